@@ -12,6 +12,13 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+# Only a .venv that losslab made is removed.
+if [ -e .venv ] && [ ! -e .venv/losslab-stamp ] && [ ! -e .venv/.losslab-made ]; then
+    echo "losslab: error: .venv must be losslab's own or not exist, found another: $(pwd)/.venv" >&2
+    echo "  -> move it away and start again" >&2
+    exit 2
+fi
+
 # A fetched instrument needs no compiler. Check all parts first, so that one error names all packages.
 if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
     scripts/packages.sh --check python analysis tests
@@ -65,6 +72,8 @@ stamp="$(cat pyproject.toml requirements*.lock scripts/setup.sh | sha256sum | cu
 if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     echo "losslab: making .venv"
     rm -rf .venv
+    mkdir .venv
+    echo "made by scripts/setup.sh, which replaces this folder" >.venv/.losslab-made
     "$python" -m venv .venv
     install=".venv/bin/pip install --quiet --disable-pip-version-check"
     # An artifact may have the packages for this version of Python.

@@ -197,7 +197,7 @@ metric_titles <- c(
   datagrams_received = "Datagrams received (datagrams)",
   timeouts = "Timeouts (timeouts)",
   packets_received = "Packets received (packets)",
-  ended_s = "End of the programs (s)",
+  ended_s = "End of the goodput's time (s)",
   link_drops = "Drops of the trace-driven link (packets)",
   link_back_drops = "Drops of the reverse trace-driven link (packets)",
   link_throughput_mbit = "Throughput of the trace-driven link (Mbit/s)",

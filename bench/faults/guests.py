@@ -45,7 +45,7 @@ def hanging_guest(folder: Path) -> Outcome:
         [*LOSSLAB, "measure", *QUICK, "--out", str(out), "--timeout-s", "4"],
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    wait_for(lambda: list(folder.glob(".losslab-*/started")), "the guest's start")
+    wait_for(lambda: list(folder.glob(".losslab-*/*/started")), "the guest's start")
     guest = guest_of(job.pid, generations=1)
     assert guest is not None
     os.kill(guest, signal.SIGSTOP)

@@ -104,7 +104,7 @@ def killed_measure(folder: Path) -> Outcome:
     """kill -9 of `losslab measure`, then the same command again."""
     words = [*LOSSLAB, "measure", *QUICK, "--out"]
     job = subprocess.Popen([*words, str(folder / "killed")], cwd=ROOT, stdout=subprocess.DEVNULL)
-    wait_for(lambda: list(folder.glob(".losslab-*/started")), "the guest's start")
+    wait_for(lambda: list(folder.glob(".losslab-*/*/started")), "the guest's start")
     left = [*folder.glob(".losslab-*"), *_scratch(job.pid)]
     job.send_signal(signal.SIGKILL)
     job.wait()
@@ -123,7 +123,7 @@ def _scratch(pid: int) -> set[Path]:
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
             opened.add(Path(os.readlink(descriptor)))
-    return opened & set(resources.scratch_folder().glob("losslab-guest-*"))
+    return opened & set(resources.scratch_folder().glob("losslab-guest-*/*"))
 
 
 def interrupted_cell(folder: Path) -> Outcome:

@@ -5,23 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from losslab import cellspec, sweeps
+from losslab import cellspec, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.backends.registry import BACKENDS
-from losslab.campaign import cellfiles, export, fingerprint, inputs, replicate
+from losslab.campaign import (
+    cellfiles,
+    documents,
+    export,
+    fingerprint,
+    inputs,
+    integrity,
+    replicate,
+)
 from losslab.campaign.cellrun import finished
+from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
+from losslab.errors import LosslabError
 from losslab.frames import InvalidRunError, Results, Run, Value
 from losslab.provide import at_first_use
-from losslab.reading import UsageError, input_errors, whole_option
-from losslab.study.axes import NONE
+from losslab.reading import UsageError
 from losslab.study.condition import Condition
 
 # Default folders of runs and sweeps, in the current folder.
 RUNS, SWEEPS = Path("results", "runs"), Path("results", "sweeps")
-DIGITS = 8  # of the fingerprint in the name of a run's folder
 
 
 def measure(
@@ -44,7 +50,7 @@ def measure(
     Args:
         seed: Seed of all random draws.
         out: Folder of the run. By default a folder of `results/runs` in the current folder, named
-            after the condition.
+            after the condition, the seed and the captures.
         backend: `virtual` or `containernet`.
         where: `guest`, in virtual time, or `host`, this machine's own kernel.
         captures: Interfaces whose packets are captured, such as `r1-r2`.
@@ -52,25 +58,30 @@ def measure(
         allow_invalid: Return a run that failed a check instead of raising InvalidRunError.
         axes: Axes of the condition, such as `algorithm="bbr", loss_percent=1`.
     """
-    condition = _condition(axes)
-    cellspec.SEED(str(seed))
-    _require_backend(backend, where)
-    links = export.links(captures, condition)
+    condition = _condition(axes, where)
+    number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
+    limit_s = pyarguments.limit_s("timeout_s", timeout_s)
+    accepted = pyarguments.flag("allow_invalid", allow_invalid)
+    pyarguments.require_backend(backend, where)
+    links = export.links(pyarguments.names("captures", captures), condition)
+    default = _default_folder(condition, backend, where, number, links)
+    folder = pyarguments.output(default if out is None else out)
     at_first_use(condition, backend, where)
     tools = instrument(backend, where, condition)
-    folder = Path(out) if out is not None else _default_folder(condition, backend, where, seed)
-    if finished(folder, condition, seed, tools) is None:
+    manifest = finished(folder, condition, number, tools)
+    if manifest is None or {*links} - {*manifest.get("captures", ())}:
         if folder.exists():
             raise UsageError(
-                f"out must name a new folder or this run's, found other files in {folder}",
+                f"out must name a new folder or this run's, found {_other(folder, condition)} in "
+                f"{folder}",
                 hint="remove it or choose another; losslab never overwrites results",
             )
         replicate.run(
-            condition, seed, folder, tools, video(condition, tools, timeout_s), timeout_s,
+            condition, number, folder, tools, video(condition, tools, limit_s), limit_s,
             attempts=1, captures=links,
         )  # fmt: skip
     run = Run(folder)
-    if not (run.valid or allow_invalid):
+    if not (run.valid or accepted):
         raise InvalidRunError(run)
     return run
 
@@ -97,13 +108,14 @@ def sweep(
         where: As in `measure`.
         axes: A value or a list of values of each axis, such as `algorithm=["cubic", "bbr"]`.
     """
-    given = {name: _values(value) for name, value in axes.items()}
-    folder = Path(out) if out is not None else SWEEPS
-    todo = sweeps.cells(given, folder)
-    runs = whole_option("replicates", 1)(str(replicates))
+    pyarguments.require_axes(axes)
+    given = {name: pyarguments.axis_values(name, value) for name, value in axes.items()}
+    folder = pyarguments.output(SWEEPS if out is None else out)
+    todo = sweeps.cells(given, folder, where)
+    runs = pyarguments.whole("replicates", replicates, 1)
     available = len(os.sched_getaffinity(0))
-    processors = available if cores is None else whole_option("cores", 1)(str(cores))
-    _require_backend(backend, where)
+    processors = available if cores is None else pyarguments.whole("cores", cores, 1)
+    pyarguments.require_backend(backend, where)
     for cell in todo:
         at_first_use(cell.condition, backend, where)
     options = ["--backend", backend, "--where", where]
@@ -113,37 +125,34 @@ def sweep(
 
 def read(folder: str | Path) -> Results:
     """Read the measured cells of a campaign's or sweep's results; LosslabError if damaged."""
-    found = cellfiles.load_cells(Path(folder))
+    found = cellfiles.load_cells(pyarguments.folder("folder", folder))
     return Results(Path(folder), tuple(cell.file for cell in found.values()))
 
 
-def _condition(axes: Mapping[str, Value]) -> Condition:
-    given = {name: _plain(value) for name, value in axes.items()}
-    if given.get("bring", NONE) != NONE:
-        given["bring"] = inputs.named(Path(str(given["bring"])))
-    with input_errors():
-        return cellspec.condition(given)
+def _condition(axes: Mapping[str, Value], where: str) -> Condition:
+    pyarguments.require_axes(axes)
+    given = {name: pyarguments.axis_value(name, value) for name, value in axes.items()}
+    condition = cellspec.condition(given, where=where)
+    inputs.require([condition])
+    return condition
 
 
-def _plain(value: Any) -> Value:
-    """Return a number of numpy or pandas as Python's; other values stay as they are."""
-    plain: Value = value.item() if hasattr(value, "item") else value
-    return plain
+def _other(folder: Path, condition: Condition) -> str:
+    """Describe what is in a folder instead of a finished run: both values of what differs."""
+    try:
+        manifest = documents.read_manifest(folder / MANIFEST_FILE)
+    except LosslabError:
+        return "other files"
+    different = integrity.other_values(manifest["cell"], condition)
+    captured = ", ".join(manifest.get("captures", ())) or "none"
+    return "; ".join(different) or (
+        f"a run with the seed {manifest['seed']}, the captures {captured} and its own version of "
+        "losslab, kernel and image"
+    )
 
 
-def _values(given: Value | Iterable[Value]) -> list[Value]:
-    """Return a sweep's values of an axis, each once."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        return [_plain(given)]
-    return list(dict.fromkeys(map(_plain, given)))
-
-
-def _require_backend(backend: str, where: str) -> None:
-    if (backend, where) not in BACKENDS:
-        found = ", ".join(f"{name} on {place}" for name, place in BACKENDS)
-        raise UsageError(f"the backend must be one of {found}, found {backend} on {where}")
-
-
-def _default_folder(condition: Condition, backend: str, where: str, seed: int) -> Path:
-    digest = fingerprint.of(condition, backend, where).digest[:DIGITS]
-    return RUNS / f"{condition.slug()}_{digest}" / str(seed)
+def _default_folder(
+    condition: Condition, backend: str, where: str, seed: int, links: Sequence[str]
+) -> Path:
+    digest = fingerprint.of(condition, backend, where).digest
+    return RUNS / f"{condition.full_name()}_{digest}" / "_".join([str(seed), *sorted(links)])

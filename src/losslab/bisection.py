@@ -23,7 +23,7 @@ from losslab.check import parted
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
 from losslab.instrument.changes import Change
-from losslab.reading import UsageError, number, whole_option
+from losslab.reading import UsageError, number, out_folder, whole_option
 from losslab.study import metrics
 from losslab.study.condition import Condition
 from losslab.study.seed_family import seed_of
@@ -135,7 +135,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
             f"--at-{side}", type=number, metavar="X",
             help=f"a run before the change has at {side} this value",
         )  # fmt: skip
-    command.add_argument("--out", type=Path, required=True, help="new folder for files and runs")
+    command.add_argument(
+        "--out", type=out_folder, required=True, help="new folder for files and runs"
+    )
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=_bisect, interrupted="remove --out if it exists")
 

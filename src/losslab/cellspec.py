@@ -6,14 +6,15 @@ import argparse
 import contextlib
 import hashlib
 import os
-import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import GUEST, VIRTUAL, Instrument
 from losslab.backends.registry import NAMES, PLACES
-from losslab.errors import did_you_mean
+from losslab.errors import HostError, did_you_mean
+from losslab.instrument.cache import locks
+from losslab.lock import mark, marked, taken
 from losslab.reading import UsageError, input_errors, shown, whole_option
 from losslab.reading.files import check_data
 from losslab.repository import ROOT
@@ -56,10 +57,11 @@ def require_algorithms(names: Sequence[str]) -> None:
         )
 
 
-def condition(data: Any, names: Names | None = None) -> Condition:
+def condition(data: Any, names: Names | None = None, where: str = GUEST) -> Condition:
     """Make a condition from axes' values and defaults; refuse impossible ones.
 
-    A caller with many conditions passes `names` from `design.load_names`.
+    A caller with many conditions passes `names` from `design.load_names`. `where` is the place of
+    `backend_options`.
     """
     if not isinstance(data, dict):
         raise UsageError(f"a condition must be a mapping of axes, found {shown(data)}")
@@ -74,7 +76,7 @@ def condition(data: Any, names: Names | None = None) -> Condition:
     with input_errors():
         made = Condition.from_json(data)
     names = names or design.load_names(ROOT)
-    problems = made.problems() + names.problems(made)
+    problems = made.problems() + names.problems(made, own_kernel=where == design.HOST)
     if problems:
         raise UsageError("; ".join(dict.fromkeys(problems)))
     return made
@@ -91,23 +93,52 @@ def instrument(options: argparse.Namespace, condition: Condition) -> Instrument:
 def claimed(out: Path) -> Iterator[None]:
     """Reserve a new output folder, so that no other process of this user writes it meanwhile.
 
-    The reservation is a socket's name in the abstract namespace (unix(7)), which leaves no file if
-    this process is killed.
-
     Raises:
         UsageError: The folder exists, or another process has it.
     """
     name = hashlib.sha256(os.fsencode(out.resolve())).hexdigest()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
+    with contextlib.ExitStack() as lock:
         try:
-            lock.bind(f"\0losslab-{os.geteuid()}-out-{name}")
-        except OSError as error:
+            lock.enter_context(taken(locks() / f"out-{name}"))
+        except BlockingIOError as error:
             raise UsageError(
                 f"--out must name a new folder, found that another process measures into {out}",
                 hint="choose another folder",
             ) from error
+        except OSError as error:
+            raise HostError(
+                f"the cache must be a writable folder on a disk with file locks, found: {error}",
+                hint="set LOSSLAB_CACHE to such a folder",
+            ) from error
         refuse_existing(out)
         yield
+
+
+def refuse_inside(given: Sequence[Path], out: Path) -> None:
+    """Refuse files in the output folder, which losslab may replace."""
+    inside = [path for path in given if path.resolve().is_relative_to(out.resolve())]
+    if inside:
+        raise UsageError(
+            f"--out must be a folder without the command's input, found {inside[0]} in {out}",
+            hint="choose another folder for --out",
+        )
+
+
+def refuse_not_own(out: Path) -> None:
+    """Refuse an output folder that exists and that `make_own` did not make."""
+    if os.path.lexists(out) and not (out.is_dir() and (marked(out) or not any(out.iterdir()))):
+        raise UsageError(
+            "--out must name a new folder, or that of an earlier start of this command, found "
+            f"another one: {out}",
+            hint="choose another folder; losslab removes and overwrites nothing of yours",
+        )
+
+
+def make_own(out: Path, purpose: str) -> None:
+    """Make an output folder with losslab's mark, which a later start recognises."""
+    out.mkdir(parents=True, exist_ok=True)
+    if not marked(out):
+        mark(out, purpose)
 
 
 def refuse_existing(out: Path) -> None:

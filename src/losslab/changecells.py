@@ -16,7 +16,10 @@ from losslab.campaign import inputs
 from losslab.campaign.export import SENDERS_LINK
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE
 from losslab.campaign.instrument import instrument
+from losslab.errors import LosslabError
 from losslab.instrument import kernels
+from losslab.instrument.changes import Change
+from losslab.instrument.compiled import COMPILED, UNCOMPILED, remedy
 from losslab.provide import at_first_use
 from losslab.reading import UsageError
 from losslab.repository import ROOT
@@ -118,6 +121,7 @@ def plan(options: argparse.Namespace) -> dict[str, Cell]:
         same = sum(1 for other in cells if other == name or other.startswith(f"{name}-"))
         name = f"{name}-{same + 1}" if same else name
         cells[name] = Cell(each.condition, each.stopping.minimum)
+    inputs.require(cell.condition for cell in cells.values())
     return _only(cells, options.only)
 
 
@@ -150,6 +154,34 @@ def kernel_digests(cells: Mapping[str, Cell], side: Side) -> dict[str, str | Non
             at_first_use(condition)
             found[name] = instrument(condition=condition).kernel_sha256
     return found
+
+
+def require_compiled(cells: Mapping[str, Cell], side: Side, change: Change) -> list[str]:
+    """Return the changed files that no cell's kernel compiles; `kernel_digests` has built them.
+
+    Raises LosslabError for an added file, and if none of the changed sources is compiled: "no cell
+    changed" would say nothing about it.
+    """
+    unused: set[str] | None = None
+    with side.active():
+        for cell in cells.values() if change.paths else ():
+            file = instrument(condition=side.of(cell.condition)).kernel.parent / UNCOMPILED
+            its = set(file.read_text().splitlines()) if file.is_file() else set()
+            unused = its if unused is None else unused & its
+    files = sorted(unused or ())
+    sources = [path for path in change.paths if Path(path).suffix in COMPILED]
+    skipped = [path for path in change.skipped if Path(path).suffix in COMPILED]
+    refused = [path for path in files if path in change.added]
+    if not set(sources) - set(files):
+        refused += [path for path in (*files, *skipped) if path not in refused]
+    for path in refused[:1]:
+        makefile = change.folder / Path(path).with_name("Makefile")
+        text = makefile.read_text(errors="replace") if makefile.is_file() else ""
+        raise LosslabError(
+            f"a changed source must be compiled into the kernel, found that no object has {path}",
+            hint=remedy(path, text),
+        )
+    return files
 
 
 def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> None:

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab import changecells, sweeps
+from losslab import cellspec, changecells, sweeps
 from losslab.campaign import behaviour, cellfiles, divergence, verdicts
 from losslab.campaign.behaviour import Baseline, CellChange, Run
 from losslab.campaign.folder import CELL_FILE
 from losslab.changecells import Cell, Side
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
-from losslab.reading import UsageError
+from losslab.reading import UsageError, out_file, out_folder
 from losslab.repository import ROOT
 from losslab.study import suite
 from losslab.study.schemas import check_schema
@@ -55,7 +55,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="record of the runs before the change; read if it exists, written otherwise "
         f"(default: {BASELINE}.json in --out)",
     )  # fmt: skip
-    command.add_argument("--out", type=Path, required=True, help="folder; finished runs are kept")
+    command.add_argument(
+        "--out", type=out_folder, required=True, help="folder; finished runs are kept"
+    )
     command.add_argument(
         "--fail-on", choices=FAILS, default=CHANGED,
         help="exit with 1 if a cell changed (default), a metric moved, or a metric is worse",
@@ -72,9 +74,14 @@ def _check(options: argparse.Namespace) -> int:
     out: Path = options.out.resolve()
     if (options.bring is None) != (options.base_bring is None):
         raise UsageError("--bring and --base-bring need each other")
+    given_files = changes.files_given([*options.base, *options.change])
+    given_files += [each for each in (options.bring, options.base_bring) if each is not None]
+    cellspec.refuse_inside(given_files, out)
+    cellspec.refuse_not_own(out)
     cells = changecells.plan(options)
     compared = suite.load_suite(options.suite, ROOT)["compared"]
     spec = kernels.get(options.kernel).base
+    cellspec.make_own(out, "losslab check")
     sides, made = [], []
     for name, given, bring in (
         (BASELINE, options.base, options.base_bring),
@@ -86,11 +93,17 @@ def _check(options: argparse.Namespace) -> int:
         sides.append(Side(files, changecells.brought(bring)))
     before, after = sides
     file = options.baseline or out / f"{BASELINE}.json"
+    if not file.exists():
+        out_file(file)
     if not options.change and after.bring == before.bring:
         _before(cells, before, Baseline(file, options.suite), out, compared, options.cores)
         print(f"recorded {len(cells)} cells in {file}")
         return 0
     old, new = (changecells.kernel_digests(cells, side) for side in sides)
+    unused = [
+        changecells.require_compiled(cells, side, change)
+        for side, change in zip(sides, made, strict=True)
+    ][1]
     differ = {
         name: cell
         for name, cell in cells.items()
@@ -105,7 +118,7 @@ def _check(options: argparse.Namespace) -> int:
         "suite": options.suite,
         "change": [*options.change, *([after.bring] if options.bring else [])],
         "replaced": list(made[1].paths),
-        "skipped": list(made[1].skipped),
+        "skipped": [*made[1].skipped, *unused],
         "cells": list(cells),
         "same_kernel": [name for name in cells if name not in differ],
         "runs": sum(cell.replicates for cell in cells.values()),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from losslab import bisection, cellspec, check, demo, init, new, score, steps, sweeps, whatif, why
 from losslab.artifact import commands as artifact
+from losslab.backends.base import GUEST
 from losslab.campaign import (
     cellrecord,
     diff,
@@ -27,10 +28,9 @@ from losslab.campaign.replicate import run
 from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument import recipes
 from losslab.provide import at_first_use, provide
-from losslab.reading import UsageError, number_option, read_config
+from losslab.reading import UsageError, number_option, out_folder, read_config
 from losslab.repository import ROOT
 from losslab.study import axisdocs, design
-from losslab.study.axes import NONE
 from losslab.study.condition import AXES, Condition
 from losslab.ui import commands as ui
 from losslab.ui import difftable, runsummary
@@ -41,7 +41,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     measure = commands.add_parser("measure", help="run one ad-hoc replicate")
     axisdocs.add_options(measure)
     measure.add_argument("--seed", type=cellspec.SEED, default=1, help="seed of all random draws")
-    measure.add_argument("--out", type=Path, required=True, help="new folder of the results")
+    measure.add_argument("--out", type=out_folder, required=True, help="new folder of the results")
     cellspec.backend_options(measure)
     measure.add_argument(
         "--timeout-s",
@@ -69,7 +69,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")
     again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
-    again.add_argument("--out", type=Path, help="keep the second run in this new folder")
+    again.add_argument("--out", type=out_folder, help="keep the second run in this new folder")
     again.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     again.add_argument("--json", action="store_true", help="print JSON")
     again.set_defaults(run=_rerun)
@@ -141,9 +141,11 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 def condition_of(options: argparse.Namespace) -> Condition:
     """Make the condition from the axes' options."""
-    if options.bring != NONE:
-        options.bring = inputs.named(Path(options.bring))
-    return cellspec.condition({name: getattr(options, name) for name in AXES})
+    options.bring = inputs.named(Path(options.bring))
+    where = getattr(options, "where", GUEST)
+    condition = cellspec.condition({name: getattr(options, name) for name in AXES}, where=where)
+    inputs.require([condition])
+    return condition
 
 
 def _measure(options: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from losslab import sweeps
 from losslab.emulation.goodput import read_rows
+from losslab.reading import out_folder
 from losslab.ui.commands import say
 
 LABELS = {"cubic": "CUBIC", "bbr": "BBR"}
@@ -21,7 +22,7 @@ REPLICATES = 5  # the fewest with a confidence interval
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `demo`."""
     parser = commands.add_parser("demo", help="show how loss affects CUBIC and BBR, in a minute")
-    parser.add_argument("--out", type=Path, default=Path("results", "demo"), help="folder")
+    parser.add_argument("--out", type=out_folder, default=Path("results", "demo"), help="folder")
     parser.set_defaults(run=_demo, interrupted=sweeps.KEPT)
 
 

@@ -135,7 +135,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "artifact verify": (
         "losslab artifact verify",
-        "losslab artifact verify losslab-artifact --sample 60 --day 2026-01-31",
+        "losslab artifact verify losslab-artifact --sample 60 --seed 8023415",
         "losslab artifact verify losslab-artifact --sample all --signer allowed_signers",
     ),
     "verify": ("losslab verify results", "losslab verify /data/results --json"),

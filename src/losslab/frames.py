@@ -11,9 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab import pyarguments
 from losslab.campaign import celldata, cellfiles, collect, integrity, limiters, queueing
-from losslab.errors import LosslabError, did_you_mean
-from losslab.reading import UsageError
+from losslab.errors import LosslabError
+from losslab.reading import input_errors
 from losslab.study import metrics
 from losslab.study.condition import AXES, Condition
 from losslab.ui import cellstable
@@ -99,7 +100,7 @@ class Run:
         """Read one of the run's CSV files, such as `ping`; LosslabError if it has none."""
         import pandas as pd  # here, because it takes 0.5 s
 
-        path = self.folder / f"{name}.csv"
+        path = self.folder / f"{pyarguments.text('name', name)}.csv"
         if not path.is_file():
             found = sorted(each.stem for each in self.folder.glob("*.csv"))
             raise LosslabError(
@@ -168,9 +169,10 @@ class Results:
         Args:
             metric: Name of the metric; by default the main metric of each cell's app.
         """
+        chosen = None if metric is None else pyarguments.text("metric", metric)
         measured = [(cell.condition, cell.file) for cell in self._cells]
         varied = [name for name in AXES if len({getattr(c, name) for c, _ in measured}) > 1]
-        rows = cellstable.rows(measured, varied or ["algorithm"], metric)
+        rows = cellstable.rows(measured, varied or ["algorithm"], chosen)
         names = [{key: row[key] for key in IDENTITY} for row in self._tables.cells]
         found = [named | row for named, row in zip(names, rows, strict=True)]
         columns = [*IDENTITY, *(varied or ["algorithm"]), "metric", *cellstable.STATISTICS]
@@ -179,17 +181,16 @@ class Results:
 
     def runs(self, **axes: Value) -> list[Run]:
         """List the valid runs whose axes have the given values."""
-        unknown = sorted(axes.keys() - AXES.keys())
-        if unknown:
-            raise UsageError(
-                f"runs are selected by axes, found {', '.join(unknown)}"
-                + did_you_mean(unknown[0], AXES),
-                hint="`losslab axes` lists them",
-            )
+        pyarguments.require_axes(axes)
+        with input_errors():
+            wanted = {
+                name: AXES[name].typed(pyarguments.axis_value(name, value))
+                for name, value in axes.items()
+            }
         return [
             Run(each.folder)
             for cell in self._cells
-            if all(getattr(cell.condition, name) == value for name, value in axes.items())
+            if all(getattr(cell.condition, name) == value for name, value in wanted.items())
             for each in cell.replicates
             if each.valid
         ]

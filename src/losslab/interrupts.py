@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from types import FrameType
 
@@ -29,18 +30,26 @@ def note_and_raise(number: int, _: FrameType | None) -> None:
 def heed() -> None:
     """Raise a noted signal's SystemExit or KeyboardInterrupt again; long work calls it regularly.
 
+    Another thread than the main one ends with SystemExit, of which Python prints nothing.
+
     Python ignores exceptions that a signal raises in destructors and in callbacks, such as those of
     weak references during an import.
     """
     if _noted:
-        if _noted[0] == signal.SIGINT:
+        if _noted[0] == signal.SIGINT and _in_main_thread():
             raise KeyboardInterrupt
         sys.exit(128 + _noted[0])
 
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Delay the exceptions of signals until the end of the block."""
+    """Delay the exceptions of signals until the end of the block.
+
+    Python raises them in the main thread only, so that no other thread has to delay them.
+    """
+    if not _in_main_thread():
+        yield
+        return
     _held.append(len(_noted))
     try:
         yield
@@ -48,3 +57,7 @@ def held() -> Iterator[None]:
         before = _held.pop()
     if len(_noted) > before and not _held:
         heed()
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

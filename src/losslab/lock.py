@@ -1,7 +1,7 @@
 """Locks that the kernel releases when their holder exits or is killed.
 
-The module also provides temporary folders with a lock: the next process removes those of killed
-owners.
+The module also provides temporary folders with a lock and a mark: the next process removes those of
+killed owners.
 """
 
 from __future__ import annotations
@@ -9,14 +9,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from losslab.errors import LosslabError
+
+# File in each folder that losslab made and may remove, and the folder beside it for the content.
+MARK, INNER = ".losslab-made", "files"
+MADE_BY, INODE, MARK_BYTES = "losslab", "inode", 4096
 
 
 @contextlib.contextmanager
@@ -40,6 +46,44 @@ def locked(path: Path, waiting: str = "") -> Iterator[int]:
         os.close(descriptor)
 
 
+def private(parent: Path) -> Path:
+    """Make and return a folder in `parent` for locks that no other user can enter, hold or replace.
+
+    Raises LosslabError if another user made it, and OSError if it cannot be made.
+    """
+    folder = parent / f"losslab-locks-{os.geteuid()}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise LosslabError(
+            f"{folder} must be a folder of yours that no other user can enter, found another",
+            hint="remove it, or set LOSSLAB_CACHE to a folder that only you can write to",
+        )
+    return folder
+
+
+@contextlib.contextmanager
+def taken(path: Path) -> Iterator[None]:
+    """Hold a lock file during the block, and remove it; BlockingIOError if another process does."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Its last holder may have removed it after it was opened.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), path.lstat()):
+                    break
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
 def hold_for_life(folder: Path) -> None:
     """Lock a folder until this process ends; LosslabError if another process holds the lock."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -57,39 +101,64 @@ def hold_for_life(folder: Path) -> None:
 
 @contextlib.contextmanager
 def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Make a folder in `parent` for the length of the block.
+    """Make a folder for the length of the block, in a marked folder of `parent` with this prefix.
 
-    Folders with this prefix whose owners were killed are removed; no other folder may have it.
+    Marked folders with this prefix whose owners were killed are removed.
     """
     sweep(parent, prefix)
-    descriptor = None
-    while descriptor is None:
-        path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        try:
-            descriptor = _claim(path)
-        except (BlockingIOError, FileNotFoundError):
-            continue  # another process removed it before it was locked
-        except OSError:
-            break  # a file system without locks, where no process can remove it either
-        if not path.is_dir():
-            os.close(descriptor)
-            descriptor = None
+    outer = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    descriptor = os.open(outer, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        yield path
+        # Without locks, no process can remove it either.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        mark(outer, prefix)
+        inner = outer / INNER
+        inner.mkdir(mode=0o700)
+        yield inner
     finally:
-        shutil.rmtree(path, ignore_errors=True)
-        if descriptor is not None:
-            os.close(descriptor)
+        shutil.rmtree(outer, ignore_errors=True)
+        os.close(descriptor)
+
+
+def mark(folder: Path, purpose: str) -> None:
+    """Write the mark of a folder that losslab made and may remove."""
+    facts = {"made_by": MADE_BY, "purpose": purpose, "pid": os.getpid(), INODE: _inode(folder)}
+    (folder / MARK).write_text(json.dumps(facts) + "\n")
+
+
+def marked(folder: Path) -> bool:
+    """Return whether a folder has the mark of `mark`; a copy of such a folder has it, too."""
+    return bool(_facts(folder))
+
+
+def _facts(folder: Path) -> dict[str, object]:
+    try:
+        with open(os.open(folder / MARK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+            facts = json.loads(file.read(MARK_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) and facts.get("made_by") == MADE_BY else {}
+
+
+def _inode(folder: Path) -> int:
+    return folder.stat(follow_symlinks=False).st_ino
 
 
 def sweep(parent: Path, prefix: str) -> None:
-    """Remove folders of `own_folder` whose owners were killed; keep those in use."""
+    """Remove folders of `own_folder` whose owners were killed; keep those in use.
+
+    A name is no proof: only the folder in which losslab wrote the mark is removed, no copy of it.
+    """
     for path in parent.iterdir():
         if path.name.startswith(prefix):
             with contextlib.suppress(OSError):
                 descriptor = _claim(path)
-                shutil.rmtree(path, ignore_errors=True)
-                os.close(descriptor)
+                try:
+                    if _facts(path).get(INODE) == _inode(path):
+                        shutil.rmtree(path, ignore_errors=True)
+                finally:
+                    os.close(descriptor)
 
 
 def _claim(path: Path) -> int:

@@ -10,6 +10,7 @@ from losslab.instrument import kernels
 from losslab.reading import UsageError
 from losslab.repository import ALGORITHMS, INSTALLED, MARK, ROOT
 from losslab.study import palette
+from losslab.study.axes import OWN
 from losslab.study.names import load_algorithms
 
 TEMPLATE = "template"
@@ -102,6 +103,10 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
     """Write an algorithm's file and row to a campaign's folder or the clone; return the file."""
     if not re.fullmatch(NAME, name):
         raise UsageError(f"an algorithm's name must match {NAME}, found {name!r}")
+    if name == OWN:
+        raise UsageError(
+            f"an algorithm's name must not be {OWN}, which means that programs choose their own"
+        )
     table = folder / ALGORITHMS
     known = {path for path in (ROOT / ALGORITHMS, table) if path.is_file()}
     rows = [row for path in sorted(known) for row in load_algorithms(path)]

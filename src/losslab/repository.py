@@ -92,7 +92,7 @@ def linked(base: Path, folder: Path, added: list[Path]) -> Path:
     for place in real:
         (tree / place).mkdir(parents=True, exist_ok=True)
         for path in (tree / place).iterdir():
-            if path.relative_to(tree) not in {*wanted, *real}:
+            if path.is_symlink() and path.relative_to(tree) not in {*wanted, *real}:
                 path.unlink(missing_ok=True)
     for path, target in wanted.items():
         if str(path) == ALGORITHMS and target == folder / path:

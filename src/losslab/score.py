@@ -23,7 +23,7 @@ from losslab.campaign.folder import write_json
 from losslab.campaign.scorecard import STUDY, Card
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis
-from losslab.reading import read_yaml
+from losslab.reading import out_folder, read_yaml
 from losslab.repository import FOR_CAMPAIGNS, ROOT
 from losslab.study import design, files, suite
 from losslab.study.design import Cell
@@ -51,7 +51,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="use fewer scenarios and shorter runs, about ten minutes",
     )
     command.add_argument(
-        "--out", type=Path, required=True, help="folder; an existing one is continued"
+        "--out", type=out_folder, required=True, help="folder; an existing one is continued"
     )
     cellspec.cores_option(command, "cells")
     command.add_argument(

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from losslab import cellspec
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import cellrun
+from losslab.campaign import cellrun, inputs
 from losslab.campaign.folder import replace_json, write_json
 from losslab.campaign.instrument import instrument, require_first, video
 from losslab.instrument import image, kernels, records
 from losslab.lock import locked
 from losslab.reading import UsageError, number_option, parse_json, whole, whole_option
+from losslab.reading.files import repeats
 from losslab.study.seed_family import FIRST
 from losslab.study.stopping import StoppingRule
 
@@ -75,6 +76,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--from-record", nargs="*", default=[], metavar="CELL",
         help="cells whose numbers come from that folder",
     )  # fmt: skip
+    collected.add_argument(
+        "--seed-families", nargs="*", type=whole_option("seed-families", 1), default=[],
+        metavar="N", help=f"families of these cells' seeds, in their order; default: {FIRST}",
+    )  # fmt: skip
     collected.add_argument("--overview", type=Path, required=True, help="table of cells to write")
     for table in ("--replicates", "--intervals", "--flows", "--queue"):
         collected.add_argument(table, type=Path, required=True)
@@ -115,7 +120,9 @@ def _smoke_test(options: argparse.Namespace) -> int:
 
 
 def _cell(options: argparse.Namespace) -> int:
-    condition = cellspec.condition(parse_json(options.condition, "--condition"))
+    data = parse_json(options.condition, "--condition")
+    condition = cellspec.condition(data, where=options.where)
+    inputs.require([condition])
     folder = options.out.parent
     missing = records.absent(options.smoke_test) if options.smoke_test else ""
     if missing:
@@ -152,14 +159,25 @@ def _collect(options: argparse.Namespace) -> int:
             f"--rules must have one rule for each of {len(options.cells)} cells, found {len(rules)}"
         )
     named, known = {path.parent.name: path for path in options.cells}, {}
+    if repeated := repeats(path.parent.name for path in options.cells):
+        raise UsageError(f"collect must have each cell once, found several named {repeated}")
     if options.recorded:
         study = options.cells[0].parent.parent.name
-        known = recorded_numbers.read(options.recorded, study, options.from_record)
+        known = recorded_numbers.read(
+            options.recorded, study, options.from_record,
+            dict(zip(named, rules, strict=False)),
+            dict.fromkeys(options.from_record, FIRST)
+            | dict(zip(options.from_record, options.seed_families, strict=False)),
+        )  # fmt: skip
     cells = (
         known[name].data if name in known else celldata.read(path, name in options.series)
         for name, path in named.items()
     )
     tables = collect.gather(cells, left_out, rules, known)
+    if len(studies := {str(row["study"]) for row in tables.cells}) > 1:
+        raise UsageError(
+            f"collect must have the cells of one study, found {', '.join(sorted(studies))}"
+        )
     tables.write(
         options.overview, options.replicates, options.intervals, options.flows, options.queue
     )

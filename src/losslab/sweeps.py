@@ -21,14 +21,15 @@ import yaml
 
 from losslab import cellspec, interrupts, processes
 from losslab.backends import snapshot_server
-from losslab.campaign import celldata, collect
+from losslab.backends.base import GUEST
+from losslab.campaign import celldata, collect, inputs
 from losslab.campaign.folder import CELL_FILE
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis
 from losslab.provide import at_first_use
-from losslab.reading import UsageError, input_errors, number, shown, whole_option
+from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
-from losslab.study import design
+from losslab.study import design, metrics
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.grid import POINTS_MAX, block_grid
@@ -75,13 +76,16 @@ def _numbers(its: Axis, part: str) -> list[float]:
         first, *more = (number(word) for word in part.split(":"))
     except UsageError as error:
         raise UsageError(wrong) from error
+    if not more:
+        return [first]
     last, step, *rest = *more, *(first, 1.0)[len(more) :]
     if rest or step <= 0 or last < first:
         raise UsageError(wrong)
     steps = (last - first) / step + 1e-9
     if steps >= POINTS_MAX:
         raise _too_many(steps + 1)
-    return [round(first + at * step, 9) for at in range(math.floor(steps) + 1)]
+    # 0.1 + 2 * 0.1 is 0.3.
+    return [float(f"{first + at * step:.12g}") for at in range(math.floor(steps) + 1)]
 
 
 def _too_many(count: float) -> UsageError:
@@ -91,18 +95,27 @@ def _too_many(count: float) -> UsageError:
     )
 
 
-def cells(given: Mapping[str, Sequence[str | float]], folder: Path) -> list[Cell]:
+def cells(
+    given: Mapping[str, Sequence[str | float]], folder: Path, where: str = GUEST
+) -> list[Cell]:
     """Return the cells of all combinations of the given values.
 
     Raises UsageError if a combination is impossible, or there are too many.
     """
     names = design.load_names(ROOT)
     block = {name: list(each) for name, each in given.items()}
+    if empty := [name for name, each in block.items() if not each]:
+        raise UsageError(f"{empty[0]} must have at least one value, found none")
+    if "bring" in block:
+        block["bring"] = [inputs.named(Path(str(each))) for each in block["bring"]]
     with input_errors():
         conditions = [
-            cellspec.condition(point, names) for point in block_grid({"defaults": {}}, block)
+            cellspec.condition(point, names, where) for point in block_grid({"defaults": {}}, block)
         ]
-    return [Cell(each, folder / "cells" / each.slug()) for each in conditions]
+    inputs.require(conditions)
+    # Two points may be one condition: competitor cubic, and same for algorithm cubic.
+    distinct = dict.fromkeys(conditions)
+    return [Cell(each, folder / "cells" / each.full_name()) for each in distinct]
 
 
 def measure(todo: Sequence[Cell], replicates: int, cores: int, options: Sequence[str]) -> None:
@@ -184,7 +197,8 @@ def _say(done: int, total: int, title: str) -> None:
 
 def write_replicates(todo: Sequence[Cell], out: Path) -> Path:
     """Write replicates.csv, a row per run of the cells; return its path."""
-    tables, path = collect.gather(celldata.read(each.file) for each in todo), out / "replicates.csv"
+    cells = (celldata.read(each.file, asked=each.condition) for each in todo)
+    tables, path = collect.gather(cells), out / "replicates.csv"
     columns = (*collect.REPLICATE_COLUMNS, *tables.metrics())
     collect.write_csv(path, columns, tables.replicates)
     return path
@@ -217,9 +231,14 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         default=5,
         help="runs of each cell (default 5)",
     )
-    parser.add_argument("--metric", help="metric of the table; default: the app's main metric")
+    parser.add_argument(
+        "--metric", type=metrics.name_option,
+        help="metric of the table; default: the app's main metric",
+    )  # fmt: skip
     cellspec.cores_option(parser, "cells")
-    parser.add_argument("--out", type=Path, required=True, help="folder; finished runs are kept")
+    parser.add_argument(
+        "--out", type=out_folder, required=True, help="folder; finished runs are kept"
+    )
     cellspec.backend_options(parser)
     parser.set_defaults(run=_sweep, interrupted=KEPT)
 
@@ -244,7 +263,9 @@ def _sweep(options: argparse.Namespace) -> int:
         for name, axis in AXES.items()
         if (text := getattr(options, name)) is not None
     }
-    todo = cells(given, options.out)
+    todo = cells(given, options.out, options.where)
+    if options.metric is not None:
+        metrics.require_measured(options.metric, [each.condition for each in todo])
     varied = [name for name, each in given.items() if len(each) > 1] or ["algorithm"]
     figure = _can_draw()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -266,7 +287,7 @@ def _sweep(options: argparse.Namespace) -> int:
             print(f"losslab: invalid: {cell}: {row['reasons']}", file=sys.stderr)
     without = [row for row in found if row["mean"] is None]
     if without:
-        metrics = ", ".join(dict.fromkeys(row["metric"] for row in without))
+        absent = ", ".join(dict.fromkeys(row["metric"] for row in without))
         count = f"{len(without)} of {len(found)} cells"
-        print(f"losslab: no valid run with a value of {metrics} in {count}", file=sys.stderr)
+        print(f"losslab: no valid run with a value of {absent} in {count}", file=sys.stderr)
     return 1 if without else 0

@@ -27,7 +27,7 @@ from losslab.campaign.instrument import kernel_of
 from losslab.emulation import droplist
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
-from losslab.reading import UsageError, number, number_option, whole_option
+from losslab.reading import UsageError, number, number_option, out_file, out_folder, whole_option
 from losslab.repository import ROOT
 from losslab.study import design, metrics
 from losslab.study.condition import AXES, Condition
@@ -66,9 +66,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )  # fmt: skip
     command.add_argument("--list", action="store_true", help="list the drops after the cut; stop")
     command.add_argument("--metric", help="metric to compare; default: the app's main metric")
-    command.add_argument("--out", type=Path, help="keep the futures in this new folder")
+    command.add_argument("--out", type=out_folder, help="keep the futures in this new folder")
     command.add_argument(
-        "--figure", type=Path, action="append", default=[], metavar="FILE",
+        "--figure", type=out_file, action="append", default=[], metavar="FILE",
         help=f"plot past and futures to this file ({', '.join(plot.FORMATS)}); may be repeated",
     )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
@@ -80,6 +80,9 @@ def _whatif(options: argparse.Namespace) -> int:
     plot.require_drawable(options.figure)
     recorded = Recorded.of(options)
     changes = [*_changes(options, recorded.condition)]
+    # The untouched future has the summary of the recorded replicate.
+    metric = options.metric or metrics.primary([recorded.manifest["summary"]])
+    metrics.require_declared(metric, [recorded.manifest["summary"]])
     with recorded.cut(options.at, options.out) as (past, untouched, out):
         if options.list:
             _print_drops(untouched, options)
@@ -87,8 +90,6 @@ def _whatif(options: argparse.Namespace) -> int:
         for change in changes:
             _require_dropped_later(change.spare, untouched, options.at)
         found = _run(past, changes, options.seeds, out)
-        metric = options.metric or metrics.primary([untouched.manifest["summary"]])
-        metrics.require_declared(metric, [untouched.manifest["summary"]])
         rows = [*futuretable.compare(untouched, found, metric, options.at)]
         futuretable.write(rows, metric, out / TABLE)
         if options.figure:

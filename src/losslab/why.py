@@ -20,7 +20,7 @@ from losslab.campaign.futures import Change, Drop, Future, Past
 from losslab.campaign.symptoms import Symptom
 from losslab.emulation import droplist
 from losslab.errors import LosslabError
-from losslab.reading import number_option
+from losslab.reading import number_option, out_folder
 from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
 from losslab.study.ddmin import minimise, shortest_prefix
@@ -108,7 +108,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="time of the cut in s (default: shortly before the symptom)",
     )  # fmt: skip
     command.add_argument(
-        "--out", type=Path, required=True,
+        "--out", type=out_folder, required=True,
         help="new folder for the run with the cause alone, and the run without it",
     )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)

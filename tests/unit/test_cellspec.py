@@ -1,8 +1,15 @@
 """The reservation of a new output folder."""
 
+import hashlib
+import os
+import subprocess
+import sys
+
 import pytest
 
 from losslab.cellspec import claimed
+from losslab.errors import LosslabError
+from losslab.instrument import cache
 from losslab.reading import UsageError
 
 
@@ -28,3 +35,75 @@ def test_reservation_leaves_no_file_and_ends_with_the_block(tmp_path):
 def test_existing_folder_is_refused(tmp_path):
     with pytest.raises(UsageError, match="exists"), claimed(tmp_path):
         pytest.fail("an existing folder was reserved")
+
+
+OTHER_USER = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+name, folder = sys.argv[1:]
+lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+lock.bind(name.replace("@", chr(0), 1))
+try:
+    os.listdir(folder)
+except PermissionError:
+    print("no entry", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="acting as another user needs root")
+def test_another_user_cannot_hold_the_lock_of_an_output_folder(tmp_path, monkeypatch):
+    """C5: user 65534 bound the socket that was root's lock."""
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    out = tmp_path / "run"
+    name = hashlib.sha256(os.fsencode(out)).hexdigest()
+    command = [sys.executable, "-c", OTHER_USER, f"@losslab-0-out-{name}", str(cache.locks())]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    for folder in tmp_path.parents[:-2]:
+        folder.chmod(folder.stat().st_mode | 0o011)
+    tmp_path.chmod(0o755)
+    with subprocess.Popen(command, **pipes) as other:
+        assert other.stdout.readline() == "no entry\n"
+        with claimed(out):
+            pass
+        other.stdin.close()
+
+
+def test_lock_folder_of_another_is_refused(tmp_path, monkeypatch):
+    """C5: a link, or a folder that others may enter."""
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path))
+    folder = tmp_path / f"losslab-locks-{os.geteuid()}"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    with pytest.raises(LosslabError, match="no other user can enter"), claimed(tmp_path / "run"):
+        pass
+    folder.rmdir()
+    (tmp_path / "mine").mkdir(mode=0o700)
+    folder.symlink_to(tmp_path / "mine")
+    with pytest.raises(LosslabError, match="no other user can enter"), claimed(tmp_path / "run"):
+        pass
+
+
+def test_locks_end_with_their_holder_and_leave_no_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    code = (
+        "import os, sys; from pathlib import Path; from losslab.cellspec import claimed\n"
+        "with claimed(Path(sys.argv[1])): os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], check=True)
+    with claimed(tmp_path / "run"):
+        pass
+    assert list(cache.locks().iterdir()) == []
+
+
+def test_missing_home_is_a_clear_error(monkeypatch):
+    """E: HOME unset, no passwd entry, no cache variable."""
+    monkeypatch.delenv("LOSSLAB_CACHE", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+
+    def no_entry(uid):
+        raise KeyError(uid)
+
+    monkeypatch.setattr("pwd.getpwuid", no_entry)
+    with pytest.raises(LosslabError, match="found neither LOSSLAB_CACHE nor HOME"):
+        cache.cache_folder()

@@ -101,6 +101,7 @@ def test_root_does_not_change_folders_of_others(tmp_path):
     other, own = tmp_path / "mine-other", tmp_path / "mine-own"
     for path in (other, own):
         path.mkdir()
+        lock.mark(path, "test")
     os.chown(other, 12345, 12345)
     lock.sweep(tmp_path, "mine-")
     assert [path.name for path in tmp_path.iterdir()] == ["mine-other"]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import re
+import secrets
 from dataclasses import asdict
 from pathlib import Path
 
 from losslab.artifact import pack, statement, verify
+from losslab.artifact.statement import ALL
 from losslab.campaign import recorded, rerun, verification
-from losslab.reading import UsageError, whole_option
+from losslab.reading import UsageError, out_file, whole_option
 from losslab.repository import BASE, ROOT
 
-ALL = "all"
+SEED_BITS = 63
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -27,7 +27,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
                       help="configuration file of the campaign")  # fmt: skip
     made.add_argument("--folder", type=Path, default=Path(), help="folder of the campaign")
     made.add_argument(
-        "--out", type=Path, default=Path(f"{pack.NAME}.tar.gz"), help="archive to write"
+        "--out", type=out_file, default=f"{pack.NAME}.tar.gz", help="archive to write"
     )
     made.add_argument("--raw-limit-mb", type=float, default=pack.RAW_LIMIT_MB,
                       help="pack only digests of more raw data (default %(default)g)")  # fmt: skip
@@ -45,8 +45,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     checked.add_argument("--sample", type=_count, default=verify.SAMPLE, metavar="N",
                          help=f"replicates to re-run, or {ALL} (default %(default)s)")  # fmt: skip
     checked.add_argument(
-        "--day", type=_day, help="day (YYYY-MM-DD) that seeds the sample; today by default"
-    )
+        "--seed", type=whole_option("seed", minimum=0), metavar="N",
+        help="seed of the sample, to repeat a draw; random by default",
+    )  # fmt: skip
     checked.add_argument(
         "--signer", type=Path, metavar="ALLOWED_SIGNERS",
         help="require a signature of one of these signers; format of ssh-keygen(1)",
@@ -85,15 +86,6 @@ def _count(word: str) -> int | None:
     return None if word == ALL else whole_option(f"sample (or {ALL})", 1)(word)
 
 
-def _day(word: str) -> str:
-    try:
-        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", word):
-            return datetime.date.fromisoformat(word).isoformat()
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"must be a day such as 2026-01-31, found {word!r}")
-
-
 def _pack(options: argparse.Namespace) -> int:
     name = pack.campaign_file(options.campaign)
     archive = pack.pack(
@@ -111,8 +103,11 @@ def _verify_artifact(options: argparse.Namespace) -> int:
             f"algorithms or studies of its own: {Path.cwd()}",
             hint="repeat the command in another folder",
         )
-    day = options.day or datetime.datetime.now(datetime.UTC).date().isoformat()
-    request = verify.Options(day, options.sample, options.signer, options.trust, options.processors)
+    # Drawn now, so that nobody knew it when the results were made or packed.
+    seed = secrets.randbits(SEED_BITS) if options.seed is None else options.seed
+    request = verify.Options(
+        seed, options.sample, options.signer, options.trust, options.processors
+    )
     verdict = verify.verify(options.folder, request)
     if options.json:
         facts = statement.facts(verdict)

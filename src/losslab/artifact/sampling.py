@@ -1,11 +1,11 @@
 """Draw a sample of an archive's replicates and run them again.
 
-The day and the list of digests seed the sample, so that it is unknown while results are made.
+The verifier's seed decides the sample: from the system's random generator, unless it is given. The
+author of the archive cannot know it while results are made.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import random
@@ -18,16 +18,14 @@ from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.integrity import FILES
 from losslab.campaign.replicate import ATTEMPTS
 from losslab.errors import LosslabError
-from losslab.instrument.archive import digest
 
 
 class CannotRunError(LosslabError):
     """Replicate that cannot run here: its instrument is missing or its programs untrusted."""
 
 
-def sample(paths: Sequence[str], count: int | None, day: str, digests: Path) -> list[str]:
-    """Return `count` replicates (None: all), drawn by the day and the digests."""
-    seed = hashlib.sha256(f"{day} {digest(digests)}".encode()).hexdigest()
+def sample(paths: Sequence[str], count: int | None, seed: int) -> list[str]:
+    """Return `count` replicates (None: all), drawn by a seed."""
     count = len(paths) if count is None else min(count, len(paths))
     return sorted(random.Random(seed).sample(sorted(paths), count))
 

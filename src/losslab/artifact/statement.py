@@ -10,6 +10,7 @@ from losslab.artifact.sampling import unnoticed
 from losslab.artifact.verify import Verdict
 from losslab.campaign.verification import not_verified, quoted
 
+ALL = "all"
 FRACTIONS = (0.01, 0.05, 0.1, 0.2)
 
 
@@ -36,17 +37,25 @@ def statement(verdict: Verdict) -> str:
     if verdict.same:
         drawn = [path for path in verdict.drawn if path in verdict.same]
         lines.append(
-            f"{len(drawn)} of {len(verdict.drawn)} replicates, drawn on {verdict.day} from "
+            f"{len(drawn)} of {len(verdict.drawn)} replicates, drawn at random from "
             f"{len(verdict.population)}, gave the same bytes when run again; so did "
             f"{len(set(verdict.same) & set(verdict.suspect))} of {len(verdict.suspect)} invalid "
             "replicates whose raw files do not show a violation."
         )
+    if verdict.drawn:
+        lines.append(f"The same sample again: `{again(verdict)}`.")
     lines += quoted(found)
     lines += ["Not verified:", *(f"  {line}" for line in left_unverified(verdict))]
     if verdict.good:
         lines += _power(verdict)
     lines.append("VERIFIED" if verdict.good else "NOT VERIFIED")
     return "\n".join(lines)
+
+
+def again(verdict: Verdict) -> str:
+    """Return the command that draws the same sample."""
+    count = ALL if verdict.count is None else str(verdict.count)
+    return f"losslab artifact verify FOLDER --sample {count} --seed {verdict.seed}"
 
 
 def left_unverified(verdict: Verdict) -> list[str]:
@@ -78,7 +87,8 @@ def _power(verdict: Verdict) -> list[str]:
     """Return the probabilities that a sample has none of the wrong replicates."""
     population = len(verdict.population)
     drawn = sum(path in verdict.same for path in verdict.drawn)
-    lines = ["Probability that this sample would miss replicates with forged raw files:"]
+    where = " (of those that can be run here)" if verdict.cannot else ""
+    lines = [f"Probability that this sample would miss replicates with forged raw files{where}:"]
     for fraction in FRACTIONS:
         wrong = math.ceil(fraction * population)
         chance = unnoticed(population, wrong, drawn)

@@ -19,7 +19,6 @@ from losslab.artifact.results import (
     CAMPAIGN,
     COMMIT,
     COMMIT_TEXT,
-    DIGESTS,
     INSTRUMENT,
     RESULTS,
     SIGNATURE,
@@ -49,7 +48,7 @@ KNOWN = {CAMPAIGN_FILE, INSTRUMENT, *MADE}
 class Options:
     """Options of a verification."""
 
-    day: str  # day that seeds the sample, as 2026-01-31
+    seed: int  # of the sample; the author of the archive must not know it
     count: int | None = SAMPLE  # number of replicates to run again; None means all
     # File of allowed signers; None requires no signature.
     allowed_signers: Path | None = None
@@ -62,8 +61,9 @@ class Options:
 class Verdict:
     """Outcome of a verification."""
 
-    day: str  # as in the options
+    seed: int  # as in the options
     files: int  # number of listed files
+    count: int | None = SAMPLE  # as in the options
     commit: str = ""  # commit of the sources
     signer: str = ""  # signer of the list; empty if no signature was required
     findings: list[Finding] = field(default_factory=list)
@@ -103,7 +103,7 @@ def verify(root: Path, options: Options) -> Verdict:
     Raises LosslabError if there is no archive or its workflow cannot make the tables.
     """
     digests = read_digests(root)
-    verdict = Verdict(options.day, len(digests))
+    verdict = Verdict(options.seed, len(digests), count=options.count)
     with own_folder(Path(tempfile.gettempdir()), "losslab-verify-raw-") as folder:
         _verify_files(root, digests, options, verdict)
         if not verdict.findings:
@@ -231,7 +231,7 @@ def _run_sample(root: Path, options: Options, verdict: Verdict) -> None:
     population = verdict.population
     verdict.suspect = [each.path for each in verdict.audit.replicates if each.suspect]
     if population:
-        verdict.drawn = sample(population, options.count, options.day, root / DIGESTS)
+        verdict.drawn = sample(population, options.count, options.seed)
     for path in sorted({*verdict.drawn, *verdict.suspect} - {*verdict.same}):
         _again(root / RESULTS, path, options, verdict)
 

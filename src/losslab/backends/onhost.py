@@ -8,9 +8,7 @@ links, sysctls, mounts and packet filter do not change. The hosts are plain Mini
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +30,7 @@ from losslab.backends.base import (
     without_result,
 )
 from losslab.errors import HostError
-from losslab.lock import locked
+from losslab.lock import locked, own_folder
 from losslab.study.condition import Condition
 
 # Root's own folder, whose lock all real-time cells on this machine use.
@@ -127,13 +125,9 @@ def turn() -> Iterator[Turn]:
     """Wait until no other job runs in real time; remove leftovers of killed jobs."""
     FOLDER.mkdir(mode=0o700, exist_ok=True)
     waiting = "losslab: another cell runs in real time; waiting for its end"
-    with locked(FOLDER, waiting) as lock:
-        for leftover in FOLDER.glob(f"{JOB_PREFIX}*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=JOB_PREFIX, dir=FOLDER) as name:
-            source = Path(name)
-            payload.pack(source)
-            yield Turn(lock, source)
+    with locked(FOLDER, waiting) as lock, own_folder(FOLDER, JOB_PREFIX) as source:
+        payload.pack(source)
+        yield Turn(lock, source)
 
 
 class OnHost:

@@ -6,13 +6,14 @@ import contextlib
 import itertools
 import os
 import resource
-import socket
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from losslab.backends.base import Finding
-from losslab.errors import HostError
+from losslab.errors import HostError, LosslabError
+from losslab.instrument.cache import locks
+from losslab.lock import taken
 
 MEMORY_BYTES = 256 * 2**20
 KIB_PER_GIB = 2**20
@@ -90,15 +91,15 @@ def own_cpu(cpus: Sequence[int] | None = None) -> Iterator[int]:
 
     A guest whose kernel and processes share a CPU runs up to twice as fast as one that the
     scheduler spreads over several. The locks keep the guests of several campaigns on different
-    CPUs. Sharing a CPU costs time, not correctness. A lock is a socket's name in the abstract
-    namespace (unix(7)), which the kernel releases with its process, and which is no file that
-    another user could replace.
+    CPUs. Sharing a CPU costs time, not correctness, and neither does a cache without locks.
     """
     cpus = cpus or sorted(os.sched_getaffinity(0))
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
+    with contextlib.ExitStack() as lock:
         for place, cpu in itertools.product(range(PLACES_PER_CPU), cpus):
-            with contextlib.suppress(OSError):  # in use
-                lock.bind(f"\0losslab-{os.geteuid()}-cpu-{cpu}.{place}")
+            with contextlib.suppress(OSError, LosslabError):  # in use
+                # A cache may be on a disk that several machines share.
+                name = f"cpu-{os.uname().nodename}-{cpu}.{place}"
+                lock.enter_context(taken(locks() / name))
                 break
         else:
             cpu = cpus[os.getpid() % len(cpus)]

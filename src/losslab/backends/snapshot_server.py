@@ -1,7 +1,7 @@
 """Base snapshots that several processes share, from the side of the process that has them.
 
-A thread of a process that starts `losslab cell` for many cells boots one guest for each instrument,
-and forks it for these processes.
+A process that starts `losslab cell` for many cells boots one guest for each instrument, and forks
+it for these processes.
 """
 
 from __future__ import annotations
@@ -9,21 +9,25 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from losslab import interrupts
 from losslab.backends import shared
 from losslab.backends.base import Instrument
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshot
 from losslab.backends.virtual import Guest
-from losslab.errors import LosslabError
 
 SOCKET = "socket"
+# A client sends its request as soon as it has connected.
+READ_LIMIT_S = 10.0
 
 
 @contextlib.contextmanager
@@ -36,51 +40,143 @@ def serving() -> Iterator[dict[str, str]]:
         listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         listening.bind(path)
         listening.listen()
-        thread = threading.Thread(target=_serve, args=(listening,), daemon=True)
-        thread.start()
-        stack.callback(_end, listening, thread)
+        server = _Server(listening)
+        stack.callback(server.end)
+        server.start()
         yield {shared.VARIABLE: path}
 
 
-def _end(listening: socket.socket, thread: threading.Thread) -> None:
-    """End the thread, which ends its guests."""
-    with contextlib.suppress(OSError):
-        listening.shutdown(socket.SHUT_RDWR)
-    thread.join()
+class _Server:
+    """Reads each client's request in a thread of its own, and forks in one that lasts.
 
+    A client that is slow or stopped keeps no other one waiting. Guests end with the thread that
+    boots them.
+    """
 
-def _serve(listening: socket.socket) -> None:
-    """Answer requests until the socket is shut down."""
-    with contextlib.ExitStack() as guests:
-        bases = _Bases(guests)
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening, self._waiting = listening, queue.SimpleQueue[_Work | None]()
+        self._readers: dict[threading.Thread, socket.socket] = {}
+        self._threads = [
+            threading.Thread(target=each, daemon=True) for each in (self._accept, self._fork)
+        ]
+
+    def start(self) -> None:
+        """Start to answer requests."""
+        for each in self._threads:
+            each.start()
+
+    def end(self) -> None:
+        """End all threads and guests, also if a signal arrives meanwhile."""
+        with interrupts.held():
+            with contextlib.suppress(OSError):
+                self._listening.shutdown(socket.SHUT_RDWR)
+            accepting, forking = self._threads
+            accepting.join()
+            for client in self._readers.values():
+                with contextlib.suppress(OSError):
+                    client.shutdown(socket.SHUT_RDWR)
+            for reader in self._readers:
+                reader.join()
+            self._waiting.put(None)
+            forking.join()
+
+    def _accept(self) -> None:
         while True:
             try:
-                client, _ = listening.accept()
+                client, _ = self._listening.accept()
             except OSError:
                 return
-            # A client that has ended needs no answer.
-            with client, contextlib.suppress(OSError):
-                text, descriptors, _, _ = socket.recv_fds(client, shared.MESSAGE_BYTES, 1)
+            client.settimeout(READ_LIMIT_S)
+            self._readers = {each: its for each, its in self._readers.items() if each.is_alive()}
+            reader = threading.Thread(target=self._read, args=(client,), daemon=True)
+            self._readers[reader] = client
+            reader.start()
+
+    def _read(self, client: socket.socket) -> None:
+        """Answer a client's request, or put it into the queue if it needs a fork."""
+        descriptors: list[int] = []
+        try:
+            text, descriptors, flags, _ = socket.recv_fds(client, shared.MESSAGE_BYTES, 1)
+            if flags & socket.MSG_TRUNC:
+                raise ValueError(f"more than {shared.MESSAGE_BYTES} bytes")
+            request = _Request.parse(text)
+            if request.folder is not None:
+                if not descriptors:
+                    raise ValueError("no descriptor")
+                self._waiting.put(_Work(client, request, request.folder, descriptors))
+                return
+            reply = shared.STARTED
+        except TimeoutError:
+            reply = f"{shared.FAILED} a request must arrive within {READ_LIMIT_S:g} s"
+        except ValueError as error:
+            reply = f"{shared.FAILED} a request must be one of losslab's, found {error}"
+        except OSError:
+            reply = ""  # it has ended
+        _reply(client, reply, descriptors)
+
+    def _fork(self) -> None:
+        with contextlib.ExitStack() as guests:
+            bases = _Bases(guests)
+            while (work := self._waiting.get()) is not None:
+                its = work.request
                 try:
-                    client.send(_answer(json.loads(text), descriptors, bases).encode())
-                except ValueError:
-                    pass  # it has ended before its request
-                finally:
-                    for descriptor in descriptors:
-                        os.close(descriptor)
+                    pid = bases.fork(its.wanted, work.folder, its.cpu, work.descriptors[0])
+                    reply = f"{shared.STARTED} {pid}"
+                except BaseException as error:  # also of a signal, which the main thread heeds
+                    reply = f"{shared.FAILED} {error}"
+                _reply(work.client, reply, work.descriptors)
 
 
-def _answer(request: dict[str, Any], descriptors: list[int], bases: _Bases) -> str:
-    """Return the reply to a request: whether its snapshot can be had, or the PID of a fork."""
-    folder, cpu = request.pop("folder", None), request.pop("cpu", None)
-    if request["payload"] != shared.payload_digest():
-        return "failed the guest's code must be that of the process that shares its snapshots"
-    if folder is None:
-        return shared.STARTED
-    try:
-        return f"{shared.STARTED} {bases.fork(request, Path(folder), int(cpu), *descriptors)}"
-    except LosslabError as error:
-        return f"failed {error}"
+def _reply(client: socket.socket, text: str, descriptors: Sequence[int]) -> None:
+    """Answer a client, unless it has ended, and close its descriptors."""
+    for descriptor in descriptors:
+        os.close(descriptor)
+    with client, contextlib.suppress(OSError):
+        client.send(text.encode()[: shared.MESSAGE_BYTES])
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request: a base snapshot, and the folder and CPU of its fork, if one is wanted."""
+
+    wanted: dict[str, Any]
+    folder: Path | None
+    cpu: int
+
+    @classmethod
+    def parse(cls, text: bytes) -> _Request:
+        """Parse a request; ValueError if it is malformed."""
+        try:
+            data = json.loads(text)
+        except RecursionError as error:
+            raise ValueError("too many levels") from error
+        if not isinstance(data, dict):
+            raise ValueError(type(data).__name__)
+        folder, cpu = data.pop("folder", None), data.pop("cpu", 0)
+        if not (isinstance(folder, str | None) and type(cpu) is int and cpu >= 0):
+            raise ValueError("another folder or CPU")
+        types = {key: type(value) for key, value in data.items()}
+        if types != shared.TYPES or not all(
+            isinstance(each, str) for key in ("images", "boot") for each in data[key]
+        ):
+            raise ValueError(f"the keys {', '.join(sorted(data)) or 'of none'}")
+        if not data["images"] or not isinstance(
+            BACKENDS.get((data["backend"], data["where"])), Guest
+        ):
+            raise ValueError("no backend with a guest")
+        if data["payload"] != shared.payload_digest():
+            raise ValueError("other code of the guest than that of the process that shares them")
+        return cls(data, None if folder is None else Path(folder), cpu)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A client that waits for a fork."""
+
+    client: socket.socket
+    request: _Request
+    folder: Path
+    descriptors: list[int]
 
 
 class _Bases:

@@ -86,7 +86,7 @@ class Guest:
         # A guest for a single job is quicker to boot than to boot and fork.
         if alone or (job.snapshots is None and shared.connect(tools) is None):
             with self._resources(tools) as guest, resources.own_cpu() as cpu:
-                _prepare(job, job.folder)
+                _prepare(tools, job, job.folder)
                 seed = _kernel_seed(job)
                 # The guest does not wait. It has the job's seed from the beginning if its kernel
                 # has no snapshots, or if it runs in real time, in which waiting takes time.
@@ -103,7 +103,7 @@ class Guest:
             return
         with contextlib.ExitStack() as stack:
             snapshots = job.snapshots or stack.enter_context(snapshot.Snapshots())
-            purpose = (tools.kernel, *tools.image_roots, job.preparation)
+            purpose = (tools.kernel, tools.boot, *tools.image_roots, job.preparation)
             ready, before_s = snapshots.get(purpose, lambda: self._prepared(tools, job, snapshots))
             yield Start(
                 lambda _: ready.fork(_kernel_seed(job), job.folder, job.control),
@@ -119,12 +119,12 @@ class Guest:
         """Fork a base snapshot, and set it up for a job's condition."""
         base: snapshot.Base | None = shared.connect(tools) if snapshots.may_share else None
         if base is None:
-            purpose = (tools.kernel, *tools.image_roots)
+            purpose = (tools.kernel, tools.boot, *tools.image_roots)
             base = snapshots.base(purpose, lambda: self.boot(tools))
         scratch = resources.scratch_folder()
         with own_folder(scratch, "losslab-cell-") as folder, resources.own_cpu() as cpu:
             self.add_files(tools, folder)
-            _prepare(job, folder)
+            _prepare(tools, job, folder)
             console, limit_s = folder / CONSOLE_FILE, self._ready_limit_s
             refuse = functools.partial(_refused, folder, limit_s)
             with snapshot.forked(base, console, cpu, limit_s, refuse) as found:
@@ -260,9 +260,10 @@ def _kernel_seed(job: Job) -> int:
     return derived_seed(job.seed, "kernel")
 
 
-def _prepare(job: Job, folder: Path) -> None:
+def _prepare(tools: Instrument, job: Job, folder: Path) -> None:
     """Write the part of a job that does not depend on its seed."""
-    text = json.dumps(job.preparation, indent=1, sort_keys=True)
+    boot = {"boot": list(tools.boot)} if tools.boot else {}
+    text = json.dumps(job.preparation | boot, indent=1, sort_keys=True)
     (folder / SNAPSHOT_FILE).write_text(text + "\n")
 
 

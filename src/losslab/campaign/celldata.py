@@ -11,7 +11,7 @@ from typing import Any
 
 from losslab.campaign import integrity, limiters
 from losslab.campaign.documents import read_host
-from losslab.campaign.folder import HOST_FILE
+from losslab.campaign.folder import HOST_FILE, replicate_folders
 from losslab.emulation.goodput import read_rows
 from losslab.study import features
 from losslab.study.condition import Condition
@@ -51,12 +51,13 @@ class CellData:
     series: Series | None = None  # of the first valid replicate, if wanted
 
 
-def read(path: Path, series: bool = False) -> CellData:
+def read(path: Path, series: bool = False, asked: Condition | None = None) -> CellData:
     """Read a cell from its cell.json and its replicates' folders, with or without time series.
 
-    Raises DamagedError if the cell is damaged.
+    Raises DamagedError if the cell is damaged. Raises LosslabError if it is not of the condition
+    `asked`.
     """
-    content = integrity.read_cell(path)
+    content = integrity.read_cell(path, asked)
     condition = Condition.from_json(content["condition"])
     app = features.apps()[condition.app]
     port = str(next(iter(app.ports), ""))
@@ -90,8 +91,8 @@ def _series(number: int, folder: Path, samples: Iterable[Row]) -> Series:
 
 def read_hosts(path: Path) -> list[Row]:
     """Read the host.json of each replicate of a cell.json that has one."""
-    files = sorted(path.parent.glob(f"*/{HOST_FILE}"), key=lambda file: int(file.parent.name))
-    return list(map(read_host, files))
+    files = (folder / HOST_FILE for folder in replicate_folders(path))
+    return [read_host(file) for file in files if file.exists()]
 
 
 def flow_names(folder: Path) -> dict[str, str]:

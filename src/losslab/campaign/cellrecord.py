@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from losslab.campaign import integrity, recorded, recorded_numbers
 from losslab.campaign.cellfiles import Cell, in_virtual_time, load_cells
@@ -69,23 +70,30 @@ def row_of(name: str, cell: Cell) -> Row:
             f"a recorded cell must be whole, found {cell.file.parent}: {problems[0]}",
             hint="measure it again, and name folders of campaigns in virtual time only",
         )
-    metric = metrics.primary(cell.summaries)
-    found = [metrics.value(summary, metric) for summary in cell.summaries]
-    values = [value for value in found if value is not None]
-    low, high = mean_interval(values) or (None, None)
     study, _, short = name.partition("/")
     files = sorted([manifest["seed"], manifest[integrity.FILES]] for manifest in manifests)
     return Row(
         study=study,
         cell=short,
-        replicates=len(cell.replicates),
-        valid=len(cell.summaries),
-        metric=metric,
-        mean=_shown(fmean(values) if values else None),
-        low=_shown(low),
-        high=_shown(high),
         sha256=digest_of(files),
+        **numbers_of(cell.summaries, len(cell.replicates)),
     )
+
+
+def numbers_of(summaries: Sequence[metrics.Summary], replicates: int) -> dict[str, Any]:
+    """Return the numbers of a row, by column, given the valid replicates' summaries."""
+    metric = metrics.primary(summaries)
+    found = [metrics.value(summary, metric) for summary in summaries]
+    values = [value for value in found if value is not None]
+    low, high = mean_interval(values) or (None, None)
+    return {
+        "replicates": replicates,
+        "valid": len(summaries),
+        "metric": metric,
+        "mean": _shown(fmean(values) if values else None),
+        "low": _shown(low),
+        "high": _shown(high),
+    }
 
 
 def _shown(value: float | None) -> str:
@@ -150,6 +158,16 @@ def _difference(one: Row, other: Row) -> CellDifference:
     """Compare a measured cell with its recorded row."""
     means = [float(row.mean) if row.mean else None for row in (one, other)]
     same, problems = one.sha256 == other.sha256, []
+    verdict = Verdict.SAME_BYTES if same else Verdict.OTHER_BYTES
+    if same and one != other:
+        # All other columns follow from the files.
+        verdict = Verdict.OTHER_NUMBERS
+        pairs = {each: (getattr(one, each), getattr(other, each)) for each in COLUMNS}
+        problems = [
+            f"{each} of A is {a or 'empty'}, and the record has {b or 'nothing'}"
+            for each, (a, b) in pairs.items()
+            if a != b
+        ]
     if not same and one.mean and other.low:
         inside = float(other.low) <= float(one.mean) <= float(other.high)
         problems.append(
@@ -163,7 +181,7 @@ def _difference(one: Row, other: Row) -> CellDifference:
         n=(one.valid, other.valid),
         mean=(means[0], means[1]),
         paired=False,
-        verdict=Verdict.SAME_BYTES if same else Verdict.OTHER_BYTES,
+        verdict=verdict,
         problems=problems,
     )
 

@@ -44,6 +44,7 @@ class Verdict(StrEnum):
     INCONSISTENT = "inconsistent replicates"
     CONDITIONS = "different conditions"
     OTHER_BYTES = "different bytes"
+    OTHER_NUMBERS = "different numbers"
 
 
 AGREEING = (Verdict.SAME_BYTES, Verdict.EQUAL, Verdict.NO_DIFFERENCE)

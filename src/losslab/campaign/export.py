@@ -20,7 +20,7 @@ from losslab.emulation import capture
 from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, read_rows
+from losslab.reading import UsageError, out_file, read_rows
 from losslab.study.condition import Condition
 
 SENDERS_LINK = interface("sender", "r1").name
@@ -39,7 +39,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help=f"write the packets of an interface, such as r1-r2 (default {SENDERS_LINK})",
     )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
-    command.add_argument("--out", type=Path, help="file to write (default: RUN.qlog, RUN.pcap)")
+    command.add_argument("--out", type=out_file, help="file to write (default: RUN.qlog, RUN.pcap)")
     command.set_defaults(run=_export)
 
 

@@ -25,6 +25,8 @@ MANIFEST_FILE = "manifest.json"
 HOST_FILE = "host.json"
 # Summary of a cell's replicates, in the cell's folder.
 CELL_FILE = "cell.json"
+# Keys that show, even in a truncated file, that losslab wrote a replicate's folder.
+RECOGNISED = {MANIFEST_FILE: ("backend", "cell"), HOST_FILE: ("host_cpu", "host_kernel")}
 # Prefix of incomplete folders and files.
 PARTIAL = ".losslab-"
 # With less free space, a failure counts as caused by a full disk.
@@ -44,6 +46,7 @@ def whole_folder(out: Path) -> Iterator[Path]:
             partial.chmod(0o755)
             yield partial
             if out.exists():
+                _require_replicate(out)
                 shutil.rmtree(out)
             partial.rename(out)
     except OSError as error:
@@ -51,6 +54,19 @@ def whole_folder(out: Path) -> Iterator[Path]:
             f"{out.parent} must be a writable folder with free space, found: {error}",
             hint=_fix(error),
         ) from error
+
+
+def _require_replicate(folder: Path) -> None:
+    """Raise HostError for a folder that no replicate was written to: it may be the user's."""
+    for name, keys in RECOGNISED.items():
+        with contextlib.suppress(OSError):
+            text = (folder / name).read_bytes()
+            if not folder.is_symlink() and all(f'"{key}":'.encode() in text for key in keys):
+                return
+    raise HostError(
+        f"{folder} must be a replicate's folder or not exist, found another folder or file",
+        hint="move it away, or choose another folder for the results",
+    )
 
 
 def _fix(error: OSError) -> str:
@@ -83,6 +99,15 @@ def read_json(path: Path) -> dict[str, Any]:
         raise LosslabError(f"{path} must be a JSON object, found a {type(data).__name__}")
     require_format(data, path)
     return data
+
+
+def replicate_folders(cell: Path) -> list[Path]:
+    """List the folders of the replicates that a cell.json lists; errors as of `read_json`.
+
+    Other folders beside them are left from measurements of more replicates, maybe of another
+    condition.
+    """
+    return [cell.parent / str(number) for number in range(len(read_json(cell)["replicates"]))]
 
 
 def require_format(data: dict[str, Any], path: Path) -> None:
@@ -123,19 +148,17 @@ def replace_json(data: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file next to `path`; rename it to `path` when the block succeeds.
+    """Yield a temporary file on the disk of `path`; rename it to `path` when the block succeeds.
 
     Raises HostError if the disk is full, or the folder is not writable.
     """
-    partial = path.with_name(f"{PARTIAL}{path.name}")
     try:
-        try:
+        with own_folder(path.parent, PARTIAL) as folder:
+            partial = folder / path.name
             yield partial
             _flush(path.parent)
             partial.replace(path)
             _flush(path.parent)
-        finally:
-            partial.unlink(missing_ok=True)
     except OSError as error:
         raise HostError(
             f"{path} must be a writable file on a disk with free space, found: {error}",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from losslab.emulation.link.traces import parse
 from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument.archive import digest
-from losslab.reading import UsageError
+from losslab.reading import UsageError, input_errors, read_text
 from losslab.repository import INSTALLED, ROOT
 from losslab.study.axes import DRAWN_TRACE, NONE
 from losslab.study.condition import NO_TRACE, Condition
@@ -18,13 +19,18 @@ from losslab.study.condition import NO_TRACE, Condition
 IGNORED = "__pycache__"
 # Prefix of a path relative to the current folder; other paths are relative to the repository.
 HERE = "./"
+# Ten minutes of a link with 50 Mbit/s.
+MAX_TRACE_BYTES = 2**24
 
 
 def named(folder: Path) -> str:
     """Return a folder's name in conditions: a path relative to the repository or `HERE`.
 
-    Raises LosslabError if the folder is neither in the repository nor in the current folder.
+    `NONE` stays as it is. Raises UsageError if the folder is neither in the repository nor in the
+    current folder.
     """
+    if str(folder) == NONE:
+        return NONE
     resolved, here = folder.resolve(), Path.cwd()
     if resolved.is_relative_to(ROOT):
         return str(resolved.relative_to(ROOT))
@@ -47,8 +53,8 @@ def source(condition: Condition) -> Path:
     return resolved
 
 
-def _outside(name: str, resolved: Path, base: Path) -> LosslabError:
-    return LosslabError(
+def _outside(name: str, resolved: Path, base: Path) -> UsageError:
+    return UsageError(
         f"bring must name a folder in {base}, found {name!r}, which is {resolved}",
         hint="copy the folder into the repository or the current folder; for the current folder, "
         f"write {HERE}NAME",
@@ -99,6 +105,17 @@ def give(condition: Condition, job_folder: Path, name: str) -> None:
         shutil.copy2(path, target)
 
 
+def require(conditions: Iterable[Condition]) -> None:
+    """Refuse conditions whose traces or user files are missing or malformed; read each once."""
+    axes = ("trace", "trace_back", "bring")
+    with input_errors():
+        for each in {
+            tuple(getattr(its, axis) for axis in axes): its for its in conditions
+        }.values():
+            trace_texts(each)
+            files(each)
+
+
 TRACES = ROOT / "config" / "traces"
 
 
@@ -112,7 +129,7 @@ def trace_texts(condition: Condition) -> dict[str, str]:
 
 def _trace(trace: str) -> str:
     path = TRACES / trace
-    if not path.is_file():
+    if not path.exists():
         place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
         names = sorted(path.name for path in TRACES.iterdir() if path.suffix != ".md")
         raise UsageError(
@@ -120,8 +137,9 @@ def _trace(trace: str) -> str:
             f"{', '.join(names) or 'none'} there{did_you_mean(trace, [*names, DRAWN_TRACE])}",
             hint=f"copy it there, or use `{DRAWN_TRACE}`, which is drawn for each replicate",
         )
-    text = path.read_text()
-    parse(text, str(path))
+    text = read_text(path, MAX_TRACE_BYTES)
+    with input_errors():
+        parse(text, str(path))
     return text
 
 

@@ -13,7 +13,15 @@ from losslab.backends import preflight, runner, virtual
 from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job, Needs
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import buildprogress, image, integrity, kernel, kernels, packed
+from losslab.instrument import (
+    bootparameters,
+    buildprogress,
+    image,
+    integrity,
+    kernel,
+    kernels,
+    packed,
+)
 from losslab.instrument.cache import building, cache_folder
 from losslab.instrument.kernels import Kernel
 from losslab.repository import ROOT, SET_UP
@@ -63,6 +71,8 @@ def instrument(
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
     patches = kernel.provenance(linux).get("patches", [])
     engine_root = roots[1] if len(roots) > 1 else None
+    if spec.boot and runner.needs.guest:
+        bootparameters.require(spec, binary)
     if spec.boot:
         provenance["kernel"] |= {"boot": list(spec.boot)}
     return Instrument(

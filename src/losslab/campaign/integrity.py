@@ -18,7 +18,7 @@ from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, digest_
 from losslab.errors import LosslabError
 from losslab.instrument import tree
 from losslab.instrument.archive import digest
-from losslab.study.condition import AXES
+from losslab.study.condition import AXES, Condition
 
 # The keys of a record's digests: by file below the folder, and of the record itself.
 FILES, SELF = "files", "sha256"
@@ -121,8 +121,11 @@ def replicate_row(manifest: Mapping[str, Any], host: Mapping[str, Any]) -> dict[
     )
 
 
-def read_cell(path: Path) -> dict[str, Any]:
-    """Return the content of a cell.json; DamagedError if it or a replicate is damaged."""
+def read_cell(path: Path, asked: Condition | None = None) -> dict[str, Any]:
+    """Return the content of a cell.json; DamagedError if it or a replicate is damaged.
+
+    Raises LosslabError if the cell is not of the condition `asked`.
+    """
     try:
         cell = read_json(path)
         problems = cell_problems(path.parent, cell)
@@ -130,7 +133,22 @@ def read_cell(path: Path) -> dict[str, Any]:
         raise DamagedError(f"{path} is unreadable: {error}", hint=HINT) from error
     if problems:
         raise DamagedError(f"{path.parent} is damaged: {problems[0]}", hint=HINT)
+    if asked is not None and (others := other_values(cell.get("condition"), asked)):
+        raise LosslabError(
+            f"{path.parent} must be of the condition asked for, found {', '.join(others)}",
+            hint="choose another folder with --out, or remove this one",
+        )
     return cell
+
+
+def other_values(found: Any, asked: Condition) -> list[str]:
+    """List the axes of a stored condition that differ from the one asked for, with both values."""
+    stored = _whole(found) if isinstance(found, dict) else {}
+    return [
+        f"{name} {stored.get(name)} instead of {value}"
+        for name, value in asked.to_json().items()
+        if stored.get(name) != value
+    ]
 
 
 def cell_problems(folder: Path, cell: Mapping[str, Any] | None = None) -> list[str]:

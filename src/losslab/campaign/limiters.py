@@ -16,6 +16,7 @@ from typing import Any
 
 from losslab.campaign import queueing
 from losslab.emulation.goodput import read_rows
+from losslab.emulation.mechanism import loss_percent
 from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.schedule import Phase
@@ -225,5 +226,5 @@ def _capacity_mbit(t_s: float, condition: Condition, phases: Sequence[Phase]) ->
         return float("inf")
     current = [phase for phase in phases if phase.begin_s <= t_s] or phases
     rate_mbit = current[-1].values["rate_mbit"]
-    loss = condition.loss_percent if condition.loss_direction != "back" else 0.0
-    return min(rate_mbit, condition.policer_mbit or rate_mbit) * (1 - loss / 100)
+    share = 1 - loss_percent(condition, "data") / 100
+    return min(rate_mbit, condition.policer_mbit or rate_mbit) * share

@@ -13,11 +13,9 @@ from losslab.emulation.goodput import quantile, read_rows
 from losslab.emulation.link.forward import LOG
 from losslab.emulation.link.tracelink import percentile_95
 from losslab.study.axes import NONE
-from losslab.study.condition import NO_TRACE, Condition
+from losslab.study.condition import NO_TRACE, ONE_QUEUE, Condition
 from losslab.study.schedule import Phase
 
-# Queues that send packets in the order of their arrival: a packet waits for all packets before it.
-ONE_QUEUE = ("fifo", "bfifo", "codel", "pie", "red", "red-step")
 # Apps with a single data flow, which has the whole queue, however the queue separates flows.
 ONE_FLOW = ("iperf3", "ffmpeg", "datagram", "quic")
 

@@ -13,10 +13,11 @@ import lzma
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
-from losslab.campaign import celldata, fingerprint, hosts
+from losslab.campaign import celldata, fingerprint, hosts, recordcheck
 from losslab.campaign.celldata import CellData, Row, Series
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, digest_of, read_json, whole_file
 from losslab.errors import LosslabError
@@ -24,6 +25,7 @@ from losslab.reading import UsageError, parse_json, read_rows
 from losslab.reading.files import TABLE_BYTES
 from losslab.study.design import Cell, Study
 from losslab.study.schemas import check_schema
+from losslab.study.stopping import StoppingRule
 
 SUFFIX, INDEX = ".jsonl.xz", "cells.tsv"
 INDEX_COLUMNS = ("study", "cell", "measured_for")
@@ -46,16 +48,21 @@ class RecordedCell:
 def available(folder: Path, cells: Iterable[Cell]) -> set[Name]:
     """Return the cells whose recorded numbers are those that a new measurement would give.
 
-    Raises UsageError if the folder is not a record.
+    Raises UsageError if the folder is not a record, or a cell contradicts the campaign.
     """
     index = _read_index(folder)
-    found = set()
+    found: dict[str, list[Cell]] = {}
     for cell in cells:
         then = index.get((cell.study, cell.name))
         kinds = (VIRTUAL, CONTAINERNET) if cell.any_backend else (cell.backend,)
         if then and any(then == _measured_for(cell, _fingerprint(cell, kind)) for kind in kinds):
-            found.add((cell.study, cell.name))
-    return found
+            found.setdefault(cell.study, []).append(cell)
+    for study, its in found.items():
+        known = read(folder, study, {cell.name for cell in its})
+        for cell in its:
+            where = recordcheck.place(folder, study, cell.name)
+            recordcheck.require_planned(known[cell.name].data.content, where, cell)
+    return {(cell.study, cell.name) for its in found.values() for cell in its}
 
 
 def _fingerprint(cell: Cell, backend: str) -> str:
@@ -73,13 +80,28 @@ def file_of(folder: Path, study: str) -> Path:
     return folder / f"{study}{SUFFIX}"
 
 
-def read(folder: Path, study: str, names: Collection[str]) -> dict[str, RecordedCell]:
-    """Read cells of a study by name; UsageError if one is missing or the file is damaged."""
+def read(
+    folder: Path,
+    study: str,
+    names: Collection[str],
+    rules: Mapping[str, StoppingRule] = MappingProxyType({}),
+    seed_families: Mapping[str, int] = MappingProxyType({}),
+) -> dict[str, RecordedCell]:
+    """Read cells of a study by name.
+
+    Raises UsageError if one is missing, the file is damaged, or a cell contradicts its name, its
+    condition, its row of the record beside the folder, its stopping rule or its family of seeds.
+    """
     path = file_of(folder, study)
     found = {name: one for name, one in _read_study(path).items() if name in names}
     if missing := sorted({*names} - {*found}):
         raise UsageError(f"{path} must have the cell {missing[0]}, found none", hint=HINT)
-    return {name: _parsed(each, f"{path}, cell {name}") for name, each in found.items()}
+    cells = {
+        name: _parsed(each, recordcheck.place(folder, study, name)) for name, each in found.items()
+    }
+    contents = {name: cell.data.content for name, cell in cells.items()}
+    recordcheck.require(contents, study, folder, rules, seed_families)
+    return cells
 
 
 def of_overview(rows: Sequence[Mapping[str, str]], folder: Path | None) -> dict[str, RecordedCell]:

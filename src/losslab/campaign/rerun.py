@@ -199,10 +199,12 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
     run programs of its author, and `trust` is not set.
     """
     condition = Condition.from_json(manifest["cell"])
-    problems = condition.problems() + design.load_names(ROOT).problems(condition)
+    where = manifest["instrument"].get("where", GUEST)
+    names = design.load_names(ROOT)
+    problems = condition.problems() + names.problems(condition, own_kernel=where == design.HOST)
     if problems:
         raise UsageError(f"the manifest's condition cannot be measured: {'; '.join(problems)}")
-    place = manifest["backend"], manifest["instrument"].get("where", GUEST)
+    place = manifest["backend"], where
     if place not in BACKENDS:
         raise UsageError(
             "a manifest must name one of the backends "

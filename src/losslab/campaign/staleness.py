@@ -15,14 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from losslab.campaign import fingerprint, integrity
-from losslab.campaign.documents import read_manifest
+from losslab.campaign.documents import read_cell, read_manifest
 from losslab.campaign.fingerprint import CODE, Fingerprint
-from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, replace_json, write_json
+from losslab.campaign.folder import (
+    CELL_FILE,
+    MANIFEST_FILE,
+    digest_of,
+    replace_json,
+    replicate_folders,
+    write_json,
+)
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 from losslab.instrument.records import FOLDER
 from losslab.reading import UsageError, read_json
 from losslab.study.design import Cell
+from losslab.study.seed_family import seed_of
 
 # Maximum number of changed modules that a reason names.
 MAX_NAMED = 3
@@ -47,13 +55,29 @@ def reasons(cell: Cell, results: Path) -> list[str]:
         return [f"damaged: {problems[0]}"]
     now = fingerprint.of(cell.condition, cell.backend, cell.where)
     found: dict[str, None] = {}
-    for path in sorted(folder.glob(f"*/{MANIFEST_FILE}")):
-        manifest = read_manifest(path)
+    for each in replicate_folders(folder / CELL_FILE):
+        manifest = read_manifest(each / MANIFEST_FILE)
         then = manifest.get("fingerprint", {}).get("parts", {})
         found |= dict.fromkeys(_changes(then, now, results / FOLDER.name))
         if manifest.get("lost"):
             found["a guest was lost"] = None
-    return list(found)
+    return list(found) or foreign(cell, folder)
+
+
+def foreign(cell: Cell, folder: Path) -> list[str]:
+    """List the values of a folder's cell.json that are not the campaign's cell's.
+
+    Such a folder was copied from another campaign: the name has no durations and no seeds.
+    """
+    found = read_cell(folder / CELL_FILE)
+    pairs: list[tuple[str, Any, Any]] = [
+        ("study", found["study"], cell.study), ("block", found["block"], cell.block)
+    ]  # fmt: skip
+    for number, row in enumerate(found["replicates"]):
+        seed = seed_of(cell.condition, number, cell.seed_family)
+        pairs.append((f"seed of replicate {number}", row["seed"], seed))
+    others = [f"{name} {then} instead of {now}" for name, then, now in pairs if then != now]
+    return [*integrity.other_values(found["condition"], cell.condition), *others]
 
 
 def _changes(then: Mapping[str, str], now: Fingerprint, records: Path) -> list[str]:
@@ -112,17 +136,18 @@ class Ledger:
         self._examined: set[str] = set()
         self._written = self._text()
 
-    def cell(self, folder: Path) -> str:
-        """Return when a cell was last found damaged; "" if never.
+    def cell(self, folder: Path, cell: Cell) -> str:
+        """Return when a cell was last found damaged, or to be another one; "" if never.
 
-        The cell's files are read only if their times, sizes or inodes changed since the last
-        examination.
+        The cell's files are read only if the cell, or their times, sizes or inodes changed since
+        the last examination.
         """
         name = str(folder)
         if name not in self._examined and (folder / CELL_FILE).is_file():
-            state = integrity.state_of(folder)
+            asked = [cell.block, cell.condition.to_json(), cell.seed_family]
+            state = digest_of([integrity.state_of(folder), asked])
             if self._entry(name).get("state") != state:
-                self._note(name, integrity.cell_problems(folder))
+                self._note(name, integrity.cell_problems(folder) or foreign(cell, folder))
                 if name not in self.found:
                     self._entry(name)["state"] = state
         self._examined.add(name)

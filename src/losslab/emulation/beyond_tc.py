@@ -23,6 +23,7 @@ from losslab.emulation.probes.queue import (
     TCA_STATS_QUEUE,
 )
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
+from losslab.emulation.tcvalues import bucket_bytes
 from losslab.emulation.topology import Interface
 from losslab.errors import LosslabError
 
@@ -39,7 +40,6 @@ POLICE = struct.Struct("=IiIII8xI")
 GACT = struct.Struct("=IIi")  # index, capabilities, action
 GACT_PROB = struct.Struct("=HHi")  # kind, one of, action
 OK, DROP, DETERMINISTIC = 0, 2, 2  # TC_ACT_OK, TC_ACT_SHOT, PGACT_DETERM
-TICK_NS = 64  # unit of a policer's burst (PSCHED_SHIFT, net/pkt_sched.h)
 DUALPI2 = "dualpi2"
 NLA_F_NESTED, TCA_STATS_APP, TCA_DUALPI2_LIMIT = 0x8000, 4, 1
 # struct tc_dualpi2_xstats up to the marks: probability; delays of the C and L queues in us; packets
@@ -107,7 +107,7 @@ def _options(kind: str, options: Mapping[int, bytes]) -> dict[str, int]:
     if kind == "police":
         _, action, _, ticks, _, rate = POLICE.unpack_from(options[TCA_POLICE_TBF])
         # The kernel keeps the burst as its transmission time in whole ticks.
-        burst = round(ticks * TICK_NS * rate / 1e9 / FRAME_BYTES) * FRAME_BYTES
+        burst = round(bucket_bytes(rate, ticks) / FRAME_BYTES) * FRAME_BYTES
         return {"action": action, "rate": rate, "burst": burst}
     if kind == "gact":
         _, _, action = GACT.unpack_from(options[TCA_GACT_PARMS])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 ANY, ANY_PORT = "any", 0  # any protocol; a listener's port if any port will do
+NO_PORT = -1  # a listener's port if it need not listen
 
 
 class Host(Protocol):

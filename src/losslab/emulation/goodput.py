@@ -117,11 +117,13 @@ class Deliveries:
         last = bisect.bisect_right(self.times_s, end_s + ROUNDING_S) - 1
         if last <= first:
             return None
+        # Windows begin and end up to one interval of samples beside a sample.
+        gap_s = self.times_s[1] - self.times_s[0] + ROUNDING_S
         since_s, before = self.times_s[first], self.octets[first]
-        if first == 0 and since_s > begin_s + INTERVAL_S:
+        if first == 0 and since_s > begin_s + gap_s:
             since_s, before = begin_s, 0
         until_s = self.times_s[last]
-        if last == len(self.times_s) - 1 and until_s < end_s - INTERVAL_S:
+        if last == len(self.times_s) - 1 and until_s < end_s - gap_s:
             until_s = end_s
         return (self.octets[last] - before) * 8 / 1e6 / (until_s - since_s)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import accounting, checks, goodput, hosts
-from losslab.emulation.flows import Flow
+from losslab.emulation.flows import ANY, Flow
 from losslab.emulation.plan import Plan
 from losslab.emulation.probes import queue, tcp
+from losslab.emulation.probes.userprograms import CONNECTIONS
 from losslab.emulation.traffic import Run
 from losslab.errors import HostError, LosslabError
 from losslab.study import features
@@ -49,7 +50,7 @@ def summarise(
     violations += [
         f"after the traffic: {r}" for r in hosts.deviations(plan.hosts_at_end, observations.after)
     ]
-    violations += run.violations
+    violations += [*run.deviations, *run.violations]
     # A failed program may leave no output; its violation explains more than a parser's error.
     summary = (
         {} if run.violations else features.apps()[plan.app].collect(plan, folder, run.timeline)
@@ -85,6 +86,7 @@ def summarise(
         goodputs=goodputs,
         flows=[
             *(_flow_evidence(flow, run.last_samples) for flow in tcp_flows),
+            *_programs_evidence([f for f in plan.flows if f.protocol == ANY], folder),
             *(background_results.evidence if background_results else []),
         ],
         traffic=counted,
@@ -105,6 +107,8 @@ def summarise(
         bypassed=deltas.bypassed,
         queue=run.queue,
         delivered_bytes=_delivered_bytes(tcp_flows, plan, folder) if not run.violations else {},
+        # A path schedule's changes of the rate fill it, too.
+        buckets=1 + sum(len(session.boundaries) for session in observations.sessions),
     )
     violations += checks.violations(evidence)
     changed: dict[str, Any] = {}
@@ -229,6 +233,36 @@ def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvide
         window_limited_share=window,
         buffer_limited_share=buffer,
         bulk=flow.bulk,
+    )
+
+
+def _programs_evidence(flows: list[Flow], folder: Path) -> Iterator[checks.FlowEvidence]:
+    """Yield the evidence of user programs, from the sender's connections that carried data.
+
+    The receiver's connections are recorded, but have no part in the measured direction.
+    """
+    if not flows:
+        return
+    rows = [
+        row
+        for row in goodput.read_rows(folder / CONNECTIONS)
+        if row["host"] == "sender" and row["sent_bytes"] != "0"
+    ]
+    if not rows:
+        return  # UDP
+    busiest = max(rows, key=lambda row: float(row["busy_s"] or 0))
+    busy_s = float(busiest["busy_s"] or 0)
+    shares = [
+        float(busiest[column]) / busy_s if busy_s > 0 else 0.0
+        for column in ("rwnd_limited_s", "sndbuf_limited_s")
+    ]
+    yield checks.FlowEvidence(
+        name=flows[0].name,
+        wanted=flows[0].algorithm,
+        found=sorted({name for row in rows for name in row["algorithm"].split()}),
+        window_limited_share=shares[0],
+        buffer_limited_share=shares[1],
+        bulk=flows[0].bulk,
     )
 
 

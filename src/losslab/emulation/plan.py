@@ -28,6 +28,7 @@ from losslab.emulation.topology import (
     sysctls,
 )
 from losslab.study import features
+from losslab.study.axes import OWN
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.seeds import derived_seed
 
@@ -177,7 +178,7 @@ class Plan:
     def algorithms(self) -> set[str]:
         """Return the congestion controls that the kernel must have."""
         background = self.background.algorithms if self.background else []
-        return {flow.algorithm for flow in self.flows} | set(background)
+        return ({flow.algorithm for flow in self.flows} | set(background)) - {OWN}
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data, without absent parts."""

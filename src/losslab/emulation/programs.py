@@ -75,11 +75,15 @@ class Process:
 
 
 class ExitWatcher:
-    """Waits for a timeout or for the end of a program, without polling each program."""
+    """Waits for a timeout or for the end of a program, without polling each program.
 
-    def __init__(self) -> None:
+    Readable descriptors in `others` end a wait, too.
+    """
+
+    def __init__(self, *others: int) -> None:
         self._running: dict[int, Process] = {}
-        self._waiter = Waiter()
+        self._others = others
+        self._waiter = Waiter(*others)
         self._descriptors = contextlib.ExitStack()
 
     def close(self) -> None:
@@ -93,18 +97,20 @@ class ExitWatcher:
         pidfd = os.pidfd_open(process.popen.pid)
         self._descriptors.callback(os.close, pidfd)
         self._running[pidfd] = process
-        self._waiter = Waiter(*self._running)
+        self._waiter = Waiter(*self._running, *self._others)
 
     @property
     def all_ended(self) -> bool:
         """Return whether `wait` has seen the end of all watched processes."""
         return not self._running
 
-    def wait(self, limit_ns: int) -> None:
-        """Wait until a watched process ends, at most `limit_ns`."""
-        for pidfd in self._waiter.wait(limit_ns):
+    def wait(self, limit_ns: int) -> bool:
+        """Wait at most `limit_ns` until a watched process ends; return False after a timeout."""
+        ready = self._waiter.wait(limit_ns)
+        for pidfd in self._running.keys() & set(ready):
             self._running.pop(pidfd).popen.wait()
-            self._waiter = Waiter(*self._running)
+            self._waiter = Waiter(*self._running, *self._others)
+        return bool(ready)
 
 
 @contextlib.contextmanager

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from losslab.emulation.tcvalues import DELAY, percent, printed
 from losslab.emulation.topology import Interface
 
 FRAME_BYTES = 1514  # MTU and Ethernet header: size of a full packet in a qdisc
-
-# netem stores probabilities as 32-bit integers (tc_netem_corr.loss_corr, linux/pkt_sched.h).
-NETEM_PROBABILITY_STEP = 2.0**-32
 
 # A limit above the packets in flight of a 10 Gbit/s link with 10 s of delay and 64-byte packets.
 NEVER_FULL_PACKETS = 200_000_000
@@ -21,7 +18,10 @@ NEVER_FULL_PACKETS = 200_000_000
 
 @dataclass(frozen=True)
 class Qdisc:
-    """A qdisc: interface, tc arguments, and the options that must be read back."""
+    """A qdisc: interface, tc arguments, and the options that must be read back.
+
+    `expected` has the values of the plan. `tcvalues.printed` says what tc prints of them.
+    """
 
     where: Interface
     parent: str
@@ -77,12 +77,12 @@ def netem(
     """
     delay_ns = round(delay_ms * 1e6)
     arguments = f"limit {limit_packets} delay {delay_ns}ns"
-    expected: dict[str, Any] = {"limit": limit_packets, "delay.delay": delay_ns / 1e9}
+    expected: dict[str, Any] = {"limit": limit_packets, DELAY: delay_ns / 1e9}
     for option, options_read_back in more:
         arguments += f" {option}"
         expected |= options_read_back
     if loss_percent > 0:
-        arguments += f" loss random {loss_percent:g}%"
+        arguments += f" loss random {percent(loss_percent / 100)}"
         expected["loss-random.loss"] = loss_percent / 100
     return Qdisc(
         where=where,
@@ -143,12 +143,7 @@ def differences(
             got = _option(options, name)
             if name == "seed" and got is None and not takes_seed(release or platform.release()):
                 continue
-            same = got == value or (
-                isinstance(got, int | float)
-                and isinstance(value, float)
-                and math.isclose(got, value, rel_tol=1e-6, abs_tol=NETEM_PROBABILITY_STEP)
-            )
-            if not same:
+            if got != printed(name, value):
                 violations.append(
                     f"qdisc {qdisc.kind} on {where} must have {name} {value}, found {got}"
                 )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.beyond_tc import DUALPI2, DualPi2
 from losslab.emulation.mechanism import Mechanism, netem_link, of
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc, netem
+from losslab.emulation.tcvalues import htb_quantum
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
 from losslab.study.seeds import derived_seed
 
@@ -31,8 +32,10 @@ OFFLOADED_FRAME_BYTES = 65_550
 # frames it catches up.
 BURST_FRAMES = 2
 
-# Kernel memory of a full packet in a queue (skb->truesize), which CAKE's limit counts.
-CAKE_BYTES_PER_PACKET = 2304
+# Kernel memory of a full packet in a queue (skb->truesize), which memory limits count.
+QUEUED_BYTES = 2304
+# FQ-CoDel's default memory limit (fq_codel_init, net/sched/sch_fq_codel.c).
+FQ_CODEL_BYTES = 32 * 2**20
 
 # Queues with a limit in packets as their only option.
 LIMITED_IN_PACKETS = ("codel", "fq_codel", "pie")
@@ -55,7 +58,7 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
         return _per_class_fifos(packets)
     if condition.queue == DUALPI2:
         return [DualPi2(bottleneck(), "parent 1:1", "10:", DUALPI2, "", {}, limit=packets)]
-    octets = packets * FRAME_BYTES
+    octets, memory = packets * FRAME_BYTES, packets * QUEUED_BYTES
     min_octets = max(octets // 12, 2 * FRAME_BYTES)
     # Kind, tc arguments, and options that must be read back. AQMs have the stated buffer and their
     # other defaults. RED's thresholds follow tc-red(8): maximum a quarter of the limit, minimum a
@@ -66,8 +69,8 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
         "bfifo": ("bfifo", f"limit {octets}", {"limit": octets}),
         "cake": (
             "cake",
-            f"unlimited memlimit {CAKE_BYTES_PER_PACKET * packets}",
-            {"bandwidth": "unlimited", "memlimit": CAKE_BYTES_PER_PACKET * packets},
+            f"unlimited memlimit {memory}",
+            {"bandwidth": "unlimited", "memlimit": memory},
         ),
         "red": (
             "red",
@@ -79,6 +82,9 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
         "red-step": _red_step(condition),
     }
     kind, arguments, expected = choices[condition.queue]
+    if kind == "fq_codel" and memory > FQ_CODEL_BYTES:
+        arguments += f" memory_limit {memory}"
+        expected = expected | {"memory_limit": memory}
     qdisc = Qdisc(bottleneck(), "parent 1:1", "10:", kind, arguments, expected)
     for mechanism in mechanisms:
         qdisc = mechanism.on_queue(condition, qdisc)
@@ -170,10 +176,11 @@ def one_interface(condition: Condition, seed: int) -> list[Qdisc]:
 
 def _htb_class(where: Interface, parent: str, handle: str, rate: int, ceil: int) -> str:
     """Return the tc line of an HTB class; rates in bytes/s."""
+    quantum = htb_quantum(rate, FRAME_BYTES)
     return (
         f"class add dev {where.name} parent {parent} classid {handle} "
         f"htb rate {rate * 8}bit ceil {ceil * 8}bit"
-    )
+    ) + (f" quantum {quantum}" if quantum else "")
 
 
 def _sender(condition: Condition, seed: int) -> Qdisc:

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from losslab.study.axes import OWN
+
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
@@ -40,6 +42,8 @@ RECEIVE_BUFFER_BYTES = {
 ECN_SYSCTL = "net.ipv4.tcp_ecn"
 ECN = {"off": "0", "on": "1", "accurate": "3"}
 ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
+# Linux's default, which programs that choose their own congestion controls find.
+DEFAULT_ALGORITHM = "cubic"
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,7 @@ def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[
         return values
     return values | {
         # Set before any socket exists: a socket keeps the pacing of the default at its creation.
-        ALGORITHM_SYSCTL: condition.algorithm,
+        ALGORITHM_SYSCTL: DEFAULT_ALGORITHM if condition.algorithm == OWN else condition.algorithm,
         "net.ipv4.tcp_no_metrics_save": "1",
         ECN_SYSCTL: ECN[condition.ecn],
         "net.ipv4.tcp_rmem": RECEIVE_BUFFER_BYTES[condition.receive_buffer],

@@ -6,19 +6,21 @@ import contextlib
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from losslab.emulation import netns
-from losslab.emulation.flows import ANY, ANY_PORT, Flow, Host, Timeline
+from losslab.emulation.flows import ANY, ANY_PORT, NO_PORT, Flow, Host, Timeline
 from losslab.emulation.probes import tcp
 from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
 from losslab.emulation.probes.queue import QueueProbe, QueueSample
+from losslab.emulation.probes.userprograms import UserProgramsProbe
 from losslab.emulation.programs import ExitWatcher, Process, last_lines, receive_blocks, running
 from losslab.emulation.timers import wait_for_whole_second
-from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, bottleneck, interface
+from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, bottleneck
 from losslab.errors import LosslabError
+from losslab.study.axes import NONE, OWN
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan, Start
@@ -30,7 +32,11 @@ ROUNDING_S = 1e-6
 # minimum RTO with exponential backoff; a run that needs longer hangs.
 GRACE_S = 120.0
 LISTEN_TIMEOUT_S = 30.0
-ARRIVAL_COLUMNS = "t_s,packets,bytes,tcp_segments,udp_datagrams"
+# Listening sockets in /proc/net: state (net/tcp_states.h) by file. 0A is TCP_LISTEN; 07, TCP_CLOSE,
+# is a bound UDP socket. A dual-stack socket is in tcp6 or udp6 alone.
+LISTENING = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
+# Ends of hexadecimal addresses that only their own host can reach: 127.0.0.0/8 and ::1.
+LOOPBACK = ("7F", "0000000000000000000000001000000")
 
 
 class Session(Protocol):
@@ -53,6 +59,8 @@ class Run:
     queue: list[QueueSample]
     replies: list[tuple[float, float]]  # ping: (s, RTT in ms)
     violations: list[str]
+    # Deviations of the state that the programs left, which `run` has corrected since.
+    deviations: list[str] = field(default_factory=list)
 
 
 def run(
@@ -62,29 +70,28 @@ def run(
     sender, router = hosts["sender"], hosts[bottleneck().host]
     flows, limit_s = plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
+        programs = _user_programs(plan, hosts, stack)
         listeners = {
             flow.name: stack.enter_context(running(hosts, flow.listener, folder))
             for flow in plan.programs
         }
         processes = list(listeners.values())
-        watcher = stack.enter_context(contextlib.closing(ExitWatcher()))
+        wakes = [programs.descriptor] if programs else []
+        watcher = stack.enter_context(contextlib.closing(ExitWatcher(*wakes)))
         for process in processes:
             watcher.watch(process)
         for flow in plan.programs:
             _wait_until_listening(hosts[flow.listener.host].pid, flow, listeners[flow.name])
         with netns.inside(sender.pid):
-            tcp_probe = stack.enter_context(contextlib.closing(tcp.TcpProbe()))
+            tcp_probe = programs or stack.enter_context(contextlib.closing(tcp.TcpProbe()))
             echo_probe = stack.enter_context(contextlib.closing(EchoProbe(RECEIVER_ADDRESS)))
         with netns.inside(router.pid):
             queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
         wait_for_whole_second()
         time.sleep(plan.start_jitter_s)
-        log = _SampleLog(tcp_probe, queue_probe, echo_probe, plan.sample_interval_s)
+        log = _SampleLog(tcp_probe, queue_probe, echo_probe, plan.sample_interval_s, processes)
         for session in sessions:
             stack.enter_context(session.running(log.origin_ns))
-        if any(flow.protocol == ANY for flow in flows):
-            name = interface("receiver", "r2").name
-            log.arrivals = Path(f"/proc/{hosts['receiver'].pid}/net"), name
         background = plan.background.caller(log.origin_ns) if plan.background else None
         waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
@@ -109,8 +116,10 @@ def run(
                 break
             # With background flows, the foreground flow starts exactly at the time drawn for it.
             wake_s = due_s if plan.background is not None and not started_s else math.inf
-            watcher.wait(log.sample(now_s, wake_s))
+            if watcher.wait(log.sample(now_s, wake_s)):
+                log.take_between()
             unset = [f for f in unset if not _receives_blocks(f, listeners[f.name], log)]
+        deviations = _changed_algorithm(sender, flows) if programs else []
         _set_algorithm(sender, plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL])
         replies = echo_probe.replies()
         violations = [found for p in processes if (found := p.violation(limit_s))]
@@ -122,7 +131,18 @@ def run(
         queue=log.queue,
         replies=[(t, rtt) for t, rtt in replies if t >= plan.warmup_s],
         violations=violations,
+        deviations=deviations,
     )
+
+
+def _user_programs(
+    plan: Plan, hosts: Mapping[str, Host], stack: contextlib.ExitStack
+) -> UserProgramsProbe | None:
+    """Start the probe of user programs, if the plan has any."""
+    for flow in plan.flows:
+        if flow.protocol == ANY:
+            return stack.enter_context(contextlib.closing(UserProgramsProbe(hosts, flow)))
+    return None
 
 
 def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:
@@ -154,45 +174,61 @@ def _set_algorithm(sender: Host, algorithm: str) -> None:
 
     `iperf3 --congestion` sets it too late: a socket keeps the pacing that it was created with.
     """
+    if algorithm == OWN:
+        return
     with netns.inside(sender.pid):
         if netns.read_sysctl(ALGORITHM_SYSCTL) != algorithm:
             netns.write_sysctl(ALGORITHM_SYSCTL, algorithm)
 
 
+def _changed_algorithm(sender: Host, flows: list[Flow]) -> list[str]:
+    """Return whether user programs changed the congestion control of new sockets."""
+    with netns.inside(sender.pid):
+        found, expected = netns.read_sysctl(ALGORITHM_SYSCTL), flows[-1].algorithm
+    if expected in (OWN, found):
+        return []
+    return [
+        f"after the traffic: sysctl {ALGORITHM_SYSCTL} on sender must be {expected}, found "
+        f"{found}: a program changed it; the algorithm {OWN} lets programs choose"
+    ]
+
+
 def _wait_until_listening(pid: int, flow: Flow, listener: Process) -> None:
     port = "any port" if flow.port == ANY_PORT else f"port {flow.port}"
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
-    while not _listening(pid, flow):
+    while flow.port != NO_PORT and not _listening(pid, flow):
         if time.monotonic() > deadline:
             raise LosslabError(
                 f"{flow.name} must listen on {port} of {flow.listener.host} within "
                 f"{LISTEN_TIMEOUT_S:g} s, found no such socket; last line of its log: "
-                f"{last_lines(listener.messages)}"
+                f"{last_lines(listener.messages)}",
+                hint=f"set listens to the host whose command listens on a port, or to {NONE}"
+                if flow.port == ANY_PORT
+                else "",
             )
         time.sleep(POLL_INTERVAL_S)
 
 
 def _listening(pid: int, flow: Flow) -> bool:
-    # Columns: number, local address:port, remote, state (net/tcp_states.h). 0A is TCP_LISTEN; 07,
-    # TCP_CLOSE, is a bound UDP socket.
-    waiting = {"tcp": "0A", "udp": "07"}
-    for protocol in (flow.protocol,) if flow.protocol in waiting else tuple(waiting):
-        with netns.inside(pid):
-            lines = Path(f"/proc/thread-self/net/{protocol}").read_text().splitlines()[1:]
-        for fields in map(str.split, lines):
-            port = int(fields[1].split(":")[1], 16)
-            if fields[3] == waiting[protocol] and flow.port in (ANY_PORT, port):
-                return True
-    return False
+    with netns.inside(pid):
+        return any(
+            flow.port in (ANY_PORT, port)
+            for protocol, state in LISTENING.items()
+            if flow.protocol in (ANY, protocol.removesuffix("6"))
+            for port in listening_ports(Path(f"/proc/thread-self/net/{protocol}"), state)
+        )
 
 
-def _arrivals(net: Path, name: str) -> str:
-    """Count packets, bytes, TCP segments and UDP datagrams received, for an arrivals.csv row."""
-    lines = (net / "dev").read_text().splitlines()
-    counters = next(line.split(":")[1] for line in lines if line.split(":")[0] == name)
-    octets, packets, *_ = counters.split()
-    counts = netns.read_counters(net, ("snmp",))
-    return f"{packets},{octets},{counts['TcpInSegs']},{counts['UdpInDatagrams']}"
+def listening_ports(table: Path, state: str) -> list[int]:
+    """Return the ports of the sockets that another host can reach, from a file of /proc/net."""
+    # Columns: number, local address:port, remote, state.
+    lines = table.read_text().splitlines()[1:] if table.exists() else []
+    sockets = [(*fields[1].split(":"), fields[3]) for fields in map(str.split, lines)]
+    return [
+        int(port, 16)
+        for address, port, found in sockets
+        if found == state and not address.endswith(LOOPBACK)
+    ]
 
 
 class _SampleLog:
@@ -200,20 +236,19 @@ class _SampleLog:
 
     def __init__(
         self,
-        tcp_probe: tcp.TcpProbe,
+        tcp_probe: tcp.TcpProbe | UserProgramsProbe,
         queue_probe: QueueProbe,
         echo_probe: EchoProbe,
         interval_s: float,
+        processes: Sequence[Process],
     ) -> None:
-        self._interval_s = interval_s
+        self._interval_s, self._processes = interval_s, processes
         self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
         self._echo_probe, self._echo_due_s = echo_probe, 0.0
         self.origin_ns = time.monotonic_ns()
         self.last: dict[int, tcp.TcpSample] = {}
         self.queue: list[QueueSample] = []
         self._tcp_rows = [tcp.COLUMNS]
-        self.arrivals: tuple[Path, str] | None = None  # namespace and interface to count at
-        self._arrival_rows = [ARRIVAL_COLUMNS]
 
     def now_s(self) -> float:
         """Return the time since the origin, in s."""
@@ -239,12 +274,22 @@ class _SampleLog:
         for sample in self._tcp_probe.sample():
             self._tcp_rows.append(sample.row(now_s))
             self.last[sample.source_port] = sample
-        if self.arrivals is not None:
-            self._arrival_rows.append(f"{now_s:.6f},{_arrivals(*self.arrivals)}")
+        self._count_arrivals(now_s)
         self.queue.append(self._queue_probe.sample(now_s))
 
+    def take_between(self) -> None:
+        """Sample user programs now: one of them, or a connection, has begun or ended."""
+        if isinstance(self._tcp_probe, UserProgramsProbe):
+            self._tcp_probe.read_opened()
+            self._count_arrivals(self.now_s())
+
+    def _count_arrivals(self, now_s: float) -> None:
+        if isinstance(self._tcp_probe, UserProgramsProbe):
+            ended = {each.program.host: each.ended for each in self._processes}
+            self._tcp_probe.count(now_s, ended)
+
     def write(self, folder: Path) -> None:
-        """Write tcp.csv, and arrivals.csv if arrivals are counted."""
+        """Write tcp.csv, and the tables of user programs."""
         (folder / "tcp.csv").write_text("\n".join(self._tcp_rows) + "\n")
-        if self.arrivals is not None:
-            (folder / "arrivals.csv").write_text("\n".join(self._arrival_rows) + "\n")
+        if isinstance(self._tcp_probe, UserProgramsProbe):
+            self._tcp_probe.write(folder)

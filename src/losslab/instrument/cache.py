@@ -6,17 +6,37 @@ import contextlib
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.lock import locked, own_folder
+from losslab.errors import HostError
+from losslab.lock import locked, own_folder, private
 
 
 def cache_folder() -> Path:
     """Return $LOSSLAB_CACHE, or ~/.cache/losslab."""
     chosen = os.environ.get("LOSSLAB_CACHE")
-    return Path(chosen) if chosen else Path.home() / ".cache" / "losslab"
+    try:
+        return Path(chosen) if chosen else Path.home() / ".cache" / "losslab"
+    except RuntimeError as error:
+        raise HostError(
+            "the cache needs a folder, found neither LOSSLAB_CACHE nor HOME, and no entry of user "
+            f"{os.geteuid()} in /etc/passwd",
+            hint="set LOSSLAB_CACHE to a folder, or HOME",
+        ) from error
+
+
+def locks() -> Path:
+    """Return the folder of this user's locks: in the cache, or in the temporary folder.
+
+    Raises LosslabError if another user made it, and OSError if neither folder is writable.
+    """
+    try:
+        return private(cache_folder())
+    except OSError:  # such as a cache that is only readable
+        return private(Path(tempfile.gettempdir()))
 
 
 def hash_files(paths: Sequence[Path], *more: str) -> str:

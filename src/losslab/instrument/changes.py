@@ -24,19 +24,40 @@ from losslab.reading import UsageError
 
 PATCHES = (".patch", ".diff", ".mbox", ".eml")
 SOURCES = (".c", ".h")
-# The configuration is pinned with the kernel.
-CONFIGURATION = "Kconfig"
 SHOWN = 5  # names in an error
 CREATED = re.compile(r"^ create mode \d+ (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change: a folder of replaced files, their paths in the source, and skipped paths."""
+    """A change: a folder of replaced files, their paths in the source, and skipped paths.
+
+    `added` are the paths that the kernel's source does not have.
+    """
 
     folder: Path
     paths: tuple[str, ...]
     skipped: tuple[str, ...]
+    added: tuple[str, ...] = ()
+
+
+def files_given(given: Sequence[str]) -> list[Path]:
+    """Return the files and folders of a change; UsageError if one is missing or has no place."""
+    found = []
+    for text in given:
+        path, _, name = text.rpartition("=")
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise UsageError(
+                f"PATH of PATH=FILE must be a path in the kernel's source, found {path}",
+                hint="such as net/ipv4/tcp_cubic.c",
+            )
+        if not Path(name).exists():
+            raise UsageError(
+                "a change must be a file of the kernel's source, a patch or a folder of patches, "
+                f"found no file {name}"
+            )
+        found.append(Path(name))
+    return found
 
 
 def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
@@ -46,6 +67,7 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
     patches, and folders of patches, applied in the order of their names. Raises LosslabError if a
     file's place is unknown, or a patch does not apply.
     """
+    files_given(given)
     into.mkdir(parents=True)
     skipped: list[str] = []
     with kerneltree.own_files(_kept(spec)) as tree:
@@ -57,15 +79,10 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
                     skipped += _apply(patch, tree, into)
             elif file.is_file() and file.suffix in PATCHES:
                 skipped += _apply(file, tree, into)
-            elif file.is_file():
+            else:
                 place = into / (path or _place(name, tree))
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, place)
-            else:
-                raise UsageError(
-                    "a change must be a file of the kernel's source, a patch or a folder of "
-                    f"patches, found no file {name}"
-                )
         return _change(tree, into, skipped)
 
 
@@ -143,9 +160,7 @@ def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
     excluded = []
     for path in paths:
         own = into / path
-        if Path(path).name == CONFIGURATION:
-            excluded.append(path)
-        elif (tree / path).is_file() and not own.exists():
+        if (tree / path).is_file() and not own.exists():
             own.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(tree / path, own)
         elif not own.exists() and path not in created:
@@ -170,7 +185,8 @@ def _change(tree: Path, into: Path, skipped: Sequence[str]) -> Change:
             file.unlink()
         else:
             paths.append(str(path))
-    return Change(into, tuple(paths), tuple(dict.fromkeys(skipped)))
+    added = tuple(path for path in paths if not (tree / path).is_file())
+    return Change(into, tuple(paths), tuple(dict.fromkeys(skipped)), added)
 
 
 def _blob(path: Path) -> str:

@@ -16,6 +16,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import (
     buildprogress,
     cache,
+    compiled,
     integrity,
     kernels,
     kernelsource,
@@ -94,9 +95,8 @@ def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
         made = target(spec, source.origin, source.pinned)
         with building(made) as partial:
             if partial is not None:
-                # In the cache, which has space, under a name that the next build removes.
-                prefix = f"{partial.name}-"
-                with tempfile.TemporaryDirectory(prefix=prefix, dir=made.parent) as work:
+                # In the cache, which has space, in a folder that the next build removes.
+                with tempfile.TemporaryDirectory(dir=partial.parent) as work:
                     tree = _compiled(spec, source, Path(work), partial / LOG)
                     write_sources([source.found], partial)
                     _finish(_provenance(spec, source, tree), tree, partial)
@@ -117,6 +117,10 @@ def _from_objects(spec: Kernel, unpinned: bool) -> Path:
             ) as tree:
                 facts["hash"] = _recipe(spec, source, facts["pinned"])
                 facts |= _additions(spec)
+                if spec.replaced:
+                    facts["config_sha256"] = digest(tree / ".config")
+                    unused = compiled.not_compiled(tree, [each.path for each in spec.replaced])
+                    (partial / compiled.UNCOMPILED).write_text("".join(f"{u}\n" for u in unused))
                 shutil.copyfile(kept / SOURCES, partial / SOURCES)
                 _finish(facts, tree, partial)
     return made

@@ -130,6 +130,8 @@ class Kernel:
             *(f"{patch.name} {patch.sha256}" for patch in self.fetched),
             *(f"{path.name} {digest(path)}" for path in (*self.patches, *self.algorithms)),
             *(f"{each.path} {each.sha256}" for each in self.replaced),
+            # Earlier kernels do not say which files were compiled.
+            *(["with compiled.UNCOMPILED"] if self.replaced else []),
         ]
 
     @property

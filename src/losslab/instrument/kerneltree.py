@@ -13,6 +13,7 @@ from pathlib import Path
 
 from losslab import processes
 from losslab.errors import LosslabError
+from losslab.instrument import compiled
 from losslab.instrument.kernels import ReplacedFile
 from losslab.lock import locked
 from losslab.repository import ROOT, install_command
@@ -20,6 +21,7 @@ from losslab.repository import ROOT, install_command
 # Names in a kept folder: the tree, and its net/ipv4 Makefile without added algorithms.
 NAME, MAKEFILE = "linux", "Makefile.before"
 IPV4 = Path("net", "ipv4")
+CONFIG = ".config"
 # Folder of a kept folder: the tree's own files while others replace them, and the suffix of empty
 # files that stand for added ones.
 ORIGINALS, ADDED = "originals", ".added"
@@ -106,6 +108,7 @@ def with_additions(
         for each in replaced:
             _replace(folder, each)
         lines = "".join(f"obj-y += {path.stem}.o\n" for path in algorithms)
+        _configure(folder, replaced, log)
         own = sources.get(str(IPV4 / "Makefile"), folder / MAKEFILE)
         _update(tree / IPV4 / "Makefile", (own.read_text() + lines).encode())
         done = processes.attempt(MAKE_LINUX, limit_s=processes.WORK_LIMIT_S, log=log, cwd=tree)
@@ -123,9 +126,36 @@ def with_additions(
         yield tree
 
 
+def _configure(folder: Path, replaced: Sequence[ReplacedFile], log: Path) -> None:
+    """Set the symbols that replaced Kconfig files add."""
+    symbols = []
+    for each in replaced:
+        if compiled.is_kconfig(each.path):
+            kept = folder / ORIGINALS / each.path
+            before = kept.read_text() if kept.is_file() else ""
+            symbols += compiled.new_symbols(before, each.file.read_text(errors="replace"))
+    if not any(compiled.is_kconfig(each.path) for each in replaced):
+        return
+    _keep(folder, CONFIG)
+    config = folder / NAME / CONFIG
+    config.write_text(config.read_text() + "".join(f"CONFIG_{name}=y\n" for name in symbols))
+    done = processes.attempt(
+        [*MAKE, "olddefconfig"], limit_s=processes.WORK_LIMIT_S, log=log, cwd=folder / NAME
+    )
+    if not done.good:
+        last = log.read_text(errors="replace").strip().splitlines()[-processes.QUOTED_LINES :]
+        raise LosslabError("Kconfig must be readable, found:\n" + "\n".join(last))
+
+
 def _replace(folder: Path, each: ReplacedFile) -> None:
     """Replace or add a file of the tree; keep the original, even if this process is killed."""
-    path, kept = folder / NAME / each.path, folder / ORIGINALS / each.path
+    _keep(folder, each.path)
+    _update(folder / NAME / each.path, each.file.read_bytes())
+
+
+def _keep(folder: Path, name: str) -> None:
+    """Keep a file of the tree, or note that there is none, until `_restore`."""
+    path, kept = folder / NAME / name, folder / ORIGINALS / name
     kept.parent.mkdir(parents=True, exist_ok=True)
     if path.is_file():
         whole = kept.with_name(f"{kept.name}.partial")
@@ -134,7 +164,6 @@ def _replace(folder: Path, each: ReplacedFile) -> None:
     else:
         kept.with_name(kept.name + ADDED).touch()
         path.parent.mkdir(parents=True, exist_ok=True)
-    _update(path, each.file.read_bytes())
 
 
 def _restore(folder: Path) -> None:

@@ -161,8 +161,8 @@ def install(kind: str, target: Path) -> bool:
 
 def _take(place: str, kind: str, name: str, target: Path) -> None:
     limits, fetcher = LIMITS[kind], Fetcher(SILENCE_S)
-    # In the cache, which has space, under a name that the next build removes.
-    with tempfile.TemporaryDirectory(prefix=f"{target.name}-", dir=target.parent) as temporary:
+    # In the cache, which has space, in a folder that the next build removes.
+    with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         folder = Path(temporary)
         facts = _read(_get(fetcher, place, folder / f"{kind}-{name}.json", FACTS_BYTES), FACTS)
         expected, size = facts["sha256"], facts["size_bytes"]

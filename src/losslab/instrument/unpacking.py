@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -23,6 +24,8 @@ WINDOW_BYTES = 128 * 2**20
 SPECIAL_BITS = 0o7000
 # Permissions of unpacked files: only the owner may write.
 ALLOWED_BITS = 0o755
+# Steps to resolve a link: more than any path has whose links are no loop.
+MAX_STEPS = 1000
 
 
 class RefusedError(LosslabError):
@@ -42,8 +45,9 @@ def unpack(archive: Path, target: Path, top: str, limits: Limits) -> None:
     """Unpack an archive (.tar.zst) into an empty folder, without its first folder, `top`.
 
     Symbolic links are made last, so that nothing is written through one. They are allowed only
-    below `root`, and must point there; an absolute target starts at `root`, as in the guest. Raises
-    RefusedError with the first refused member, or if a limit is exceeded.
+    below `root`, and must stay there, also through other links; an absolute target starts at
+    `root`, as in the guest. Raises RefusedError with the first refused member, or if a limit is
+    exceeded.
     """
     # Imported here: every cell imports this module, and few pack or unpack.
     import zstandard
@@ -52,7 +56,7 @@ def unpack(archive: Path, target: Path, top: str, limits: Limits) -> None:
         with archive.open("rb") as packed:
             stream = _Unpacked(packed, limits.unpacked_bytes)
             with tarfile.open(fileobj=stream, mode="r:") as members:  # type: ignore[call-overload]
-                _unpack_all(members, stream, target, top, limits.members)
+                _unpack_all(members, stream, target.resolve(), top, limits.members)
     except (tarfile.TarError, zstandard.ZstdError, EOFError) as error:
         raise RefusedError(f"the archive must be a .tar.zst, found: {error}") from error
     except (OSError, OverflowError, ValueError, RecursionError) as error:
@@ -85,7 +89,6 @@ def _unpack_all(
                 path.mkdir()
             folders.append((path, member))
         elif member.issym():
-            _require_inside(member)
             links.append((path, member))
         elif member.islnk():
             source = place(member.linkname)
@@ -102,28 +105,50 @@ def _unpack_all(
                 "a member must be a file, a folder or a link, found a device, a FIFO or something "
                 f"else: {member.name!a}"
             )
-    for path, member in links:
-        path.symlink_to(member.linkname)
-        _date(path, member)
+    _make_links(links, target / TREE_ROOT)
     for path, member in reversed(folders):
         path.chmod(member.mode & ALLOWED_BITS)
         _date(path, member)
 
 
-def _require_inside(member: tarfile.TarInfo) -> None:
-    """Refuse a symbolic link that leaves the image's root."""
-    parts = PurePosixPath(member.name).parts[1:]
-    depth = len(parts) - 2 if parts[0] == TREE_ROOT else -1
-    if member.linkname.startswith("/"):
-        depth = min(depth, 0)
-    for part in PurePosixPath(member.linkname).parts:
-        if depth < 0:
-            break
-        depth += {"..": -1, "/": 0}.get(part, 1)
-    if depth < 0:
-        raise RefusedError(
-            f"a link must stay within {TREE_ROOT}, found {member.name!a} -> {member.linkname!a}"
-        )
+def _make_links(links: Sequence[tuple[Path, tarfile.TarInfo]], root: Path) -> None:
+    """Make symbolic links; refuse one that leaves `root`, or whose folder is a link."""
+    for path, member in links:
+        if os.path.realpath(path.parent) != str(path.parent):
+            raise RefusedError(f"nothing may be written through a link, found {member.name!a}")
+        path.symlink_to(member.linkname)
+        _date(path, member)
+    for path, member in links:
+        if not _inside(path, root):
+            raise RefusedError(
+                f"a link must stay within {TREE_ROOT}, found {member.name!a} -> {member.linkname!a}"
+            )
+
+
+def _inside(link: Path, root: Path) -> bool:
+    """Return whether a symbolic link stays below `root`, through all links that it passes.
+
+    Its path is resolved step by step, as the host and the guest do: an absolute target starts at
+    `root`, and no step may leave it.
+    """
+    if not link.is_relative_to(root) or link == root:
+        return False
+    at, left = root, list(link.relative_to(root).parts)
+    for _ in range(MAX_STEPS):
+        if not left:
+            return True
+        step = left.pop(0)
+        if step == "..":
+            if at == root:
+                return False
+            at = at.parent
+        elif (at / step).is_symlink():
+            to = os.readlink(at / step)
+            at = root if to.startswith("/") else at
+            left = [*(part for part in PurePosixPath(to).parts if part != "/"), *left]
+        else:
+            at /= step
+    return False
 
 
 def _write(path: Path, member: tarfile.TarInfo, stream: _Unpacked) -> None:

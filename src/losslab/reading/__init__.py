@@ -23,9 +23,11 @@ from losslab.reading.files import (
     whole,
     whole_option,
 )  # fmt: skip
+from losslab.reading.outputs import out_file, out_folder
 
 __all__ = [
-    "UsageError", "check_configs", "input_errors", "number", "number_option", "parse_json",
+    "UsageError", "check_configs", "input_errors", "number", "number_option", "out_file",
+    "out_folder", "parse_json",
     "parse_yaml", "read_config", "read_json", "read_rows", "read_text", "read_toml", "read_yaml",
     "shown", "whole", "whole_option",
 ]  # fmt: skip

@@ -20,17 +20,24 @@ from losslab.errors import LosslabError, did_you_mean
 Value = float | int | str
 # The value of a text axis that is not used.
 NONE = "none"
+# The algorithm of programs that choose their own congestion controls.
+OWN = "own"
 # The trace that is drawn for each replicate; all others are files.
 DRAWN_TRACE = "cellular"
 # Replacements in a cell's name, whose parts are joined by `_`.
-IN_NAME = str.maketrans({"_": "-", ",": "-", "=": None, "+": "-and-"})
+IN_NAME = str.maketrans({"_": "-", ",": "-", " ": "-", "=": None, "+": "-and-"})
 # Numbers in mini-languages: their syntax, and the range of values other than 0.
 NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[0-9]{1,2})?")
 MAX_NUMBER_LENGTH = 40
 MIN_NUMBER, MAX_NUMBER = 1e-9, 1e12
+# Smallest percentage of packets. netem's step of 2.3e-8 % then rounds it by at most 1.2 %.
+MIN_PERCENT = 1e-6
+# Smallest time of a path other than 0. In virtual time, each clock read takes 256 ns.
+MIN_MS = 0.001
 # A longer value is truncated in a cell's name and completed by a digest: file names have at most
 # 255 bytes.
-MAX_PART_LENGTH = 60
+MAX_PART_LENGTH, MAX_NAME_LENGTH = 60, 200
+DIGEST_DIGITS = 16
 
 
 class Seed(Enum):
@@ -93,8 +100,23 @@ def plain(value: float) -> str:
 
 
 def short(value: Value) -> str:
-    """Format a value for messages and cell names; numbers have 6 digits."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """Format a value as text from which it can be read again: 20.0 is `20`."""
+    if not isinstance(value, float):
+        return str(value)
+    text = f"{value:g}"
+    return text if float(text) == value else repr(value)
+
+
+def name_digest(text: str) -> str:
+    """Return the digest that completes a name which does not identify its value."""
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+
+
+def limited(name: str) -> str:
+    """Truncate a name that is too long for a file, and complete it by a digest."""
+    if len(name) <= MAX_NAME_LENGTH:
+        return name
+    return f"{name[:MAX_NAME_LENGTH]}_{name_digest(name)}"
 
 
 def typed(value: object, name: str, kind: str) -> Value:
@@ -112,7 +134,8 @@ def typed(value: object, name: str, kind: str) -> Value:
         raise LosslabError(f"{name} must be a finite number, found {value!r:.60}")
     if kind == "int" and value != int(value):
         raise LosslabError(f"{name} must be a whole number, found {value!r}")
-    return int(value) if kind == "int" else float(value)
+    # 0.0 and -0.0 are one condition, too.
+    return int(value) if kind == "int" else float(value) + 0.0
 
 
 def settings(
@@ -139,6 +162,12 @@ def settings(
     return found
 
 
+def _has_separators(text: str) -> bool:
+    """Return whether a word of a list has characters that a name also uses between words."""
+    words = (word for word in re.split("[,+ ]", text) if "=" not in word)
+    return any(character in word for word in words for character in "_-")
+
+
 @dataclass(frozen=True)
 class Axis:
     """The declaration of an axis.
@@ -147,6 +176,7 @@ class Axis:
         help: One-line description.
         unit: Unit of numeric values.
         span: Range of numeric values.
+        smallest: Smallest value other than 0 that can be set or measured.
         choices: Allowed text values, each with a description, or "" if the value explains itself.
         pattern: Regular expression for text values that are not in `choices`.
         named: Format of the axis's part of a cell's name.
@@ -163,6 +193,7 @@ class Axis:
     help: str
     unit: str = ""
     span: Span | None = None
+    smallest: float = 0.0
     choices: Mapping[str, str] = field(default_factory=dict)
     pattern: str = ""
     named: str = "{}"
@@ -191,19 +222,27 @@ class Axis:
                 return [f"{self.name} must match {self.pattern}, found {value!r}"]
         elif self.span and value not in self.span:
             return [f"{self.name} must be in {self.span.text}, found {value:g}"]
+        elif 0 < value < self.smallest:
+            return [f"{self.name} must be 0 or at least {self.smallest:g}, found {value:g}"]
         return []
 
-    def in_name(self, value: Value) -> str | None:
-        """Return the value's part of a cell's name; None if the name leaves it out."""
-        if self.of_campaign or (value == self.default and not self.always_named):
-            return None
+    def in_name(self, value: Value, digits: int = DIGEST_DIGITS) -> str:
+        """Return the value's part of a name, different for different values.
+
+        The part of a long or free text ends in a digest of that many digits.
+        """
         text = short(value)
+        digest = name_digest(text)[:digits]
         if self.digested:
-            return self.named.format(hashlib.sha256(text.encode()).hexdigest()[:8])
+            return self.named.format(digest)
         part = text.translate(IN_NAME)
-        if len(part) > MAX_PART_LENGTH:
-            part = f"{part[:MAX_PART_LENGTH]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        if len(part) > MAX_PART_LENGTH or (self.commas and _has_separators(text)):
+            part = f"{part[:MAX_PART_LENGTH]}-{digest}"
         return self.named.format(part)
+
+    def is_named(self, value: Value) -> bool:
+        """Return whether a name has a part for the value."""
+        return value != self.default or self.always_named
 
     def in_seed(self, value: Value) -> Value | None:
         """Return the value's contribution to the seed; None if it has none.

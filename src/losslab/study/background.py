@@ -31,6 +31,8 @@ BOTTLENECKS = ("both", "first", "second")
 FLOWS_MAX = 1000
 # Each RTT has its link.
 RTTS_MAX = 50
+# Maximum base RTT, that of the axis rtt_ms.
+RTT_MAX_MS = 10_000
 # Limit of the expected number of short flows, whose arrivals the plan lists.
 ARRIVALS_MAX = 5000
 
@@ -164,6 +166,8 @@ def _group_problems(group: Group, condition: Condition) -> Iterator[str]:
             f"rtt_ms of flows must be at least the path's {condition.rtt_ms:g}, found "
             f"{group.rtt_ms:g}"
         )
+    elif group.rtt_ms is not None and group.rtt_ms > RTT_MAX_MS:
+        yield f"rtt_ms of flows must be at most {RTT_MAX_MS}, found {group.rtt_ms:g}"
     for key, allowed in (("sizes", SIZES), ("over", BOTTLENECKS)):
         if getattr(group, key) not in allowed:
             yield f"{key} of flows must be one of {', '.join(allowed)}, found {getattr(group, key)}"

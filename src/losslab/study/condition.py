@@ -7,16 +7,29 @@ library.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from losslab.errors import LosslabError
 from losslab.study import features
-from losslab.study.axes import NONE, Seed, axis, declared
+from losslab.study.axes import (
+    DIGEST_DIGITS,
+    MIN_MS,
+    MIN_PERCENT,
+    NONE,
+    Seed,
+    axis,
+    declared,
+    limited,
+)
 from losslab.study.conflicts import BARE_RATE_MAX_MBIT, conflicts
 
 NO_TRACE = NONE
 DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
+# Digits of digests in the names of a study's cells, which its measured cells already have. A study
+# refuses two cells with one name.
+SLUG_DIGITS = 8
 MAX_QUOTED = 60  # characters of an unknown key in an error
 
 
@@ -31,13 +44,14 @@ class Condition:
 
     algorithm: str = axis(
         None,
-        help="congestion control of the kernel, a name of `algorithms.tsv`",
+        help="congestion control of the kernel, a name of `algorithms.tsv`; `own`: the programs of "
+        "the app `command` choose their own",
         always_named=True, seed=Seed.NEVER,
     )  # fmt: skip
     loss_percent: float = axis(
         0.0,
         help="independent random loss on the path",
-        span="[0, 100)", unit="% of packets", named="loss{}", always_named=True, seed=Seed.ALWAYS,
+        span="[0, 100)", smallest=MIN_PERCENT, unit="% of packets", named="loss{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     path: str = axis(
         "symmetric",
@@ -55,7 +69,7 @@ class Condition:
         0.44,
         help="base RTT, the two-way propagation delay; 0: a bare path with a bottleneck but no "
         f"netem and no fq, of at most {BARE_RATE_MAX_MBIT:g} Mbit/s and without loss",
-        span="[0, 10000]", unit="ms", named="rtt{}", always_named=True, seed=Seed.ALWAYS,
+        span="[0, 10000]", smallest=MIN_MS, unit="ms", named="rtt{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     rate_mbit: float = axis(
         1000.0,
@@ -95,7 +109,7 @@ class Condition:
         0.0,
         help="part of the RTT that netem adds on the sender's own interface, with the loss and "
         "netem's default limit: a common mistake in tutorials, to measure its effect",
-        span="[0, 10000]", unit="ms", named="sender-delay{}",
+        span="[0, 10000]", smallest=MIN_MS, unit="ms", named="sender-delay{}",
     )  # fmt: skip
     receive_buffer: str = axis(
         "linux",
@@ -137,12 +151,12 @@ class Condition:
     duration_s: float = axis(
         10.0,
         help="length of a run, warm-up included",
-        span="(0, 3600]", unit="s", of_campaign=True, seed=Seed.ALWAYS,
+        span="(0, 3600]", unit="s", named="duration{}", of_campaign=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     warmup_s: float = axis(
         1.0,
         help="length of the warm-up at the start, excluded from statistics",
-        span="[0, 3600)", unit="s", of_campaign=True, seed=Seed.ALWAYS,
+        span="[0, 3600)", unit="s", named="warmup{}", of_campaign=True, seed=Seed.ALWAYS,
     )  # fmt: skip
 
     if TYPE_CHECKING:
@@ -170,10 +184,23 @@ class Condition:
         return self.rtt_ms == 0
 
     def slug(self) -> str:
-        """Return the cell's name, made of its axes, with characters that are safe in a path."""
-        names = [*IN_NAMES, *(name for name in AXES if name not in IN_NAMES)]
-        parts = [AXES[name].in_name(getattr(self, name)) for name in names]
-        return "_".join(part for part in parts if part is not None)
+        """Return the cell's name in a study: its axes, without those of the campaign."""
+        return self._name([name for name in AXES if not AXES[name].of_campaign], SLUG_DIGITS)
+
+    def full_name(self) -> str:
+        """Return a folder's name that identifies the condition among all conditions."""
+        return self._name(AXES, DIGEST_DIGITS)
+
+    def _name(self, axes: Iterable[str], digits: int) -> str:
+        """Join the parts of some axes; all characters are safe in a file's name."""
+        names = sorted(axes, key=lambda name: IN_NAMES.get(name, len(IN_NAMES)))
+        values = {name: getattr(self, name) for name in names}
+        parts = [
+            AXES[name].in_name(value, digits)
+            for name, value in values.items()
+            if AXES[name].is_named(value)
+        ]
+        return limited("_".join(parts))
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON-ready data."""
@@ -194,10 +221,13 @@ class Condition:
 
 AXES = declared(Condition)
 QUEUES = tuple(AXES["queue"].choices)
+# Those that send packets in the order of their arrival: a packet waits for all packets before it.
+ONE_QUEUE = ("fifo", "bfifo", "codel", "pie", "red", "red-step")
 # The order of the parts in a cell's name; other axes follow in the order of their fields.
-IN_NAMES = (
+_FIRST = (
     "algorithm", "loss_percent", "path", "app", "rtt_ms", "offloads", "loss_direction",
     "rate_mbit", "buffer_packets", "queue", "trace", "scheme", "sender_delay_ms", "video",
     "competitor", "receive_buffer", "shaper", "sender_queue",
     "trace_back",
 )  # fmt: skip
+IN_NAMES = {name: place for place, name in enumerate(_FIRST)}

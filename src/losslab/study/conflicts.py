@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
 # Queues that the shaper htb-netem can emulate.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
+# Largest buffers of queues whose limits are bytes in 32 bits (get_size, lib/utils_math.c): of
+# full-size frames (`qdiscs.FRAME_BYTES`), or of memory (`shaping.QUEUED_BYTES`). fq_codel's limit
+# has 31 bits (fq_codel_change, net/sched/sch_fq_codel.c). tc warns of RED's burst for larger
+# buffers than RED's (red_parse_opt, tc/q_red.c).
+BUFFER_MAX_PACKETS = {
+    "bfifo": 2_836_824, "red-step": 2_836_824, "cake": 1_864_135, "fq_codel": 932_067,
+    "red": 8_186,
+}  # fmt: skip
 # On a bare path, the serialization delay replaces the propagation delay. At this rate it is
 # 0.24 ms, several times the time in which a machine forwards a packet between two hosts.
 BARE_RATE_MAX_MBIT = 50.0
@@ -33,6 +41,12 @@ def conflicts(condition: Condition) -> Iterator[str]:
         yield (
             "loss_percent must be 0 with rtt_ms 0, a path without netem, found "
             f"{condition.loss_percent:g}"
+        )
+    largest = BUFFER_MAX_PACKETS.get(condition.queue, condition.buffer_packets)
+    if condition.buffer_packets > largest:
+        yield (
+            f"buffer_packets must be at most {largest} with the queue {condition.queue}, found "
+            f"{condition.buffer_packets}"
         )
     if condition.sender_delay_ms > condition.rtt_ms:
         yield (

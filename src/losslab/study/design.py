@@ -12,10 +12,10 @@ from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, read_toml, read_yaml
 from losslab.reading.files import repeats
 from losslab.repository import ROOT
-from losslab.study.axes import DRAWN_TRACE
+from losslab.study.axes import DRAWN_TRACE, limited
 from losslab.study.condition import AXES, DEFAULT_KERNEL, NO_TRACE, Condition
 from losslab.study.grid import as_list, block_grid, matches
-from losslab.study.names import Names, images_of, load_algorithms
+from losslab.study.names import Names, Need, images_of, load_algorithms
 from losslab.study.schemas import check_schema
 from losslab.study.seed_family import FIRST
 from losslab.study.stopping import StoppingRule
@@ -56,8 +56,8 @@ class Cell:
         slug = self.condition.slug()
         name = slug if self.block == "main" else f"{self.block}_{slug}"
         if self.any_backend or (self.backend, self.where) == (DEFAULT_BACKEND, DEFAULT_WHERE):
-            return name
-        return f"{name}_{self.backend}-{self.where}"
+            return limited(name)
+        return limited(f"{name}_{self.backend}-{self.where}")
 
     @property
     def real_time(self) -> bool:
@@ -83,7 +83,8 @@ class Study:
 def load_names(root: Path) -> Names:
     """Read the names of all algorithms, kernels and images."""
     rows = load_algorithms(root / "config" / "algorithms.tsv")
-    kernels = load_kernels(root / "config" / "kernels.toml")
+    data = _kernels(root / "config" / "kernels.toml")
+    kernels = data["kernels"]
     for row in rows:
         if row["kernel"] not in (DEFAULT_KERNEL, *kernels):
             raise LosslabError(
@@ -91,22 +92,40 @@ def load_names(root: Path) -> Names:
                 f"config/kernels.toml ({', '.join(kernels)}), found {row['kernel']}"
             )
     algorithms = {row["name"]: row["kernel"] for row in rows}
-    return Names(algorithms, frozenset(kernels), images_of(root))
+    needs = tuple(
+        Need(
+            each["axis"], each.get("value"), each["what"],
+            frozenset(name for name, its in kernels.items() if its["series"] in each["series"]),
+        )
+        for each in data.get("needs", [])
+    )  # fmt: skip
+    lacks = {name: frozenset(its.get("lacks", [])) for name, its in kernels.items()}
+    return Names(algorithms, frozenset(kernels), images_of(root), data["default"], needs, lacks)
 
 
 @input_errors()
 def load_kernels(path: Path) -> dict[str, Any]:
     """Read and validate kernels.toml; return its kernels by name."""
-    data = read_toml(path)
+    kernels: dict[str, Any] = _kernels(path)["kernels"]
+    return kernels
+
+
+def _kernels(path: Path) -> dict[str, Any]:
+    data: dict[str, Any] = read_toml(path)
     check_schema(data, "kernels", str(path))
-    kernels: dict[str, Any] = data["kernels"]
+    kernels, needs = data["kernels"], data.get("needs", [])
     series = {kernel["series"] for kernel in kernels.values()}
+    series |= {name for each in needs for name in each["series"]}
+    if unknown := {each["axis"] for each in needs} - set(AXES):
+        raise LosslabError(
+            f"{path}: the axis of `needs` must be an axis, found {', '.join(sorted(unknown))}"
+        )
     if unknown := ({data["default"]} - set(kernels)) | (series - set(data["series"])):
         raise LosslabError(
             f"{path} must declare every kernel and series that it uses, found no "
             f"{', '.join(sorted(unknown))}"
         )
-    return kernels
+    return data
 
 
 def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> list[Cell]:
@@ -171,7 +190,7 @@ def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Name
         backend = run.get("hosts", DEFAULT_BACKEND)
     lengths = {name: float(run[name]) for name in ("duration_s", "warmup_s")}
     condition = Condition.from_json(point | lengths)
-    problems = condition.problems() + names.problems(condition)
+    problems = condition.problems() + names.problems(condition, own_kernel=where == HOST)
     if where == HOST and condition.kernel != DEFAULT_KERNEL:
         problems.append(OWN_KERNEL.format(condition.kernel))
     minimum = run["replicates"]

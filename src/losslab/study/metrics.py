@@ -13,6 +13,7 @@ from losslab.reading import UsageError, read_rows
 from losslab.reading.files import LARGEST, repeats
 from losslab.repository import ROOT
 from losslab.study import features
+from losslab.study.condition import AXES, Condition
 from losslab.study.schemas import check_schema
 
 FILE = ROOT / "config" / "metrics.tsv"
@@ -22,6 +23,8 @@ BOUNDED = {"jain_index": 1.0}
 REAL_TIME = "machine_"
 # Rounding of shares that are sums of floats.
 ROUNDING = 1e-9
+# Providers of metrics that do not depend on the condition, or not only.
+ANY_CONDITION = ("every", "TCP", "real-time")
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,27 @@ def require_declared(metric: str, summaries: Sequence[Summary]) -> None:
     if metric not in names:
         hint = _suggestion(metric, names)
         raise UsageError(f"the metric must be {where}, found {metric}", hint=hint)
+
+
+def name_option(metric: str) -> str:
+    """Return the name of a metric, as an argparse `type`; UsageError if it is not declared."""
+    require_declared(metric, [])
+    return metric
+
+
+def require_measured(metric: str, conditions: Iterable[Condition]) -> None:
+    """Raise UsageError for a metric that no replicate of these conditions can have."""
+    require_declared(metric, [])
+    providers = set(declared()[metric].of)
+    for each in conditions:
+        changed = {name for name, its in AXES.items() if getattr(each, name) != its.default}
+        if providers & {*ANY_CONDITION, each.app, *changed}:
+            return
+    raise UsageError(
+        f"the metric must be one that these cells have, found {metric}, a metric of "
+        f"{', '.join(sorted(providers))}",
+        hint="`losslab metrics` lists them; metrics of analysis are in replicates.csv",
+    )
 
 
 def problems(metric: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from losslab.emulation.schemes import SCHEMES
@@ -11,11 +11,29 @@ from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, read_rows
 from losslab.reading.files import repeats
 from losslab.study import features, palette
-from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
+from losslab.study.axes import OWN
+from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 
+# Algorithms with TCP_CONG_NEEDS_ECN (net/ipv4/tcp_dctcp.c), which another one replaces without ECN.
+NEED_ECN = frozenset({"dctcp"})
 # The image of the container engine, which hosts cannot have.
 ENGINE = "engine"
+
+
+@dataclass(frozen=True)
+class Need:
+    """Values of an axis that only some kernels can measure."""
+
+    axis: str
+    value: str | None  # None: every value but the default
+    what: str  # what the other kernels lack
+    kernels: frozenset[str]
+
+    def of(self, condition: Condition) -> bool:
+        """Return whether a condition has such a value."""
+        value = getattr(condition, self.axis)
+        return bool(value == self.value if self.value else value != AXES[self.axis].default)
 
 
 @dataclass(frozen=True)
@@ -26,14 +44,23 @@ class Names:
         algorithms: Names in algorithms.tsv, each with the kernel that it needs, or `default`.
         kernels: Names in kernels.toml.
         images: Folders of `containers/` with images for hosts.
+        default_kernel: Name of the default kernel.
+        needs: Values of axes that only some kernels can measure.
+        lacks: Algorithms that a kernel's patches remove, by kernel.
     """
 
     algorithms: Mapping[str, str]
     kernels: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
+    default_kernel: str = DEFAULT_KERNEL
+    needs: tuple[Need, ...] = ()
+    lacks: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
-    def problems(self, condition: Condition) -> list[str]:
-        """List the names of a condition that are unknown or exclude each other."""
+    def problems(self, condition: Condition, own_kernel: bool = False) -> list[str]:
+        """List the names of a condition that are unknown or exclude each other.
+
+        With `own_kernel`, this machine's own kernel measures, which `backends/preflight.py` checks.
+        """
         try:
             used = sorted(algorithms_of(condition))
         except LosslabError as error:
@@ -50,6 +77,8 @@ class Names:
             for name in names
             if name not in declared
         ]
+        if (needy := sorted(NEED_ECN & {*used})) and condition.ecn == "off":
+            found.append(f"ecn must be on for {' and '.join(needy)}, found off")
         required, chosen = self._required(condition), {condition.kernel} - {DEFAULT_KERNEL}
         if len(required) > 1:
             found.append(
@@ -61,7 +90,25 @@ class Names:
                 f"kernel must be {', '.join(required)} for {' and '.join(used)}, found "
                 f"{condition.kernel}"
             )
+        elif not own_kernel:
+            found += self._lacking(condition)
         return found
+
+    def _lacking(self, condition: Condition) -> list[str]:
+        """List the values that a condition's kernel cannot measure."""
+        kernel = self.kernel(condition)
+        kernel = self.default_kernel if kernel == DEFAULT_KERNEL else kernel
+        missing = sorted(algorithms_of(condition) & self.lacks.get(kernel, frozenset()))
+        return [
+            f"the kernel of {' and '.join(sorted(algorithms_of(condition)))} must have {name}, "
+            f"found {kernel}, which lacks it"
+            for name in missing
+        ] + [
+            f"{each.axis} {getattr(condition, each.axis):.40} needs a kernel with {each.what}, one "
+            f"of {', '.join(sorted(each.kernels))} (the axis kernel), found {kernel}"
+            for each in self.needs
+            if each.of(condition) and kernel in self.kernels - each.kernels
+        ]
 
     def kernel(self, condition: Condition) -> str:
         """Return the kernel of a condition: its algorithms', or else its own."""
@@ -76,7 +123,7 @@ class Names:
 def algorithms_of(condition: Condition) -> set[str]:
     """Return the kernel's congestion controls that a condition uses."""
     others = (feature.algorithms(condition) for feature in features.used_by(condition))
-    return {condition.algorithm}.union(*others)
+    return {condition.algorithm}.union(*others) - {OWN}
 
 
 def load_algorithms(path: Path) -> list[dict[str, str]]:
@@ -85,6 +132,11 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
     check_schema(rows, "algorithms", str(path))
     if repeated := repeats(row["name"] for row in rows):
         raise UsageError(f"names must be unique in {path}, found {repeated} more than once")
+    if OWN in {row["name"] for row in rows}:
+        raise UsageError(
+            f"names in {path} must not be {OWN}, which means that programs choose their own",
+            hint="rename the algorithm",
+        )
     if repeated := repeats(row["colour"] for row in rows):
         free = palette.next_colour([row["colour"] for row in rows])
         raise UsageError(
@@ -95,9 +147,9 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
 
 
 def drawn_controls(path: Path) -> list[dict[str, str]]:
-    """Read algorithms.tsv and add a row, with a colour of its own, for each scheme over UDP."""
+    """Read algorithms.tsv and add rows for schemes over UDP and for programs' own controls."""
     rows = load_algorithms(path)
-    for name in sorted(SCHEMES.keys() - {row["name"] for row in rows}):
+    for name in (*sorted(SCHEMES.keys() - {row["name"] for row in rows}), OWN):
         colour = palette.next_colour([row["colour"] for row in rows])
         row = {"name": name, "label": name, "colour": colour, "shape": "16", "kernel": "default"}
         rows.append(row)

@@ -34,12 +34,13 @@ def rows(
     """Return a row per cell: the mean of its valid runs with a 95 % confidence interval.
 
     `measured` has each cell's condition and cell.json, and `varied` the axes with several values.
-    The metric is by default the app's main one.
+    The metric is by default the app's main one. Raises LosslabError if a cell.json is of another
+    condition.
     """
-    cells = [(condition, integrity.read_cell(path)["replicates"]) for condition, path in measured]
+    cells = [(asked, integrity.read_cell(path, asked)["replicates"]) for asked, path in measured]
     summaries = [[run["summary"] for run in runs if run["valid"]] for _, runs in cells]
     if metric is not None:
-        metrics.require_declared(metric, [each for valid in summaries for each in valid])
+        metrics.require_declared(metric, [])
     found = []
     for (condition, runs), valid in zip(cells, summaries, strict=True):
         name = metric or metrics.primary(valid)

@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from losslab.reading import whole_option
+from losslab.reading import out_file, whole_option
 from losslab.ui import explorer, plot, status
 
 
@@ -19,7 +19,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "folders", nargs="+", type=Path, metavar="DIR", help="folder of a run or a cell"
     )
     drawn.add_argument(
-        "--out", type=Path, action="append", default=[], metavar="FILE",
+        "--out", type=out_file, action="append", default=[], metavar="FILE",
         help=f"plot to this file ({', '.join(plot.FORMATS)}); may be repeated",
     )  # fmt: skip
     drawn.set_defaults(run=_plot)
@@ -33,7 +33,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY_cells.csv")
     page.add_argument("--cells", type=Path, default=Path("results", "cells"))
     page.add_argument("--recorded", type=Path, help="folder of recorded numbers")
-    page.add_argument("--out", type=Path, required=True, help="HTML file to write")
+    page.add_argument("--out", type=out_file, required=True, help="HTML file to write")
     page.add_argument(
         "--processes",
         type=whole_option("processes", 1),

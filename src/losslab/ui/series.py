@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from losslab.campaign import integrity
 from losslab.campaign.celldata import flow_names
-from losslab.campaign.folder import MANIFEST_FILE
+from losslab.campaign.documents import read_cell
+from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, replicate_folders
 from losslab.campaign.rerun import load_manifest
 from losslab.emulation.link.forward import LOG as LINK_LOG
 from losslab.reading import UsageError, read_rows, read_text
@@ -119,6 +120,9 @@ def replicates(folder: Path) -> list[Path]:
     if (folder / MANIFEST_FILE).is_file():
         return [folder]
     within = [path.parent for path in folder.glob(f"*/{MANIFEST_FILE}")]
+    if (folder / CELL_FILE).is_file():
+        read_cell(folder / CELL_FILE)
+        within = [path for path in replicate_folders(folder / CELL_FILE) if path in within]
     if not within:
         raise UsageError(
             f"{folder} must be a run, or a cell with its runs, found no {MANIFEST_FILE} there",

@@ -141,7 +141,7 @@ class Campaign:
     def name_lost_cells(self) -> None:
         """Print the cells that end with a lost guest."""
         lost = []
-        for folder in (Path(_folder(*key)) for key in self.cells):
+        for folder in (_folder(*key) for key in self.cells):
             if (folder / LOST_FILE).exists():
                 rows = reading.read_json(folder / "cell.json")["replicates"]
                 lost += [str(folder)] if any(row["lost"] for row in rows) else []
@@ -192,15 +192,15 @@ class Campaign:
         For a cell that was skipped for want of an instrument, the value changes when its
         instrument becomes available.
         """
-        note = Path(_folder(wildcards.study, wildcards.cell), LOST_FILE)
+        note = _folder(wildcards.study, wildcards.cell) / LOST_FILE
         lost = json.loads(note.read_text()) if note.exists() else {"when_utc": ""}
         needs = parts_of(self.cell(wildcards))
         absent = "absent" in lost and not all(records.in_cache(*part) for part in needs)
         return "" if absent else str(lost["when_utc"])
 
     def damaged(self, wildcards: Any) -> str:
-        """Return when a cell was last found damaged; a change makes Snakemake measure it again."""
-        return self._ledger.cell(Path(_folder(wildcards.study, wildcards.cell)))
+        """Return when a cell was last found damaged or another's; a change measures it again."""
+        return self._ledger.cell(_folder(wildcards.study, wildcards.cell), self.cell(wildcards))
 
     def image_optional(self, wildcards: Any) -> list[str]:
         """Return the option of an image that is needed only by optional cells."""
@@ -292,8 +292,8 @@ def study_tables(study: str) -> dict[str, str]:
     return named | {"summary": f"results/summary/{study}.csv"}
 
 
-def _folder(study: str, cell: str) -> str:
-    return f"results/cells/{study}/{cell}"
+def _folder(study: str, cell: str) -> Path:
+    return Path("results/cells", study, cell)
 
 
 def _result(study: str, cell: str) -> str:

@@ -3,14 +3,28 @@
 import pytest
 
 from losslab import cli
+from losslab.artifact import verify
 
 
-@pytest.mark.parametrize("day", ["xx/../..", "2026-1-31", "20260131", "2026-02-30", ""])
-def test_malformed_day_is_refused(capsys, day):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["artifact", "verify", f"--day={day}"])
-    assert ended.value.code == 2
-    assert f"found {day!r}" in capsys.readouterr().err
+@pytest.mark.parametrize("seed", ["2026-01-31", "-1", "1.5", ""])
+def test_malformed_seed_is_refused(capsys, seed):
+    assert cli.main(["artifact", "verify", f"--seed={seed}"]) == 2
+    assert "seed must" in capsys.readouterr().err
+
+
+def test_seed_of_the_sample_is_drawn_at_the_verification(monkeypatch, tmp_path):
+    """C2: the author of an archive could try days and lists until nothing forged is drawn."""
+    seen = []
+
+    def record(_, options):
+        seen.append(options.seed)
+        return verify.Verdict(options.seed, 0)
+
+    monkeypatch.setattr(verify, "verify", record)
+    for words in ([], [], ["--seed", "7"]):
+        cli.main(["artifact", "verify", str(tmp_path), *words])
+    assert len({*seen}) == 3
+    assert seen[2] == 7
 
 
 @pytest.mark.parametrize(

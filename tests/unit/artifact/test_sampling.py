@@ -37,18 +37,23 @@ def archived(tmp_path, monkeypatch):
     )
 
 
-def test_sample_depends_on_the_day_and_the_results(tmp_path):
+def test_sample_depends_on_the_seed_only():
+    """C2: a seed from the archive lets its author choose the sample."""
     paths = [f"cell/{number}" for number in range(100)]
-    digests = tmp_path / "digests.tsv"
-    digests.write_text("a")
-    first = sampling.sample(paths, 20, "2026-01-31", digests)
-    assert first == sampling.sample(paths[::-1], 20, "2026-01-31", digests)
+    first = sampling.sample(paths, 20, 7)
+    assert first == sampling.sample(paths[::-1], 20, 7)
     assert len(set(first)) == 20
-    assert first != sampling.sample(paths, 20, "2026-02-01", digests)
-    digests.write_text("b")
-    assert first != sampling.sample(paths, 20, "2026-01-31", digests)
-    assert sampling.sample(paths[:3], 20, "2026-01-31", digests) == paths[:3]
-    assert sampling.sample(paths, None, "2026-01-31", digests) == sorted(paths)
+    assert first != sampling.sample(paths, 20, 8)
+    assert sampling.sample(paths[:3], 20, 7) == paths[:3]
+    assert sampling.sample(paths, None, 7) == sorted(paths)
+
+
+def test_printed_probability_is_the_share_of_seeds_that_miss():
+    paths = [f"cell/{number}" for number in range(20)]
+    wrong, tries = set(paths[:3]), 2000
+    missed = sum(wrong.isdisjoint(sampling.sample(paths, 5, seed)) for seed in range(tries))
+    expected = sampling.unnoticed(20, 3, 5)
+    assert missed / tries == pytest.approx(expected, abs=5 * math.sqrt(0.25 / tries))
 
 
 @pytest.mark.parametrize(("population", "wrong", "count"), [(6, 2, 3), (5, 1, 4), (4, 0, 2)])

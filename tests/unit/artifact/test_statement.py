@@ -11,12 +11,13 @@ def verdict(**more):
     found = verification.Verification(audit.Audit(replicates=every, metrics={"goodput_mbit"}))
     drawn = [f"cell/{n}" for n in range(20)]
     facts = {"results": found, "drawn": drawn, "same": drawn, "files": 400} | more
-    return verify.Verdict("2026-01-31", **facts)
+    return verify.Verdict(7, **facts)
 
 
 def test_statement_gives_the_detection_probability():
     text = statement.statement(verdict())
-    assert "20 of 20 replicates, drawn on 2026-01-31 from 100" in text
+    assert "20 of 20 replicates, drawn at random from 100" in text
+    assert "losslab artifact verify FOLDER --sample 20 --seed 7" in text
     assert "10 % forged (10): probability 0.0951" in text
     assert "bytes of the 80 of 100 replicates not run again" in text
     assert "identity (--signer" in text

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from losslab import processes
+from losslab import lock, processes
 from losslab.backends import base, onhost, runner
 from losslab.emulation import containers
 from losslab.errors import GuestLostError, HostError, LosslabError
@@ -25,6 +25,7 @@ def test_host_lock_is_in_a_private_folder_of_root(folder):
         assert (mine.source / "losslab" / "emulation" / "measure.py").exists()
         killed = folder / "job-killed"
     killed.mkdir()
+    lock.mark(killed, onhost.JOB_PREFIX)
     assert not mine.source.exists()
     with onhost.turn():
         assert not killed.exists()

@@ -127,7 +127,7 @@ def test_command_line_does_not_depend_on_the_scratch_folder(name, tmp_path, monk
     assert resources.scratch_folder() == chosen
     tools = Instrument(tmp_path / "linux", tmp_path / "image", {})
     with virtual.Guest()._resources(tools) as guest:
-        assert guest.folder.parent == chosen
+        assert guest.folder.parent.parent == chosen
         words = guest.command(tools, [])
         assert [word for word in words if name in word] == []
         (root,) = [word for word in words if word.startswith("rootflags=")]

@@ -1,8 +1,13 @@
 """Base snapshots that processes share; scripts stand in for kernels."""
 
 import contextlib
+import json
 import os
+import socket
+import subprocess
+import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +16,7 @@ import pytest
 from losslab.backends import shared, snapshot, snapshot_server, virtual
 from losslab.backends.base import Instrument
 from losslab.errors import GuestLostError, HostError
+from losslab.repository import ROOT
 from tests.unit.backends.test_snapshot import booted_snapshot, closed_socket, refuse
 
 TOOLS = Instrument(Path("/kernel"), Path("/image"), {})
@@ -135,3 +141,104 @@ def test_server_leaves_the_environment_of_its_process_alone():
     with snapshot_server.serving() as variables:
         assert dict(os.environ) == before
         assert variables.keys() == {shared.VARIABLE}
+
+
+@contextlib.contextmanager
+def connected(variables):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.settimeout(20)
+        client.connect(variables[shared.VARIABLE])
+        yield client
+
+
+def request(**more):
+    return json.dumps(shared.describe(TOOLS) | more).encode()
+
+
+MALFORMED = {
+    "nothing": b"\0", "an empty object": b"{}", "a list": b"[]", "half a line": request()[:40],
+    "a number": b"7", "many levels": b"[" * 60_000, "no text": b"\xff\xfe",
+    "a folder of another type": request(folder=7), "no descriptor": request(folder="/x", cpu=0),
+    "a CPU of another type": request(folder="/x", cpu="0"), "no image": request(images=[]),
+    "an image of another type": request(images=[{}]), "another backend": request(backend="none"),
+    "another key": request(more=1), "a key of another type": request(boot="x"),
+    "too long": request() + b" " * (shared.MESSAGE_BYTES + 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_malformed_request_is_answered_and_the_next_one_served(
+    guest, serving, tmp_path, kind, capfd
+):
+    """E: `{}` and `[]` ended the thread and left the socket open."""
+    with serving():
+        with connected({shared.VARIABLE: os.environ[shared.VARIABLE]}) as client:
+            client.send(MALFORMED[kind])
+            reply = client.recv(shared.MESSAGE_BYTES).decode()
+            assert reply.startswith("failed a request must"), reply
+        with cell_snapshot(tmp_path / "a") as found:
+            assert found.alive
+    assert capfd.readouterr().err == ""
+
+
+def test_client_that_stops_keeps_no_other_waiting(guest, serving, tmp_path, monkeypatch):
+    """E: a client that connects and stops blocked all other cells for 600 s."""
+    monkeypatch.setattr(snapshot_server, "READ_LIMIT_S", 0.5)
+    with serving():
+        variables = {shared.VARIABLE: os.environ[shared.VARIABLE]}
+        with connected(variables) as stopped:
+            with cell_snapshot(tmp_path / "a") as found:
+                assert found.alive
+            assert "must arrive within" in stopped.recv(shared.MESSAGE_BYTES).decode()
+
+
+def test_end_does_not_wait_for_a_client_that_stops(guest, serving):
+    begin = time.monotonic()
+    with serving(), connected({shared.VARIABLE: os.environ[shared.VARIABLE]}):
+        pass
+    assert time.monotonic() - begin < snapshot_server.READ_LIMIT_S / 2
+
+
+INTERRUPTED = """
+import os, signal, sys, time, threading
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from losslab import interrupts, processes
+from losslab.backends import shared, snapshot_server
+from tests.unit.backends.test_snapshot_server import TOOLS, FakeGuest, request
+import contextlib, socket, tempfile
+
+class Slow(FakeGuest):
+    @contextlib.contextmanager
+    def boot(self, tools):
+        process = processes.spawn(["sleep", "60"])
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(100):
+                process.poll()
+                time.sleep(0.01)
+            interrupts.heed()
+            yield None
+        finally:
+            processes.end_session(process)
+
+interrupts.unwind_on_signals()
+snapshot_server.BACKENDS["virtual", "guest"] = Slow(Path(tempfile.gettempdir()))
+try:
+    with snapshot_server.serving() as variables:
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        client.connect(variables[shared.VARIABLE])
+        socket.send_fds(client, [request(folder="/x", cpu=0)], [1])
+        time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_interrupt_during_a_boot_prints_no_traceback():
+    """E: Ctrl-C while the server booted a guest printed a traceback."""
+    code = INTERRUPTED.format(root=str(ROOT))
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")

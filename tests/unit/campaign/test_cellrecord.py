@@ -120,3 +120,16 @@ def test_record_compares_only_the_main_metric(results, record, capsys):
 def test_record_is_a_tsv_file(results, tmp_path, capsys):
     assert cli.main(["record", str(results), str(tmp_path / "record.csv")]) == 2
     assert "must be a .tsv file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("column", ["replicates", "valid", "metric", "mean", "low", "high"])
+def test_edited_column_of_a_record_does_not_agree(results, record, capsys, column):
+    """C3: only the digest was compared."""
+    lines = record.read_text().splitlines()
+    at, cells = lines[0].split("\t").index(column), lines[1].split("\t")
+    cells[at] = "rtt_ms" if column == "metric" else "999"
+    record.write_text("\n".join([lines[0], "\t".join(cells), *lines[2:]]) + "\n")
+    assert compare(results, record) == 1
+    out = capsys.readouterr().out
+    assert "different numbers in 1 cell" in out
+    assert f"{column} of A is" in out

@@ -2,13 +2,18 @@
 
 import json
 import os
+import re
+from dataclasses import replace
 
 import pytest
 
 from losslab.campaign import celldata, cellrun, collect, fingerprint, integrity, provenance
 from losslab.campaign.staleness import Ledger
 from losslab.errors import LosslabError
-from losslab.ui import series
+from losslab.study.design import Cell
+from losslab.study.seed_family import seed_of
+from losslab.study.stopping import StoppingRule
+from losslab.ui import cellstable, series
 from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 
@@ -18,6 +23,7 @@ RAW = {
     "console.log": "the guest's last words\n",
 }  # fmt: skip
 FINGERPRINT = fingerprint.of(CONDITION, "virtual", "guest").to_json()
+CELL = Cell("study", "block", CONDITION, StoppingRule(2, 2))
 FILES = (*RAW, "manifest.json", "host.json")
 
 
@@ -58,12 +64,13 @@ def cell(tmp_path):
     folder = tmp_path / "cells/study/a-cell"
     for number in range(2):
         manifest = {
-            "backend": "virtual", "cell": CONDITION.to_json(), "seed": number, "valid": True,
-            "reasons": [], "summary": {"goodput_mbit": 9.5 + number}, "instrument": {},
+            "backend": "virtual", "cell": CONDITION.to_json(), "valid": True,
+            "seed": seed_of(CONDITION, number), "reasons": [],
+            "summary": {"goodput_mbit": 9.5 + number}, "instrument": {},
             "trace_sha256": {}, "video_sha256": None, "fingerprint": FINGERPRINT,
         }  # fmt: skip
         sealed.replicate(folder / str(number), manifest, RAW)
-    return sealed.cell(folder, CONDITION.to_json(), 2)
+    return sealed.cell(folder, CONDITION.to_json(), 2, CELL.study, CELL.block)
 
 
 def test_unchanged_cell_has_no_problem(cell):
@@ -76,16 +83,16 @@ def test_unchanged_cell_has_no_problem(cell):
 def test_damage_of_any_file_is_found_by_every_reader(cell, tmp_path, name, damage):
     tools = type("Tools", (), {"backend": "virtual", "where": "guest"})()
     whole = cell.parent / "0"
-    assert cellrun.finished(whole, CONDITION, 0, tools)
+    assert cellrun.finished(whole, CONDITION, seed_of(CONDITION, 0), tools)
     ledger = Ledger(tmp_path / "ledger.json")
-    assert ledger.cell(cell.parent) == ""
+    assert ledger.cell(cell.parent, CELL) == ""
     ledger.write()
 
     damage(whole / name)
 
-    assert cellrun.finished(whole, CONDITION, 0, tools) is None
+    assert cellrun.finished(whole, CONDITION, seed_of(CONDITION, 0), tools) is None
     assert [p for p in integrity.cell_problems(cell.parent) if "replicate 0" in p]
-    assert Ledger(tmp_path / "ledger.json").cell(cell.parent) != ""
+    assert Ledger(tmp_path / "ledger.json").cell(cell.parent, CELL) != ""
     overview = tmp_path / "overview.csv"
     collect.write_csv(overview, ("study", "cell"), [{"study": "study", "cell": "a-cell"}])
     for read in (
@@ -97,7 +104,7 @@ def test_damage_of_any_file_is_found_by_every_reader(cell, tmp_path, name, damag
         with pytest.raises(LosslabError):
             read()
     # The other replicate is intact.
-    assert cellrun.finished(cell.parent / "1", CONDITION, 1, tools)
+    assert cellrun.finished(cell.parent / "1", CONDITION, seed_of(CONDITION, 1), tools)
 
 
 @pytest.mark.parametrize("damage", [empty, truncate, flip, delete])
@@ -162,6 +169,27 @@ def test_replicate_in_anothers_place_is_found(cell):
         integrity.read_cell(cell)
 
 
+def test_cell_of_another_condition_is_refused_with_both_values(cell):
+    """Row A1: readers trusted the folder's name."""
+    asked = replace(CONDITION, duration_s=29, rtt_ms=CONDITION.rtt_ms + 1e-6)
+    for read in (
+        lambda: integrity.read_cell(cell, asked),
+        lambda: celldata.read(cell, asked=asked),
+        lambda: cellstable.rows([(asked, cell)], ["algorithm"], None),
+    ):
+        with pytest.raises(LosslabError, match=r"duration_s [\d.]+ instead of 29.0") as error:
+            read()
+        assert f"rtt_ms {CONDITION.rtt_ms} instead of {asked.rtt_ms}" in str(error.value)
+        assert "--out" in str(error.value)
+
+
+def test_replicates_that_a_cell_does_not_list_are_not_plotted(cell):
+    """They are left from a measurement of more replicates, maybe of another condition."""
+    sealed.cell(cell.parent, CONDITION.to_json(), 1, CELL.study, CELL.block)
+    assert series.replicates(cell.parent) == [cell.parent / "0"]
+    assert len(celldata.read_hosts(cell)) == 1
+
+
 def test_cell_in_another_cells_folder_is_found(cell):
     other = cell.parent.rename(cell.parents[1] / "another-cell")
     assert integrity.cell_problems(other) == ["cell.json is of another cell"]
@@ -170,27 +198,27 @@ def test_cell_in_another_cells_folder_is_found(cell):
 class TestLedger:
     def test_ledger_reads_only_touched_cells_again(self, cell, tmp_path, monkeypatch):
         ledger = Ledger(tmp_path / "ledger.json")
-        assert ledger.cell(cell.parent) == ""
+        assert ledger.cell(cell.parent, CELL) == ""
         ledger.write()
 
         def not_read(*_):
             raise AssertionError
 
         monkeypatch.setattr(integrity, "cell_problems", not_read)
-        assert Ledger(tmp_path / "ledger.json").cell(cell.parent) == ""
+        assert Ledger(tmp_path / "ledger.json").cell(cell.parent, CELL) == ""
         flip(cell.parent / "0/tcp.csv")
         with pytest.raises(AssertionError):
-            Ledger(tmp_path / "ledger.json").cell(cell.parent)
+            Ledger(tmp_path / "ledger.json").cell(cell.parent, CELL)
 
     def test_ledger_finds_a_file_with_a_reset_time(self, cell, tmp_path):
         ledger = Ledger(tmp_path / "ledger.json")
-        ledger.cell(cell.parent)
+        ledger.cell(cell.parent, CELL)
         ledger.write()
         path = cell.parent / "0/tcp.csv"
         times = path.stat()
         flip(path)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        assert Ledger(tmp_path / "ledger.json").cell(cell.parent) != ""
+        assert Ledger(tmp_path / "ledger.json").cell(cell.parent, CELL) != ""
 
     def test_ledger_accepts_a_cell_measured_again(self, cell, tmp_path):
         """Otherwise the cell would be measured again at each start."""
@@ -198,7 +226,7 @@ class TestLedger:
         text = path.read_text()
         flip(path)
         ledger = Ledger(tmp_path / "ledger.json")
-        when = ledger.cell(cell.parent)
+        when = ledger.cell(cell.parent, CELL)
         ledger.write()
         assert (
             ledger.found[str(cell.parent)]
@@ -206,8 +234,25 @@ class TestLedger:
         )
         path.write_text(text)
         again = Ledger(tmp_path / "ledger.json")
-        assert again.cell(cell.parent) == when != ""
+        assert again.cell(cell.parent, CELL) == when != ""
         assert again.found == {}
+
+    @pytest.mark.parametrize(
+        ("asked", "problem"),
+        [
+            ({"condition": replace(CONDITION, duration_s=29)}, "duration_s .* instead of 29.0"),
+            ({"seed_family": 2}, "seed of replicate 0 .* instead of"),
+            ({"block": "other"}, "block block instead of other"),
+        ],
+    )
+    def test_ledger_finds_a_cell_of_another_campaign(self, cell, tmp_path, asked, problem):
+        """Its folder has the same name: names have no durations and no seeds."""
+        ledger = Ledger(tmp_path / "ledger.json")
+        assert ledger.cell(cell.parent, CELL) == ""
+        ledger.write()
+        ledger = Ledger(tmp_path / "ledger.json")
+        assert ledger.cell(cell.parent, replace(CELL, **asked)) != ""
+        assert re.match(problem, ledger.found[str(cell.parent)])
 
     def test_ledger_reports_an_edited_table_once(self, tmp_path):
         table = tmp_path / "loss_replicates.csv"
@@ -226,4 +271,4 @@ class TestLedger:
 
     def test_unreadable_ledger_counts_as_empty(self, cell, tmp_path):
         (tmp_path / "ledger.json").write_text('["nothing"]')
-        assert Ledger(tmp_path / "ledger.json").cell(cell.parent) == ""
+        assert Ledger(tmp_path / "ledger.json").cell(cell.parent, CELL) == ""

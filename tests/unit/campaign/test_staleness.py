@@ -7,6 +7,7 @@ import pytest
 
 from losslab.campaign import fingerprint, staleness
 from losslab.study.design import Cell
+from losslab.study.seed_family import seed_of
 from losslab.study.stopping import StoppingRule
 from tests import sealed
 from tests.unit.study.test_condition import CONDITION
@@ -27,8 +28,9 @@ def results(tmp_path, monkeypatch):
 def write(results, cell=CELL, **more):
     folder = results / "cells" / cell.study / cell.name
     manifest = {
-        "backend": "virtual", "cell": cell.condition.to_json(), "seed": 0, "valid": True,
-        "reasons": [], "summary": {"goodput_mbit": 9.5}, "instrument": {},
+        "backend": "virtual", "cell": cell.condition.to_json(), "valid": True,
+        "seed": seed_of(cell.condition, 0), "reasons": [],
+        "summary": {"goodput_mbit": 9.5}, "instrument": {},
         "fingerprint": fingerprint.of(cell.condition, cell.backend, cell.where).to_json(),
     }  # fmt: skip
     sealed.replicate(folder / "0", manifest | more, {"tcp.csv": "t_s\n0.1\n"})
@@ -75,6 +77,14 @@ def test_changed_instrument_is_named(results, monkeypatch, part):
     other = dataclasses.replace(its, parts={**its.parts, part: "0"})
     monkeypatch.setattr(fingerprint, "of", lambda *_: other)
     assert staleness.reasons(CELL, results) == [f"the {part} changed"]
+
+
+def test_other_seeds_are_named(results):
+    path = write(results, seed=7)
+    assert path.is_file()
+    assert staleness.reasons(CELL, results) == [
+        f"seed of replicate 0 7 instead of {seed_of(CONDITION, 0)}"
+    ]
 
 
 def test_lost_guest_is_named(results):

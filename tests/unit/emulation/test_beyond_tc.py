@@ -45,7 +45,7 @@ def of_kernel(kind, number, content):
 
 def test_policer_bucket_is_read_back_in_whole_packets():
     rate, burst = 1_250_000, 100 * 1514
-    ticks = round(burst * 1e9 / rate / beyond_tc.TICK_NS)
+    ticks = round(burst * 1e9 / rate / 64)
     police = struct.pack("=IiIIIBBHhHI", 1, 2, 0, ticks, 2_000, 0, 0, 0, 0, 0, rate)
     parts = of_kernel(b"matchall", 2, action(b"police", attribute(1, police)))
     [found] = beyond_tc._actions(parts)

@@ -6,24 +6,13 @@ from losslab.emulation.qdiscs import differences
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import HOSTS, LINKS, NetworkExtension, address_commands, routes
 from losslab.study.condition import QUEUES
+from tests.unit.emulation.faketc import shown
 from tests.unit.study.test_condition import CONDITION
 
 
 def readback(condition=CONDITION, seed=7):
     """Return tc's output after every qdisc was set."""
-    found = {host: [] for host in HOSTS}
-    for s in path_qdiscs(condition, seed):
-        options = {}
-        for key, value in s.expected.items():
-            target = options
-            *parents, last = key.split(".")
-            for parent in parents:
-                target = target.setdefault(parent, {})
-            target[last] = value
-        found[s.where.host].append(
-            {"dev": s.where.name, "handle": s.handle, "kind": s.kind, "options": options}
-        )
-    return found
+    return shown(path_qdiscs(condition, seed))[0]
 
 
 def netem(found, host="r2"):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from losslab import lock
 from losslab.instrument import cache
 
 
@@ -18,6 +19,7 @@ def test_failed_build_leaves_nothing(tmp_path):
 def test_leftovers_of_a_killed_build_are_removed(tmp_path):
     target = tmp_path / "kernel" / "hash"
     (tmp_path / "kernel" / ".hash.partial-killed" / "linux").mkdir(parents=True)
+    lock.mark(tmp_path / "kernel" / ".hash.partial-killed", "test")
     (tmp_path / "kernel" / ".other.partial-running").mkdir()
     with cache.building(target):
         pass

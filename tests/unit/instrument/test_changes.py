@@ -108,8 +108,9 @@ def test_patched_files_without_an_object_are_skipped_and_new_ones_added(tree, tm
     its = patch(tmp_path, "its", texts)
     (tree / "net/ipv4/tcp_cubic.c").write_text("one\n")
     found = of_files(tmp_path, its)
-    assert set(found.paths) == {"net/ipv4/tcp_cubic.c", "net/ipv4/new.c"}
-    assert set(found.skipped) == {"drivers/gone.c", "net/ipv4/Kconfig"}
+    assert set(found.paths) == {"net/ipv4/tcp_cubic.c", "net/ipv4/new.c", "net/ipv4/Kconfig"}
+    assert found.added == ("net/ipv4/new.c",)
+    assert found.skipped == ("drivers/gone.c",)
 
 
 def test_patch_that_does_not_apply_is_refused(tree, tmp_path):

@@ -9,6 +9,7 @@ from snakemake.exceptions import WorkflowError
 from losslab import cli
 from losslab.campaign import fingerprint, recorded_numbers
 from losslab.reading import read_rows
+from losslab.study.seed_family import seed_of
 from losslab.workflow.campaign import Campaign
 from tests import sealed
 from tests.unit.workflow.conftest import CONFIG
@@ -25,8 +26,9 @@ def known(campaign, tmp_path):
     folder = tmp_path / "elsewhere/cells/loss" / cell.name
     for number in range(cell.stopping.minimum):
         manifest = {
-            "backend": cell.backend, "cell": cell.condition.to_json(), "seed": number,
-            "valid": True, "reasons": [], "summary": {"goodput_mbit": 9.0 + number},
+            "backend": cell.backend, "cell": cell.condition.to_json(),
+            "seed": seed_of(cell.condition, number),
+            "valid": True, "reasons": [], "summary": {"goodput_mbit": 9.0 + number / 100},
             "instrument": {}, "trace_sha256": {}, "video_sha256": None,
             "fingerprint": fingerprint.of(cell.condition, cell.backend, cell.where).to_json(),
         }  # fmt: skip
@@ -57,7 +59,7 @@ def test_recorded_cells_are_collected_without_a_measurement(known, tmp_path):
     [row] = read_rows(files["overview"])
     assert (row["cell"], row["n_valid"], row["recorded"]) == (known, "5", "TRUE")
     values = [row["goodput_mbit"] for row in read_rows(files["replicates"])]
-    assert values == ["9.0", "10.0", "11.0", "12.0", "13.0"]
+    assert values == ["9.0", "9.01", "9.02", "9.03", "9.04"]
     assert len(read_rows(files["intervals"])) == 10
 
 

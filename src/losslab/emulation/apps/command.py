@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import bisect
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import USER_FILES, App
-from losslab.emulation.flows import ANY, ANY_PORT, Flow, Timed, Timeline
+from losslab.emulation.flows import ANY, ANY_PORT, NO_PORT, Flow, Timed, Timeline
 from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, Goodput, read_rows, write_intervals
+from losslab.emulation.probes.userprograms import ARRIVALS
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
-from losslab.study.axes import NONE, Seed, axis
+from losslab.study.axes import NONE, OWN, Seed, axis
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
@@ -22,11 +23,7 @@ if TYPE_CHECKING:
 # In the job's folder: the logs that the programs write themselves.
 LOGS = "raw/logs"
 JOB = Path("/mnt/out")
-# Headers of Ethernet, IP without options, TCP with timestamps, and UDP.
-ETHERNET_BYTES, IP_BYTES, TCP_BYTES, UDP_BYTES = 14, 20, 32, 8
-# Any other frame is one of losslab's pings: 8 bytes of ICMP header and 56 bytes (probes/ping.py).
-PING_BYTES = ETHERNET_BYTES + IP_BYTES + 8 + 56
-ARRIVALS = "arrivals.csv"
+Row = dict[str, str]
 
 
 def _program(host: str, command: str, condition: Condition) -> Timed:
@@ -40,7 +37,7 @@ def _program(host: str, command: str, condition: Condition) -> Timed:
     return Timed(host, ["sh", "-c", text], f"{host}.log", until_s=condition.duration_s)
 
 
-def _rates(rows: list[dict[str, str]]) -> Iterator[tuple[float, float]]:
+def _rates(rows: list[Row]) -> Iterator[tuple[float, float]]:
     """Yield (end in s, payload rate in Mbit/s) of intervals of `INTERVAL_S` or more."""
     before = rows[0]
     for row in rows[1:]:
@@ -50,19 +47,25 @@ def _rates(rows: list[dict[str, str]]) -> Iterator[tuple[float, float]]:
             before = row
 
 
-def _difference(before: dict[str, str], after: dict[str, str], column: str) -> int:
+def _difference(before: Row, after: Row, column: str) -> int:
     return int(after[column]) - int(before[column])
 
 
-def _payload(before: dict[str, str], after: dict[str, str]) -> int:
-    packets, octets, segments, datagrams = (
-        _difference(before, after, column)
-        for column in ("packets", "bytes", "tcp_segments", "udp_datagrams")
-    )
-    pings = max(0, packets - segments - datagrams)
-    headers = (segments + datagrams) * (ETHERNET_BYTES + IP_BYTES)
-    headers += segments * TCP_BYTES + datagrams * UDP_BYTES
-    return max(0, octets - headers - pings * PING_BYTES)
+def _payload(before: Row, after: Row) -> int:
+    return _difference(before, after, "tcp_new_bytes") + _difference(before, after, "udp_bytes")
+
+
+def _last_row(rows: Sequence[Row], caller: str, duration_s: float) -> int:
+    """Return the index of the last row that counts.
+
+    It is that of the configured end; or, if the caller ended before, that of its end or of the last
+    data after it.
+    """
+    times = [float(row["t_s"]) for row in rows]
+    last = bisect.bisect_right(times, duration_s + ROUNDING_S) - 1
+    ended = next((n for n in range(last + 1) if rows[n][f"{caller}_ended"] == "1"), last)
+    arrivals = (n for n in range(last, ended, -1) if _payload(rows[n - 1], rows[n]) > 0)
+    return next(arrivals, ended)
 
 
 def _keep_logs(folder: Path) -> None:
@@ -87,14 +90,23 @@ class Command(App):
     axes = {
         "sender_command": axis(
             NONE,
-            help="shell command at the sender (app `command`); sends to `$RECEIVER`",
+            help="shell command at the sender (app `command`); its data flow to `$RECEIVER`",
             named="sends-{}", digested=True, commas=True,
         ),
         "receiver_command": axis(
             NONE,
-            help="shell command at the receiver (app `command`); starts first and listens on a "
-            "port",
+            help="shell command at the receiver (app `command`)",
             named="receives-{}", digested=True, commas=True,
+        ),
+        "listens": axis(
+            "receiver",
+            help="host whose command starts first and must listen on a port before the other "
+            "command starts (app `command`)",
+            choices={
+                "receiver": "", "sender": "a server that sends, such as a web server",
+                NONE: "neither: the receiver's command starts first, and nothing is waited for",
+            },
+            named="{}-listens",
         ),
         "bring": axis(
             NONE,
@@ -112,6 +124,13 @@ class Command(App):
             )
         if condition.bring != NONE and not self.used(condition):
             yield f"bring needs the app command, found {condition.app}"
+        if condition.listens != "receiver" and not self.used(condition):
+            yield f"listens {condition.listens} needs the app command, found {condition.app}"
+        if condition.algorithm == OWN and not self.used(condition):
+            yield (
+                f"algorithm {OWN} needs the app command, whose programs choose their own, found "
+                f"{condition.app}"
+            )
 
     def foreign(self, condition: Condition) -> list[str]:
         return [
@@ -122,13 +141,16 @@ class Command(App):
         ]  # fmt: skip
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
+        receiver = _program("receiver", condition.receiver_command, condition)
+        sender = _program("sender", condition.sender_command, condition)
+        server_sends = condition.listens == "sender"
         return [
             Flow(
                 name="command",
                 algorithm=condition.algorithm,
-                port=ANY_PORT,
-                listener=_program("receiver", condition.receiver_command, condition),
-                caller=_program("sender", condition.sender_command, condition),
+                port=NO_PORT if condition.listens == NONE else ANY_PORT,
+                listener=sender if server_sends else receiver,
+                caller=receiver if server_sends else sender,
                 bulk=False,
                 protocol=ANY,
             )
@@ -137,38 +159,51 @@ class Command(App):
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Write intervals.csv, keep the programs' own logs, and return the summary.
 
-        `throughput_mbit` counts IP packets. `goodput_mbit` counts the payload of TCP segments and
-        UDP datagrams, including retransmissions. Both cover the warm-up's end to the configured
-        end.
+        `throughput_mbit` counts IP packets except ICMP. `goodput_mbit` counts distinct payload of
+        TCP, and payload of UDP. Both cover the warm-up's end to the configured end, or to the end
+        of the traffic if the caller ends earlier.
         """
         _keep_logs(folder)
         rows = read_rows(folder / ARRIVALS)
+        caller = plan.flows[0].caller.host
         times = [float(row["t_s"]) for row in rows]
         first = bisect.bisect_left(times, plan.warmup_s - ROUNDING_S)
-        last = bisect.bisect_right(times, plan.duration_s + ROUNDING_S) - 1
-        if last <= first:
+        last = _last_row(rows, caller, plan.duration_s)
+        if last <= first or times[last] <= times[first]:
             raise LosslabError(
-                f"both programs must run beyond the warm-up of {plan.warmup_s:g} s, found their "
-                f"end at {times[-1] if times else 0:.3g} s; see sender.log and receiver.log"
+                f"the programs' traffic must go on beyond the warm-up of {plan.warmup_s:g} s, "
+                f"found its end at {times[last]:.3g} s; see sender.log and receiver.log",
+                hint="set warmup_s to 0 to measure a transfer from its start, or transfer more",
             )
         write_intervals(_rates(rows), folder / "intervals.csv")
         payload = _payload(rows[first], rows[last])
         if payload <= 0:
-            raise LosslabError("TCP segments or UDP datagrams must arrive, found none")
+            raise LosslabError(
+                f"payload of TCP or UDP must arrive at the receiver between {times[first]:.3g} and "
+                f"{times[last]:.3g} s, found none",
+                hint="see sender.log and receiver.log; the data must flow from sender to receiver",
+            )
         seconds = times[last] - times[first]
-        packets = _difference(rows[first], rows[last], "packets")
-        octets = _difference(rows[first], rows[last], "bytes") - ETHERNET_BYTES * packets
         return {
-            "goodput_mbit": payload * 8 / 1e6 / seconds,
-            "throughput_mbit": octets * 8 / 1e6 / seconds,
-            "bytes_received": _payload(rows[0], rows[-1]),
+            **_goodput(plan, rows, payload * 8 / 1e6 / seconds),
+            "throughput_mbit": _difference(rows[first], rows[last], "ip_bytes") * 8 / 1e6 / seconds,
             "packets_received": _difference(rows[0], rows[-1], "packets"),
-            # Time at which both programs had ended.
-            "ended_s": times[-1],
+            "ended_s": times[last],
         }
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
-        return [Goodput(summary["throughput_mbit"], plan.duration_s - plan.warmup_s)]
+        return [Goodput(summary["throughput_mbit"], summary["ended_s"] - plan.warmup_s)]
+
+
+def _goodput(plan: Plan, rows: Sequence[Row], goodput_mbit: float) -> dict[str, float]:
+    """Return the metrics of distinct data; none if datagrams may have been duplicated.
+
+    losslab cannot tell a datagram from its duplicate.
+    """
+    duplicating = any("duplicates" in each.explains for each in plan.path_spec.mechanisms)
+    if duplicating and _difference(rows[0], rows[-1], "udp_bytes") > 0:
+        return {}
+    return {"goodput_mbit": goodput_mbit, "bytes_received": _payload(rows[0], rows[-1])}
 
 
 FEATURE = Command()

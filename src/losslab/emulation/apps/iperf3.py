@@ -61,7 +61,7 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
                 # With periodic reports, a client that waits for the server's last answer reads the
                 # clock until it comes. Each read takes 256 ns of virtual time but microseconds of
                 # wall time: minutes in total.
-                # Whole seconds; 0 would be without end.
+                # iperf3 takes whole seconds, and 0 is for ever (atoi, iperf_api.c).
                 "--time", str(math.ceil(condition.duration_s)), "--interval", "0",
                 "--congestion", algorithm, "--length", str(1024 * write_kib(condition)), "--json",
             ],

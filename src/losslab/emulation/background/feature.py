@@ -45,7 +45,7 @@ class Background(Feature):
             0.0,
             help="rate of a second bottleneck behind the first, with the same buffer and queue; 0 "
             "for none; the foreground flow passes both, `flows` choose with `over`",
-            span="[0, 10000]", unit="Mbit/s", named="second{}",
+            span="[0, 10000]", smallest=0.01, unit="Mbit/s", named="second{}",
         ),
     }  # fmt: skip
     named = {"flows": background.to_text}

@@ -20,6 +20,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from losslab.emulation.beyond_tc import Filter
 from losslab.emulation.mechanism import netem_link
 from losslab.emulation.qdiscs import Qdisc, netem
 from losslab.emulation.shaping import path_qdiscs
@@ -83,7 +84,12 @@ def qdiscs_of(condition: Condition, seed: int) -> list[Qdisc]:
         return delays
     own = path_qdiscs(dataclasses.replace(condition, rate_mbit=condition.second_rate_mbit), seed)
     moved = {bottleneck(): SECOND[0], interface("sender", "r1"): ENTRY[0]}
-    found = [dataclasses.replace(q, where=moved[q.where]) for q in own if q.where in moved]
+    # A policer polices the first bottleneck only.
+    found = [
+        dataclasses.replace(q, where=moved[q.where])
+        for q in own
+        if q.where in moved and not isinstance(q, Filter)
+    ]
     assert found[1].expected["rate"] == math.floor(condition.second_rate_mbit * 1e6 / 8)
     last = netem_link(condition, "data").qdiscs(LAST[0], seed, "netem-data-second")
     return [*delays, *found, *last]

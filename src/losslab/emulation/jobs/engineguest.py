@@ -74,7 +74,7 @@ def prepare(bare: BareHosts, spec: Job) -> Callable[[Job], dict[str, Any]]:
         ready = guest.UNTIL_POWER_OFF.enter_context(stage(bare, condition))
 
     def run(job: Job) -> dict[str, Any]:
-        result = guest.replicate(ready, job)
+        result = guest.replicate(ready, job, spec.get("boot", ()))
         result["machine"]["docker"] = VERSION.read_text()
         return result
 

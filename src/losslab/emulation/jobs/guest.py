@@ -15,7 +15,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,9 @@ TCP_MEM_PAGES = "1048576 1048576 1048576"
 ALLOWED_SYSCTL = "net.ipv4.tcp_allowed_congestion_control"
 # INR_OPEN_CUR and INR_OPEN_MAX, linux/fs.h.
 DEFAULT_DESCRIPTOR_LIMITS = (1024, 4096)
+MODULES = Path("/sys/module")
+# A parameter without a value is a switch that is on.
+SWITCHES = {"": 1, "y": 1, "Y": 1, "on": 1, "n": 0, "N": 0, "off": 0}
 # Contexts that stay open until the power-off, because nothing needs to be taken down.
 UNTIL_POWER_OFF = contextlib.ExitStack()
 
@@ -120,7 +123,7 @@ def prepare(bare: BareHosts, spec: Job) -> Callable[[Job], Result]:
     ready = UNTIL_POWER_OFF.enter_context(stage(bare, condition, loaded=not shell))
     if shell:
         return lambda job: {"status": run_shell(ready, job["seed"], job["command"], JOB)}
-    return lambda job: replicate(ready, job)
+    return lambda job: replicate(ready, job, spec.get("boot", ()))
 
 
 def _allow(algorithms: set[str]) -> None:
@@ -136,6 +139,31 @@ def _allow(algorithms: set[str]) -> None:
         netns.write_sysctl(ALLOWED_SYSCTL, " ".join([*allowed, *missing]))
 
 
+def parameter_violations(boot: Sequence[str], modules: Path) -> Iterator[str]:
+    """Yield a violation for each module's parameter that has another value than at the boot.
+
+    `boot` has words of the kernel's command line; `modules` is the folder /sys/module.
+    """
+    for word in boot:
+        name, _, expected = word.partition("=")
+        module, dot, parameter = name.replace("-", "_").partition(".")
+        file = modules / module / "parameters" / parameter
+        if dot and file.is_file():
+            found = file.read_text().strip()
+            if _value(expected) != _value(found):
+                yield f"the kernel's parameter {name} must be {expected or 'set'}, found {found}"
+
+
+def _value(text: str) -> str | int:
+    """Return a parameter's value, which the kernel may write differently."""
+    if text in SWITCHES:
+        return SWITCHES[text]
+    try:
+        return int(text, 0)
+    except ValueError:
+        return text
+
+
 def _command(job: Job) -> Result:
     # Mininet needs a low limit (topology.DESCRIPTOR_LIMIT), a program the kernel's default.
     resource.setrlimit(resource.RLIMIT_NOFILE, DEFAULT_DESCRIPTOR_LIMITS)
@@ -143,9 +171,10 @@ def _command(job: Job) -> Result:
     return {"done": True}
 
 
-def replicate(ready: Stage, job: Job) -> Result:
-    """Measure one replicate into the job's `raw` folder."""
+def replicate(ready: Stage, job: Job, boot: Sequence[str] = ()) -> Result:
+    """Measure one replicate into the job's `raw` folder; `boot` as of `parameter_violations`."""
     result = measure.replicate(ready, job, JOB)
+    result["reasons"] = [*result["reasons"], *parameter_violations(boot, MODULES)]
     result["machine"]["tcp_mem"] = netns.read_sysctl("net.ipv4.tcp_mem")
     return result
 

@@ -35,7 +35,12 @@ RATE_MEMORY_S = 5.5
 # exponential.
 OUTAGES = ((0.85, 0.07), (0.007, 1.0))
 TICK_MS = 10
-MAX_DIGITS = 13  # of a line: 300 years
+MAX_DIGITS = 13
+# `describe` and the link take memory and time that grow with these: a run has at most an hour, and
+# waits for the link's last packets after it.
+MAX_LENGTH_MS = 86_400_000
+MAX_GAP_MS = 300_000
+HINT = "write whole milliseconds in ascending order, one per line, with line ends of Unix (LF)"
 # Parameters of `describe`.
 RATE_BIN_MS = 500
 LONG_GAP_MS = 100
@@ -50,20 +55,34 @@ def parse(text: str, where: str) -> list[int]:
     # As strict as mahimahi: no blanks, no other line ends, and no empty line except the last.
     lines = text.removesuffix("\n").split("\n") if text else []
     for number, line in enumerate(lines, start=1):
+        place = f"in {where}, line {number}"
         if not line.isascii() or not line.isdigit() or len(line) > MAX_DIGITS:
             raise LosslabError(
-                f"a trace's line must be a whole number of milliseconds, found {line!r} in "
-                f"{where}, line {number}"
+                "a trace's line must be a whole number of milliseconds, found "
+                f"{line!r:.60} {place}",
+                hint=HINT,
             )
-        ms = int(line)
-        if times and ms < times[-1]:
+        ms, before = int(line), times[-1] if times else 0
+        if ms < before:
             raise LosslabError(
-                f"a trace's times must not decrease, found {ms} after {times[-1]} in {where}, "
-                f"line {number}"
+                f"a trace's times must not decrease, found {ms} after {before} {place}", hint=HINT
+            )
+        if ms > MAX_LENGTH_MS:
+            raise LosslabError(
+                f"a trace must last at most {MAX_LENGTH_MS} ms, which is a day, found {ms} {place}",
+                hint="cut the trace: a run lasts an hour at most, and a shorter trace repeats",
+            )
+        if ms - before > MAX_GAP_MS:
+            raise LosslabError(
+                f"a trace must have an opportunity every {MAX_GAP_MS} ms, found {ms} after "
+                f"{before} {place}",
+                hint="shorten the gap",
             )
         times.append(ms)
     if not times or times[-1] == 0:
-        raise LosslabError(f"a trace must last more than 0 ms, found no time above 0 in {where}")
+        raise LosslabError(
+            f"a trace must last more than 0 ms, found no time above 0 in {where}", hint=HINT
+        )
     return times
 
 

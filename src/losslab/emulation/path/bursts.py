@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from losslab.emulation.mechanism import Mechanism, NetemLink, burst_chances
-from losslab.study.axes import axis
+from losslab.emulation.tcvalues import percent
+from losslab.study.axes import MIN_PERCENT, axis
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
@@ -38,13 +39,23 @@ class Bursts(Mechanism):
             yield (
                 f"loss_burst_packets {condition.loss_burst_packets:g} needs a loss_percent above 0"
             )
+        elif condition.loss_burst_packets > 1:
+            # Between two bursts, at least one packet passes. A burst begins with a probability
+            # that is as much smaller than the loss.
+            packets, percent = condition.loss_burst_packets, condition.loss_percent
+            least, most = MIN_PERCENT * packets, 100 * packets / (packets + 1)
+            if not least <= percent <= most:
+                yield (
+                    f"loss_percent must be {least:g} to {most:.6g} with loss_burst_packets "
+                    f"{packets:g}, found {percent:g}"
+                )
 
     def on_netem_link(self, condition: Condition, direction: str, link: NetemLink) -> NetemLink:
         """Lose every packet in the bad state and none in the good state (tc-netem(8))."""
         if link.loss_percent == 0:
             return link
         enter, leave = burst_chances(link.loss_percent / 100, self.burst_packets)
-        words = f"loss gemodel {100 * enter:.10g}% {100 * leave:.10g}%"
+        words = f"loss gemodel {percent(enter)} {percent(leave)}"
         expected = {"p": enter, "r": leave, "1-h": 1.0, "1-k": 0.0}
         option = (words, {f"loss-gemodel.{name}": value for name, value in expected.items()})
         return replace(link, loss_percent=0.0, options=(*link.options, option))

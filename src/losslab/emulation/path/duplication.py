@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from losslab.emulation.mechanism import Mechanism, NetemLink, outside_acceptance_interval
-from losslab.study.axes import axis
+from losslab.emulation.tcvalues import percent
+from losslab.study.axes import MIN_PERCENT, axis
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic
@@ -29,7 +30,7 @@ class Duplication(Mechanism):
         "duplicate_percent": axis(
             0.0,
             help="data packets that arrive twice",
-            span="[0, 100)", unit="% of packets", named="twice{}",
+            span="[0, 100)", smallest=MIN_PERCENT, unit="% of packets", named="twice{}",
         )
     }  # fmt: skip
 
@@ -44,14 +45,16 @@ class Duplication(Mechanism):
     def on_netem_link(self, condition: Condition, direction: str, link: NetemLink) -> NetemLink:
         if direction != "data":
             return link
-        percent = self.duplicate_percent
-        option = (f"duplicate {percent:.10g}%", {"duplicate.duplicate": percent / 100})
+        share = self.duplicate_percent / 100
+        option = (f"duplicate {percent(share)}", {"duplicate.duplicate": share})
         return replace(link, options=(*link.options, option))
 
     def violations(self, e: Evidence) -> Iterator[str | None]:
-        t, percent = e.traffic, self.duplicate_percent
+        t = e.traffic
         sent = t.received - t.duplicates
-        yield outside_acceptance_interval("duplicated packets", percent, sent, t.duplicates)
+        yield outside_acceptance_interval(
+            "duplicated packets", self.duplicate_percent, sent, t.duplicates
+        )
 
     def summary(self, t: Traffic) -> dict[str, float]:
         return {"duplicate_packets": t.duplicates}

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from losslab.emulation.mechanism import FALSE_ALARM, Mechanism, NetemLink, Option
-from losslab.study.axes import axis
+from losslab.emulation.tcvalues import JITTER
+from losslab.study.axes import MIN_MS, axis
 
 if TYPE_CHECKING:
     from losslab.emulation.checks import Evidence
@@ -32,7 +33,7 @@ class Jitter(Mechanism):
         "jitter_ms": axis(
             0.0,
             help="extra delay of each data packet, uniformly distributed between 0 and this value",
-            span="[0, 1000]", unit="ms", named="jitter{}",
+            span="[0, 1000]", smallest=MIN_MS, unit="ms", named="jitter{}",
         ),
         "jitter_order": axis(
             "kept",
@@ -53,7 +54,7 @@ class Jitter(Mechanism):
             return link
         around_ns = round(self.jitter_ms / 2 * 1e6)
         # tc expects the variation right after `delay TIME`.
-        options: list[Option] = [(f"{around_ns}ns", {"delay.jitter": around_ns / 1e9})]
+        options: list[Option] = [(f"{around_ns}ns", {JITTER: around_ns / 1e9})]
         if condition.jitter_order == "kept":
             options.append((f"rate {IN_ORDER_RATE}", {"rate.rate": IN_ORDER_BYTES_PER_S}))
         return replace(

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from losslab.emulation.path import schedule as path_schedule
+from losslab.emulation.qdiscs import FRAME_BYTES
+from losslab.emulation.shaping import BURST_FRAMES
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.axes import NONE, axis, settings
@@ -28,6 +30,10 @@ EXAMPLE = "per_s=0.6,min_ms=0.8,max_ms=8"
 PAUSED_MBIT = 0.01
 # Times of a schedule, in seconds.
 DIGITS = 6
+# A change of the rate takes some 0.1 ms, and fills the bottleneck's bucket (tbf_change,
+# net/sched/sch_tbf.c). These bursts must be at most this share of what the link carries.
+SHORTEST_MS, REFILLED_SHARE_MAX = 0.1, 0.01
+PAUSES_MAX = 1000  # in a run, on average: each is a change that is read back
 
 
 def parse(text: str) -> dict[str, float]:
@@ -37,10 +43,10 @@ def parse(text: str) -> dict[str, float]:
     )
     if len(found) < 3:
         raise LosslabError(f"pauses must set {PER_S}, {MIN_MS} and {MAX_MS} (as in {EXAMPLE})")
-    if found[PER_S] <= 0 or not 0 < found[MIN_MS] < found[MAX_MS]:
+    if found[PER_S] <= 0 or not SHORTEST_MS <= found[MIN_MS] < found[MAX_MS]:
         raise LosslabError(
-            f"pauses must have a positive {PER_S}, and {MIN_MS} between 0 and {MAX_MS}, found "
-            f"{text}"
+            f"pauses must have a positive {PER_S}, and {MIN_MS} between {SHORTEST_MS:g} and "
+            f"{MAX_MS}, found {text}"
         )
     return found
 
@@ -62,7 +68,9 @@ def drawn(text: str, end_s: float, seed: int) -> list[tuple[float, float]]:
         now_s = begin_s + its[MIN_MS] / 1e3 / (1 - share)
         if now_s >= end_s:
             return found
-        found.append((round(begin_s, DIGITS), round(now_s, DIGITS)))
+        # At the precision of a schedule, a pause begins after the last one ended.
+        earliest_s = found[-1][1] + 10**-DIGITS if found else 10**-DIGITS
+        found.append((round(max(begin_s, earliest_s), DIGITS), round(now_s, DIGITS)))
 
 
 @dataclass(frozen=True)
@@ -99,9 +107,20 @@ class Pauses(path_schedule.Schedule):
         if condition.changes != NONE or condition.trace != NONE:
             yield "pauses must be none with changes or a trace, which set the rate"
         try:
-            parse(condition.pauses)
+            per_s = parse(condition.pauses)[PER_S]
         except LosslabError as error:
             yield error.message
+            return
+        refilled_mbit = 2 * BURST_FRAMES * FRAME_BYTES * 8 / 1e6  # by each pause's two changes
+        most_per_s = min(
+            PAUSES_MAX / condition.duration_s,
+            REFILLED_SHARE_MAX * condition.rate_mbit / refilled_mbit,
+        )
+        if per_s > most_per_s:
+            yield (
+                f"{PER_S} of pauses must be at most {most_per_s:.3g} with rate_mbit "
+                f"{condition.rate_mbit:g} and duration_s {condition.duration_s:g}, found {per_s:g}"
+            )
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         changes = []

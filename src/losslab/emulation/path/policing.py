@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from losslab.emulation.beyond_tc import DROP, Filter
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
+from losslab.emulation.tcvalues import BUCKET_MAX_S
 from losslab.emulation.topology import bottleneck
 from losslab.study.axes import NONE, axis
 
@@ -35,7 +36,7 @@ class Policing(Mechanism):
             0.0,
             help="rate of a policer before the bottleneck, which drops packets above it; 0 for "
             "none",
-            span="[0, 10000]", unit="Mbit/s", named="policer{}",
+            span="[0, 10000]", smallest=0.01, unit="Mbit/s", named="policer{}",
         ),
         "policer_burst_packets": axis(
             100,
@@ -57,10 +58,17 @@ class Policing(Mechanism):
                 f"policer_burst_packets {its.policer_burst_packets} needs a policer_mbit above 0"
             )
 
+        rate, burst = _bucket(its)
+        if its.policer_mbit > 0 and burst > BUCKET_MAX_S * rate:
+            yield (
+                "policer_burst_packets must be at most "
+                f"{BUCKET_MAX_S * rate // FRAME_BYTES} at policer_mbit {its.policer_mbit:g}, found "
+                f"{its.policer_burst_packets}: a policer's bucket must fill in {BUCKET_MAX_S} s"
+            )
+
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
         """Return the filter that drops packets above the rate, before the bottleneck."""
-        rate = math.floor(self.policer_mbit * 1e6 / 8)
-        burst = self.policer_burst_packets * FRAME_BYTES
+        rate, burst = _bucket(condition)
         words = f"matchall action police rate {rate * 8}bit burst {burst} conform-exceed drop/ok"
         action: dict[str, int | str] = {
             "kind": "police", "action": DROP, "rate": rate, "burst": burst,
@@ -83,6 +91,12 @@ class Policing(Mechanism):
 
     def summary(self, t: Traffic) -> dict[str, float]:
         return {"policer_drops": t.policer_drops}
+
+
+def _bucket(condition: Condition) -> tuple[int, int]:
+    """Return the rate of a condition's policer in bytes/s, and its burst in bytes."""
+    rate = math.floor(condition.policer_mbit * 1e6 / 8)
+    return rate, condition.policer_burst_packets * FRAME_BYTES
 
 
 FEATURE = Policing()

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from losslab.emulation.mechanism import Mechanism, NetemLink, outside_acceptance_interval
-from losslab.study.axes import axis
+from losslab.emulation.tcvalues import percent
+from losslab.study.axes import MIN_PERCENT, axis
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic
@@ -34,7 +35,7 @@ class Reordering(Mechanism):
         "reorder_percent": axis(
             0.0,
             help="data packets that arrive `reorder_ms` before their turn",
-            span="[0, 100)", unit="% of packets", named="reorder{}",
+            span="[0, 100)", smallest=MIN_PERCENT, unit="% of packets", named="reorder{}",
         ),
         "reorder_ms": axis(
             5.0,
@@ -58,8 +59,8 @@ class Reordering(Mechanism):
         """Move `early_ms` of the forward path's delay into a second netem."""
         if direction != "data":
             return link
-        expected = {"reorder.reorder": self.early_percent / 100, "gap": 1}
-        option = (f"reorder {self.early_percent:.10g}% gap 1", expected)
+        share = self.early_percent / 100
+        option = (f"reorder {percent(share)} gap 1", {"reorder.reorder": share, "gap": 1})
         children = (*link.children, ("early", self.early_ms, option))
         return replace(link, delay_ms=link.delay_ms - self.early_ms, children=children)
 

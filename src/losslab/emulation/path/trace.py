@@ -20,6 +20,7 @@ from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
+    from losslab.emulation.checks import Evidence
     from losslab.emulation.flows import Host
     from losslab.emulation.link.forward import LinkPlan
     from losslab.emulation.outcome import Observations
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # Length of the queue behind the link, which never fills.
 SPARE_PACKETS = 1000
+# Packets behind the link wait at most for those that arrived at the same time.
+WAIT_MAX_MS = 10.0
 # A trace begins one to two seconds later; a link's program is ready within one.
 BEGIN_AFTER_S = 2
 
@@ -110,6 +113,16 @@ class Trace(Mechanism):
                 stack.enter_context(its)
             sleep_until(begin_ns)
             yield {"link_begin_ns": begin_ns}
+
+    def violations(self, e: Evidence) -> Iterator[str | None]:
+        rate_mbit = e.path_spec.rate_mbit
+        waiting = max((sample.backlog_bytes for sample in e.queue), default=0)
+        wait_ms = waiting * 8 / 1e3 / rate_mbit
+        if wait_ms > WAIT_MAX_MS:
+            yield (
+                "packets must not wait behind the trace-driven link, found a wait of "
+                f"{wait_ms:.0f} ms: rate_mbit {rate_mbit:g} must be above the trace's rate"
+            )
 
     def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:
         links: list[LinkPlan] = plan.parts["links"]

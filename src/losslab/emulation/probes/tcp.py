@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from losslab.emulation.probes import netlink
@@ -23,9 +24,13 @@ TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_CLOSING = 1, 4, 11
 STATES = 1 << TCP_ESTABLISHED | 1 << TCP_FIN_WAIT1 | 1 << TCP_CLOSING
 DIAG_MSG_BYTES = 72
 TCP_INFINITE_SSTHRESH = 0x7FFF_FFFF  # net/tcp.h: no threshold set yet
+# All states in which a socket has a congestion control: from SYN_SENT to CLOSING, without
+# TIME_WAIT, CLOSE and LISTEN.
+OPEN_STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
 # Fields of `struct tcp_info`: snd_mss, sacked; rtt, rttvar, snd_ssthresh, snd_cwnd; total_retrans,
-# pacing_rate; bytes_acked; delivery_rate, busy_time, rwnd_limited, sndbuf_limited.
-TCP_INFO = struct.Struct("=16xI8xI 36x4I 16xIQ 8xQ 32x4Q")
+# pacing_rate; bytes_acked; delivery_rate, busy_time, rwnd_limited, sndbuf_limited; bytes_sent,
+# bytes_retrans.
+TCP_INFO = struct.Struct("=16xI8xI 36x4I 16xIQ 8xQ 32x4Q 8x2Q")
 UNPACED = 2**64 - 1
 
 # Since Linux 7.0: offset of the byte whose lower two bits are the ECN mode, and
@@ -57,6 +62,7 @@ class TcpSample:
     rwnd_limited_s: float
     sndbuf_limited_s: float
     accurate_ecn: bool = False  # negotiated
+    sent_bytes: int = 0  # without retransmissions
 
     def row(self, t_s: float) -> str:
         """Format as a line of `COLUMNS`."""
@@ -72,7 +78,7 @@ def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
     """Decode `struct tcp_info`."""
     (
         mss, sacked, rtt_us, rttvar_us, ssthresh, cwnd, retransmits, pacing, acked, delivery,
-        busy_us, rwnd_limited_us, sndbuf_limited_us,
+        busy_us, rwnd_limited_us, sndbuf_limited_us, sent, sent_again,
     ) = TCP_INFO.unpack_from(info)  # fmt: skip
     return TcpSample(
         source_port=source_port,
@@ -91,13 +97,14 @@ def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
         rwnd_limited_s=rwnd_limited_us / 1e6,
         sndbuf_limited_s=sndbuf_limited_us / 1e6,
         accurate_ecn=len(info) > ECN_MODE_BYTE and info[ECN_MODE_BYTE] & 3 == ACCURATE,
+        sent_bytes=sent - sent_again,
     )
 
 
 class TcpProbe:
     """Probe of the TCP sockets (sock_diag) in the namespace where it is created."""
 
-    def __init__(self) -> None:
+    def __init__(self, family: int = socket.AF_INET, states: int = STATES) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
         self._reader = netlink.DumpReader(self._socket)
         extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1)
@@ -105,14 +112,16 @@ class TcpProbe:
         self._request = netlink.request(
             SOCK_DIAG_BY_FAMILY,
             netlink.NLM_F_DUMP,
-            struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, extensions, STATES)
-            + identity,
+            struct.pack("=BBBxI", family, socket.IPPROTO_TCP, extensions, states) + identity,
         )
 
     def sample(self) -> list[TcpSample]:
         """Return samples of all connections that may have data to send."""
+        return [sample for _, sample in self.identified()]
+
+    def identified(self) -> Iterator[tuple[bytes, TcpSample]]:
+        """Yield (struct inet_diag_sockid, sample) of all connections in the probe's states."""
         self._socket.send(self._request)
-        samples = []
         for kind, payload in self._reader.dump():
             if kind != SOCK_DIAG_BY_FAMILY or len(payload) < DIAG_MSG_BYTES:
                 continue
@@ -120,8 +129,8 @@ class TcpProbe:
             parts = attributes(payload[DIAG_MSG_BYTES:])
             if INET_DIAG_INFO in parts:
                 algorithm = parts.get(INET_DIAG_CONG, b"").rstrip(b"\0").decode()
-                samples.append(parse_tcp_info(source_port, algorithm, parts[INET_DIAG_INFO]))
-        return samples
+                sample = parse_tcp_info(source_port, algorithm, parts[INET_DIAG_INFO])
+                yield payload[4:52], sample
 
     def close(self) -> None:
         """Close the socket."""

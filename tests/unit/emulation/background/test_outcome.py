@@ -79,7 +79,7 @@ def collected(
     (tmp_path / "tcp.csv").write_text("\n".join(rows) + "\n")
     summary = {"goodput_mbit": first_mbit, "total_goodput_mbit": first_mbit}
     if throughput_mbit is not None:
-        summary = {"throughput_mbit": throughput_mbit}
+        summary = {"throughput_mbit": throughput_mbit, "ended_s": DURATION_S}
     timeline = Timeline(ORIGIN_NS, {app: plan.starts[0].at_s + own_late_s})
     return outcome.collect(plan.background, summary, plan, tmp_path, timeline, real_time=real_time)
 
@@ -121,7 +121,9 @@ def test_total_goodput_of_other_programs_adds_their_throughput(tmp_path):
         duration_s=DURATION_S, warmup_s=WARMUP_S, rate_mbit=100.0,
     )  # fmt: skip
     plan = make_plan(condition, 7)
-    found = collected(tmp_path, plan, [30.0], app="command", throughput_mbit=20.0)
+    found = collected(
+        tmp_path, plan, [30.0], app="command", throughput_mbit=20.0, ended_s=DURATION_S
+    )
     assert found.summary["total_goodput_mbit"] == pytest.approx(50, rel=1e-3)
 
 

@@ -49,7 +49,7 @@ def test_pauses_have_the_stated_rate_and_lengths():
     ("text", "words"),
     [
         ("per_s=1,min_ms=1", "must set per_s, min_ms and max_ms"),
-        ("per_s=1,min_ms=4,max_ms=2", "min_ms between 0 and max_ms"),
+        ("per_s=1,min_ms=4,max_ms=2", "min_ms between 0.1 and max_ms"),
         ("per_s=0,min_ms=1,max_ms=2", "a positive per_s"),
         ("per_s=1,min_ms=1,longest=2", "keys of pauses must be among per_s, min_ms, max_ms"),
     ],

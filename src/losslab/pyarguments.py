@@ -1,0 +1,137 @@
+"""Arguments of the Python interface, converted to Python's own types and checked.
+
+numpy's and pandas' numbers are accepted everywhere. Every function raises UsageError for a value
+that it does not accept, before anything runs.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from losslab.backends.registry import BACKENDS
+from losslab.campaign import inputs
+from losslab.errors import did_you_mean
+from losslab.reading import UsageError, out_folder, shown
+from losslab.study.condition import AXES
+from losslab.study.grid import POINTS_MAX
+
+Value = str | float
+
+
+def plain(given: Any) -> Any:
+    """Return a scalar of numpy or pandas as Python's; other values stay as they are."""
+    if isinstance(given, str):
+        return str(given)
+    if hasattr(given, "item") and not getattr(given, "ndim", 0):
+        return given.item()
+    return given
+
+
+def axis_value(name: str, given: Any) -> Value:
+    """Return an axis's value; the type is checked here, other limits by the condition."""
+    value: Any = os.fspath(given) if isinstance(given, os.PathLike) else plain(given)
+    if name == "bring" and isinstance(value, str):
+        value = inputs.named(Path(value))
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise UsageError(f"{name} must be a number or text, found {shown(given)}")
+    found: Value = value
+    return found
+
+
+def axis_values(name: str, given: Any) -> list[Value]:
+    """Return a sweep's values of an axis, each once; a single value is a list of one."""
+    if isinstance(given, Mapping | bytes):
+        raise UsageError(f"{name} must be a value or a list of values, found {shown(given)}")
+    single = isinstance(given, str) or not isinstance(given, Iterable)
+    # A generator may have no end.
+    scalar = single or getattr(given, "ndim", 1) == 0
+    values = [given] if scalar else [*islice(given, POINTS_MAX + 1)]
+    if not values:
+        raise UsageError(f"{name} must have at least one value, found none")
+    if len(values) > POINTS_MAX:
+        raise UsageError(f"{name} must have at most {POINTS_MAX} values, found more")
+    return list(dict.fromkeys(axis_value(name, value) for value in values))
+
+
+def whole(name: str, given: Any, minimum: int, maximum: int = 10**9) -> int:
+    """Return an integer in a range."""
+    value = plain(given)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise UsageError(f"{name} must be a whole number, found {shown(given)}")
+    if not minimum <= number <= maximum:
+        raise UsageError(f"{name} must be from {minimum} to {maximum}, found {shown(given)}")
+    return number
+
+
+def limit_s(name: str, given: Any) -> float | None:
+    """Return a time in seconds above 0; None for no own limit."""
+    if given is None:
+        return None
+    value = plain(given)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"{name} must be a number of seconds or None, found {shown(given)}")
+    # nan is not above 0.
+    if not (value > 0 and math.isfinite(value)):
+        raise UsageError(f"{name} must be above 0 and finite, found {value}")
+    return float(value)
+
+
+def folder(name: str, given: Any) -> Path:
+    """Return the path of a folder."""
+    if not isinstance(given, str | os.PathLike) or not str(given):
+        raise UsageError(f"{name} must be a folder, found {shown(given)}")
+    return Path(given)
+
+
+def output(given: Any) -> Path:
+    """Return an output folder that can be written to."""
+    return out_folder(folder("out", given))
+
+
+def names(name: str, given: Any) -> list[str]:
+    """Return a list of texts; a single text is a list of one."""
+    found = [given] if isinstance(given, str) else [*given] if isinstance(given, Iterable) else None
+    if found is None or not all(isinstance(each, str) for each in found):
+        raise UsageError(f"{name} must be a list of names, found {shown(given)}")
+    return [str(each) for each in found]
+
+
+def text(name: str, given: Any) -> str:
+    """Return a text."""
+    if not isinstance(given, str):
+        raise UsageError(f"{name} must be text, found {shown(given)}")
+    return str(given)
+
+
+def flag(name: str, given: Any) -> bool:
+    """Return True or False."""
+    value = plain(given)
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} must be True or False, found {shown(given)}")
+    return value
+
+
+def require_backend(backend: Any, where: Any) -> None:
+    """Refuse a backend, or a place of one, that does not exist."""
+    if (backend, where) not in [*BACKENDS]:
+        found = ", ".join(f"{name} on {place}" for name, place in BACKENDS)
+        raise UsageError(f"the backend must be one of {found}, found {backend} on {where}")
+
+
+def require_axes(given: Iterable[str]) -> None:
+    """Refuse names that are not axes."""
+    if unknown := sorted(set(given) - AXES.keys()):
+        raise UsageError(
+            f"arguments must be axes, found {', '.join(unknown)}{did_you_mean(unknown[0], AXES)}",
+            hint="`losslab axes` lists them",
+        )
