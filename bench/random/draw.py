@@ -57,6 +57,19 @@ PROGRAMS = (
 BRING = "tests/fixtures/programs"
 
 
+@functools.cache
+def algorithms() -> Sequence[str]:
+    """List the congestion controls of kernels that are built here."""
+    names = design.load_names(ROOT).algorithms
+    return tuple(name for name in names if built(Condition(algorithm=name)))
+
+
+def built(condition: Condition) -> bool:
+    """Return whether a condition's kernel and image are built here."""
+    kernel_built = kernel.existing(kernel_of(condition)) is not None
+    return kernel_built and image.existing(image_of(condition)) is not None
+
+
 def number(span: Span, kind: str, rng: random.Random) -> float:
     """Draw a number of a span: logarithmically uniform, rounded as typed, or one of its ends."""
     low = span.minimum or min(1.0, span.maximum * 1e-4)
@@ -172,19 +185,6 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], str]] = {
 }
 # Axes that the apps' programs set.
 OF_PROGRAMS = ("sender_command", "receiver_command", "bring", "listens", "image", "scheme")
-
-
-@functools.cache
-def algorithms() -> Sequence[str]:
-    """List the congestion controls of kernels that are built here."""
-    names = design.load_names(ROOT).algorithms
-    return tuple(name for name in names if built(Condition(algorithm=name)))
-
-
-def built(condition: Condition) -> bool:
-    """Return whether a condition's kernel and image are built here."""
-    kernel_built = kernel.existing(kernel_of(condition)) is not None
-    return kernel_built and image.existing(image_of(condition)) is not None
 
 
 def _value(axis: Axis, its: Mapping[str, Any], rng: random.Random) -> Any:
