@@ -171,7 +171,7 @@ def _scheme(its: Mapping[str, Any], rng: random.Random) -> str:
     return rng.choice((*SCHEMES, "ewma,alpha=0.9,scale=1.5", "aimd,add=2", window))
 
 
-LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], str]] = {
+LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
     "changes": _changes,
     "pauses": _pauses,
     "flows": _flows,
@@ -228,7 +228,7 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
 def _lasts(its: Condition) -> bool:
     """Return whether a run lasts some RTTs of its path, jitter included."""
     rtts_ms = [its.rtt_ms, *(phase.get("rtt_ms", 0.0) for phase in schedule.parse(its.changes))]
-    return its.duration_s - its.warmup_s > 8 * (max(rtts_ms) + its.jitter_ms) / 1e3 + 0.1
+    return bool(its.duration_s - its.warmup_s > 8 * (max(rtts_ms) + its.jitter_ms) / 1e3 + 0.1)
 
 
 def refused_axis(problem: str) -> str:
