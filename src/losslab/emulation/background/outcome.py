@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 TABLE = "flows.csv"
 # Tolerance of start times: clock reads, and other events that are due at the same time.
 START_TOLERANCE_S = 0.001
-# The kernel counts whole microseconds.
-RTT_ROUNDING_MS = 0.001
+# The kernel counts whole microseconds; if only a time stamp gives the RTT, as of a segment that was
+# sent twice, whole milliseconds.
+RTT_ROUNDING_MS, STAMP_ROUNDING_MS = 0.001, 1.0
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ def _violations(record: FlowRecord, plan: Plan) -> Iterator[str]:
             f"sent, found {read}"
         )
     found, min_ms = record.sent.get("min_rtt_ms"), record.stream.rtt_ms
-    early_ms = plan.path_spec.below_ms + RTT_ROUNDING_MS
+    stamped = found is not None and float(found).is_integer()
+    early_ms = plan.path_spec.below_ms + (STAMP_ROUNDING_MS if stamped else RTT_ROUNDING_MS)
     if plan.path_spec.mean_rate_mbit is None and found is not None and found < min_ms - early_ms:
         yield f"{name} must have an RTT of at least {min_ms:g} ms, found {found:g} ms"
 

@@ -251,6 +251,17 @@ def test_unaccounted_bytes_of_a_flow_are_a_violation(tmp_path, edit, found):
     assert found in reasons[0]
 
 
+@pytest.mark.parametrize(("found", "early"), [(87.0, False), (87.2, True), (86.0, True)])
+def test_rtt_of_a_time_stamp_may_be_a_millisecond_early(tmp_path, found, early):
+    """TCP takes the RTT of retransmitted segments from time stamps, in whole milliseconds."""
+    plan = made("same,rtt_ms=87.38")
+    reasons = collected(
+        tmp_path, plan, [10.0], edit=lambda s, r: s["10001"].update(min_rtt_ms=found)
+    ).violations
+    text = f"flow 1-1 must have an RTT of at least 87.38 ms, found {found:g} ms"
+    assert reasons == ([text] if early else [])
+
+
 def test_finished_flow_must_have_its_size(tmp_path):
     def short(sent, received):
         sent["10001"]["told_bytes"] = received["10001"]["bytes"] = 999

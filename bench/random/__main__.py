@@ -1,0 +1,155 @@
+"""Measure random conditions over all axes and apps, and judge each run by independent code.
+
+    python -m bench.random --cells 1000 --seed 7      exit 1 if an invariant is violated
+
+Each violation is printed with the command that repeats it. Without `--seed`, a fresh seed is drawn
+and printed. Kernels and images that are not built are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.random import draw
+from bench.random.judge import OF_ANY, OF_RESULTS, Finished, same_bytes
+from bench.random.recompute import RECOMPUTED
+from losslab.backends import snapshot_server
+from losslab.repository import ROOT
+from losslab.study.condition import Condition
+
+# Share of the runs that are measured twice, and that may be invalid; a few always may.
+REPEATED, INVALID_MAX, FEW = 0.05, 0.05, 3
+# A cell takes about 2 s; the limit ends a guest that hangs.
+LIMIT_S = 120.0
+
+
+@dataclass
+class Totals:
+    """Counts of a campaign."""
+
+    refused: Counter[str] = field(default_factory=Counter)  # before measuring, by axis
+    verdicts: Counter[str] = field(default_factory=Counter)
+    invalid: Counter[str] = field(default_factory=Counter)  # by reason
+    violated: Counter[str] = field(default_factory=Counter)  # by invariant
+
+    @property
+    def failed(self) -> bool:
+        """Return whether an invariant is violated or too many runs are invalid."""
+        measured = sum(self.verdicts.values())
+        not_valid = measured - self.verdicts["valid"] - self.verdicts["refused"]
+        return bool(self.violated) or not_valid > max(FEW, INVALID_MAX * measured)
+
+    def text(self) -> str:
+        """Return the totals, a line each."""
+        lines = [f"{count:6} {verdict}" for verdict, count in self.verdicts.most_common()]
+        for title, counts in (
+            ("violated invariants", self.violated),
+            ("invalid runs by reason", self.invalid),
+            ("draws refused by axis", self.refused),
+        ):
+            lines += [f"{title}: {sum(counts.values())}"]
+            lines += [f"{count:6}   {name}" for name, count in counts.most_common()]
+        return "\n".join(lines)
+
+
+def measure(its: Condition, seed: int, folder: Path, cells: int) -> Finished:
+    """Measure a condition with the command line."""
+    command = [sys.executable, "-m", "losslab.cli", "measure", *draw.words(its)]
+    command += ["--seed", str(seed), "--out", str(folder), "--timeout-s", str(LIMIT_S)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False
+    )
+    return Finished(
+        its.to_json(), seed, folder, done.returncode, done.stdout, done.stderr, cells=cells
+    )
+
+
+def violations(run: Finished) -> Iterator[tuple[str, str]]:
+    """Yield (invariant, violation); a judge that fails on the files is a violation, too."""
+    for invariant in (*OF_ANY, *((*OF_RESULTS, *RECOMPUTED) if run.valid else ())):
+        try:
+            for violation in invariant(run):
+                yield invariant.__name__, violation
+        except Exception as error:
+            yield invariant.__name__, f"the files could not be judged: {error!r}"
+
+
+def reasons(run: Finished) -> Iterator[str]:
+    """Yield the reasons of a run without a valid result, without their numbers."""
+    found = run.manifest.get("reasons") or [run.stderr.strip() or "no message"]
+    for reason in found:
+        yield re.sub(r"[0-9.e-]*[0-9][0-9.e+-]*", "#", " ".join(reason.split()))[:150]
+
+
+def judged(
+    number: int, seed: int, cells: int, folder: Path
+) -> tuple[Finished, str, list[tuple[str, str]], Counter[str]]:
+    """Draw, measure and judge cell `number` of a campaign, which depends on nothing else."""
+    rng = random.Random(f"{seed}-{number}")
+    refused = Counter[str]()
+    its = draw.condition(rng, refused)
+    its_seed = rng.randrange(2**31)
+    run = measure(its, its_seed, folder / f"{number}", cells)
+    found = list(violations(run))
+    if run.valid and rng.random() < REPEATED:
+        again = measure(its, its_seed, folder / f"{number}-again", cells)
+        found += [("same_bytes", each) for each in same_bytes(run.folder, again.folder)]
+    return run, draw.command(its, its_seed), found, refused
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a campaign; return 1 if an invariant is violated or too many runs are invalid."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.random", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--cells", type=int, default=100)
+    parser.add_argument("--seed", type=int, help="seed of all draws (default: a fresh one)")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--keep", type=Path, help="keep the runs in this new folder")
+    options = parser.parse_args(arguments)
+    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    print(f"seed {seed}", flush=True)
+    totals, started = Totals(), time.monotonic()
+    with (
+        tempfile.TemporaryDirectory(prefix="losslab-random-") as name,
+        snapshot_server.serving() as shared,
+        ThreadPoolExecutor(options.jobs) as pool,
+    ):
+        os.environ.update(shared)
+        folder = options.keep or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        numbers = range(options.cells)
+        for run, command, found, refused in pool.map(
+            lambda number: judged(number, seed, options.cells, folder), numbers
+        ):
+            totals.refused.update(refused)
+            verdict = (
+                "valid" if run.valid else {1: "invalid", 2: "refused"}.get(run.status, "crashed")
+            )
+            totals.verdicts[verdict] += 1
+            if not run.valid:
+                totals.invalid.update(reasons(run))
+                print(f"{verdict}: {next(reasons(run))}\n    {command}", flush=True)
+            for invariant, violation in found:
+                totals.violated[invariant] += 1
+                print(f"VIOLATED {invariant}: {violation}\n    {command}", flush=True)
+    print(totals.text())
+    print(f"{options.cells} cells with seed {seed} in {time.monotonic() - started:.0f} s")
+    return int(totals.failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,421 @@
+"""Judge a replicate by its raw files: invariants that no run of any condition may violate.
+
+Nothing here imports losslab: an error in the product must not repeat in its judge. An invariant is
+a function that yields violations. Those in `OF_ANY` hold for every finished command, `OF_RESULTS`
+for every valid result.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+Row = Mapping[str, str]
+# A frame: Ethernet (14), IPv4 (20), TCP with time stamps (32) and a full segment; and UDP's header.
+FRAME, SEGMENT, ETHERNET, TCP_HEADERS, UDP_HEADERS = 1514, 1448, 14, 66, 42
+DATAGRAM, PING, IDLE_PINGS = 1472, 98, 20
+AGGREGATE = 65_550
+CLOCK_S = 0.001  # samples and timers are this exact
+INTERVAL_S = 0.1
+# Probability that a campaign without a fault has a violation by chance, over all its cells.
+FALSE_ALARM = 1e-4
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished `losslab measure`, what it was asked, and its folder."""
+
+    asked: Mapping[str, Any]
+    seed: int
+    folder: Path
+    status: int
+    stdout: str = ""
+    stderr: str = ""
+    cells: int = 1  # of the campaign, for the probability of a false alarm
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """Return the manifest; empty without one."""
+        path = self.folder / "manifest.json"
+        found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+        return found
+
+    @property
+    def valid(self) -> bool:
+        """Return whether the run is a valid result."""
+        return bool(self.manifest.get("valid"))
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Return the metrics."""
+        found: dict[str, Any] = self.manifest["summary"]
+        return found
+
+    def rows(self, name: str) -> list[dict[str, str]]:
+        """Read a table; empty if the run has none."""
+        path = self.folder / name
+        if not path.is_file():
+            return []
+        with path.open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    def report(self, name: str) -> dict[str, Any]:
+        """Read a program's JSON report."""
+        found: dict[str, Any] = json.loads((self.folder / name).read_text())
+        return found
+
+    def link(self, host: str, name: str) -> dict[str, dict[str, int]]:
+        """Return the counters of an interface since it was made."""
+        found: dict[str, dict[str, int]] = self.manifest["observed"]["state"][host]["links"][name]
+        return found
+
+    def drops(self, host: str, device: str, counter: str = "drops") -> int:
+        """Return a count of a device's root qdisc since it was set: drops, or packets in it."""
+        qdiscs = self.manifest["observed"]["state"][host]["qdiscs"]
+        of = [q for q in qdiscs if q.get("dev") == device and q.get("root")]
+        return int(of[0][counter]) if of else 0
+
+    def counter(self, host: str, name: str) -> int:
+        """Return one of a host's TCP, IP or ICMP counters."""
+        return int(self.manifest["observed"]["state"][host]["counters"].get(name, 0))
+
+    @property
+    def back(self) -> str:
+        """Return the first router of the reverse path."""
+        return "r2" if self.asked["path"] == "symmetric" else "r3"
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """Return warm-up and end: the time of most metrics."""
+        return self.asked["warmup_s"], self.asked["duration_s"]
+
+    @cached_property
+    def sampled_s(self) -> list[float]:
+        """Return the times of the samples between the warm-up and the end."""
+        begin, end = self.window
+        times = [float(row["t_s"]) for row in self.rows("queue.csv")]
+        return [t for t in times if begin - CLOCK_S <= t <= end + CLOCK_S]
+
+    @cached_property
+    def delivered(self) -> dict[str, list[tuple[float, int]]]:
+        """Return samples of (time, bytes delivered) by connection."""
+        found: dict[str, list[tuple[float, int]]] = {}
+        for row in self.rows("tcp.csv"):
+            sample = float(row["t_s"]), int(row["delivered_bytes"])
+            found.setdefault(row["flow"], []).append(sample)
+        return found
+
+    def delivered_between(self, port: str, begin: float, end: float) -> int:
+        """Count the bytes of a connection that were delivered between two times."""
+        return self._until(port, end) - self._until(port, begin)
+
+    def _until(self, port: str, t_s: float) -> int:
+        samples = self.delivered.get(port, [])
+        return max((octets for at, octets in samples if at <= t_s + 1e-6), default=0)
+
+    @property
+    def competes(self) -> bool:
+        """Return whether a second bulk flow runs."""
+        return bool(self.asked["competitor"] != "none")
+
+    @property
+    def duplicates(self) -> int:
+        """Count the packets that netem duplicated."""
+        return int(self.summary.get("duplicate_packets") or 0)
+
+    @property
+    def tables_of_tc(self) -> bool:
+        """Return whether packets, not aggregates, are counted, and no program forwards them."""
+        return bool(self.asked["offloads"] == "off" and self.asked["trace"] == "none")
+
+    @cached_property
+    def phases(self) -> list[dict[str, float]]:
+        """List the parameters of the path over time, each phase from its `at_s`."""
+        first = {name: float(self.asked[name]) for name in ("rate_mbit", "rtt_ms")}
+        found = [{"at_s": 0.0, **first}]
+        for part in self.asked["changes"].split("+") if self.asked["changes"] != "none" else []:
+            pairs = (pair.split("=") for pair in part.split(","))
+            found.append(found[-1] | {key: float(value) for key, value in pairs})
+        return found
+
+    def capacity_bytes(self, begin: float, end: float) -> float:
+        """Return the bytes that the rate allows between two times, with the bucket's bursts.
+
+        Each change of the rate fills the token bucket again; so do both ends of a pause.
+        """
+        pauses = dict(pair.split("=") for pair in self.asked["pauses"].split(",") if "=" in pair)
+        count = 2 * float(pauses.get("per_s", 0)) * (end - begin)
+        count += len(self.phases) + 5 * math.sqrt(count)
+        burst = 2 * (AGGREGATE if self.asked["offloads"] == "on" else FRAME) * count
+        ends = [phase["at_s"] for phase in self.phases[1:]] + [math.inf]
+        mbit = sum(
+            phase["rate_mbit"] * max(0.0, min(end, to) - max(begin, phase["at_s"]))
+            for phase, to in zip(self.phases, ends, strict=True)
+        )
+        return mbit * 1e6 / 8 + burst
+
+
+Invariant = Callable[[Finished], Iterator[str]]
+
+
+def no_traceback(run: Finished) -> Iterator[str]:
+    """No command may end with a traceback."""
+    for name, text in (("stdout", run.stdout), ("stderr", run.stderr)):
+        if "Traceback (most recent call last)" in text or "bug in losslab" in text:
+            yield f"a traceback in {name}: {text.strip().splitlines()[-1]}"
+
+
+def status_is_verdict(run: Finished) -> Iterator[str]:
+    """Exit status, manifest and folder must agree."""
+    if run.status not in (0, 1, 2):
+        yield f"exit status {run.status}"
+    if (run.status == 0) != run.valid:
+        yield f"exit status {run.status} of a run whose manifest says valid: {run.valid}"
+    if run.status == 2 and run.folder.exists():
+        yield "a refused run left a folder"
+    if run.manifest and not run.valid and not run.manifest["reasons"]:
+        yield "an invalid run without a reason"
+
+
+def manifest_is_of_what_was_asked(run: Finished) -> Iterator[str]:
+    """The manifest must have the condition, the seed and the files of this run."""
+    if not run.manifest:
+        return
+    cell = run.manifest["cell"]
+    for name, value in run.asked.items():
+        if cell.get(name) != value:
+            yield f"{name} {value!r} was asked, the manifest has {cell.get(name)!r}"
+    if run.manifest["seed"] != run.seed:
+        yield f"seed {run.seed} was asked, the manifest has {run.manifest['seed']}"
+    for name, digest in run.manifest.get("files", {}).items():
+        if hashlib.sha256((run.folder / name).read_bytes()).hexdigest() != digest:
+            yield f"{name} is not the file of the manifest's digest"
+
+
+def metrics_are_in_range(run: Finished) -> Iterator[str]:
+    """No metric may have a value that its definition excludes."""
+    for name, value in run.summary.items():
+        if value is None:
+            continue
+        if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+            yield f"{name} must be a number of at least 0, found {value!r}"
+        elif name.endswith("_percent") and value > 100:
+            yield f"{name} must be at most 100, found {value}"
+        elif name == "jain_index" and not 0 < value <= 1 + 1e-9:
+            yield f"jain_index must be in (0, 1], found {value}"
+    if run.summary.get("jain_index") and run.summary.get("total_goodput_mbit") == 0:
+        yield "Jain's index of flows that delivered nothing"
+
+
+def goodput_is_below_capacity(run: Finished) -> Iterator[str]:
+    """No goodput may exceed the payload that the rate allows, with bursts and late data."""
+    if run.asked["trace"] != "none" or len(run.sampled_s) < 2:
+        return
+    first, last = run.sampled_s[0], run.sampled_s[-1]
+    its, seconds = run.asked, last - first
+    # Data may be acknowledged late, but not before it passed the bottleneck.
+    back = its["loss_direction"] != "data" and its["loss_percent"] > 0
+    late = back or its["ack_thinning"] > 1 or its["shaper"] != "tbf" or its["changes"] != "none"
+    early_s = (its["jitter_ms"] + its["reorder_ms"] * (its["reorder_percent"] > 0)) / 1e3
+    begin = 0.0 if late else max(0.0, first - early_s - 0.005)
+    octets = run.capacity_bytes(begin, last) + 10 * FRAME
+    share = DATAGRAM / FRAME if its["app"] in ("datagram", "quic", "command") else SEGMENT / FRAME
+    paths = 1 + (its["second_rate_mbit"] > 0)
+    for name in ("goodput_mbit", "total_goodput_mbit", "bulk_goodput_mbit", "throughput_mbit"):
+        # A video may arrive until after the end, so its mean is over another time.
+        whole = name == "throughput_mbit"
+        if whole and its["app"] == "ffmpeg":
+            most = its["rate_mbit"] + 0.01
+        else:
+            # Duplicates are made behind the bottleneck.
+            twice = 1 + 2 * its["duplicate_percent"] / 100
+            most = octets * 8 / 1e6 / seconds * (twice * 1500 / FRAME if whole else share)
+        if name.startswith("total"):
+            most = most * paths + (its["second_rate_mbit"] if paths > 1 else 0)
+        if (found := run.summary.get(name) or 0.0) > most:
+            yield f"{name} must be at most {most:.6g} on this link, found {found:.6g}"
+
+
+def payload_is_that_of_the_link(run: Finished) -> Iterator[str]:
+    """Compare what each app says that arrived with the bytes that the receiver's links counted."""
+    arrived = [run.link("receiver", name)["rx"] for name in ("receiver-r2", "receiver-r3")]
+    octets, packets = (sum(each[key] for each in arrived) for key in ("bytes", "packets"))
+    if run.asked["offloads"] == "on":  # aggregates have one header for many segments
+        packets = 0
+    pings = run.counter("receiver", "IcmpInEchos")
+    most_tcp = octets - TCP_HEADERS * packets + (PING + TCP_HEADERS) * (packets > 0) * 10
+    most_udp = octets - UDP_HEADERS * packets
+    app, its = run.asked["app"], run.summary
+    connections = len(run.delivered)
+    told = {
+        "delivered by TCP": sum(max(n for _, n in all_) for all_ in run.delivered.values()),
+        "bytes_received": its.get("bytes_received") or 0,
+        "goodput of datagrams": (its.get("datagrams_received") or 0) * DATAGRAM,
+    }
+    for name, found in told.items():
+        tcp = name.startswith("delivered") or app == "iperf3"
+        if found > (most := (most_tcp if tcp else most_udp) + 200 * connections + 2 * SEGMENT):
+            yield f"{name} must be at most the {most} bytes of payload on the link, found {found}"
+    if packets == 0 or app not in ("iperf3", "datagram") or run.asked["flows"] != "none":
+        return
+    # What arrived is acknowledged, unless it was sent twice or came after the last sample.
+    again = run.counter("sender", "TcpRetransSegs") + run.duplicates
+    if app == "iperf3":
+        windows = [int(row["cwnd_packets"]) for row in run.rows("tcp.csv")] or [0]
+        flight = 2 * max(windows) * connections + run.capacity_bytes(0, 0.2) / FRAME
+        low = octets - TCP_HEADERS * packets - pings * 32 - (again + flight + 20) * SEGMENT
+        found = told["delivered by TCP"]
+    else:
+        data = (octets - PING * pings) / FRAME
+        low = (data - again - 70) * DATAGRAM  # the sender's end markers are small datagrams
+        found = told["goodput of datagrams"]
+    if found < low:
+        yield f"{app} delivered at least {low:.0f} bytes by the link's count, found {found}"
+
+
+def packets_are_conserved(run: Finished) -> Iterator[str]:
+    """Every packet that an interface sent arrived at the next one, or a qdisc dropped it."""
+    if not run.tables_of_tc or run.asked["second_rate_mbit"] or run.asked["duplicate_percent"]:
+        return
+    state = run.manifest["observed"]["state"]
+    sent = run.link("sender", "sender-r1")["tx"]["packets"]
+    entered = run.link("r1", "r1-sender")["rx"]["packets"]
+    passed = run.link("r1", "r1-r2")["tx"]["packets"]
+    arrived = run.link("receiver", "receiver-r2")["rx"]["packets"]
+    queued = run.drops("r1", "r1-r2", "qlen"), run.drops("r2", "r2-receiver", "qlen")
+    filters = [q for q in state["r1"]["qdiscs"] if q.get("handle") == "ffff:"]
+    policed = sum(q.get("drops", 0) for q in filters if q.get("dev") == "r1-r2")
+    if sent != entered:
+        yield f"r1 received {entered} of {sent} packets of the sender"
+    dropped = run.drops("r1", "r1-r2") + policed + queued[0]
+    if run.asked["shaper"] == "tbf" and entered != passed + dropped:
+        yield f"r1 received {entered} packets, sent {passed}, dropped or keeps {dropped}"
+    lost = run.drops("r2", "r2-receiver")
+    if passed != arrived + lost + queued[1]:
+        yield f"r2 received {passed} packets, {arrived} arrived and {lost} were lost"
+    if (told := run.summary["bottleneck_drops"]) != run.drops("r1", "r1-r2"):
+        yield f"bottleneck_drops must be the qdisc's {run.drops('r1', 'r1-r2')}, found {told}"
+    idle_lost = IDLE_PINGS - len(run.rows("ping_idle.csv"))
+    if not lost - idle_lost <= run.summary["loss_packets"] <= lost:
+        yield f"loss_packets must be netem's {lost}, found {run.summary['loss_packets']}"
+
+
+def log_tail(count: int, trials: int, p: float) -> float:
+    """Bound the logarithm of a binomial's tail beyond `count` (Chernoff's bound)."""
+    share = count / trials
+    parts = ((share, p), (1 - share, 1 - p))
+    if any(q <= 0 < f for f, q in parts):
+        return -math.inf
+    return -trials * sum(f * math.log(f / q) for f, q in parts if f > 0)
+
+
+def losses_are_as_likely(run: Finished) -> Iterator[str]:
+    """Check random loss and duplication against Chernoff's bound, over all cells' intervals."""
+    its = run.asked
+    listed = its["changes"] != "none" or its["drop_list"] != "none" or its["sender_delay_ms"]
+    if listed or not run.tables_of_tc or its["shaper"] != "tbf" or its["second_rate_mbit"]:
+        return
+    p, direction = its["loss_percent"] / 100, its["loss_direction"]
+    forward = run.drops("r2", "r2-receiver"), run.link("r2", "r2-receiver")["tx"]["packets"]
+    device = f"{run.back}-r1"
+    thinned = its["ack_thinning"] > 1
+    reverse = run.drops(run.back, device), run.link(run.back, device)["tx"]["packets"]
+    cases = [("data", forward, p if direction != "back" else 0.0)]
+    cases += [] if thinned else [("reverse", reverse, p if direction != "data" else 0.0)]
+    for name, (drops, passed), chance in cases:
+        burst = max(1.0, its["loss_burst_packets"])
+        # The variance of a Gilbert chain's sum: as many independent draws are fewer.
+        kept = 1 - (1 / burst + chance / (1 - chance) / burst)
+        trials = (drops + passed) * ((1 - kept) / (1 + kept) if burst > 1 else 1.0)
+        share = drops / max(1, drops + passed)
+        tail = log_tail(round(share * trials), max(1, round(trials)), chance)
+        if tail < math.log(FALSE_ALARM / (4 * run.cells)):
+            yield f"{name} packets lost: {drops} of {drops + passed} at {100 * chance:g} %"
+
+
+def no_rtt_is_below_the_base(run: Finished) -> Iterator[str]:
+    """No RTT may be below the propagation delay."""
+    base = min(phase["rtt_ms"] for phase in run.phases)
+    base -= run.asked["reorder_ms"] if run.asked["reorder_percent"] else 0.0
+    least = base * 0.999 - 0.01
+    columns = {"ping.csv": "rtt_ms", "ping_idle.csv": "rtt_ms", "tcp.csv": "srtt_ms"}
+    for table, column in columns.items():
+        found = [float(row[column]) for row in run.rows(table) if float(row[column]) > 0]
+        # TCP takes some RTTs from time stamps, in whole milliseconds.
+        lower = least - (table == "tcp.csv")
+        if found and min(found) < lower:
+            yield f"no RTT may be below {lower:g} ms, found {min(found):g} in {table}"
+
+
+def queue_fits_its_buffer(run: Finished) -> Iterator[str]:
+    """The backlog must fit the buffer, and drops must not decrease."""
+    its, rows = run.asked, run.rows("queue.csv")
+    # The token bucket holds one packet more. CAKE limits the memory, which varies by packet.
+    buffer = its["buffer_packets"] * {"two-fifos": 2, "cake": 1.25}.get(its["queue"], 1) + 1
+    packets = max((int(row["backlog_packets"]) for row in rows), default=0)
+    octets = max((int(row["backlog_bytes"]) for row in rows), default=0)
+    in_bytes = its["queue"] in ("bfifo", "red", "red-step", "cake")
+    if (octets / FRAME if in_bytes else packets) > buffer:
+        yield f"the queue must fit its {buffer:g} packets, found {packets} packets, {octets} bytes"
+    drops = [int(row["drops"]) for row in rows]
+    if drops != sorted(drops):
+        yield "drops of queue.csv must not decrease"
+
+
+def samples_are_in_order(run: Finished) -> Iterator[str]:
+    """Times and delivered bytes of a connection must not decrease."""
+    for port, samples in run.delivered.items():
+        times = [t for t, _ in samples]
+        if times != sorted(times):
+            yield f"tcp.csv has samples of flow {port} out of order"
+        most = 0
+        for t_s, octets in samples:
+            # Selectively acknowledged packets count as full ones until all before them arrive.
+            if octets < most - 0.1 * most - 20 * SEGMENT:
+                yield f"delivered bytes of flow {port} fall from {most} to {octets} at {t_s} s"
+            most = max(most, octets)
+
+
+def flow_lasts_until_the_end(run: Finished) -> Iterator[str]:
+    """A bulk flow must send until the configured end."""
+    if run.asked["app"] != "iperf3":
+        return
+    end, flows = run.asked["duration_s"], ("40001", "40002")[: 1 + run.competes]
+    for flow in flows:
+        last = max((t for t, _ in run.delivered.get(flow, [])), default=0.0)
+        if last < end - 2 * INTERVAL_S - CLOCK_S:
+            yield f"iperf3 must send until {end:g} s, found the last sample of {flow} at {last:g} s"
+
+
+def algorithm_is_the_asked_one(run: Finished) -> Iterator[str]:
+    """Each flow must have used its congestion control."""
+    for flow in run.manifest["observed"]["flows"]:
+        if flow["wanted"] != "own" and flow["found"] != [flow["wanted"]]:
+            yield f"{flow['name']} must use {flow['wanted']}, found {flow['found']}"
+        first = flow["name"] in ("iperf3", "ffmpeg", "web", "command")
+        if first and flow["wanted"] != run.asked["algorithm"]:
+            yield f"{flow['name']} must use {run.asked['algorithm']}, found {flow['wanted']}"
+
+
+def same_bytes(first: Path, second: Path) -> Iterator[str]:
+    """Yield the files that differ between two runs of a seed, apart from the machine's record."""
+    names = {path.name for folder in (first, second) for path in folder.iterdir()} - {"host.json"}
+    for name in sorted(names):
+        one, other = first / name, second / name
+        if not one.is_file() or not other.is_file() or one.read_bytes() != other.read_bytes():
+            yield f"the same seed must give the same bytes, found another {name}"
+
+
+OF_ANY: Sequence[Invariant] = (no_traceback, status_is_verdict, manifest_is_of_what_was_asked)
+OF_RESULTS: Sequence[Invariant] = (
+    metrics_are_in_range, goodput_is_below_capacity, payload_is_that_of_the_link,
+    packets_are_conserved, losses_are_as_likely, no_rtt_is_below_the_base, queue_fits_its_buffer,
+    samples_are_in_order, flow_lasts_until_the_end, algorithm_is_the_asked_one,
+)  # fmt: skip

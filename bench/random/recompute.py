@@ -1,0 +1,250 @@
+"""Compute a result's metrics again from its raw files; nothing here imports losslab."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from bench.random.judge import (
+    CLOCK_S,
+    DATAGRAM,
+    ETHERNET,
+    INTERVAL_S,
+    PING,
+    SEGMENT,
+    Finished,
+    Invariant,
+)  # fmt: skip
+
+BULK, COMPETITOR, VIDEO, PAGE = "40001", "40002", "40011", "80"
+FRAMES_PER_S = 30
+# Smallest and largest headers of a data packet, IP's included: of TCP with time stamps and other
+# options, and of UDP, whose fragments have none.
+TCP_HEADER, UDP_HEADER = (52, 64), (20, 28)
+
+
+def _differ(name: str, found: float | None, expected: float | None, share: float) -> Iterator[str]:
+    if found is None or expected is None:
+        return
+    if abs(found - expected) > share * abs(expected) + 1e-6:
+        yield f"{name} must be {expected:.9g} by the raw files, found {found:.9g}"
+
+
+def _mbits(run: Finished, port: str) -> list[float]:
+    """Return the mean rate of delivered bytes from the first sample of the window, or the second.
+
+    A connection that opens between the two has no sample before.
+    """
+    times = run.sampled_s
+    return [
+        run.delivered_between(port, begin, times[-1]) * 8 / 1e6 / (times[-1] - begin)
+        for begin in times[:-1][:2]
+    ]
+
+
+def rates_of_tcp(run: Finished) -> Iterator[str]:
+    """Compute the goodputs of iperf3, and Jain's index."""
+    its, app, times = run.summary, run.asked["app"], run.sampled_s
+    # A window may begin and end between two samples.
+    sample = max((b - a for a, b in pairwise(times)), default=0)
+    share = 1.2 * sample / max(1e-9, times[-1] - times[0])
+    ports = {"iperf3": {"goodput_mbit": BULK, "competitor_goodput_mbit": COMPETITOR}}
+    ports["web"] = {"bulk_goodput_mbit": BULK}
+    for name, port in ports.get(app, {}).items():
+        if name in its and (expected := _mbits(run, port)):
+            nearest = min(expected, key=lambda mbit: abs(mbit - its[name]))
+            yield from _differ(name, its[name], nearest, share)
+    if "jain_index" in its and run.asked["flows"] == "none":
+        rates = [its["goodput_mbit"], its["competitor_goodput_mbit"]]
+        squares = 2 * sum(rate**2 for rate in rates)
+        yield from _differ("jain_index", its["jain_index"], sum(rates) ** 2 / squares, 1e-6)
+
+
+def rates_of_background_flows(run: Finished) -> Iterator[str]:
+    """Bound the flows' goodput by their samples; flows between two samples have only a size."""
+    flows, (begin, end) = run.rows("flows.csv"), run.window
+    if not flows or len(run.sampled_s) < 2:
+        return
+    low = high = 0
+    for flow in flows:
+        sampled = run.delivered_between(flow["source_port"], begin, end + CLOCK_S)
+        before = run.delivered_between(flow["source_port"], 0, begin)
+        done = flow["size_bytes"] and float(flow["end_s"]) <= end
+        low += max(0, sampled - 2)
+        alive = float(flow["start_s"]) < end and float(flow["end_s"]) > begin
+        high += (
+            int(flow["size_bytes"]) - min(before, int(flow["size_bytes"]))
+            if done and alive
+            else sampled
+        )
+    seconds = run.sampled_s[-1] - run.sampled_s[0]
+    slack = 0.02 + 2 * INTERVAL_S / seconds
+    found = (run.summary.get("flows_goodput_mbit") or 0.0) * seconds * 1e6 / 8
+    if not low * (1 - slack) - 3000 * len(flows) <= found <= high * (1 + slack) + 3000 * len(flows):
+        yield f"background flows delivered {low} to {high} bytes by tcp.csv, found {found:.0f}"
+
+
+def round_trips(run: Finished) -> Iterator[str]:
+    """Compute the RTTs of pings and TCP, and the median cwnd."""
+    its, (begin, end) = run.summary, run.window
+    idle = [float(row["rtt_ms"]) for row in run.rows("ping_idle.csv")]
+    loaded = [float(r["rtt_ms"]) for r in run.rows("ping.csv") if float(r["t_s"]) >= begin]
+    yield from _differ("rtt_ms", its.get("rtt_ms"), min(idle, default=None), 1e-6)
+    if run.asked["trace"] == "none":
+        mean = statistics.fmean(loaded) if loaded else None
+        yield from _differ("rtt_loaded_ms", its.get("rtt_loaded_ms"), mean, 1e-6)
+    elif loaded and its.get("rtt_loaded_ms") == statistics.fmean(loaded):
+        yield "rtt_loaded_ms is of pings that pass beside the trace's link"
+    ports = {"iperf3": BULK, "ffmpeg": VIDEO}
+    port = ports.get(run.asked["app"])
+    rows = [r for r in run.rows("tcp.csv") if r["flow"] == port and begin <= float(r["t_s"]) <= end]
+    if rows:
+        means = {"srtt_mean_ms": statistics.fmean(float(row["srtt_ms"]) for row in rows)}
+        means["cwnd_median_packets"] = statistics.median(int(row["cwnd_packets"]) for row in rows)
+        for name, mean in means.items():
+            yield from _differ(name, its.get(name), mean, 1e-6)
+
+
+def queue(run: Finished) -> Iterator[str]:
+    """Compute mean and maximum of the backlog."""
+    begin, end = run.window
+    rows = [
+        int(r["backlog_packets"]) for r in run.rows("queue.csv") if begin <= float(r["t_s"]) <= end
+    ]
+    if rows:
+        yield from _differ(
+            "queue_mean_packets",
+            run.summary.get("queue_mean_packets"),
+            statistics.fmean(rows),
+            1e-6,
+        )
+        yield from _differ("queue_max_packets", run.summary.get("queue_max_packets"), max(rows), 0)
+
+
+def retransmissions(run: Finished) -> Iterator[str]:
+    """Bound iperf3's count by the kernel's: at the configured end, and in all."""
+    if run.asked["app"] != "iperf3":
+        return
+    rows = [row for row in run.rows("tcp.csv") if float(row["t_s"]) <= run.asked["duration_s"]]
+    for name, port in (("retransmits", BULK), ("competitor_retransmits", COMPETITOR)):
+        if (found := run.summary.get(name)) is None:
+            continue
+        low = max((int(row["retransmits"]) for row in rows if row["flow"] == port), default=0)
+        high = run.counter("sender", "TcpRetransSegs")
+        if not low <= found <= high:
+            yield f"{name} must be from {low} to the kernel's {high}, found {found}"
+
+
+def intervals(run: Finished) -> Iterator[str]:
+    """The mean of intervals.csv must be the goodput, except for both edges."""
+    rows = [(float(r["t_s"]), float(r["goodput_mbit"])) for r in run.rows("intervals.csv")]
+    begin, end = run.window
+    if not rows or "goodput_mbit" not in run.summary or end - begin < 1:
+        return
+    end = min(end, rows[-1][0], run.summary.get("ended_s", end))  # of programs
+    octets, before = 0.0, 0.0
+    for t_s, rate in rows:
+        octets += rate * max(0.0, min(t_s, end) - max(before, begin))
+        before = t_s
+    edge = 2.5 * INTERVAL_S * max(rate for _, rate in rows)
+    if abs(octets - run.summary["goodput_mbit"] * (end - begin)) > edge + 0.02 * octets:
+        mean, found = octets / (end - begin), run.summary["goodput_mbit"]
+        yield f"intervals.csv has a mean of {mean:.4g} Mbit/s, goodput_mbit is {found:.4g}"
+
+
+def datagrams(run: Finished) -> Iterator[str]:
+    """Received datagrams are distinct and were sent; acknowledged ones were received."""
+    if run.asked["app"] != "datagram":
+        return
+    its, seconds = run.summary, run.asked["duration_s"] - run.asked["warmup_s"]
+    sent, received = its["datagrams_sent"], its["datagrams_received"]
+    acked = its["goodput_mbit"] * seconds * 1e6 / 8 / DATAGRAM
+    logged = run.report("sender.log")["sent"], run.report("receiver.log")["received"]
+    if (sent, received) != logged:
+        yield f"datagrams must be {logged} by the logs, found {(sent, received)}"
+    if not acked - 0.5 <= received <= sent:
+        yield f"acked {acked:.0f} <= received {received} <= sent {sent} datagrams must hold"
+    least = run.rows("queue.csv")
+    if (
+        least
+        and received * DATAGRAM * 8 / 1e6 / run.asked["duration_s"] + 1e-6 < its["received_mbit"]
+    ):
+        yield f"received_mbit {its['received_mbit']} exceeds {received} datagrams"
+
+
+def video(run: Finished) -> Iterator[str]:
+    """Compute throughput and delivered frames from the receiver's frames."""
+    if run.asked["app"] != "ffmpeg":
+        return
+    lines = [line.split() for line in (run.folder / "receiver.log").read_text().splitlines()]
+    frames = [[f.strip(",") for f in line] for line in lines if len(line) > 5 and line[1][0] != "#"]
+    octets, sent = (
+        sum(int(frame[5]) for frame in frames),
+        round(FRAMES_PER_S * run.asked["duration_s"]),
+    )
+    its = run.summary
+    yield from _differ(
+        "frames_delivered_percent", its["frames_delivered_percent"], 100 * len(frames) / sent, 1e-9
+    )
+    yield from _differ(
+        "throughput_mbit", its["throughput_mbit"], octets * 8 / 1e6 / its["completion_s"], 1e-6
+    )
+    if its["frames_on_time_percent"] > its["frames_delivered_percent"] + 1e-9:
+        yield "frames on time must have been delivered"
+    if its["time_to_first_frame_s"] > its["completion_s"]:
+        yield "the first frame must not arrive after the last"
+
+
+def page(run: Finished) -> Iterator[str]:
+    """A page needs a round trip to connect and one to fetch."""
+    if run.asked["app"] != "web":
+        return
+    its, report = run.summary, run.report("web-client.log")
+    yield from _differ("download_s", its["download_s"], report["time_total"], 1e-9)
+    rtt_s = min(phase["rtt_ms"] for phase in run.phases) / 1e3
+    if (
+        its["download_s"] < 2 * rtt_s * 0.998
+        or not its["connect_s"] <= its["first_byte_s"] <= its["download_s"]
+    ):
+        yield f"a page needs two RTTs, connecting first: {its['connect_s']}, {its['download_s']} s"
+
+
+def programs(run: Finished) -> Iterator[str]:
+    """Bound the payload of own programs by the packets and bytes of IP at the receiver's link."""
+    rows, (begin, end), its = run.rows("arrivals.csv"), run.window, run.summary
+    if run.asked["app"] != "command" or len(rows) < 2:
+        return
+    inside = [r for r in rows if begin - CLOCK_S <= float(r["t_s"]) <= its["ended_s"] + CLOCK_S]
+    if len(inside) < 2:
+        return
+    sent, first, last = run.asked["sender_command"], inside[0], inside[-1]
+    seconds = float(last["t_s"]) - float(first["t_s"])
+    octets, packets = (int(last[key]) - int(first[key]) for key in ("ip_bytes", "packets"))
+    mean_mbit = octets * 8 / 1e6 / seconds
+    yield from _differ("throughput_mbit", its["throughput_mbit"], mean_mbit, 1e-6)
+    link = run.link("receiver", "receiver-r2")["rx"]
+    pings = run.counter("receiver", "IcmpInEchos")
+    arrived = link["bytes"] - ETHERNET * link["packets"] - (PING - ETHERNET) * pings
+    if (counted := int(rows[-1]["ip_bytes"])) > arrived:
+        yield f"arrivals.csv has {counted} bytes of the {arrived} that the link counted"
+    udp = "UDP" in sent or sent == "./send"
+    low, high = UDP_HEADER if udp else TCP_HEADER
+    again = 0 if udp else run.counter("sender", "TcpRetransSegs") + run.duplicates
+    least, most = octets - high * packets - again * SEGMENT - 300, octets - low * packets + 300
+    if "goodput_mbit" not in its:
+        return
+    payload = its["goodput_mbit"] * seconds * 1e6 / 8
+    if run.asked["offloads"] == "off" and not least <= payload <= most:
+        yield f"goodput must be {least} to {most} bytes by the link, found {payload:.0f}"
+    whole = int(sent.split()[2]) if sent.startswith("head -c ") else None
+    if whole is None or its["ended_s"] >= end - INTERVAL_S:
+        return
+    if not whole <= its["bytes_received"] <= whole + 1000:  # the server's header
+        yield f"bytes_received must be the {whole} sent, found {its['bytes_received']}"
+
+
+RECOMPUTED: Sequence[Invariant] = (
+    rates_of_tcp, rates_of_background_flows, round_trips, queue, retransmissions, intervals,
+    datagrams, video, page, programs,
+)  # fmt: skip
