@@ -197,7 +197,7 @@ def conditions(draw):
     return dataclasses.replace(BASE, **axes)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(conditions())
 def test_accepted_condition_passes_its_own_read_back(condition):
     """Rows of B: bursts, loss, RTT, zeros that tc omits, HTB's quantum, limits of queues."""
