@@ -19,7 +19,7 @@ from losslab.campaign.instrument import instrument
 from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.instrument.changes import Change
-from losslab.instrument.compiled import COMPILED, UNCOMPILED, remedy
+from losslab.instrument.compiled import COMPILED, UNCOMPILED, fix_of
 from losslab.provide import at_first_use
 from losslab.reading import UsageError
 from losslab.repository import ROOT
@@ -179,7 +179,7 @@ def require_compiled(cells: Mapping[str, Cell], side: Side, change: Change) -> l
         text = makefile.read_text(errors="replace") if makefile.is_file() else ""
         raise LosslabError(
             f"a changed source must be compiled into the kernel, found that no object has {path}",
-            hint=remedy(path, text),
+            hint=fix_of(path, text),
         )
     return files
 

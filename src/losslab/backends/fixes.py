@@ -157,8 +157,8 @@ def crash(console: str) -> str:
     inside = "Received SIGSEGV in SIGSEGV handler" not in console and frame
     where = f", in {frame[1]} or a function that it calls" if inside and frame else ""
     return (
-        f"; the kernel's code has {kinds[0]}{where}; if you added or changed code, look there first "
-        "(the whole message is in console.log)"
+        f"; the kernel's code has {kinds[0]}{where}; if you added or changed code, look there "
+        "first (the whole message is in console.log)"
     )
 
 

@@ -94,8 +94,9 @@ def _wait(process: processes.Running, start: Start, job: Job) -> End:
         if time.monotonic() - begin > noted_s + limit_s * NOTE_SHARE:
             noted_s = time.monotonic() - begin
             print(
-                f"losslab: note: a run has not ended after {noted_s:.0f} s of wall time; it is ended after {limit_s:g} s. An endless loop in code that "
-                "you added to the kernel has the same effect",
+                f"losslab: note: a run has not ended after {noted_s:.0f} s of wall time; it is "
+                f"ended after {limit_s:g} s. An endless loop in code that you added to the kernel "
+                "has the same effect",
                 file=sys.stderr, flush=True,
             )  # fmt: skip
         if not started and start.start_limit_s is not None:

@@ -1,7 +1,7 @@
 """Comparison of a recorded cell with its name, condition, seeds, stopping rule and record.
 
-Whoever reads a record cannot measure it again at once, but a line that contradicts itself, the
-campaign or the table beside it is refused.
+A reader cannot measure the cell again at once, but it refuses a line that contradicts itself, the
+campaign or the table beside the record.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.backends.registry import BACKENDS
+from losslab.campaign import recordrows
 from losslab.emulation.plan import make_plan
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
@@ -74,10 +75,7 @@ def require_planned(content: Row, where: str, cell: Cell) -> None:
 
 
 def _rows(record: Path) -> Mapping[str, Any]:
-    # Imported here, because that module imports the one that uses this one.
-    from losslab.campaign import cellrecord
-
-    return cellrecord.read(record)
+    return recordrows.read(record)
 
 
 def _condition(content: Row, where: str) -> Condition:
@@ -125,13 +123,11 @@ def _require_seeds(content: Row, where: str, condition: Condition, family: int) 
 
 def _require_row(content: Row, where: str, rows: Mapping[str, Any], record: Path) -> None:
     """Compare a cell with its row of the record beside the folder."""
-    from losslab.campaign import cellrecord
-
     row = rows.get(f"{content['study']}/{content['cell']}")
     if row is None:
         raise UsageError(f"{where} must have a row in {record}, found none", hint=HINT)
     summaries = [each["summary"] for each in content["replicates"] if each["valid"]]
-    for column, value in cellrecord.numbers_of(summaries, len(content["replicates"])).items():
+    for column, value in recordrows.numbers_of(summaries, len(content["replicates"])).items():
         _same(f"{column} of {record}:", getattr(row, column), value, where)
 
 

@@ -35,7 +35,7 @@ TRUST_HELP = (
     "kernel"
 )
 
-# Only invalid replicates have a console log, whose end depends on the host.
+# Few replicates have a console log, whose end depends on the host.
 NOT_COMPARED = (HOST_FILE, "console.log")
 # Limit of the quoted part of a line; a line of a manifest may have a megabyte.
 MAX_SHOWN_BYTES = 200

@@ -1,4 +1,4 @@
-"""Which files of a changed source are compiled, and the symbols of Kconfig that they need."""
+"""Compiled files of a changed source, and the symbols of Kconfig that these need."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def is_kconfig(path: str) -> bool:
     return Path(path).name.startswith(KCONFIG)
 
 
-def remedy(path: str, makefile: str) -> str:
-    """Say how to have a file compiled, given the Makefile of its folder."""
+def fix_of(path: str, makefile: str) -> str:
+    """Return the fix for a file that is not compiled, given the Makefile of its folder."""
     if Path(path).suffix not in CODE:
         return "include it in a file that is compiled"
     made = f"{Path(path).stem}.o"

@@ -83,5 +83,5 @@ def test_object_of_an_earlier_file_does_not_count(tree):
         ("net/ipv4/tcp_x.h", "", "include it"),
     ],
 )
-def test_remedy_names_makefile_or_symbol(path, makefile, words):
-    assert words in compiled.remedy(path, makefile)
+def test_fix_names_makefile_or_symbol(path, makefile, words):
+    assert words in compiled.fix_of(path, makefile)
