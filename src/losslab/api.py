@@ -58,11 +58,11 @@ def measure(
         allow_invalid: Return a run that failed a check instead of raising InvalidRunError.
         axes: Axes of the condition, such as `algorithm="bbr", loss_percent=1`.
     """
-    condition = _condition(axes, where)
+    pyarguments.require_backend(backend, where)
+    condition = _condition(axes, cellspec.on_own_kernel(backend, where))
     number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
     limit_s = pyarguments.limit_s("timeout_s", timeout_s)
     accepted = pyarguments.flag("allow_invalid", allow_invalid)
-    pyarguments.require_backend(backend, where)
     links = export.links(pyarguments.names("captures", captures), condition)
     default = _default_folder(condition, backend, where, number, links)
     folder = pyarguments.output(default if out is None else out)
@@ -108,14 +108,14 @@ def sweep(
         where: As in `measure`.
         axes: A value or a list of values of each axis, such as `algorithm=["cubic", "bbr"]`.
     """
+    pyarguments.require_backend(backend, where)
     pyarguments.require_axes(axes)
     given = {name: pyarguments.axis_values(name, value) for name, value in axes.items()}
     folder = pyarguments.output(SWEEPS if out is None else out)
-    todo = sweeps.cells(given, folder, where)
+    todo = sweeps.cells(given, folder, cellspec.on_own_kernel(backend, where))
     runs = pyarguments.whole("replicates", replicates, 1)
     available = len(os.sched_getaffinity(0))
     processors = available if cores is None else pyarguments.whole("cores", cores, 1)
-    pyarguments.require_backend(backend, where)
     for cell in todo:
         at_first_use(cell.condition, backend, where)
     options = ["--backend", backend, "--where", where]
@@ -129,10 +129,10 @@ def read(folder: str | Path) -> Results:
     return Results(Path(folder), tuple(cell.file for cell in found.values()))
 
 
-def _condition(axes: Mapping[str, Value], where: str) -> Condition:
+def _condition(axes: Mapping[str, Value], own_kernel: bool) -> Condition:
     pyarguments.require_axes(axes)
     given = {name: pyarguments.axis_value(name, value) for name, value in axes.items()}
-    condition = cellspec.condition(given, where=where)
+    condition = cellspec.condition(given, own_kernel=own_kernel)
     inputs.require([condition])
     return condition
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import GUEST, VIRTUAL, Instrument
-from losslab.backends.registry import NAMES, PLACES
+from losslab.backends.registry import BACKENDS, NAMES, PLACES
 from losslab.errors import HostError, did_you_mean
 from losslab.instrument.cache import locks
 from losslab.lock import mark, marked, taken
@@ -38,6 +38,11 @@ def backend_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def on_own_kernel(backend: str, where: str) -> bool:
+    """Return whether a backend measures on this machine's own kernel."""
+    return not BACKENDS[backend, where].needs.guest
+
+
 def cores_option(parser: argparse.ArgumentParser, what: str) -> None:
     """Add the option for the number of `what` to measure at a time."""
     parser.add_argument(
@@ -57,11 +62,11 @@ def require_algorithms(names: Sequence[str]) -> None:
         )
 
 
-def condition(data: Any, names: Names | None = None, where: str = GUEST) -> Condition:
+def condition(data: Any, names: Names | None = None, own_kernel: bool = False) -> Condition:
     """Make a condition from axes' values and defaults; refuse impossible ones.
 
-    A caller with many conditions passes `names` from `design.load_names`. `where` is the place of
-    `backend_options`.
+    A caller with many conditions passes `names` from `design.load_names`. With `own_kernel`, this
+    machine's own kernel measures.
     """
     if not isinstance(data, dict):
         raise UsageError(f"a condition must be a mapping of axes, found {shown(data)}")
@@ -76,7 +81,7 @@ def condition(data: Any, names: Names | None = None, where: str = GUEST) -> Cond
     with input_errors():
         made = Condition.from_json(data)
     names = names or design.load_names(ROOT)
-    problems = made.problems() + names.problems(made, own_kernel=where == design.HOST)
+    problems = made.problems() + names.problems(made, own_kernel)
     if problems:
         raise UsageError("; ".join(dict.fromkeys(problems)))
     return made

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from losslab import bisection, cellspec, check, demo, init, new, score, steps, sweeps, whatif, why
 from losslab.artifact import commands as artifact
-from losslab.backends.base import GUEST
 from losslab.campaign import (
     cellrecord,
     diff,
@@ -142,8 +141,8 @@ def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 def condition_of(options: argparse.Namespace) -> Condition:
     """Make the condition from the axes' options."""
     options.bring = inputs.named(Path(options.bring))
-    where = getattr(options, "where", GUEST)
-    condition = cellspec.condition({name: getattr(options, name) for name in AXES}, where=where)
+    own = "where" in options and cellspec.on_own_kernel(options.backend, options.where)
+    condition = cellspec.condition({name: getattr(options, name) for name in AXES}, own_kernel=own)
     inputs.require([condition])
     return condition
 

@@ -121,7 +121,8 @@ def _smoke_test(options: argparse.Namespace) -> int:
 
 def _cell(options: argparse.Namespace) -> int:
     data = parse_json(options.condition, "--condition")
-    condition = cellspec.condition(data, where=options.where)
+    own = cellspec.on_own_kernel(options.backend, options.where)
+    condition = cellspec.condition(data, own_kernel=own)
     inputs.require([condition])
     folder = options.out.parent
     missing = records.absent(options.smoke_test) if options.smoke_test else ""

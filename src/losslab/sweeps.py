@@ -21,7 +21,6 @@ import yaml
 
 from losslab import cellspec, interrupts, processes
 from losslab.backends import snapshot_server
-from losslab.backends.base import GUEST
 from losslab.campaign import celldata, collect, inputs
 from losslab.campaign.folder import CELL_FILE
 from losslab.errors import HostError, LosslabError
@@ -96,7 +95,7 @@ def _too_many(count: float) -> UsageError:
 
 
 def cells(
-    given: Mapping[str, Sequence[str | float]], folder: Path, where: str = GUEST
+    given: Mapping[str, Sequence[str | float]], folder: Path, own_kernel: bool = False
 ) -> list[Cell]:
     """Return the cells of all combinations of the given values.
 
@@ -110,7 +109,8 @@ def cells(
         block["bring"] = [inputs.named(Path(str(each))) for each in block["bring"]]
     with input_errors():
         conditions = [
-            cellspec.condition(point, names, where) for point in block_grid({"defaults": {}}, block)
+            cellspec.condition(point, names, own_kernel)
+            for point in block_grid({"defaults": {}}, block)
         ]
     inputs.require(conditions)
     # Two points may be one condition: competitor cubic, and same for algorithm cubic.
@@ -263,7 +263,8 @@ def _sweep(options: argparse.Namespace) -> int:
         for name, axis in AXES.items()
         if (text := getattr(options, name)) is not None
     }
-    todo = cells(given, options.out, options.where)
+    own = cellspec.on_own_kernel(options.backend, options.where)
+    todo = cells(given, options.out, own)
     if options.metric is not None:
         metrics.require_measured(options.metric, [each.condition for each in todo])
     varied = [name for name, each in given.items() if len(each) > 1] or ["algorithm"]

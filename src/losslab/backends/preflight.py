@@ -75,6 +75,7 @@ def host(
     image_root: Path | None, condition: Condition = COMMON, containers: bool = True
 ) -> Iterator[Finding]:
     """Yield the requirements of a condition on this machine's own kernel."""
+    from losslab.emulation.hosts import ACCURATE_ECN_SYSCTL
     from losslab.emulation.shaping import path_qdiscs
 
     root = os.geteuid() == 0
@@ -94,6 +95,12 @@ def host(
         )  # fmt: skip
     for qdisc in {q.kind: q for q in path_qdiscs(condition, 1)}.values():
         yield kernel_qdisc(qdisc, root, image_root)
+    if condition.ecn == "accurate":
+        known = Path("/proc/sys", *ACCURATE_ECN_SYSCTL.split(".")).exists()
+        yield Finding(
+            "Accurate ECN in this machine's kernel", known, "yes" if known else "no",
+            "Linux 7.0 or newer, or ecn on",
+        )  # fmt: skip
     path = ALGORITHMS_ALLOWED
     allowed = path.read_text().split() if path.exists() else []
     missing = sorted(algorithms_of(condition) - set(allowed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 
@@ -26,6 +27,8 @@ from losslab.errors import HostError, LosslabError
 
 # In real time, more frequent polling would take CPU time from the measurement.
 START_POLL_S, POLL_S = 0.05, 0.5
+# Share of a job's limit after which it is mentioned. Usual jobs take a tenth of their limit.
+NOTE_SHARE = 0.15
 
 
 def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
@@ -77,7 +80,7 @@ def begun(start: Start, job: Job) -> Iterator[processes.Running]:
 
 
 def _wait(process: processes.Running, start: Start, job: Job) -> End:
-    begin, full = time.monotonic(), False
+    begin, full, noted_s = time.monotonic(), False, 0.0
     while True:
         if job.spec["kind"] != CLEAN:  # a cleanup continues while this process ends
             interrupts.heed()
@@ -88,6 +91,13 @@ def _wait(process: processes.Running, start: Start, job: Job) -> End:
         if start.scratch is not None:
             full = full or shutil.disk_usage(start.scratch).free < SCRATCH_FULL_BYTES
         limit_s = job.timeout_s
+        if time.monotonic() - begin > noted_s + limit_s * NOTE_SHARE:
+            noted_s = time.monotonic() - begin
+            print(
+                f"losslab: note: a run has not ended after {noted_s:.0f} s of wall time; it is ended after {limit_s:g} s. An endless loop in code that "
+                "you added to the kernel has the same effect",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
         if not started and start.start_limit_s is not None:
             limit_s = min(start.start_limit_s, limit_s)
         if time.monotonic() - begin > limit_s:

@@ -177,7 +177,7 @@ class Guest:
         fixes.refuse_broken_process(console)
         if not (job.folder / STARTED).exists():
             raise fixes.not_started(console, end.status)
-        last_output = f"last on its console: {fixes.last_lines(console)}"
+        last_output = f"last on its console: {fixes.last_lines(console)}{fixes.crash(console)}"
         if end.status is None or not result:
             raise without_result(job, end, "guest", last_output)
         if end.status:

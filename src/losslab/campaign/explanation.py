@@ -20,6 +20,7 @@ from losslab.campaign.qlog import Segment
 from losslab.campaign.rerun import load_manifest
 from losslab.campaign.symptoms import longest_stall, samples, timeouts
 from losslab.emulation import capture
+from losslab.study.condition import Condition
 
 # Rows of the table, and the time that it shows before the cause's first packet.
 ROWS, BEFORE_S = 12, 0.1
@@ -43,6 +44,7 @@ class _Run:
     def read(cls, folder: Path) -> _Run:
         rows = samples(folder)
         origin_ns, segments = _segments(folder, SENDERS_LINK)
+        segments = qlog.by_flow(segments, Condition.from_json(load_manifest(folder)["cell"]))
         port = int(rows[0]["flow"])
         return cls(folder, rows, [each for each in segments if each.port == port], origin_ns)
 

@@ -68,6 +68,7 @@ def _export(options: argparse.Namespace) -> int:
         origin_ns, segments = qlog.segments(capture)
         samples = read_rows(folder / "tcp.csv")
         try:
+            segments = qlog.by_flow(segments, condition)
             content = qlog.log(title, samples, segments, origin_ns, flow_names(folder))
         except (KeyError, OverflowError, ValueError) as error:
             raise UsageError(

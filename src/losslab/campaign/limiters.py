@@ -112,19 +112,26 @@ def of_samples(
 def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     """Return what limited a run's first flow, in percent of its time, largest first.
 
-    Empty without samples. Over UDP, losslab does not see the socket: all that the path did not
-    limit, the sender did, by its own congestion control or its application.
+    Empty without samples, and with a second bottleneck, whose queue is not sampled. Over UDP,
+    losslab does not see the socket: all that the path did not limit, the sender did, by its own
+    congestion control or its application.
     """
     tables = [folder / name for name in ("tcp.csv", "queue.csv")]
     if "plan" not in manifest or not all(table.is_file() for table in tables):
         return {}
     condition = Condition.from_json(manifest["cell"])
+    if condition.second_rate_mbit > 0:
+        return {}
     rows, queue = map(read_rows, tables)
+    if condition.shaper != "tbf":
+        queue = []  # its backlog includes the packets on the netem link
     flow = manifest["plan"]["starts"][0]["flow"]
     port = _port(rows, flow["source_port"])
     phases = queueing.phases(condition, manifest["seed"])
     if flow["protocol"] == "udp" or port is None:
-        return of_queue(queue, condition)
+        intervals = folder / "intervals.csv"
+        goodputs = read_rows(intervals) if intervals.is_file() else []
+        return of_queue(queue, goodputs, condition, phases)
     seen: dict[str, Any] = next(iter(manifest["observed"]["flows"]), {})
     kernel = {
         RECEIVER: seen.get("window_limited_share", 0.0),
@@ -191,13 +198,24 @@ def of_time(
     return _percent(counts)
 
 
-def of_queue(queue: Sequence[Row], condition: Condition) -> dict[str, float]:
-    """Return the share of samples with packets in the bottleneck's queue, in percent; the rest."""
-    busy = [
-        int(row["backlog_packets"]) > 0
-        for row in queue
-        if condition.warmup_s <= float(row["t_s"]) <= condition.duration_s
-    ]
+def of_queue(
+    queue: Sequence[Row], goodputs: Sequence[Row], condition: Condition, phases: Sequence[Phase]
+) -> dict[str, float]:
+    """Return the share of samples at which the bottleneck is busy, in percent, and the rest.
+
+    Packets wait in its queue then, or the goodput of that interval (`goodputs`, if the app has
+    any) has 90 % of its rate.
+    """
+    ends = [float(row["t_s"]) for row in goodputs]
+    busy = []
+    for row in queue:
+        t_s = float(row["t_s"])
+        if not condition.warmup_s <= t_s <= condition.duration_s:
+            continue
+        used, capacity = 0.0, _capacity_mbit(t_s, condition, phases)
+        if (number := bisect_left(ends, t_s)) < len(ends):
+            used = float(goodputs[number]["goodput_mbit"]) * FRAME_BYTES / PAYLOAD_BYTES
+        busy.append(int(row["backlog_packets"]) > 0 or used >= USED * capacity)
     return _percent({PATH: sum(busy), SENDER: len(busy) - sum(busy)})
 
 
@@ -226,5 +244,5 @@ def _capacity_mbit(t_s: float, condition: Condition, phases: Sequence[Phase]) ->
         return float("inf")
     current = [phase for phase in phases if phase.begin_s <= t_s] or phases
     rate_mbit = current[-1].values["rate_mbit"]
-    share = 1 - loss_percent(condition, "data") / 100
-    return min(rate_mbit, condition.policer_mbit or rate_mbit) * share
+    loss = loss_percent(condition, "data")
+    return min(rate_mbit, condition.policer_mbit or rate_mbit) * (1 - loss / 100)

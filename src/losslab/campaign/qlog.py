@@ -13,7 +13,7 @@ import itertools
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +21,7 @@ from losslab.emulation.capture import FILE_HEADER, RECORD
 from losslab.emulation.probes.ping import ECHO_REQUEST, IDENTIFIER
 from losslab.emulation.topology import SENDER_ADDRESS
 from losslab.errors import LosslabError
+from losslab.study.condition import Condition
 
 IPV4 = 0x0800
 ICMP, TCP = 1, 6  # RFC 790
@@ -43,6 +44,7 @@ class Segment:
     octets: int
     acked: int
     sacked: tuple[tuple[int, int], ...] = ()
+    remote_port: int = 0
 
 
 @dataclass
@@ -116,6 +118,15 @@ def segments(capture: bytes) -> tuple[int, list[Segment]]:
     return origin_ns, [segment for _, segment in found if segment is not None]
 
 
+def by_flow(found: Iterable[Segment], condition: Condition) -> list[Segment]:
+    """Return segments with the port that tcp.csv has in its column flow.
+
+    Connections of a server of the app `command` share the sender's port.
+    """
+    remote = condition.listens == "sender"
+    return [replace(each, port=each.remote_port) if remote else each for each in found]
+
+
 def sent(capture: bytes) -> tuple[int, list[Segment | None]]:
     """Read the sender's packets of the traffic; None for those that are not TCP.
 
@@ -157,7 +168,7 @@ def _segment(at_ns: int, frame: bytes, header: int, end: int, sent: bool) -> Seg
     syn = flags & 0x02
     return Segment(
         at_ns, sent, source if sent else target, begin + (1 if syn else 0), end - data, acked,
-        () if sent else tuple(_sacked(frame[header + 20 : data])),
+        () if sent else tuple(_sacked(frame[header + 20 : data])), target if sent else source,
     )  # fmt: skip
 
 

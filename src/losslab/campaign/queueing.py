@@ -12,6 +12,7 @@ from losslab.emulation import mechanism
 from losslab.emulation.goodput import quantile, read_rows
 from losslab.emulation.link.forward import LOG
 from losslab.emulation.link.tracelink import percentile_95
+from losslab.emulation.shaping import SINGLE_QUEUES
 from losslab.study.axes import NONE
 from losslab.study.condition import NO_TRACE, ONE_QUEUE, Condition
 from losslab.study.schedule import Phase
@@ -40,7 +41,7 @@ def known(condition: Condition) -> bool:
     """
     its = condition
     alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
-    one_queue = its.queue in ONE_QUEUE or alone
+    one_queue = its.queue in SINGLE_QUEUES or alone
     return its.shaper == "tbf" and its.second_rate_mbit == 0 and one_queue
 
 

@@ -146,12 +146,19 @@ def attempt(
         if (job_folder / "raw").is_dir():
             violations = [*violations, *_take_raw_files(job_folder / "raw", folder)]
         manifest = inputs_of_run | manifest | {"valid": not violations, "reasons": violations}
-        if violations and (job_folder / CONSOLE_FILE).exists():
-            shutil.move(job_folder / CONSOLE_FILE, folder / CONSOLE_FILE)
+        console = job_folder / CONSOLE_FILE
+        if console.exists() and (violations or has_messages(console)):
+            shutil.move(console, folder / CONSOLE_FILE)
         write_json(manifest | integrity.listed(folder), folder / MANIFEST_FILE)
         record = host(started, wall_s, earlier_violations, instrument.kernel_sha256)
         write_json(integrity.sealed(record, folder), folder / HOST_FILE)
     return manifest
+
+
+def has_messages(console: Path) -> bool:
+    """Return whether the kernel printed messages during the run, such as by printk."""
+    with console.open(errors="replace") as lines:
+        return any(line.startswith("kernel:") for line in lines)
 
 
 def _take_raw_files(raw: Path, folder: Path) -> list[str]:

@@ -199,18 +199,18 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
     run programs of its author, and `trust` is not set.
     """
     condition = Condition.from_json(manifest["cell"])
-    where = manifest["instrument"].get("where", GUEST)
     names = design.load_names(ROOT)
-    problems = condition.problems() + names.problems(condition, own_kernel=where == design.HOST)
+    place = manifest["backend"], manifest["instrument"].get("where", GUEST)
+    own = place in BACKENDS and not BACKENDS[place].needs.guest
+    problems = condition.problems() + names.problems(condition, own_kernel=own)
     if problems:
         raise UsageError(f"the manifest's condition cannot be measured: {'; '.join(problems)}")
-    place = manifest["backend"], where
     if place not in BACKENDS:
         raise UsageError(
             "a manifest must name one of the backends "
             f"{', '.join(' '.join(each) for each in BACKENDS)}, found {' '.join(map(str, place))}"
         )
-    found = [] if trust else _foreign(condition, own_kernel=not BACKENDS[place].needs.guest)
+    found = [] if trust else _foreign(condition, own)
     if found:
         raise LosslabError(
             "the manifest would run programs that are not losslab's:\n"

@@ -14,9 +14,11 @@ from losslab.emulation.flows import ANY, Flow
 from losslab.emulation.plan import Plan
 from losslab.emulation.probes import queue, tcp
 from losslab.emulation.probes.userprograms import CONNECTIONS
+from losslab.emulation.topology import ALGORITHM_SYSCTL
 from losslab.emulation.traffic import Run
 from losslab.errors import HostError, LosslabError
 from losslab.study import features
+from losslab.study.axes import OWN
 
 if TYPE_CHECKING:
     from losslab.emulation.realtime import Watch
@@ -86,7 +88,7 @@ def summarise(
         goodputs=goodputs,
         flows=[
             *(_flow_evidence(flow, run.last_samples) for flow in tcp_flows),
-            *_programs_evidence([f for f in plan.flows if f.protocol == ANY], folder),
+            *_programs_evidence(plan, folder),
             *(background_results.evidence if background_results else []),
         ],
         traffic=counted,
@@ -236,11 +238,13 @@ def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvide
     )
 
 
-def _programs_evidence(flows: list[Flow], folder: Path) -> Iterator[checks.FlowEvidence]:
+def _programs_evidence(plan: Plan, folder: Path) -> Iterator[checks.FlowEvidence]:
     """Yield the evidence of user programs, from the sender's connections that carried data.
 
-    The receiver's connections are recorded, but have no part in the measured direction.
+    The receiver's connections are recorded, but have no part in the measured direction. In a future
+    (see `emulation.cut`), connections began with the algorithm of the past, the hosts' default.
     """
+    flows = [flow for flow in plan.flows if flow.protocol == ANY]
     if not flows:
         return
     rows = [
@@ -250,6 +254,8 @@ def _programs_evidence(flows: list[Flow], folder: Path) -> Iterator[checks.FlowE
     ]
     if not rows:
         return  # UDP
+    wanted, default = flows[0].algorithm, plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL]
+    past = set() if wanted in (OWN, default) else {default}
     busiest = max(rows, key=lambda row: float(row["busy_s"] or 0))
     busy_s = float(busiest["busy_s"] or 0)
     shares = [
@@ -258,8 +264,8 @@ def _programs_evidence(flows: list[Flow], folder: Path) -> Iterator[checks.FlowE
     ]
     yield checks.FlowEvidence(
         name=flows[0].name,
-        wanted=flows[0].algorithm,
-        found=sorted({name for row in rows for name in row["algorithm"].split()}),
+        wanted=wanted,
+        found=sorted({name for row in rows for name in row["algorithm"].split()} - past),
         window_limited_share=shares[0],
         buffer_limited_share=shares[1],
         bulk=flows[0].bulk,

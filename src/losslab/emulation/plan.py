@@ -178,7 +178,7 @@ class Plan:
     def algorithms(self) -> set[str]:
         """Return the congestion controls that the kernel must have."""
         background = self.background.algorithms if self.background else []
-        return ({flow.algorithm for flow in self.flows} | set(background)) - {OWN}
+        return {flow.algorithm for flow in self.flows} - {OWN} | set(background)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data, without absent parts."""

@@ -143,9 +143,12 @@ def differences(
             got = _option(options, name)
             if name == "seed" and got is None and not takes_seed(release or platform.release()):
                 continue
-            if got != printed(name, value):
+            must = printed(name, value)
+            if got != must:
+                if must is None:  # tc would leave out this value
+                    must = value
                 violations.append(
-                    f"qdisc {qdisc.kind} on {where} must have {name} {value}, found {got}"
+                    f"qdisc {qdisc.kind} on {where} must have {name} {must}, found {got}"
                 )
         for handle, expected in qdisc.classes.items():
             shown = (classes or {}).get(qdisc.where.name, [])

@@ -65,7 +65,7 @@ class ScheduleRunner:
 
     @property
     def complete(self) -> bool:
-        """Whether all changes are made, or one failed."""
+        """Return whether all changes are made, or one failed."""
         return bool(self.violations) or len(self.boundaries) == len(self.plan.steps)
 
     @contextlib.contextmanager

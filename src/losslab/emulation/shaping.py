@@ -40,6 +40,9 @@ FQ_CODEL_BYTES = 32 * 2**20
 # Queues with a limit in packets as their only option.
 LIMITED_IN_PACKETS = ("codel", "fq_codel", "pie")
 
+# Queues that send packets in the order of their arrival: a packet waits for all packets before it.
+SINGLE_QUEUES = ("fifo", "bfifo", "codel", "pie", "red", "red-step")
+
 # netem's default limit (tc-netem(8)).
 NETEM_DEFAULT_LIMIT_PACKETS = 1000
 

@@ -44,7 +44,7 @@ class Session(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether the traffic may end: all of it has happened."""
+        """Return whether all of it has happened, so that the traffic may end."""
 
     def running(self, origin_ns: int) -> contextlib.AbstractContextManager[None]:
         """Begin, given the origin of the samples' time; end after the block."""

@@ -226,6 +226,12 @@ class Axis:
             return [f"{self.name} must be 0 or at least {self.smallest:g}, found {value:g}"]
         return []
 
+    @property
+    def range(self) -> str:
+        """Return the range of numeric values as text; empty for text axes."""
+        text = self.span.text if self.span else ""
+        return f"0, [{self.smallest:g}{text[text.index(',') :]}" if self.smallest else text
+
     def in_name(self, value: Value, digits: int = DIGEST_DIGITS) -> str:
         """Return the value's part of a name, different for different values.
 

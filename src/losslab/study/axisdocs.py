@@ -121,7 +121,7 @@ class _AddFlow(argparse.Action):
 def _option_help(axis: Axis) -> str:
     """Return the help of an axis's option, without its choices: argparse lists them."""
     parts = [axis.help.replace("`", ""), *([f"in {axis.unit}"] if axis.unit else [])]
-    parts += [axis.span.text] if axis.span else []
+    parts += [axis.range] if axis.span else []
     default = "" if axis.default is None else f" (default {short(axis.default)})"
     return (", ".join(parts) + default).replace("%", "%%")
 
@@ -137,7 +137,7 @@ def _row(axis: Axis) -> str:
     ]
     if axis.name == "scheme":
         choices = [f"`{name}`" for name in SCHEMES]
-    values = axis.span.text if axis.span else ", ".join(choices)
+    values = axis.range if axis.span else ", ".join(choices)
     default = "" if axis.default is None else f"`{short(axis.default)}`"
     cells = (f"`{axis.name}`", axis.unit, values, default, axis.help)
     return f"| {' | '.join(cells)} |".replace("  ", " ")

@@ -161,13 +161,11 @@ def _group_problems(group: Group, condition: Condition) -> Iterator[str]:
         yield f"flows must not have both rate_mbit and size_kb, found size_kb {group.size_kb:g}"
     if group.rtt_ms is not None and condition.bare:
         yield f"flows must have no rtt_ms on a path with rtt_ms 0, found {group.rtt_ms:g}"
-    elif group.rtt_ms is not None and group.rtt_ms < condition.rtt_ms:
+    elif group.rtt_ms is not None and not condition.rtt_ms <= group.rtt_ms <= RTT_MAX_MS:
         yield (
-            f"rtt_ms of flows must be at least the path's {condition.rtt_ms:g}, found "
-            f"{group.rtt_ms:g}"
+            f"rtt_ms of flows must be at least the path's {condition.rtt_ms:g} and at most "
+            f"{RTT_MAX_MS}, found {group.rtt_ms:g}"
         )
-    elif group.rtt_ms is not None and group.rtt_ms > RTT_MAX_MS:
-        yield f"rtt_ms of flows must be at most {RTT_MAX_MS}, found {group.rtt_ms:g}"
     for key, allowed in (("sizes", SIZES), ("over", BOTTLENECKS)):
         if getattr(group, key) not in allowed:
             yield f"{key} of flows must be one of {', '.join(allowed)}, found {getattr(group, key)}"

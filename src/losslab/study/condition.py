@@ -51,7 +51,8 @@ class Condition:
     loss_percent: float = axis(
         0.0,
         help="independent random loss on the path",
-        span="[0, 100)", smallest=MIN_PERCENT, unit="% of packets", named="loss{}", always_named=True, seed=Seed.ALWAYS,
+        span="[0, 100)", smallest=MIN_PERCENT, unit="% of packets",
+        named="loss{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     path: str = axis(
         "symmetric",
@@ -69,7 +70,8 @@ class Condition:
         0.44,
         help="base RTT, the two-way propagation delay; 0: a bare path with a bottleneck but no "
         f"netem and no fq, of at most {BARE_RATE_MAX_MBIT:g} Mbit/s and without loss",
-        span="[0, 10000]", smallest=MIN_MS, unit="ms", named="rtt{}", always_named=True, seed=Seed.ALWAYS,
+        span="[0, 10000]", smallest=MIN_MS, unit="ms",
+        named="rtt{}", always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     rate_mbit: float = axis(
         1000.0,

@@ -18,7 +18,7 @@ ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
 # has 31 bits (fq_codel_change, net/sched/sch_fq_codel.c). tc warns of RED's burst for larger
 # buffers than RED's (red_parse_opt, tc/q_red.c).
 BUFFER_MAX_PACKETS = {
-    "bfifo": 2_836_824, "red-step": 2_836_824, "cake": 1_864_135, "fq_codel": 932_067,
+    "bfifo": 2_836_834, "red-step": 2_836_834, "cake": 1_864_135, "fq_codel": 932_067,
     "red": 8_186,
 }  # fmt: skip
 # On a bare path, the serialization delay replaces the propagation delay. At this rate it is

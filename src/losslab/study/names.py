@@ -123,7 +123,7 @@ class Names:
 def algorithms_of(condition: Condition) -> set[str]:
     """Return the kernel's congestion controls that a condition uses."""
     others = (feature.algorithms(condition) for feature in features.used_by(condition))
-    return {condition.algorithm}.union(*others) - {OWN}
+    return ({condition.algorithm} - {OWN}).union(*others)
 
 
 def load_algorithms(path: Path) -> list[dict[str, str]]:

@@ -31,6 +31,7 @@ FILES = {
     "tcp.csv": "cwnd, RTT and rates of each TCP connection over time",
     "queue.csv": "the bottleneck's queue over time",
     "ping.csv": "the RTT during the traffic",
+    "console.log": "what the guest's kernel printed",
 }
 
 

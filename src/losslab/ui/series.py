@@ -148,7 +148,9 @@ def _series(folder: Path, manifest: dict[str, Any]) -> Iterator[Series]:
     for panel, name, column in columns:
         for flow, rows in flows.items():
             yield from _line(panel, name, flow, rows, column)
-    yield from _line("rtt", "ping", "", _table(folder, "ping.csv"), "rtt_ms")
+    # Pings bypass a trace-driven link.
+    if manifest["cell"].get("trace", NONE) == NONE:
+        yield from _line("rtt", "ping", "", _table(folder, "ping.csv"), "rtt_ms")
     queue = _table(folder, "queue.csv")
     yield from _line("queue", "queue", "", queue, "backlog_packets")
     yield from _line("retransmits", "dropped at the bottleneck", "", queue, "drops")

@@ -204,3 +204,19 @@ def test_failure_of_a_job_keeps_its_kind(tmp_path, error, raised):
         base.refuse_failure(json.loads((tmp_path / "result.json").read_text()))
     assert type(found.value) is raised
     assert str(error) in found.value.message
+
+
+TRACE = (
+    "Kernel panic - not syncing: Segfault with no mm\nCall Trace:\n [<6038>] ? tcp_ack+0x1/0x2\n"
+)
+
+
+def test_panic_of_own_code_is_explained():
+    """E: a NULL dereference named no function, and not console.log."""
+    text = fixes.crash(TRACE)
+    assert "NULL" in text
+    assert "tcp_ack+0x1/0x2" in text
+    assert "console.log" in text
+    assert "division by zero" in fixes.crash("Kernel panic - not syncing: Kernel mode signal 8\n")
+    assert fixes.crash("Kernel panic - not syncing: VFS: Unable to mount root\n") == ""
+    assert fixes.crash("all is well\n") == ""

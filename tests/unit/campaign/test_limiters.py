@@ -127,8 +127,16 @@ def test_shares_of_the_kernel_do_not_exceed_the_time_that_is_left():
 
 def test_queue_tells_when_the_path_limits_a_udp_flow():
     queue = waiting(3)[:51] + waiting(0)[51:]
-    found = limiters.of_queue(queue, path())
+    phases = queueing.phases(path(), 1)
+    found = limiters.of_queue(queue, [], path(), phases)
     assert found == {"path": pytest.approx(50.5, abs=0.1), "sender": pytest.approx(49.5, abs=0.1)}
+
+
+@pytest.mark.parametrize(("mbit", "limit"), [(18.0, "path"), (9.0, "sender")])
+def test_path_limits_a_udp_flow_that_uses_its_rate_without_a_queue(mbit, limit):
+    goodputs = [{"t_s": f"{n / 10}", "goodput_mbit": f"{mbit}"} for n in range(1, 22)]
+    phases = queueing.phases(path(), 1)
+    assert limiters.of_queue(waiting(0), goodputs, path(), phases) == {limit: 100}
 
 
 @given(

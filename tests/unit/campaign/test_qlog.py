@@ -8,6 +8,7 @@ from losslab.campaign import qlog
 from losslab.emulation.capture import FILE_HEADER, RECORD
 from losslab.emulation.probes import ping
 from losslab.errors import LosslabError
+from losslab.study.condition import Condition
 
 SENDER, RECEIVER = bytes([10, 0, 1, 1]), bytes([10, 0, 3, 2])
 PORT, START = 40001, 0xFFFF_FF00  # sequence numbers wrap around during the flow
@@ -46,6 +47,10 @@ def capture(*frames):
 def test_packets_are_outstanding_until_acknowledged_or_sent_again():
     frames = data(0), data(1000), data(2000), ack(1000, (2000, 3000)), data(1000), ack(3000)
     _, seen = qlog.segments(capture(*frames))
+    condition = Condition(algorithm="cubic", app="command", listens="sender")
+    assert [s.port for s in qlog.by_flow(seen, condition)] == [s.remote_port for s in seen]
+    assert qlog.by_flow(seen, Condition(algorithm="cubic")) == seen
+    assert {s.remote_port for s in seen}.isdisjoint({s.port for s in seen})
     assert [packets for _, packets in qlog.outstanding(seen)] == [1, 2, 3, 1, 1, 0]
 
 

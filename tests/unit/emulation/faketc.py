@@ -1,6 +1,6 @@
 """A small model of tc and the kernel: what `tc -json` prints after a plan's commands.
 
-It parses the text of the commands and raises `Refused` where tc or the kernel refuses or warns.
+It parses the text of commands, and raises `RefusedError` where tc or the kernel refuses or warns.
 It shares no code with losslab's own conversions. tests/e2e/test_read_back.py compares it with the
 image's tc. Sources: iproute2 6.15 (tc/, lib/utils_math.c, lib/json_writer.c) and Linux 6.12
 (net/sched/).
@@ -18,7 +18,7 @@ TICKS_PER_US = 15.625
 RATES = {"bit": 1, "mbit": 10**6, "gbit": 10**9}
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """tc or the kernel refuses a command, or warns."""
 
 
@@ -30,14 +30,14 @@ def g(value):
 def u32(text):
     value = int(text)
     if not 0 <= value <= U32:
-        raise Refused(f"{text} does not fit in 32 bits")
+        raise RefusedError(f"{text} does not fit in 32 bits")
     return value
 
 
 def share(text):
     value = float(text.removesuffix("%")) / 100
     if not 0 <= value <= 1:
-        raise Refused(f"{text} is not a percentage")
+        raise RefusedError(f"{text} is not a percentage")
     return round(value * U32)
 
 
@@ -50,18 +50,18 @@ def rate(text):
     number, unit = re.fullmatch(r"([0-9.e+-]+?)([kmg]?bit)", text).groups()
     found = int(float(number) * RATES[unit] / 8)
     if found < 1:
-        raise Refused(f"the rate {text} is 0 bytes/s")
+        raise RefusedError(f"the rate {text} is 0 bytes/s")
     return found
 
 
 def ticks(rate_bytes, size):
     found = math.ceil(TICKS_PER_US * (1e6 * (size / rate_bytes)))
     if found >= U32:
-        raise Refused(f"a bucket of {size} bytes at {rate_bytes} bytes/s does not fit")
+        raise RefusedError(f"a bucket of {size} bytes at {rate_bytes} bytes/s does not fit")
     return found
 
 
-def _netem(words):
+def _netem(words):  # noqa: PLR0912 -- one branch for each of its options
     options, values = {}, dict.fromkeys(("delay", "jitter", "loss", "duplicate", "reorder"), 0)
     gap, gemodel = 0, None
     while words:
@@ -84,14 +84,15 @@ def _netem(words):
         elif word == "gap":
             gap = u32(words.pop(0))
         elif word == "rate":
-            options["rate"] = {"rate": rate(words.pop(0))}
+            options["rate"] = {"rate": rate(words.pop(0)), "packetoverhead": 0}
+            options["rate"] |= {"cellsize": 0, "celloverhead": 0}
         else:
             assert word == "seed", word
             options["seed"] = int(words.pop(0))
     if values["reorder"] and not values["delay"]:
-        raise Refused("reordering not possible without specifying some delay")
+        raise RefusedError("reordering not possible without specifying some delay")
     if gap and not values["reorder"]:
-        raise Refused("gap specified without reorder probability")
+        raise RefusedError("gap specified without reorder probability")
     if values["delay"]:
         names = ("delay", "jitter")
         options["delay"] = {name: g(values[name] / 1e9) for name in names} | {"correlation": 0}
@@ -112,21 +113,20 @@ def _red(its):
     rate(its["bandwidth"])
     average, weight = burst + 1 - low / packet, 0.5
     if average < 1:
-        raise Refused("burst is too small")
-    for power in range(1, 32):
-        if average <= (1 - (1 - weight) ** burst) / weight:
-            break
-        weight /= 2
-    else:
-        raise Refused("failed to calculate EWMA constant")
+        raise RefusedError("burst is too small")
+    power = 1
+    while average > (1 - (1 - weight) ** burst) / weight:
+        power, weight = power + 1, weight / 2
+        if power == 32:
+            raise RefusedError("failed to calculate EWMA constant")
     if power >= 10:
-        raise Refused("WARNING. Burst seems to be too large")
+        raise RefusedError("WARNING. Burst seems to be too large")
     # red_check_params, net/red.h
     if max(low.bit_length(), high.bit_length()) + power >= 32 or high < low:
-        raise Refused("Invalid argument")
+        raise RefusedError("Invalid argument")
     chance = float(its["probability"]) / (high - low)
     if not any(chance * 2**power > 1 for power in range(32)):
-        raise Refused("failed to calculate probability")
+        raise RefusedError("failed to calculate probability")
     return {"limit": limit, "min": low, "max": high, "ecn": "ecn" in its}
 
 
@@ -150,11 +150,11 @@ def options_of(kind, words):
     assert kind in (
         "pfifo", "bfifo", "codel", "fq_codel", "pie", "fq", "drr", "dualpi2", "clsact"
     ), kind  # fmt: skip
-    return {
-        name: True if name == "ecn" else u32(its[name])
-        for name in ("limit", "flow_limit", "memory_limit", "ecn")
-        if name in its
-    }
+    limits = ("limit", "flow_limit", "memory_limit")
+    found = {name: u32(its[name]) for name in limits if name in its}
+    if "memory_limit" in found:  # fq_codel_change, net/sched/sch_fq_codel.c
+        found["memory_limit"] = min(found["memory_limit"], 2**31)
+    return found | ({"ecn": True} if "ecn" in its else {})
 
 
 def class_of(words):
@@ -168,7 +168,7 @@ def class_of(words):
     if "quantum" in its:
         u32(its["quantum"])
     elif not 1000 <= found["rate"] // 10 <= 200_000:
-        raise Refused("quantum of class is big or small. Consider r2q change.")
+        raise RefusedError("quantum of class is big or small. Consider r2q change.")
     return found
 
 

@@ -71,6 +71,14 @@ def test_iperf3_client_prints_no_intervals():
     assert client[client.index("--interval") + 1] == "0"
 
 
+@pytest.mark.parametrize(("duration_s", "seconds"), [(10, "10"), (1.9, "2"), (0.3, "1")])
+def test_iperf3_sends_until_the_configured_end(duration_s, seconds):
+    """iperf3 takes whole seconds: 1.9 would be 1, and 0.3 would be for ever."""
+    condition = dataclasses.replace(CONDITION, duration_s=duration_s, warmup_s=0.1)
+    command = make_plan(condition, 7).flows[0].caller.command
+    assert command[command.index("--time") + 1] == seconds
+
+
 def test_jain_index_ranges_from_one_over_n_to_one():
     assert goodput.jain_index([5, 5, 5]) == 1
     assert goodput.jain_index([7, 0]) == 0.5
@@ -87,6 +95,22 @@ def test_error_of_iperf3_is_an_error(tmp_path):
 def test_frame_times_follow_the_time_base():
     text = "5 #tb 0: 1/1000\n10 0, 0, 0, 33, 400, 0xabc\n20 0, 33, 33, 33, 500, 0xdef\n"
     assert ffmpeg.parse_frames(text) == [(0.0, 10, 400), (0.033, 20, 500)]
+
+
+@pytest.mark.parametrize(("duration_s", "frames"), [(1.0, 30), (1.01, 31), (1.51, 46), (2.99, 90)])
+def test_all_frames_that_begin_before_the_end_are_100_percent(tmp_path, duration_s, frames):
+    """A10: 1.01 s of video have 31 frames, which were 103.3 % of 30."""
+    condition = dataclasses.replace(
+        CONDITION, app="ffmpeg", duration_s=duration_s, warmup_s=0.2, rtt_ms=20
+    )
+    lines = [
+        "0 #tb 0: 1/30",
+        *(f"{n * 10**7} 0, {n}, {n}, 1, 9, 0x0" for n in range(1, frames + 1)),
+    ]
+    (tmp_path / "receiver.log").write_text("\n".join(lines))
+    plan = make_plan(condition, 7, tmp_path / "video.mp4")
+    found = ffmpeg.FEATURE.collect(plan, tmp_path, TIMELINE)
+    assert found["frames_delivered_percent"] == pytest.approx(100)
 
 
 def test_frames_on_time_do_not_stall():

@@ -117,6 +117,27 @@ def test_goodput_of_aggregates_is_bounded_by_their_size():
     assert len(violations(goodputs=[Goodput(600.0, 1.0)], **few)) == 1
 
 
+@pytest.mark.parametrize(
+    ("axes", "more", "goodput_mbit", "word"),
+    [
+        # The bucket of two aggregates is 0.117 Mbit/s over 9 s.
+        ({"offloads": "on"}, {}, 0.41, None),
+        ({"offloads": "on"}, {}, 0.42, "0.3 Mbit/s, or 0.116533 more with a full bucket"),
+        ({}, {}, 0.302, None),
+        ({}, {}, 0.303, "0.3 Mbit/s, or 0.00269156 more"),
+        # Each change of the rate fills the bucket.
+        ({}, {"buckets": 5}, 0.313, None),
+        ({}, {"buckets": 5}, 0.314, "0.3 Mbit/s, or 0.0134578 more"),
+    ],
+)
+def test_goodput_may_exceed_a_slow_link_by_its_bucket(axes, more, goodput_mbit, word):
+    """B: `--offloads on --rate-mbit 0.3`, "goodput must be at most 0.3, found 0.3"."""
+    condition = dataclasses.replace(CONDITION, rate_mbit=0.3, **axes)
+    found = violations(condition=condition, goodputs=[Goodput(goodput_mbit, 9.0)], **more)
+    assert len(found) == bool(word)
+    assert all(word in reason for reason in found)
+
+
 @pytest.mark.parametrize(("receive_buffer", "refused"), [("linux", 0), ("large", 1)])
 def test_limiting_receive_window_is_allowed_only_with_linux_defaults(receive_buffer, refused):
     condition = dataclasses.replace(CONDITION, receive_buffer=receive_buffer)

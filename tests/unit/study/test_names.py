@@ -53,6 +53,35 @@ def test_unknown_or_conflicting_names_are_refused(values, words):
     assert words in problem
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"queue": "dualpi2"}, "dualpi2 needs a kernel with DualPI2 (Linux 6.17), one of 7.2"),
+        ({"ecn": "accurate", "kernel": "6.1"}, "ecn accurate needs a kernel with Accurate ECN"),
+        ({"ecn": "accurate", "algorithm": "bbr3"}, "(the axis kernel), found 6.12-bbr3"),
+        ({"drop_list": "data 3", "kernel": "6.1"}, "drop_list data 3 needs a kernel with netem's"),
+        ({"queue": "dualpi2", "ecn": "accurate", "kernel": "7.2"}, None),
+        ({"drop_list": "data 3"}, None),
+        ({"ecn": "on"}, None),
+    ],
+)
+def test_value_that_the_kernel_cannot_measure_is_refused(root, values, words):
+    """B: `--ecn accurate` or `--queue dualpi2` on kernel 6.12 booted and wrote an invalid run."""
+    names = design.load_names(root)
+    problems = names.problems(condition(**values))
+    assert len(problems) == bool(words)
+    assert all(words in problem for problem in problems)
+    assert names.problems(condition(**values | {"kernel": DEFAULT_KERNEL}), own_kernel=True) == []
+
+
+def test_need_of_an_unknown_axis_is_refused(root, tmp_path):
+    path = tmp_path / "kernels.toml"
+    text = (root / "config" / "kernels.toml").read_text()
+    path.write_text(text.replace('axis = "ecn"', 'axis = "enc"'))
+    with pytest.raises(LosslabError, match="must be an axis, found enc"):
+        design.load_kernels(path)
+
+
 def test_kernels_change_names_but_not_seeds():
     other = condition(kernel="6.1")
     assert design.Cell("s", "b", other, None).name.endswith("_kernel-6.1")

@@ -50,6 +50,11 @@ ALLOWED_SYSCTL = "net.ipv4.tcp_allowed_congestion_control"
 # INR_OPEN_CUR and INR_OPEN_MAX, linux/fs.h.
 DEFAULT_DESCRIPTOR_LIMITS = (1024, 4096)
 MODULES = Path("/sys/module")
+# Of klogctl(3): read all messages since the last clearing, and clear. Levels of messages.
+KLOG_READ_ALL, KLOG_CLEAR, KLOG_BYTES = 3, 5, 2**20
+LEVELS, ERROR_LEVEL = 8, 3
+# `campaign.replicate` keeps the console of a run with such a line.
+KERNEL = "kernel:"
 # A parameter without a value is a switch that is on.
 SWITCHES = {"": 1, "y": 1, "Y": 1, "on": 1, "n": 0, "N": 0, "off": 0}
 # Contexts that stay open until the power-off, because nothing needs to be taken down.
@@ -139,6 +144,14 @@ def _allow(algorithms: set[str]) -> None:
         netns.write_sysctl(ALLOWED_SYSCTL, " ".join([*allowed, *missing]))
 
 
+def kernel_messages(log: str) -> Iterator[str]:
+    """Yield the lines of the kernel's log that its console did not print."""
+    for line in log.splitlines():
+        level, closed, text = line.removeprefix("<").partition(">")
+        if closed and level.isdigit() and int(level) % LEVELS > ERROR_LEVEL:
+            yield f"{KERNEL} {text}\n"
+
+
 def parameter_violations(boot: Sequence[str], modules: Path) -> Iterator[str]:
     """Yield a violation for each module's parameter that has another value than at the boot.
 
@@ -173,7 +186,13 @@ def _command(job: Job) -> Result:
 
 def replicate(ready: Stage, job: Job, boot: Sequence[str] = ()) -> Result:
     """Measure one replicate into the job's `raw` folder; `boot` as of `parameter_violations`."""
+    libc = ctypes.CDLL(None)
+    libc.klogctl(KLOG_CLEAR, None, 0)
     result = measure.replicate(ready, job, JOB)
+    buffer = ctypes.create_string_buffer(KLOG_BYTES)
+    read = max(0, libc.klogctl(KLOG_READ_ALL, buffer, KLOG_BYTES))
+    # The console has errors already.
+    sys.stdout.writelines(kernel_messages(buffer.raw[:read].decode(errors="replace")))
     result["reasons"] = [*result["reasons"], *parameter_violations(boot, MODULES)]
     result["machine"]["tcp_mem"] = netns.read_sysctl("net.ipv4.tcp_mem")
     return result

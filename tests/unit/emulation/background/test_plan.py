@@ -112,3 +112,11 @@ def test_algorithms_of_flows_do_not_depend_on_the_seed():
         CONDITION, flows="bbr,arrivals_per_s=0.001,size_kb=1+same", duration_s=5.0
     )
     assert make_plan(condition, 0).algorithms == {"cubic", "bbr"}
+
+
+def test_flows_with_a_trace_are_refused():
+    """Background flows bypassed the trace-driven link: 722 Mbit/s beside 5, in a valid run."""
+    condition = dataclasses.replace(CONDITION, flows="same", trace="cellular", rtt_ms=40)
+    [problem] = condition.problems()
+    assert "flows need a path without a trace" in problem
+    assert dataclasses.replace(condition, flows="none", competitor="bbr").problems() == []

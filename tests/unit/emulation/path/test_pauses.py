@@ -60,6 +60,39 @@ def test_wrong_pauses_are_refused(text, words):
     assert any(words in problem for problem in replace(CONDITION, pauses=text).problems())
 
 
+@pytest.mark.parametrize(
+    ("per_s", "rate_mbit", "duration_s", "words"),
+    [
+        (200, 5, 2, "per_s of pauses must be at most 1.03 with rate_mbit 5 and duration_s 2"),
+        (20, 10_000, 3600, "per_s of pauses must be at most 0.278 with rate_mbit 10000"),
+        (1, 5, 2, None),
+    ],
+)
+def test_pauses_whose_refilled_buckets_would_be_seen_are_refused(
+    per_s, rate_mbit, duration_s, words
+):
+    text = f"per_s={per_s},min_ms=1,max_ms=2"
+    axes = {"rate_mbit": rate_mbit, "duration_s": duration_s, "pauses": text, "changes": "none"}
+    problems = replace(CONDITION, **axes).problems()
+    assert len(problems) == bool(words)
+    assert all(words in problem for problem in problems)
+
+
+def test_pauses_that_follow_at_once_keep_their_order(monkeypatch):
+    class Draws:
+        def expovariate(self, rate):
+            return 1e-9
+
+        def random(self):
+            return 0.0
+
+    monkeypatch.setattr(pauses.random, "Random", lambda seed: Draws())
+    found = pauses.drawn("per_s=1,min_ms=1,max_ms=2", 0.01, 7)
+    times = [at_s for pause in found for at_s in pause]
+    assert times == sorted(set(times))
+    assert times[0] > 0
+
+
 def test_pauses_exclude_other_rates_of_the_path():
     its = replace(CONDITION, changes="at_s=10,rate_mbit=2")
     assert any("pauses must be none with changes" in problem for problem in its.problems())

@@ -4,6 +4,8 @@ import contextlib
 import time
 from types import SimpleNamespace
 
+import pytest
+
 from losslab.emulation.path import trace
 
 
@@ -26,3 +28,13 @@ def test_traces_of_both_directions_begin_at_one_instant(monkeypatch, tmp_path):
         assert noted == {"link_begin_ns": 14 * 10**9}
         # The traffic starts after both have begun.
         assert slept == [14 * 10**9]
+
+
+@pytest.mark.parametrize(("backlog_bytes", "words"), [(1_200, []), (1_300, ["a wait of 10 ms"])])
+def test_packets_that_wait_behind_the_link_are_found(backlog_bytes, words):
+    """A trace replaces the bottleneck's rate, so `rate_mbit` must not limit the flow behind it."""
+    sample = SimpleNamespace(backlog_bytes=backlog_bytes)
+    evidence = SimpleNamespace(path_spec=SimpleNamespace(rate_mbit=1.0), queue=[sample])
+    found = list(trace.FEATURE.violations(evidence))
+    assert len(found) == len(words)
+    assert all(word in reason for word, reason in zip(words, found, strict=True))

@@ -1,0 +1,217 @@
+"""The app `command`: goodput from arrivals, algorithms of connections, and listeners."""
+
+import contextlib
+import socket
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from losslab.emulation import checks, cut, outcome, traffic
+from losslab.emulation.apps import command
+from losslab.emulation.flows import Timeline
+from losslab.emulation.plan import make_plan
+from losslab.emulation.probes import userprograms
+from losslab.errors import LosslabError
+from losslab.study import names
+from losslab.study.condition import Condition
+from tests.unit.emulation.test_checks import EVIDENCE
+from tests.unit.emulation.test_programs import COMMAND
+
+
+def arrived(folder: Path, *rows, **changed):
+    """Summarise arrivals; a row is t_s, packets, ip_bytes, tcp, new tcp, udp, and who has ended."""
+    lines = [userprograms.ARRIVAL_COLUMNS]
+    lines += [",".join(map(str, row if len(row) == 8 else (*row, 0, 0))) for row in rows]
+    (folder / userprograms.ARRIVALS).write_text("\n".join(lines) + "\n")
+    plan = make_plan(replace(COMMAND, **changed), 1)
+    return command.FEATURE.collect(plan, folder, Timeline(0, {"command": 0.0}))
+
+
+def test_goodput_is_distinct_payload_of_both_protocols_in_the_window(tmp_path):
+    """A4: payload is counted by protocol at the link; repeated TCP data count once."""
+    found = arrived(
+        tmp_path, (0.0, 0, 0, 0, 0, 0), (0.5, 5, 5210, 0, 0, 5000), (1.0, 5, 5210, 0, 0, 5000),
+        (2.0, 116, 115_210, 12_000, 10_000, 105_000),
+        (2.5, 200, 200_000, 12_000, 10_000, 189_000, 1, 1),
+    )  # fmt: skip
+    assert found["goodput_mbit"] == pytest.approx(110_000 * 8 / 1e6)
+    assert found["throughput_mbit"] == pytest.approx(110_000 * 8 / 1e6)
+    assert (found["bytes_received"], found["packets_received"]) == (199_000, 200)
+    assert found["ended_s"] == 2.0
+    assert (tmp_path / "intervals.csv").read_text().splitlines()[1] == "0.500000,0.080000"
+
+
+TRANSFER = [
+    (0.0, 0, 0, 0, 0, 0), (0.004, 300, 450_000, 450_000, 450_000, 0),
+    (0.008, 690, 1_036_000, 1_000_000, 1_000_000, 0, 1, 0),
+    (0.009, 693, 1_036_044, 1_000_000, 1_000_000, 0, 1, 1),
+]  # fmt: skip
+
+
+def test_transfer_of_8_ms_is_measured_to_its_last_byte(tmp_path):
+    """A5: goodput of 1,000,000 bytes at 1 Gbit/s, until the caller ended."""
+    found = arrived(tmp_path, *TRANSFER, warmup_s=0)
+    assert found["bytes_received"] == 1_000_000
+    assert (found["ended_s"], found["goodput_mbit"]) == (0.008, pytest.approx(1000))
+
+
+@pytest.mark.parametrize(("warmup_s", "found_s"), [(0.5, "0.008"), (0.008, "0.008")])
+def test_transfer_within_the_warmup_is_refused_with_what_to_set(tmp_path, warmup_s, found_s):
+    """A5: the error names the end that it found and the axis to set."""
+    with pytest.raises(
+        LosslabError, match=f"warm-up of {warmup_s} s, found its end at {found_s}"
+    ) as e:
+        arrived(tmp_path, *TRANSFER, warmup_s=warmup_s)
+    assert "set warmup_s to 0" in e.value.hint
+
+
+def test_data_after_the_callers_end_count_and_a_stall_of_a_running_caller_does(tmp_path):
+    """A5: a caller at the sender may end before its data arrive; waiting for data takes time."""
+    begin = [(0.0, 0, 0, 0, 0, 0), (1.0, 9, 900, 900, 900, 0)]
+    after = [(1.2, 9, 900, 900, 900, 0, 1, 0), (1.5, 29, 2900, 2900, 2900, 0, 1, 0)]
+    idle = (2.0, 29, 2900, 2900, 2900, 0, 1, 0)
+    found = arrived(tmp_path, *begin, *after, idle)
+    assert (found["ended_s"], found["goodput_mbit"]) == (1.5, pytest.approx(2000 * 8 / 1e6 / 0.5))
+    running = [(*row[:6], 0, 1) for row in (*after, idle)]  # only the listener has ended
+    found = arrived(tmp_path, *begin, *running)
+    assert (found["ended_s"], found["goodput_mbit"]) == (2.0, pytest.approx(2000 * 8 / 1e6))
+    # If the sender listens, the caller is at the receiver.
+    found = arrived(tmp_path, *begin, *running, listens="sender")
+    assert found["ended_s"] == 1.5
+
+
+def test_datagrams_on_a_path_that_duplicates_have_no_goodput(tmp_path):
+    """A4, as A2: losslab cannot tell a program's datagram from its duplicate, but TCP can."""
+    rows = [(0.0, 0, 0, 0, 0, 0), (1.0, 9, 900, 900, 600, 0), (2.0, 18, 1800, 1800, 1200, 0)]
+    found = arrived(tmp_path, *rows, duplicate_percent=50)
+    assert (found["goodput_mbit"], found["bytes_received"]) == (600 * 8 / 1e6, 1200)
+    rows[-1] = (2.0, 18, 1800, 900, 600, 1200)
+    found = arrived(tmp_path, *rows, duplicate_percent=50)
+    assert {"goodput_mbit", "bytes_received"} & found.keys() == set()
+    assert found["throughput_mbit"] == pytest.approx(900 * 8 / 1e6)
+    assert "goodput_mbit" in arrived(tmp_path, *rows)
+
+
+def test_logs_of_programs_are_kept_and_runs_without_data_are_refused(tmp_path):
+    logs = tmp_path / "logs" / "deep"
+    logs.mkdir(parents=True)
+    (logs / "own.txt").write_text("words")
+    with pytest.raises(LosslabError, match="between 1 and 2 s, found none"):
+        arrived(tmp_path, (0.0, 0, 0, 0, 0, 0), (1.0, 5, 490, 0, 0, 9), (2.0, 9, 882, 0, 0, 9))
+    assert (tmp_path / "program-deep-own.txt").read_text() == "words"
+    assert not (tmp_path / "logs").exists()
+
+
+CONNECTION = "{host},8000,40000,{algorithm},{sent},1.0,0.5,0.0"
+
+
+def evidence(folder, algorithm, *connections, future=None):
+    """Return the violations of user programs with these connections."""
+    lines = [CONNECTION.format(**each) for each in connections]
+    table = [userprograms.CONNECTION_COLUMNS, *lines]
+    (folder / userprograms.CONNECTIONS).write_text("\n".join(table) + "\n")
+    plan = make_plan(replace(COMMAND, algorithm=algorithm), 1)
+    plan = plan if future is None else cut.with_algorithm(plan, future)
+    found = list(outcome._programs_evidence(plan, folder))
+    return found, checks.violations(replace(EVIDENCE, flows=found))
+
+
+@pytest.mark.parametrize("used", ["bbr", "cubic bbr", "unknown"])
+def test_connection_with_another_algorithm_is_a_violation_unless_programs_choose(tmp_path, used):
+    """A6: also if it began with the condition's, or closed before it could be read."""
+    connections = [
+        {"host": "sender", "algorithm": "cubic", "sent": 9},
+        {"host": "sender", "algorithm": used, "sent": 9},
+    ]
+    names = sorted({"cubic", *used.split()})
+    found, violations = evidence(tmp_path, "cubic", *connections)
+    assert violations == [f"command must use cubic, found {', '.join(names)}"]
+    assert [(each.found, each.window_limited_share) for each in found] == [(names, 0.5)]
+    found, violations = evidence(tmp_path, "own", *connections)
+    assert (found[0].found, violations) == (names, [])
+
+
+def test_future_with_another_algorithm_keeps_the_past_of_its_connections(tmp_path):
+    """A6: `losslab whatif --algorithm` changes open connections."""
+    changed = {"host": "sender", "algorithm": "cubic bbr", "sent": 9}
+    assert evidence(tmp_path, "cubic", changed, future="bbr")[1] == []
+    (violation,) = evidence(tmp_path, "cubic", changed, future="reno")[1]
+    assert violation == "command must use reno, found bbr"
+
+
+def test_algorithms_of_connections_without_data_of_the_sender_do_not_matter(tmp_path):
+    """A6: the receiver's algorithm sends requests and acknowledgements only."""
+    others = [
+        {"host": "receiver", "algorithm": "reno", "sent": 9},
+        {"host": "sender", "algorithm": "reno", "sent": 0},
+    ]
+    assert evidence(tmp_path, "cubic", *others) == ([], [])
+    mine = {"host": "sender", "algorithm": "cubic", "sent": 9}
+    assert evidence(tmp_path, "cubic", mine, *others)[1] == []
+
+
+@pytest.mark.parametrize(("algorithm", "left"), [("bbr", "cubic"), ("bbr", "bbr"), ("own", "reno")])
+def test_changed_default_algorithm_is_found_before_losslab_restores_it(
+    monkeypatch, algorithm, left
+):
+    """A6: the read-back after the traffic read what losslab had written."""
+    monkeypatch.setattr(traffic.netns, "inside", lambda pid: contextlib.nullcontext())
+    monkeypatch.setattr(traffic.netns, "read_sysctl", lambda name: left)
+    flows = make_plan(replace(COMMAND, algorithm=algorithm), 1).flows
+    found = traffic._changed_algorithm(SimpleNamespace(pid=1), flows)
+    assert len(found) == (algorithm == "bbr" and left == "cubic")
+    assert all("must be bbr, found cubic" in each for each in found)
+
+
+def test_programs_own_algorithm_is_for_user_programs_alone():
+    """A6: `own` needs the app command; the hosts then have Linux's default."""
+    own = replace(COMMAND, algorithm="own")
+    assert own.problems() == []
+    plan = make_plan(own, 1)
+    assert plan.algorithms == set()
+    assert plan.hosts["sender"].sysctls["net.ipv4.tcp_congestion_control"] == "cubic"
+    assert names.algorithms_of(own) == set()
+    (problem,) = Condition(algorithm="own").problems()
+    assert problem.startswith("algorithm own needs the app command")
+    for others in ({"competitor": "own"}, {"flows": "own"}):
+        problems = names.Names({"cubic": "default"}).problems(Condition("cubic", **others))
+        assert any("found 'own'" in each for each in problems)
+
+
+@pytest.mark.parametrize(
+    ("listens", "host", "port"),
+    [("receiver", "receiver", 0), ("sender", "sender", 0), ("none", "receiver", -1)],
+)
+def test_either_end_may_listen_or_none(listens, host, port):
+    """B: a server that sends, such as a web server, runs on the sender."""
+    (flow,) = make_plan(replace(COMMAND, listens=listens), 1).flows
+    assert (flow.listener.host, flow.port) == (host, port)
+    assert {flow.listener.host, flow.caller.host} == {"sender", "receiver"}
+    assert replace(COMMAND, listens=listens).problems() == []
+    (problem,) = Condition(algorithm="cubic", listens="sender").problems()
+    assert problem == "listens sender needs the app command, found iperf3"
+
+
+def test_dual_stack_listeners_are_found_and_those_on_loopback_are_not(tmp_path):
+    """B: `iperf3 -s` listens on a socket of IPv6, which /proc/net/tcp does not list."""
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with contextlib.ExitStack() as stack:
+        ports = [
+            stack.enter_context(
+                socket.create_server((address, 0), family=family, dualstack_ipv6=dual)
+            ).getsockname()[1]
+            for address, family, dual in (
+                ("::", socket.AF_INET6, True), ("0.0.0.0", socket.AF_INET, False),
+                ("::1", socket.AF_INET6, False), ("127.0.0.1", socket.AF_INET, False),
+            )
+        ]  # fmt: skip
+        found = {
+            port
+            for table, state in traffic.LISTENING.items()
+            for port in traffic.listening_ports(Path("/proc/net", table), state)
+        }
+    assert [port in found for port in ports] == [True, True, False, False]
+    assert traffic.listening_ports(tmp_path / "tcp6", "0A") == []  # a kernel without IPv6
