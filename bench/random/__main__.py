@@ -56,7 +56,7 @@ class Totals:
         lines = [f"{count:6} {verdict}" for verdict, count in self.verdicts.most_common()]
         for title, counts in (
             ("violated invariants", self.violated),
-            ("invalid runs by reason", self.invalid),
+            ("reasons of runs that are not valid", self.invalid),
             ("draws refused by axis", self.refused),
         ):
             lines += [f"{title}: {sum(counts.values())}"]
@@ -84,6 +84,13 @@ def violations(run: Finished) -> Iterator[tuple[str, str]]:
                 yield invariant.__name__, violation
         except Exception as error:
             yield invariant.__name__, f"the files could not be judged: {error!r}"
+
+
+def verdict(run: Finished) -> str:
+    """Return valid, refused (before anything ran), invalid, or failed without a result."""
+    if run.valid:
+        return "valid"
+    return "refused" if run.status == 2 else "invalid" if run.manifest else "failed"
 
 
 def reasons(run: Finished) -> Iterator[str]:
@@ -136,13 +143,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lambda number: judged(number, seed, options.cells, folder), numbers
         ):
             totals.refused.update(refused)
-            verdict = (
-                "valid" if run.valid else {1: "invalid", 2: "refused"}.get(run.status, "crashed")
-            )
-            totals.verdicts[verdict] += 1
+            totals.verdicts[verdict(run)] += 1
             if not run.valid:
                 totals.invalid.update(reasons(run))
-                print(f"{verdict}: {next(reasons(run))}\n    {command}", flush=True)
+                print(f"{verdict(run)}: {next(reasons(run))}\n    {command}", flush=True)
             for invariant, violation in found:
                 totals.violated[invariant] += 1
                 print(f"VIOLATED {invariant}: {violation}\n    {command}", flush=True)

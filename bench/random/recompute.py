@@ -222,7 +222,7 @@ def programs(run: Finished) -> Iterator[str]:
     seconds = float(last["t_s"]) - float(first["t_s"])
     octets, packets = (int(last[key]) - int(first[key]) for key in ("ip_bytes", "packets"))
     mean_mbit = octets * 8 / 1e6 / seconds
-    yield from _differ("throughput_mbit", its["throughput_mbit"], mean_mbit, 1e-6)
+    yield from _differ("throughput_mbit", its["throughput_mbit"], mean_mbit, 1e-3)
     link = run.link("receiver", "receiver-r2")["rx"]
     pings = run.counter("receiver", "IcmpInEchos")
     arrived = link["bytes"] - ETHERNET * link["packets"] - (PING - ETHERNET) * pings

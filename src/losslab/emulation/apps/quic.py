@@ -119,6 +119,11 @@ class Quic(App):
                 f"with the app quic, algorithm must be one of ngtcp2's: {', '.join(ALGORITHMS)}; "
                 f"found {condition.algorithm}"
             )
+        if self.used(condition) and condition.path != "symmetric":
+            yield (
+                f"path must be symmetric with the app quic, found {condition.path}: its client "
+                "would use its address on r3's link, and no data would pass the bottleneck"
+            )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         certificate = (
