@@ -14,7 +14,7 @@ from losslab.emulation.link.forward import LOG
 from losslab.emulation.link.tracelink import percentile_95
 from losslab.emulation.shaping import SINGLE_QUEUES
 from losslab.study.axes import NONE
-from losslab.study.condition import NO_TRACE, ONE_QUEUE, Condition
+from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.schedule import Phase
 
 # Apps with a single data flow, which has the whole queue, however the queue separates flows.

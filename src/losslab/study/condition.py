@@ -223,8 +223,6 @@ class Condition:
 
 AXES = declared(Condition)
 QUEUES = tuple(AXES["queue"].choices)
-# Those that send packets in the order of their arrival: a packet waits for all packets before it.
-ONE_QUEUE = ("fifo", "bfifo", "codel", "pie", "red", "red-step")
 # The order of the parts in a cell's name; other axes follow in the order of their fields.
 _FIRST = (
     "algorithm", "loss_percent", "path", "app", "rtt_ms", "offloads", "loss_direction",
