@@ -76,6 +76,14 @@ def test_programs_with_their_own_ecn_are_allowed(condition=QUIC):
     assert "no packet may carry ECT" in next(off.violations(evidence))
 
 
+def test_programs_over_udp_need_no_ecn(condition=COMMAND):
+    """With `ecn on`, each run of programs over UDP was invalid."""
+    [found] = make_plan(replace(condition, ecn="on"), 1).path_spec.mechanisms
+    assert list(found.violations(replace(EVIDENCE, flows=[]))) == []
+    assert EVIDENCE.flows
+    assert "must carry ECT" in next(found.violations(EVIDENCE))
+
+
 def event(time_ms, name, **data):
     return "\x1e" + json.dumps({"time": time_ms, "name": name, "data": data}) + "\n"
 

@@ -97,7 +97,8 @@ class Marking(Mechanism):
                     "that enables ECN itself, such as dctcp, needs ecn on"
                 )
             return
-        if t.ecn_capable < CAPABLE_SHARE_MIN * t.received:
+        # Without TCP, the programs decide.
+        if e.flows and t.ecn_capable < CAPABLE_SHARE_MIN * t.received:
             yield (
                 f"with ecn {self.ecn}, at least {100 * CAPABLE_SHARE_MIN:g} % of {t.received} "
                 f"packets must carry ECT, found {t.ecn_capable}"
