@@ -123,6 +123,10 @@ class CounterDeltas:
         """Return the increase of a counter of a qdisc on an interface."""
         return self._increase(lambda state: _qdisc(state, end, handle).get(counter, 0))
 
+    def kind(self, end: Interface) -> str:
+        """Return the kind of an interface's root qdisc; empty without one."""
+        return str(_qdisc(self.after, end, "1:").get("kind", ""))
+
     def queued(self, end: Interface) -> int:
         """Return the packets in an interface's queues at the second reading."""
         return int(_qdisc(self.after, end, "1:").get("qlen", 0))
@@ -196,6 +200,8 @@ def traffic(
         # aggregates. Linux counts retransmissions separately (tcp_transmit_skb).
         sender_losses = sum(deltas.counter("sender", name) for name in SENT_PACKETS)
         sender_losses -= deltas.qdisc(sender, "packets")
+    # With the shaper htb-netem, packets wait on the reverse path, too, and find its buffer full.
+    reverse_drops, buffered = deltas.qdisc(reverse_link), deltas.kind(reverse_link) == "htb"
     ce, ect0, ect1 = (deltas.counter("receiver", f"IpExtIn{e}Pkts") for e in ("CE", "ECT0", "ECT1"))
     return Traffic(
         sent=deltas.link(sender, "tx"),
@@ -209,8 +215,8 @@ def traffic(
         memory_pressures=sum(deltas.counter(h, "TcpExtTCPMemoryPressures") for h in deltas.after),
         sent_back=deltas.link(interface("receiver", back), "tx"),
         received_back=deltas.link(sender, "rx"),
-        loss_back_drops=deltas.qdisc(reverse_link),
-        link_back_drops=counts.get("link_back_drops", 0),
+        loss_back_drops=0 if buffered else reverse_drops,
+        link_back_drops=counts.get("link_back_drops", 0) + (reverse_drops if buffered else 0),
         duplicates=duplicates,
         reordered=sum(deltas.qdisc(last, "requeues", handle) for handle in NETEM_HANDLES),
         marks=deltas.marks(),

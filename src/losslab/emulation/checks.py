@@ -73,10 +73,10 @@ class Evidence:
     buckets: int = 1  # times that the bottleneck's bucket was filled at once
 
     @property
-    def burst_bytes(self) -> int:
-        """Return how much the bottleneck may send beyond its rate: its full buckets."""
+    def bucket_bytes(self) -> int:
+        """Return the size of the bottleneck's token bucket, which it may send at once."""
         frame = FRAME_BYTES if self.path_spec.single_packets else OFFLOADED_FRAME_BYTES
-        return self.buckets * BURST_FRAMES * frame
+        return BURST_FRAMES * frame
 
     @property
     def rtt_tolerance_ms(self) -> float:
@@ -115,7 +115,8 @@ def _of_goodput(e: Evidence) -> Iterator[str]:
     packet_bytes = PACKET_BYTES if path.single_packets else AGGREGATE_BYTES
     for each in e.goodputs:
         rate_mbit = path.mean_rate_mbit or path.rate_mbit if each.in_window else e.max_rate_mbit
-        burst_mbit = e.burst_bytes * 8 / 1e6 / each.seconds if each.seconds else 0.0
+        burst_bytes = e.buckets * e.bucket_bytes
+        burst_mbit = burst_bytes * 8 / 1e6 / each.seconds if each.seconds else 0.0
         # "not at most" is true for nan, too.
         if not each.mbit <= rate_mbit + burst_mbit:
             yield (
@@ -206,7 +207,8 @@ def _of_flows(e: Evidence) -> Iterator[str]:
             yield (
                 f"{name} must deliver at least one full segment ({SEGMENT_BYTES} bytes) before the "
                 f"configured end, found {octets} bytes acknowledged: nothing can be said about "
-                "its congestion control"
+                "its congestion control; the run is too short for the path, or the path loses or "
+                "thins out too many packets"
             )
     if e.traffic.memory_pressures:
         yield f"TCP memory pressure must not occur, found {e.traffic.memory_pressures} times"

@@ -103,7 +103,8 @@ class Deliveries:
         found = self.sampled_mbit(begin_s, end_s)
         if found is None:
             raise LosslabError(
-                f"flows must have two samples between {begin_s:g} and {end_s:g} s, found fewer"
+                f"flows must have two samples between {begin_s:g} and {end_s:g} s, found fewer: "
+                "the connection opened too late, or never"
             )
         return found
 

@@ -116,7 +116,9 @@ def summarise(
     changed: dict[str, Any] = {}
     samples = (observations.before, observations.after, run.queue)
     for session in observations.sessions:
-        violations += session.check(*samples, run.replies, evidence.rtt_tolerance_ms)
+        violations += session.check(
+            *samples, run.replies, evidence.rtt_tolerance_ms, evidence.bucket_bytes
+        )
         if tcp_flows and not run.violations:
             changed |= session.summary(*samples, tcp_flows[0].source_port, folder)
     machine: dict[str, Any] = {}

@@ -24,7 +24,9 @@ PATIENCE_S = 1.0
 # Why a program fails on some paths. iperf3 gives up after nread_read_timeout (src/net.c).
 CAUSES = {
     "iperf3": " (iperf3's control connection shares the path, and gives up after 10 s without an "
-    "answer: use a smaller buffer, fewer flows, less loss or a higher rate)"
+    "answer: use a smaller buffer, fewer flows, less loss or a higher rate)",
+    "python3": " (it sets up its connections over the path: use less loss, a larger buffer or fewer "
+    "flows)",
 }
 
 
@@ -62,12 +64,12 @@ class Process:
     def violation(self, limit_s: float) -> str | None:
         """Return why the program failed; None if it did not."""
         name, status = f"{self.program.command[0]} on {self.program.host}", self.popen.poll()
+        cause = CAUSES.get(self.program.command[0], "")
         if self.signalled:
             return None
         if status is None and not self.program.lasting:
-            return f"{name} must end within {limit_s:g} s, found it still running"
+            return f"{name} must end within {limit_s:g} s, found it still running{cause}"
         if status not in (None, 0):
-            cause = CAUSES.get(self.program.command[0], "")
             return f"{name} must exit with 0, found {status}: {last_lines(self.messages)}{cause}"
         if status == 0 and self.program.lasting:
             return f"{name} must run until the end, found that it ended"

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.goodput import Deliveries
 from losslab.emulation.mechanism import outside_acceptance_interval
 from losslab.emulation.qdiscs import FRAME_BYTES, differences
-from losslab.emulation.shaping import BURST_FRAMES
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.schedule import Phase
@@ -122,11 +121,12 @@ class ScheduleRunner:
         queue: list[QueueSample],
         replies: list[tuple[float, float]],
         tolerance_ms: float,
+        bucket_bytes: int,
     ) -> list[str]:
         """List the violations of the path schedule.
 
         `before` and `after` are from `hosts.read_back`; a ping may be faster than the base RTT by
-        `tolerance_ms`.
+        `tolerance_ms`. The bottleneck may send `bucket_bytes` at once.
         """
         plan = self.plan
         if self.violations or len(self.boundaries) != len(plan.steps):
@@ -135,7 +135,7 @@ class ScheduleRunner:
         since_s = [boundary.t_s for boundary in boundaries[:-1]]
         return [
             *loss_violations(plan, boundaries),
-            *rate_violations(plan.phases, since_s, queue),
+            *rate_violations(plan.phases, since_s, queue, bucket_bytes),
             *rtt_violations(plan.phases, since_s, replies, plan.early_ms + tolerance_ms),
         ]
 
@@ -245,11 +245,15 @@ def loss_violations(plan: ChangePlan, boundaries: Sequence[Boundary]) -> Iterato
 
 
 def rate_violations(
-    phases: Sequence[Phase], since_s: Sequence[float], queue: Sequence[QueueSample]
+    phases: Sequence[Phase],
+    since_s: Sequence[float],
+    queue: Sequence[QueueSample],
+    bucket_bytes: int,
 ) -> Iterator[str]:
     """Yield a violation for each phase in which the bottleneck exceeded its rate.
 
-    `since_s` has the time at which each phase's change was complete.
+    `since_s` has the time at which each phase's change was complete. The bottleneck may send
+    `bucket_bytes` at once.
     """
     for phase, begin_s in zip(phases, since_s, strict=True):
         inside = [s for s in queue if begin_s < s.t_s < phase.end_s]
@@ -258,7 +262,7 @@ def rate_violations(
         first, last = inside[0], inside[-1]
         rate, seconds = phase.values["rate_mbit"], last.t_s - first.t_s
         sent = last.sent_bytes - first.sent_bytes
-        if sent > seconds * rate * 1e6 / 8 + BURST_FRAMES * FRAME_BYTES:
+        if sent > seconds * rate * 1e6 / 8 + bucket_bytes:
             yield (
                 f"from {phase.begin_s:g} s the bottleneck must send at most {rate:g} Mbit/s, "
                 f"found {sent * 8 / 1e6 / seconds:.3f} Mbit/s"

@@ -5,6 +5,7 @@ import pytest
 
 from losslab.instrument import archive, debian
 from losslab.instrument.archive import Place, UnavailableError
+from losslab.lock import mark
 
 from .servers import INSTANT, MAIN, SECURITY, SNAPSHOT, file_of
 
@@ -78,10 +79,15 @@ def test_leftovers_of_a_killed_download_are_removed(server):
     file = file_of("curl.deb", b"curl")
     server.files[MAIN + "c/curl/curl_1%2Bb2_amd64.deb"] = b"curl"
     folder = archive.cache_folder() / "files"
-    (folder / ".partial-killed").mkdir(parents=True)
-    (folder / ".partial-killed" / "file").write_bytes(b"cu")
+    leftover, own = folder / ".partial-killed", folder / ".partial-own"
+    for each in (leftover, own):
+        each.mkdir(parents=True)
+        (each / "file").write_bytes(b"cu")
+    mark(leftover, ".partial-")
     take(file)
-    assert sorted(p.name for p in folder.iterdir()) == [file.sha256, f"{file.sha256}.url"]
+    assert sorted(p.name for p in folder.iterdir()) == sorted(
+        [own.name, file.sha256, f"{file.sha256}.url"]
+    )
 
 
 def test_corrupt_cached_file_is_replaced(server):

@@ -99,7 +99,7 @@ def test_every_package_has_a_layer():
     commands = {"__init__", "cellspec", "cli", "demo", "doctor", "examples", "htmlpage", "new"}
     commands |= {"commands", "report", "score", "shell", "steps", "sweeps", "workflow"}
     commands |= {"api", "arguments", "darkfigures", "frames", "init", "provide", "whatif", "why"}
-    commands |= {"bisection", "changecells", "check"}
+    commands |= {"bisection", "changecells", "check", "pyarguments"}
     assert {part(module) for module in MODULES} == BASE | set(PACKAGES) | commands
 
 
@@ -192,6 +192,7 @@ ACROSS_MODULES = {
     "campaign/test_diff_files.py": "diff compares files that cellfiles reads and integrity checks",
     "campaign/test_trust.py": "rerun, export and verification ask for the same permission",
     "instrument/test_hostile_archives.py": "packed, archive and unpacking refuse harmful archives",
+    "study/test_cell_names.py": "condition, design and sweeps give different cells different names",
     "study/test_design_claims.py": "design has the cells that claims and causes need",
     "test_command_line.py": "help, pipes, JSON and completion of all commands",
     "test_report_sentences.py": "the report prints what its R functions say of a campaign",
