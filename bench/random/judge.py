@@ -218,8 +218,8 @@ def goodput_is_below_capacity(run: Finished) -> Iterator[str]:
     """No goodput may exceed the payload that the rate allows, with bursts and late data."""
     if run.asked["trace"] != "none" or len(run.sampled_s) < 2:
         return
-    first, last = run.sampled_s[0], run.sampled_s[-1]
-    its, seconds = run.asked, last - first
+    first, last = run.sampled_s[0], min(run.sampled_s[-1], run.summary.get("ended_s", math.inf))
+    its, seconds = run.asked, max(1e-3, last - first)
     # Data may be acknowledged late, but not before it passed the bottleneck.
     back = its["loss_direction"] != "data" and its["loss_percent"] > 0
     late = back or its["ack_thinning"] > 1 or its["shaper"] != "tbf" or its["changes"] != "none"

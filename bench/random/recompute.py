@@ -215,7 +215,8 @@ def programs(run: Finished) -> Iterator[str]:
     rows, (begin, end), its = run.rows("arrivals.csv"), run.window, run.summary
     if run.asked["app"] != "command" or len(rows) < 2:
         return
-    inside = [r for r in rows if begin - CLOCK_S <= float(r["t_s"]) <= its["ended_s"] + CLOCK_S]
+    ended_s = its["ended_s"] + 1e-6  # rows have whole microseconds
+    inside = [row for row in rows if begin - CLOCK_S <= float(row["t_s"]) <= ended_s]
     if len(inside) < 2:
         return
     sent, first, last = run.asked["sender_command"], inside[0], inside[-1]
