@@ -25,7 +25,7 @@ PATIENCE_S = 1.0
 CAUSES = {
     "iperf3": " (iperf3's control connection shares the path, and gives up after 10 s without an "
     "answer: use a smaller buffer, fewer flows, less loss or a higher rate)",
-    "python3": " (it sets up its connections over the path: use less loss, a larger buffer or fewer "
+    "python3": " (it opens its connections over the path: use less loss, a larger buffer or fewer "
     "flows)",
 }
 

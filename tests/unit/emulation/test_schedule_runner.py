@@ -145,11 +145,11 @@ def samples(*sent):
 
 def test_phase_faster_than_its_rate_is_a_violation():
     its = plan(SLOWER).parts["changes"].phases
-    assert (
-        list(schedule_runner.rate_violations(its, [0.0, 4.01], samples((4.1, 0), (5.1, 250_000))))
-        == []
-    )
-    [reason] = schedule_runner.rate_violations(its, [0.0, 4.01], samples((4.1, 0), (5.1, 260_000)))
+    made_s, bucket_bytes = [0.0, 4.01], 2 * 1514
+    full = samples((4.1, 0), (5.1, 250_000 + bucket_bytes))
+    assert list(schedule_runner.rate_violations(its, made_s, full, bucket_bytes)) == []
+    more = samples((4.1, 0), (5.1, 260_000))
+    [reason] = schedule_runner.rate_violations(its, made_s, more, bucket_bytes)
     assert "from 4 s the bottleneck must send at most 2 Mbit/s, found 2.080" in reason
 
 
@@ -169,7 +169,7 @@ def test_ping_faster_than_its_phase_is_a_violation():
 def test_missing_change_is_a_violation():
     made = ScheduleRunner(plan(SLOWER).parts["changes"], {})
     made.violations.append("the change at 4 s must precede the end")
-    assert made.check({}, {}, [], [], 0.0) == made.violations
+    assert made.check({}, {}, [], [], 0.0, 3028) == made.violations
 
 
 def test_flow_settles_at_most_of_the_new_rate():

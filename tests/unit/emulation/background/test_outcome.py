@@ -80,6 +80,7 @@ def collected(
     summary = {"goodput_mbit": first_mbit, "total_goodput_mbit": first_mbit}
     if throughput_mbit is not None:
         summary = {"throughput_mbit": throughput_mbit, "ended_s": DURATION_S}
+        summary |= {"goodput_mbit": throughput_mbit} if app == "command" else {}
     timeline = Timeline(ORIGIN_NS, {app: plan.starts[0].at_s + own_late_s})
     return outcome.collect(plan.background, summary, plan, tmp_path, timeline, real_time=real_time)
 
@@ -114,7 +115,7 @@ def test_total_goodput_of_a_late_video_covers_the_flows_window(tmp_path):
     assert found.first_mbit == pytest.approx(4.5, rel=0.02)
 
 
-def test_total_goodput_of_other_programs_adds_their_throughput(tmp_path):
+def test_total_goodput_of_other_programs_adds_their_goodput(tmp_path):
     """losslab does not know the ports of a user's programs; it counts what reaches the receiver."""
     condition = dataclasses.replace(
         CONDITION, app="command", sender_command="nc", receiver_command="nc", flows="same",
