@@ -16,6 +16,12 @@ from losslab.study.names import load_algorithms
 TEMPLATE = "template"
 # TCP_CA_NAME_MAX of the kernel is 16, with the zero at the end.
 NAME = r"[a-z][a-z0-9_]{0,14}"
+# The files net/ipv4/tcp_NAME.c of Linux 6.12: an algorithm is compiled beside them.
+KERNEL_FILE = (
+    "ao|bbr|bic|bpf|cdg|cong|cubic|dctcp|diag|fastopen|highspeed|htcp|hybla|illinois|input|ipv4|lp|"
+    "metrics|minisocks|nv|offload|output|plb|rate|recovery|scalable|sigpool|timer|ulp|vegas|veno|"
+    "westwood|yeah"
+)
 STUDY_NAME = r"[a-z][a-z0-9]*"
 # Title in the study's template.
 TITLE = f"The title of {TEMPLATE}"
@@ -107,6 +113,8 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
         raise UsageError(
             f"an algorithm's name must not be {OWN}, which means that programs choose their own"
         )
+    if not label.strip() or not label.isprintable():
+        raise UsageError(f"a label must be a line of text without tabs, found {label!r}")
     table = folder / ALGORITHMS
     known = {path for path in (ROOT / ALGORITHMS, table) if path.is_file()}
     rows = [row for path in sorted(known) for row in load_algorithms(path)]
@@ -114,6 +122,12 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
     if name in {row["name"] for row in rows} or (folder / path).parent.exists():
         raise UsageError(
             f"an algorithm's name must be new, found {name} in {ALGORITHMS} or algorithms/"
+        )
+    if re.fullmatch(KERNEL_FILE, name):
+        raise UsageError(
+            f"an algorithm's name must differ from those of Linux's own files, found {name}: Linux "
+            f"has net/ipv4/tcp_{name}.c",
+            hint=f"choose another name, for example my_{name}",
         )
     text = re.sub(rf"(?<![a-z]){TEMPLATE}", name, kernels.source_of(TEMPLATE).read_text())
     (folder / path).parent.mkdir(parents=True)

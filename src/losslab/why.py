@@ -21,6 +21,7 @@ from losslab.campaign.symptoms import Symptom
 from losslab.emulation import droplist
 from losslab.errors import LosslabError
 from losslab.reading import number_option, out_folder
+from losslab.study import metrics
 from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
 from losslab.study.ddmin import minimise, shortest_prefix
@@ -146,6 +147,7 @@ def _symptom(recorded: Recorded, options: argparse.Namespace) -> Symptom:
 
 def _worse(recorded: Recorded, metric: str) -> Symptom:
     """Return a metric that drops made worse, and the time of the drop at which it became so."""
+    metrics.require_declared(metric, [recorded.manifest["summary"]])
     with recorded.cut(0.0) as (past, untouched, work):
         search = Search(past, untouched, work)
         lossless = search.spared.manifest["summary"]

@@ -53,6 +53,33 @@ def test_name_that_the_kernel_does_not_accept_is_refused(copy, name):
     assert len(list((copy / "algorithms").iterdir())) == 1
 
 
+@pytest.mark.parametrize("name", ["input", "output", "cong", "lp"])
+def test_name_of_a_kernel_file_is_refused_before_it_replaces_the_file(copy, name):
+    """E: `new algorithm input` succeeded and could never compile."""
+    with pytest.raises(UsageError, match=f"Linux has net/ipv4/tcp_{name}.c"):
+        new.new_algorithm(name, "x", copy)
+    assert len(list((copy / "algorithms").iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["int", "current", "tcp", "sock", "list_head", "page"])
+def test_new_algorithm_declares_nothing_that_c_or_the_kernel_has(copy, name):
+    """E: names such as `int` compiled to `struct int` and `int_ssthresh`."""
+    text = (copy / new.new_algorithm(name, "x", copy)).read_text()
+    declared = re.findall(r"^(?:static .*?|struct )(\w+)(?: __\w+ =|\(| \{)", text, re.MULTILINE)
+    assert len(declared) == 6
+    assert all(each.startswith(f"ca_{name}") for each in declared)
+
+
+@pytest.mark.parametrize("label", ["A\tB", "A\nB", " ", "\x1b[31m", "A\u2028B"])
+def test_label_that_breaks_the_table_is_refused(copy, label):
+    """E: a label with a tab broke algorithms.tsv for every later command."""
+    before = (copy / ALGORITHMS).read_bytes()
+    with pytest.raises(UsageError, match="a label must be a line of text"):
+        new.new_algorithm("mine", label, copy)
+    assert (copy / ALGORITHMS).read_bytes() == before
+    assert not (copy / "algorithms" / "mine").exists()
+
+
 @pytest.mark.parametrize("name", ["cubic", "template"])
 def test_existing_name_is_refused(copy, name):
     with pytest.raises(UsageError, match="must be new"):

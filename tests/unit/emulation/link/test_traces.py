@@ -20,6 +20,12 @@ from losslab.errors import LosslabError
         ("1\n2 \n", "line 2"),
         ("1\r\n2\r\n", "line 1"),
         ("1\n2\n\n", "line 3"),
+        # Memory and time of the link and of `describe` grow with these.
+        ("1\n9999999999999\n", "at most 86400000 ms, which is a day"),
+        ("1\n400000\n", "an opportunity every 300000 ms"),
+        ("\ufeff1\n", "line 1"),
+        ("1\n\0\n", "line 2"),
+        ("1e3\n", "line 1"),
     ],
 )
 def test_malformed_trace_is_refused_with_its_line(text, word):
