@@ -1,4 +1,4 @@
-"""Arguments of the Python interface: converted to Python's types, or refused before anything runs."""
+"""Arguments of the Python interface: converted to Python's types, or refused beforehand."""
 
 import itertools
 from pathlib import Path
@@ -88,8 +88,8 @@ def test_wrong_argument_of_sweep_is_refused_before_anything_is_written(
 
 @pytest.mark.parametrize(
     "given",
-    [2, 2.0, np.int64(2), np.float32(2), np.array(2), [2, 2.0], (2,), np.array([2, 2]), pd.Series([2]),
-     range(2, 3), {2}, (each for each in (2, 2))],
+    [2, 2.0, np.int64(2), np.float32(2), np.array(2), [2, 2.0], (2,), np.array([2, 2]),
+     pd.Series([2]), range(2, 3), {2}, (each for each in (2, 2))],
 )  # fmt: skip
 def test_values_of_numpy_pandas_and_generators_are_pythons(given):
     (value,) = pyarguments.axis_values("loss_percent", given)
