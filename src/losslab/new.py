@@ -16,11 +16,12 @@ TEMPLATE = "template"
 # TCP_CA_NAME_MAX of the kernel is 16, with the zero at the end.
 NAME = r"[a-z][a-z0-9_]{0,14}"
 # A file net/ipv4/tcp_NAME.c of a kernel, which an algorithm's file would replace.
-KERNELS = frozenset(
-    "ao bbr bic bpf cdg cong cubic dctcp diag fastopen highspeed htcp hybla illinois input ipv4 "
-    "ipv6 lp metrics minisocks nv offload output plb probe rate recovery scalable sigpool timer "
-    "ulp vegas veno westwood yeah".split()
-)
+KERNELS = frozenset((
+    "ao", "bbr", "bic", "bpf", "cdg", "cong", "cubic", "dctcp", "diag", "fastopen",
+    "highspeed", "htcp", "hybla", "illinois", "input", "ipv4", "ipv6", "lp", "metrics",
+    "minisocks", "nv", "offload", "output", "plb", "probe", "rate", "recovery", "scalable",
+    "sigpool", "timer", "ulp", "vegas", "veno", "westwood", "yeah",
+))  # fmt: skip
 STUDY_NAME = r"[a-z][a-z0-9]{0,39}"
 # Characters that tables, R and Markdown would not read as text.
 SPECIAL = frozenset('{}`#"\\')
