@@ -1,4 +1,4 @@
-"""What a command cannot do is refused with status 2 before a build, a boot or a written file."""
+"""Refusals with status 2, before a build, a boot or a written file."""
 
 import pytest
 

@@ -184,7 +184,7 @@ def test_cell_of_another_condition_is_refused_with_both_values(cell):
 
 
 def test_replicates_that_a_cell_does_not_list_are_not_plotted(cell):
-    """They are left from a measurement of more replicates, maybe of another condition."""
+    """Leftovers of a measurement of more replicates may have another condition."""
     sealed.cell(cell.parent, CONDITION.to_json(), 1, CELL.study, CELL.block)
     assert series.replicates(cell.parent) == [cell.parent / "0"]
     assert len(celldata.read_hosts(cell)) == 1
@@ -246,7 +246,7 @@ class TestLedger:
         ],
     )
     def test_ledger_finds_a_cell_of_another_campaign(self, cell, tmp_path, asked, problem):
-        """Its folder has the same name: names have no durations and no seeds."""
+        """Names of cells have no durations and no seeds."""
         ledger = Ledger(tmp_path / "ledger.json")
         assert ledger.cell(cell.parent, CELL) == ""
         ledger.write()

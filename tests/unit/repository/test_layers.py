@@ -102,7 +102,7 @@ def test_every_package_has_a_layer():
     commands = {"__init__", "cellspec", "cli", "demo", "doctor", "examples", "htmlpage", "new"}
     commands |= {"commands", "report", "score", "shell", "steps", "sweeps", "workflow"}
     commands |= {"api", "arguments", "darkfigures", "frames", "init", "provide", "whatif", "why"}
-    commands |= {"bisection", "changecells", "check"}
+    commands |= {"bisection", "changecells", "check", "pyarguments"}
     assert {part(module) for module in MODULES} == BASE | set(PACKAGES) | commands
 
 
@@ -193,8 +193,10 @@ ACROSS_MODULES = {
     "campaign/test_diff_files.py": "diff compares files that cellfiles reads and integrity checks",
     "campaign/test_trust.py": "rerun, export and verification ask for the same permission",
     "instrument/test_hostile_archives.py": "packed, archive and unpacking refuse harmful archives",
+    "study/test_cell_names.py": "axes and condition make the names that design and sweeps use",
     "study/test_design_claims.py": "design has the cells that claims and causes need",
     "test_command_line.py": "help, pipes, JSON and completion of all commands",
+    "test_refusals.py": "commands refuse axes, traces, metrics and outputs before they work",
     "test_report_sentences.py": "the report prints what its R functions say of a campaign",
 }
 # Folders whose tests mirror other sources, or read files of the whole repository.
