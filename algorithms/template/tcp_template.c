@@ -9,28 +9,28 @@
 #include <net/tcp.h>
 
 /* State of a connection; at most ICSK_CA_PRIV_SIZE bytes, 104 in Linux 6.12. */
-struct ca_template {
+struct template_cc {
 	u32 losses;
 };
 
-static void ca_template_init(struct sock *sk)
+static void template_cc_init(struct sock *sk)
 {
-	struct ca_template *own = inet_csk_ca(sk);
+	struct template_cc *own = inet_csk_ca(sk);
 
 	own->losses = 0;
 }
 
 /* After a loss: return the new window in packets. */
-static u32 ca_template_ssthresh(struct sock *sk)
+static u32 template_cc_ssthresh(struct sock *sk)
 {
-	struct ca_template *own = inet_csk_ca(sk);
+	struct template_cc *own = inet_csk_ca(sk);
 
 	own->losses++;
 	return max(tcp_snd_cwnd(tcp_sk(sk)) / 2, 2U);
 }
 
 /* After an acknowledgement of `acked` packets: increase the window. */
-static void ca_template_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+static void template_cc_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -45,21 +45,21 @@ static void ca_template_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), acked);
 }
 
-static struct tcp_congestion_ops ca_template_ops __read_mostly = {
+static struct tcp_congestion_ops template_cc_ops __read_mostly = {
 	.name		= "template",
 	.owner		= THIS_MODULE,
 	.flags		= TCP_CONG_NON_RESTRICTED,
-	.init		= ca_template_init,
-	.ssthresh	= ca_template_ssthresh,
-	.cong_avoid	= ca_template_cong_avoid,
+	.init		= template_cc_init,
+	.ssthresh	= template_cc_ssthresh,
+	.cong_avoid	= template_cc_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
 };
 
-static int __init ca_template_register(void)
+static int __init template_cc_register(void)
 {
-	BUILD_BUG_ON(sizeof(struct ca_template) > ICSK_CA_PRIV_SIZE);
-	return tcp_register_congestion_control(&ca_template_ops);
+	BUILD_BUG_ON(sizeof(struct template_cc) > ICSK_CA_PRIV_SIZE);
+	return tcp_register_congestion_control(&template_cc_ops);
 }
 
-module_init(ca_template_register);
+module_init(template_cc_register);
 MODULE_LICENSE("Dual MIT/GPL");

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from losslab.instrument import kernels
-from losslab.reading import UsageError
+from losslab.reading import UsageError, out_file
 from losslab.repository import ALGORITHMS, INSTALLED, MARK, ROOT
 from losslab.study import palette
 from losslab.study.axes import OWN
@@ -16,13 +16,16 @@ from losslab.study.names import load_algorithms
 TEMPLATE = "template"
 # TCP_CA_NAME_MAX of the kernel is 16, with the zero at the end.
 NAME = r"[a-z][a-z0-9_]{0,14}"
-# The files net/ipv4/tcp_NAME.c of Linux 6.12: an algorithm is compiled beside them.
-KERNEL_FILE = (
-    "ao|bbr|bic|bpf|cdg|cong|cubic|dctcp|diag|fastopen|highspeed|htcp|hybla|illinois|input|ipv4|lp|"
-    "metrics|minisocks|nv|offload|output|plb|rate|recovery|scalable|sigpool|timer|ulp|vegas|veno|"
-    "westwood|yeah"
-)
-STUDY_NAME = r"[a-z][a-z0-9]*"
+# A file net/ipv4/tcp_NAME.c of a kernel, which an algorithm's file would replace.
+KERNELS = frozenset((
+    "ao", "bbr", "bic", "bpf", "cdg", "cong", "cubic", "dctcp", "diag", "fastopen",
+    "highspeed", "htcp", "hybla", "illinois", "input", "ipv4", "ipv6", "lp", "metrics",
+    "minisocks", "nv", "offload", "output", "plb", "probe", "rate", "recovery", "scalable",
+    "sigpool", "timer", "ulp", "vegas", "veno", "westwood", "yeah",
+))  # fmt: skip
+STUDY_NAME = r"[a-z][a-z0-9]{0,39}"
+# Characters that tables, R and Markdown would not read as text.
+SPECIAL = frozenset('{}`#"\\')
 # Title in the study's template.
 TITLE = f"The title of {TEMPLATE}"
 # Distinguishable shapes (ggplot2, filled first).
@@ -45,7 +48,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _algorithm(options: argparse.Namespace) -> int:
     name = options.name
-    path = new_algorithm(name, options.label or name, _folder())
+    path = new_algorithm(name, name if options.label is None else options.label, _folder())
     print(
         f"Wrote {path}, a copy of Reno to edit\n"
         f"Added a row to {ALGORITHMS}\n"
@@ -59,7 +62,7 @@ def _algorithm(options: argparse.Namespace) -> int:
 def _study(options: argparse.Namespace) -> int:
     name = options.name
     folder = _folder()
-    written = new_study(name, options.title or name, folder)
+    written = new_study(name, name if options.title is None else options.title, folder)
     print(
         "\n".join(f"Wrote {path}" for path in written) + f"\nNext: add it to your campaign's "
         f"`studies`, for example to config/config.yaml:\n"
@@ -83,12 +86,18 @@ def _folder() -> Path:
     return ROOT
 
 
+def _require_line(what: str, text: str) -> None:
+    """Refuse a label or title that is not one line of plain text."""
+    if not text.strip() or not text.isprintable() or set(text) & SPECIAL:
+        listed = " ".join(sorted(SPECIAL))
+        raise UsageError(f"a {what} must be a line of text without {listed}, found {text!r:.80}")
+
+
 def new_study(name: str, title: str, folder: Path) -> list[Path]:
     """Write a study's files to a campaign's folder or the clone; return them, relative to it."""
     if not re.fullmatch(STUDY_NAME, name):
         raise UsageError(f"a study's name must match {STUDY_NAME}, found {name!r}")
-    if not title.strip() or not title.isprintable() or set(title) & set("{}`#"):
-        raise UsageError(f"a title must be a line of text without {{, }}, ` and #, found {title!r}")
+    _require_line("title", title)
     template = ROOT / "config" / "template" / "study"
     files = {
         Path(str(path.relative_to(template)).replace(TEMPLATE, name)): path
@@ -113,8 +122,7 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
         raise UsageError(
             f"an algorithm's name must not be {OWN}, which means that programs choose their own"
         )
-    if not label.strip() or not label.isprintable():
-        raise UsageError(f"a label must be a line of text without tabs, found {label!r}")
+    _require_line("label", label)
     table = folder / ALGORITHMS
     known = {path for path in (ROOT / ALGORITHMS, table) if path.is_file()}
     rows = [row for path in sorted(known) for row in load_algorithms(path)]
@@ -123,12 +131,16 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
         raise UsageError(
             f"an algorithm's name must be new, found {name} in {ALGORITHMS} or algorithms/"
         )
-    if re.fullmatch(KERNEL_FILE, name):
+    if name in KERNELS:
         raise UsageError(
-            f"an algorithm's name must differ from those of Linux's own files, found {name}: Linux "
-            f"has net/ipv4/tcp_{name}.c",
-            hint=f"choose another name, for example my_{name}",
+            f"an algorithm's name must be new, found {name}: its file would replace the kernel's "
+            f"own net/ipv4/tcp_{name}.c",
+            hint=f"choose another name, such as my_{name}"[:80],
         )
+    if label in {row["label"] for row in rows}:
+        raise UsageError(f"an algorithm's label must be new, found {label} in {ALGORITHMS}")
+    for each in (folder / path, table):
+        out_file(each)
     text = re.sub(rf"(?<![a-z]){TEMPLATE}", name, kernels.source_of(TEMPLATE).read_text())
     (folder / path).parent.mkdir(parents=True)
     (folder / path).write_text(text)
@@ -138,5 +150,6 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
         table.parent.mkdir(exist_ok=True)
         table.write_text((ROOT / ALGORITHMS).read_text().partition("\n")[0] + "\n")
     with table.open("a") as file:
+        file.write("" if table.read_bytes().endswith(b"\n") else "\n")
         file.write("\t".join([name, label, colour, shape, "default"]) + "\n")
     return path

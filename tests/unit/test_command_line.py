@@ -97,53 +97,6 @@ def test_condition_that_cannot_be_measured_is_refused_before_anything_runs(
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["sweep", "--algorithm", "cubic", "--metric", "goodput"], "found goodput"),
-        (["sweep", "--algorithm", "cubic", "--metric", "jain_indx"], "found jain_indx"),
-        (["sweep", "--algorithm", "cubic", "--metric", "download_s"], "a metric of web"),
-        (["sweep", "--algorithm", "cubic", "--trace", "absent"], "absent"),
-        (["measure", "--algorithm", "cubic", "--trace", "absent"], "absent"),
-        (["measure", "--algorithm", "cubik"], "did you mean cubic"),
-        (["measure", "--algorithm", "cubic", "--kernel", "6.13"], "kernel must be one of"),
-        (["measure", "--algorithm", "cubic", "--bring", "absent"], "bring"),
-    ],
-)
-def test_argument_that_cannot_be_used_is_refused_before_anything_is_built(
-    words, message, tmp_path, monkeypatch, capsys
-):
-    """E: these were refused after the build, or after everything was measured."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
-    try:
-        status = cli.main([*words, "--out", "run"])
-    except SystemExit as error:
-        status = error.code
-    assert status == 2
-    assert message in capsys.readouterr().err
-    assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("out", ["file/run", "file", "x" * 300, "a\0b"])
-@pytest.mark.parametrize("command", ["measure", "sweep"])
-def test_output_that_cannot_be_written_is_refused_before_anything_is_built(
-    command, out, tmp_path, monkeypatch, capsys
-):
-    """E: an unwritable `--out` was found after the build."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "file").write_text("mine")
-    try:
-        status = cli.main([command, "--algorithm", "cubic", "--out", out])
-    except SystemExit as error:
-        status = error.code
-    assert status == 2
-    assert "found" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 def test_json_output_has_cells_and_axes(capsys):
     cells = json.loads(said(capsys, "cells", "loss", "--json"))
     assert cells[0]["study"] == "loss"

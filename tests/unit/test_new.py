@@ -26,7 +26,7 @@ def test_new_algorithm_adds_a_file_and_a_row(copy):
     assert str(path) == "algorithms/mine/tcp_mine.c"
     text = (copy / path).read_text()
     assert '.name\t\t= "mine"' in text
-    assert "mine_ssthresh" in text
+    assert "mine_cc_ssthresh" in text
     assert not re.search("template", text)
     rows = load_algorithms(copy / "config" / "algorithms.tsv")
     assert rows[-1]["name"] == "mine"
@@ -51,33 +51,6 @@ def test_name_that_the_kernel_does_not_accept_is_refused(copy, name):
     with pytest.raises(UsageError, match="must match"):
         new.new_algorithm(name, "x", copy)
     assert len(list((copy / "algorithms").iterdir())) == 1
-
-
-@pytest.mark.parametrize("name", ["input", "output", "cong", "lp"])
-def test_name_of_a_kernel_file_is_refused_before_it_replaces_the_file(copy, name):
-    """E: `new algorithm input` succeeded and could never compile."""
-    with pytest.raises(UsageError, match=f"Linux has net/ipv4/tcp_{name}.c"):
-        new.new_algorithm(name, "x", copy)
-    assert len(list((copy / "algorithms").iterdir())) == 1
-
-
-@pytest.mark.parametrize("name", ["int", "current", "tcp", "sock", "list_head", "page"])
-def test_new_algorithm_declares_nothing_that_c_or_the_kernel_has(copy, name):
-    """E: names such as `int` compiled to `struct int` and `int_ssthresh`."""
-    text = (copy / new.new_algorithm(name, "x", copy)).read_text()
-    declared = re.findall(r"^(?:static .*?|struct )(\w+)(?: __\w+ =|\(| \{)", text, re.MULTILINE)
-    assert len(declared) == 6
-    assert all(each.startswith(f"ca_{name}") for each in declared)
-
-
-@pytest.mark.parametrize("label", ["A\tB", "A\nB", " ", "\x1b[31m", "A\u2028B"])
-def test_label_that_breaks_the_table_is_refused(copy, label):
-    """E: a label with a tab broke algorithms.tsv for every later command."""
-    before = (copy / ALGORITHMS).read_bytes()
-    with pytest.raises(UsageError, match="a label must be a line of text"):
-        new.new_algorithm("mine", label, copy)
-    assert (copy / ALGORITHMS).read_bytes() == before
-    assert not (copy / "algorithms" / "mine").exists()
 
 
 @pytest.mark.parametrize("name", ["cubic", "template"])
@@ -142,3 +115,45 @@ def test_algorithm_of_a_campaigns_folder_has_its_own_table(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert cli.main(["new", "algorithm", "mine"]) == 0
     assert [row["name"] for row in load_algorithms(tmp_path / ALGORITHMS)] == ["mine"]
+
+
+@pytest.mark.parametrize("name", ["input", "output", "timer", "bic", "ipv4"])
+def test_name_of_a_file_of_the_kernel_is_refused(copy, name):
+    """Row E: `losslab new algorithm input` succeeded and could never compile."""
+    table = (copy / ALGORITHMS).read_bytes()
+    with pytest.raises(UsageError, match=f"the kernel's own net/ipv4/tcp_{name}.c"):
+        new.new_algorithm(name, "x", copy)
+    assert not (copy / "algorithms" / name).exists()
+    assert (copy / ALGORITHMS).read_bytes() == table
+
+
+@pytest.mark.parametrize("name", ["int", "module", "tcp", "current", "for", "max", "sk"])
+def test_keyword_or_identifier_of_the_kernel_is_only_a_part_of_identifiers(copy, name):
+    text = (copy / new.new_algorithm(name, "Mine", copy)).read_text()
+    code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    assert f'.name\t\t= "{name}"' in code
+    for word in ("init", "ssthresh", "cong_avoid", "register", "ops"):
+        assert f"{name}_cc_{word}" in code
+    assert f"struct {name} " not in code
+
+
+@pytest.mark.parametrize("label", ["A\tB", "A\nB", "", " ", "\x1b[31m", '"A', "{x}", "A\\B"])
+def test_label_that_tables_do_not_read_as_text_is_refused(copy, label):
+    """Row E: a tab in a label broke algorithms.tsv for every later command."""
+    table = (copy / ALGORITHMS).read_bytes()
+    with pytest.raises(UsageError, match="a label must be a line of text"):
+        new.new_algorithm("mine", label, copy)
+    assert (copy / ALGORITHMS).read_bytes() == table
+    assert not (copy / "algorithms" / "mine").exists()
+
+
+def test_label_of_another_algorithm_is_refused(copy):
+    with pytest.raises(UsageError, match="label must be new, found CUBIC"):
+        new.new_algorithm("mine", "CUBIC", copy)
+
+
+def test_row_of_a_table_without_a_last_line_end_stays_whole(copy):
+    table = copy / ALGORITHMS
+    table.write_text(table.read_text().rstrip("\n"))
+    new.new_algorithm("mine", "Mine", copy)
+    assert load_algorithms(table)[-1]["name"] == "mine"

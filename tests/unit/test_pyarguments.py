@@ -1,4 +1,4 @@
-"""Arguments of the Python interface: converted to Python types, or refused before anything runs."""
+"""Arguments of the Python interface: converted to Python's types, or refused beforehand."""
 
 import itertools
 from pathlib import Path

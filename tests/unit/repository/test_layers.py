@@ -192,9 +192,10 @@ ACROSS_MODULES = {
     "campaign/test_diff_files.py": "diff compares files that cellfiles reads and integrity checks",
     "campaign/test_trust.py": "rerun, export and verification ask for the same permission",
     "instrument/test_hostile_archives.py": "packed, archive and unpacking refuse harmful archives",
-    "study/test_cell_names.py": "condition, design and sweeps give different cells different names",
+    "study/test_cell_names.py": "axes and condition make the names that design and sweeps use",
     "study/test_design_claims.py": "design has the cells that claims and causes need",
     "test_command_line.py": "help, pipes, JSON and completion of all commands",
+    "test_refusals.py": "commands refuse axes, traces, metrics and outputs before they work",
     "test_report_sentences.py": "the report prints what its R functions say of a campaign",
 }
 # Folders whose tests mirror other sources, or read files of the whole repository.
