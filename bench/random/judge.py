@@ -98,9 +98,13 @@ class Finished:
 
     @cached_property
     def sampled_s(self) -> list[float]:
-        """Return the times of the samples between the warm-up and the end."""
+        """Return the times of the samples between the warm-up and the end.
+
+        Goodput of TCP counts from the first connection's opening, as iperf3 reports it.
+        """
         begin, end = self.window
-        times = [float(row["t_s"]) for row in self.rows("queue.csv")]
+        table = "tcp.csv" if self.asked["app"] in ("iperf3", "web") else "queue.csv"
+        times = sorted({float(row["t_s"]) for row in self.rows(table)})
         return [t for t in times if begin - CLOCK_S <= t <= end + CLOCK_S]
 
     @cached_property

@@ -143,6 +143,7 @@ def intervals(run: Finished) -> Iterator[str]:
     if not rows or "goodput_mbit" not in run.summary or end - begin < 1:
         return
     end = min(end, rows[-1][0], run.summary.get("ended_s", end))  # of programs
+    begin = max(begin, min(run.sampled_s, default=begin))
     octets, before = 0.0, 0.0
     for t_s, rate in rows:
         octets += rate * max(0.0, min(t_s, end) - max(before, begin))

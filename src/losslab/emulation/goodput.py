@@ -99,7 +99,11 @@ class Deliveries:
         return found[source_port]
 
     def mbit(self, begin_s: float, end_s: float) -> float:
-        """Return the goodput between two times in Mbit/s; LosslabError without two samples."""
+        """Return the goodput between two times in Mbit/s; LosslabError without two samples.
+
+        There are samples from the first connection's opening on. What comes before, such as
+        iperf3's own set-up over a long path, does not count as time, as in iperf3's reports.
+        """
         found = self.sampled_mbit(begin_s, end_s)
         if found is None:
             raise LosslabError(
@@ -109,24 +113,24 @@ class Deliveries:
         return found
 
     def sampled_mbit(self, begin_s: float, end_s: float) -> float | None:
-        """Return the goodput between the first and last sample of a window; None without two.
+        """Return the goodput between the first and last sample of a window; None without two."""
+        found = self._inside(begin_s, end_s)
+        if found is None:
+            return None
+        first, last = found
+        seconds = self.times_s[last] - self.times_s[first]
+        return (self.octets[last] - self.octets[first]) * 8 / 1e6 / seconds
 
-        No connection, no sample: before the first one nothing was delivered, and after the last one
-        nothing more, so these parts of the window count with what was delivered until then.
-        """
+    def sampled_s(self, begin_s: float, end_s: float) -> float:
+        """Return the time between the first and last sample of a window, in s; 0 without two."""
+        found = self._inside(begin_s, end_s)
+        return self.times_s[found[1]] - self.times_s[found[0]] if found else 0.0
+
+    def _inside(self, begin_s: float, end_s: float) -> tuple[int, int] | None:
+        """Return the numbers of the first and last sample of a window; None without two."""
         first = bisect.bisect_left(self.times_s, begin_s - ROUNDING_S)
         last = bisect.bisect_right(self.times_s, end_s + ROUNDING_S) - 1
-        if last <= first:
-            return None
-        # Windows begin and end up to one interval of samples beside a sample.
-        gap_s = self.times_s[1] - self.times_s[0] + ROUNDING_S
-        since_s, before = self.times_s[first], self.octets[first]
-        if first == 0 and since_s > begin_s + gap_s:
-            since_s, before = begin_s, 0
-        until_s = self.times_s[last]
-        if last == len(self.times_s) - 1 and until_s < end_s - gap_s:
-            until_s = end_s
-        return (self.octets[last] - before) * 8 / 1e6 / (until_s - since_s)
+        return (first, last) if last > first else None
 
     def until(self, end_s: float) -> int:
         """Return the number of bytes delivered up to a time."""

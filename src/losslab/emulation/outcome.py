@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ def summarise(
     evidence = checks.Evidence(
         path_spec=plan.path_spec,
         rtt_ms=min((rtt for _, rtt in observations.idle), default=None),
-        goodputs=goodputs,
+        goodputs=_sampled(goodputs, plan, folder),
         flows=[
             *(_flow_evidence(flow, run.last_samples) for flow in tcp_flows),
             *_programs_evidence(plan, folder),
@@ -170,6 +170,18 @@ def summarise(
         },
         "plan": plan.to_json(),
     }
+
+
+def _sampled(
+    goodputs: Sequence[goodput.Goodput], plan: Plan, folder: Path
+) -> list[goodput.Goodput]:
+    """Return goodputs with the time that they cover: at most that of the samples."""
+    samples = next(iter(goodput.Deliveries.read_all(folder / "tcp.csv").values()), None)
+    seconds = samples.sampled_s(plan.warmup_s, plan.duration_s) if samples else 0.0
+    return [
+        replace(each, seconds=min(each.seconds, seconds)) if each.in_window and seconds else each
+        for each in goodputs
+    ]
 
 
 def _mean(values: list[float]) -> float | None:

@@ -28,12 +28,13 @@ def test_flow_delivers_nothing_before_its_start_and_after_its_end(tmp_path):
     assert found.mbit(0, 0.9) == 0
 
 
-def test_window_counts_the_time_without_any_connection(tmp_path):
-    """No other connection has samples then: a handshake over a long path, or an early end."""
+def test_time_before_the_first_connection_does_not_count(tmp_path):
+    """The set-up of iperf3 over a long path is no time of its flow."""
     lines = [f"{i / 50:.6f},40001,{(i - 50) * 5_000}" for i in range(50, 101)]
     found = read(tmp_path, lines)
-    assert found.mbit(0, 4) == pytest.approx(250_000 * 8 / 1e6 / 4)
-    assert found.mbit(1, 2) == pytest.approx(250_000 * 8 / 1e6)
+    assert found.mbit(0, 2) == pytest.approx(250_000 * 8 / 1e6)
+    assert found.sampled_s(0, 2) == pytest.approx(1)
+    assert found.sampled_s(3, 4) == 0
 
 
 def test_data_reneged_by_the_receiver_counts_once(tmp_path):

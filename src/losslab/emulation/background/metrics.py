@@ -94,7 +94,13 @@ def carried(record: FlowRecord, samples: Mapping[int, Deliveries], plan: Plan) -
 
 def in_window(its: Deliveries | None, plan: Plan) -> float:
     """Return the goodput between the warm-up and the configured end; 0 without a connection."""
-    return 0.0 if its is None else its.mbit(plan.warmup_s, plan.duration_s)
+    if its is None:
+        return 0.0
+    if any(flow.protocol == "tcp" for flow in plan.flows):
+        return its.mbit(plan.warmup_s, plan.duration_s)
+    # Before the first background flow there are no samples, because no connection is open.
+    octets = its.until(plan.duration_s) - its.until(plan.warmup_s)
+    return octets * 8 / 1e6 / (plan.duration_s - plan.warmup_s)
 
 
 def acked_until(record: FlowRecord, its: Deliveries | None, t_s: float) -> int:
