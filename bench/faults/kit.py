@@ -150,8 +150,9 @@ def campaign(folder: Path) -> list[str]:
 
 def finished_replicates(folder: Path) -> dict[Path, dict[str, bytes]]:
     """Read every finished replicate of a campaign."""
-    manifests = (folder / "results" / "cells").rglob("manifest.json")
-    return {m.parent: contents(m.parent) for m in manifests if not m.parent.name.startswith(".")}
+    # STUDY/CELL/N: unfinished replicates are in hidden folders, which may be gone at any time.
+    manifests = (folder / "results" / "cells").glob("*/*/[0-9]*/manifest.json")
+    return {manifest.parent: contents(manifest.parent) for manifest in manifests}
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ def private(parent: Path) -> Path:
     """
     folder = parent / f"losslab-locks-{os.geteuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):  # also for root, on a file system that is only readable
+        raise PermissionError(errno.EROFS, os.strerror(errno.EROFS), str(folder))
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise LosslabError(

@@ -69,7 +69,10 @@ def foreign(cell: Cell, folder: Path) -> list[str]:
 
     Such a folder was copied from another campaign: the name has no durations and no seeds.
     """
-    found = read_cell(folder / CELL_FILE)
+    try:
+        found = read_cell(folder / CELL_FILE)
+    except LosslabError as error:
+        return [error.message]
     pairs: list[tuple[str, Any, Any]] = [
         ("study", found["study"], cell.study), ("block", found["block"], cell.block)
     ]  # fmt: skip
