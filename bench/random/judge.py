@@ -255,8 +255,9 @@ def payload_is_that_of_the_link(run: Finished) -> Iterator[str]:
         packets = 0
     pings = run.counter("receiver", "IcmpInEchos")
     most_tcp = octets - TCP_HEADERS * packets + (PING + TCP_HEADERS) * (packets > 0) * 10
-    most_udp = octets - UDP_HEADERS * packets
     app, its = run.asked["app"], run.summary
+    # Programs may send datagrams in fragments, of which only the first has UDP's header of 8 bytes.
+    most_udp = octets - (UDP_HEADERS - 8 * (app == "command")) * packets
     connections = len(run.delivered)
     told = {
         "delivered by TCP": sum(max(n for _, n in all_) for all_ in run.delivered.values()),
@@ -304,7 +305,9 @@ def packets_are_conserved(run: Finished) -> Iterator[str]:
     lost = run.drops("r2", "r2-receiver")
     if passed != arrived + lost + queued[1]:
         yield f"r2 received {passed} packets, {arrived} arrived and {lost} were lost"
-    if (told := run.summary["bottleneck_drops"]) != run.drops("r1", "r1-r2"):
+    # A buffer of a few packets may drop pings before the traffic, which the state includes.
+    few = 20 * (run.asked["buffer_packets"] < 20)
+    if not 0 <= run.drops("r1", "r1-r2") - (told := run.summary["bottleneck_drops"]) <= few:
         yield f"bottleneck_drops must be the qdisc's {run.drops('r1', 'r1-r2')}, found {told}"
     idle_lost = IDLE_PINGS - len(run.rows("ping_idle.csv"))
     if not lost - idle_lost <= run.summary["loss_packets"] <= lost:
