@@ -171,7 +171,7 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Work:
-    """A client that waits for a fork."""
+    """A client, and the fork that it asked for."""
 
     client: socket.socket
     request: _Request
