@@ -59,10 +59,12 @@ def _last_row(rows: Sequence[Row], caller: str, duration_s: float) -> int:
     """Return the index of the last row that counts.
 
     It is that of the configured end; or, if the caller ended before, that of its end or of the last
-    data after it.
+    data after it. The traffic of a caller at the sender goes on while the kernel has its data.
     """
     times = [float(row["t_s"]) for row in rows]
     last = bisect.bisect_right(times, duration_s + ROUNDING_S) - 1
+    if caller == "sender" and rows[last]["sender_pending"] == "1":
+        return last
     ended = next((n for n in range(last + 1) if rows[n][f"{caller}_ended"] == "1"), last)
     arrivals = (n for n in range(last, ended, -1) if _payload(rows[n - 1], rows[n]) > 0)
     return next(arrivals, ended)

@@ -27,10 +27,10 @@ TCP_INFINITE_SSTHRESH = 0x7FFF_FFFF  # net/tcp.h: no threshold set yet
 # All states in which a socket has a congestion control: from SYN_SENT to CLOSING, without
 # TIME_WAIT, CLOSE and LISTEN.
 OPEN_STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
-# Fields of `struct tcp_info`: snd_mss, sacked; rtt, rttvar, snd_ssthresh, snd_cwnd; total_retrans,
-# pacing_rate; bytes_acked; delivery_rate, busy_time, rwnd_limited, sndbuf_limited; bytes_sent,
-# bytes_retrans.
-TCP_INFO = struct.Struct("=16xI8xI 36x4I 16xIQ 8xQ 32x4Q 8x2Q")
+# Fields of `struct tcp_info`: snd_mss, unacked, sacked; rtt, rttvar, snd_ssthresh, snd_cwnd;
+# total_retrans, pacing_rate; bytes_acked; notsent_bytes; delivery_rate, busy_time, rwnd_limited,
+# sndbuf_limited; bytes_sent, bytes_retrans.
+TCP_INFO = struct.Struct("=16xI4x2I 36x4I 16xIQ 8xQ 16xI12x4Q 8x2Q")
 UNPACED = 2**64 - 1
 
 # Since Linux 7.0: offset of the byte whose lower two bits are the ECN mode, and
@@ -63,6 +63,7 @@ class TcpSample:
     sndbuf_limited_s: float
     accurate_ecn: bool = False  # negotiated
     sent_bytes: int = 0  # without retransmissions
+    pending: bool = False  # has segments that are not sent or not acknowledged
 
     def row(self, t_s: float) -> str:
         """Format as a line of `COLUMNS`."""
@@ -77,8 +78,8 @@ class TcpSample:
 def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
     """Decode `struct tcp_info`."""
     (
-        mss, sacked, rtt_us, rttvar_us, ssthresh, cwnd, retransmits, pacing, acked, delivery,
-        busy_us, rwnd_limited_us, sndbuf_limited_us, sent, sent_again,
+        mss, unacked, sacked, rtt_us, rttvar_us, ssthresh, cwnd, retransmits, pacing, acked,
+        unsent, delivery, busy_us, rwnd_limited_us, sndbuf_limited_us, sent, sent_again,
     ) = TCP_INFO.unpack_from(info)  # fmt: skip
     return TcpSample(
         source_port=source_port,
@@ -98,6 +99,7 @@ def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
         sndbuf_limited_s=sndbuf_limited_us / 1e6,
         accurate_ecn=len(info) > ECN_MODE_BYTE and info[ECN_MODE_BYTE] & 3 == ACCURATE,
         sent_bytes=sent - sent_again,
+        pending=unacked + unsent > 0,
     )
 
 

@@ -18,7 +18,8 @@ from losslab.emulation.topology import interface
 ENDS = ("sender", "receiver")
 ARRIVALS, CONNECTIONS = "arrivals.csv", "connections.csv"
 ARRIVAL_COLUMNS = (
-    "t_s,packets,ip_bytes,tcp_bytes,tcp_new_bytes,udp_bytes,sender_ended,receiver_ended"
+    "t_s,packets,ip_bytes,tcp_bytes,tcp_new_bytes,udp_bytes,sender_ended,receiver_ended,"
+    "sender_pending"
 )
 CONNECTION_COLUMNS = (
     "host,local_port,remote_port,algorithm,sent_bytes,busy_s,rwnd_limited_s,sndbuf_limited_s"
@@ -80,6 +81,7 @@ class UserProgramsProbe:
         self.descriptor = self._arrivals.socket.fileno()
         self._connections: dict[tuple[str, bytes], Connection] = {}
         self._read_ports: set[tuple[int, int]] = set()  # of the sender's connections
+        self._pending = False  # at the last sample, for a connection of the sender
         self._rows = [ARRIVAL_COLUMNS]
 
     def sample(self) -> list[TcpSample]:
@@ -104,6 +106,7 @@ class UserProgramsProbe:
                     self._read_ports.add((local, remote))
                     port = remote if self._by_remote_port else local
                     samples.append(replace(sample, source_port=port))
+        self._pending = any(each.pending for each in samples)
         return samples
 
     def read_opened(self) -> None:
@@ -115,12 +118,12 @@ class UserProgramsProbe:
             self._connections[key] = Connection("sender", ports, [UNKNOWN])
 
     def count(self, t_s: float, ended: Mapping[str, bool]) -> None:
-        """Count what has arrived at `t_s`; `ended` says whose program has ended."""
+        """Count what has arrived at `t_s`, after a sample; `ended` says whose program has ended."""
         found = self._arrivals.counts()
         flags = ",".join(str(int(ended.get(host, False))) for host in ENDS)
         self._rows.append(
             f"{t_s:.6f},{found.packets},{found.ip_bytes},{found.tcp_bytes},{found.tcp_new_bytes},"
-            f"{found.udp_bytes},{flags}"
+            f"{found.udp_bytes},{flags},{int(self._pending)}"
         )
 
     def write(self, folder: Path) -> None:

@@ -58,3 +58,11 @@ def test_sent_bytes_leave_retransmissions_out():
     info = bytearray(tcp.TCP_INFO.size)
     struct.pack_into("=QQ", info, 200, 7000, 2000)  # tcpi_bytes_sent, tcpi_bytes_retrans
     assert tcp.parse_tcp_info(1, "cubic", bytes(info)).sent_bytes == 5000
+
+
+@pytest.mark.parametrize(("offset", "pending"), [(24, True), (144, True), (28, False)])
+def test_data_that_are_unsent_or_unacknowledged_are_pending(offset, pending):
+    """A5: tcpi_unacked and tcpi_notsent_bytes, and not tcpi_sacked."""
+    info = bytearray(tcp.TCP_INFO.size)
+    struct.pack_into("=I", info, offset, 1)
+    assert tcp.parse_tcp_info(1, "cubic", bytes(info)).pending is pending
