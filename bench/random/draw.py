@@ -15,7 +15,7 @@ from losslab.emulation.schemes import SCHEMES
 from losslab.instrument import image, kernel, kernels
 from losslab.repository import ROOT
 from losslab.study import design, schedule
-from losslab.study.axes import Axis, Span, plain
+from losslab.study.axes import NONE, Axis, Span, plain
 from losslab.study.condition import AXES, Condition
 
 # Share of each app's conditions.
@@ -26,6 +26,9 @@ CHANGED = 0.1
 BASICS = ("app", "rate_mbit", "rtt_ms", "buffer_packets", "duration_s", "warmup_s")
 # Limits of a run's traffic, apart from the start of its connections, and of its length.
 MIN_MBIT, MAX_MBIT, MIN_S, MAX_S = 0.3, 30.0, 0.2, 90.0
+MIN_PAGE_MBIT = 5.0
+# Of a full packet; and the queue behind which iperf3's control connection still works.
+FRAME_KBIT, QUEUE_MAX_MS = 12.112, 5000.0
 # An unlimited window grows to 6 MiB, so it carries at most this per RTT.
 WINDOW_MBIT = 50.0
 DIGITS = 3  # of a value that an operator types
@@ -104,7 +107,8 @@ def _basics(app: str, rng: random.Random) -> dict[str, Any]:
         duration = length if app != "web" else warmup + WEB_S + between(0.1, 5, rng)
         mbit = min(rate, WINDOW_MBIT / max(rtt / 1e3, 1e-4)) * max(1.0, duration)
         useful_mbit = rate * (duration - warmup - 8 * rtt / 1e3)
-        if mbit <= max_mbit and useful_mbit > MIN_MBIT and MIN_S < duration - warmup < MAX_S:
+        min_mbit = MIN_MBIT if app != "web" else MIN_PAGE_MBIT
+        if mbit <= max_mbit and useful_mbit > min_mbit and MIN_S < duration - warmup < MAX_S:
             break
     buffer = number(spans["buffer_packets"], "int", rng)
     if rng.random() < 0.9:
@@ -177,7 +181,7 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
     "flows": _flows,
     "drop_list": _drops,
     "scheme": _scheme,
-    "ack_thinning": lambda its, rng: round(between(2, rng.choice((8, 8, 8, 100)), rng)),
+    "ack_thinning": lambda its, rng: round(between(2, rng.choice((4, 4, 8, 8, 8, 100)), rng)),
     "trace": lambda its, rng: "cellular",
     "trace_back": lambda its, rng: "cellular",
     "kernel": lambda its, rng: rng.choice(list(kernels.declared())),
@@ -226,9 +230,12 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _lasts(its: Condition) -> bool:
-    """Return whether a run lasts some RTTs of its path, jitter included."""
+    """Return whether a run lasts some RTTs of its path: jitter, and the queue if flows share it."""
     rtts_ms = [its.rtt_ms, *(phase.get("rtt_ms", 0.0) for phase in schedule.parse(its.changes))]
-    return bool(its.duration_s - its.warmup_s > 8 * (max(rtts_ms) + its.jitter_ms) / 1e3 + 0.1)
+    shared = its.competitor != NONE or its.flows != NONE
+    queue_ms = min(its.buffer_packets * FRAME_KBIT / its.rate_mbit, QUEUE_MAX_MS) * shared
+    rtt_s = (max(rtts_ms) + its.jitter_ms + queue_ms) / 1e3
+    return bool(its.duration_s - its.warmup_s > 8 * rtt_s + (1.0 if shared else 0.1))
 
 
 def refused_axis(problem: str) -> str:

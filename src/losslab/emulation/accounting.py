@@ -60,6 +60,8 @@ class Traffic:
     queued: int = 0
     # Packets that the netem of a lossy sender dropped, alone or in aggregates.
     sender_losses: int = 0
+    # Received pings, which are losslab's own. Not in a manifest, which has all counters.
+    pings: int = 0
     # Further counts of mechanisms, by name.
     others: dict[str, int] = field(default_factory=dict)
 
@@ -68,7 +70,7 @@ class Traffic:
         return {
             name: value
             for name, value in asdict(self).items()
-            if value or name not in (*OPTIONAL_COUNTS, "queued")
+            if name != "pings" and (value or name not in (*OPTIONAL_COUNTS, "queued"))
         }
 
     @property
@@ -227,5 +229,6 @@ def traffic(
         acks_thinned=deltas.qdisc(reverse_link, "drops", FILTERS),
         queued=deltas.queued(bottleneck()) + deltas.queued(last),
         sender_losses=sender_losses,
+        pings=deltas.counter("receiver", "IcmpInEchos"),
         others={name: count for name, count in counts.items() if name not in COUNT_NAMES},
     )

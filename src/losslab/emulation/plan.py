@@ -161,6 +161,11 @@ class Plan:
         return [start.flow for start in self.starts]
 
     @property
+    def background_qdiscs(self) -> list[Qdisc]:
+        """List the qdiscs of the background flows' own links."""
+        return self.background.qdiscs if self.background else []
+
+    @property
     def programs(self) -> list[Flow]:
         """List all pairs of programs: one per flow, and one for all background flows."""
         return [*self.flows, *([self.background.flow] if self.background else [])]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.goodput import Deliveries
 from losslab.emulation.mechanism import outside_acceptance_interval
-from losslab.emulation.qdiscs import FRAME_BYTES, differences
+from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc, differences
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.schedule import Phase
@@ -59,6 +59,7 @@ class ScheduleRunner:
 
     plan: ChangePlan
     handles: Mapping[str, Handle]
+    others: Sequence[Qdisc] = ()  # qdiscs that no change concerns
     boundaries: list[Boundary] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
@@ -107,7 +108,7 @@ class ScheduleRunner:
         self.boundaries.append(boundary)
         self.violations += [
             f"after the change at {step.phase.begin_s:g} s: {difference}"
-            for difference in differences(step.then, found)
+            for difference in differences([*step.then, *self.others], found)
         ]
 
     def all_boundaries(self, before: Any, after: Any) -> list[Boundary]:

@@ -39,6 +39,15 @@ def test_schedule_changes_only_differing_qdiscs():
     assert changed_qdiscs(step) == [("r1-r2", "tbf")]
 
 
+def test_background_flows_keep_their_links_through_all_changes():
+    """With a base RTT of their own, each change was found to have an unplanned qdisc."""
+    found = plan("at_s=4,outage_s=1", flows="reno,rtt_ms=60")
+    kept = [q for q in found.hosts["r1"].qdiscs if q.where.name == "r1-a1"]
+    assert kept == [q for q in found.hosts_at_end["r1"].qdiscs if q.where.name == "r1-a1"] != []
+    [changes] = [each for each in found.path_spec.mechanisms if "changes" in each.axes]
+    assert changes.session(found, {}).others == kept
+
+
 def test_changed_delay_and_loss_draw_from_a_new_seed():
     [step] = plan("at_s=4,rtt_ms=60").parts["changes"].steps
     assert changed_qdiscs(step) == [("r2-receiver", "netem"), ("r2-r1", "netem")]

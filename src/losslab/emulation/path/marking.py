@@ -98,10 +98,11 @@ class Marking(Mechanism):
                 )
             return
         # Without TCP, the programs decide.
-        if e.flows and t.ecn_capable < CAPABLE_SHARE_MIN * t.received:
+        due = t.received - t.retransmits - t.pings
+        if e.flows and t.ecn_capable < CAPABLE_SHARE_MIN * due:
             yield (
-                f"with ecn {self.ecn}, at least {100 * CAPABLE_SHARE_MIN:g} % of {t.received} "
-                f"packets must carry ECT, found {t.ecn_capable}"
+                f"with ecn {self.ecn}, at least {100 * CAPABLE_SHARE_MIN:g} % of {due} packets "
+                f"that are no retransmissions must carry ECT, found {t.ecn_capable}"
             )
         lost = t.loss_drops + t.bottleneck_drops
         if not -t.duplicates <= t.marks - t.ce_received <= lost:

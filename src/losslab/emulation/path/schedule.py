@@ -34,7 +34,7 @@ class Step:
 
     phase: Phase
     becoming: list[Qdisc]  # changed ones, in the order of their commands
-    then: list[Qdisc]  # all, as they must read back afterwards
+    then: list[Qdisc]  # all of the path, as they must read back afterwards
 
 
 def phases_of(condition: Condition) -> list[Phase]:
@@ -178,11 +178,10 @@ class Schedule(Mechanism):
         return {"changes": change_plan(condition, seed)}
 
     def last_qdiscs(self, plan: Plan) -> list[Qdisc]:
-        last: list[Qdisc] = plan.parts["changes"].steps[-1].then
-        return last
+        return [*plan.parts["changes"].steps[-1].then, *plan.background_qdiscs]
 
     def session(self, plan: Plan, handles: Mapping[str, Handle]) -> ScheduleRunner:
-        return ScheduleRunner(plan.parts["changes"], handles)
+        return ScheduleRunner(plan.parts["changes"], handles, plan.background_qdiscs)
 
     @property
     def mean_rate_mbit(self) -> float | None:
