@@ -6,10 +6,11 @@ import argparse
 import re
 from pathlib import Path
 
+from losslab import doors
 from losslab.instrument import kernels
 from losslab.reading import UsageError, out_file
 from losslab.repository import ALGORITHMS, INSTALLED, MARK, ROOT
-from losslab.study import doors, palette
+from losslab.study import palette
 from losslab.study.axes import OWN
 from losslab.study.names import load_algorithms
 
@@ -140,7 +141,7 @@ def new_study(name: str, title: str, folder: Path) -> list[Path]:
 
 
 def new_module(kind: str, name: str, folder: Path) -> Path:
-    """Write a module of a kind of `MODULES` to a campaign's folder or the clone; return its path."""
+    """Write a module of a kind to a campaign's folder or the clone; return its path in it."""
     place, template, _ = MODULES[kind]
     if not doors.NAME.fullmatch(name) or len(name) > 20:
         raise UsageError(
@@ -153,9 +154,7 @@ def new_module(kind: str, name: str, folder: Path) -> Path:
     out_file(path)
     text = (ROOT / template if template else SCHEME).read_text()
     path.parent.mkdir(exist_ok=True)
-    path.write_text(
-        text.replace(TEMPLATE.capitalize(), name.capitalize()).replace(TEMPLATE, name)
-    )
+    path.write_text(text.replace(TEMPLATE.capitalize(), name.capitalize()).replace(TEMPLATE, name))
     return path.relative_to(folder)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from losslab.study import doors
+from losslab import doors
 
 PACKAGE = Path(__file__).resolve().parents[1]
 EMULATION = "emulation"
@@ -13,6 +13,7 @@ EMULATION = "emulation"
 # tests/unit/repository/test_layers.py.
 IMPORTED = (
     "__init__.py",
+    "doors.py",
     "errors.py",
     *(
         f"study/{name}.py"
@@ -21,7 +22,6 @@ IMPORTED = (
             "schedule",
             "condition",
             "conflicts",
-            "doors",
             "background",
             "features",
             "seeds",

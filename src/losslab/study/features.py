@@ -1,7 +1,7 @@
 """The registry of features: apps, path mechanisms and background flows.
 
 Every module of `emulation/apps` and `emulation/path` without an underscore in its name has a
-`FEATURE`, and so have a user's own modules (`study/doors.py`) and `emulation/background/feature.py`.
+`FEATURE`, and so have a user's own modules (`doors.py`) and `emulation/background/feature.py`.
 A feature declares its axes, constraints, programs, metrics and costs. Modules with an underscore in
 their names are programs that apps start.
 
@@ -16,8 +16,8 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from losslab import doors
 from losslab.errors import LosslabError
-from losslab.study import doors
 
 if TYPE_CHECKING:
     from losslab.emulation.app import App
@@ -102,7 +102,8 @@ def modules(kind: str) -> dict[str, Any]:
         module = doors.load(kind, name)
         if not isinstance(found := getattr(module, "FEATURE", None), Feature):
             raise LosslabError(
-                f"{module.__file__} must define FEATURE, an object of its class, found {found!r:.80}"
+                f"{module.__file__} must define FEATURE, an object of its class, "
+                f"found {found!r:.80}"
             )
         features[name] = found
     return dict(sorted(features.items(), key=lambda item: (item[1].order, item[0])))
@@ -132,9 +133,7 @@ def all_features() -> list[Feature]:
 
 def added() -> list[Feature]:
     """List a user's own apps and mechanisms."""
-    return [
-        modules(kind)[name] for kind in ("apps", "mechanisms") for name in doors.added(kind)
-    ]
+    return [modules(kind)[name] for kind in ("apps", "mechanisms") for name in doors.added(kind)]
 
 
 def used_by(condition: Condition) -> list[Feature]:

@@ -13,12 +13,13 @@ from losslab.instrument import image
 
 PACKAGE = payload.PACKAGE
 # Imports that each package may have besides its own modules.
-BASE = {"errors", "interrupts", "processes", "lock", "reading", "repository"}
+BASE = {"doors", "errors", "interrupts", "processes", "lock", "reading", "repository"}
 PACKAGES = {
     # Loading a study checks names of schemes, and finds features by their packages and types.
     "study": BASE
     | {f"emulation.{name}" for name in ("schemes", "app", "mechanism", "background.feature")},
     "emulation": {
+        "doors",
         "errors",
         "study.axes",
         "study.schedule",
@@ -120,6 +121,7 @@ def test_payload_has_exactly_the_imported_modules(tmp_path):
     emulation = {module for module in MODULES if module.startswith("emulation/")}
     assert found == emulation | {
         "__init__.py",
+        "doors.py",
         "errors.py",
         "study/axes.py",
         "study/schedule.py",

@@ -2,7 +2,7 @@
 
 A study names a scheme as `NAME` or `NAME,parameter=value,...`, for example
 `ewma,alpha=0.9,scale=1.5`. Each module without an underscore has one, as `template.py`; a user's
-own are added (`study/doors.py`).
+own are added (`doors.py`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 import re
 
+from losslab import doors
 from losslab.emulation.schemes.base import Ack, Scheme
 from losslab.errors import LosslabError
-from losslab.study import doors
 
 __all__ = ["SCHEMES", "Ack", "Scheme", "make_scheme"]
 

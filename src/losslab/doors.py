@@ -3,7 +3,7 @@
 Each is a module NAME.py with the same contents as losslab's own: in the folder `apps`, `mechanisms`
 or `schemes` of a campaign's folder, or named by an installed package's entry point in the group
 `losslab.apps`, `losslab.mechanisms` or `losslab.schemes`. It becomes a module of the package that
-has losslab's own. Jobs have a copy of it there (`backends/payload.py`), so in a job nothing is added.
+has losslab's own. Jobs have a copy of it there (`backends/payload.py`), so they add nothing.
 
 The guest imports this module: use only the standard library.
 """
@@ -21,7 +21,7 @@ from types import ModuleType
 
 from losslab.errors import LosslabError
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parent
 # The package's folder of each kind. Modules with an underscore are programs that apps start.
 KINDS: Mapping[str, str] = {
     "apps": "emulation/apps", "mechanisms": "emulation/path", "schemes": "emulation/schemes",
