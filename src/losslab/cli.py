@@ -18,8 +18,7 @@ from typing import Any
 from losslab import __version__, examples, interrupts
 from losslab.arguments import Parser
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, shown
-from losslab.reading.files import CONTROL
+from losslab.reading import CONTROL, UsageError, shown
 
 STATUSES = """\
 0    success; `measure`: the run is valid; `rerun`, `diff`: the two agree

@@ -13,8 +13,7 @@ from losslab.campaign.folder import replace_json, write_json
 from losslab.campaign.instrument import instrument, require_first, video
 from losslab.instrument import image, kernels, records
 from losslab.lock import locked
-from losslab.reading import UsageError, number_option, parse_json, whole, whole_option
-from losslab.reading.files import repeats
+from losslab.reading import UsageError, number_option, parse_json, repeats, whole, whole_option
 from losslab.study.seed_family import FIRST
 from losslab.study.stopping import StoppingRule
 
