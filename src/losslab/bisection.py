@@ -111,9 +111,9 @@ class Search:
         return replace(cell, condition=Condition.from_json(data))
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bisect`."""
-    command = commands.add_parser("bisect", help="find the first commit that changes a run")
+    command = commands.add_parser("bisect")
     what = command.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--git", type=Path, metavar="REPOSITORY", help="commits with files of the kernel's source"

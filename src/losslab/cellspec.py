@@ -26,7 +26,7 @@ SEED_MAX = 2**63 - 1
 SEED = whole_option("seed", minimum=0, maximum=SEED_MAX)
 
 
-def backend_options(parser: argparse.ArgumentParser) -> None:
+def backend_options(parser: argparse._ActionsContainer) -> None:
     """Add the options of the backend."""
     parser.add_argument("--backend", choices=NAMES, default=VIRTUAL)
     parser.add_argument(

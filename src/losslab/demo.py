@@ -19,9 +19,9 @@ PATH = {"rate-mbit": 100, "rtt-ms": 40, "buffer-packets": 333, "duration-s": 10}
 REPLICATES = 5  # the fewest with a confidence interval
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `demo`."""
-    parser = commands.add_parser("demo", help="show how loss affects CUBIC and BBR, in a minute")
+    parser = commands.add_parser("demo")
     parser.add_argument("--out", type=out_folder, default=Path("results", "demo"), help="folder")
     parser.set_defaults(run=_demo, interrupted=sweeps.KEPT)
 
@@ -36,7 +36,7 @@ def command(out: Path) -> list[str]:
 
 def _demo(options: argparse.Namespace) -> int:
     parser = argparse.ArgumentParser()
-    sweeps.add_command(parser.add_subparsers())
+    sweeps.add_commands(parser.add_subparsers())
     words = command(options.out)
     swept = parser.parse_args(words)
     status: int = swept.run(swept)

@@ -81,9 +81,9 @@ FILES = {
 }
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `init`."""
-    command = commands.add_parser("init", help="make a folder with a campaign of your own")
+    command = commands.add_parser("init")
     command.add_argument("folder", type=Path, help="new or empty folder")
     command.set_defaults(run=_init)
 

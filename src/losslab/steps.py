@@ -17,12 +17,10 @@ from losslab.reading import UsageError, number_option, parse_json, repeats, whol
 from losslab.study.seed_family import FIRST
 from losslab.study.stopping import StoppingRule
 
-NAMES = ("smoke-test", "cell", "collect")
-
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `smoke-test`, `cell` and `collect`."""
-    smoke = commands.add_parser("smoke-test", help="measure one short cell (used by the workflow)")
+    smoke = commands.add_parser("smoke-test")
     cellspec.backend_options(smoke)
     smoke.add_argument("--kernel", default=kernels.DEFAULT, help="kernel of config/kernels.toml")
     smoke.add_argument("--image", default=image.HOST, help="image of the hosts")
@@ -32,7 +30,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     smoke.add_argument("--record", type=Path, required=True, help="file to write")
     smoke.set_defaults(run=_smoke_test)
 
-    cell = commands.add_parser("cell", help="run a cell's replicates (used by the workflow)")
+    cell = commands.add_parser("cell")
     cell.add_argument("--condition", required=True, help="the condition as JSON")
     cell.add_argument(
         "--replicates",
@@ -66,9 +64,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     kept = "finished replicates are kept; repeat the same command to continue"
     cell.set_defaults(run=_cell, interrupted=kept)
 
-    collected = commands.add_parser(
-        "collect", help="gather a study's cells into tables (used by the workflow)"
-    )
+    collected = commands.add_parser("collect")
     collected.add_argument("cells", nargs="+", type=Path, help="cell.json files")
     collected.add_argument("--recorded", type=Path, help="folder of recorded numbers")
     collected.add_argument(

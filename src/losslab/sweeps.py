@@ -218,9 +218,9 @@ def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[s
     return {"blocks": {"main": block}, "runs": {"main": {"replicates": replicates} | lengths}}
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `sweep`."""
-    parser = commands.add_parser("sweep", help="measure all combinations of values of some axes")
+    parser = commands.add_parser("sweep")
     for name, its in AXES.items():
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, metavar="VALUES", required=its.default is None,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from losslab import __version__, cli, examples
+from losslab import __version__, cli, commands
 from losslab.campaign import diff, folder, rerun
 from losslab.errors import LosslabError
 
@@ -27,18 +27,19 @@ def said(capsys, *words):
 
 def test_command_without_arguments_lists_commands(capsys):
     text = said(capsys)
-    for name, summary, _ in examples.leaves(cli.parser()):
-        assert (f"  {name} " in text) == (examples.OF_WORKFLOW not in summary), name
+    for title, group in commands.GROUPS.items():
+        for name in group:
+            assert (f"  {name} " in text) == (title != commands.WORKFLOW), name
 
 
 def test_help_has_the_examples_of_every_command(capsys):
-    for name, _, parser in examples.leaves(cli.parser()):
+    for name, _, parser in commands.leaves(cli.parser()):
         with pytest.raises(SystemExit) as end:
             parser.parse_args(["--help"])
         assert end.value.code == 0
         text = capsys.readouterr().out
         assert "examples:" in text
-        assert all(line in text for line in examples.EXAMPLES[name])
+        assert all(line in text for line in commands.examples(name))
 
 
 def test_version_names_kernel_and_image(capsys):

@@ -18,7 +18,7 @@ def nothing_runs(monkeypatch):
         raise AssertionError("work began before the refusal")
 
     for place in (
-        "losslab.commands.at_first_use", "losslab.commands.run", "losslab.sweeps.at_first_use",
+        "losslab.runs.at_first_use", "losslab.runs.run", "losslab.sweeps.at_first_use",
         "losslab.sweeps.measure",
     ):  # fmt: skip
         monkeypatch.setattr(place, ran)

@@ -94,23 +94,6 @@ def require_first(tools: Instrument, records: Path) -> None:
     integrity.same_in_campaign(digests, records)
 
 
-def installed() -> list[str]:
-    """Describe the default backend's kernel and image, one line each with the hash."""
-    lines = []
-    for part, folder, read, target in (
-        ("kernel", kernel.existing(), kernel.provenance, kernel.target()),
-        ("image", image.existing(), image.provenance, image.target()),
-    ):
-        if folder is None:
-            lines.append(f"{part} {target.name}, not built")
-            continue
-        origin = read(folder)
-        version = f"Linux {origin['version']}" if part == "kernel" else f"Debian {origin['suite']}"
-        pinned = "" if origin["pinned"] else ", UNPINNED"
-        lines.append(f"{part} {folder.name}, {version}{pinned}")
-    return lines
-
-
 def _spec(needs: Needs, condition: Condition) -> Kernel:
     """Return a condition's kernel; on this machine's own, the kernel that encodes the videos."""
     if needs.guest:

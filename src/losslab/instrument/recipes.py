@@ -34,7 +34,7 @@ ENGINE = f"{IMAGE}-{image.ENGINE}"
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `kernel`, `image`, `instrument` and `pins`."""
-    made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
+    made = commands.add_parser("kernel")
     made.add_argument(
         "--name",
         default=kernels.DEFAULT,
@@ -46,7 +46,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     _build_options(made)
     made.set_defaults(run=_build_kernel)
-    made = commands.add_parser("image", help="build an image and print its folder")
+    made = commands.add_parser("image")
     made.add_argument("--variant", choices=image.names(), help="default: host")
     _build_options(made).add_argument(
         "--pin-tree", action="store_true",
@@ -55,7 +55,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     made.set_defaults(run=_build_image)
 
-    group = commands.add_parser("instrument", help="pack or fetch kernels and images as archives")
+    group = commands.add_parser("instrument")
     kinds = group.add_subparsers(required=True, metavar="WHAT")
     made = kinds.add_parser("pack", help="write an archive of each kernel and image")
     taken = kinds.add_parser(
@@ -76,7 +76,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.set_defaults(run=_pack)
     taken.set_defaults(run=_fetch)
 
-    looked = commands.add_parser("pins", help="list pinned sources and where they were found")
+    looked = commands.add_parser("pins")
     looked.add_argument("--check", action="store_true", help="query the servers")
     looked.add_argument("--json", action="store_true", help="print JSON")
     looked.set_defaults(run=_pins)
