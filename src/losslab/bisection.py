@@ -23,6 +23,7 @@ from losslab.check import parted
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
 from losslab.instrument.changes import Change
+from losslab.instrument.kerneltree import SourceError
 from losslab.reading import UsageError, number, out_folder, whole_option
 from losslab.study import metrics
 from losslab.study.condition import Condition
@@ -239,9 +240,7 @@ def _halve(
         step = search.steps[middle]
         try:
             same = test.result(search.run(middle, [cell])[cell]) == expected
-        except LosslabError as error:
-            if "must compile" not in error.message and "must apply" not in error.message:
-                raise
+        except SourceError:
             skipped.append(middle)
             left.remove(middle)
             print(f"{step.name}: skipped, it does not compile", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,20 +27,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(run=_demo, interrupted=sweeps.KEPT)
 
 
-def command(out: Path) -> list[str]:
-    """Return the sweep's command line, without `losslab`."""
-    values = {"algorithm": LABELS, "loss-percent": LOSSES_PERCENT}
-    axes = [(name, ",".join(map(str, each))) for name, each in values.items()]
-    options = [*axes, *PATH.items(), ("replicates", REPLICATES), ("out", out)]
-    return ["sweep", *(word for name, value in options for word in (f"--{name}", str(value)))]
+def sweep() -> dict[str, list[str | float]]:
+    """Return the values of the sweep's axes."""
+    path: dict[str, list[str | float]] = {n.replace("-", "_"): [value] for n, value in PATH.items()}
+    return {"algorithm": [*LABELS], "loss_percent": [*LOSSES_PERCENT], **path}
 
 
 def _demo(options: argparse.Namespace) -> int:
-    parser = argparse.ArgumentParser()
-    sweeps.add_commands(parser.add_subparsers())
-    words = command(options.out)
-    swept = parser.parse_args(words)
-    status: int = swept.run(swept)
+    status = sweeps.run(sweep(), REPLICATES, options.out, len(os.sched_getaffinity(0)))
     say(f"\n{text(options.out)}\n\n{next_steps(options.out)}")
     return status
 

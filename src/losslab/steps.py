@@ -10,9 +10,8 @@ from losslab import cellspec
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import cellrun, inputs
 from losslab.campaign.folder import replace_json, write_json
-from losslab.campaign.instrument import instrument, require_first, video
+from losslab.campaign.instrument import instrument, require_first
 from losslab.instrument import image, kernels, records
-from losslab.lock import locked
 from losslab.reading import UsageError, number_option, parse_json, repeats, whole, whole_option
 from losslab.study.seed_family import FIRST
 from losslab.study.stopping import StoppingRule
@@ -134,13 +133,9 @@ def _cell(options: argparse.Namespace) -> int:
         require_first(tools, options.smoke_test.parent)
     maximum = options.max_replicates or options.replicates
     rule = StoppingRule(options.replicates, maximum, options.half_width_percent)
-    movie = video(condition, tools)
-    folder.mkdir(parents=True, exist_ok=True)
-    # A job that outlived its workflow may still be measuring this cell.
-    with locked(folder, f"{folder}: waiting for another process that measures here"):
-        count = cellrun.run_cell(condition, folder, rule, tools, movie, options.seed_family)
-        result = cellrun.cell_result(options.study, options.block, condition, folder, count)
-        replace_json(result, options.out)
+    cellrun.measure_cell(
+        options.study, options.block, condition, options.out, rule, tools, options.seed_family
+    )
     return 0
 
 
