@@ -40,12 +40,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "fetch or build the default kernel and image, and test them",
             "losslab setup",
         ),
-        "pins": _command(
-            "instrument.recipes",
-            "list pinned sources and where they were found",
-            "losslab pins",
-            "losslab pins --check",
-        ),
         "instrument": _command(
             "instrument.recipes",
             "pack or fetch kernels and images as archives",

@@ -96,7 +96,7 @@ NOT_FOR_A_CELL = (
     "sweep",
 )  # fmt: skip
 
-HEAVY = ("packaging", "concurrent.futures")
+HEAVY = ("pandas", "scipy", "urllib3")
 
 WATCHED = """\
 import json, sys

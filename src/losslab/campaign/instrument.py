@@ -14,14 +14,13 @@ from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import (
     bootparameters,
-    buildprogress,
     image,
     integrity,
     kernel,
     kernels,
     packed,
 )
-from losslab.instrument.cache import building, cache_folder
+from losslab.instrument.cache import building, cache_folder, progress
 from losslab.instrument.kernels import Kernel
 from losslab.repository import ROOT, SET_UP
 from losslab.study import design, features
@@ -156,7 +155,7 @@ def video(condition: Condition, tools: Instrument, timeout_s: float | None = Non
                 task = {"kind": "command", "command": command}
                 # Not in a fork of a campaign's guest, which may have containers for other jobs.
                 job = Job(task, partial, 1, timeout_s or ENCODE_TIMEOUT_S, alone=True)
-                with buildprogress.shown("video", "half a minute to encode"):
+                with progress("video", "half a minute to encode"):
                     runner.run(virtual.Guest(), tools, job)
     return folder / "video.mp4"
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from losslab.lock import own_folder
 # Names of the places that may have a file, as users see them.
 ARCHIVE_PLACE, SNAPSHOT_PLACE, KERNEL_ORG_PLACE = "archive", "snapshot", "kernel.org"
 FETCH_TIMEOUT_S = 30.0  # without receiving a byte
-CHECK_TIMEOUT_S = 5.0
+CHECK_TIMEOUT_S = 5.0  # of a file that others replace
 BLOCK_BYTES = 2**18
 # Limit for a file of unknown size: kernel.org's tarballs have 150 MB.
 MAX_BYTES = 2**30
@@ -32,7 +32,6 @@ RETRIES, BACKOFF_S = 4, 1.0
 TEMPORARY = (429, 500, 502, 503, 504)  # statuses
 CONNECTIONS = 8  # concurrent ones to a server
 UNPINNED = "LOSSLAB_UNPINNED"
-SOURCES = "sources.tsv"  # in a build's folder
 ADVICE = (
     "check the network; use a cache that has it (LOSSLAB_CACHE), pin the archive's current "
     "versions (`make relock`, changes results), or build from them unpinned (`--unpinned`, or "
@@ -115,26 +114,16 @@ class Fetcher:
             hint=ADVICE,
         )
 
-    def has(self, places: Iterable[Place]) -> tuple[Place | None, str]:
-        """Return the first place that has a file, or the problem; download nothing."""
-        problem = "no place that may have it"
-        for place in places:
-            problem = self.download(place.url, None)
-            if not problem:
-                return place, ""
-        return None, problem
-
     def read(self, place: Place) -> str:
         """Return a small text, or an empty one if it is unavailable. It has no pinned hash."""
         with tempfile.TemporaryDirectory(prefix="losslab-text-") as name:
             problem = self.download(place.url, Path(name) / "text")
             return "" if problem else (Path(name) / "text").read_text()
 
-    def download(self, url: str, target: Path | None, max_bytes: int = MAX_BYTES) -> str:
-        """Download an address to `target`; without a target, check that it exists.
+    def download(self, url: str, target: Path, max_bytes: int = MAX_BYTES) -> str:
+        """Download an address to `target`; return the problem, or an empty string.
 
-        Retries a download while the problem may be temporary. Returns the problem, or an empty
-        string.
+        Retries while the problem may be temporary.
         """
         # Imported here: every cell imports this module, and most cells download nothing.
         from urllib3.exceptions import HTTPError, MaxRetryError, ReadTimeoutError
@@ -142,25 +131,27 @@ class Fetcher:
 
         parts = urllib.parse.urlsplit(url)
         if parts.scheme == "file":
-            return _copied(Path(urllib.parse.unquote(parts.path)), target)
+            path = Path(urllib.parse.unquote(parts.path))
+            if not path.is_file():
+                return "not there"
+            shutil.copyfile(path, target)
+            return ""
         if parts.netloc in self._unreachable:
             return self._unreachable[parts.netloc]
-        count = RETRIES if target else 0
         retry = Retry(
-            None, connect=count, read=count, status=count, redirect=5, backoff_factor=BACKOFF_S,
-            status_forcelist=TEMPORARY, raise_on_status=False,
-        )  # fmt: skip
+            RETRIES, backoff_factor=BACKOFF_S, status_forcelist=TEMPORARY, raise_on_status=False
+        )
         problem = ""
-        for _ in range(1 + count):
+        for _ in range(1 + RETRIES):
             try:
                 answer = self._pool(parts).request(
-                    "GET" if target else "HEAD", url, retries=retry, timeout=self._timeout_s,
+                    "GET", url, retries=retry, timeout=self._timeout_s,
                     preload_content=False, decode_content=False,
                 )  # fmt: skip
                 with answer:
                     if (status := answer.status) != 200:
                         return "not there (HTTP 404)" * (status == 404) or f"HTTP {status}"
-                    return _saved(answer, target, max_bytes) if target else ""
+                    return _saved(answer, target, max_bytes)
             except MaxRetryError as error:
                 problem = f"cannot be reached ({error.reason})"
                 if not isinstance(error.reason, ReadTimeoutError):
@@ -196,14 +187,6 @@ def _saved(answer: Any, target: Path, max_bytes: int) -> str:
     return ""
 
 
-def _copied(path: Path, target: Path | None) -> str:
-    if not path.is_file():
-        return "not there"
-    if target:
-        shutil.copyfile(path, target)
-    return ""
-
-
 @functools.cache
 def _proxies() -> dict[str, str]:
     from urllib.request import getproxies
@@ -225,9 +208,3 @@ def digest(path: Path) -> str:
 def quoted(path: str) -> str:
     """Quote a path for a URL as apt does: some servers read a plus sign as a space."""
     return urllib.parse.quote(path, safe="/~")
-
-
-def write_sources(found: Sequence[Download], folder: Path) -> None:
-    """Write SOURCES into a build's folder: where its input files came from."""
-    lines = [f"{f.file.name}\t{f.place.name}\t{f.place.url}\n" for f in found]
-    (folder / SOURCES).write_text("".join(lines))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from losslab.errors import LosslabError
@@ -20,7 +18,6 @@ from losslab.instrument import (
     kernels,
     kernelsource,
     packed,
-    pins,
     records,
 )
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
@@ -33,7 +30,7 @@ ENGINE = f"{IMAGE}-{image.ENGINE}"
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `kernel`, `image`, `instrument` and `pins`."""
+    """Add `kernel`, `image` and `instrument`."""
     made = commands.add_parser("kernel")
     made.add_argument(
         "--name",
@@ -75,11 +72,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     made.set_defaults(run=_pack)
     taken.set_defaults(run=_fetch)
-
-    looked = commands.add_parser("pins")
-    looked.add_argument("--check", action="store_true", help="query the servers")
-    looked.add_argument("--json", action="store_true", help="print JSON")
-    looked.set_defaults(run=_pins)
 
 
 def _build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
@@ -202,12 +194,3 @@ def _build(kind: str, name: str, build: Callable[[], Path], options: argparse.Na
 def _print(changes: Sequence[str]) -> int:
     print("\n".join(changes or ["nothing changed"]))
     return 0
-
-
-def _pins(options: argparse.Namespace) -> int:
-    found = pins.examine(options.check)
-    if options.json:
-        print(json.dumps([asdict(pin) for pin in found], indent=1))
-    else:
-        print("\n".join(pin.line() for pin in found))
-    return 1 if any(pin.lost for pin in found) else 0

@@ -97,8 +97,7 @@ def make(
     except UnavailableError as error:
         if not optional:
             raise
-        # The terminal shows the whole message.
-        content["absent"] = error.message.partition(", found")[0] + ", which failed"
+        content["absent"] = f"{kind} {name} is not there: its sources are unavailable"
         print(f"losslab: note: no {name} {kind}: {error}", file=sys.stderr)
     if record is not None:
         write(content, record)

@@ -131,14 +131,6 @@ def test_name_server_that_recovers_loses_no_server(server, monkeypatch):
     assert len(names) == 3
 
 
-def test_listing_servers_does_not_wait_for_dns(server, monkeypatch):
-    names = resolve_after(monkeypatch, 99, socket.EAI_AGAIN)
-    place, problem = archive.Fetcher().has([Place("archive", f"{server.url}/a")])
-    assert place is None
-    assert "cannot be reached" in problem
-    assert len(names) == 1
-
-
 def test_download_is_limited_in_size(server, tmp_path):
     server.files["/b"] = b"b" * 100
     assert archive.Fetcher().download(f"{server.url}/b", tmp_path / "b", 99) == "more than 99 bytes"
