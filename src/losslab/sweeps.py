@@ -49,7 +49,7 @@ class Cell(NamedTuple):
 
     @property
     def file(self) -> Path:
-        """Its result."""
+        """Result file, cell.json."""
         return self.folder / CELL_FILE
 
 
