@@ -51,6 +51,21 @@ def test_version_names_kernel_and_image(capsys):
     assert lines[1] == f"results {folder.FORMAT}"
 
 
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["measure", "--help"]])
+def test_help_and_version_import_no_heavy_package(words):
+    code = (
+        "import sys; from losslab import cli\n"
+        "try: cli.main(sys.argv[1:])\n"
+        "finally: print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
+    heavy = {"jsonschema", "numpy", "pandas", "plotext", "rich", "scipy", "snakemake", "urllib3"}
+    assert done.returncode == 0
+    assert heavy & {*done.stderr.split()} == set()
+
+
 def test_closed_pipe_is_no_error():
     # The pipe is closed before the command writes, so its size does not matter.
     reader, writer = os.pipe()
