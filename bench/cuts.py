@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import golden
-from losslab import cellspec, cli, commands, whatif
+from losslab import cellspec, cli, runs, whatif
 from losslab.campaign import export, futures, rerun
 from losslab.campaign.futures import UNTOUCHED
 from losslab.campaign.instrument import instrument, video
@@ -71,7 +71,7 @@ def check(words: str, folder: Path, count: int) -> str | None:
     """
     arguments = ["measure", *shlex.split(words), "--out", str(folder / "whole")]
     options = cli.parser(arguments).parse_args(arguments)
-    condition = commands.condition_of(options)
+    condition = runs.condition_of(options)
     tools = cellspec.instrument(options, condition)
     if not tools.cuts:
         return "its kernel has no cuts"

@@ -8,7 +8,7 @@ from typing import Any
 import jupytext
 from mkdocs.structure.files import File
 
-from losslab import cli, examples
+from losslab import cli, commands
 from losslab.study import axisdocs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,7 +65,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def _commands() -> str:
     """Return the help of all commands as Markdown, the workflow's commands last."""
     os.environ["COLUMNS"] = "100"  # argparse breaks lines at the terminal's width
-    commands = sorted(examples.leaves(cli.parser()), key=lambda c: examples.OF_WORKFLOW in c[1])
+    leaves = commands.leaves(cli.parser())
     return "\n".join(
-        f"## losslab {name}\n\n```text\n{parser.format_help()}```\n" for name, _, parser in commands
+        f"## losslab {name}\n\n```text\n{parser.format_help()}```\n" for name, _, parser in leaves
     )

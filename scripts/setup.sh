@@ -80,7 +80,7 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     wheels="wheels/$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
     [ ! -d "$wheels" ] || install="$install --no-index --find-links $wheels"
     # Install every package by its hash: first those that build packages from sources, images and kernel.
-    if awk '/^[a-z]/ { on = FILENAME ~ /build/ || /^(packaging|pyyaml|tabulate|zstandard)==/ } on' \
+    if awk '/^[a-z]/ { on = FILENAME ~ /build/ || /^(pyyaml|urllib3|zstandard)==/ } on' \
         requirements-build.lock requirements.lock | $install --require-hashes -r /dev/stdin; then
         [ "${1:-}" = tools ] || [ -n "${LOSSLAB_INSTRUMENTS:-}" ] || build
     fi

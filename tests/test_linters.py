@@ -12,7 +12,7 @@ COMMANDS = {
     "ruff format": ["ruff", "format", "--check", "."],
     "mypy": ["mypy"],
     "codespell": ["codespell"],
-    "snakefmt": ["snakefmt", "--check", "Snakefile", "workflow"],
+    "snakefmt": ["snakefmt", "--check", "Snakefile", "workflow", "config/template"],
     "snakemake --lint": ["snakemake", "--lint"],
     "lintr": [
         "Rscript",

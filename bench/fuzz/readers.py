@@ -131,7 +131,7 @@ def read_trace(data: bytes) -> Any:
     """Read a trace of packet deliveries, as before a replicate."""
     path = written("trace", data)
     with reading.input_errors():
-        return traces.parse(reading.read_text(path, reading.files.RESULT_BYTES), str(path))
+        return traces.parse(reading.read_text(path, reading.RESULT_BYTES), str(path))
 
 
 def read_samples(data: bytes) -> Any:

@@ -118,8 +118,7 @@ def sweep(
     processors = available if cores is None else pyarguments.whole("cores", cores, 1)
     for cell in todo:
         at_first_use(cell.condition, backend, where)
-    options = ["--backend", backend, "--where", where]
-    sweeps.measure(todo, runs, processors, options)
+    sweeps.measure(todo, runs, processors, backend, where)
     return Results(folder, tuple(cell.file for cell in todo))
 
 

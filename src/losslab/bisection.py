@@ -23,6 +23,7 @@ from losslab.check import parted
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
 from losslab.instrument.changes import Change
+from losslab.instrument.kerneltree import SourceError
 from losslab.reading import UsageError, number, out_folder, whole_option
 from losslab.study import metrics
 from losslab.study.condition import Condition
@@ -111,9 +112,9 @@ class Search:
         return replace(cell, condition=Condition.from_json(data))
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bisect`."""
-    command = commands.add_parser("bisect", help="find the first commit that changes a run")
+    command = commands.add_parser("bisect")
     what = command.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--git", type=Path, metavar="REPOSITORY", help="commits with files of the kernel's source"
@@ -239,9 +240,7 @@ def _halve(
         step = search.steps[middle]
         try:
             same = test.result(search.run(middle, [cell])[cell]) == expected
-        except LosslabError as error:
-            if "must compile" not in error.message and "must apply" not in error.message:
-                raise
+        except SourceError:
             skipped.append(middle)
             left.remove(middle)
             print(f"{step.name}: skipped, it does not compile", file=sys.stderr)

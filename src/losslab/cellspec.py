@@ -16,7 +16,6 @@ from losslab.errors import HostError, did_you_mean
 from losslab.instrument.cache import locks
 from losslab.lock import mark, marked, taken
 from losslab.reading import UsageError, input_errors, shown, whole_option
-from losslab.reading.files import check_data
 from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
@@ -27,7 +26,7 @@ SEED_MAX = 2**63 - 1
 SEED = whole_option("seed", minimum=0, maximum=SEED_MAX)
 
 
-def backend_options(parser: argparse.ArgumentParser) -> None:
+def backend_options(parser: argparse._ActionsContainer) -> None:
     """Add the options of the backend."""
     parser.add_argument("--backend", choices=NAMES, default=VIRTUAL)
     parser.add_argument(
@@ -76,8 +75,8 @@ def condition(data: Any, names: Names | None = None, own_kernel: bool = False) -
             + did_you_mean(unknown[0], AXES),
             hint="`losslab axes` lists them",
         )
-    # Python decodes invalid UTF-8 on a command line to lone surrogates.
-    check_data({k: v for k, v in data.items() if isinstance(v, str)}, "the condition")
+    if wrong := [v for v in data.values() if isinstance(v, str) and not _is_unicode(v)]:
+        raise UsageError(f"a condition's text must be UTF-8, found {shown(wrong[0])}")
     with input_errors():
         made = Condition.from_json(data)
     names = names or design.load_names(ROOT)
@@ -85,6 +84,14 @@ def condition(data: Any, names: Names | None = None, own_kernel: bool = False) -
     if problems:
         raise UsageError("; ".join(dict.fromkeys(problems)))
     return made
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether text is Unicode; Python decodes other arguments to lone surrogates."""
+    try:
+        return bool(text.encode()) or not text
+    except UnicodeEncodeError:
+        return False
 
 
 def instrument(options: argparse.Namespace, condition: Condition) -> Instrument:

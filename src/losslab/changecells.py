@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import shlex
+import functools
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,11 @@ from typing import Any
 
 from losslab import cellspec, sweeps
 from losslab.campaign import inputs
+from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.export import SENDERS_LINK
-from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE
-from losslab.campaign.instrument import instrument
+from losslab.campaign.folder import CELL_FILE
+from losslab.campaign.instrument import instrument, video
+from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.instrument.changes import Change
@@ -26,7 +28,7 @@ from losslab.repository import ROOT
 from losslab.study import design, suite
 from losslab.study.axes import NONE
 from losslab.study.condition import DEFAULT_KERNEL, Condition
-from losslab.why import measure_command
+from losslab.study.stopping import StoppingRule
 
 SUITE = "ci"
 # Axes of scenarios that the app `command` does not have.
@@ -186,28 +188,30 @@ def require_compiled(cells: Mapping[str, Cell], side: Side, change: Change) -> l
 
 def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> None:
     """Measure all runs of cells on a side into folders of `out`; finished runs are kept."""
-    jobs = [
-        sweeps.cell_job(
-            out / name / CELL_FILE, side.of(cell.condition), cell.replicates,
-            ("--study", "check", "--block", name.split("/")[0]),
-        )
-        for name, cell in cells.items()
-    ]  # fmt: skip
+
+    def cell(name: str) -> None:
+        condition, count = side.of(cells[name].condition), cells[name].replicates
+        block, file = name.split("/")[0], out / name / CELL_FILE
+        rule, tools = StoppingRule(count, count), instrument(condition=condition)
+        measure_cell("check", block, condition, file, rule, tools, say=sweeps.quiet)
+
     with side.active():
-        sweeps.run_jobs(jobs, cores, "cells")
+        sweeps.measure_all([functools.partial(cell, name) for name in cells], cores, "cells")
 
 
 def capture(runs: Mapping[Path, tuple[Condition, int]], side: Side, cores: int, title: str) -> None:
     """Measure single runs, condition and seed by folder, with the packets of the sender's link."""
-    jobs = []
-    for folder, (condition, seed) in runs.items():
+
+    def one(folder: Path) -> None:
+        condition, seed = side.of(runs[folder][0]), runs[folder][1]
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        words = shlex.split(measure_command(side.of(condition), seed))[1:]
-        words[words.index("--out") + 1] = str(folder)
-        jobs.append(sweeps.Job(folder / MANIFEST_FILE, (*words, "--capture", SENDERS_LINK), (0, 1)))
+        tools = instrument(condition=condition)
+        movie = video(condition, tools)
+        run(condition, seed, folder, tools, movie, attempts=1, captures=[SENDERS_LINK])
+
     with side.active():
-        sweeps.run_jobs(jobs, cores, title)
+        sweeps.measure_all([functools.partial(one, folder) for folder in runs], cores, title)
 
 
 def _with(condition: Condition, **axes: Any) -> Condition:

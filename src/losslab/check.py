@@ -34,9 +34,9 @@ REPORT, DATA = "report.md", "check.json"
 CHANGED, MOVED, WORSE = FAILS = ("changed", "moved", "worse")
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `check`."""
-    command = commands.add_parser("check", help="report what a change does to a suite's cells")
+    command = commands.add_parser("check")
     command.add_argument(
         "change", nargs="*",
         help="changed file of the kernel (tcp_cubic.c, PATH=FILE), patch, or folder of patches; "

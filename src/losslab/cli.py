@@ -15,11 +15,10 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from losslab import __version__, examples, interrupts
+from losslab import __version__, commands, interrupts
 from losslab.arguments import Parser
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, shown
-from losslab.reading.files import CONTROL
+from losslab.reading import CONTROL, UsageError, shown
 
 STATUSES = """\
 0    success; `measure`: the run is valid; `rerun`, `diff`: the two agree
@@ -121,53 +120,52 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from losslab.campaign.folder import FORMAT
-        from losslab.campaign.instrument import installed
+        from losslab.instrument.records import installed
 
         print(f"losslab {__version__}", f"results {FORMAT}", *installed(), sep="\n")
         parser.exit()
 
 
-def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Make the parser of a command line.
+class _Overview(argparse.Action):
+    """Print the commands by purpose, and the exit statuses."""
 
-    For a step of the workflow it has the steps alone: a campaign starts hundreds of them, and
-    importing the other commands takes longer than a step's own start. Both are imported here, where
-    `main` handles an interrupt.
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"{commands.overview()}\n\nexit status:\n{STATUSES}")
+        parser.exit()
+
+
+def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Make the parser of a command line, or of all commands.
+
+    Only the module of the called command is imported: a campaign starts hundreds of them.
     """
-    from losslab import steps
-
-    parser: argparse.ArgumentParser = Parser(
-        prog="losslab",
-        description=__doc__,
-        epilog=f"exit status:\n{STATUSES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print version and instrument")
+    made: argparse.ArgumentParser = Parser(prog="losslab", add_help=False)
+    made.add_argument("-h", "--help", action=_Overview, nargs=0, help="list the commands")
+    made.add_argument("--version", action=_Version, nargs=0, help="print version and instrument")
 
     def overview(_: argparse.Namespace) -> int:
-        print(examples.overview(parser))
+        print(commands.overview())
         return 0
 
-    parser.set_defaults(interrupted="nothing was changed", run=overview)
-    commands = parser.add_subparsers(metavar="COMMAND")
-    if words and words[0] in steps.NAMES:
-        steps.add_commands(commands)
-        return examples.with_examples(parser)
+    made.set_defaults(interrupted="nothing was changed", run=overview)
+    below: Any = made.add_subparsers(metavar="COMMAND", action=commands.Commands)
+    below.add(None if words is None else next((w for w in words if not w.startswith("-")), ""))
+    commands.with_examples(made)
+    return made
 
-    from losslab import commands as all_commands
 
-    all_commands.add_commands(commands)
-    completion = commands.add_parser("completion", help="print a shell's completion script")
-    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+def add_commands(parsers: commands.Commands) -> None:
+    """Add `completion`."""
 
     def complete(options: argparse.Namespace) -> int:
         import shtab
 
-        print(shtab.complete(parser, options.shell))
+        print(shtab.complete(parser(), options.shell))
         return 0
 
+    completion = parsers.add_parser("completion")
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
     completion.set_defaults(run=complete)
-    return examples.with_examples(parser)
 
 
 if __name__ == "__main__":

@@ -1,292 +1,335 @@
-"""The user's commands; `steps` has the commands of the workflow's rules."""
+"""The commands: where each is, what it does, and examples; a test parses each example.
+
+A command's module is imported when the command is called. Its `add_commands` adds the parsers.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from dataclasses import asdict
-from pathlib import Path
+import importlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from losslab import bisection, cellspec, check, demo, init, new, score, steps, sweeps, whatif, why
-from losslab.artifact import commands as artifact
-from losslab.campaign import (
-    cellrecord,
-    diff,
-    divergence,
-    export,
-    hosts,
-    inputs,
-    provenance,
-    rerun,
-    staleness,
-    verdicts,
-)
-from losslab.campaign.instrument import video
-from losslab.campaign.replicate import run
-from losslab.errors import LosslabError, did_you_mean
-from losslab.instrument import recipes
-from losslab.provide import at_first_use, provide
-from losslab.reading import UsageError, number_option, out_folder, read_config
-from losslab.repository import ROOT
-from losslab.study import axisdocs, design
-from losslab.study.condition import AXES, Condition
-from losslab.ui import commands as ui
-from losslab.ui import difftable, runsummary
+WORKFLOW = "the workflow"  # commands of its rules, which the overview does not list
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add all commands except `completion`."""
-    measure = commands.add_parser("measure", help="run one ad-hoc replicate")
-    axisdocs.add_options(measure)
-    measure.add_argument("--seed", type=cellspec.SEED, default=1, help="seed of all random draws")
-    measure.add_argument("--out", type=out_folder, required=True, help="new folder of the results")
-    cellspec.backend_options(measure)
-    measure.add_argument(
-        "--timeout-s",
-        type=number_option("timeout-s", above=0),
-        help="wall-clock limit of the guest",
-    )
-    measure.add_argument(
-        "--capture", action="append", default=[], metavar="LINK",
-        help="capture an interface's packets, such as r1-r2, in capture-LINK.pcap; may be repeated",
-    )  # fmt: skip
-    measure.add_argument("--json", action="store_true", help="print the metrics as JSON")
-    measure.set_defaults(run=_measure, interrupted="the unfinished run was removed")
+class Command(NamedTuple):
+    """A command: its module below `losslab`, its help and examples."""
 
-    cells = commands.add_parser("cells", help="list the cells of a configuration")
-    cells.add_argument("study", nargs="?")
-    cells.add_argument("--config", type=Path, default=ROOT / "config" / "config.yaml")
-    cells.add_argument("--json", action="store_true", help="print JSON, with the conditions")
-    cells.add_argument(
-        "--why", action="store_true", help="list the cells to be measured, with the reason"
-    )
-    cells.add_argument(
-        "--results", type=Path, default=Path("results"), help="results folder for --why"
-    )
-    cells.set_defaults(run=_cells)
-
-    again = commands.add_parser("rerun", help="repeat a replicate and compare the bytes")
-    again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
-    again.add_argument("--out", type=out_folder, help="keep the second run in this new folder")
-    again.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
-    again.add_argument("--json", action="store_true", help="print JSON")
-    again.set_defaults(run=_rerun)
-
-    compared = commands.add_parser("diff", help="compare two result sets cell by cell")
-    compared.add_argument("first", type=Path, help="results folder")
-    compared.add_argument("second", type=Path, help="results folder or record to compare with")
-    compared.add_argument("--metric", help="metric to compare; default: the app's main metric")
-    compared.add_argument(
-        "--common", action="store_true", help="compare only cells and files that both have"
-    )
-    compared.add_argument(
-        "--packets", action="store_true",
-        help="of two runs: print the first packet and the first sample that differ",
-    )  # fmt: skip
-    compared.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
-    compared.add_argument("--json", action="store_true", help="print JSON")
-    compared.set_defaults(run=_diff)
-
-    whatif.add_command(commands)
-    why.add_command(commands)
-    check.add_command(commands)
-    bisection.add_command(commands)
-    sweeps.add_command(commands)
-    steps.add_commands(commands)
-    _tool_commands(commands)
+    module: str
+    help: str
+    examples: tuple[str, ...]
 
 
-def _tool_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    doctor = commands.add_parser("doctor", help="check this machine and list what is missing")
-    doctor.add_argument(
-        "--self-test", action="store_true", help="only boot a guest and measure one short cell"
-    )
-    doctor.add_argument(
-        "--whole", action="store_true", help="also verify every file of kernels and images"
-    )
-    cellspec.backend_options(doctor)
-    doctor.add_argument("--json", action="store_true", help="print JSON")
-    doctor.set_defaults(run=_doctor)
-
-    ready = commands.add_parser(
-        "setup", help="fetch or build the default kernel and image, and test them"
-    )
-    ready.set_defaults(run=_setup)
-
-    shell = commands.add_parser("shell", help="open a shell inside the emulated path")
-    axisdocs.add_options(shell, algorithm="cubic")
-    shell.add_argument("--seed", type=cellspec.SEED, default=1)
-    shell.add_argument(
-        "-c", "--command",
-        help="run this command in virtual time and exit; by default commands are read from "
-        "standard input if it is not a terminal",
-    )  # fmt: skip
-    shell.set_defaults(run=_shell)
-
-    verdicts.add_command(commands)
-    cellrecord.add_command(commands)
-    provenance.add_command(commands)
-    export.add_command(commands)
-    axisdocs.add_command(commands, ROOT)
-    recipes.add_commands(commands)
-    ui.add_commands(commands)
-    demo.add_command(commands)
-    new.add_commands(commands)
-    init.add_command(commands)
-    score.add_commands(commands)
-    artifact.add_commands(commands)
+def _command(module: str, text: str, *examples: str) -> Command:
+    return Command(module, text, examples)
 
 
-def condition_of(options: argparse.Namespace) -> Condition:
-    """Make the condition from the axes' options."""
-    options.bring = inputs.named(Path(options.bring))
-    own = "where" in options and cellspec.on_own_kernel(options.backend, options.where)
-    condition = cellspec.condition({name: getattr(options, name) for name in AXES}, own_kernel=own)
-    inputs.require([condition])
-    return condition
+# By purpose.
+GROUPS: dict[str, dict[str, Command]] = {
+    "check this machine": {
+        "doctor": _command(
+            "doctor",
+            "check this machine and list what is missing",
+            "losslab doctor",
+            "losslab doctor --where host",
+            "losslab doctor --self-test",
+        ),
+        "setup": _command(
+            "doctor",
+            "fetch or build the default kernel and image, and test them",
+            "losslab setup",
+        ),
+        "instrument": _command(
+            "instrument.recipes",
+            "pack or fetch kernels and images as archives",
+            "losslab instrument pack --out instruments",
+            "losslab instrument pack kernel-6.1 image-engine",
+            "LOSSLAB_INSTRUMENTS=/media/usb/instruments losslab instrument fetch",
+        ),
+    },
+    "measure": {
+        "demo": _command(
+            "demo",
+            "show how loss affects CUBIC and BBR, in a minute",
+            "losslab demo",
+            "losslab demo --out /tmp/demo",
+        ),
+        "measure": _command(
+            "runs",
+            "run one ad-hoc replicate",
+            "losslab measure --algorithm bbr --loss-percent 1 --rate-mbit 20 --out my-run",
+            "losslab measure --algorithm cubic --path asymmetric --rtt-ms 40 --seed 7 "
+            "--out other-run",
+        ),
+        "sweep": _command(
+            "sweeps",
+            "measure all combinations of values of some axes",
+            "losslab sweep --algorithm cubic,bbr --loss-percent 0:10 --out my-sweep",
+            "losslab sweep --algorithm reno --rtt-ms 10,20,40 --rate-mbit 20 "
+            "--replicates 3 --out rtts",
+        ),
+        "shell": _command(
+            "shell",
+            "open a shell inside the emulated path",
+            "losslab shell --path asymmetric --rtt-ms 20",
+            "losslab shell -c 'sender ping -c 3 10.0.3.2'",
+        ),
+    },
+    "inspect runs and campaigns": {
+        "plot": _command(
+            "ui.commands",
+            "plot runs in the terminal or to a file",
+            "losslab plot my-run other-run",
+            "losslab plot my-run --out run.svg",
+        ),
+        "export": _command(
+            "campaign.export",
+            "write a run as qlog or pcap",
+            "losslab export my-run --qlog --out my-run.qlog",
+            "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
+        ),
+        "status": _command(
+            "ui.commands",
+            "show a campaign's progress from another terminal",
+            "losslab status",
+            "losslab status /data/campaign",
+        ),
+        "cells": _command(
+            "runs",
+            "list the cells of a configuration",
+            "losslab cells loss",
+            "losslab cells --config config/quick.yaml --why",
+        ),
+        "claims": _command(
+            "campaign.verdicts",
+            "print the claims and their verdicts",
+            "losslab claims loss",
+            "losslab claims --history loss/cubic-1",
+            "losslab claims --freeze --why 'the source states this range'",
+            "losslab claims --check report/verdicts/quick.tsv",
+            "losslab claims --record report/verdicts/quick.tsv --why 'the warm-up is longer'",
+        ),
+        "axes": _command(
+            "study.axisdocs",
+            "list the axes of a study's design",
+            "losslab axes",
+            "losslab axes --write",
+        ),
+        "metrics": _command(
+            "study.axisdocs",
+            "list the metrics of results",
+            "losslab metrics",
+            "losslab metrics --json",
+        ),
+        "columns": _command(
+            "study.axisdocs",
+            "explain the columns of a CSV file",
+            "losslab columns my-run/tcp.csv",
+            "losslab columns my-run/queue.csv --json",
+        ),
+    },
+    "ask what would have happened": {
+        "whatif": _command(
+            "whatif",
+            "run other futures of a replicate from a time on",
+            "losslab whatif my-run --at 3.2 --list",
+            "losslab whatif my-run --at 3.2 --spare 1461 --set loss_percent=0 --algorithm bbr",
+            "losslab whatif my-run --at 3.2 --drop 1500 --seeds 64 --figure futures.svg",
+        ),
+        "why": _command(
+            "why",
+            "find the dropped packets that caused a stall",
+            "losslab why my-run --stall --out cause",
+            "losslab why my-run --below 2.5 --out cause",
+            "losslab why my-run --metric fct_p99_s --out cause",
+            "losslab why my-run --timeout --at 2.5 --out cause",
+        ),
+    },
+    "judge an algorithm or a change": {
+        "score": _command(
+            "score",
+            "judge algorithms by the criteria of RFC 9743",
+            "losslab score cubic bbr --quick --out scores",
+            "losslab score mine --out scores --against recorded/scorecard.json",
+        ),
+        "check": _command(
+            "check",
+            "report what a change does to a suite's cells",
+            "losslab check tcp_cubic.c --out check",
+            "losslab check series/ --only loss --only deep/bbr --fail-on worse --out check",
+            "losslab check net/ipv4/tcp_input.c=new.c --base net/ipv4/tcp_input.c=old.c "
+            "--out check",
+        ),
+        "bisect": _command(
+            "bisection",
+            "find the first commit that changes a run",
+            "losslab bisect --git ~/linux --good v1 --bad v2 --out bisect",
+            "losslab bisect --patches series --metric goodput_mbit --at-least 9 --out bisect",
+            "losslab bisect --releases 6.1,6.12,7.2 --only loss --out bisect",
+        ),
+    },
+    "reproduce and verify": {
+        "verify": _command(
+            "artifact.commands",
+            "recompute results, from raw files to the report, and compare",
+            "losslab verify results",
+            "losslab verify /data/results --json",
+        ),
+        "rerun": _command(
+            "runs",
+            "repeat a replicate and compare the bytes",
+            "losslab rerun my-run",
+            "losslab rerun results/cells/loss/CELL/0 --out again",
+        ),
+        "diff": _command(
+            "runs",
+            "compare two result sets cell by cell",
+            "losslab diff results other-results",
+            "losslab diff A B --metric retransmits --common",
+            "losslab diff results docs/results/quick.tsv --common",
+            "losslab diff my-run other-run --packets",
+        ),
+        "record": _command(
+            "campaign.cellrecord",
+            "record the digest and the primary metric of each measured cell",
+            "losslab record results record.tsv",
+        ),
+        "origin": _command(
+            "campaign.provenance",
+            "write a table of the instrument, machines and dates of cells",
+            "losslab origin results/summary/loss_cells.csv --out results/tables/origin.csv",
+        ),
+        "artifact": _command(
+            "artifact.commands",
+            "pack a campaign as an archive, or verify one",
+            "losslab artifact pack --campaign config/quick.yaml",
+            "losslab artifact pack --raw-limit-mb 0 --no-instrument --out small.tar.gz",
+            "losslab artifact pack --wheels",
+            "losslab artifact pack --sign ~/.ssh/id_ed25519",
+            "losslab artifact verify",
+            "losslab artifact verify losslab-artifact --sample 60 --seed 8023415",
+            "losslab artifact verify losslab-artifact --sample all --signer allowed_signers",
+        ),
+    },
+    "add your own": {
+        "init": _command(
+            "init",
+            "make a folder with a campaign of your own",
+            "losslab init my-campaign",
+        ),
+        "new": _command(
+            "new",
+            "make a skeleton of your own algorithm, study, app, path mechanism or scheme",
+            "losslab new algorithm mine --label Mine",
+            'losslab new study mine --title "My question"',
+            "losslab new app bursts",
+            "losslab new mechanism fading",
+            "losslab new scheme gentle",
+        ),
+        "kernel": _command(
+            "instrument.recipes",
+            "build the pinned kernel and print its folder",
+            "losslab kernel",
+            "losslab kernel --name 6.1",
+            "losslab kernel --algorithm mine",
+        ),
+        "image": _command(
+            "instrument.recipes",
+            "build an image and print its folder",
+            "losslab image",
+            "losslab image --variant engine",
+        ),
+    },
+    "shell completion": {
+        "completion": _command(
+            "cli",
+            "print a shell's completion script",
+            'eval "$(losslab completion bash)"',
+        ),
+    },
+    WORKFLOW: {
+        "smoke-test": _command(
+            "steps",
+            "measure one short cell",
+            "losslab smoke-test --record results/instrument/smoke-test-virtual-guest.json",
+        ),
+        "cell": _command(
+            "steps",
+            "run a cell's replicates",
+            "losslab cell --study loss --block main --condition '{...}' --replicates 10 "
+            "--out CELL/cell.json",
+        ),
+        "collect": _command(
+            "steps",
+            "gather a study's cells into tables",
+            "losslab collect results/cells/loss/*/cell.json --overview o.csv "
+            "--replicates r.csv --intervals i.csv --flows f.csv --queue q.csv",
+        ),
+        "explorer": _command(
+            "ui.commands",
+            "make the run explorer",
+            "losslab explorer results/summary/loss_cells.csv --out results/report/explorer.html",
+        ),
+    },
+}
+COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
 
 
-def _measure(options: argparse.Namespace) -> int:
-    condition = condition_of(options)
-    with cellspec.claimed(options.out):
-        at_first_use(condition, options.backend, options.where)
-        tools = cellspec.instrument(options, condition)
-        manifest = run(
-            condition,
-            options.seed,
-            options.out,
-            tools,
-            video(condition, tools, options.timeout_s),
-            timeout_s=options.timeout_s,
-            attempts=1,
-            captures=export.links(options.capture, condition),
-        )
-    for reason in manifest["reasons"]:
-        print(f"losslab: invalid: {reason}", file=sys.stderr)
-    if options.json:
-        print(json.dumps(manifest["summary"], indent=1, sort_keys=True))
-    else:
-        ui.say(runsummary.text(manifest, options.out))
-    return 0 if manifest["valid"] else 1
+class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """The parsers of commands, with the table's help."""
+
+    def add_parser(self, name: str, **more: Any) -> Any:
+        """Add the parser of a command."""
+        return super().add_parser(name, **{"help": COMMANDS[name].help, **more})
+
+    def add(self, called: str | None = None) -> None:
+        """Add all commands, or the called one with the others of its module.
+
+        If there is none of that name, add the names of all.
+        """
+        if called is not None and called not in COMMANDS:
+            for name in COMMANDS:
+                self.add_parser(name)
+            return
+        wanted = COMMANDS.values() if called is None else [COMMANDS[called]]
+        for module in dict.fromkeys(each.module for each in wanted):
+            importlib.import_module(f"losslab.{module}").add_commands(self)
 
 
-def _cells(options: argparse.Namespace) -> int:
-    studies = design.load_studies(hosts.chosen(read_config(options.config)), ROOT)
-    names = [study.name for study in studies]
-    if options.study not in (None, *names):
-        raise UsageError(
-            f"the study must be one that {options.config} measures ({', '.join(names)}), found "
-            f"{options.study}{did_you_mean(options.study, names)}",
-            hint="name the file of another campaign with --config",
-        )
-    cells = [c for study in studies for c in study.cells if options.study in (None, c.study)]
-    if options.json:
-        rows = [
-            {"study": c.study, "cell": c.name, "block": c.block, "condition": c.condition.to_json(),
-             "replicates": c.stopping.minimum, "max_replicates": c.stopping.maximum}
-            for c in cells
-        ]  # fmt: skip
-        print(json.dumps(rows, indent=1))
-        return 0
-    if options.why:
-        todo = staleness.lines(cells, options.results)
-        print("\n".join([*todo, f"{len(todo)} of {len(cells)} cells will be measured"]))
-        return 0
-    for cell in cells:
-        print(cell.study, cell.name, cell.stopping, sep="\t")
-    return 0
+def leaves(
+    parser: argparse.ArgumentParser, words: tuple[str, ...] = (), summary: str = ""
+) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """Yield name, summary and parser of each command without subcommands."""
+    below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    if not below:
+        yield " ".join(words), summary, parser
+    for action in below:
+        summaries = {choice.dest: choice.help or "" for choice in action._choices_actions}
+        for name, each in action.choices.items():
+            yield from leaves(each, (*words, name), summaries.get(name, ""))
 
 
-def _rerun(options: argparse.Namespace) -> int:
-    manifest = rerun.load_manifest(options.manifest)
-    rerun.require_result(manifest, "the run to repeat")
-    original = options.manifest if options.manifest.is_dir() else options.manifest.parent
-    if options.out is not None:
-        cellspec.refuse_existing(options.out)
-    what = rerun.ready(manifest, options.trust)
-    with rerun.again(manifest, what, options.out) as (out, again):
-        rerun.require_result(again, "the second run")
-        agreement = rerun.compare(original, out)
-    changes = rerun.changes(manifest, again)
-    if options.json:
-        print(json.dumps(asdict(agreement) | {"instrument": changes}, indent=1))
-        return 0 if agreement.whole else 1
-    for difference in changes:
-        print(f"another instrument: {difference}")
-    for file, difference in agreement.different.items():
-        print(f"differs: {file}: {difference}")
-    count = len(agreement.same)
-    print(f"same bytes in {count} of {count + len(agreement.different)} files")
-    return 0 if agreement.whole else 1
+def examples(name: str) -> list[str]:
+    """Return the examples of a command, such as `new study`."""
+    group = COMMANDS[name.split()[0]].examples
+    return [line for line in group if f"losslab {name} " in f"{line} "]
 
 
-def _diff(options: argparse.Namespace) -> int:
-    if options.first.resolve() == options.second.resolve():
-        raise UsageError(
-            f"diff must compare two folders, found {options.first} twice",
-            hint="every folder agrees with itself",
-        )
-    if options.packets:
-        if options.json or options.metric or options.common:
-            raise UsageError("--packets must be the only option, found another")
-        lines, parted = divergence.report(options.first, options.second, options.trust)
-        print("\n".join(lines))
-        return int(parted)
-    try:
-        found = _compared(options)
-    except LosslabError as error:  # of what was named; nothing was compared
-        raise UsageError(error.message, error.hint) from error
-    print(diff.as_json(found) if options.json else difftable.text(found))
-    return 0 if found.agree else 1
+def with_examples(parser: argparse.ArgumentParser) -> None:
+    """Add examples to every command's help."""
+    for name, summary, each in leaves(parser):
+        each.description = each.description or summary[:1].upper() + summary[1:] + "."
+        each.formatter_class = argparse.RawDescriptionHelpFormatter
+        each.epilog = "\n".join(["examples:", *(f"  {line}" for line in examples(name))])
 
 
-def _compared(options: argparse.Namespace) -> diff.Comparison:
-    if options.second.suffix != cellrecord.SUFFIX:
-        return diff.compare_sets(options.first, options.second, options.metric, options.common)
-    if options.metric:
-        raise UsageError("--metric must compare two folders, found a record of the main metric")
-    return cellrecord.compare(options.first, options.second, options.common)
-
-
-def _doctor(options: argparse.Namespace) -> int:
-    from losslab import doctor
-    from losslab.campaign.cellrun import self_test
-    from losslab.campaign.instrument import instrument
-
-    if options.self_test:
-        print(self_test(instrument()))
-        return 0
-    way = (options.backend, options.where)
-    sections = doctor.examine(options.whole)
-    if options.json:
-        print(json.dumps([asdict(each) | {"usable": each.usable} for each in sections], indent=1))
-    else:
-        print(doctor.text(sections, way))
-    needed = [section for section in sections if section.way == way]
-    needed += sections[-1:] if options.whole else []
-    return 0 if all(section.usable for section in needed) else 1
-
-
-def _setup(options: argparse.Namespace) -> int:
-    from losslab.campaign.cellrun import SELF_TEST, self_test
-    from losslab.campaign.instrument import instrument
-
-    provide(SELF_TEST)
-    print(self_test(instrument()))
-    return 0
-
-
-def _shell(options: argparse.Namespace) -> int:
-    from losslab import shell
-    from losslab.campaign.instrument import instrument
-
-    condition = condition_of(options)
-    command = shell.command_or_input(options.command)
-    at_first_use(condition)
-    tools = instrument(condition=condition)
-    if command is None:
-        return shell.interact(condition, options.seed, tools)
-    status, words = shell.execute(command, condition, options.seed, tools)
-    print(words, end="")
-    return status
+def overview() -> str:
+    """List the commands by purpose, without those of the workflow."""
+    width = max(map(len, COMMANDS))
+    lines = ["losslab measures how network paths affect TCP congestion control.", ""]
+    for title, group in GROUPS.items():
+        if title != WORKFLOW:
+            lines += [f"{title}:", *(f"  {n:<{width}}  {c.help}" for n, c in group.items()), ""]
+    lines += ["Begin with:", f"  {COMMANDS['measure'].examples[0]}", ""]
+    return "\n".join([*lines, "Options and examples: `losslab COMMAND --help`."])

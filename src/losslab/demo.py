@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,27 +20,21 @@ PATH = {"rate-mbit": 100, "rtt-ms": 40, "buffer-packets": 333, "duration-s": 10}
 REPLICATES = 5  # the fewest with a confidence interval
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `demo`."""
-    parser = commands.add_parser("demo", help="show how loss affects CUBIC and BBR, in a minute")
+    parser = commands.add_parser("demo")
     parser.add_argument("--out", type=out_folder, default=Path("results", "demo"), help="folder")
     parser.set_defaults(run=_demo, interrupted=sweeps.KEPT)
 
 
-def command(out: Path) -> list[str]:
-    """Return the sweep's command line, without `losslab`."""
-    values = {"algorithm": LABELS, "loss-percent": LOSSES_PERCENT}
-    axes = [(name, ",".join(map(str, each))) for name, each in values.items()]
-    options = [*axes, *PATH.items(), ("replicates", REPLICATES), ("out", out)]
-    return ["sweep", *(word for name, value in options for word in (f"--{name}", str(value)))]
+def sweep() -> dict[str, list[str | float]]:
+    """Return the values of the sweep's axes."""
+    path: dict[str, list[str | float]] = {n.replace("-", "_"): [value] for n, value in PATH.items()}
+    return {"algorithm": [*LABELS], "loss_percent": [*LOSSES_PERCENT], **path}
 
 
 def _demo(options: argparse.Namespace) -> int:
-    parser = argparse.ArgumentParser()
-    sweeps.add_command(parser.add_subparsers())
-    words = command(options.out)
-    swept = parser.parse_args(words)
-    status: int = swept.run(swept)
+    status = sweeps.run(sweep(), REPLICATES, options.out, len(os.sched_getaffinity(0)))
     say(f"\n{text(options.out)}\n\n{next_steps(options.out)}")
     return status
 

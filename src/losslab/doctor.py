@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+import json
 import os
 import platform
 import shutil
@@ -10,10 +12,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from losslab import processes
+from losslab import cellspec, processes
 from losslab.backends import fixes, preflight, resources, runner, virtual
 from losslab.backends.base import (
     CONTAINERNET,
@@ -28,6 +30,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import analysis, image, integrity, kernel, kernels
 from losslab.instrument.cache import cache_folder
 from losslab.lock import own_folder
+from losslab.provide import provide
 from losslab.repository import FOR_CAMPAIGNS, SET_UP, debian_packages, install_command
 
 BOOT_TIMEOUT_S = 60.0
@@ -240,3 +243,47 @@ def _analysis() -> Iterable[Finding]:
     if rscript:
         yield _attempt("R packages", _r_packages, install_command("analysis"))
     yield _present("a renderer", analysis.renderer(), "none", FOR_CAMPAIGNS)
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `doctor` and `setup`."""
+    doctor = commands.add_parser("doctor")
+    doctor.add_argument(
+        "--self-test", action="store_true", help="only boot a guest and measure one short cell"
+    )
+    doctor.add_argument(
+        "--whole", action="store_true", help="also verify every file of kernels and images"
+    )
+    cellspec.backend_options(doctor)
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(run=_doctor)
+
+    ready = commands.add_parser("setup")
+    ready.set_defaults(run=_setup)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from losslab.campaign.cellrun import self_test
+    from losslab.campaign.instrument import instrument
+
+    if options.self_test:
+        print(self_test(instrument()))
+        return 0
+    way = (options.backend, options.where)
+    sections = examine(options.whole)
+    if options.json:
+        print(json.dumps([asdict(each) | {"usable": each.usable} for each in sections], indent=1))
+    else:
+        print(text(sections, way))
+    needed = [section for section in sections if section.way == way]
+    needed += sections[-1:] if options.whole else []
+    return 0 if all(section.usable for section in needed) else 1
+
+
+def _setup(options: argparse.Namespace) -> int:
+    from losslab.campaign.cellrun import SELF_TEST, self_test
+    from losslab.campaign.instrument import instrument
+
+    provide(SELF_TEST)
+    print(self_test(instrument()))
+    return 0

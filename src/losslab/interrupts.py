@@ -59,5 +59,15 @@ def held() -> Iterator[None]:
         heed()
 
 
+@contextlib.contextmanager
+def ending_threads() -> Iterator[None]:
+    """Make `heed` end other threads during the block."""
+    _noted.append(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        _noted.remove(signal.SIGTERM)
+
+
 def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()

@@ -42,7 +42,7 @@ SHAPES = ("15", "16", "17", "18", "3", "4", "8", "0", "1", "2", "5", "6")
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `new`."""
-    command = commands.add_parser("new", help="make a skeleton of your own algorithm or study")
+    command = commands.add_parser("new")
     kinds = command.add_subparsers(required=True, metavar="KIND")
     made = kinds.add_parser("algorithm", help="a congestion control, compiled into the kernel")
     made.add_argument("name", help="its name in the kernel: lower-case letters, digits and _")

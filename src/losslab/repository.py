@@ -12,6 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from losslab.doors import MARK, VARIABLE
 from losslab.errors import HostError, LosslabError
 
 PACKAGE = Path(__file__).resolve().parent
@@ -20,10 +21,6 @@ COPY = PACKAGE / "share"
 INSTALLED = COPY.is_dir()
 # losslab's own files.
 BASE = COPY if INSTALLED else PACKAGE.parents[1]
-# Marks a campaign's folder.
-MARK = ".losslab-folder"
-# The campaign's folder, for programs that run in another folder.
-VARIABLE = "LOSSLAB_FOLDER"
 TREE = Path(".snakemake", "losslab", "sources")
 ALGORITHMS = "config/algorithms.tsv"
 # Files that a campaign's folder may add.

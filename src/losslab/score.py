@@ -43,7 +43,7 @@ DRAW_LIMIT_S = 1800.0
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `score`."""
-    command = commands.add_parser("score", help="judge algorithms by the criteria of RFC 9743")
+    command = commands.add_parser("score")
     command.add_argument("names", nargs="+", metavar="NAME", help="name in config/algorithms.tsv")
     command.add_argument(
         "--quick",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
 import tempfile
@@ -9,10 +10,15 @@ import termios
 from collections.abc import Iterator
 from pathlib import Path
 
+from losslab import cellspec
 from losslab.backends import runner, virtual
 from losslab.backends.base import Instrument, Job
+from losslab.campaign.instrument import instrument
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
+from losslab.provide import at_first_use
+from losslab.runs import condition_of
+from losslab.study import axisdocs
 from losslab.study.condition import Condition
 
 # Limits of wall time of a command and of a session at a terminal.
@@ -68,3 +74,28 @@ def _job(command: str | None, condition: Condition, seed: int, folder: Path) -> 
     request = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
     limit_s = SESSION_TIMEOUT_S if command is None else COMMAND_TIMEOUT_S
     return Job(request, folder, seed, limit_s, interactive=command is None)
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `shell`."""
+    shell = commands.add_parser("shell")
+    axisdocs.add_options(shell, algorithm="cubic")
+    shell.add_argument("--seed", type=cellspec.SEED, default=1)
+    shell.add_argument(
+        "-c", "--command",
+        help="run this command in virtual time and exit; by default commands are read from "
+        "standard input if it is not a terminal",
+    )  # fmt: skip
+    shell.set_defaults(run=_shell)
+
+
+def _shell(options: argparse.Namespace) -> int:
+    condition = condition_of(options)
+    command = command_or_input(options.command)
+    at_first_use(condition)
+    tools = instrument(condition=condition)
+    if command is None:
+        return interact(condition, options.seed, tools)
+    status, words = execute(command, condition, options.seed, tools)
+    print(words, end="")
+    return status

@@ -10,20 +10,16 @@ from losslab import cellspec
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import cellrun, inputs
 from losslab.campaign.folder import replace_json, write_json
-from losslab.campaign.instrument import instrument, require_first, video
+from losslab.campaign.instrument import instrument, require_first
 from losslab.instrument import image, kernels, records
-from losslab.lock import locked
-from losslab.reading import UsageError, number_option, parse_json, whole, whole_option
-from losslab.reading.files import repeats
+from losslab.reading import UsageError, number_option, parse_json, repeats, whole, whole_option
 from losslab.study.seed_family import FIRST
 from losslab.study.stopping import StoppingRule
-
-NAMES = ("smoke-test", "cell", "collect")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `smoke-test`, `cell` and `collect`."""
-    smoke = commands.add_parser("smoke-test", help="measure one short cell (used by the workflow)")
+    smoke = commands.add_parser("smoke-test")
     cellspec.backend_options(smoke)
     smoke.add_argument("--kernel", default=kernels.DEFAULT, help="kernel of config/kernels.toml")
     smoke.add_argument("--image", default=image.HOST, help="image of the hosts")
@@ -33,7 +29,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     smoke.add_argument("--record", type=Path, required=True, help="file to write")
     smoke.set_defaults(run=_smoke_test)
 
-    cell = commands.add_parser("cell", help="run a cell's replicates (used by the workflow)")
+    cell = commands.add_parser("cell")
     cell.add_argument("--condition", required=True, help="the condition as JSON")
     cell.add_argument(
         "--replicates",
@@ -67,9 +63,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     kept = "finished replicates are kept; repeat the same command to continue"
     cell.set_defaults(run=_cell, interrupted=kept)
 
-    collected = commands.add_parser(
-        "collect", help="gather a study's cells into tables (used by the workflow)"
-    )
+    collected = commands.add_parser("collect")
     collected.add_argument("cells", nargs="+", type=Path, help="cell.json files")
     collected.add_argument("--recorded", type=Path, help="folder of recorded numbers")
     collected.add_argument(
@@ -139,13 +133,9 @@ def _cell(options: argparse.Namespace) -> int:
         require_first(tools, options.smoke_test.parent)
     maximum = options.max_replicates or options.replicates
     rule = StoppingRule(options.replicates, maximum, options.half_width_percent)
-    movie = video(condition, tools)
-    folder.mkdir(parents=True, exist_ok=True)
-    # A job that outlived its workflow may still be measuring this cell.
-    with locked(folder, f"{folder}: waiting for another process that measures here"):
-        count = cellrun.run_cell(condition, folder, rule, tools, movie, options.seed_family)
-        result = cellrun.cell_result(options.study, options.block, condition, folder, count)
-        replace_json(result, options.out)
+    cellrun.measure_cell(
+        options.study, options.block, condition, options.out, rule, tools, options.seed_family
+    )
     return 0
 
 

@@ -1,29 +1,32 @@
 """`losslab sweep`: a table and a figure over some axes, without a study's files.
 
-Each combination of values is a cell, measured by `losslab cell` as in the workflow. Finished runs
-are kept: the same command continues where it stopped, and more values or replicates are added.
+Each combination of values is a cell, measured as in the workflow. Finished runs are kept: the same
+command continues where it stopped, and more values or replicates are added.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import functools
 import math
 import os
 import sys
-import tempfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from losslab import cellspec, interrupts, processes
+from losslab import cellspec, interrupts
 from losslab.backends import snapshot_server
+from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import celldata, collect, inputs
+from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.folder import CELL_FILE
-from losslab.errors import HostError, LosslabError
+from losslab.campaign.instrument import instrument
+from losslab.errors import HostError
 from losslab.instrument import analysis
 from losslab.provide import at_first_use
 from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
@@ -32,9 +35,9 @@ from losslab.study import design, metrics
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.grid import POINTS_MAX, block_grid
+from losslab.study.stopping import StoppingRule
 from losslab.ui import cellstable
 
-POLL_S = 0.1
 KEPT = "finished runs are kept; repeat the same command to continue"
 
 
@@ -46,7 +49,7 @@ class Cell(NamedTuple):
 
     @property
     def file(self) -> Path:
-        """Result file of `losslab cell`."""
+        """Result file, cell.json."""
         return self.folder / CELL_FILE
 
 
@@ -118,70 +121,50 @@ def cells(
     return [Cell(each, folder / "cells" / each.full_name()) for each in distinct]
 
 
-def measure(todo: Sequence[Cell], replicates: int, cores: int, options: Sequence[str]) -> None:
-    """Measure `replicates` runs of each cell with `losslab cell`, `cores` cells at a time.
+def measure(
+    todo: Sequence[Cell], replicates: int, cores: int, backend: str = VIRTUAL, where: str = GUEST
+) -> None:
+    """Measure `replicates` runs of each cell, `cores` cells at a time; keep finished runs."""
+    rule = StoppingRule(replicates, replicates)
 
-    `options` are further options of `losslab cell`. Raises LosslabError if a cell has no result.
+    def cell(each: Cell) -> None:
+        tools = instrument(backend, where, each.condition)
+        measure_cell("sweep", "main", each.condition, each.file, rule, tools, say=quiet)
+
+    measure_all([functools.partial(cell, each) for each in todo], cores, "cells")
+
+
+def quiet(_: str) -> None:
+    """Print nothing."""
+
+
+def measure_all(jobs: Sequence[Callable[[], None]], cores: int, title: str) -> None:
+    """Do jobs that measure, `cores` at a time; their guests are forks of shared snapshots.
+
+    If one fails, the others end.
     """
-    more = ("--study", "sweep", "--block", "main", *options)
-    jobs = [cell_job(each.file, each.condition, replicates, more) for each in todo]
-    run_jobs(jobs, cores, "cells")
-
-
-class Job(NamedTuple):
-    """A command of losslab and the file that it writes."""
-
-    file: Path
-    words: tuple[str, ...]
-    # `losslab measure` ends with 1 if its run is invalid.
-    statuses: tuple[int, ...] = (0,)
-
-
-def cell_job(file: Path, condition: Condition, replicates: int, options: Sequence[str]) -> Job:
-    """Return the job that measures a cell with `losslab cell`; make its folder."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    words = (
-        "cell", "--replicates", str(replicates), "--condition", json.dumps(condition.to_json()),
-        "--out", str(file), *options,
-    )  # fmt: skip
-    return Job(file, words)
-
-
-def run_jobs(jobs: Sequence[Job], cores: int, title: str) -> None:
-    """Run commands, `cores` at a time; their guests are forks of shared snapshots.
-
-    Raises LosslabError if a command fails or does not write its file.
-    """
-    waiting, running, done = list(jobs), dict[processes.Process, tuple[Job, Path]](), 0
-    with (
-        snapshot_server.serving() as shared,
-        tempfile.TemporaryDirectory(prefix="losslab-sweep-") as logs,
-    ):
+    with _shared_snapshots(), ThreadPoolExecutor(cores) as pool:
         try:
-            while waiting or running:
-                interrupts.heed()
-                while waiting and len(running) < cores:
-                    job, log = waiting.pop(0), Path(logs, str(len(waiting)))
-                    command = [sys.executable, "-m", "losslab.cli", *job.words]
-                    with log.open("wb") as console:
-                        environment = os.environ | shared
-                        process = processes.spawn(command, console=console, variables=environment)
-                        running[process] = job, log
-                for process in [one for one in running if one.poll() is not None]:
-                    job, log = running.pop(process)
-                    if process.returncode not in job.statuses or not job.file.is_file():
-                        words = log.read_text(errors="replace").strip()
-                        raise LosslabError(
-                            f"`losslab {job.words[0]}` must write {job.file}, found that it "
-                            "failed: " + words.removeprefix("losslab: error: "),
-                            hint=KEPT,
-                        )
-                    done += 1
-                    _say(done, len(jobs), title)
-                time.sleep(POLL_S)
+            futures = [pool.submit(job) for job in jobs]
+            for done, future in enumerate(as_completed(futures), 1):
+                future.result()
+                _say(done, len(jobs), title)
+        except BaseException:
+            with interrupts.ending_threads():
+                pool.shutdown(cancel_futures=True)
+            raise
+
+
+@contextlib.contextmanager
+def _shared_snapshots() -> Iterator[None]:
+    """Share base snapshots with this process's threads."""
+    with snapshot_server.serving() as variables:
+        os.environ.update(variables)
+        try:
+            yield
         finally:
-            for process in running:
-                processes.end_session(process, processes.PATIENCE_S)
+            for name in variables:
+                del os.environ[name]
 
 
 def _say(done: int, total: int, title: str) -> None:
@@ -218,9 +201,9 @@ def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[s
     return {"blocks": {"main": block}, "runs": {"main": {"replicates": replicates} | lengths}}
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `sweep`."""
-    parser = commands.add_parser("sweep", help="measure all combinations of values of some axes")
+    parser = commands.add_parser("sweep")
     for name, its in AXES.items():
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, metavar="VALUES", required=its.default is None,
@@ -263,23 +246,37 @@ def _sweep(options: argparse.Namespace) -> int:
         for name, axis in AXES.items()
         if (text := getattr(options, name)) is not None
     }
-    own = cellspec.on_own_kernel(options.backend, options.where)
-    todo = cells(given, options.out, own)
-    if options.metric is not None:
-        metrics.require_measured(options.metric, [each.condition for each in todo])
+    return run(
+        given, options.replicates, options.out, options.cores, options.metric, options.backend,
+        options.where,
+    )  # fmt: skip
+
+
+def run(
+    given: Mapping[str, Sequence[str | float]],
+    replicates: int,
+    out: Path,
+    cores: int,
+    metric: str | None = None,
+    backend: str = VIRTUAL,
+    where: str = GUEST,
+) -> int:
+    """Measure a sweep, print its table and write its files; return the exit status."""
+    todo = cells(given, out, cellspec.on_own_kernel(backend, where))
+    if metric is not None:
+        metrics.require_measured(metric, [each.condition for each in todo])
     varied = [name for name, each in given.items() if len(each) > 1] or ["algorithm"]
     figure = _can_draw()
-    options.out.mkdir(parents=True, exist_ok=True)
-    block = study(given, options.replicates)
-    (options.out / "study.yaml").write_text(yaml.safe_dump(block, sort_keys=False))
+    out.mkdir(parents=True, exist_ok=True)
+    block = study(given, replicates)
+    (out / "study.yaml").write_text(yaml.safe_dump(block, sort_keys=False))
     for each in todo:
-        at_first_use(each.condition, options.backend, options.where)
-    where = ["--backend", options.backend, "--where", options.where]
-    measure(todo, options.replicates, options.cores, where)
+        at_first_use(each.condition, backend, where)
+    measure(todo, replicates, cores, backend, where)
     measured = [(each.condition, each.file) for each in todo]
-    found = cellstable.rows(measured, varied, options.metric)
-    files = cellstable.write(found, varied, options.out, figure)
-    files.append(write_replicates(todo, options.out))
+    found = cellstable.rows(measured, varied, metric)
+    files = cellstable.write(found, varied, out, figure)
+    files.append(write_replicates(todo, out))
     print(cellstable.text(found, varied))
     print("\n" + "\n".join(map(str, files)))
     for row in found:

@@ -39,9 +39,9 @@ TABLE = "futures.csv"
 MAX_DRAWS = 1000
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `whatif`."""
-    command = commands.add_parser("whatif", help="run other futures of a replicate from a time on")
+    command = commands.add_parser("whatif")
     command.add_argument("replicate", metavar="RUN", type=Path, help="a replicate's folder")
     command.add_argument(
         "--at", type=number_option("at", above=0), required=True, metavar="S",

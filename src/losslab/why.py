@@ -87,9 +87,9 @@ class Search:
         return minimise(every, lambda part: self.shows(symptom, part), futures.at_once())
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `why`."""
-    command = commands.add_parser("why", help="find the dropped packets that caused a stall")
+    command = commands.add_parser("why")
     command.add_argument("replicate", metavar="RUN", type=Path, help="a replicate's folder")
     symptom = command.add_mutually_exclusive_group(required=True)
     symptom.add_argument(

@@ -35,7 +35,7 @@ SUITE = "trixie"
 NEEDED = ("linux-image-amd64", "initramfs-tools", "zstd", "kmod", "mount")
 # Requirements of `losslab measure`: Debian packages, and parts of this repository.
 PACKAGES = (
-    "python3", "python3-jsonschema", "python3-packaging", "python3-tabulate", "python3-yaml",
+    "python3", "python3-jsonschema", "python3-tabulate", "python3-urllib3", "python3-yaml",
 )  # fmt: skip
 SOURCES = ("bench", "config", "containers", "src", "tests/golden", "workflow/schemas")
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")

@@ -7,10 +7,11 @@ import pytest
 from losslab import bisection, changecells, cli
 from losslab.campaign.folder import MANIFEST_FILE
 from losslab.errors import LosslabError
+from losslab.instrument.kerneltree import SourceError
 from losslab.study.condition import Condition
 
 CONDITION = Condition(algorithm="cubic", rtt_ms=10)
-BROKEN = LosslabError("net/ipv4/tcp_cubic.c must compile, found:\nerror")
+BROKEN = SourceError("net/ipv4/tcp_cubic.c must compile, found:\nerror")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from losslab import __version__, cli, examples
+from losslab import __version__, cli, commands
 from losslab.campaign import diff, folder, rerun
 from losslab.errors import LosslabError
 
@@ -27,18 +27,19 @@ def said(capsys, *words):
 
 def test_command_without_arguments_lists_commands(capsys):
     text = said(capsys)
-    for name, summary, _ in examples.leaves(cli.parser()):
-        assert (f"  {name} " in text) == (examples.OF_WORKFLOW not in summary), name
+    for title, group in commands.GROUPS.items():
+        for name in group:
+            assert (f"  {name} " in text) == (title != commands.WORKFLOW), name
 
 
 def test_help_has_the_examples_of_every_command(capsys):
-    for name, _, parser in examples.leaves(cli.parser()):
+    for name, _, parser in commands.leaves(cli.parser()):
         with pytest.raises(SystemExit) as end:
             parser.parse_args(["--help"])
         assert end.value.code == 0
         text = capsys.readouterr().out
         assert "examples:" in text
-        assert all(line in text for line in examples.EXAMPLES[name])
+        assert all(line in text for line in commands.examples(name))
 
 
 def test_version_names_kernel_and_image(capsys):
@@ -48,6 +49,21 @@ def test_version_names_kernel_and_image(capsys):
     assert end.value.code == 0
     assert [line.split()[0] for line in lines] == ["losslab", "results", "kernel", "image"]
     assert lines[1] == f"results {folder.FORMAT}"
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["measure", "--help"]])
+def test_help_and_version_import_no_heavy_package(words):
+    code = (
+        "import sys; from losslab import cli\n"
+        "try: cli.main(sys.argv[1:])\n"
+        "finally: print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
+    heavy = {"jsonschema", "numpy", "pandas", "plotext", "rich", "scipy", "snakemake", "urllib3"}
+    assert done.returncode == 0
+    assert heavy & {*done.stderr.split()} == set()
 
 
 def test_closed_pipe_is_no_error():

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from losslab import cli, demo, sweeps
+from losslab import demo, sweeps
 from losslab.campaign.collect import write_csv
 
 MEANS = {
@@ -27,9 +27,9 @@ def out(tmp_path):
 
 
 def test_demo_is_a_sweep_of_both_algorithms_over_each_loss(tmp_path):
-    options = cli.parser().parse_args(demo.command(tmp_path))
-    assert options.run is sweeps._sweep
-    assert (options.algorithm, options.loss_percent) == ("cubic,bbr", "0,1,5")
+    cells = sweeps.cells(demo.sweep(), tmp_path)
+    assert {(c.condition.algorithm, c.condition.loss_percent) for c in cells} == set(MEANS)
+    assert {c.condition.rate_mbit for c in cells} == {100}
 
 
 def test_demo_text_has_the_measured_goodput(out):
@@ -45,7 +45,7 @@ def test_demo_without_a_valid_run_prints_no_number(out):
 
 
 def test_demo_ends_with_its_sweeps_status(out, monkeypatch, capsys):
-    monkeypatch.setattr(sweeps, "_sweep", lambda options: 1)
+    monkeypatch.setattr(sweeps, "run", lambda *_: 1)
     assert demo._demo(argparse.Namespace(out=out)) == 1
     assert "costs 95 %" in capsys.readouterr().out
 

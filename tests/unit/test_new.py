@@ -80,8 +80,9 @@ def test_new_study_is_a_valid_campaign(tmp_path, root, monkeypatch):
         "studies: { mine: { main: { replicates: 2, duration_s: 1, warmup_s: 0 } } }"
     )
     code = (
-        "from losslab.reading import read_yaml; from losslab.workflow.campaign import Campaign;"
-        "print(*sorted(Campaign(read_yaml('campaign.yaml'), []).cells))"
+        "from pathlib import Path; from losslab.reading import read_yaml;"
+        "from losslab.workflow.campaign import Campaign;"
+        "print(*sorted(Campaign(read_yaml(Path('campaign.yaml')), []).cells))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False

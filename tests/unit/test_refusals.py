@@ -18,7 +18,7 @@ def nothing_runs(monkeypatch):
         raise AssertionError("work began before the refusal")
 
     for place in (
-        "losslab.commands.at_first_use", "losslab.commands.run", "losslab.sweeps.at_first_use",
+        "losslab.runs.at_first_use", "losslab.runs.run", "losslab.sweeps.at_first_use",
         "losslab.sweeps.measure",
     ):  # fmt: skip
         monkeypatch.setattr(place, ran)
@@ -74,7 +74,7 @@ def test_metric_of_an_axis_needs_the_axis():
     [
         (b"1\n2\n9999999999999\n", "must last at most 86400000 ms"),
         (b"1\n7200000\n", "must have an opportunity every 300000 ms"),
-        ("1\n2\n".encode("utf-16"), "found UTF-16"),
+        ("1\n2\n".encode("utf-16"), "found byte 0xFF"),
         (b"\xef\xbb\xbf1\n2\n", "byte order mark"),
         (b"1\n\x002\n", "control character"),
         (b"1\r\n2\r\n", "whole number of milliseconds"),

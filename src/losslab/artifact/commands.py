@@ -20,7 +20,7 @@ SEED_BITS = 63
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `artifact pack`, `artifact verify` and `verify`."""
-    group = commands.add_parser("artifact", help="pack a campaign as an archive, or verify one")
+    group = commands.add_parser("artifact")
     kinds = group.add_subparsers(required=True, metavar="WHAT")
     made = kinds.add_parser("pack", help="pack a campaign as an archive that others can verify")
     made.add_argument("--campaign", type=Path, default=ROOT / "config" / "quick.yaml",
@@ -57,9 +57,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _processors(checked)
     checked.set_defaults(run=_verify_artifact)
 
-    place = commands.add_parser(
-        "verify", help="recompute results, from raw files to the report, and compare"
-    )
+    place = commands.add_parser("verify")
     place.add_argument(
         "results", nargs="?", type=Path, default=Path("results"), help="results folder"
     )

@@ -117,7 +117,7 @@ def _difference(one: Row, other: Row) -> CellDifference:
     )
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `record`, which writes a campaign's record."""
 
     def run(options: argparse.Namespace) -> int:
@@ -134,9 +134,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
             print(f"recorded the numbers of {counted(count)} in {options.numbers}")
         return 0
 
-    command = commands.add_parser(
-        "record", help="record the digest and the primary metric of each measured cell"
-    )
+    command = commands.add_parser("record")
     command.add_argument("results", type=Path, help="results folder")
     command.add_argument("record", type=Path, help=f"{SUFFIX} file; other cells' rows are kept")
     command.add_argument(

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,11 +16,12 @@ from losslab.backends.base import Instrument
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign import fingerprint, integrity
-from losslab.campaign.folder import FORMAT, PARTIAL, write_json
+from losslab.campaign.folder import FORMAT, PARTIAL, replace_json, write_json
+from losslab.campaign.instrument import video
 from losslab.campaign.replicate import run
 from losslab.errors import HostError
 from losslab.instrument import kernels
-from losslab.lock import own_folder, sweep
+from losslab.lock import locked, own_folder, sweep
 from losslab.repository import SET_UP
 from losslab.study.condition import Condition
 from losslab.study.metrics import primary_value
@@ -37,6 +39,7 @@ def run_cell(
     instrument: Instrument,
     video: Path | None = None,
     family: int = FIRST,
+    say: Callable[[str], None] = print,
 ) -> int:
     """Measure a cell's replicates into `folder`; keep those that are finished; return their number.
 
@@ -57,7 +60,7 @@ def run_cell(
                 manifest = run(condition, seed, out, instrument, video, snapshots=snapshots)
                 violations = manifest["reasons"]
                 state = "; ".join(["INVALID", *violations]) if violations else "valid"
-            print(f"{out}: {state}", flush=True)
+            say(f"{out}: {state}")
             value = primary_value(manifest["summary"])
             if manifest["valid"] and value is not None:
                 values.append(value)
@@ -66,6 +69,25 @@ def run_cell(
                 _judge_loss(folder, out, manifest, instrument)
                 break
     return count
+
+
+def measure_cell(
+    study: str,
+    block: str,
+    condition: Condition,
+    out: Path,
+    rule: StoppingRule,
+    instrument: Instrument,
+    family: int = FIRST,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Measure a cell's replicates beside its cell.json `out`, which this writes."""
+    movie, folder = video(condition, instrument), out.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    # A job that outlived its workflow may still be measuring this cell.
+    with locked(folder, f"{folder}: waiting for another process that measures here"):
+        count = run_cell(condition, folder, rule, instrument, movie, family, say)
+        replace_json(cell_result(study, block, condition, folder, count), out)
 
 
 def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: Instrument) -> None:

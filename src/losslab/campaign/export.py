@@ -26,9 +26,9 @@ from losslab.study.condition import Condition
 SENDERS_LINK = interface("sender", "r1").name
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `export`."""
-    command = commands.add_parser("export", help="write a run as qlog or pcap")
+    command = commands.add_parser("export")
     command.add_argument(
         "folder", metavar="RUN", type=Path, help="a replicate's folder, or its manifest.json"
     )

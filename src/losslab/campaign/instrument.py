@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,13 @@ from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import (
     bootparameters,
-    buildprogress,
     image,
     integrity,
     kernel,
     kernels,
     packed,
 )
-from losslab.instrument.cache import building, cache_folder
+from losslab.instrument.cache import building, cache_folder, progress
 from losslab.instrument.kernels import Kernel
 from losslab.repository import ROOT, SET_UP
 from losslab.study import design, features
@@ -90,25 +88,8 @@ def require_first(tools: Instrument, records: Path) -> None:
     """
     needs = BACKENDS[tools.backend, tools.where].needs
     linux = tools.kernel if needs.guest else None
-    digests = integrity.require(linux, tools.image_roots, recent_s=math.inf)
+    digests = integrity.require(linux, tools.image_roots)
     integrity.same_in_campaign(digests, records)
-
-
-def installed() -> list[str]:
-    """Describe the default backend's kernel and image, one line each with the hash."""
-    lines = []
-    for part, folder, read, target in (
-        ("kernel", kernel.existing(), kernel.provenance, kernel.target()),
-        ("image", image.existing(), image.provenance, image.target()),
-    ):
-        if folder is None:
-            lines.append(f"{part} {target.name}, not built")
-            continue
-        origin = read(folder)
-        version = f"Linux {origin['version']}" if part == "kernel" else f"Debian {origin['suite']}"
-        pinned = "" if origin["pinned"] else ", UNPINNED"
-        lines.append(f"{part} {folder.name}, {version}{pinned}")
-    return lines
 
 
 def _spec(needs: Needs, condition: Condition) -> Kernel:
@@ -174,7 +155,7 @@ def video(condition: Condition, tools: Instrument, timeout_s: float | None = Non
                 task = {"kind": "command", "command": command}
                 # Not in a fork of a campaign's guest, which may have containers for other jobs.
                 job = Job(task, partial, 1, timeout_s or ENCODE_TIMEOUT_S, alone=True)
-                with buildprogress.shown("video", "half a minute to encode"):
+                with progress("video", "half a minute to encode"):
                     runner.run(virtual.Guest(), tools, job)
     return folder / "video.mp4"
 

@@ -123,7 +123,7 @@ def digests(cells: Iterable[MeasuredCell]) -> list[dict[str, Any]]:
     return rows
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `origin`, which writes the tables."""
 
     def run(options: argparse.Namespace) -> int:
@@ -133,9 +133,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
             write_csv(options.digests, DIGEST_COLUMNS, digests(found))
         return 0
 
-    command = commands.add_parser(
-        "origin", help="write a table of the instrument, machines and dates of cells"
-    )
+    command = commands.add_parser("origin")
     command.add_argument("overviews", nargs="+", type=Path, help="tables of studies' cells")
     command.add_argument("--results", type=Path, default=Path("results"))
     command.add_argument("--recorded", type=Path, help="folder of recorded numbers")

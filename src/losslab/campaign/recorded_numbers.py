@@ -21,8 +21,7 @@ from losslab.campaign import celldata, fingerprint, hosts, recordcheck
 from losslab.campaign.celldata import CellData, Row, Series
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, digest_of, read_json, whole_file
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, parse_json, read_rows
-from losslab.reading.files import TABLE_BYTES
+from losslab.reading import TABLE_BYTES, UsageError, parse_json, read_rows
 from losslab.study.design import Cell, Study
 from losslab.study.schemas import check_schema
 from losslab.study.stopping import StoppingRule

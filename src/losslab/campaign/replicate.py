@@ -40,8 +40,6 @@ WATCHDOG_S_PER_VIRTUAL_S = 50.0
 # A lost guest is retried, because the host may be the cause. A violation is not retried, because
 # the same seed gives the same bytes.
 ATTEMPTS = 2
-# Interval between checks of an image's files: one check of 8,000 files takes 15 to 30 ms.
-CHECK_EVERY_S = 2.0
 
 
 def run(
@@ -70,7 +68,7 @@ def run(
     limit_s = timeout_s or limit_of(backend, condition)
 
     def measure(folder: Path) -> Outcome:
-        _require_unchanged(instrument, CHECK_EVERY_S)
+        _require_unchanged(instrument)
         task = prepare(folder, condition, seed, video, captures)
         job = Job(task, folder, seed, limit_s, alone=alone, snapshots=snapshots)
         return runner.run(backend, instrument, job)
@@ -137,7 +135,7 @@ def attempt(
         except LosslabError as error:
             # A full disk or a damaged instrument is the host's failure.
             refuse_full(out.parent, error)
-            _require_unchanged(instrument)
+            _require_unchanged(instrument, again=True)
             lost = isinstance(error, GuestLostError)
             if isinstance(error, HostError) or (lost and not last):
                 raise
@@ -196,11 +194,11 @@ def prepare(
     return task | ({"captures": list(captures)} if captures else {})
 
 
-def _require_unchanged(instrument: Instrument, recent_s: float = 0.0) -> None:
+def _require_unchanged(instrument: Instrument, again: bool = False) -> None:
     """Raise HostError if the kernel or an image has changed since it was built."""
     needs = BACKENDS[instrument.backend, instrument.where].needs
     linux = instrument.kernel if needs.guest else None
-    instrument_integrity.require(linux, instrument.image_roots, recent_s=recent_s)
+    instrument_integrity.require(linux, instrument.image_roots, again=again)
 
 
 def host(

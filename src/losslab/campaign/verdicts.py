@@ -216,7 +216,7 @@ def _short(number: str) -> str:
     return f"{float(number):.4g}"
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `claims`, which prints, checks or records verdicts."""
 
     def run(options: argparse.Namespace) -> int:
@@ -232,7 +232,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
             print(json.dumps(rows, indent=1) if options.json else table(rows))
         return 0
 
-    command = commands.add_parser("claims", help="print the claims and their verdicts")
+    command = commands.add_parser("claims")
     command.add_argument("study", nargs="?", help="print only this study's claims")
     limits.add_options(command)
     command.add_argument("--claims", type=Path, default=CLAIMS, help="table of judged claims")

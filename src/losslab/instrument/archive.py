@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
-import socket
+import shutil
 import tempfile
-import threading
-import time
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument.cache import cache_folder
 from losslab.lock import own_folder
 
-if TYPE_CHECKING:
-    from urllib.request import Request
-
 # Names of the places that may have a file, as users see them.
 ARCHIVE_PLACE, SNAPSHOT_PLACE, KERNEL_ORG_PLACE = "archive", "snapshot", "kernel.org"
 FETCH_TIMEOUT_S = 30.0  # without receiving a byte
-CHECK_TIMEOUT_S = 5.0
+CHECK_TIMEOUT_S = 5.0  # of a file that others replace
 BLOCK_BYTES = 2**18
 # Limit for a file of unknown size: kernel.org's tarballs have 150 MB.
 MAX_BYTES = 2**30
-# Downloads from slower servers are aborted: 1 MB takes 20 s at this rate.
-MIN_BYTES_PER_S = 50_000
-# Timeouts allowed before the first byte: one for an address that does not answer, one for the
-# address that does, one for the headers.
-PATIENCE = 3
-POLL_S = 0.5
-# The snapshot archive limits the request rate, and a name server may be silent for a while.
-RETRY_AFTER_S = (1.0, 5.0, 15.0, 30.0)
-UNREACHABLE = "cannot be reached"
-SILENT = "no answer from the name server"
+# The snapshot archive limits the request rate, and a name server may be silent for a while: pauses
+# of 0, 2, 4 and 8 s.
+RETRIES, BACKOFF_S = 4, 1.0
+TEMPORARY = (429, 500, 502, 503, 504)  # statuses
+CONNECTIONS = 8  # concurrent ones to a server
 UNPINNED = "LOSSLAB_UNPINNED"
-SOURCES = "sources.tsv"  # in a build's folder
 ADVICE = (
     "check the network; use a cache that has it (LOSSLAB_CACHE), pin the archive's current "
     "versions (`make relock`, changes results), or build from them unpinned (`--unpinned`, or "
@@ -89,14 +79,9 @@ class Fetcher:
     """Download files through this machine's proxies; try an unreachable server only once."""
 
     def __init__(self, timeout_s: float = FETCH_TIMEOUT_S) -> None:
-        # Imported here: every cell imports this module, and most cells download nothing.
-        from urllib.request import ProxyHandler, build_opener
-
         self._timeout_s = timeout_s
-        self._opener = build_opener(ProxyHandler(_proxies()))
+        self._pools: dict[str, Any] = {}  # of connections, by scheme
         self._unreachable: dict[str, str] = {}
-        self._answered: set[str] = set()
-        self._had: set[str] = set()
 
     def fetch(self, candidates: Iterable[tuple[File, Place]]) -> Download:
         """Download the first available candidate with its pinned content into the cache.
@@ -129,103 +114,80 @@ class Fetcher:
             hint=ADVICE,
         )
 
-    def has(self, places: Iterable[Place]) -> tuple[Place | None, str]:
-        """Return the first place that has a file, or the problem; download nothing."""
-        problem = "no place that may have it"
-        for place in places:
-            # The images share most of their packages.
-            problem = "" if place.url in self._had else self.download(place.url, None)
-            if not problem:
-                self._had.add(place.url)
-                return place, ""
-        return None, problem
-
     def read(self, place: Place) -> str:
         """Return a small text, or an empty one if it is unavailable. It has no pinned hash."""
         with tempfile.TemporaryDirectory(prefix="losslab-text-") as name:
             problem = self.download(place.url, Path(name) / "text")
             return "" if problem else (Path(name) / "text").read_text()
 
-    def download(self, url: str, target: Path | None, max_bytes: int = MAX_BYTES) -> str:
-        """Download an address to `target`; without a target, check that it exists.
+    def download(self, url: str, target: Path, max_bytes: int = MAX_BYTES) -> str:
+        """Download an address to `target`; return the problem, or an empty string.
 
-        Retries after each pause of RETRY_AFTER_S while the problem may be temporary. Returns the
-        problem, or an empty string.
+        Retries while the problem may be temporary.
         """
-        from urllib.request import Request
+        # Imported here: every cell imports this module, and most cells download nothing.
+        from urllib3.exceptions import HTTPError, MaxRetryError, ReadTimeoutError
+        from urllib3.util import Retry
 
-        request = Request(url, method="GET" if target else "HEAD")
-        host = urllib.parse.urlsplit(request.full_url).netloc
-        if host in self._unreachable:
-            return self._unreachable[host]
-        for pause_s in (*(RETRY_AFTER_S if target else ()), None):
-            problem = self._transfer(request, target, max_bytes)
-            unreachable = problem.startswith(UNREACHABLE)
-            if not unreachable:
-                self._answered.add(host)
-            temporary = problem.startswith(("HTTP 429", "HTTP 5", "broken off")) or (
-                unreachable and (host in self._answered or SILENT in problem)
-            )
-            if pause_s is None or not temporary:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme == "file":
+            path = Path(urllib.parse.unquote(parts.path))
+            if not path.is_file():
+                return "not there"
+            shutil.copyfile(path, target)
+            return ""
+        if parts.netloc in self._unreachable:
+            return self._unreachable[parts.netloc]
+        retry = Retry(
+            RETRIES, backoff_factor=BACKOFF_S, status_forcelist=TEMPORARY, raise_on_status=False
+        )
+        problem = ""
+        for _ in range(1 + RETRIES):
+            try:
+                answer = self._pool(parts).request(
+                    "GET", url, retries=retry, timeout=self._timeout_s,
+                    preload_content=False, decode_content=False,
+                )  # fmt: skip
+                with answer:
+                    if (status := answer.status) != 200:
+                        return "not there (HTTP 404)" * (status == 404) or f"HTTP {status}"
+                    return _saved(answer, target, max_bytes)
+            except MaxRetryError as error:
+                problem = f"cannot be reached ({error.reason})"
+                if not isinstance(error.reason, ReadTimeoutError):
+                    self._unreachable[parts.netloc] = problem
                 break
-            time.sleep(pause_s)
-        if unreachable and host:  # a file: address has none
-            self._unreachable[host] = problem
+            except HTTPError as error:
+                problem = f"broken off ({error!r})"
         return problem
 
-    def _transfer(self, request: Request, target: Path | None, max_bytes: int) -> str:
-        """Copy one answer in a thread; a socket's timeout does not limit a slow trickle."""
-        from concurrent.futures import Future
-        from http.client import HTTPException
-        from urllib.error import HTTPError, URLError
+    def _pool(self, parts: urllib.parse.SplitResult) -> Any:
+        """Return the connections for an address, through this machine's proxy if it has one."""
+        from urllib.request import proxy_bypass
 
-        got_bytes, given_up = 0, False
-        outcome: Future[str] = Future()
+        from urllib3 import PoolManager, ProxyManager
 
-        def copy() -> str:
-            nonlocal got_bytes
-            try:
-                with self._opener.open(request, timeout=self._timeout_s) as answer:
-                    if target is None:
-                        return ""
-                    with target.open("wb") as out:
-                        while not given_up and (block := answer.read1(BLOCK_BYTES)):
-                            got_bytes += len(block)
-                            if got_bytes > max_bytes:
-                                return f"more than {max_bytes} bytes"
-                            out.write(block)
-            except HTTPError as error:
-                return "not there (HTTP 404)" if error.code == 404 else f"HTTP {error.code}"
-            except URLError as error:
-                silent = getattr(error.reason, "errno", None) == socket.EAI_AGAIN
-                return f"{UNREACHABLE} ({SILENT if silent else error.reason})"
-            except (HTTPException, ConnectionError, TimeoutError) as error:
-                return f"broken off ({error!r})"
-            return ""
-
-        def run() -> None:
-            try:
-                outcome.set_result(copy())
-            except Exception as error:  # such as a full disk: raised in the waiting thread
-                outcome.set_exception(error)
-
-        # A daemon thread, so that a hanging download does not delay the end of the process.
-        threading.Thread(target=run, daemon=True).start()
-        began = time.monotonic()
-        while True:
-            try:
-                return outcome.result(POLL_S)
-            except TimeoutError:
-                allowed_s = PATIENCE * self._timeout_s + got_bytes / MIN_BYTES_PER_S
-                if outcome.done() or time.monotonic() - began <= allowed_s:
-                    continue
-            given_up = True
-            return (
-                f"too slow ({got_bytes} bytes in {allowed_s:.0f} s, less than "
-                f"{MIN_BYTES_PER_S // 1000} kB/s)"
+        proxy = "" if proxy_bypass(parts.netloc) else _proxies().get(parts.scheme, "")
+        if proxy not in self._pools:
+            self._pools[proxy] = (
+                ProxyManager(proxy, maxsize=CONNECTIONS)
+                if proxy
+                else PoolManager(maxsize=CONNECTIONS)
             )
+        return self._pools[proxy]
 
 
+def _saved(answer: Any, target: Path, max_bytes: int) -> str:
+    """Write an answer to a file; return the problem, or an empty string."""
+    with target.open("wb") as out:
+        for block in answer.stream(BLOCK_BYTES):
+            if out.tell() + len(block) > max_bytes:
+                return f"more than {max_bytes} bytes"
+            out.write(block)
+    return ""
+
+
+@functools.cache
 def _proxies() -> dict[str, str]:
     from urllib.request import getproxies
 
@@ -246,9 +208,3 @@ def digest(path: Path) -> str:
 def quoted(path: str) -> str:
     """Quote a path for a URL as apt does: some servers read a plus sign as a space."""
     return urllib.parse.quote(path, safe="/~")
-
-
-def write_sources(found: Sequence[Download], folder: Path) -> None:
-    """Write SOURCES into a build's folder: where its input files came from."""
-    lines = [f"{f.file.name}\t{f.place.name}\t{f.place.url}\n" for f in found]
-    (folder / SOURCES).write_text("".join(lines))

@@ -6,13 +6,18 @@ import contextlib
 import hashlib
 import json
 import os
+import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from losslab.errors import HostError
 from losslab.lock import locked, own_folder, private
+
+SHOW_EVERY_S = 60.0  # of a build's progress
 
 
 def cache_folder() -> Path:
@@ -62,6 +67,29 @@ def building(target: Path) -> Iterator[Path | None]:
             partial.chmod(0o755)
             yield partial
             partial.rename(target)
+
+
+@contextlib.contextmanager
+def progress(what: str, takes: str) -> Iterator[None]:
+    """Print a line on stderr at the start, from time to time, and at the end of a build."""
+    title, begin, ended = f"losslab: {what}", time.monotonic(), threading.Event()
+
+    def show() -> None:
+        while not ended.wait(SHOW_EVERY_S):
+            say(f"{(time.monotonic() - begin) / 60:.0f} min")
+
+    def say(text: str) -> None:
+        print(f"{title}: {text}", file=sys.stderr, flush=True)
+
+    say(f"takes {takes}, once; kept in {cache_folder()}")
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    say(f"ready after {time.monotonic() - begin:.0f} s")
 
 
 def provenance(folder: Path) -> dict[str, Any]:

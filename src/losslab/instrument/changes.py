@@ -169,7 +169,7 @@ def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
         excludes = [f"--exclude={path}" for path in excluded]
         done = processes.attempt([*command, *excludes, file], cwd=into, more=more)
         if not done.good:
-            raise LosslabError(
+            raise kerneltree.SourceError(
                 f"{patch} must apply to the kernel's source, found:\n{done.err.strip()}",
                 hint="make it from the source that `losslab kernel` builds, without fuzz",
             )

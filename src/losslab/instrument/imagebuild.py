@@ -18,9 +18,9 @@ from pathlib import Path
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import buildprogress, debian, image, integrity, packed
-from losslab.instrument.archive import Download, UnavailableError, digest, write_sources
-from losslab.instrument.cache import building, cache_folder
+from losslab.instrument import debian, image, integrity, packed
+from losslab.instrument.archive import Download, UnavailableError, digest
+from losslab.instrument.cache import building, progress
 from losslab.instrument.debian import ARCHITECTURE, Lock
 from losslab.instrument.image import ENGINE, HOST, SUITE
 
@@ -91,13 +91,7 @@ def relock(*only: str) -> list[str]:
 
 
 def _build_from(name: str, target: Path, locked: Lock, *, pinned: bool) -> None:
-    def so_far() -> str:
-        count = len(locked.packages)
-        done = sum((cache_folder() / "files" / p.file.sha256).exists() for p in locked.packages)
-        text = f"{done} of {count} packages downloaded"
-        return text if done < count else f"installing {count} packages"
-
-    with buildprogress.shown(f"image {name}", BUILD_TAKES, so_far), building(target) as folder:
+    with progress(f"image {name}", BUILD_TAKES), building(target) as folder:
         if folder is not None:
             _build(name, folder, locked, debian.fetch(locked), pinned=pinned)
 
@@ -150,7 +144,6 @@ def _build(
     (folder / "packages.tsv").write_text(listing)
     versions = dict(line.split("\t") for line in listing.splitlines())
     check_installed(versions, locked.versions())
-    write_sources(files, folder)
     facts = {
         "suite": SUITE,
         "hash": image.content_hash(name, locked),

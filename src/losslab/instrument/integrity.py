@@ -8,15 +8,12 @@ it in the campaign's results.
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
 import os
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import tree
+from losslab.instrument.archive import digest
 from losslab.reading import read_rows
 from losslab.repository import ROOT, SET_UP
 
@@ -24,9 +21,8 @@ PINS = ROOT / "containers" / "trees.tsv"
 PINS_COLUMNS = ("image", "recipe", "sha256")
 # File in a kernel's folder: the SHA-256 of the finished `linux`.
 LINUX_DIGEST = "linux.sha256"
-# In an image's folder: its tree, the list of its files, and fingerprints of the tree (file sizes,
-# times, inodes) for which its content was verified.
-TREE_ROOT, LIST, VERIFIED = "root", "tree.tsv", "tree.verified"
+# In an image's folder: its tree, and the list of its files.
+TREE_ROOT, LIST = "root", "tree.tsv"
 LIST_BYTES = 64 * 2**20  # a list of 8,000 files has 1 MB
 HINT = f"remove {{folder}} and run `{SET_UP}`; finished replicates are kept"
 REPLACED_ON_PURPOSE = (
@@ -35,26 +31,22 @@ REPLACED_ON_PURPOSE = (
 )
 DIGITS = 12  # of a digest in an error
 
-# The digests that this process found first, which may not change between replicates, and the time
-# of its last check.
-_first: dict[Path, str] = {}
-_last_s: dict[Path, float] = {}
+_checked: dict[Path, str] = {}  # digests of what this process has checked
 
 
 def require(
-    linux: Path | None, image_roots: list[Path], whole: bool = False, recent_s: float = 0.0
+    linux: Path | None, image_roots: list[Path], whole: bool = False, again: bool = False
 ) -> dict[Path, str]:
     """Return the digests of a kernel and of images; refuse any changed since its build.
 
-    `linux` is None if the machine's own kernel measures. With `whole`, read every file again, even
-    if its metadata is unchanged. Skip images that this process verified within `recent_s`.
+    `linux` is None if the machine's own kernel measures. Each is checked once in a process, or
+    `again`. Files of an image are read if one is newer than the image's list, or with `whole`.
     """
-    found = {} if linux is None else {linux: _kernel_digest(linux)}
-    for root in image_roots:
-        if root not in _last_s or time.monotonic() - _last_s[root] >= recent_s:
-            _first.setdefault(root, _tree_digest(root, whole))
-            _last_s[root] = time.monotonic()
-        found[root] = _first[root]
+    found = {}
+    for path in [*([] if linux is None else [linux]), *image_roots]:
+        if whole or again or path not in _checked:
+            _checked[path] = _kernel_digest(path) if path == linux else _tree_digest(path, whole)
+        found[path] = _checked[path]
     return found
 
 
@@ -132,14 +124,12 @@ def _first_written(record: Path, text: str) -> str:
 def _kernel_digest(linux: Path) -> str:
     hint = HINT.format(folder=linux.parent)
     try:
-        expected = (linux.parent / LINUX_DIGEST).read_text().strip()
-        found = _hash(linux, *_identity(linux))
+        expected, found = (linux.parent / LINUX_DIGEST).read_text().strip(), digest(linux)
     except (OSError, ValueError) as error:
         raise HostError(
             f"{linux.parent} must have the pinned kernel and its digest, found: {error}",
             hint=hint,
         ) from error
-    expected = _first.setdefault(linux, expected)
     if found != expected:
         raise HostError(
             f"{linux} must be unchanged since its build (SHA-256 {expected[:DIGITS]}...), "
@@ -149,37 +139,26 @@ def _kernel_digest(linux: Path) -> str:
     return found
 
 
-def _identity(path: Path) -> tuple[int, ...]:
-    """Return a cache key that changes when the file changes."""
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-
-
-@functools.lru_cache(maxsize=8)
-def _hash(file: Path, *_: int) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
 def _tree_digest(root: Path, whole: bool) -> str:
-    """Return the digest of an image's tree; skip reading files if their metadata is verified.
+    """Return the digest of an image's tree; without a pin, the first list decides.
 
-    An image without a pinned digest must keep the digest of its first use.
+    A change of a file, its mode or a folder's entries makes it newer than the list.
     """
-    folder = root.parent
-    list_text, paths = _list_and_paths(root)
-    found = tree.digest(list_text) if list_text else ""
-    expected = _first.get(root) or pins().get(folder.name, ("", found))[1]
-    if found != expected:
-        list_text = ""
-    before = _fingerprint(paths) if list_text else ""
-    if before and not whole and before in _verified(folder):
+    path = root.parent / LIST
+    try:
+        listed, since_ns = path.read_text(), path.stat().st_ctime_ns
+    except (OSError, ValueError):
+        listed, since_ns = "", 0
+    expected = pins().get(root.parent.name, ("", tree.digest(listed) if listed else ""))[1]
+    if tree.digest(listed) != expected:
+        listed = ""
+    elif not whole and tree.unchanged(root, listed, since_ns):
         return expected
     try:
         now = tree.listing(root)
+        problems = tree.differences(listed, now) if listed else []
         found = tree.digest(now)
-        problems = tree.differences(list_text, now) if list_text else []
-        if expected and found != expected and not problems:
+        if expected not in ("", found) and not problems:
             problems = [f"another tree (SHA-256 {found[:DIGITS]}...), and another {LIST}"]
     except (OSError, LosslabError) as error:
         problems = [str(error)]
@@ -188,42 +167,10 @@ def _tree_digest(root: Path, whole: bool) -> str:
         raise HostError(
             f"the image in {root} must be unchanged since its build{pinned}, found: "
             f"{tree.shown(problems)}",
-            hint=HINT.format(folder=folder),
+            hint=HINT.format(folder=root.parent),
         )
     with contextlib.suppress(OSError):  # another user's cache may be read-only
-        if not list_text:
-            (folder / LIST).write_text(now)
-        elif before and before == _fingerprint(paths):
-            with (folder / VERIFIED).open("a") as file:
-                file.write(f"{before}\n")
+        partial = path.with_name(f".{LIST}.{os.getpid()}")
+        partial.write_text(now)
+        partial.rename(path)
     return found
-
-
-def _list_and_paths(root: Path) -> tuple[str, tuple[bytes, ...]]:
-    """Return the list of an image's files, and the paths whose metadata is compared."""
-    path = root.parent / LIST
-    try:
-        return _read_list(root, path, *_identity(path))
-    except (OSError, ValueError):
-        return "", ()
-
-
-@functools.lru_cache(maxsize=4)
-def _read_list(root: Path, path: Path, *_: int) -> tuple[str, tuple[bytes, ...]]:
-    text = path.read_text()
-    return text, tuple(tree.unlinked(root, text))
-
-
-def _verified(folder: Path) -> list[str]:
-    """Return the fingerprints for which the tree's content was verified."""
-    try:
-        return (folder / VERIFIED).read_text().split()
-    except (OSError, ValueError):
-        return []
-
-
-def _fingerprint(paths: Sequence[bytes]) -> str:
-    try:
-        return tree.fingerprint(paths)
-    except OSError:  # one is missing
-        return ""

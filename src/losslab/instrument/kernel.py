@@ -14,7 +14,6 @@ from typing import Any
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import (
-    buildprogress,
     cache,
     compiled,
     integrity,
@@ -23,9 +22,8 @@ from losslab.instrument import (
     kerneltree,
     packed,
 )
-from losslab.instrument.archive import SOURCES, UnavailableError, digest, write_sources
-from losslab.instrument.buildprogress import LOG
-from losslab.instrument.cache import building, cache_folder, hash_files
+from losslab.instrument.archive import UnavailableError, digest
+from losslab.instrument.cache import building, cache_folder, hash_files, progress
 from losslab.instrument.kernels import Kernel
 from losslab.instrument.kernelsource import DEBIAN, KERNEL_ORG, Source
 from losslab.repository import ROOT
@@ -33,6 +31,7 @@ from losslab.repository import ROOT
 RECIPE = ROOT / "containers" / "kernel"
 # Configuration fragment of every kernel; a series' folder may have its own.
 FRAGMENT = "fragment.config"
+LOG = "build.log"  # in the folder of a kernel
 BUILD_TAKES = "ten minutes of CPU time"
 ADDITION_TAKES = "half a minute"
 TREES = "tree"  # folder of the cache: object files of kernels to which algorithms are added
@@ -90,7 +89,7 @@ def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
     # kernels are kept on first use.
     if own or spec == kernels.default():
         return _from_objects(spec, unpinned)
-    with buildprogress.shown(f"kernel {spec.title}", BUILD_TAKES, buildprogress.of_kernel):
+    with progress(f"kernel {spec.title}", BUILD_TAKES):
         source = _source(spec, unpinned)
         made = target(spec, source.origin, source.pinned)
         with building(made) as partial:
@@ -98,7 +97,6 @@ def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
                 # In the cache, which has space, in a folder that the next build removes.
                 with tempfile.TemporaryDirectory(dir=partial.parent) as work:
                     tree = _compiled(spec, source, Path(work), partial / LOG)
-                    write_sources([source.found], partial)
                     _finish(_provenance(spec, source, tree), tree, partial)
     return made
 
@@ -109,7 +107,7 @@ def _from_objects(spec: Kernel, unpinned: bool) -> Path:
     facts = provenance(kept)
     source = facts["source"]
     made = target(spec, source["from"], facts["pinned"])
-    own = buildprogress.shown(f"kernel {spec.title}", ADDITION_TAKES)
+    own = progress(f"kernel {spec.title}", ADDITION_TAKES)
     with own if spec != spec.base else contextlib.nullcontext(), building(made) as partial:
         if partial is not None:
             with kerneltree.with_additions(
@@ -121,7 +119,6 @@ def _from_objects(spec: Kernel, unpinned: bool) -> Path:
                     facts["config_sha256"] = digest(tree / ".config")
                     unused = compiled.not_compiled(tree, [each.path for each in spec.replaced])
                     (partial / compiled.UNCOMPILED).write_text("".join(f"{u}\n" for u in unused))
-                shutil.copyfile(kept / SOURCES, partial / SOURCES)
                 _finish(facts, tree, partial)
     return made
 
@@ -161,14 +158,13 @@ def kept_objects(spec: Kernel, unpinned: bool) -> Path:
             "cache (300 MB); adding further algorithms takes seconds",
             file=sys.stderr,
         )
-    with buildprogress.shown(f"kernel {spec.title}", BUILD_TAKES, buildprogress.of_kernel):
+    with progress(f"kernel {spec.title}", BUILD_TAKES):
         source = _source(spec, unpinned)
         folder = objects(spec, source.origin, source.pinned)
         with building(folder) as partial:
             if partial is not None:
                 tree = _compiled(spec, source, partial, partial / LOG)
                 kerneltree.prune(tree)
-                write_sources([source.found], partial)
                 facts = _provenance(spec, source, tree) | {"hash": folder.name}
                 _write(facts, partial)
     return folder

@@ -43,6 +43,10 @@ OF_SOURCE = re.compile(r" +[0-9]* +\|")
 KEPT = ("include/", "scripts/", "arch/um/", "arch/x86/um/", "arch/x86/include/", "net/ipv4/")
 
 
+class SourceError(LosslabError):
+    """A changed source of the kernel does not apply or compile."""
+
+
 def compiler() -> str:
     """Return 8 hexadecimal digits, the hash of the versions of compiler and linker.
 
@@ -117,7 +121,7 @@ def with_additions(
         if not done.good:
             names = " and ".join(map(_shown, sources.values()))
             last = "\n".join(output.strip().splitlines()[-processes.QUOTED_LINES :])
-            raise LosslabError(
+            raise SourceError(
                 f"{names} must compile, found:\n{messages or last}",
                 hint="fix it and start again; `losslab new algorithm NAME` makes a skeleton",
             )

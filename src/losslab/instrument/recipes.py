@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from losslab.errors import LosslabError
@@ -20,7 +18,6 @@ from losslab.instrument import (
     kernels,
     kernelsource,
     packed,
-    pins,
     records,
 )
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
@@ -33,8 +30,8 @@ ENGINE = f"{IMAGE}-{image.ENGINE}"
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `kernel`, `image`, `instrument` and `pins`."""
-    made = commands.add_parser("kernel", help="build the pinned kernel and print its folder")
+    """Add `kernel`, `image` and `instrument`."""
+    made = commands.add_parser("kernel")
     made.add_argument(
         "--name",
         default=kernels.DEFAULT,
@@ -46,7 +43,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     _build_options(made)
     made.set_defaults(run=_build_kernel)
-    made = commands.add_parser("image", help="build an image and print its folder")
+    made = commands.add_parser("image")
     made.add_argument("--variant", choices=image.names(), help="default: host")
     _build_options(made).add_argument(
         "--pin-tree", action="store_true",
@@ -55,7 +52,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     made.set_defaults(run=_build_image)
 
-    group = commands.add_parser("instrument", help="pack or fetch kernels and images as archives")
+    group = commands.add_parser("instrument")
     kinds = group.add_subparsers(required=True, metavar="WHAT")
     made = kinds.add_parser("pack", help="write an archive of each kernel and image")
     taken = kinds.add_parser(
@@ -75,11 +72,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     made.set_defaults(run=_pack)
     taken.set_defaults(run=_fetch)
-
-    looked = commands.add_parser("pins", help="list pinned sources and where they were found")
-    looked.add_argument("--check", action="store_true", help="query the servers")
-    looked.add_argument("--json", action="store_true", help="print JSON")
-    looked.set_defaults(run=_pins)
 
 
 def _build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
@@ -202,12 +194,3 @@ def _build(kind: str, name: str, build: Callable[[], Path], options: argparse.Na
 def _print(changes: Sequence[str]) -> int:
     print("\n".join(changes or ["nothing changed"]))
     return 0
-
-
-def _pins(options: argparse.Namespace) -> int:
-    found = pins.examine(options.check)
-    if options.json:
-        print(json.dumps([asdict(pin) for pin in found], indent=1))
-    else:
-        print("\n".join(pin.line() for pin in found))
-    return 1 if any(pin.lost for pin in found) else 0

@@ -44,6 +44,23 @@ def in_cache(kind: str, name: str) -> dict[str, Any] | None:
     return None if folder is None else image.provenance(folder)
 
 
+def installed() -> list[str]:
+    """Describe the default backend's kernel and image, one line each with the hash."""
+    lines = []
+    for part, folder, read, target in (
+        ("kernel", kernel.existing(), kernel.provenance, kernel.target()),
+        ("image", image.existing(), image.provenance, image.target()),
+    ):
+        if folder is None:
+            lines.append(f"{part} {target.name}, not built")
+            continue
+        origin = read(folder)
+        version = f"Linux {origin['version']}" if part == "kernel" else f"Debian {origin['suite']}"
+        pinned = "" if origin["pinned"] else ", UNPINNED"
+        lines.append(f"{part} {folder.name}, {version}{pinned}")
+    return lines
+
+
 def number(kind: str, name: str) -> int:
     """Return a record's build counter, incremented if the record is outdated."""
     record = read(path(kind, name))
@@ -80,8 +97,7 @@ def make(
     except UnavailableError as error:
         if not optional:
             raise
-        # The terminal shows the whole message.
-        content["absent"] = error.message.partition(", found")[0] + ", which failed"
+        content["absent"] = f"{kind} {name} is not there: its sources are unavailable"
         print(f"losslab: note: no {name} {kind}: {error}", file=sys.stderr)
     if record is not None:
         write(content, record)

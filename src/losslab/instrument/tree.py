@@ -50,23 +50,22 @@ def shown(problems: Sequence[str]) -> str:
     return "; ".join(problems[:SHOWN]) + more
 
 
-def unlinked(root: Path, text: str) -> list[bytes]:
-    """Return the paths of a list's folders and files below `root`, for `fingerprint`."""
+def unchanged(root: Path, text: str, since_ns: int) -> bool:
+    """Return whether nothing of a list has changed since a time, without reading files.
+
+    A write to a file or a change of its mode changes its ctime; adding, removing or replacing a
+    file or link changes that of its folder.
+    """
     top = os.fsencode(root)
-    rows = text.splitlines()[1:]
-    return [
-        os.path.join(top, _unquoted(row.rpartition("\t")[2]))
-        for row in rows
-        if not row.startswith(LINK)
-    ]
+    paths = (_unquoted(row.rpartition("\t")[2]) for row in text.splitlines()[1:])
+    try:
+        return all(os.lstat(os.path.join(top, path)).st_ctime_ns < since_ns for path in paths)
+    except OSError:  # one is missing
+        return False
 
 
 def fingerprint(paths: Sequence[bytes]) -> str:
-    """Hash the metadata of paths, without reading files.
-
-    A write to a file or a change of its mode changes its ctime; adding, removing or replacing a
-    file or link changes that of its folder. Raises OSError if a path is gone.
-    """
+    """Hash the metadata of paths, without reading files. Raises OSError if a path is gone."""
     found = array.array("Q")
     for s in map(os.lstat, paths):
         found.extend((s.st_mode, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino))

@@ -20,7 +20,8 @@ from tabulate import tabulate
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.reading import input_errors, number, read_text, whole
-from losslab.study import dictionary, metrics
+from losslab.repository import ROOT
+from losslab.study import dictionary, features, metrics
 from losslab.study.axes import Axis, short
 from losslab.study.background import NO_FLOWS
 from losslab.study.condition import AXES
@@ -31,20 +32,22 @@ R_METRICS = Path("analysis", "R", "units.R")
 RESULTS = Path("docs", "reference", "results.md")
 # Larger files are no table of losslab's.
 MAX_TABLE_BYTES = 2**30
+# Axes of the traffic that are of no app.
+TRAFFIC = ("algorithm", "app", "competitor", "offloads", "receive_buffer", "sender_queue")
 DATA = Path("docs", "reference", "data.md")
 COLUMNS_BEGIN = "<!-- columns: written by `losslab axes --write` -->\n"
 HEAD = "| axis | unit | values | default | meaning |\n|---|---|---|---|---|"
 METRICS_HEAD = "| metric | unit | better | provided by | meaning |\n|---|---|---|---|---|"
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], root: Path) -> None:
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands `axes` and `metrics`."""
 
     def list_axes(options: argparse.Namespace) -> int:
         if options.json:
             print(json.dumps({name: axis.schema() for name, axis in AXES.items()}, indent=1))
         else:
-            print("\n".join(write(root) or ["nothing changed"]) if options.write else table())
+            print("\n".join(write(ROOT) or ["nothing changed"]) if options.write else table())
         return 0
 
     def list_metrics(options: argparse.Namespace) -> int:
@@ -52,16 +55,16 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], r
         print(json.dumps(rows, indent=1) if options.json else metrics_table())
         return 0
 
-    command = commands.add_parser("axes", help="list the axes of a study's design")
+    command = commands.add_parser("axes")
     command.add_argument(
         "--write", action="store_true", help="update the files that document axes and metrics"
     )
     command.add_argument("--json", action="store_true", help="print JSON Schema")
     command.set_defaults(run=list_axes)
-    listing = commands.add_parser("metrics", help="list the metrics of results")
+    listing = commands.add_parser("metrics")
     listing.add_argument("--json", action="store_true", help="print JSON")
     listing.set_defaults(run=list_metrics)
-    described = commands.add_parser("columns", help="explain the columns of a CSV file")
+    described = commands.add_parser("columns")
     described.add_argument("file", type=Path, help="CSV file of a run, a sweep or a campaign")
     described.add_argument("--json", action="store_true", help="print a Table Schema")
     described.set_defaults(run=_list_columns)
@@ -84,13 +87,22 @@ def _list_columns(options: argparse.Namespace) -> int:
     return 0
 
 
-def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -> None:
-    """Add an option for each axis; `algorithm` is the default of the axis without one."""
+def add_options(
+    parser: argparse.ArgumentParser, algorithm: str | None = None
+) -> dict[str, argparse._ArgumentGroup]:
+    """Add an option for each axis, and return the groups of the help: path, traffic, ...
+
+    `algorithm` is the default of the axis without one.
+    """
     readers: dict[str, Any] = {"int": whole, "float": number}
+    groups = {
+        title: parser.add_argument_group(title)
+        for title in ("path", "traffic", "run", "instrument")
+    }
     for name, axis in AXES.items():
         default = algorithm if name == "algorithm" else axis.default
         read = str if axis.kind == "str" else functools.partial(readers[axis.kind], name=name)
-        parser.add_argument(
+        groups[_group(name)].add_argument(
             f"--{name.replace('_', '-')}",
             type=read,
             choices=list(axis.choices) or None,
@@ -98,7 +110,7 @@ def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -
             required=default is None,
             help=_option_help(axis),
         )
-    parser.add_argument(
+    groups["traffic"].add_argument(
         "--flow",
         dest="flows",
         action=_AddFlow,
@@ -106,6 +118,18 @@ def add_options(parser: argparse.ArgumentParser, algorithm: str | None = None) -
         metavar="ALGORITHM[,KEY=VALUE...]",
         help="add a flow to --flows, such as algorithm=cubic,start_s=2,rtt_ms=40 (repeatable)",
     )
+    return groups
+
+
+def _group(name: str) -> str:
+    """Return the group of an axis's option in the help."""
+    if name in ("kernel", "image"):
+        return "instrument"
+    if AXES[name].of_campaign:
+        return "run"
+    sending = (features.background(), *features.apps().values())
+    of_traffic = name in TRAFFIC or any(name in each.axes for each in sending)
+    return "traffic" if of_traffic else "path"
 
 
 class _AddFlow(argparse.Action):

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError, did_you_mean
-from losslab.reading import input_errors, read_toml, read_yaml
-from losslab.reading.files import repeats
+from losslab.reading import input_errors, read_toml, read_yaml, repeats
 from losslab.repository import ROOT
 from losslab.study.axes import DRAWN_TRACE, limited
 from losslab.study.condition import AXES, DEFAULT_KERNEL, NO_TRACE, Condition

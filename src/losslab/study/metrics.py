@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import did_you_mean
-from losslab.reading import UsageError, read_rows
-from losslab.reading.files import LARGEST, repeats
+from losslab.reading import LARGEST, UsageError, read_rows, repeats
 from losslab.repository import ROOT
 from losslab.study import features
 from losslab.study.condition import AXES, Condition

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError, did_you_mean
-from losslab.reading import UsageError, read_rows
-from losslab.reading.files import repeats
+from losslab.reading import UsageError, read_rows, repeats
 from losslab.study import features, palette
 from losslab.study.axes import OWN
 from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition

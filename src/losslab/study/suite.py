@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError, did_you_mean
-from losslab.reading import input_errors
-from losslab.reading.files import repeats
+from losslab.reading import input_errors, repeats
 from losslab.study import metrics
 from losslab.study.condition import AXES, DEFAULT_KERNEL
 from losslab.study.grid import as_list, block_grid, matches

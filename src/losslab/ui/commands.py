@@ -14,7 +14,7 @@ from losslab.ui import explorer, plot, status
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `plot`, `status` and `explorer`."""
-    drawn = commands.add_parser("plot", help="plot runs in the terminal or to a file")
+    drawn = commands.add_parser("plot")
     drawn.add_argument(
         "folders", nargs="+", type=Path, metavar="DIR", help="folder of a run or a cell"
     )
@@ -24,12 +24,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     drawn.set_defaults(run=_plot)
 
-    shown = commands.add_parser("status", help="show a campaign's progress from another terminal")
+    shown = commands.add_parser("status")
     shown.add_argument("folder", nargs="?", type=Path, default=Path(), help="the campaign's folder")
     shown.add_argument("--json", action="store_true", help="print JSON")
     shown.set_defaults(run=_status)
 
-    page = commands.add_parser("explorer", help="make the run explorer (used by the workflow)")
+    page = commands.add_parser("explorer")
     page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY_cells.csv")
     page.add_argument("--cells", type=Path, default=Path("results", "cells"))
     page.add_argument("--recorded", type=Path, help="folder of recorded numbers")

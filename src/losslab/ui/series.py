@@ -15,8 +15,7 @@ from losslab.campaign.documents import read_cell
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, replicate_folders
 from losslab.campaign.rerun import load_manifest
 from losslab.emulation.link.forward import LOG as LINK_LOG
-from losslab.reading import UsageError, read_rows, read_text
-from losslab.reading.files import TABLE_BYTES
+from losslab.reading import TABLE_BYTES, UsageError, read_rows, read_text
 from losslab.study.axes import NONE, Value
 from losslab.study.condition import AXES, Condition
 

@@ -77,7 +77,8 @@ class Campaign:
     ) -> None:
         """Load and check the studies of a configuration."""
         self._config, self._configfiles, self._root = config, list(configfiles), root
-        reading.check_configs(self._configfiles)
+        for path in self._configfiles:  # Snakemake accepts repeated keys
+            reading.read_config(Path(path))
         studies = design.load_studies(hosts.chosen(config), root)
         self.studies = {study.name: study for study in studies}
         claims.check(self.studies, root)

@@ -8,7 +8,7 @@ from losslab.backends import runner
 from losslab.campaign import instrument
 from losslab.campaign.replicate import Instrument
 from losslab.errors import GuestLostError, HostError
-from losslab.instrument import archive, image, integrity, kernel, packed
+from losslab.instrument import archive, image, integrity, kernel, packed, records
 from losslab.study.condition import Condition
 
 
@@ -48,7 +48,7 @@ def test_node_without_a_cache_fetches_the_instrument(nothing_built, monkeypatch,
     found = instrument.instrument()
     assert found.kernel == kernel.target() / "linux"
     assert found.provenance["kernel"]["version"] == "6.12.1"
-    assert instrument.installed() == [
+    assert records.installed() == [
         f"kernel {kernel.target().name}, Linux 6.12.1",
         f"image {image.target().name}, Debian trixie",
     ]
@@ -57,7 +57,7 @@ def test_node_without_a_cache_fetches_the_instrument(nothing_built, monkeypatch,
 def test_missing_instrument_names_the_build_command(nothing_built):
     with pytest.raises(HostError, match="is not built"):
         instrument.instrument()
-    assert all("not built" in line for line in instrument.installed())
+    assert all("not built" in line for line in records.installed())
 
 
 @pytest.mark.parametrize(

@@ -166,11 +166,11 @@ def test_file_lost_from_the_image_is_a_host_error(failure, tmp_path, tools, monk
     assert names(tmp_path) == []
 
 
-def test_replaced_program_of_the_image_stops_measuring(tmp_path, tools, guests, monkeypatch):
-    monkeypatch.setattr(replicate, "CHECK_EVERY_S", 0)
+def test_replaced_program_of_the_image_stops_measuring(tmp_path, tools, guests):
     guests(GOOD, GOOD)
     measured(tmp_path, tools)
     (tools.image_root / "usr/bin/tc").write_text("ct")
+    integrity._checked.clear()  # as in another process
     with pytest.raises(HostError, match="found: usr/bin/tc has another content"):
         measured(tmp_path, tools, StoppingRule(2, 2))
     assert names(tmp_path) == ["0"]
@@ -191,6 +191,7 @@ def test_replaced_kernel_stops_measuring(tmp_path, tools, guests):
     guests(GOOD, GOOD)
     measured(tmp_path, tools)
     tools.kernel.write_text("another kernel")
+    integrity._checked.clear()
     with pytest.raises(HostError, match="found another"):
         measured(tmp_path, tools, StoppingRule(2, 2))
     assert names(tmp_path) == ["0"]

@@ -17,7 +17,8 @@ def server(monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_KERNEL_ORG", f"{running.url}/kernel")
     monkeypatch.setenv("LOSSLAB_QUARTO_SOURCE", f"{running.url}/quarto")
     monkeypatch.delenv(archive.UNPINNED, raising=False)
-    monkeypatch.setattr("losslab.instrument.archive.RETRY_AFTER_S", (0, 0))
+    monkeypatch.setattr(archive, "BACKOFF_S", 0.0)
+    archive._proxies.cache_clear()
     yield running
     running.close()
 

@@ -105,8 +105,7 @@ def test_unreachable_server_is_asked_once_and_named_with_a_fix(server, monkeypat
     assert "cannot be reached" in error.value.message
     assert "--unpinned" in error.value.hint
     assert "make relock" in error.value.hint
-    opener = fetcher._opener
-    monkeypatch.setattr(opener, "open", lambda *words, **more: pytest.fail("asked again"))
+    monkeypatch.setattr(fetcher, "_pool", lambda parts: pytest.fail("asked again"))
     with pytest.raises(UnavailableError, match="cannot be reached"):
         fetcher.fetch([(file, Place("snapshot", f"{dead}/b"))])
 
@@ -132,32 +131,9 @@ def test_name_server_that_recovers_loses_no_server(server, monkeypatch):
     assert len(names) == 3
 
 
-def test_listing_servers_does_not_wait_for_dns(server, monkeypatch):
-    names = resolve_after(monkeypatch, 99, socket.EAI_AGAIN)
-    place, problem = archive.Fetcher().has([Place("archive", f"{server.url}/a")])
-    assert place is None
-    assert "no answer from the name server" in problem
-    assert len(names) == 1
-
-
-def test_server_with_an_unknown_name_is_not_asked_again(server, monkeypatch):
-    names = resolve_after(monkeypatch, 99, socket.EAI_NONAME)
-    with pytest.raises(UnavailableError, match="cannot be reached"):
-        take(file_of("curl.deb", b"curl"))
-    assert len(names) == 1
-
-
-def test_server_that_answered_before_is_asked_again_after_a_dns_failure(server, monkeypatch):
-    for name in ("curl", "dash"):
-        server.files[MAIN + f"c/curl/{name}_1%2Bb2_amd64.deb"] = name.encode()
-    fetcher = archive.Fetcher()
-    for name, failures in (("curl", 0), ("dash", 1)):
-        names = resolve_after(monkeypatch, failures, socket.EAI_NONAME)
-        path = f"pool/main/c/curl/{name}_1+b2_amd64.deb"
-        places = debian.debian_places(path, debian.debian_archives(), INSTANT)
-        file = file_of(f"{name}.deb", name.encode())
-        assert fetcher.fetch([(file, places[0])]).place.name == "archive"
-        assert len(names) == failures + 1
+def test_download_is_limited_in_size(server, tmp_path):
+    server.files["/b"] = b"b" * 100
+    assert archive.Fetcher().download(f"{server.url}/b", tmp_path / "b", 99) == "more than 99 bytes"
 
 
 def test_environment_variable_permits_the_same_as_the_option(monkeypatch):

@@ -21,12 +21,10 @@ def test_package_lock_survives_a_round_trip(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("# instant: 2026", "# instant: x2026", "found 0 instants"),
-        ("sha256\tpath", "sha256\tpath\textra", "must have one line"),
-        ("bash\t1\tall", "bash\t1\tarm64", "must have one package per line"),
-        ("pool/main/b", "../main/b", "must have one package per line"),
-        ("curl\t1", "bash\t1", "must list a package once"),
-        ("bash\t1", "zsh\t1", "alphabetical"),
+        ("# instant: 2026", "# instant: x2026", "must be a lock file"),
+        ("bash\t1", "bash\t1\tmore", "must be a lock file"),
+        ("sha256\tpath", "sha256\tpath\textra", "found it edited"),
+        ("bash\t1", "zsh\t1", "found it edited"),
     ],
 )
 def test_incomplete_package_lock_is_refused(tmp_path, old, new, message):
@@ -53,11 +51,8 @@ def test_locks_cover_the_images_packages():
     assert {name: engine.get(name) for name in host} == host
 
 
-def test_package_lock_determines_the_image(monkeypatch):
-    before = image.content_hash()
-    assert image.content_hash(image.HOST, lock_of("bash")) != before
-    monkeypatch.setattr(debian, "HEADER", "# another explanation\n# instant: {instant}\n")
-    assert image.content_hash() == before
+def test_package_lock_determines_the_image():
+    assert image.content_hash(image.HOST, lock_of("bash")) != image.content_hash()
 
 
 def test_every_unavailable_package_is_named(server):

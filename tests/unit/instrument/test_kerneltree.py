@@ -204,9 +204,6 @@ def compilations(kept, monkeypatch, tmp_path):
     facts = {"pinned": True, "source": origin, "version": "6.12.1", "patches": []}
     known = facts | {"config_sha256": "0"}
     monkeypatch.setattr(kernel, "_provenance", lambda *_: dict(known))
-    monkeypatch.setattr(
-        kernel, "write_sources", lambda _, folder: (folder / archive.SOURCES).write_text("")
-    )
     monkeypatch.setattr(kernel, "_source", lambda which, unpinned: source)
     monkeypatch.setattr(kernel, "_compiled", compile_)
     monkeypatch.setattr(kernel, "_finish", finish)

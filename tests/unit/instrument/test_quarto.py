@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from losslab.instrument import archive, pins, quarto
+from losslab.instrument import quarto
 from losslab.instrument.archive import UnavailableError
 
 NAME = "quarto-1.9.9-linux-amd64.tar.gz"
@@ -95,10 +95,3 @@ def test_every_machine_of_the_pins_has_a_hash():
     assert set(data["sha256"]) == set(quarto.SYSTEMS.values())
     assert all(len(value) == 64 for value in data["sha256"].values())
     assert data["version"] in data["url"]
-
-
-def test_list_of_pins_names_quarto_and_what_replaces_it(release):
-    line = next(pin for pin in pins.examine() if pin.name == "Quarto")
-    assert "knitr, pandoc and typst" in line.otherwise
-    assert line.found == pins.NOT_BUILT
-    assert pins._quarto(archive.Fetcher()).found == "release has it"

@@ -1,0 +1,200 @@
+"""Commands of runs and cells: `measure`, `cells`, `rerun` and `diff`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from losslab import cellspec
+from losslab.campaign import (
+    cellrecord,
+    diff,
+    divergence,
+    export,
+    hosts,
+    inputs,
+    rerun,
+    staleness,
+)
+from losslab.campaign.instrument import video
+from losslab.campaign.replicate import run
+from losslab.errors import LosslabError, did_you_mean
+from losslab.provide import at_first_use
+from losslab.reading import UsageError, number_option, out_folder, read_config
+from losslab.repository import ROOT
+from losslab.study import axisdocs, design
+from losslab.study.condition import AXES, Condition
+from losslab.ui import commands as ui
+from losslab.ui import difftable, runsummary
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `measure`, `cells`, `rerun` and `diff`."""
+    measure = commands.add_parser(
+        "measure", usage="%(prog)s --algorithm NAME --out FOLDER [OPTION ...]"
+    )
+    groups = axisdocs.add_options(measure)
+    groups["run"].add_argument(
+        "--seed", type=cellspec.SEED, default=1, help="seed of all random draws"
+    )
+    measure.add_argument("--out", type=out_folder, required=True, help="new folder of the results")
+    cellspec.backend_options(groups["instrument"])
+    groups["run"].add_argument(
+        "--timeout-s",
+        type=number_option("timeout-s", above=0),
+        help="wall-clock limit of the guest",
+    )
+    groups["run"].add_argument(
+        "--capture", action="append", default=[], metavar="LINK",
+        help="capture an interface's packets, such as r1-r2, in capture-LINK.pcap; may be repeated",
+    )  # fmt: skip
+    measure.add_argument("--json", action="store_true", help="print the metrics as JSON")
+    measure.set_defaults(run=_measure, interrupted="the unfinished run was removed")
+
+    cells = commands.add_parser("cells")
+    cells.add_argument("study", nargs="?")
+    cells.add_argument("--config", type=Path, default=ROOT / "config" / "config.yaml")
+    cells.add_argument("--json", action="store_true", help="print JSON, with the conditions")
+    cells.add_argument(
+        "--why", action="store_true", help="list the cells to be measured, with the reason"
+    )
+    cells.add_argument(
+        "--results", type=Path, default=Path("results"), help="results folder for --why"
+    )
+    cells.set_defaults(run=_cells)
+
+    again = commands.add_parser("rerun")
+    again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
+    again.add_argument("--out", type=out_folder, help="keep the second run in this new folder")
+    again.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
+    again.add_argument("--json", action="store_true", help="print JSON")
+    again.set_defaults(run=_rerun)
+
+    compared = commands.add_parser("diff")
+    compared.add_argument("first", type=Path, help="results folder")
+    compared.add_argument("second", type=Path, help="results folder or record to compare with")
+    compared.add_argument("--metric", help="metric to compare; default: the app's main metric")
+    compared.add_argument(
+        "--common", action="store_true", help="compare only cells and files that both have"
+    )
+    compared.add_argument(
+        "--packets", action="store_true",
+        help="of two runs: print the first packet and the first sample that differ",
+    )  # fmt: skip
+    compared.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
+    compared.add_argument("--json", action="store_true", help="print JSON")
+    compared.set_defaults(run=_diff)
+
+
+def condition_of(options: argparse.Namespace) -> Condition:
+    """Make the condition from the axes' options."""
+    options.bring = inputs.named(Path(options.bring))
+    own = "where" in options and cellspec.on_own_kernel(options.backend, options.where)
+    condition = cellspec.condition({name: getattr(options, name) for name in AXES}, own_kernel=own)
+    inputs.require([condition])
+    return condition
+
+
+def _measure(options: argparse.Namespace) -> int:
+    condition = condition_of(options)
+    with cellspec.claimed(options.out):
+        at_first_use(condition, options.backend, options.where)
+        tools = cellspec.instrument(options, condition)
+        manifest = run(
+            condition,
+            options.seed,
+            options.out,
+            tools,
+            video(condition, tools, options.timeout_s),
+            timeout_s=options.timeout_s,
+            attempts=1,
+            captures=export.links(options.capture, condition),
+        )
+    for reason in manifest["reasons"]:
+        print(f"losslab: invalid: {reason}", file=sys.stderr)
+    if options.json:
+        print(json.dumps(manifest["summary"], indent=1, sort_keys=True))
+    else:
+        ui.say(runsummary.text(manifest, options.out))
+    return 0 if manifest["valid"] else 1
+
+
+def _cells(options: argparse.Namespace) -> int:
+    studies = design.load_studies(hosts.chosen(read_config(options.config)), ROOT)
+    names = [study.name for study in studies]
+    if options.study not in (None, *names):
+        raise UsageError(
+            f"the study must be one that {options.config} measures ({', '.join(names)}), found "
+            f"{options.study}{did_you_mean(options.study, names)}",
+            hint="name the file of another campaign with --config",
+        )
+    cells = [c for study in studies for c in study.cells if options.study in (None, c.study)]
+    if options.json:
+        rows = [
+            {"study": c.study, "cell": c.name, "block": c.block, "condition": c.condition.to_json(),
+             "replicates": c.stopping.minimum, "max_replicates": c.stopping.maximum}
+            for c in cells
+        ]  # fmt: skip
+        print(json.dumps(rows, indent=1))
+        return 0
+    if options.why:
+        todo = staleness.lines(cells, options.results)
+        print("\n".join([*todo, f"{len(todo)} of {len(cells)} cells will be measured"]))
+        return 0
+    for cell in cells:
+        print(cell.study, cell.name, cell.stopping, sep="\t")
+    return 0
+
+
+def _rerun(options: argparse.Namespace) -> int:
+    manifest = rerun.load_manifest(options.manifest)
+    rerun.require_result(manifest, "the run to repeat")
+    original = options.manifest if options.manifest.is_dir() else options.manifest.parent
+    if options.out is not None:
+        cellspec.refuse_existing(options.out)
+    what = rerun.ready(manifest, options.trust)
+    with rerun.again(manifest, what, options.out) as (out, again):
+        rerun.require_result(again, "the second run")
+        agreement = rerun.compare(original, out)
+    changes = rerun.changes(manifest, again)
+    if options.json:
+        print(json.dumps(asdict(agreement) | {"instrument": changes}, indent=1))
+        return 0 if agreement.whole else 1
+    for difference in changes:
+        print(f"another instrument: {difference}")
+    for file, difference in agreement.different.items():
+        print(f"differs: {file}: {difference}")
+    count = len(agreement.same)
+    print(f"same bytes in {count} of {count + len(agreement.different)} files")
+    return 0 if agreement.whole else 1
+
+
+def _diff(options: argparse.Namespace) -> int:
+    if options.first.resolve() == options.second.resolve():
+        raise UsageError(
+            f"diff must compare two folders, found {options.first} twice",
+            hint="every folder agrees with itself",
+        )
+    if options.packets:
+        if options.json or options.metric or options.common:
+            raise UsageError("--packets must be the only option, found another")
+        lines, parted = divergence.report(options.first, options.second, options.trust)
+        print("\n".join(lines))
+        return int(parted)
+    try:
+        found = _compared(options)
+    except LosslabError as error:  # of what was named; nothing was compared
+        raise UsageError(error.message, error.hint) from error
+    print(diff.as_json(found) if options.json else difftable.text(found))
+    return 0 if found.agree else 1
+
+
+def _compared(options: argparse.Namespace) -> diff.Comparison:
+    if options.second.suffix != cellrecord.SUFFIX:
+        return diff.compare_sets(options.first, options.second, options.metric, options.common)
+    if options.metric:
+        raise UsageError("--metric must compare two folders, found a record of the main metric")
+    return cellrecord.compare(options.first, options.second, options.common)

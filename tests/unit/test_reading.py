@@ -1,0 +1,159 @@
+"""Files and numbers that people write: mistakes are refused with their place."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from losslab import reading
+from losslab.errors import LosslabError
+from losslab.reading import UsageError, read_text
+from losslab.study import schemas
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def refused(read, path, words):
+    with pytest.raises(UsageError, match=words) as error:
+        read(path)
+    assert str(path) in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"a: 1\n# caf\xe9\n", r"must be UTF-8, found byte 0xE9 in line 2"),
+        (b"\xff\xfea\x00", "must be UTF-8, found byte 0xFF in line 1"),
+        (b"\xef\xbb\xbfa: 1\n", "found the control character 0xFEFF in line 1"),
+        (b"a\n\nb\x00\n", "found the control character 0x00 in line 3"),
+        ("a: \x9b2J".encode(), "found the control character 0x9B in line 1"),
+    ],
+)
+def test_text_that_is_not_utf_8_is_refused_with_its_place(tmp_path, data, words):
+    path = tmp_path / "text"
+    path.write_bytes(data)
+    refused(read_text, path, words)
+
+
+def test_path_of_no_readable_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    refused(read_text, tmp_path, "must be a file, found a folder")
+    refused(read_text, tmp_path / "pipe", "must be a file, found a folder, a pipe")
+    refused(read_text, tmp_path / "loop", "found: Too many levels of symbolic links")
+    refused(read_text, tmp_path / "none", "does not exist")
+
+
+def test_large_file_is_refused(tmp_path):
+    path = tmp_path / "large"
+    path.write_text("a" * 101)
+    assert len(read_text(path, 101)) == 101
+    with pytest.raises(UsageError, match="at most 100 bytes, found more"):
+        read_text(path, 100)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a": 1, "b": {"c": 1, "c": 2}}', "keys must be unique, found c twice"),
+        ("[NaN]", "must be JSON, found: Out of range float"),
+        ('{"seed": 1e400}', "must be JSON, found: Out of range float"),
+        ("[" * 100_000, "must be JSON, found: maximum recursion"),
+        ('{"a": ', "must be JSON"),
+    ],
+)
+def test_nonstandard_json_is_refused(tmp_path, text, words):
+    path = tmp_path / "data.json"
+    path.write_text(text)
+    refused(reading.read_json, path, words)
+
+
+@pytest.mark.parametrize("text", ["a = nan", "a = -inf", "a = 1\na = 2", "[["])
+def test_toml_with_nonfinite_numbers_or_repeated_keys_is_refused(tmp_path, text):
+    path = tmp_path / "data.toml"
+    path.write_text(text)
+    refused(reading.read_toml, path, "must be TOML")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "must name its columns in its first line"),
+        ("a,b\n1,2\n3\n", "line 3 must have 2 fields, one for each column, found 1"),
+        ("a,a\n1,2\n", "columns must be unique, found a twice"),
+        ("a,c\n1,2\n", "must have the columns b, found none"),
+        ('a,b\n1,"2\n', "is not a valid row"),
+    ],
+)
+def test_malformed_table_is_refused(tmp_path, text, words):
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    refused(lambda path: reading.read_rows(path, columns=["a", "b"]), path, words)
+
+
+def test_table_with_empty_and_quoted_fields_is_read(tmp_path):
+    path = tmp_path / "table.tsv"
+    path.write_text('a\tb\n"x\ty"\t\n')
+    assert reading.read_rows(path, "\t") == [{"a": "x\ty", "b": ""}]
+
+
+def test_every_yaml_file_means_the_same_to_snakemake():
+    """Snakemake reads configurations with PyYAML's YAML 1.1."""
+    files = [
+        path
+        for folder in ("config", "report/claims", "workflow/schemas")
+        for path in sorted((ROOT / folder).rglob("*.yaml"))
+    ]
+    found = {path: reading.read_yaml(path) for path in files}
+    assert found == {path: yaml.load(path.read_text(), yaml.CSafeLoader) for path in files}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [1, 2\nb: 3\n", "must be YAML, found: while parsing a flow sequence(.|\n)*line 2"),
+        ("a:\n\t- 1\n", "found character that cannot start any token"),
+        ("a: &x 1\nb: *y\n", "found undefined alias"),
+        ("a: !!python/name:os.system x\n", "could not determine a constructor for the tag"),
+        ("a:\n  b: 1\n  c: 2\n  b: 3\n", r"keys must be unique, found b twice\n  in .*, line 2"),
+        ("1: a", r"keys must be text, found 1 \(quote it\)"),
+        ("a: 1.0e+400", "must be YAML, found: Out of range float"),
+        ("a: &a [*a]", "must be YAML, found: Circular reference"),
+    ],
+)
+def test_ambiguous_yaml_is_refused_with_its_place(text, words):
+    with pytest.raises(UsageError, match=words):
+        reading.parse_yaml(text, "file")
+
+
+def test_yaml_has_the_scalars_of_version_1_2():
+    text = "[no, on, 2026-01-31, 1:30, 1_0, 0x10, 010, .inf, 6.10, -3, 1e3, true, null, '6']"
+    words = ["no", "on", "2026-01-31", "1:30", "1_0", "0x10", "010", ".inf"]
+    assert reading.parse_yaml(text, "file") == [*words, 6.1, -3, 1000.0, True, None, "6"]
+
+
+def test_callers_cannot_change_a_checked_file_and_a_changed_file_is_checked(root, tmp_path):
+    path = tmp_path / "loss.yaml"
+    text = (root / "config/studies/loss.yaml").read_text()
+    path.write_text(text)
+    first = schemas.load_checked(path, "study")
+    first["defaults"].clear()
+    assert schemas.load_checked(path, "study") == reading.read_yaml(path) != first
+    path.write_text(text.replace("figures:", "figurs:", 1))
+    with pytest.raises(LosslabError, match="figurs"):
+        schemas.load_checked(path, "study")
+
+
+@pytest.mark.parametrize("text", ["1", "-0.5", ".5", "5.", "1e3", "1E-3", "+2"])
+def test_decimal_number_is_read(text):
+    assert reading.number(text) == float(text)
+
+
+@pytest.mark.parametrize("text", ["nan", "1_0", "0x10", "1e400", "9" * 400, "", " 1", "\u0663"])
+def test_number_in_another_notation_is_refused(text):
+    with pytest.raises(UsageError, match="a number must be a finite number, found "):
+        reading.number(text)
+    with pytest.raises(UsageError, match=re.escape("a number must be a whole number, found ")):
+        reading.whole(text)
