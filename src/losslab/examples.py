@@ -131,14 +131,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab artifact pack --campaign config/quick.yaml",
         "losslab artifact pack --raw-limit-mb 0 --no-instrument --out small.tar.gz",
         "losslab artifact pack --wheels",
-        "losslab artifact pack --sign ~/.ssh/id_ed25519",
     ),
     "artifact verify": (
         "losslab artifact verify",
         "losslab artifact verify losslab-artifact --sample 60 --seed 8023415",
-        "losslab artifact verify losslab-artifact --sample all --signer allowed_signers",
+        "losslab artifact verify losslab-artifact --sample all",
     ),
-    "verify": ("losslab verify results", "losslab verify /data/results --json"),
+    "verify": ("losslab verify results", "losslab verify /data/results --sample 5 --json"),
     "completion": ('eval "$(losslab completion bash)"',),
 }
 

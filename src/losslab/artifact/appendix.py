@@ -21,9 +21,9 @@ import yaml
 from losslab import __version__
 from losslab.artifact.results import COMMIT, EXPERIMENTS, RESULTS, WHEELS, Run
 from losslab.artifact.verify import SAMPLE
-from losslab.campaign.recompute import RELATIVE
 from losslab.campaign.recorded import RecordedCampaign
 from losslab.campaign.verdicts import read_claims
+from losslab.campaign.verification import RELATIVE
 from losslab.reading import read_yaml
 from losslab.repository import ROOT, debian_packages
 from losslab.study import design

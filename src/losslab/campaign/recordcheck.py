@@ -64,14 +64,18 @@ def place(folder: Path, study: str, name: str) -> str:
 
 
 def require_planned(content: Row, where: str, cell: Cell) -> None:
-    """Refuse a recorded cell that is not a campaign's: condition, block, seeds or their number."""
+    """Refuse a cell.json that is not a campaign's: condition, block, seeds or their number.
+
+    The stopping rule does not hold for a cell that ends with a lost guest.
+    """
     _same("block", cell.block, content["block"], where)
     planned, found = cell.condition.to_json(), _condition(content, where).to_json()
     for axis, value in planned.items():
         _same(axis, value, found[axis], where)
     _require_seeds(content, where, cell.condition, cell.seed_family)
-    _require_count(content, where, cell.stopping)
-    _require_stopped(content, where, cell.stopping)
+    if not any(each.get("lost", False) for each in content["replicates"][-1:]):
+        _require_count(content, where, cell.stopping)
+        _require_stopped(content, where, cell.stopping)
 
 
 def _rows(record: Path) -> Mapping[str, Any]:

@@ -1,9 +1,11 @@
 """Archives of kernels, their object files, and images, unpacked instead of built.
 
 An archive `KIND-HASH.tar.zst` has the hash of its recipe in its name, and that of object files also
-the hash of their compiler. `KIND-HASH.json` next to it
-has its SHA-256, its size, and the provenance of its content. LOSSLAB_INSTRUMENTS is the folder or
-the http(s) address of these files.
+the hash of their compiler. `KIND-HASH.json` next to it has its SHA-256, its size, and the
+provenance of its content. LOSSLAB_INSTRUMENTS is the folder or the http(s) address of these files.
+
+An archive has only files and folders. The symbolic links of an image are in its list of files,
+`tree.tsv`. They are made after all files, and only if the repository pins that list.
 """
 
 from __future__ import annotations
@@ -13,16 +15,16 @@ import os
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.instrument import integrity
+from losslab.instrument import integrity, tree
 from losslab.instrument.archive import Fetcher, digest
 from losslab.instrument.cache import building
-from losslab.instrument.unpacking import Limits, unpack
 from losslab.reading import read_json, read_rows
 from losslab.repository import ROOT
 
@@ -34,6 +36,17 @@ PINS = ROOT / "containers" / "instruments.tsv"
 ORIGIN = "fetched.json"
 # Timeout of a silent server.
 SILENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Size limits of an archive."""
+
+    packed_bytes: int
+    unpacked_bytes: int
+    members: int
+
+
 # Several times the size of kernels (3 MB, 9 unpacked), their object files (30 MB, 260 unpacked,
 # 20,000 files) and images (200 MB, 600 unpacked, 9,000 files).
 LIMITS = {
@@ -41,6 +54,10 @@ LIMITS = {
     OBJECTS: Limits(packed_bytes=256 * 2**20, unpacked_bytes=2**30, members=200_000),
     IMAGE: Limits(packed_bytes=2**30, unpacked_bytes=4 * 2**30, members=100_000),
 }
+# Level 9 needs 4 MiB.
+WINDOW_BYTES = 128 * 2**20
+# Permissions of unpacked files: only the owner may write.
+ALLOWED_BITS = 0o755
 FACTS_BYTES = 2**18  # limit of a JSON file
 MAX_QUOTED = 200  # characters that an error quotes
 STRING: dict[str, Any] = {"type": "string"}
@@ -97,6 +114,11 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
     if kind == KERNEL:
         integrity.require(folder / "linux", [])
     elif kind == IMAGE:
+        if folder.name not in integrity.pins():
+            raise LosslabError(
+                f"{folder} must be listed in {integrity.PINS.name} to be packed, found no such row",
+                hint="pin its files with `losslab image --pin-tree`",
+            )
         integrity.require(None, [folder / integrity.TREE_ROOT], whole=True)
     out.mkdir(parents=True, exist_ok=True)
     archive = out / f"{kind}-{folder.name}.tar.zst"
@@ -127,9 +149,9 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
 
 
 def _packed(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Return a member without its owner; None if it is not packed."""
+    """Return a member without its owner; None for a link, or if it is not packed."""
     _, _, name = member.name.partition("/")
-    if any(fnmatch(name, pattern) for pattern in NOT_PACKED):
+    if member.issym() or any(fnmatch(name, pattern) for pattern in NOT_PACKED):
         return None
     member.uid = member.gid = 0
     member.uname = member.gname = ""
@@ -186,16 +208,78 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
         pinned = pins().get(archive.name, found)
         if found != pinned:
             raise LosslabError(f"sha256 {found[:12]}..., {PINS.name} has {pinned[:12]}...")
-        unpack(archive, target, name, limits)
+        _unpack(archive, target, name, limits)
     provenance = _read(target / "provenance.json", PROVENANCE[kind])
     if provenance["hash"] != name or not provenance["pinned"]:
         raise LosslabError(f"its content was built from {provenance['hash'][:MAX_QUOTED]!a}")
     if kind == IMAGE:
+        _link(target, name)
         integrity.record_tree(target, name)
     elif kind == KERNEL:
         integrity.require(target / "linux", [])
     origin = {"from": place, "sha256": found}
     (target / ORIGIN).write_text(json.dumps(origin, indent=1) + "\n")
+
+
+def _unpack(archive: Path, target: Path, top: str, limits: Limits) -> None:
+    """Unpack an untrusted archive into an empty folder, without its first folder, `top`."""
+    # Imported here: every cell imports this module, and few pack or unpack.
+    import zstandard
+
+    try:
+        with (
+            archive.open("rb") as packed,
+            zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES).stream_reader(packed) as file,
+            tarfile.open(fileobj=file, mode="r|") as tar,
+        ):
+            # `_checked` is stricter than tarfile's filter "data", which Debian 12 does not have.
+            tar.extraction_filter = lambda member, path: member
+            tar.extractall(target, _checked(tar, top, limits))
+    except (tarfile.TarError, zstandard.ZstdError, EOFError, OSError, OverflowError, ValueError,
+            RecursionError) as error:  # fmt: skip
+        raise LosslabError(f"the archive must be a .tar.zst of files, found: {error}") from error
+
+
+def _checked(members: tarfile.TarFile, top: str, limits: Limits) -> Iterator[tarfile.TarInfo]:
+    """Yield the members below the folder `top`; refuse any but files, folders and hard links."""
+
+    def inside(name: str) -> str:
+        parts = PurePosixPath(name).parts
+        if parts[:1] != (top,) or ".." in parts:
+            raise LosslabError(f"every member must be in the folder {top}, found {name!a}")
+        return str(PurePosixPath(*parts[1:]))
+
+    left = limits.unpacked_bytes
+    for count, member in enumerate(members, 1):
+        left -= member.size
+        if count > limits.members or left < 0:
+            raise LosslabError(
+                f"the archive must have {limits.members} members and {limits.unpacked_bytes} bytes "
+                "at most, found more"
+            )
+        member.name = inside(member.name)
+        if member.islnk():
+            member.linkname = inside(member.linkname)
+        elif not (member.isreg() or member.isdir()):
+            raise LosslabError(f"a member must be a file or a folder, found {member.name!a}")
+        member.mode &= ALLOWED_BITS
+        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+        yield member
+
+
+def _link(folder: Path, recipe: str) -> None:
+    """Make the symbolic links of an unpacked image; refuse those of a list that is not pinned."""
+    path = folder / integrity.LIST
+    text = path.read_text() if path.stat().st_size <= integrity.LIST_BYTES else ""
+    found = tree.digest(text)
+    _, pinned = integrity.pins().get(recipe, ("", "none"))
+    if found != pinned:
+        raise LosslabError(
+            f"the list of files of image {recipe} must have the SHA-256 that {integrity.PINS.name} "
+            f"pins, {pinned[:12]}, found {found[:12]}"
+        )
+    for name, to in tree.links(text):
+        os.symlink(to, os.path.join(os.fsencode(folder / integrity.TREE_ROOT), name))
 
 
 def _get(fetcher: Fetcher, place: str, target: Path, max_bytes: int) -> Path:

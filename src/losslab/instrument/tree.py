@@ -61,6 +61,12 @@ def unlinked(root: Path, text: str) -> list[bytes]:
     ]
 
 
+def links(text: str) -> list[tuple[bytes, bytes]]:
+    """Return the path and the target of each symbolic link in a list."""
+    rows = (row.split("\t") for row in text.splitlines()[1:])
+    return [(_unquoted(row[-1]), _unquoted(row[-2])) for row in rows if row[0] == LINK]
+
+
 def fingerprint(paths: Sequence[bytes]) -> str:
     """Hash the metadata of paths, without reading files.
 
