@@ -199,7 +199,7 @@ def test_forgery_is_found(forger, repository, without_guests, forgery):
 
 
 def test_changed_raw_file_without_its_digest_stops_the_workflow(forger, repository):
-    """Whoever writes SHA256SUMS again also has to change the manifest."""
+    """A new SHA256SUMS does not hide a file that differs from its manifest."""
     forger.substitute(forger.cell() / "0/tcp.csv", "40001", "40002")
     campaign = recorded.read(forger.results, repository)
     options = verify.Options(7, 0, processors=2, repository=repository)
