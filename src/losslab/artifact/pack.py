@@ -229,7 +229,7 @@ def packed_instrument(containers: bool = False) -> list[Path]:
         archive = out / f"{kind}-{folder.name}.tar.zst"
         if not archive.is_file():
             packed.pack(folder, kind, out)
-        archives += [archive, archive.with_name(f"{kind}-{folder.name}.json")]
+        archives += sorted(out.glob(f"{archive.name}*"))
     return archives
 
 

@@ -1,7 +1,6 @@
 """Hostile places of packed instruments: endless, slow, malformed and crafted archives."""
 
 import io
-import json
 import os
 import random
 import socket
@@ -16,7 +15,8 @@ from losslab.errors import LosslabError
 from losslab.instrument import archive, integrity, packed, tree
 
 NAME = "0123456789abcdef"
-ARCHIVE, FACTS = f"kernel-{NAME}.tar.zst", f"kernel-{NAME}.json"
+ARCHIVE = f"kernel-{NAME}.tar.zst"
+SUM = f"{ARCHIVE}.sha256"
 GIVEN_UP_S = 1.0
 LIMITS = packed.LIMITS[packed.KERNEL]
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -93,34 +93,15 @@ def slow_body():
 
 
 def test_endless_answer_is_cut_off(answering, refused):
-    assert f"{FACTS}: more than {packed.FACTS_BYTES} bytes" in refused(answering(endless))
+    assert f"{SUM}: more than {packed.SUM_BYTES} bytes" in refused(answering(endless))
 
 
 def test_slow_answer_is_given_up(answering, refused, monkeypatch):
     monkeypatch.setattr(packed, "SILENCE_S", GIVEN_UP_S / archive.PATIENCE)
     monkeypatch.setattr(archive, "POLL_S", 0.1)
     began = time.monotonic()
-    assert f"{FACTS}: too slow (" in refused(answering(slow_body))
+    assert f"{SUM}: too slow (" in refused(answering(slow_body))
     assert time.monotonic() - began < 10 * GIVEN_UP_S
-
-
-GOOD_FACTS = {"kind": "kernel", "hash": NAME, "sha256": "0" * 64, "size_bytes": 9, "provenance": {}}
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (json.dumps(GOOD_FACTS | {"sha256": None}), "None is not of type 'string'"),
-        (json.dumps(GOOD_FACTS | {"\x1b[2Jmore": 1}), "was unexpected"),
-        (json.dumps(GOOD_FACTS | {"size_bytes": 2**40}), "its JSON says 1099511627776"),
-        (" " * (packed.FACTS_BYTES + 1), "more than 262144 bytes"),
-    ],
-    ids=range(4),
-)
-def test_malformed_facts_are_refused(text, words, tmp_path, refused):
-    (tmp_path / "place").mkdir()
-    (tmp_path / "place" / FACTS).write_bytes(text.encode("latin-1"))
-    assert words in refused(tmp_path / "place")
 
 
 def member(name, content=b"", **more):
@@ -133,7 +114,7 @@ def member(name, content=b"", **more):
 
 
 def publish(place, members, **options):
-    """Write an archive with these members, and facts that match."""
+    """Write an archive with these members, and its SHA-256."""
     place.mkdir()
     stream = zstandard.open(place / ARCHIVE, "wb")
     with stream, tarfile.open(fileobj=stream, mode="w|", **options) as tar:
@@ -143,11 +124,7 @@ def publish(place, members, **options):
 
 
 def vouch(place):
-    facts = GOOD_FACTS | {
-        "sha256": archive.digest(place / ARCHIVE),
-        "size_bytes": (place / ARCHIVE).stat().st_size,
-    }
-    (place / FACTS).write_text(json.dumps(facts))
+    (place / SUM).write_text(f"{archive.digest(place / ARCHIVE)}  {ARCHIVE}\n")
 
 
 OUTSIDE = "every member must be in the folder"
