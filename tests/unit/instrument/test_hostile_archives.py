@@ -6,7 +6,6 @@ import random
 import socket
 import tarfile
 import threading
-import time
 
 import pytest
 import zstandard
@@ -17,7 +16,6 @@ from losslab.instrument import archive, integrity, packed, tree
 NAME = "0123456789abcdef"
 ARCHIVE = f"kernel-{NAME}.tar.zst"
 SUM = f"{ARCHIVE}.sha256"
-GIVEN_UP_S = 1.0
 LIMITS = packed.LIMITS[packed.KERNEL]
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
@@ -78,30 +76,6 @@ def endless():
     yield HEAD + b"\r\n"
     while True:
         yield b"x" * 2**16
-
-
-def slow(text):
-    """Send a byte at intervals, for a minute."""
-    for byte in text * 1000:
-        yield bytes([byte])
-        time.sleep(0.02)
-
-
-def slow_body():
-    yield HEAD + b"Content-Length: 1000\r\n\r\n"
-    yield from slow(b" ")
-
-
-def test_endless_answer_is_cut_off(answering, refused):
-    assert f"{SUM}: more than {packed.SUM_BYTES} bytes" in refused(answering(endless))
-
-
-def test_slow_answer_is_given_up(answering, refused, monkeypatch):
-    monkeypatch.setattr(packed, "SILENCE_S", GIVEN_UP_S / archive.PATIENCE)
-    monkeypatch.setattr(archive, "POLL_S", 0.1)
-    began = time.monotonic()
-    assert f"{SUM}: too slow (" in refused(answering(slow_body))
-    assert time.monotonic() - began < 10 * GIVEN_UP_S
 
 
 def member(name, content=b"", **more):
