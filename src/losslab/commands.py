@@ -206,10 +206,9 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab artifact pack --campaign config/quick.yaml",
             "losslab artifact pack --raw-limit-mb 0 --no-instrument --out small.tar.gz",
             "losslab artifact pack --wheels",
-            "losslab artifact pack --sign ~/.ssh/id_ed25519",
             "losslab artifact verify",
             "losslab artifact verify losslab-artifact --sample 60 --seed 8023415",
-            "losslab artifact verify losslab-artifact --sample all --signer allowed_signers",
+            "losslab artifact verify losslab-artifact --sample all",
         ),
     },
     "add your own": {

@@ -70,10 +70,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--from-record", nargs="*", default=[], metavar="CELL",
         help="cells whose numbers come from that folder",
     )  # fmt: skip
-    collected.add_argument(
-        "--seed-families", nargs="*", type=whole_option("seed-families", 1), default=[],
-        metavar="N", help=f"families of these cells' seeds, in their order; default: {FIRST}",
-    )  # fmt: skip
     collected.add_argument("--overview", type=Path, required=True, help="table of cells to write")
     for table in ("--replicates", "--intervals", "--flows", "--queue"):
         collected.add_argument(table, type=Path, required=True)
@@ -154,12 +150,7 @@ def _collect(options: argparse.Namespace) -> int:
         raise UsageError(f"collect must have each cell once, found several named {repeated}")
     if options.recorded:
         study = options.cells[0].parent.parent.name
-        known = recorded_numbers.read(
-            options.recorded, study, options.from_record,
-            dict(zip(named, rules, strict=False)),
-            dict.fromkeys(options.from_record, FIRST)
-            | dict(zip(options.from_record, options.seed_families, strict=False)),
-        )  # fmt: skip
+        known = recorded_numbers.read(options.recorded, study, options.from_record)
     cells = (
         known[name].data if name in known else celldata.read(path, name in options.series)
         for name, path in named.items()

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from losslab.artifact import wheels
+from losslab.artifact import pack
 from tests import sources
 
 # No index, no configuration of pip and no copies of earlier downloads.
@@ -23,7 +23,7 @@ def unpacked(root, tmp_path):
     if subprocess.run([*asked, "packaging"], capture_output=True, check=False).returncode:
         pytest.skip("no package index can be reached")
     folder = sources.copy(tmp_path / "artifact")
-    wheels.fetch(root, folder)
+    pack.fetch_wheels(root, folder)
     return folder
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,18 +20,15 @@ import yaml
 from losslab import __version__
 from losslab.artifact.results import COMMIT, EXPERIMENTS, RESULTS, WHEELS, Run
 from losslab.artifact.verify import SAMPLE
-from losslab.campaign.recompute import RELATIVE
 from losslab.campaign.recorded import RecordedCampaign
 from losslab.campaign.verdicts import read_claims
+from losslab.campaign.verification import RELATIVE
 from losslab.reading import read_yaml
 from losslab.repository import ROOT, debian_packages
 from losslab.study import design
 
 FOLDER = ROOT / "report" / "artifact"
 TEMPLATE, EXPERIMENT = FOLDER / "appendix.md", FOLDER / "experiment.md"
-COMMANDS = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
-# Minutes of a person for each command: to type it, and to read its last lines.
-HUMAN_MIN = 1
 # Parts of scripts/packages.txt that `make verify-artifact` installs.
 PARTS = ("python", "analysis", "tests")
 
@@ -66,9 +62,7 @@ def text(root: Path, runs: Sequence[Run], studies: Sequence[str], packing: Packi
     wall_s = sum(run.wall_s for run in runs)
     sample = min(SAMPLE, len(runs)) if packing.with_raw else len(runs)
     verify_s = packing.verification_s + sample * wall_s / max(len(runs), 1)
-    template = TEMPLATE.read_text()
-    commands = {heading: _commands(part) for heading, part in _sections(template).items()}
-    return template.format(
+    return TEMPLATE.read_text().format(
         version=__version__,
         abstract=" ".join(read_yaml(ROOT / "CITATION.cff")["abstract"].split()),
         campaign=packing.campaign,
@@ -82,8 +76,6 @@ def text(root: Path, runs: Sequence[Run], studies: Sequence[str], packing: Packi
         ),
         algorithms=", ".join(sorted({run.algorithm for run in runs if run.algorithm})),
         experiments=f"E1 to E{len(studies) + 1}",
-        human_min=HUMAN_MIN,
-        human_setup=HUMAN_MIN * (commands["Installation"] + commands["Basic test"]),
         machine=_origin(root, "machine"),
         kernel=_origin(root, "kernel"),
         snakemake=metadata.version("snakemake"),
@@ -96,7 +88,6 @@ def text(root: Path, runs: Sequence[Run], studies: Sequence[str], packing: Packi
         wall_min=wall_s / 60,
         sample=sample,
         verify=f"make verify-artifact{'' if packing.with_raw else ' SAMPLE=all'}",
-        verify_human=HUMAN_MIN,
         verify_min=verify_s / 60,
         digits=-round(math.log10(RELATIVE)),
         claim_rows="\n".join(
@@ -126,17 +117,6 @@ def registries(root: Path) -> str:
     )
 
 
-def _sections(template: str) -> dict[str, str]:
-    """Return the text below each heading."""
-    parts = re.split(r"^#+ (.*)\n", template, flags=re.M)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def _commands(section: str) -> int:
-    """Count the lines of commands."""
-    return sum(found[1].count("\n") for found in COMMANDS.finditer(section))
-
-
 def _claim(name: str, row: dict[str, str], experiments: dict[str, int]) -> str:
     """Return a claim's row of the table."""
     interval = f" [{float(row['low']):.4g}, {float(row['high']):.4g}]" if row["low"] else ""
@@ -157,11 +137,9 @@ def _experiment(study: str, number: int, runs: Sequence[Run], claimed: Sequence[
     own = [run for run in runs if Path(run.path).parts[2] == study]
     proves = [f"C{n}" for n, each in enumerate(claimed, start=1) if each == study]
     virtual = all(run.virtual for run in own)
-    template = EXPERIMENT.read_text()
-    return template.format(
+    return EXPERIMENT.read_text().format(
         number=number,
         study=study,
-        human=HUMAN_MIN * _commands(template),
         machine_min=sum(run.wall_s for run in own) / 60,
         replicates=len(own),
         cells=len({Path(run.path).parent for run in own}),

@@ -9,9 +9,9 @@ import secrets
 from dataclasses import asdict
 from pathlib import Path
 
-from losslab.artifact import pack, statement, verify
-from losslab.artifact.statement import ALL
-from losslab.campaign import recorded, rerun, verification
+from losslab.artifact import pack, verify
+from losslab.artifact.verify import ALL, Verdict
+from losslab.campaign import recorded, rerun
 from losslab.reading import UsageError, out_file, whole_option
 from losslab.repository import BASE, ROOT
 
@@ -34,27 +34,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.add_argument("--no-instrument", action="store_true", help="do not pack kernel and image")
     made.add_argument("--wheels", action="store_true",
                       help="pack the Python packages, for machines without PyPI")  # fmt: skip
-    made.add_argument("--sign", type=Path, metavar="KEY", help="sign it with this SSH key")
     _processors(made)
     made.set_defaults(run=_pack)
 
     checked = kinds.add_parser(
-        "verify", help="recompute an artifact's results, and re-run a sample of its replicates"
+        "verify", help="make an artifact's results again, and re-run a sample of its replicates"
     )
     checked.add_argument("folder", nargs="?", type=Path, default=Path(), help="unpacked artifact")
-    checked.add_argument("--sample", type=_count, default=verify.SAMPLE, metavar="N",
-                         help=f"replicates to re-run, or {ALL} (default %(default)s)")  # fmt: skip
-    checked.add_argument(
-        "--seed", type=whole_option("seed", minimum=0), metavar="N",
-        help="seed of the sample, to repeat a draw; random by default",
-    )  # fmt: skip
-    checked.add_argument(
-        "--signer", type=Path, metavar="ALLOWED_SIGNERS",
-        help="require a signature of one of these signers; format of ssh-keygen(1)",
-    )  # fmt: skip
-    checked.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
-    checked.add_argument("--json", action="store_true", help="print JSON")
-    _processors(checked)
+    _verifying(checked, verify.SAMPLE)
     checked.set_defaults(run=_verify_artifact)
 
     place = commands.add_parser("verify")
@@ -62,13 +49,24 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "results", nargs="?", type=Path, default=Path("results"), help="results folder"
     )
     place.add_argument(
-        "--campaign",
-        type=Path,
+        "--campaign", type=Path,
         help="configuration file of the campaign; the recorded one by default",
-    )
-    place.add_argument("--json", action="store_true", help="print JSON")
-    _processors(place)
+    )  # fmt: skip
+    _verifying(place, 0)
     place.set_defaults(run=_verify_results)
+
+
+def _verifying(parser: argparse.ArgumentParser, sample: int) -> None:
+    """Add the options of a verification; `sample`: default number of replicates to run again."""
+    parser.add_argument("--sample", type=_count, default=sample, metavar="N",
+                        help=f"replicates to re-run, or {ALL} (default %(default)s)")  # fmt: skip
+    parser.add_argument(
+        "--seed", type=whole_option("seed", minimum=0), metavar="N",
+        help="seed of the sample, to repeat a draw; random by default",
+    )  # fmt: skip
+    parser.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    _processors(parser)
 
 
 def _processors(parser: argparse.ArgumentParser) -> None:
@@ -81,17 +79,22 @@ def _processors(parser: argparse.ArgumentParser) -> None:
 
 def _count(word: str) -> int | None:
     """Return a number of replicates, or None for all."""
-    return None if word == ALL else whole_option(f"sample (or {ALL})", 1)(word)
+    return None if word == ALL else whole_option(f"sample (or {ALL})", 0)(word)
 
 
 def _pack(options: argparse.Namespace) -> int:
-    name = pack.campaign_file(options.campaign)
     archive = pack.pack(
-        options.folder, name, options.out, options.raw_limit_mb, not options.no_instrument,
-        key=options.sign, with_wheels=options.wheels, processors=options.processors, say=verify.say,
+        options.folder, pack.campaign_file(options.campaign), options.out, options.raw_limit_mb,
+        not options.no_instrument, with_wheels=options.wheels, processors=options.processors,
     )  # fmt: skip
     print(archive)
     return 0
+
+
+def _options(options: argparse.Namespace) -> verify.Options:
+    # Drawn now, so that nobody knew it when the results were made or packed.
+    seed = secrets.randbits(SEED_BITS) if options.seed is None else options.seed
+    return verify.Options(seed, options.sample, options.trust, options.processors)
 
 
 def _verify_artifact(options: argparse.Namespace) -> int:
@@ -101,18 +104,7 @@ def _verify_artifact(options: argparse.Namespace) -> int:
             f"algorithms or studies of its own: {Path.cwd()}",
             hint="repeat the command in another folder",
         )
-    # Drawn now, so that nobody knew it when the results were made or packed.
-    seed = secrets.randbits(SEED_BITS) if options.seed is None else options.seed
-    request = verify.Options(
-        seed, options.sample, options.signer, options.trust, options.processors
-    )
-    verdict = verify.verify(options.folder, request)
-    if options.json:
-        facts = statement.facts(verdict)
-        print(json.dumps(facts, indent=1, default=sorted))
-    else:
-        print(statement.statement(verdict))
-    return 0 if verdict.good else 1
+    return _state(verify.verify(options.folder, _options(options)), options.json)
 
 
 def _verify_results(options: argparse.Namespace) -> int:
@@ -132,11 +124,12 @@ def _verify_results(options: argparse.Namespace) -> int:
         if options.campaign is None
         else recorded.load(options.campaign, ROOT)
     )
-    found = verification.verify_results(
-        options.results, campaign, ROOT, options.processors, verify.say
-    )
-    if options.json:
-        print(json.dumps(asdict(found) | {"good": not found.findings}, indent=1, default=sorted))
-    else:
-        print(verification.statement(found))
-    return 1 if found.findings else 0
+    found = verify.verify_results(options.results, campaign, _options(options))
+    return _state(found, options.json)
+
+
+def _state(found: Verdict, as_json: bool) -> int:
+    """Print the outcome of a verification; return the exit status."""
+    facts = asdict(found) | {"good": found.good, "not_verified": verify.not_verified(found)}
+    print(json.dumps(facts, indent=1) if as_json else verify.statement(found))
+    return 0 if found.good else 1

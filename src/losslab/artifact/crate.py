@@ -1,11 +1,13 @@
 """RO-Crate description of an artifact, with the package `rocrate`.
 
 It has the profile Workflow Run Crate: the measurement is an action with agent, times, object (the
-campaign's configuration), instruments (workflow and kernels) and results.
+campaign's configuration), instruments (workflow and kernels) and results. Folders of tables have
+the type, unit and meaning of each column.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from losslab import __version__
-from losslab.artifact.results import CAMPAIGN, COMMIT_TEXT, RESULTS, Run
+from losslab.artifact.results import RESULTS, Run
+from losslab.campaign.folder import digest_of
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
 from losslab.repository import ROOT
+from losslab.study import dictionary
+from losslab.study.dictionary import Column
 
 LICENSE = "https://spdx.org/licenses/MIT"
 # Descriptions of files and folders for readers.
@@ -29,8 +34,11 @@ PROFILES = {
 }
 
 
-def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str) -> None:
-    """Write `ro-crate-metadata.json` to a folder; LosslabError without the package `rocrate`."""
+def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str, agent: str) -> None:
+    """Write `ro-crate-metadata.json` to a folder; LosslabError without the package `rocrate`.
+
+    `agent`: name of the person who measured.
+    """
     try:
         from rocrate.rocrate import ROCrate
     except ImportError as error:
@@ -67,16 +75,38 @@ def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str) -> None
             crate.add_file(folder / name, name, properties=properties)
     for name, title in contents["folders"].items():
         if (folder / name).is_dir():
-            crate.add_dataset(folder / name, f"{name}/", properties={"name": title})
-    _add_measuring(crate, runs, campaign, _committer(folder))
+            its = crate.add_dataset(folder / name, f"{name}/", properties={"name": title})
+            if columns := _columns(folder, name):
+                its["variableMeasured"] = [_column(crate, each) for each in columns]
+    _add_measuring(crate, runs, campaign, agent)
     crate.metadata.write(folder)
 
 
-def _committer(folder: Path) -> str:
-    """Return the name of the measured commit's committer."""
-    lines = (folder / COMMIT_TEXT).read_text(errors="replace").splitlines()
-    line = next(line for line in lines if line.startswith("committer "))
-    return line.removeprefix("committer ").partition(" <")[0]
+def _columns(root: Path, folder: str) -> list[Column]:
+    """Return the columns of all tables below a folder of the results, each once."""
+    if Path(folder).parts[0] != str(RESULTS):
+        return []
+    tables = {(path.name, header(path)): path for path in sorted((root / folder).rglob("*.csv"))}
+    found = (
+        column
+        for (_, names), path in tables.items()
+        for column in dictionary.describe(str(path.relative_to(root)), names)
+    )
+    return list(dict.fromkeys(found))
+
+
+def header(path: Path) -> tuple[str, ...]:
+    """Return the names of a table's columns."""
+    with path.open(newline="") as file:
+        return tuple(next(csv.reader(file), ()))
+
+
+def _column(crate: Any, column: Column) -> Any:
+    """Add a column as a schema.org PropertyValue, which RO-Crate has for variables."""
+    its = {"name": column.name, "description": column.description, "additionalType": column.type}
+    its |= {"unitText": column.unit} if column.unit else {}
+    identifier = f"#column-{digest_of(its)[:12]}"
+    return crate.add(_entity(crate, identifier, "PropertyValue", **its))
 
 
 def _add_measuring(crate: Any, runs: Sequence[Run], campaign: str, agent: str) -> None:
@@ -99,7 +129,7 @@ def _add_measuring(crate: Any, runs: Sequence[Run], campaign: str, agent: str) -
     action["startTime"] = min(run.started_utc for run in runs)
     action["endTime"] = max(ends).isoformat(timespec="seconds")
     action["actionStatus"] = "http://schema.org/CompletedActionStatus"
-    inputs = (campaign, str(CAMPAIGN), "config/studies/", "config/published/")
+    inputs = (campaign, "config/studies/", "config/published/")
     action["object"] = [each for each in crate.data_entities if each.id in inputs]
     action["instrument"] = [crate.mainEntity, *tools]
     action["result"] = [each for each in crate.data_entities if each.id.startswith(str(RESULTS))]

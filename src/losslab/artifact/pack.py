@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -12,27 +14,24 @@ from pathlib import Path
 import yaml
 
 from losslab import processes
-from losslab.artifact import appendix, crate, datapackage, signing, wheels
+from losslab.artifact import appendix, crate, verify
 from losslab.artifact.results import (
-    CAMPAIGN,
     COMMIT,
-    COMMIT_TEXT,
-    DIGESTS,
-    INSTRUMENT,
     INSTRUMENTS,
     RESULTS,
+    WHEELS,
     Run,
     contents,
     is_raw,
     link,
+    result_files,
     write_digests,
 )
-from losslab.campaign import audit, made, recorded
-from losslab.campaign.cellrun import LOST_FILE
+from losslab.campaign import recorded
 from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
 from losslab.campaign.hosts import is_container
-from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
-from losslab.campaign.verification import advice, files, quoted, verify_results
+from losslab.campaign.recorded import RecordedCampaign
+from losslab.campaign.verification import path_of
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import cache_folder
@@ -42,8 +41,8 @@ NAME = "losslab-artifact"
 # With more raw data, an archive has only the digests of raw files: public repositories accept some
 # gigabytes without a request.
 RAW_LIMIT_MB = 4000.0
-# CPU time to make a table, figure or page, for the appendix: the quick campaign's 532 take 397 s.
-MAKING_S = 0.75
+# Python packages, in the order in which scripts/setup.sh installs them.
+LOCKS = ("requirements-build.lock", "requirements.lock")
 
 
 def pack(
@@ -53,25 +52,21 @@ def pack(
     limit_mb: float,
     instrument: bool,
     *,
-    key: Path | None = None,
     with_wheels: bool = False,
     processors: int = 1,
     repository: Path = ROOT,
-    say: Callable[[str], None] = lambda line: None,
+    say: Callable[[str], None] = verify.say,
 ) -> Path:
     """Write the archive and return its path.
 
     `work`: folder in which the campaign was measured; `name`: path of its configuration file in the
-    repository; `instrument`: also pack the default kernel and image; `key`: SSH key that signs the
-    list of digests, or None; `say`: called with lines on the progress. Raises LosslabError if the
-    results are of another campaign or cannot be verified, or the repository has uncommitted
-    changes.
+    repository; `instrument`: also pack the default kernel and image; `say`: called with lines on
+    the progress. Raises LosslabError if the results are of another campaign or not those that the
+    workflow makes from the cells, or the repository has uncommitted changes.
     """
     before = os.times()
-    campaign, remade = _verified(work, name, repository, processors, say)
+    campaign = _verified(work, name, repository, processors)
     spent_s = sum(os.times()[:4]) - sum(before[:4])
-    if not remade:
-        spent_s += MAKING_S * len(files(work / RESULTS))
     runs = measured(work, campaign)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{NAME}-", dir=out.parent) as folder:
@@ -82,8 +77,8 @@ def pack(
         raw_bytes = sum((work / path).stat().st_size for path in raw)
         left_out = raw if raw_bytes > limit_mb * 1e6 else set()
         for path in everything:
-            # Link all files first: the list also has the digests of raw files that are not packed.
-            link(work / path, root / path)
+            if path not in left_out:
+                link(work / path, root / path)
         if instrument:
             say("packing kernel and image, unless the cache has them packed")
             containers = any(is_container(run.instrument) for run in runs)
@@ -91,21 +86,16 @@ def pack(
                 link(archive, root / INSTRUMENTS / archive.name)
         if with_wheels:
             say("fetching the Python packages")
-            wheels.fetch(repository, root)
-        (root / CAMPAIGN).write_text(f"{name}\n")
+            fetch_wheels(repository, root)
         day = datetime.now(UTC).strftime("%Y-%m-%d")
         size = sum((work / path).stat().st_size for path in everything)
         packing = appendix.Packing(
             str(name), day, size, raw_bytes, not left_out, instrument, spent_s
         )
         appendix.write(root, runs, campaign, packing)
-        datapackage.describe(root, str(name), everything, day)
-        crate.describe(root, str(name), runs, day)
-        write_digests(root, map(Path, contents(root)), root / DIGESTS)
-        for path in left_out:
-            (root / path).unlink()
-        if key is not None:
-            signing.sign(root, key)
+        agent = processes.run(["git", "-C", repository, "log", "-1", "--format=%cn"]).strip()
+        crate.describe(root, str(name), runs, day, agent)
+        write_digests(root, contents(root))
         say(f"writing {out}")
         # In a folder with an unpredictable name: other users may be able to write next to `out`.
         partial = Path(folder) / f"{NAME}.tar.gz"
@@ -116,13 +106,10 @@ def pack(
     return out
 
 
-def _verified(
-    work: Path, name: Path, repository: Path, processors: int, say: Callable[[str], None]
-) -> tuple[RecordedCampaign, bool]:
-    """Return the campaign of verified results, and whether tables and report were made again.
+def _verified(work: Path, name: Path, repository: Path, processors: int) -> RecordedCampaign:
+    """Return the campaign of results whose tables and report follow from the cells.
 
-    They need not be if the workflow has recorded that it made these files from these cells. Raises
-    LosslabError if the results are of another campaign or verification has findings.
+    Raises LosslabError if the results are of another campaign or verification has findings.
     """
     record = recorded.read(work / RESULTS, repository)
     campaign = recorded.load(repository / name, repository, record.software)
@@ -133,34 +120,22 @@ def _verified(
         )
     # Before the verification, which takes minutes.
     require_committed(repository)
-    cells = [f"{RESULTS}/{audit.path_of(cell)}/{CELL_FILE}" for cell in campaign.cells]
-    now = made.present(work, cells, made.maker(record.config, repository))
-    current = made.read(work) == now
-    say(
-        "tables, figures and report are as the workflow made them from these cells"
-        if current
-        else "the workflow has not recorded that tables, figures and report are current, so they "
-        "will be made again"
-    )
-    found = verify_results(
-        work / RESULTS, campaign, repository, processors, say, with_tables=not current
-    )
+    options = verify.Options(0, count=0, processors=processors, repository=repository)
+    found = verify.verify_results(work / RESULTS, campaign, options)
     if found.findings:
         raise LosslabError(
-            "results must be verified before they are packed, found:\n"
-            + "\n".join(quoted(found.findings)),
-            hint="\n     ".join(advice(found.findings)),
+            f"results must be verified before they are packed, found:\n{verify.statement(found)}",
+            hint="remove the files and folders listed here, and start the workflow, which makes "
+            "only these again",
         )
-    if found.remade and not found.remade.software:
-        made.write(now, work)
-    return campaign, not current
+    return campaign
 
 
 def measured(work: Path, campaign: RecordedCampaign) -> list[Run]:
     """List the valid replicates of a campaign's cells."""
     found = []
     for cell in campaign.cells:
-        place = audit.path_of(cell)
+        place = path_of(cell)
         rows = read_json(work / RESULTS / place / CELL_FILE)["replicates"]
         for number in (number for number, row in enumerate(rows) if row["valid"]):
             # Without a check of digests: the results are verified.
@@ -174,24 +149,6 @@ def measured(work: Path, campaign: RecordedCampaign) -> list[Run]:
                 )
             )  # fmt: skip
     return found
-
-
-def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
-    """List the files of a campaign's results, relative to the folder where it was measured.
-
-    Files of other campaigns or of a killed workflow in the same folder are omitted.
-    """
-    results = work / RESULTS
-    found = [results / CAMPAIGN_FILE, *(results / name for name in files(results))]
-    found += (results / INSTRUMENT).glob("*.json")
-    for place in map(audit.path_of, campaign.cells):
-        count = len(read_json(results / place / CELL_FILE)["replicates"])
-        found.append(results / place / CELL_FILE)
-        lost = results / place / LOST_FILE
-        found += [lost] if lost.is_file() else []
-        for number in range(count):
-            found += [p for p in (results / place / str(number)).rglob("*") if p.is_file()]
-    return sorted(path.relative_to(work) for path in found)
 
 
 def require_committed(repository: Path) -> None:
@@ -229,7 +186,30 @@ def _export_sources(root: Path, repository: Path) -> None:
         processes.run([*git, "archive", f"--output={tar}", "HEAD"])
         processes.run(["tar", "-xf", tar, "-C", root])
     (root / COMMIT).write_text(processes.run([*git, "rev-parse", "HEAD"]))
-    (root / COMMIT_TEXT).write_text(processes.run([*git, "cat-file", "commit", "HEAD"]))
+
+
+def fetch_wheels(repository: Path, root: Path) -> None:
+    """Fetch the packages of the repository's locks to an archive's folder, verified by hash.
+
+    Wheels fit one version of Python, the running one, which names their folder. Raises LosslabError
+    if a package cannot be fetched.
+    """
+    folder = root / WHEELS / ".".join(platform.python_version_tuple()[:2])
+    folder.mkdir(parents=True)
+    for lock in LOCKS:
+        done = processes.attempt(
+            [
+                sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+                "--no-deps", "--require-hashes", "--no-build-isolation", "--use-pep517",
+                "--dest", folder, "--requirement", repository / lock,
+            ],
+            limit_s=processes.WORK_LIMIT_S,
+        )  # fmt: skip
+        if not done.good:
+            raise LosslabError(
+                f"the Python packages of {lock} must be fetched, found: {done.err.strip()}",
+                hint="check the network, or pack without --wheels",
+            )
 
 
 def packed_instrument(containers: bool = False) -> list[Path]:
@@ -237,7 +217,7 @@ def packed_instrument(containers: bool = False) -> list[Path]:
 
     `containers`: also pack the image of Docker's engine.
     """
-    out = cache_folder() / "packed"
+    out = cache_folder() / "archives"
     archives = []
     parts = [(packed.KERNEL, kernel.existing()), (packed.IMAGE, image.existing())]
     parts += [(packed.IMAGE, image.existing(image.ENGINE))] if containers else []
@@ -249,7 +229,7 @@ def packed_instrument(containers: bool = False) -> list[Path]:
         archive = out / f"{kind}-{folder.name}.tar.zst"
         if not archive.is_file():
             packed.pack(folder, kind, out)
-        archives += [archive, archive.with_name(f"{kind}-{folder.name}.json")]
+        archives += sorted(out.glob(f"{archive.name}*"))
     return archives
 
 

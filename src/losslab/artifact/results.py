@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,26 +11,24 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from losslab.backends.base import CONSOLE_FILE
-from losslab.campaign import integrity
-from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
+from losslab.campaign import integrity, verification
+from losslab.campaign.cellrun import LOST_FILE
+from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
+from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 
 RESULTS = Path("results")
-DIGESTS, SIGNATURE = Path("digests.tsv"), Path("digests.tsv.sig")
-HEAD = "sha256\tsize_bytes\tpath"
-# Files: the sources' commit, the commit's text in git, and the name of the configuration file.
-COMMIT, COMMIT_TEXT, CAMPAIGN = Path("COMMIT"), Path("COMMIT.text"), Path("campaign")
+# List of all files, in the format of sha256sum(1).
+DIGESTS = Path("SHA256SUMS")
+LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+# File with the name of the sources' commit.
+COMMIT = Path("COMMIT")
 INSTRUMENTS = Path("instruments")
 # Folders: Python packages by version of Python, and configuration files of single studies.
 WHEELS, EXPERIMENTS = Path("wheels"), Path("experiments")
 # Folder of the results: the records of kernels and images.
 INSTRUMENT = "instrument"
-# Files and folders that `artifact pack` adds to the commit's files.
-ADDED = frozenset(map(str, (
-    RESULTS, INSTRUMENTS, WHEELS, EXPERIMENTS, DIGESTS, SIGNATURE, COMMIT, COMMIT_TEXT, CAMPAIGN,
-    "APPENDIX.md", "datapackage.json", "ro-crate-metadata.json",
-)))  # fmt: skip
 # Files of a replicate that are not raw files. Consoles of two runs of a seed differ.
 NOT_RAW = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)
 # Folders that set-up and verification add to the archive's folder: anywhere, and at its root.
@@ -49,11 +48,6 @@ class Run:
     virtual: bool = True  # in virtual time: the same seed gives the same bytes
 
 
-def is_source(name: str) -> bool:
-    """Return whether a file of an archive belongs to the commit."""
-    return PurePosixPath(name).parts[0] not in ADDED
-
-
 def is_raw(path: Path) -> bool:
     """Return whether a path is a replicate's raw file."""
     in_replicate = path.parts[:2] == (str(RESULTS), "cells") and len(path.parts) >= 6
@@ -69,6 +63,23 @@ def link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
+def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
+    """List the files of a campaign's results, relative to the folder where it was measured.
+
+    Files of other campaigns or of a killed workflow in the same folder are omitted.
+    """
+    results = work / RESULTS
+    found = [results / CAMPAIGN_FILE, *(results / name for name in verification.files(results))]
+    found += (results / INSTRUMENT).glob("*.json")
+    for place in map(verification.path_of, campaign.cells):
+        found.append(results / place / CELL_FILE)
+        lost = results / place / LOST_FILE
+        found += [lost] if lost.is_file() else []
+        for number in range(len(read_json(results / place / CELL_FILE)["replicates"])):
+            found += [p for p in (results / place / str(number)).rglob("*") if p.is_file()]
+    return sorted(path.relative_to(work) for path in found)
+
+
 def contents(root: Path) -> Iterator[str]:
     """Yield every file, link and device below a folder, except those that set-up adds."""
     for place, folders, names in os.walk(root):
@@ -82,33 +93,30 @@ def contents(root: Path) -> Iterator[str]:
         yield from (str(inside / name) for name in sorted([*names, *links]))
 
 
-def write_digests(root: Path, paths: Iterable[Path], target: Path) -> None:
-    """Write the list of files with their digests."""
-    rows = [f"{digest(root / p)}\t{(root / p).stat().st_size}\t{p}" for p in sorted(paths)]
-    target.write_text("\n".join([HEAD, *rows]) + "\n")
+def write_digests(root: Path, names: Iterable[str]) -> None:
+    """Write the list of files with their digests; `sha256sum --check` reads it, too."""
+    lines = [f"{digest(root / name)}  {name}\n" for name in sorted(names)]
+    (root / DIGESTS).write_text("".join(lines))
 
 
 def read_digests(root: Path) -> dict[str, str]:
     """Return the SHA-256 of each file by path, from the list of `write_digests`."""
     path = root / DIGESTS
     try:
-        head, *lines = path.read_text().splitlines()
-        rows = [line.split("\t") for line in lines]
-        found = {name: sha256 for sha256, size, name in rows if int(size) >= 0}
+        lines = path.read_text().splitlines()
     except (OSError, ValueError) as error:
         raise LosslabError(
             f"{path} must list the artifact's files, found: {error}",
             hint="unpack the archive of `make artifact`, and run this in the unpacked folder",
         ) from error
-    if head != HEAD:
-        raise LosslabError(f"{path} must begin with {HEAD!r}, found {head!r}")
-    bad = [name for name in found if not _inside(name)] or (
-        ["a path twice"] if len(found) < len(rows) else []
-    )
-    if bad:
-        raise LosslabError(
-            f"{path} must list each file once, by its relative path, found {bad[0]!r}"
-        )
+    found: dict[str, str] = {}
+    for line in lines:
+        match = LINE.fullmatch(line)
+        if match is None or not _inside(match[2]) or match[2] in found:
+            raise LosslabError(
+                f"{path} must list each file once, by its relative path, found {line!r}"
+            )
+        found[match[2]] = match[1]
     return found
 
 
@@ -120,4 +128,4 @@ def _inside(name: str) -> bool:
 
 def wrong_files(root: Path, digests: dict[str, str]) -> dict[str, str]:
     """Return the problems of missing, changed and unlisted files by path."""
-    return integrity.differences(root, digests, {*contents(root)} - {str(DIGESTS), str(SIGNATURE)})
+    return integrity.differences(root, digests, {*contents(root)} - {str(DIGESTS)})

@@ -1,57 +1,52 @@
-"""Verify an archive: files, sources, cells, derived results, and a sample of replicates.
+"""Verify results by making them again.
 
-Each stage recomputes the input of the next, which detects a forger who recomputes all digests. A
-stage with findings is the last.
+Digests detect accidents but not forgeries, because anyone can compute them again. Verification
+therefore makes every table and page again from the raw files, and measures a random sample of the
+replicates again. A stage with findings is the last.
 """
 
 from __future__ import annotations
 
-import os
+import random
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from losslab.artifact import signing
-from losslab.artifact.commits import commit_problem
 from losslab.artifact.results import (
-    CAMPAIGN,
     COMMIT,
-    COMMIT_TEXT,
-    INSTRUMENT,
+    DIGESTS,
     RESULTS,
-    SIGNATURE,
     is_raw,
-    is_source,
     link,
     read_digests,
+    result_files,
     wrong_files,
 )
-from losslab.artifact.sampling import CannotRunError, run_again, sample
-from losslab.campaign import recorded
-from losslab.campaign.audit import CELLS, Audit, Finding, path_of
+from losslab.campaign import hosts, recordcheck, recorded, rerun, verification
+from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, read_json
+from losslab.campaign.integrity import FILES
 from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
-from losslab.campaign.verification import MADE, Verification, verify_results
+from losslab.campaign.replicate import ATTEMPTS
+from losslab.campaign.verification import Finding, Remade
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.repository import ROOT
 
 # If 5 of 100 replicates are wrong, a sample of 20 has one with probability 68 %; 60 with 99 %.
 SAMPLE = 20
-
-# Files and folders of the results that are not cells.
-KNOWN = {CAMPAIGN_FILE, INSTRUMENT, *MADE}
+MAX_SHOWN = 30  # findings in the text; `--json` lists all
+ALL = "all"
 
 
 @dataclass(frozen=True)
 class Options:
     """Options of a verification."""
 
-    seed: int  # of the sample; the author of the archive must not know it
+    seed: int  # of the sample; the author of the results must not know it
     count: int | None = SAMPLE  # number of replicates to run again; None means all
-    # File of allowed signers; None requires no signature.
-    allowed_signers: Path | None = None
     trust: bool = False  # also run the authors' own programs
     processors: int = 1
     repository: Path = ROOT  # sources of the verifying program
@@ -62,67 +57,26 @@ class Verdict:
     """Outcome of a verification."""
 
     seed: int  # as in the options
-    files: int  # number of listed files
-    count: int | None = SAMPLE  # as in the options
-    commit: str = ""  # commit of the sources
-    signer: str = ""  # signer of the list; empty if no signature was required
-    findings: list[Finding] = field(default_factory=list)
-    # Verification of the results; None if an earlier stage has findings.
-    results: Verification | None = None
-    drawn: list[str] = field(default_factory=list)  # replicates of the sample
-    # Invalid replicates that are always run again.
-    suspect: list[str] = field(default_factory=list)
-    same: list[str] = field(default_factory=list)  # replicates of both that gave the same bytes
-    # Problems of replicates that could not run here, by path.
-    cannot: dict[str, str] = field(default_factory=dict)
+    count: int | None  # as in the options
+    files: int = 0  # number of files in the archive's list
     own_sources: bool = False  # the archive's own sources verified it
+    findings: list[Finding] = field(default_factory=list)
+    remade: Remade | None = None  # None if an earlier stage has findings
+    replicates: int = 0
+    population: list[str] = field(default_factory=list)  # replicates that can be drawn
+    drawn: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)  # drawn replicates that gave the same bytes
+    # Problems of drawn replicates that could not run here, by path.
+    cannot: dict[str, str] = field(default_factory=dict)
 
     @property
     def good(self) -> bool:
-        """Return whether nothing was found and at least one replicate gave the same bytes."""
-        return not self.findings and bool(self.same)
-
-    @property
-    def audit(self) -> Audit:
-        """Audit of the cells."""
-        return self.results.audit if self.results else Audit()
-
-    @property
-    def population(self) -> list[str]:
-        """Replicates that can be drawn: all in virtual time, also invalid and lost ones."""
-        return [each.path for each in self.audit.replicates if each.virtual]
+        """Return whether nothing differs, and a replicate that had to run again did."""
+        return not self.findings and (self.count == 0 or bool(self.same))
 
     def note(self, stage: str, path: object, problem: str) -> None:
         """Add a finding."""
         self.findings.append(Finding(stage, str(path), problem))
-
-
-def verify(root: Path, options: Options) -> Verdict:
-    """Verify an unpacked archive.
-
-    Raises LosslabError if there is no archive or its workflow cannot make the tables.
-    """
-    digests = read_digests(root)
-    verdict = Verdict(options.seed, len(digests), count=options.count)
-    with own_folder(Path(tempfile.gettempdir()), "losslab-verify-raw-") as folder:
-        _verify_files(root, digests, options, verdict)
-        if not verdict.findings:
-            _verify_sources(root, digests, options, verdict)
-        campaign = None if verdict.findings else _campaign(root, digests, options, verdict)
-        if campaign is None or verdict.findings:
-            return verdict
-        place = root / RESULTS
-        if left_out := raw_left_out(root, digests):
-            _run_all(root, digests, left_out, folder, options, verdict)
-            place = folder / RESULTS
-        if not verdict.findings:
-            verdict.results = verify_results(
-                place, campaign, options.repository, options.processors, say
-            )
-            verdict.findings += verdict.results.findings
-        if not verdict.findings:
-            _run_sample(root, options, verdict)
-    return verdict
 
 
 def say(text: str) -> None:
@@ -130,126 +84,199 @@ def say(text: str) -> None:
     print(f"losslab: {text}", file=sys.stderr, flush=True)
 
 
-def _verify_files(root: Path, digests: dict[str, str], options: Options, verdict: Verdict) -> None:
-    """Compare the files with the list, and the list with its signature."""
-    if options.allowed_signers is not None:
-        verdict.signer = signing.signer(root, options.allowed_signers)
-        if not verdict.signer:
-            verdict.note(
-                "signature", SIGNATURE, f"not a signature of one of {options.allowed_signers}"
-            )
-    left_out = set(raw_left_out(root, digests))
-    for name, problem in wrong_files(root, digests).items():
-        if name not in left_out:
-            verdict.note("files", name, problem)
-    if left_out and options.count is not None:
-        verdict.note(
-            "files", RESULTS / CELLS,
-            f"{len(left_out)} raw files are not packed, so results cannot be recomputed from "
-            "them: use --sample all, which runs every replicate again",
-        )  # fmt: skip
+def verify(root: Path, options: Options) -> Verdict:
+    """Verify an unpacked archive.
 
-
-def raw_left_out(root: Path, digests: dict[str, str]) -> list[str]:
-    """List the raw files of which an archive has only the digests."""
-    return [name for name in digests if is_raw(Path(name)) and not os.path.lexists(root / name)]
-
-
-def _verify_sources(
-    root: Path, digests: dict[str, str], options: Options, verdict: Verdict
-) -> None:
-    """Compare the sources with the commit and with the verifying program's sources."""
-    sources = [Path(name) for name in digests if is_source(name)]
-    try:
-        verdict.commit = (root / COMMIT).read_text().strip()
-        text = (root / COMMIT_TEXT).read_bytes()
-    except (OSError, ValueError) as error:
-        verdict.note("sources", COMMIT, f"no readable commit: {error}")
-        return
-    if problem := commit_problem(verdict.commit, text, root, sources):
-        verdict.note("sources", COMMIT, problem)
+    Raises LosslabError if there is no archive, or if it has no raw files and a sample was asked
+    for.
+    """
+    digests = read_digests(root)
+    verdict = Verdict(options.seed, options.count, files=len(digests))
     verdict.own_sources = root.resolve() == options.repository.resolve()
-    for path in [] if verdict.own_sources else sources:
-        there = options.repository / path
-        if not there.is_file() or there.read_bytes() != (root / path).read_bytes():
-            verdict.note(
-                "sources", path, f"differs from the verifying program's in {options.repository}"
-            )
+    for name, problem in wrong_files(root, digests).items():
+        verdict.note("files", name, problem)
+    if verdict.findings:
+        return verdict
+    raw = any(is_raw(Path(name)) for name in digests)
+    if not raw and options.count is not None:
+        raise LosslabError(
+            "an archive without raw files must be verified by running every replicate again, found "
+            f"a sample of {options.count}",
+            hint=f"repeat the command with --sample {ALL}",
+        )
+    results = root / RESULTS
+    campaign = _campaign(results, options.repository, verdict)
+    _draw(results, campaign, options, verdict)
+    if verdict.findings:
+        return verdict
+    expected = {*map(str, result_files(root, campaign))}
+    for name in sorted(name for name in digests if name.startswith(f"{RESULTS}/")):
+        if name not in expected:
+            verdict.note("cells", name, "not a file of the campaign's results")
+    if raw or verdict.findings:
+        return _verify_results(results, campaign, options, verdict)
+    with own_folder(Path(tempfile.gettempdir()), "losslab-verify-raw-") as folder:
+        for name in expected:
+            link(root / name, folder / name)
+        _run_sample(results, options, verdict, keep=folder / RESULTS)
+        if not verdict.findings:
+            _make_again(folder / RESULTS, campaign, options, verdict)
+    return verdict
 
 
-def _campaign(
-    root: Path, digests: dict[str, str], options: Options, verdict: Verdict
-) -> RecordedCampaign | None:
-    """Read the campaign of the packed sources, and compare it with that of the results."""
-    try:
-        record = recorded.read(root / RESULTS, options.repository)
-        name = (root / CAMPAIGN).read_text().strip()
-        if name not in digests or not is_source(name):
-            verdict.note("sources", CAMPAIGN, f"must name a file of the sources, found {name!r}")
-            return None
-        campaign = recorded.load(options.repository / name, options.repository, record.software)
-    except (OSError, ValueError, LosslabError) as error:
-        verdict.note("sources", CAMPAIGN, f"no campaign of these sources: {error}")
-        return None
-    if campaign.config != record.config:
-        verdict.note("sources", RESULTS / CAMPAIGN_FILE, f"not the campaign of {name}")
-    cells = {path_of(cell) for cell in campaign.cells}
-    below = [
-        Path(each).relative_to(RESULTS) for each in digests if Path(each).parts[0] == str(RESULTS)
-    ]
-    for place in sorted({_place(path) for path in below} - cells - KNOWN):
-        verdict.note("cells", place, f"not among the results of {name}")
+def verify_results(results: Path, campaign: RecordedCampaign, options: Options) -> Verdict:
+    """Verify a campaign's results in the folder where they were made."""
+    verdict = Verdict(options.seed, options.count)
+    _draw(results, campaign, options, verdict)
+    return _verify_results(results, campaign, options, verdict)
+
+
+def _verify_results(
+    results: Path, campaign: RecordedCampaign, options: Options, verdict: Verdict
+) -> Verdict:
+    """Make the files again that follow from cells, then run the sample."""
+    if not verdict.findings:
+        _make_again(results, campaign, options, verdict)
+    if not verdict.findings:
+        _run_sample(results, options, verdict)
+    return verdict
+
+
+def _campaign(results: Path, repository: Path, verdict: Verdict) -> RecordedCampaign:
+    """Return the campaign of an archive's results, which the repository must have."""
+    campaign = recorded.read(results, repository)
+    path = repository / campaign.names[0]
+    if not path.is_file() or recorded.load(path, repository).config != campaign.config:
+        verdict.note("cells", CAMPAIGN_FILE, f"is not the campaign of {path}")
     return campaign
 
 
-def _place(path: Path) -> str:
-    """Return the folder of a file below the results: of its cell, or the topmost."""
-    return "/".join(path.parts[: 3 if path.parts[0] == CELLS else 1])
-
-
-def _run_all(
-    root: Path,
-    digests: dict[str, str],
-    left_out: list[str],
-    folder: Path,
-    options: Options,
-    verdict: Verdict,
+def _make_again(
+    results: Path, campaign: RecordedCampaign, options: Options, verdict: Verdict
 ) -> None:
-    """Copy the results, with raw files from running every replicate again."""
-    for name in digests:
-        if name.startswith(f"{RESULTS}/") and name not in left_out:
-            link(root / name, folder / name)
-    for path in sorted({str(Path(*Path(name).parts[:5])) for name in left_out}):
-        below = str(Path(path).relative_to(RESULTS))
-        _again(folder / RESULTS, below, options, verdict, keep=folder / path)
-        if below in verdict.cannot:
-            verdict.note("rerun", below, f"cannot be run here: {verdict.cannot[below]}")
+    verdict.remade = verification.remake(
+        results, campaign, options.repository, options.processors, say
+    )
+    verdict.findings += verdict.remade.findings
 
 
-def _run_sample(root: Path, options: Options, verdict: Verdict) -> None:
-    """Run again the sample, and invalid replicates whose raw files show no violation."""
-    population = verdict.population
-    verdict.suspect = [each.path for each in verdict.audit.replicates if each.suspect]
-    if population:
-        verdict.drawn = sample(population, options.count, options.seed)
-    for path in sorted({*verdict.drawn, *verdict.suspect} - {*verdict.same}):
-        _again(root / RESULTS, path, options, verdict)
+def _draw(results: Path, campaign: RecordedCampaign, options: Options, verdict: Verdict) -> None:
+    """Compare each cell.json with the campaign, and draw the sample.
+
+    Replicates of virtual time can be drawn, also invalid and lost ones.
+    """
+    for cell in campaign.cells:
+        place = verification.path_of(cell)
+        try:
+            content = read_json(results / place / CELL_FILE)
+            rows = content["replicates"]
+            if "absent" not in content or not cell.optional or rows:
+                measured = hosts.measured(cell, rows)
+                recordcheck.require_planned(content, f"{place}/{CELL_FILE}", measured)
+        except (OSError, ValueError, LookupError, TypeError, LosslabError) as error:
+            verdict.note("cells", place, getattr(error, "message", f"{CELL_FILE}: {error}"))
+            continue
+        verdict.replicates += len(rows)
+        verdict.population += [f"{place}/{n}" for n in range(len(rows)) if not cell.real_time]
+    verdict.drawn = sample(verdict.population, options.count, options.seed)
 
 
-def _again(
-    results: Path, path: str, options: Options, verdict: Verdict, keep: Path | None = None
+def sample(paths: Iterable[str], count: int | None, seed: int) -> list[str]:
+    """Return `count` replicates (None: all), drawn by a seed."""
+    paths = sorted(paths)
+    count = len(paths) if count is None else min(count, len(paths))
+    return sorted(random.Random(seed).sample(paths, count))
+
+
+def _run_sample(
+    results: Path, options: Options, verdict: Verdict, keep: Path | None = None
 ) -> None:
-    """Run a replicate again and record the result."""
-    began = time.monotonic()
-    try:
-        difference = run_again(results / path, options.trust, keep)
-    except CannotRunError as error:
-        verdict.cannot[path] = error.message
-        outcome = f"cannot be run here: {error.message.splitlines()[0]}"
-    else:
-        outcome = difference or "same bytes"
-        if difference:
-            verdict.note("rerun", path, difference)
+    """Run the drawn replicates again; `keep`: results folder for the raw files that are made."""
+    for path in verdict.drawn:
+        began = time.monotonic()
+        try:
+            difference = run_again(results / path, options.trust, keep and keep / path)
+        except CannotRunError as error:
+            verdict.cannot[path] = error.message
+            outcome = f"cannot be run here: {error.message.splitlines()[0]}"
         else:
-            verdict.same.append(path)
-    say(f"{path}: {outcome} ({time.monotonic() - began:.1f} s)")
+            outcome = difference or "same bytes"
+            if difference:
+                verdict.note("rerun", path, difference)
+            else:
+                verdict.same.append(path)
+        say(f"{path}: {outcome} ({time.monotonic() - began:.1f} s)")
+
+
+class CannotRunError(LosslabError):
+    """Replicate that cannot run here: its instrument is missing or its programs untrusted."""
+
+
+def run_again(folder: Path, trust: bool, keep: Path | None = None) -> str:
+    """Run a replicate again; return how its bytes differ, or an empty string.
+
+    A lost guest gets as many attempts as in a campaign; a result then counts as a difference.
+    `trust`: also run programs of the manifest's author; `keep`: folder for the raw files if they
+    are the same. Raises CannotRunError if the instrument is missing or its programs are untrusted.
+    """
+    manifest = read_json(folder / MANIFEST_FILE)
+    try:
+        prepared = rerun.ready(manifest, trust)
+    except LosslabError as error:
+        raise CannotRunError(str(error)) from error
+    with rerun.again(manifest, prepared, attempts=ATTEMPTS) as (out, now):
+        if manifest.get("lost") and now.get("lost"):
+            return ""  # the files of a lost guest differ from run to run
+        different = rerun.compare(folder, out, manifest[FILES]).different
+        if different:
+            # The manifest is last, as it lists the others' digests.
+            name = min(different, key=lambda name: (name == MANIFEST_FILE, name))
+            others = rerun.changes(manifest, now)
+            return "; ".join([f"{name}: {different[name]}", *others])
+        if keep is not None:
+            for name in manifest[FILES]:
+                link(out / name, keep / name)
+    return ""
+
+
+def statement(verdict: Verdict) -> str:
+    """Return what was verified and what was not, and the outcome as the last line."""
+    remade, lines = verdict.remade, []
+    if verdict.files and not any(each.stage == "files" for each in verdict.findings):
+        lines.append(f"{verdict.files} files have the digests of {DIGESTS}.")
+    if remade and not remade.findings:
+        same = remade.files - len(remade.not_compared)
+        lines.append(f"{same} tables, figures and pages made again from the raw files are equal.")
+    if verdict.drawn and (verdict.same or verdict.cannot):
+        count = ALL if verdict.count is None else verdict.count
+        lines.append(
+            f"{len(verdict.same)} of {len(verdict.drawn)} replicates, drawn from "
+            f"{len(verdict.population)} with --sample {count} --seed {verdict.seed}, gave the same "
+            "bytes again."
+        )
+    shown = verdict.findings[:MAX_SHOWN]
+    lines += [f"  {each.stage}: {each.path}: {each.what}" for each in shown]
+    if more := len(verdict.findings) - len(shown):
+        lines.append(f"  and {more} more, which --json lists")
+    lines += ["Not verified:", *(f"  {line}" for line in not_verified(verdict))]
+    return "\n".join([*lines, "VERIFIED" if verdict.good else "NOT VERIFIED"])
+
+
+def not_verified(verdict: Verdict) -> list[str]:
+    """List what was not verified."""
+    lines = ["who packed it, host.json, packed instruments, and the archive's descriptions"]
+    lines = lines if verdict.files else ["host.json"]
+    if verdict.own_sources:
+        lines.append(f"the verifying program, which is the archive's: use a clone of its {COMMIT}")
+    elif verdict.files:
+        lines.append("the archive's sources: a clone's made and measured everything")
+    if verdict.findings:
+        lines.append("later stages: fix the findings first")
+    if verdict.remade and verdict.remade.not_compared:
+        lines.append(
+            f"{len(verdict.remade.not_compared)} figures and pages, drawn with other software ("
+            f"{'; '.join(verdict.remade.software)})"
+        )
+    if left := verdict.replicates - len(verdict.same):
+        lines.append(f"raw files of {left} of {verdict.replicates} replicates, not run again")
+    return lines + [f"{path}, not run: {problem}" for path, problem in verdict.cannot.items()]

@@ -13,7 +13,6 @@ import lzma
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
@@ -24,7 +23,6 @@ from losslab.errors import LosslabError
 from losslab.reading import TABLE_BYTES, UsageError, parse_json, read_rows
 from losslab.study.design import Cell, Study
 from losslab.study.schemas import check_schema
-from losslab.study.stopping import StoppingRule
 
 SUFFIX, INDEX = ".jsonl.xz", "cells.tsv"
 INDEX_COLUMNS = ("study", "cell", "measured_for")
@@ -83,24 +81,18 @@ def read(
     folder: Path,
     study: str,
     names: Collection[str],
-    rules: Mapping[str, StoppingRule] = MappingProxyType({}),
-    seed_families: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, RecordedCell]:
     """Read cells of a study by name.
 
-    Raises UsageError if one is missing, the file is damaged, or a cell contradicts its name, its
-    condition, its row of the record beside the folder, its stopping rule or its family of seeds.
+    Raises UsageError if one is missing or the file is damaged.
     """
     path = file_of(folder, study)
     found = {name: one for name, one in _read_study(path).items() if name in names}
     if missing := sorted({*names} - {*found}):
         raise UsageError(f"{path} must have the cell {missing[0]}, found none", hint=HINT)
-    cells = {
+    return {
         name: _parsed(each, recordcheck.place(folder, study, name)) for name, each in found.items()
     }
-    contents = {name: cell.data.content for name, cell in cells.items()}
-    recordcheck.require(contents, study, folder, rules, seed_families)
-    return cells
 
 
 def of_overview(rows: Sequence[Mapping[str, str]], folder: Path | None) -> dict[str, RecordedCell]:

@@ -1,28 +1,27 @@
-"""Verification of a results folder: its cells, and all files made from them."""
+"""Make all files that follow from a campaign's cells again, with the workflow, and compare them."""
 
 from __future__ import annotations
 
-import html
+import csv
+import io
+import math
 import re
 import sys
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from losslab import processes
 from losslab.campaign import recorded, rerun
-from losslab.campaign.audit import DAMAGE, SURPLUS, Audit, Finding, audit, path_of
-from losslab.campaign.recompute import same_table
 from losslab.campaign.recorded import RecordedCampaign
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
+from losslab.study.design import Cell
 
-# Maximum number of findings in the text output; `--json` lists all.
-MAX_SHOWN = 30
 STAGE = "tables"
 RESULTS = "results"
+CELLS = "cells"
 # The workflow's rules after measuring; each study has another one for its tables.
 RULES = (
     "collect_study", "summarise_study", "judge_claims", "draw_claims", "draw_path",
@@ -33,114 +32,19 @@ RULES = (
 MADE = ("summary", "tables", "figures", "report", "claims.csv")
 # Files whose bytes depend on the versions of R packages.
 DRAWN = frozenset({".svg", ".png", ".pdf", ".html", ".tex"})
-MARKUP = re.compile(r"<(svg|script|style|head)\b.*?</\1>|<[^>]*>", re.DOTALL)
 # Time stamps that R writes to a PDF.
 PDF_DATES = re.compile(rb"/(CreationDate|ModDate) \(D:[^)]*\)")
+# Tolerance for numbers that another version of the software rounds differently.
+RELATIVE, ABSOLUTE = 1e-5, 2e-6
 
 
-@dataclass
-class Verification:
-    """The outcome of a verification."""
+@dataclass(frozen=True)
+class Finding:
+    """A discrepancy in a results folder or an artifact."""
 
-    audit: Audit  # of the cells
-    remade: Remade | None = None  # of the files made from cells; None if not made again
-
-    @property
-    def findings(self) -> list[Finding]:
-        """All findings."""
-        return [*self.audit.findings, *(self.remade.findings if self.remade else [])]
-
-
-def verify_results(
-    results: Path,
-    campaign: RecordedCampaign,
-    repository: Path,
-    processors: int,
-    say: Callable[[str], None] = lambda line: None,
-    *,
-    with_tables: bool = True,
-) -> Verification:
-    """Compute a campaign's results again, from the raw files to the report, and compare.
-
-    `with_tables`: also make the files again that follow from cells. Raises LosslabError if the
-    workflow failed to do so.
-    """
-    found = Verification(audit(results, campaign.cells, processors, say))
-    if with_tables and not found.findings:
-        found.remade = remake(results, campaign, repository, processors, say)
-    return found
-
-
-def not_verified(found: Verification) -> list[str]:
-    """List the parts of a results folder that were not verified."""
-    audited, remade = found.audit, found.remade
-    lines = []
-    if audited.counted:
-        lines.append(
-            "metrics compared only with counters in the manifests, as raw files have none: "
-            + ", ".join(sorted(audited.counted))
-        )
-    if audited.not_recomputed:
-        lines.append("metrics not recomputed: " + ", ".join(sorted(audited.not_recomputed)))
-    if audited.unpinned:
-        lines.append(f"unpinned kernels or images of {audited.unpinned} replicates")
-    lines.append("host.json and the report's lines from it: machine, times, attempts")
-    if remade is None:
-        lines.append("tables, figures and report, because cells have findings")
-    elif remade.not_compared:
-        lines.append(
-            f"graphics of {len(remade.not_compared)} figures and pages, drawn with different "
-            f"software ({'; '.join(remade.software)})"
-        )
-    return lines
-
-
-def quoted(findings: list[Finding]) -> list[str]:
-    """Return a line for each finding, up to a maximum."""
-    lines = [f"  {finding.stage}: {finding}" for finding in findings[:MAX_SHOWN]]
-    if len(findings) > MAX_SHOWN:
-        lines.append(f"  and {len(findings) - MAX_SHOWN} more, which --json lists")
-    return lines
-
-
-def statement(found: Verification) -> str:
-    """Return the text output of `losslab verify`."""
-    audited, remade = found.audit, found.remade
-    lines = [
-        f"{len(audited.replicates)} replicates: {len(audited.metrics)} metrics recomputed from "
-        "raw files.",
-    ]
-    if remade:
-        lines.append(f"{remade.files} tables, figures and pages made again from the cells.")
-    lines += quoted(found.findings)
-    lines += ["Not verified:", *(f"  {line}" for line in not_verified(found))]
-    lines += advice(found.findings)
-    lines.append("NOT VERIFIED" if found.findings else "VERIFIED")
-    return "\n".join(lines)
-
-
-def advice(findings: list[Finding]) -> list[str]:
-    """Return the fixes for findings."""
-    lines = []
-    surplus = defaultdict[str, list[str]](list)
-    for finding in findings:
-        if finding.what == SURPLUS:
-            surplus[finding.path.rpartition("/")[0]].append(finding.path)
-    if surplus:
-        lines.append(
-            "An earlier campaign with more replicates left surplus ones. Remove them in the "
-            "results folder:"
-        )
-        lines += [f"  rm -r {' '.join(paths)}" for paths in surplus.values()]
-    findings = [finding for finding in findings if finding.what != SURPLUS]
-    if any(finding.stage == DAMAGE for finding in findings):
-        lines.append("The next start of the workflow measures only the damaged replicates again.")
-    if any(finding.stage != DAMAGE for finding in findings):
-        lines.append(
-            "Remove the other files and folders listed here, then start the workflow. It makes "
-            "only these again."
-        )
-    return lines
+    stage: str  # files, cells, tables or rerun
+    path: str
+    what: str
 
 
 @dataclass
@@ -149,7 +53,7 @@ class Remade:
 
     findings: list[Finding] = field(default_factory=list)
     files: int = 0  # number of files made and compared
-    # Figures and pages that differ because of the software. The text of pages is the same.
+    # Figures and pages that differ because of the software.
     not_compared: list[str] = field(default_factory=list)
     # Differences between the software now and then.
     software: list[str] = field(default_factory=list)
@@ -162,17 +66,26 @@ def remake(
     processors: int,
     say: Callable[[str], None] = lambda line: None,
 ) -> Remade:
-    """Make all files that follow from a campaign's audited cells, and compare them.
+    """Make all files that follow from a campaign's cells, and compare them.
 
-    The workflow of the repository runs up to `processors` jobs at a time. `say` is called with
-    lines on the progress. Raises LosslabError if the workflow failed.
+    The workflow of the repository runs up to `processors` jobs at a time. It reads every raw file
+    and refuses one that differs from its digest; its error is then the only finding. `say` is
+    called with a line on the progress.
     """
     say("making tables, figures and report again from the cells")
     with own_folder(Path(tempfile.gettempdir()), "losslab-remake-") as folder:
         made = folder / RESULTS
         link_cells(results, made, campaign)
-        run_workflow(campaign, repository, folder, processors)
+        try:
+            run_workflow(campaign, repository, folder, processors)
+        except LosslabError as error:
+            return Remade([Finding(STAGE, CELLS, error.message)])
         return compare(results, made, campaign)
+
+
+def path_of(cell: Cell) -> str:
+    """Return the path of a cell's folder, relative to the results."""
+    return f"{CELLS}/{cell.study}/{cell.name}"
 
 
 def link_cells(results: Path, made: Path, campaign: RecordedCampaign) -> None:
@@ -245,15 +158,25 @@ def _difference(then: Path, now: Path, found: Remade) -> str:
     one, other = (PDF_DATES.sub(b"", path.read_bytes()) for path in (then, now))
     if one == other:
         return ""
-    if found.software and then.suffix == ".csv" and same_table(then, now):
+    if found.software and then.suffix == ".csv" and same_numbers(one.decode(), other.decode()):
         return ""
-    drawn = found.software and then.suffix in DRAWN
-    if drawn and (then.suffix != ".html" or text_of(one) == text_of(other)):
+    if found.software and then.suffix in DRAWN:
         found.not_compared.append(then.name)
         return ""
     return f"differs from the file made from the cells: {rerun.first_difference(one, other)}"
 
 
-def text_of(page: bytes) -> str:
-    """Return the text of an HTML page, without pictures, scripts and markup."""
-    return " ".join(html.unescape(MARKUP.sub(" ", page.decode(errors="replace"))).split())
+def same_numbers(one: str, other: str) -> bool:
+    """Return whether two tables have the same text and, within the tolerance, numbers."""
+    tables = [list(csv.reader(io.StringIO(text))) for text in (one, other)]
+    if [len(row) for row in tables[0]] != [len(row) for row in tables[1]]:
+        return False
+    pairs = (pair for rows in zip(*tables, strict=True) for pair in zip(*rows, strict=True))
+    return all(a == b or _close(a, b) for a, b in pairs)
+
+
+def _close(one: str, other: str) -> bool:
+    try:
+        return math.isclose(float(one), float(other), rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    except ValueError:
+        return False

@@ -1,9 +1,11 @@
 """Archives of kernels, their object files, and images, unpacked instead of built.
 
 An archive `KIND-HASH.tar.zst` has the hash of its recipe in its name, and that of object files also
-the hash of their compiler. `KIND-HASH.json` next to it
-has its SHA-256, its size, and the provenance of its content. LOSSLAB_INSTRUMENTS is the folder or
-the http(s) address of these files.
+the hash of their compiler. `KIND-HASH.tar.zst.sha256` next to it has its SHA-256 as sha256sum(1)
+writes it. LOSSLAB_INSTRUMENTS is the folder or the http(s) address of these files.
+
+An archive has only files and folders. The symbolic links of an image are in its list of files,
+`tree.tsv`. They are made after all files, and only if the repository pins that list.
 """
 
 from __future__ import annotations
@@ -13,16 +15,15 @@ import os
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
 
 from losslab.errors import LosslabError
-from losslab.instrument import integrity
+from losslab.instrument import integrity, tree
 from losslab.instrument.archive import Fetcher, digest
 from losslab.instrument.cache import building
-from losslab.instrument.unpacking import Limits, unpack
 from losslab.reading import read_json, read_rows
 from losslab.repository import ROOT
 
@@ -34,6 +35,17 @@ PINS = ROOT / "containers" / "instruments.tsv"
 ORIGIN = "fetched.json"
 # Timeout of a silent server.
 SILENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Size limits of an archive."""
+
+    packed_bytes: int
+    unpacked_bytes: int
+    members: int
+
+
 # Several times the size of kernels (3 MB, 9 unpacked), their object files (30 MB, 260 unpacked,
 # 20,000 files) and images (200 MB, 600 unpacked, 9,000 files).
 LIMITS = {
@@ -41,40 +53,13 @@ LIMITS = {
     OBJECTS: Limits(packed_bytes=256 * 2**20, unpacked_bytes=2**30, members=200_000),
     IMAGE: Limits(packed_bytes=2**30, unpacked_bytes=4 * 2**30, members=100_000),
 }
-FACTS_BYTES = 2**18  # limit of a JSON file
-MAX_QUOTED = 200  # characters that an error quotes
-STRING: dict[str, Any] = {"type": "string"}
-STRINGS = {"type": "array", "items": STRING}
-BY_NAME = {"type": "object", "additionalProperties": STRING}
-
-
-def _record(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
-    """Return the JSON Schema of an object with these fields and no others."""
-    return {
-        "type": "object", "properties": required | optional, "required": [*required],
-        "additionalProperties": False,
-    }  # fmt: skip
-
-
-# Schemas of the JSON next to an archive, and of the provenance in the archive. The provenance next
-# to an archive is informative: losslab uses the one in the archive.
-FACTS = _record(
-    {"kind": STRING, "hash": STRING, "sha256": STRING, "size_bytes": {"type": "integer"},
-     "provenance": {}}
-)  # fmt: skip
-OF_KERNEL = {
-    "version": STRING, "hash": STRING, "pinned": {"type": "boolean"}, "source": BY_NAME,
-    "patches": STRINGS, "config_sha256": STRING,
-}  # fmt: skip
-PROVENANCE = {
-    KERNEL: _record(OF_KERNEL, name=STRING, algorithms=BY_NAME),
-    OBJECTS: _record(OF_KERNEL, name=STRING),
-    IMAGE: _record(
-        {"suite": STRING, "hash": STRING, "pinned": {"type": "boolean"}, "packages_sha256": STRING,
-         "packages": BY_NAME},
-        containernet=STRING,
-    ),
-}  # fmt: skip
+# Level 9 needs 4 MiB.
+WINDOW_BYTES = 128 * 2**20
+# Permissions of unpacked files: only the owner may write.
+ALLOWED_BITS = 0o755
+SUFFIX = ".sha256"
+# Size limits of small files that others wrote.
+SUM_BYTES, PROVENANCE_BYTES = 1000, 2**18
 # Compresses the engine's image from 836 MB to 285 MB in 5 s of CPU time; level 9 takes 22 s for
 # 260 MB.
 LEVEL = 3
@@ -83,11 +68,11 @@ NOT_PACKED = ("build.log", ORIGIN, "lock", "linux/linux", "linux/vmlinux*")
 
 
 def pack(folder: Path, kind: str, out: Path) -> Path:
-    """Write an archive of a folder in the cache, and its JSON; return its path.
+    """Write an archive of a folder in the cache, and its SHA-256; return its path.
 
     Raises LosslabError if the folder is unpinned, was changed since its build, or cannot be packed.
     """
-    provenance = _read(folder / "provenance.json", PROVENANCE[kind])
+    provenance = read_json(folder / "provenance.json", PROVENANCE_BYTES)
     if not provenance.get("pinned", False) or provenance.get("hash") != folder.name:
         raise LosslabError(
             f"{folder} must be pinned and built from the current recipe, found recipe "
@@ -97,6 +82,11 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
     if kind == KERNEL:
         integrity.require(folder / "linux", [])
     elif kind == IMAGE:
+        if folder.name not in integrity.pins():
+            raise LosslabError(
+                f"{folder} must be listed in {integrity.PINS.name} to be packed, found no such row",
+                hint="pin its files with `losslab image --pin-tree`",
+            )
         integrity.require(None, [folder / integrity.TREE_ROOT], whole=True)
     out.mkdir(parents=True, exist_ok=True)
     archive = out / f"{kind}-{folder.name}.tar.zst"
@@ -114,22 +104,18 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
         ):
             tar.add(folder, folder.name, filter=_packed)
         partial.rename(archive)
-    facts = {
-        "kind": kind,
-        "hash": folder.name,
-        "sha256": digest(archive),
-        "size_bytes": archive.stat().st_size,
-        "provenance": provenance,
-    }
-    text = json.dumps(facts, indent=1, sort_keys=True) + "\n"
-    archive.with_name(f"{kind}-{folder.name}.json").write_text(text)
+    _sum_of(archive).write_text(f"{digest(archive)}  {archive.name}\n")
     return archive
 
 
+def _sum_of(archive: Path) -> Path:
+    return archive.with_name(archive.name + SUFFIX)
+
+
 def _packed(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Return a member without its owner; None if it is not packed."""
+    """Return a member without its owner; None for a link, or if it is not packed."""
     _, _, name = member.name.partition("/")
-    if any(fnmatch(name, pattern) for pattern in NOT_PACKED):
+    if member.issym() or any(fnmatch(name, pattern) for pattern in NOT_PACKED):
         return None
     member.uid = member.gid = 0
     member.uname = member.gname = ""
@@ -164,38 +150,91 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
     # In the cache, which has space, in a folder that the next build removes.
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         folder = Path(temporary)
-        facts = _read(_get(fetcher, place, folder / f"{kind}-{name}.json", FACTS_BYTES), FACTS)
-        expected, size = facts["sha256"], facts["size_bytes"]
-        if (facts["kind"], facts["hash"]) != (kind, name):
+        archive = folder / f"{kind}-{name}.tar.zst"
+        text = _get(fetcher, place, _sum_of(archive), SUM_BYTES).read_text(errors="replace")
+        print(f"losslab: {kind} {name}: fetching from {place}", file=sys.stderr)
+        found = digest(_get(fetcher, place, archive, limits.packed_bytes))
+        if text.split() != [found, archive.name]:
             raise LosslabError(
-                f"its JSON describes {facts['kind'][:MAX_QUOTED]!a} {facts['hash'][:MAX_QUOTED]!a}"
-            )
-        if not 0 < size <= limits.packed_bytes:
-            raise LosslabError(
-                f"a packed {kind} must have {limits.packed_bytes} bytes at most, its JSON says "
-                f"{size}"
-            )
-        print(f"losslab: {kind} {name}: fetching {size / 1e6:.0f} MB from {place}", file=sys.stderr)
-        archive = _get(fetcher, place, folder / f"{kind}-{name}.tar.zst", size)
-        found = digest(archive)
-        if found != expected:
-            raise LosslabError(
-                f"the archive has {archive.stat().st_size} of {size} bytes, sha256 "
-                f"{found[:12]}..., expected {expected[:12]}..."
+                f"the archive has the sha256 {found[:12]}..., its {SUFFIX} says {text[:80]!a}"
             )
         pinned = pins().get(archive.name, found)
         if found != pinned:
             raise LosslabError(f"sha256 {found[:12]}..., {PINS.name} has {pinned[:12]}...")
-        unpack(archive, target, name, limits)
-    provenance = _read(target / "provenance.json", PROVENANCE[kind])
-    if provenance["hash"] != name or not provenance["pinned"]:
-        raise LosslabError(f"its content was built from {provenance['hash'][:MAX_QUOTED]!a}")
+        _unpack(archive, target, name, limits)
+    provenance = read_json(target / "provenance.json", PROVENANCE_BYTES)
+    if not isinstance(provenance, dict) or (
+        (provenance.get("hash"), provenance.get("pinned")) != (name, True)
+    ):
+        raise LosslabError("its content must be built from the pinned sources of its recipe")
     if kind == IMAGE:
+        _link(target, name)
         integrity.record_tree(target, name)
     elif kind == KERNEL:
         integrity.require(target / "linux", [])
     origin = {"from": place, "sha256": found}
     (target / ORIGIN).write_text(json.dumps(origin, indent=1) + "\n")
+
+
+def _unpack(archive: Path, target: Path, top: str, limits: Limits) -> None:
+    """Unpack an untrusted archive into an empty folder, without its first folder, `top`."""
+    # Imported here: every cell imports this module, and few pack or unpack.
+    import zstandard
+
+    try:
+        with (
+            archive.open("rb") as packed,
+            zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES).stream_reader(packed) as file,
+            tarfile.open(fileobj=file, mode="r|") as tar,
+        ):
+            # `_checked` is stricter than tarfile's filter "data", which Debian 12 does not have.
+            tar.extraction_filter = lambda member, path: member
+            tar.extractall(target, _checked(tar, top, limits))
+    except (tarfile.TarError, zstandard.ZstdError, EOFError, OSError, OverflowError, ValueError,
+            RecursionError) as error:  # fmt: skip
+        raise LosslabError(f"the archive must be a .tar.zst of files, found: {error}") from error
+
+
+def _checked(members: tarfile.TarFile, top: str, limits: Limits) -> Iterator[tarfile.TarInfo]:
+    """Yield the members below the folder `top`; refuse any but files, folders and hard links."""
+
+    def inside(name: str) -> str:
+        parts = PurePosixPath(name).parts
+        if parts[:1] != (top,) or ".." in parts:
+            raise LosslabError(f"every member must be in the folder {top}, found {name!a}")
+        return str(PurePosixPath(*parts[1:]))
+
+    left = limits.unpacked_bytes
+    for count, member in enumerate(members, 1):
+        left -= member.size
+        if count > limits.members or left < 0:
+            raise LosslabError(
+                f"the archive must have {limits.members} members and {limits.unpacked_bytes} bytes "
+                "at most, found more"
+            )
+        member.name = inside(member.name)
+        if member.islnk():
+            member.linkname = inside(member.linkname)
+        elif not (member.isreg() or member.isdir()):
+            raise LosslabError(f"a member must be a file or a folder, found {member.name!a}")
+        member.mode &= ALLOWED_BITS
+        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+        yield member
+
+
+def _link(folder: Path, recipe: str) -> None:
+    """Make the symbolic links of an unpacked image; refuse those of a list that is not pinned."""
+    path = folder / integrity.LIST
+    text = path.read_text() if path.stat().st_size <= integrity.LIST_BYTES else ""
+    found = tree.digest(text)
+    _, pinned = integrity.pins().get(recipe, ("", "none"))
+    if found != pinned:
+        raise LosslabError(
+            f"the list of files of image {recipe} must have the SHA-256 that {integrity.PINS.name} "
+            f"pins, {pinned[:12]}, found {found[:12]}"
+        )
+    for name, to in tree.links(text):
+        os.symlink(to, os.path.join(os.fsencode(folder / integrity.TREE_ROOT), name))
 
 
 def _get(fetcher: Fetcher, place: str, target: Path, max_bytes: int) -> Path:
@@ -226,15 +265,3 @@ def write_pins(archives: Sequence[Path]) -> None:
     rows = pins() | {path.name: digest(path) for path in archives}
     lines = ["archive\tsha256", *(f"{name}\t{rows[name]}" for name in sorted(rows))]
     PINS.write_text("\n".join(lines) + "\n")
-
-
-def _read(path: Path, schema: dict[str, Any]) -> dict[str, Any]:
-    """Read a JSON object that follows a schema; quote no control characters of others."""
-    # Imported here: every cell imports this module, and few pack or unpack.
-    import jsonschema
-
-    data: dict[str, Any] = read_json(path, FACTS_BYTES)
-    if errors := [*jsonschema.Draft202012Validator(schema).iter_errors(data)]:
-        found = ascii("; ".join(error.message for error in errors))
-        raise LosslabError(f"{path.name} must be as losslab writes it, found {found[:MAX_QUOTED]}")
-    return data

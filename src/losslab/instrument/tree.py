@@ -64,6 +64,12 @@ def unchanged(root: Path, text: str, since_ns: int) -> bool:
         return False
 
 
+def links(text: str) -> list[tuple[bytes, bytes]]:
+    """Return the path and the target of each symbolic link in a list."""
+    rows = (row.split("\t") for row in text.splitlines()[1:])
+    return [(_unquoted(row[-1]), _unquoted(row[-2])) for row in rows if row[0] == LINK]
+
+
 def fingerprint(paths: Sequence[bytes]) -> str:
     """Hash the metadata of paths, without reading files. Raises OSError if a path is gone."""
     found = array.array("Q")

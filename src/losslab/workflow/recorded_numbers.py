@@ -20,11 +20,8 @@ class RecordedNumbers:
         """
         self._folder = None if folder is None else Path(folder)
         self._cells: set[recorded_numbers.Name] = set()
-        self._families: dict[recorded_numbers.Name, int] = {}
         if self._folder is not None:
-            cells = list(cells)
             self._cells = recorded_numbers.available(self._folder, cells)
-            self._families = {(cell.study, cell.name): cell.seed_family for cell in cells}
 
     def __contains__(self, name: recorded_numbers.Name) -> bool:
         """Return whether a cell's numbers are recorded."""
@@ -45,5 +42,4 @@ class RecordedNumbers:
         names = [cell for study, cell in sorted(self._cells) if study == wildcards.study]
         if not names:
             return []
-        families = [str(self._families[wildcards.study, name]) for name in names]
-        return [*self.option(), "--from-record", *names, "--seed-families", *families]
+        return [*self.option(), "--from-record", *names]

@@ -1,7 +1,5 @@
 """A small unpacked archive."""
 
-from pathlib import Path
-
 import pytest
 
 from losslab.artifact import results
@@ -37,10 +35,5 @@ def campaign(tmp_path):
     (tmp_path / "results/tables").mkdir()
     (tmp_path / "results/tables/origin.csv").write_text("part,what,cells\nmachine,A box,1\n")
     (tmp_path / results.COMMIT).write_text("0123\n")
-    (tmp_path / results.COMMIT_TEXT).write_text("tree 1\ncommitter Ada <a@b> 1 +0000\n\nFirst\n")
-    results.write_digests(tmp_path, listed(tmp_path), tmp_path / results.DIGESTS)
+    results.write_digests(tmp_path, results.contents(tmp_path))
     return tmp_path
-
-
-def listed(folder):
-    return [Path(name) for name in results.contents(folder)]

@@ -73,7 +73,7 @@ def test_minutes_follow_from_the_recorded_wall_times(text, campaign):
     assert "E2: the study loss (3 human-minutes, 1.5 machine-minutes)" in text
     assert "E3: the study cloud (3 human-minutes, 0.0 machine-minutes)" in text
     # 60 s of verification, and a sample of all three runs.
-    assert "E1: the archive (1 human-minutes, 2 machine-minutes)" in text
+    assert "E1: the archive (1 human-minute, 2 machine-minutes)" in text
     assert "measures 3 replicates again" in text
     assert "3 valid replicates of 1 cells" in text
     assert "measured on A box" in text

@@ -46,8 +46,7 @@ def described(campaign, root):
     for name in ("Snakefile", "config/quick.yaml", "config/studies/loss.yaml"):
         (campaign / name).parent.mkdir(parents=True, exist_ok=True)
         (campaign / name).write_text((root / name).read_text())
-    (campaign / "campaign").write_text("config/quick.yaml\n")
-    crate.describe(campaign, "config/quick.yaml", RUNS, "2026-01-31")
+    crate.describe(campaign, "config/quick.yaml", RUNS, "2026-01-31", "Ada")
     graph = json.loads((campaign / "ro-crate-metadata.json").read_text())["@graph"]
     return campaign, {each["@id"]: each for each in graph}
 
@@ -79,6 +78,13 @@ def test_action_says_who_measured_what_when_and_with_what(described):
     identifiers = {
         key: {each["@id"] for each in action[key]} for key in ("object", "instrument", "result")
     }
-    assert identifiers["object"] == {"config/quick.yaml", "campaign", "config/studies/"}
+    assert identifiers["object"] == {"config/quick.yaml", "config/studies/"}
     assert identifiers["instrument"] == {"Snakefile", "#kernel-0123"}
     assert "results/claims.csv" in identifiers["result"]
+
+
+def test_tables_have_type_unit_and_meaning_of_their_columns(described):
+    (column,) = described[1]["results/cells/"]["variableMeasured"]
+    its = described[1][column["@id"]]
+    assert (its["name"], its["additionalType"], its["unitText"]) == ("t_s", "number", "s")
+    assert its["description"]

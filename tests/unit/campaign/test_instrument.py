@@ -16,7 +16,7 @@ from losslab.study.condition import Condition
 def nothing_built(monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(packed.PLACE, raising=False)
-    # The made-up instruments have no pins.
+    # The made-up instruments have pins of their own.
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
 
 
@@ -31,6 +31,7 @@ def publish(place, kind, name, **facts):
         (folder / "root").mkdir()
         (folder / "root" / "init").touch()
         integrity.record_tree(folder, "")
+        integrity.write_pins({name: ("host", archive.digest(folder / integrity.LIST))})
     known = {
         packed.KERNEL: {"source": {}, "config_sha256": "0"},
         packed.IMAGE: {"packages": {}, "packages_sha256": "0"},

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab import cli
-from losslab.artifact import sampling
+from losslab.artifact import verify
 from losslab.backends.base import GUEST, HOST, VIRTUAL
 from losslab.campaign import export, replicate, rerun
 from losslab.errors import LosslabError
@@ -125,11 +125,11 @@ def test_export_needs_permission(tmp_path, measured):
 
 def test_verify_needs_permission(tmp_path, measured):
     folder = written(tmp_path / "run", manifest(COMMAND))
-    with pytest.raises(sampling.CannotRunError, match=re.escape("on the receiver: './receive'")):
-        sampling.run_again(folder, trust=False)
+    with pytest.raises(verify.CannotRunError, match=re.escape("on the receiver: './receive'")):
+        verify.run_again(folder, trust=False)
     assert measured == []
     with pytest.raises(LosslabError, match="measured"):
-        sampling.run_again(folder, trust=True)
+        verify.run_again(folder, trust=True)
     assert len(measured) == 1
 
 

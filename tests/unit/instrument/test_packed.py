@@ -10,7 +10,8 @@ from losslab.errors import LosslabError
 from losslab.instrument import archive, image, imagebuild, integrity, kernel, packed
 
 NAME = "0123456789abcdef"
-ARCHIVE, FACTS = f"kernel-{NAME}.tar.zst", f"kernel-{NAME}.json"
+ARCHIVE = f"kernel-{NAME}.tar.zst"
+SUM = f"{ARCHIVE}.sha256"
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +91,6 @@ def test_packed_instrument_is_fetched_again(place, tmp_path):
     assert (target / "linux").read_bytes() == (original / "linux").read_bytes()
     now, before = (target / "linux").stat(), (original / "linux").stat()
     assert (int(now.st_mtime), now.st_mode) == (int(before.st_mtime), before.st_mode)
-    assert os.readlink(target / "root" / "sh") == "/bin/dash"
     assert (target / "root" / "one").stat().st_ino == (target / "root" / "other").stat().st_ino
     assert not (target / "build.log").exists()
     assert set(json.loads((target / packed.ORIGIN).read_text())) == {"from", "sha256"}
@@ -117,13 +117,8 @@ def missing(archives):
     (archives / ARCHIVE).unlink()
 
 
-def no_facts(archives):
-    (archives / FACTS).write_text("<html>not found</html>")
-
-
-def facts_of_another(archives):
-    facts = json.loads((archives / FACTS).read_text())
-    (archives / FACTS).write_text(json.dumps(facts | {"hash": "fedcba9876543210"}))
+def no_sum(archives):
+    (archives / SUM).write_text("<html>not found</html>")
 
 
 def made_of_another(archives):
@@ -131,8 +126,7 @@ def made_of_another(archives):
     other = built(archives.parent / "more", "fedcba9876543210")
     packed.pack(other, packed.KERNEL, archives)
     (archives / "kernel-fedcba9876543210.tar.zst").rename(archives / ARCHIVE)
-    facts = json.loads((archives / "kernel-fedcba9876543210.json").read_text())
-    (archives / FACTS).write_text(json.dumps(facts | {"hash": NAME}))
+    (archives / SUM).write_text(f"{archive.digest(archives / ARCHIVE)}  {ARCHIVE}\n")
 
 
 def others_than_recorded(archives):
@@ -142,12 +136,11 @@ def others_than_recorded(archives):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (corrupted, "expected "),
-        (truncated, "bytes, sha256"),
-        (larger, "tar.zst: more than "),
+        (corrupted, "its .sha256 says"),
+        (truncated, "its .sha256 says"),
+        (larger, "its .sha256 says"),
         (missing, f"{ARCHIVE}: not there"),
-        (no_facts, f"{FACTS} must be JSON"),
-        (facts_of_another, "its JSON describes 'kernel' 'fedcba9876543210'"),
+        (no_sum, "its .sha256 says '<html>"),
         (made_of_another, "every member must be in the folder 0123456789abcdef"),
         (others_than_recorded, "instruments.tsv has 000000000000"),
     ],
@@ -211,6 +204,7 @@ def made_of(tmp_path):
                           "packages_sha256": "0" * 64, "packages": {"bash": "5"}}  # fmt: skip
             (folder / "provenance.json").write_text(json.dumps(provenance))
             integrity.record_tree(folder, "")
+            integrity.write_pins({name: ("host", archive.digest(folder / integrity.LIST))})
         packed.pack(folder, kind, tmp_path / "instruments")
         return folder
 
@@ -227,6 +221,8 @@ def test_set_up_fetches_without_building(module, builder, made_of, tmp_path, mon
     monkeypatch.setenv("LOSSLAB_ARCHIVE", "http://127.0.0.1:1/debian")
     assert builder.build() == wanted
     assert module.existing() == wanted
+    if module is image:
+        assert os.readlink(wanted / "root" / "sh") == "/bin/dash"
 
 
 def test_image_of_another_tree_than_pinned_is_refused(made_of, tmp_path, monkeypatch, capsys):
@@ -234,7 +230,14 @@ def test_image_of_another_tree_than_pinned_is_refused(made_of, tmp_path, monkeyp
     monkeypatch.setenv(packed.PLACE, str(tmp_path / "instruments"))
     integrity.write_pins({NAME: ("host", "f" * 64)})
     assert not packed.install(packed.IMAGE, tmp_path / "cache" / "image" / NAME)
-    assert "must have the SHA-256 ffffffffffff" in capsys.readouterr().err
+    assert "pins, ffffffffffff, found" in capsys.readouterr().err
+
+
+def test_image_whose_files_nobody_pins_is_not_packed(made_of, tmp_path):
+    folder = made_of(packed.IMAGE, NAME)
+    integrity.write_pins({})
+    with pytest.raises(LosslabError, match="must be listed in"):
+        packed.pack(folder, packed.IMAGE, tmp_path / "out")
 
 
 def test_changed_build_is_not_packed(tmp_path):

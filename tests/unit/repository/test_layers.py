@@ -193,7 +193,7 @@ def test_image_and_topology_agree_on_host_names():
 ACROSS_MODULES = {
     "campaign/test_diff_files.py": "diff compares files that cellfiles reads and integrity checks",
     "campaign/test_trust.py": "rerun, export and verification ask for the same permission",
-    "instrument/test_hostile_archives.py": "packed, archive and unpacking refuse harmful archives",
+    "instrument/test_hostile_archives.py": "packed and archive refuse harmful archives",
     "study/test_cell_names.py": "axes and condition make the names that design and sweeps use",
     "study/test_design_claims.py": "design has the cells that claims and causes need",
     "test_command_line.py": "help, pipes, JSON and completion of all commands",

@@ -13,7 +13,7 @@ from bench import faults
 from tests.conftest import ROOT
 
 # Commands without options, which write a recorded file or print a table.
-WITHOUT_OPTIONS = {"tests.forgeries", "tests.unit.study.recorded"}
+WITHOUT_OPTIONS = {"tests.unit.study.recorded"}
 
 
 def is_command(path):
