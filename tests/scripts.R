@@ -108,7 +108,6 @@ knit_report <- function(job) {
   file.copy(
     c(
       "config/algorithms.tsv", "report/coverage.csv", "report/speed.csv",
-      "report/claims/history.tsv",
       # As the workflow's rule: other summaries have names of tables.
       list.files(
         file.path(results, "summary"), paste0("^(", paste(studies, collapse = "|"),
@@ -127,10 +126,8 @@ knit_report <- function(job) {
   file.create(file.path(
     folder, c("factors_numbers.svg", "agreement_paths.svg", "claims.svg", "path.svg")
   ))
-  writeLines(character(), file.path(folder, "labels.txt"))
-  writeLines("nothing", file.path(folder, "renderer.txt"))
-  writeLines("made-up", file.path(folder, "campaign.txt"))
-  writeLines("made up", file.path(folder, "command.txt"))
+  facts <- list(campaign = "made-up", command = "made up", renderer = "nothing")
+  jsonlite::write_json(facts, file.path(folder, "report.json"), auto_unbox = TRUE)
   document <- readLines("report/index.qmd")
   text <- unlist(lapply(document, function(line) {
     part <- sub("^\\{\\{< include (.*) >\\}\\}$", "\\1", line)

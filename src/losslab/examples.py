@@ -100,10 +100,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "claims": (
         "losslab claims loss",
-        "losslab claims --history loss/cubic-1",
-        "losslab claims --freeze --why 'the source states this range'",
-        "losslab claims --check report/verdicts/quick.tsv",
-        "losslab claims --record report/verdicts/quick.tsv --why 'the warm-up is longer'",
+        "losslab claims --check quick",
+        "losslab claims --record quick",
     ),
     "origin": (f"losslab origin {_RESULTS} --out results/tables/origin.csv",),
     "axes": ("losslab axes", "losslab axes --write"),

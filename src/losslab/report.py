@@ -7,8 +7,8 @@ their sources. Both renderers read the same files.
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime
+import json
 import re
 import shutil
 import sys
@@ -17,8 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from losslab import htmlpage, processes
+from losslab.campaign.recorded_verdicts import FAMILIES, explained, read_recorded
 from losslab.errors import LosslabError
 from losslab.instrument import quarto
 from losslab.reading import parse_json, read_rows
@@ -61,24 +63,12 @@ class Parts:
     declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Rendered:
-    """Renderer of a report, and the report's sentences without numbers."""
+def render(parts: Parts, html: Path, pdf: Path) -> str:
+    """Render a report to two files; return the renderer's name.
 
-    renderer: str
-    unmeasured: Sequence[str]
-
-    def __str__(self) -> str:
-        left_out = f"sentences without numbers: {len(self.unmeasured)}"
-        return "\n".join([f"rendered with {self.renderer}", left_out, *self.unmeasured])
-
-
-def render(parts: Parts, html: Path, pdf: Path) -> Rendered:
-    """Render a report to two files.
-
-    `tables/` (LaTeX tables) and `scripts/` are written next to the page. Raises LosslabError with a
-    failed chunk, a typed number without a source, or a missing cross-reference, citation, picture
-    or included file.
+    `tables/` (LaTeX tables), `scripts/` and `report.json` are written next to the page. Raises
+    LosslabError with a failed chunk, a typed number without a source, or a missing cross-reference,
+    citation, picture or included file.
     """
     texts = (parts.document, *parts.chapters, *parts.extra_files)
     typed_numbers.check((file for file in texts if file.suffix == ".qmd"), ROOT)
@@ -88,19 +78,10 @@ def render(parts: Parts, html: Path, pdf: Path) -> Rendered:
             shutil.copy(file, staging / file.name)
         shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
         (staging / "_chapters.md").write_text("\n".join(shown))
-        # A reference to one of these that has no data is removed; any other is an error.
-        labels = labels_of([*(ROOT / "report").glob("*.qmd"), *parts.chapters])
-        (staging / "labels.txt").write_text("\n".join(labels) + "\n")
         (staging / "tables").mkdir()
         program = quarto.program()
         renderer = f"Quarto {quarto.version(program)}" if program else "knitr, pandoc and typst"
-        (staging / "renderer.txt").write_text(renderer + "\n")
-        (staging / "campaign.txt").write_text(parts.campaign + "\n")
-        (staging / "command.txt").write_text(parts.command + "\n")
-        if parts.recorded:
-            (staging / "recorded.txt").touch()
-        if parts.declared:
-            _write_declared(parts.declared, staging / "declared.csv")
+        (staging / "report.json").write_text(json.dumps(facts(parts, renderer), indent=1) + "\n")
         document = parts.document
         check_pictures(expand_includes((staging / document.name).read_text(), staging), staging)
         if program:
@@ -115,9 +96,29 @@ def render(parts: Parts, html: Path, pdf: Path) -> Rendered:
             shutil.copy(staging / (document.stem + suffix), target)
         shutil.copytree(staging / "tables", html.parent / "tables", dirs_exist_ok=True)
         copy_scripts(parts.scripts, html.parent / "scripts")
-        unmeasured = staging / "unmeasured.txt"
-        lines = unmeasured.read_text().splitlines() if unmeasured.is_file() else []
-    return Rendered(renderer, lines)
+        shutil.copy(staging / "report.json", html.parent)
+    return renderer
+
+
+def facts(parts: Parts, renderer: str) -> dict[str, Any]:
+    """Return what R must know of a report besides its tables (analysis/R/report.R reads it)."""
+    recorded = read_recorded()
+    first, second = (recorded.get(family, {}) for family in FAMILIES)
+    causes = explained(recorded)
+    return {
+        "campaign": parts.campaign,
+        "command": parts.command,
+        "renderer": renderer,
+        "recorded": parts.recorded,
+        # A reference to one of these that has no data is removed; any other is an error.
+        "labels": labels_of([*(ROOT / "report").glob("*.qmd"), *parts.chapters]),
+        "declared": parts.declared,
+        "families": [
+            {"claim": "/".join(name), "first": first[name].verdict,
+             "second": second[name].verdict, "explained": causes.get(name, "")}
+            for name in first if name in second
+        ],
+    }  # fmt: skip
 
 
 def labels_of(documents: Sequence[Path]) -> list[str]:
@@ -132,14 +133,6 @@ def has_data(chapter: Path, staging: Path) -> bool:
     if not cells.is_file():
         return True
     return any(row["n_valid"] not in ("", "0") for row in read_rows(cells, columns=("n_valid",)))
-
-
-def _write_declared(declared: Mapping[str, Sequence[str]], path: Path) -> None:
-    """Write the declared values as a table, for the chapters."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("column", "value"))
-        writer.writerows((column, value) for column, values in declared.items() for value in values)
 
 
 def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
@@ -267,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(parser.parse_args(arguments))
     html, pdf = options.pop("html"), options.pop("pdf")
     try:
-        print(render(Parts(**options), html, pdf))
+        print("rendered with", render(Parts(**options), html, pdf))
     except LosslabError as error:
         print(f"losslab: error: {error}", file=sys.stderr)
         return 1

@@ -77,7 +77,7 @@ def rendered(root, folder):
     ]  # fmt: skip
     parts = report.Parts(folder / "doc.qmd", [], beside)
     done = report.render(parts, folder / "o.html", folder / "o.pdf")
-    return done.renderer, (folder / "o.html").read_text(), (folder / "o.pdf").read_bytes()
+    return done, (folder / "o.html").read_text(), (folder / "o.pdf").read_bytes()
 
 
 @pytest.mark.skipif(quarto.program() is None, reason="no Quarto here: `make setup` installs it")

@@ -126,7 +126,7 @@ QUARTO = """#!/bin/sh
 # Stands in for Quarto: prints its version, and writes a page or PDF of the document's name.
 [ "$1" = --version ] && { echo "$QUARTO_SAYS"; exit 0; }
 echo "$@" >> "$QUARTO_CALLS"
-test -f _chapters.md && test -f renderer.txt && test -f style.css || exit 3
+test -f _chapters.md && test -f report.json && test -f style.css || exit 3
 stem=${2%.qmd}
 echo "$QUARTO_WARNS" >&2
 case $4 in

@@ -177,10 +177,12 @@ rule check_verdicts:
         "logs/check_verdicts.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        campaign=config.get("campaign", ""),
     message:
         "Compare the verdicts with the recorded verdicts"
     shell:
-        "losslab claims --claims {input.claims:q} --check {input.recorded:q} &> {log:q}"
+        "losslab claims --claims {input.claims:q} --check {params.campaign:q} &> {log:q}"
 
 
 for study in campaign.studies:

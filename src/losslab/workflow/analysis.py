@@ -71,10 +71,6 @@ class Analysis:
         """List the R files with functions: the shared ones, and the given studies' own."""
         return [str(path) for path in files.functions(self._root, studies)]
 
-    def recorded_verdicts(self) -> list[str]:
-        """List the files of recorded verdicts: the report compares two families of seeds."""
-        return [str(path) for path in sorted((self._root / "report" / "verdicts").glob("*.tsv"))]
-
     def code_digest(self, script: str, *studies: str, code: str | None = None) -> str:
         """Return the digest of a job's R code, a parameter that replaces its files' times.
 
