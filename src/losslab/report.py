@@ -7,7 +7,9 @@ their sources. Both renderers read the same files.
 from __future__ import annotations
 
 import argparse
+import base64
 import datetime
+import itertools
 import json
 import re
 import shutil
@@ -19,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from losslab import htmlpage, processes
+from losslab import processes
 from losslab.campaign.recorded_verdicts import FAMILIES, explained, read_recorded
 from losslab.errors import LosslabError
 from losslab.instrument import quarto
@@ -39,6 +41,11 @@ INCLUDE = re.compile(r"^\{\{< include (\S+) >\}\}$", re.MULTILINE)
 LABEL = re.compile(r"^#\| label: ((?:fig|tbl)-\S+)$|\{#((?:fig|tbl|sec)-[\w-]+)", re.MULTILINE)
 # Figure that a chunk includes from a file, and figure in the text.
 PICTURE = re.compile(r"""include_graphics\("([^"]+)"\)|^!\[[^\n]*\]\(([^)\s]+)\)""", re.MULTILINE)
+# Figure of the rendered page, and its description (Quarto writes an aria-label).
+IMAGE = re.compile(r'<img\b[^>]*\bsrc="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
+DESCRIPTION = re.compile(r'\b(?:alt|aria-label)="([^"]*)"')
+# Beginning of an identifier in an SVG file, or of a reference to one.
+IDENTIFIER = re.compile(r"""(\sid=["']|url\(#|href=["']#)""")
 # Renderers' warnings that are errors here, by the error message.
 WARNINGS = {
     "cross-references must have a target": r"Unable to resolve crossref (\S+)",
@@ -90,7 +97,7 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
         else:
             _render_fallback(staging, document.name)
         page = staging / f"{document.stem}.html"
-        page.write_text(htmlpage.finish(page.read_text(), htmlpage.narrow_versions(staging)))
+        page.write_text(finish(page.read_text(), narrow_versions(staging)))
         for suffix, target in ((".html", html), (".pdf", pdf)):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(staging / (document.stem + suffix), target)
@@ -199,6 +206,43 @@ def expand_includes(text: str, folder: Path) -> str:
         return expand_includes(path.read_text(), folder)
 
     return INCLUDE.sub(included, text)
+
+
+def finish(page: str, narrow: Mapping[bytes, bytes]) -> str:
+    """Return the page with its script, and with figures as inline SVG, so that text is searchable.
+
+    Args:
+        page: The renderer's page.
+        narrow: The version for a phone of each figure, by the content of its SVG file.
+    """
+    count = itertools.count(1)
+
+    def drawn(match: re.Match[str]) -> str:
+        words = DESCRIPTION.search(match[0])
+        content = base64.b64decode(match[1])
+        small = narrow.get(content)
+        versions = {"plot wide": content, "plot narrow": small} if small else {"plot": content}
+        return "".join(
+            f'<span class="{kind}">{inlined(svg, next(count), words[1] if words else "")}</span>'
+            for kind, svg in versions.items()
+        )
+
+    script = f"<script>{(RENDER / 'page.js').read_text()}</script>"
+    return IMAGE.sub(drawn, page).replace("</body>", f"{script}</body>", 1)
+
+
+def inlined(drawing: bytes, number: int, words: str) -> str:
+    """Return an SVG file as an element with a description, and identifiers unique on the page."""
+    svg = IDENTIFIER.sub(rf"\g<1>f{number}-", drawing.decode())
+    return f'<svg role="img" aria-label="{words}"' + svg.partition("<svg")[2]
+
+
+def narrow_versions(folder: Path) -> dict[bytes, bytes]:
+    """Return the version for a phone of each SVG file of a folder that has one."""
+    return {
+        path.with_suffix("").with_suffix(".svg").read_bytes(): path.read_bytes()
+        for path in folder.glob("*.narrow.svg")
+    }
 
 
 def _render_fallback(staging: Path, name: str) -> None:
