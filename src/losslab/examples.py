@@ -45,7 +45,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "losslab sweep --algorithm reno --rtt-ms 10,20,40 --rate-mbit 20 --replicates 3 --out rtts",
     ),
     "cells": ("losslab cells loss", "losslab cells --config config/quick.yaml --why"),
-    "columns": ("losslab columns my-run/tcp.csv", "losslab columns my-run/queue.csv --json"),
+    "columns": ("losslab columns", "losslab columns my-run/queue.csv --json"),
     "metrics": ("losslab metrics", "losslab metrics --json"),
     "score": (
         "losslab score cubic bbr --quick --out scores",
