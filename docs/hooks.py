@@ -56,7 +56,10 @@ def notebook(page: str) -> str:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Insert included files and tables generated from the code."""
-    markdown = INCLUDE.sub(lambda found: (ROOT / found[1]).read_text(), markdown)
+    # Links of included files are relative to a folder beside docs/.
+    markdown = INCLUDE.sub(
+        lambda found: (ROOT / found[1]).read_text().replace("](../docs/", "](../"), markdown
+    )
     markdown = markdown.replace("<!-- notebook -->", LINK_TO_NOTEBOOK)
     for name, table in TABLES.items():
         mark = f"<!-- {name} -->"
