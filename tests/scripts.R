@@ -87,13 +87,10 @@ study_jobs <- function(job, study) {
   }
   for (figure in unlist(described$figures)) {
     input$code <- file.path("analysis/studies", study, "figures", paste0(figure, ".R"))
+    files <- function(suffixes) as.list(inside("figures/", study, "_", figure, ".", suffixes))
     attempt(paste(job$name, study, "figure", figure), run_script(
-      "analysis/figure.R", input, list(
-        figure = as.list(inside("figures/", study, "_", figure, ".", unlist(job$draw))),
-        data = inside("figures/", study, "_", figure, ".csv"),
-        cells = inside("figures/", study, "_", figure, ".cells.csv"),
-        words = inside("figures/", study, "_", figure, ".txt")
-      ),
+      "analysis/figures.R", input,
+      list(figure = files(unlist(job$draw)), described = files(c("csv", "cells.csv", "txt"))),
       study
     ))
   }

@@ -27,8 +27,8 @@ def analysis(studies):
     return [
         "summarise_study", "judge_claims", "test_agreement", "compare_numbers", "trace_origin",
         "draw_claims", "draw_path", "check_verdicts",
-        *(f"tabulate_{study}" for study in studies), "plot_figure", "render_report",
-        "publish_report", "all",
+        *(f"{rule}_{study}" for study in studies for rule in ("tabulate", "plot")),
+        "render_report", "publish_report", "all",
     ]  # fmt: skip
 
 
