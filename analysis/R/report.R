@@ -1,8 +1,8 @@
 # What the workflow tells the report, and the verdicts with two families of seeds.
 
-# Facts of the report, from report.json: `campaign` and `command`, the `renderer`, the `labels` of all
-# chapters, whether the verdicts are `recorded` (then each sentence must hold), the values of axes
-# that studies have `declared`, and the verdicts of the `families`.
+# Facts of the report, from report.json: `campaign` and `command`, the `renderer`, the `labels` of
+# all chapters, whether the verdicts are `recorded` (then each sentence must hold), the values of
+# axes that studies have `declared`, and the verdicts of the `families`.
 report <- new.env()
 report$recorded <- FALSE
 report$labels <- character()

@@ -1,7 +1,7 @@
 # Start of every script of the workflow.
 
-# The file that an error message names: the study's, if the rule names one, else the rule's script, of
-# which Snakemake runs a copy.
+# The file that an error message names: the study's, if the rule names one, else the rule's script,
+# of which Snakemake runs a copy.
 script <- new.env()
 
 # Send a script's output to its log. An error is one line with the file and the message.
