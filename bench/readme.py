@@ -3,9 +3,9 @@
     python -m bench.readme [RESULTS]
 
 The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
-The table of verdicts is made from report/verdicts/quick.tsv. Causes that runs show must also be in
-quick-fresh.tsv. The sentences below it are about the full campaign, from report/verdicts/full.tsv
-and docs/results/full.tsv.
+The table of verdicts has those of the quick campaign in report/verdicts.tsv. Causes that runs show
+must hold with both families of seeds. The sentences below it are about the full campaign, from the
+same table and docs/results/full.tsv.
 """
 
 from __future__ import annotations
@@ -17,18 +17,12 @@ import shutil
 import statistics
 import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 import yaml
 
-from losslab.campaign.recorded_verdicts import (
-    FAMILIES,
-    Name,
-    Recorded,
-    lasting_causes,
-    read_recorded,
-)
+from losslab.campaign.recorded_verdicts import CAUSES, Name, Recorded, explained, read_recorded
 from losslab.instrument import kernels
 from losslab.reading import read_rows
 
@@ -40,7 +34,6 @@ VERDICTS_MARK = "<!-- verdicts: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
 FINDINGS_MARK = "<!-- findings: written by `python -m bench.readme` -->\n"
 CLAIMS = ROOT / "report" / "claims"
-FULL = ROOT / "report" / "verdicts" / "full.tsv"
 FULL_CELLS = ROOT / "docs" / "results" / "full.tsv"
 # Cells of the findings: pages behind a slow link, and BBR and CUBIC between two cloud hosts.
 PAGE = "{}_cubic_loss0_symmetric_web_rtt20_offloads-off_rate1.5_buffer100{}_receive-large"
@@ -108,23 +101,24 @@ def verdicts() -> str:
 
     Verdicts are of the first family of seeds. Causes count if they hold with both families.
     """
-    recorded, causes = read_recorded(FAMILIES[0]), lasting_causes()
+    recorded = read_recorded()
+    causes = {name for name, kind in explained(recorded).items() if kind in CAUSES}
     lines = [
         "| study | predictions reproduced | not reproduced | inconclusive | cause shown "
         "| orders and signs reproduced | fitted or configured |",
         "|---|---|---|---|---|---|---|",
     ]
     totals: Counter[str] = Counter()
-    for study, found in _counted(recorded, causes).items():
+    for study, found in _counted(recorded["quick"], causes).items():
         lines.append(_row(f"`{study}`", found))
         totals += found
     return "\n".join([*lines, _row("all", totals)]) + "\n"
 
 
-def full() -> str:
+def full(campaign: str = "full") -> str:
     """Return the sentences that compare the full campaign's verdicts with the table's."""
-    quick, recorded = read_recorded(FAMILIES[0]), read_recorded(FULL)
-    found = sum(_counted(recorded, {}).values(), Counter[str]())
+    quick, recorded = (read_recorded()[name] for name in ("quick", campaign))
+    found = sum(_counted(recorded, ()).values(), Counter[str]())
     cells = read_rows(FULL_CELLS, "\t")
     runs = sum(int(row["replicates"]) for row in cells)
     both = quick.keys() & recorded.keys()
@@ -218,9 +212,7 @@ def _factor(one: float, other: float) -> float:
     return max(one / other, other / one)
 
 
-def _counted(
-    recorded: Mapping[Name, Recorded], causes: Mapping[Name, str]
-) -> dict[str, Counter[str]]:
+def _counted(recorded: Mapping[Name, Recorded], causes: Container[Name]) -> dict[str, Counter[str]]:
     """Count recorded verdicts by evidence, for each study with predictions, orders or signs."""
     counts = {}
     for path in sorted(CLAIMS.glob("*.yaml")):

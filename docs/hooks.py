@@ -9,7 +9,7 @@ import jupytext
 from mkdocs.structure.files import File
 
 from losslab import cli, commands
-from losslab.study import axisdocs
+from losslab.study import axisdocs, dictionary
 
 ROOT = Path(__file__).resolve().parents[1]
 # Sections in the order of the navigation; their pages are sorted by file name.
@@ -56,10 +56,15 @@ def notebook(page: str) -> str:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Insert included files and tables generated from the code."""
-    markdown = INCLUDE.sub(lambda found: (ROOT / found[1]).read_text(), markdown)
+    # Links of included files are relative to a folder beside docs/.
+    markdown = INCLUDE.sub(
+        lambda found: (ROOT / found[1]).read_text().replace("](../docs/", "](../"), markdown
+    )
     markdown = markdown.replace("<!-- notebook -->", LINK_TO_NOTEBOOK)
-    markdown = markdown.replace("<!-- commands -->", _commands())
-    return markdown.replace("<!-- axes -->", axisdocs.table())
+    for name, table in TABLES.items():
+        mark = f"<!-- {name} -->"
+        markdown = markdown.replace(mark, table()) if mark in markdown else markdown
+    return markdown
 
 
 def _commands() -> str:
@@ -69,3 +74,10 @@ def _commands() -> str:
     return "\n".join(
         f"## losslab {name}\n\n```text\n{parser.format_help()}```\n" for name, _, parser in leaves
     )
+
+
+# Tables by the name of the comment that they replace.
+TABLES = {
+    "commands": _commands, "axes": axisdocs.table, "metrics": axisdocs.metrics_table,
+    "columns": dictionary.page,
+}  # fmt: skip

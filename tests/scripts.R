@@ -87,13 +87,10 @@ study_jobs <- function(job, study) {
   }
   for (figure in unlist(described$figures)) {
     input$code <- file.path("analysis/studies", study, "figures", paste0(figure, ".R"))
+    files <- function(suffixes) as.list(inside("figures/", study, "_", figure, ".", suffixes))
     attempt(paste(job$name, study, "figure", figure), run_script(
-      "analysis/figure.R", input, list(
-        figure = as.list(inside("figures/", study, "_", figure, ".", unlist(job$draw))),
-        data = inside("figures/", study, "_", figure, ".csv"),
-        cells = inside("figures/", study, "_", figure, ".cells.csv"),
-        words = inside("figures/", study, "_", figure, ".txt")
-      ),
+      "analysis/figures.R", input,
+      list(figure = files(unlist(job$draw)), described = files(c("csv", "cells.csv", "txt"))),
       study
     ))
   }
@@ -108,7 +105,6 @@ knit_report <- function(job) {
   file.copy(
     c(
       "config/algorithms.tsv", "report/coverage.csv", "report/speed.csv",
-      "report/claims/history.tsv",
       # As the workflow's rule: other summaries have names of tables.
       list.files(
         file.path(results, "summary"), paste0("^(", paste(studies, collapse = "|"),
@@ -127,10 +123,8 @@ knit_report <- function(job) {
   file.create(file.path(
     folder, c("factors_numbers.svg", "agreement_paths.svg", "claims.svg", "path.svg")
   ))
-  writeLines(character(), file.path(folder, "labels.txt"))
-  writeLines("nothing", file.path(folder, "renderer.txt"))
-  writeLines("made-up", file.path(folder, "campaign.txt"))
-  writeLines("made up", file.path(folder, "command.txt"))
+  facts <- list(campaign = "made-up", command = "made up", renderer = "nothing")
+  jsonlite::write_json(facts, file.path(folder, "report.json"), auto_unbox = TRUE)
   document <- readLines("report/index.qmd")
   text <- unlist(lapply(document, function(line) {
     part <- sub("^\\{\\{< include (.*) >\\}\\}$", "\\1", line)

@@ -38,12 +38,11 @@ figure_data <- function(figure) {
   unique(rows[varies | !names(rows) %in% c(cell_columns, "drawn_as")])
 }
 
-# Write a figure's data, its cells and its alternative text to the rule's output files.
-describe_in_files <- function(figure, cells, output) {
-  write_table(figure_data(figure), output[["data"]])
-  write_table(dplyr::filter(cells[c("study", "block", "cell", "n_valid")], !is.na(cell)),
-              output[["cells"]])
-  writeLines(describe_figure(figure), output[["words"]])
+# Write a figure's data, its cells and its alternative text to three paths.
+describe_in_files <- function(figure, cells, paths) {
+  write_table(figure_data(figure), paths[1])
+  write_table(dplyr::filter(cells[c("study", "block", "cell", "n_valid")], !is.na(cell)), paths[2])
+  writeLines(describe_figure(figure), paths[3])
 }
 
 # Write a figure's alternative text from the drawn data.

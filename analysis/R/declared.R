@@ -1,15 +1,6 @@
 # Values that a chapter may ask for: the columns of its tables, and the values that its studies
 # declare, whether this campaign measures their cells or not.
 
-# Read the table of declared values: columns `column` and `value`. Without the file, nothing is
-# declared, and every value may be asked for.
-read_declared <- function(path = "declared.csv") {
-  if (!file.exists(path)) {
-    return(tibble::tibble(column = character(), value = character()))
-  }
-  readr::read_csv(path, col_types = "cc", na = character())
-}
-
 # Stop with an error that `say()` completes to a sentence: "the sentence ... names ...".
 stop_undeclared <- function(...) {
   stop(structure(
@@ -27,11 +18,11 @@ require_column <- function(data, column) {
 
 # Stop if a column cannot have a value in any campaign: neither the table nor a study has it.
 # Columns without declared values, such as those that a study's own R code adds, may have any.
-require_declared <- function(column, values, data, declared = read_declared()) {
+require_declared <- function(column, values, data) {
   if (is.logical(values)) {
     return(invisible())
   }
-  allowed <- declared$value[declared$column == column]
+  allowed <- report$declared[[column]]
   for (value in stats::na.omit(values)) {
     known <- value %in% data[[column]] || length(allowed) == 0 || any(same_value(allowed, value))
     if (!known) {

@@ -53,7 +53,7 @@ without_empty_sections <- function(lines) {
 
 # Remove references to figures, tables and sections of the report that a document does not have, and
 # sentences that begin with one. References to anything else remain, and are an error.
-without_dangling <- function(document, labels = readLines("labels.txt")) {
+without_dangling <- function(document, labels = report$labels) {
   text <- paste(document, collapse = "\n")
   defined <- "(?<=\\{#)(?:fig|tbl|sec)-[A-Za-z0-9-]+"
   present <- regmatches(text, gregexpr(defined, text, perl = TRUE))[[1]]
@@ -70,9 +70,8 @@ without_dangling <- function(document, labels = readLines("labels.txt")) {
 }
 
 # List what the campaign did not run: studies without any valid run, cells and blocks, exhibits
-# without data, and sentences without numbers (written to a file, too, for the build's log).
-not_run_text <- function(paths, sentences = unmeasured$sentences, log = "unmeasured.txt") {
-  writeLines(sentences, log)
+# without data, and sentences without numbers.
+not_run_text <- function(paths, sentences = unmeasured$sentences) {
   of_cells <- unlist(lapply(paths, function(path) missing_cells_lines(read_cells(path))))
   exhibits <- not_printed$labels
   parts <- list(

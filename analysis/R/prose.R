@@ -49,7 +49,7 @@ verdict <- function(claims, name) {
 }
 
 # Tell whether the report's sentences must hold: the verdicts of its campaign are recorded.
-is_recorded <- function() file.exists("recorded.txt")
+is_recorded <- function() report$recorded
 
 # Sentences that do not hold in this campaign.
 untrue <- new.env()

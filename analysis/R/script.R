@@ -1,5 +1,9 @@
 # Start of every script of the workflow.
 
+# The file that an error message names: the study's, if the rule names one, else the rule's script,
+# of which Snakemake runs a copy.
+script <- new.env()
+
 # Send a script's output to its log. An error is one line with the file and the message.
 begin_script <- function(snakemake) {
   one_locale()
@@ -8,9 +12,10 @@ begin_script <- function(snakemake) {
   connection <- file(snakemake@log[[1]], open = "wt")
   sink(connection)
   sink(connection, type = "message")
-  place <- message_file(snakemake)
+  copy <- basename(grep("^--file=", commandArgs(), value = TRUE))
+  script$file <- analysis_path(c(snakemake@input[["code"]], sub("tmp[^.]*[.]", "", copy))[[1]])
   globalCallingHandlers(error = function(error) {
-    message("losslab: error: ", place, ": ", one_line(conditionMessage(error)))
+    message("losslab: error: ", script$file, ": ", one_line(conditionMessage(error)))
     quit(save = "no", status = 1)
   })
 }
@@ -22,15 +27,7 @@ one_locale <- function() {
   invisible(Sys.setlocale("LC_COLLATE", "C"))
 }
 
-# Find the file to name in an error message: the study's, if the rule names one, else the rule's
-# script, of which Snakemake runs a copy.
-message_file <- function(snakemake, arguments = commandArgs()) {
-  code <- snakemake@input[["code"]]
-  if (is.null(code)) {
-    code <- sub("tmp[^.]*[.]", "", basename(grep("^--file=", arguments, value = TRUE)))
-  }
-  sub(".*/analysis/", "analysis/", code)
-}
+analysis_path <- function(path) sub(".*/analysis/", "analysis/", path)
 
 # Join a message's lines: tidyverse messages have a line for each calling function.
 one_line <- function(text) {

@@ -293,7 +293,7 @@ def _readers() -> list[Reader]:
             file_reader("claims.csv", lambda p: verdicts.table(verdicts.read_claims(p))), nothing,
         ),
         Reader(
-            "verdicts", [b"\n".join(_of(ROOT / "report/verdicts/quick.tsv").split(b"\n")[:6])],
+            "verdicts", [b"\n".join(_of(ROOT / "report/verdicts.tsv").split(b"\n")[:6])],
             file_reader("verdicts.tsv", verdicts.read_recorded), nothing,
         ),
         Reader("trace", [b"0\n5\n5\n12\n40\n", b"1\n1000\n"], read_trace, check_trace),

@@ -1,6 +1,33 @@
 "use strict";
-// Mark the section in view in the contents, open folded parts that a link leads to, and filter tables.
+// Mark the section in view in the contents, open folded parts that a link leads to, filter tables, and
+// prepare them for phones and keyboards.
 (() => {
+  // Characters that fit beside one another on a phone's screen of 360 px. The style shows each row of
+  // a wider table as a card, which needs its columns' names, and roles, which `display` removes.
+  const PHONE_CHARACTERS = 44;
+  const ROLES = {
+    thead: "rowgroup", tbody: "rowgroup", tr: "row", th: "columnheader", td: "cell", caption: "caption",
+  };
+  const longestWord = (cell) => Math.max(...cell.textContent.split(/[ \n\u200b]/).map((word) => word.length));
+  for (const table of document.querySelectorAll("table")) {
+    const widths = [];
+    for (const row of table.rows) {
+      [...row.cells].forEach((cell, at) => { widths[at] = Math.max(widths[at] ?? 0, longestWord(cell) + 2); });
+    }
+    if (widths.reduce((sum, width) => sum + width, 0) <= PHONE_CHARACTERS) continue;
+    const names = [...table.querySelectorAll("th")].map((head) => head.textContent.trim());
+    for (const row of table.querySelectorAll("tbody tr")) {
+      [...row.cells].forEach((cell, at) => { cell.dataset.label = names[at] ?? ""; });
+    }
+    for (const [tag, role] of Object.entries(ROLES)) {
+      table.querySelectorAll(tag).forEach((element) => element.setAttribute("role", role));
+    }
+    table.setAttribute("role", "table");
+    table.dataset.cards = "";
+  }
+  // Blocks that scroll: pandoc's, and Quarto's.
+  for (const block of document.querySelectorAll(".table-block, .cell-output-display:has(> table)")) block.tabIndex = 0;
+
   const links = new Map([...document.querySelectorAll("nav#TOC a[href^='#']")]
     .map((link) => [document.getElementById(decodeURIComponent(link.hash.slice(1))), link]));
   links.delete(null);

@@ -105,10 +105,8 @@ GROUPS: dict[str, dict[str, Command]] = {
             "campaign.verdicts",
             "print the claims and their verdicts",
             "losslab claims loss",
-            "losslab claims --history loss/cubic-1",
-            "losslab claims --freeze --why 'the source states this range'",
-            "losslab claims --check report/verdicts/quick.tsv",
-            "losslab claims --record report/verdicts/quick.tsv --why 'the warm-up is longer'",
+            "losslab claims --check quick",
+            "losslab claims --record quick",
         ),
         "axes": _command(
             "study.axisdocs",
@@ -124,8 +122,8 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "columns": _command(
             "study.axisdocs",
-            "explain the columns of a CSV file",
-            "losslab columns my-run/tcp.csv",
+            "explain the columns of CSV files",
+            "losslab columns",
             "losslab columns my-run/queue.csv --json",
         ),
     },

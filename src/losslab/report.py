@@ -7,8 +7,10 @@ their sources. Both renderers read the same files.
 from __future__ import annotations
 
 import argparse
-import csv
+import base64
 import datetime
+import itertools
+import json
 import re
 import shutil
 import sys
@@ -17,8 +19,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from losslab import htmlpage, processes
+from losslab import processes
+from losslab.campaign.recorded_verdicts import FAMILIES, explained, read_recorded
 from losslab.errors import LosslabError
 from losslab.instrument import quarto
 from losslab.reading import parse_json, read_rows
@@ -37,6 +41,11 @@ INCLUDE = re.compile(r"^\{\{< include (\S+) >\}\}$", re.MULTILINE)
 LABEL = re.compile(r"^#\| label: ((?:fig|tbl)-\S+)$|\{#((?:fig|tbl|sec)-[\w-]+)", re.MULTILINE)
 # Figure that a chunk includes from a file, and figure in the text.
 PICTURE = re.compile(r"""include_graphics\("([^"]+)"\)|^!\[[^\n]*\]\(([^)\s]+)\)""", re.MULTILINE)
+# Figure of the rendered page, and its description (Quarto writes an aria-label).
+IMAGE = re.compile(r'<img\b[^>]*\bsrc="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
+DESCRIPTION = re.compile(r'\b(?:alt|aria-label)="([^"]*)"')
+# Beginning of an identifier in an SVG file, or of a reference to one.
+IDENTIFIER = re.compile(r"""(\sid=["']|url\(#|href=["']#)""")
 # Renderers' warnings that are errors here, by the error message.
 WARNINGS = {
     "cross-references must have a target": r"Unable to resolve crossref (\S+)",
@@ -61,24 +70,12 @@ class Parts:
     declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Rendered:
-    """Renderer of a report, and the report's sentences without numbers."""
+def render(parts: Parts, html: Path, pdf: Path) -> str:
+    """Render a report to two files; return the renderer's name.
 
-    renderer: str
-    unmeasured: Sequence[str]
-
-    def __str__(self) -> str:
-        left_out = f"sentences without numbers: {len(self.unmeasured)}"
-        return "\n".join([f"rendered with {self.renderer}", left_out, *self.unmeasured])
-
-
-def render(parts: Parts, html: Path, pdf: Path) -> Rendered:
-    """Render a report to two files.
-
-    `tables/` (LaTeX tables) and `scripts/` are written next to the page. Raises LosslabError with a
-    failed chunk, a typed number without a source, or a missing cross-reference, citation, picture
-    or included file.
+    `tables/` (LaTeX tables), `scripts/` and `report.json` are written next to the page. Raises
+    LosslabError with a failed chunk, a typed number without a source, or a missing cross-reference,
+    citation, picture or included file.
     """
     texts = (parts.document, *parts.chapters, *parts.extra_files)
     typed_numbers.check((file for file in texts if file.suffix == ".qmd"), ROOT)
@@ -88,19 +85,10 @@ def render(parts: Parts, html: Path, pdf: Path) -> Rendered:
             shutil.copy(file, staging / file.name)
         shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
         (staging / "_chapters.md").write_text("\n".join(shown))
-        # A reference to one of these that has no data is removed; any other is an error.
-        labels = labels_of([*(ROOT / "report").glob("*.qmd"), *parts.chapters])
-        (staging / "labels.txt").write_text("\n".join(labels) + "\n")
         (staging / "tables").mkdir()
         program = quarto.program()
         renderer = f"Quarto {quarto.version(program)}" if program else "knitr, pandoc and typst"
-        (staging / "renderer.txt").write_text(renderer + "\n")
-        (staging / "campaign.txt").write_text(parts.campaign + "\n")
-        (staging / "command.txt").write_text(parts.command + "\n")
-        if parts.recorded:
-            (staging / "recorded.txt").touch()
-        if parts.declared:
-            _write_declared(parts.declared, staging / "declared.csv")
+        (staging / "report.json").write_text(json.dumps(facts(parts, renderer), indent=1) + "\n")
         document = parts.document
         check_pictures(expand_includes((staging / document.name).read_text(), staging), staging)
         if program:
@@ -109,15 +97,35 @@ def render(parts: Parts, html: Path, pdf: Path) -> Rendered:
         else:
             _render_fallback(staging, document.name)
         page = staging / f"{document.stem}.html"
-        page.write_text(htmlpage.finish(page.read_text(), htmlpage.narrow_versions(staging)))
+        page.write_text(finish(page.read_text(), narrow_versions(staging)))
         for suffix, target in ((".html", html), (".pdf", pdf)):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(staging / (document.stem + suffix), target)
         shutil.copytree(staging / "tables", html.parent / "tables", dirs_exist_ok=True)
         copy_scripts(parts.scripts, html.parent / "scripts")
-        unmeasured = staging / "unmeasured.txt"
-        lines = unmeasured.read_text().splitlines() if unmeasured.is_file() else []
-    return Rendered(renderer, lines)
+        shutil.copy(staging / "report.json", html.parent)
+    return renderer
+
+
+def facts(parts: Parts, renderer: str) -> dict[str, Any]:
+    """Return what R must know of a report besides its tables (analysis/R/report.R reads it)."""
+    recorded = read_recorded()
+    first, second = (recorded.get(family, {}) for family in FAMILIES)
+    causes = explained(recorded)
+    return {
+        "campaign": parts.campaign,
+        "command": parts.command,
+        "renderer": renderer,
+        "recorded": parts.recorded,
+        # A reference to one of these that has no data is removed; any other is an error.
+        "labels": labels_of([*(ROOT / "report").glob("*.qmd"), *parts.chapters]),
+        "declared": parts.declared,
+        "families": [
+            {"claim": "/".join(name), "first": first[name].verdict,
+             "second": second[name].verdict, "explained": causes.get(name, "")}
+            for name in first if name in second
+        ],
+    }  # fmt: skip
 
 
 def labels_of(documents: Sequence[Path]) -> list[str]:
@@ -132,14 +140,6 @@ def has_data(chapter: Path, staging: Path) -> bool:
     if not cells.is_file():
         return True
     return any(row["n_valid"] not in ("", "0") for row in read_rows(cells, columns=("n_valid",)))
-
-
-def _write_declared(declared: Mapping[str, Sequence[str]], path: Path) -> None:
-    """Write the declared values as a table, for the chapters."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("column", "value"))
-        writer.writerows((column, value) for column, values in declared.items() for value in values)
 
 
 def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
@@ -208,6 +208,43 @@ def expand_includes(text: str, folder: Path) -> str:
     return INCLUDE.sub(included, text)
 
 
+def finish(page: str, narrow: Mapping[bytes, bytes]) -> str:
+    """Return the page with its script, and with figures as inline SVG, so that text is searchable.
+
+    Args:
+        page: The renderer's page.
+        narrow: The version for a phone of each figure, by the content of its SVG file.
+    """
+    count = itertools.count(1)
+
+    def drawn(match: re.Match[str]) -> str:
+        words = DESCRIPTION.search(match[0])
+        content = base64.b64decode(match[1])
+        small = narrow.get(content)
+        versions = {"plot wide": content, "plot narrow": small} if small else {"plot": content}
+        return "".join(
+            f'<span class="{kind}">{inlined(svg, next(count), words[1] if words else "")}</span>'
+            for kind, svg in versions.items()
+        )
+
+    script = f"<script>{(RENDER / 'page.js').read_text()}</script>"
+    return IMAGE.sub(drawn, page).replace("</body>", f"{script}</body>", 1)
+
+
+def inlined(drawing: bytes, number: int, words: str) -> str:
+    """Return an SVG file as an element with a description, and identifiers unique on the page."""
+    svg = IDENTIFIER.sub(rf"\g<1>f{number}-", drawing.decode())
+    return f'<svg role="img" aria-label="{words}"' + svg.partition("<svg")[2]
+
+
+def narrow_versions(folder: Path) -> dict[bytes, bytes]:
+    """Return the version for a phone of each SVG file of a folder that has one."""
+    return {
+        path.with_suffix("").with_suffix(".svg").read_bytes(): path.read_bytes()
+        for path in folder.glob("*.narrow.svg")
+    }
+
+
 def _render_fallback(staging: Path, name: str) -> None:
     import pypandoc
     import typst
@@ -267,7 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(parser.parse_args(arguments))
     html, pdf = options.pop("html"), options.pop("pdf")
     try:
-        print(render(Parts(**options), html, pdf))
+        print("rendered with", render(Parts(**options), html, pdf))
     except LosslabError as error:
         print(f"losslab: error: {error}", file=sys.stderr)
         return 1

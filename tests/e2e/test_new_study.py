@@ -69,7 +69,7 @@ def made_again(done):
 
 ALL_R = {
     "summarise_study", "judge_claims", "draw_claims", "draw_path", "test_agreement",
-    "tabulate_tiny", "plot_figure", "compare_numbers",
+    "tabulate_tiny", "plot_tiny", "compare_numbers",
 }  # fmt: skip
 
 
@@ -77,8 +77,8 @@ ALL_R = {
 EDITS = {
     # Shared files can affect everything.
     ("analysis/R/theme.R",): ALL_R,
-    ("analysis/studies/tiny/losses.R",): {"plot_figure", "tabulate_tiny", "compare_numbers"},
-    ("analysis/studies/tiny/figures/goodput.R",): {"plot_figure"},
+    ("analysis/studies/tiny/losses.R",): {"plot_tiny", "tabulate_tiny", "compare_numbers"},
+    ("analysis/studies/tiny/figures/goodput.R",): {"plot_tiny"},
     # Files of other studies.
     ("analysis/studies/loss/figures/goodput.R", "analysis/studies/map/gains.R"): set(),
 }

@@ -41,6 +41,7 @@ blocks:
 """
 CLAIM = """\
 study: loss
+since: 1.0.0
 claims:
   - { id: one, sentence: One., source: a test, kind: value, evidence: own, metric: goodput_mbit,
       where: { block: bulk }, at_least: 1, limit_is: ours, limit_because: None. }

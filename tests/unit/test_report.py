@@ -1,4 +1,6 @@
+import base64
 import os
+import re
 
 import pytest
 
@@ -126,7 +128,7 @@ QUARTO = """#!/bin/sh
 # Stands in for Quarto: prints its version, and writes a page or PDF of the document's name.
 [ "$1" = --version ] && { echo "$QUARTO_SAYS"; exit 0; }
 echo "$@" >> "$QUARTO_CALLS"
-test -f _chapters.md && test -f renderer.txt && test -f style.css || exit 3
+test -f _chapters.md && test -f report.json && test -f style.css || exit 3
 stem=${2%.qmd}
 echo "$QUARTO_WARNS" >&2
 case $4 in
@@ -221,3 +223,59 @@ def test_first_page_names_unpinned_parts(root, fallback, tmp_path):
     report.render(report.Parts(tmp_path / "doc.qmd", [], beside), html, tmp_path / "o.pdf")
     assert "pinned instrument" not in html.read_text().lower()
     assert "Containernet" not in html.read_text()
+
+
+SVG = (
+    '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg" '
+    'xmlns:xlink="http://www.w3.org/1999/xlink" width="10pt" height="5pt" viewBox="0 0 10 5">'
+    '<style type="text/css">.a { fill: none; }</style>'
+    '<defs><clipPath id="c=="><rect/></clipPath></defs>'
+    '<g clip-path="url(#c==)"><text>Goodput</text><use xlink:href="#c=="/></g></svg>'
+)
+
+
+def image(alt):
+    data = base64.b64encode(SVG.encode()).decode()
+    return f'<img role="img" src="data:image/svg+xml;base64,{data}" alt="{alt}" style="width:100%">'
+
+
+PAGE = "<html><head></head><body>{}</body></html>"
+
+
+def finished(body, narrow=()):
+    """Return what `finish` makes of a body, without its script."""
+    page = report.finish(PAGE.format(body), dict(narrow))
+    assert page.count("<script>") == 1
+    return re.sub("<script>.*</script>", "", page.partition("<body>")[2], flags=re.DOTALL)
+
+
+def test_figures_become_searchable_svg():
+    page = finished(f"<figure>{image('Falls &amp; rises.')}</figure>{image('Other.')}")
+    assert "<img" not in page and "<?xml" not in page
+    assert page.count("<text>Goodput</text>") == 2
+    assert 'aria-label="Falls &amp; rises."' in page
+    assert 'viewBox="0 0 10 5"' in page
+    # Quarto's figures have another attribute.
+    assert 'aria-label="A."' in finished(image("A.").replace("alt=", "aria-label="))
+
+
+def test_figures_have_unique_identifiers():
+    page = finished(image("One.") + image("Two."))
+    for name in ("f1-c==", "f2-c=="):
+        assert page.count(f'id="{name}"') == 1
+        assert page.count(f"url(#{name})") == 1
+        assert page.count(f'href="#{name}"') == 1
+
+
+def test_figure_with_a_narrow_version_has_both(tmp_path):
+    (tmp_path / "a.svg").write_text(SVG)
+    (tmp_path / "a.narrow.svg").write_text(SVG.replace("Goodput", "Narrow"))
+    page = finished(image("One."), report.narrow_versions(tmp_path))
+    assert re.findall('class="(plot [a-z]+)"|<text>([A-Za-z]+)', page) == [
+        ("plot wide", ""), ("", "Goodput"), ("plot narrow", ""), ("", "Narrow"),
+    ]  # fmt: skip
+
+
+def test_other_images_are_unchanged():
+    picture = '<img src="data:image/png;base64,AAAA" alt="A photograph">'
+    assert finished(picture).startswith(picture)

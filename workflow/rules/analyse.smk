@@ -177,10 +177,12 @@ rule check_verdicts:
         "logs/check_verdicts.log",
     conda:
         "../envs/tools.yaml"
+    params:
+        campaign=config.get("campaign", ""),
     message:
         "Compare the verdicts with the recorded verdicts"
     shell:
-        "losslab claims --claims {input.claims:q} --check {input.recorded:q} &> {log:q}"
+        "losslab claims --claims {input.claims:q} --check {params.campaign:q} &> {log:q}"
 
 
 for study in campaign.studies:
@@ -208,51 +210,52 @@ for study in campaign.studies:
             "../envs/tools.yaml"
         params:
             code_digest=analysis.code_digest(
-                "tabulate.R", study, code=analysis.table_code(study)
+                "tabulate.R", study, code=[analysis.table_code(study)]
             ),
         message:
             f"Write the tables of {study}"
         script:
             "../../analysis/tabulate.R"
 
-
-rule plot_figure:
-    input:
-        functions=ancient(lambda wildcards: analysis.functions(wildcards.study)),
-        code=ancient(analysis.figure_code),
-        algorithms=workflow.source_path("../../config/algorithms.tsv"),
-        published=lambda wildcards: analysis.published(wildcards.study),
-        curves=lambda wildcards: analysis.curves(wildcards.study),
-        suite=lambda wildcards: analysis.suite(wildcards.study),
-        cells="results/summary/{study}_cells.csv",
-        summary="results/summary/{study}.csv",
-        ratios="results/summary/{study}_ratios.csv",
-        replicates="results/summary/{study}_replicates.csv",
-        intervals="results/summary/{study}_intervals.csv",
-        flows="results/summary/{study}_flows.csv",
-        queue="results/summary/{study}_queue.csv",
-    output:
-        figure=[
-            report(
-                "results/figures/{study}_{figure}.svg",
-                caption="../captions/figure.rst",
-                category="{study}",
-                labels={"figure": "{figure}"},
+    # One process of R draws all figures of a study.
+    rule:
+        name:
+            f"plot_{study}"
+        input:
+            functions=ancient(analysis.functions(study)),
+            code=ancient(analysis.figure_code(study)),
+            algorithms=workflow.source_path("../../config/algorithms.tsv"),
+            published=analysis.published(study),
+            curves=analysis.curves(study),
+            suite=analysis.suite(study),
+            cells=f"results/summary/{study}_cells.csv",
+            summary=f"results/summary/{study}.csv",
+            ratios=f"results/summary/{study}_ratios.csv",
+            replicates=f"results/summary/{study}_replicates.csv",
+            intervals=f"results/summary/{study}_intervals.csv",
+            flows=f"results/summary/{study}_flows.csv",
+            queue=f"results/summary/{study}_queue.csv",
+        output:
+            figure=[
+                report(
+                    f"results/figures/{study}_{figure}.svg",
+                    caption="../captions/figure.rst",
+                    category=study,
+                    labels={"figure": figure},
+                )
+                for figure in campaign.studies[study].figures
+            ],
+            others=analysis.figure_files(study, "narrow.svg", "png", "pdf"),
+            described=analysis.figure_files(study, "csv", "cells.csv", "txt"),
+        log:
+            f"logs/plot/{study}.log",
+        conda:
+            "../envs/tools.yaml"
+        params:
+            code_digest=analysis.code_digest(
+                "figures.R", study, code=analysis.figure_code(study)
             ),
-            "results/figures/{study}_{figure}.narrow.svg",
-            "results/figures/{study}_{figure}.png",
-            "results/figures/{study}_{figure}.pdf",
-        ],
-        data="results/figures/{study}_{figure}.csv",
-        cells="results/figures/{study}_{figure}.cells.csv",
-        words="results/figures/{study}_{figure}.txt",
-    log:
-        "logs/plot_figure/{study}_{figure}.log",
-    conda:
-        "../envs/tools.yaml"
-    params:
-        code_digest=analysis.figure_code_digest,
-    message:
-        "Draw {wildcards.study}_{wildcards.figure}"
-    script:
-        "../../analysis/figure.R"
+        message:
+            f"Draw the figures of {study}"
+        script:
+            "../../analysis/figures.R"

@@ -19,9 +19,6 @@ rule render_report:
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),
             workflow.source_path("../../config/algorithms.tsv"),
-            # The versions of the claims' limits, and verdicts on both families of seeds.
-            workflow.source_path("../../report/claims/history.tsv"),
-            *analysis.recorded_verdicts(),
             # Coverage of confidence intervals, from a simulation: the same in every campaign.
             workflow.source_path("../../report/coverage.csv"),
             # Recorded time per replicate, on the machine that measured it.

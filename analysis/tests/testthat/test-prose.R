@@ -3,11 +3,8 @@ cubic <- c(230, 100)
 none <- numeric()
 
 in_campaign <- function(recorded, code) {
-  folder <- tempfile()
-  dir.create(folder)
-  before <- setwd(folder)
-  on.exit(setwd(before))
-  if (recorded) file.create("recorded.txt")
+  report$recorded <- recorded
+  on.exit(report$recorded <- FALSE)
   untrue$rows <- NULL
   force(code)
 }
@@ -76,11 +73,8 @@ test_that("a verdict is that of one claim, and missing if it is not measured", {
 })
 
 test_that("a key that no study declares is an error with its sentence", {
-  declared <- file.path(tempdir(), "declared.csv")
-  writeLines(c("column,value", "algorithm,bbr", "algorithm,cubic", "loss_percent,0.1"), declared)
-  before <- setwd(tempdir())
-  on.exit(setwd(before))
-  on.exit(unlink(declared), add = TRUE)
+  report$declared <- list(algorithm = c("bbr", "cubic"), loss_percent = "0.1")
+  on.exit(report$declared <- list())
   goodput <- tibble::tibble(algorithm = "bbr", loss_percent = 1, mean = 900)
   mean_of <- function(which) look_up(goodput, "mean", algorithm == which)
   expect_equal(mean_of("bbr"), 900)

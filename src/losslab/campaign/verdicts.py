@@ -1,36 +1,32 @@
 """Verdicts on a campaign's claims: printing, checks, and records.
 
-The verdicts of a campaign with a name can be recorded in `report/verdicts/NAME.tsv`, with a row for
-each claim: the verdict, the kind of cause that runs show, and the reason for the verdict's last
-change. The report then fails if a verdict changes, or if a claim is not reproduced and has no
-supported reason.
+The verdicts of a campaign with a name can be recorded in `report/verdicts.tsv`. The report then
+fails if a verdict changes, or if a claim is not reproduced and has no supported reason.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from losslab.campaign.recorded_verdicts import (
     ORDER,
-    RECORD_COLUMNS,
+    TABLE,
     Name,
     Recorded,
-    lasting_causes,
+    explained,
     read_recorded,
+    write_recorded,
 )
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, number, read_rows, shown
 from losslab.repository import REPORT
-from losslab.study import limits
 
 CLAIMS = Path("results", "claims.csv")
-FIRST = "first recorded"
 # The columns of judged claims that this module reads (analysis/R/claims.R writes them).
 NUMBERS = ("measured", "low", "high")
 COLUMNS = (
@@ -74,7 +70,7 @@ def read_claims(path: Path) -> list[Row]:
     return rows
 
 
-def problems(claims: Sequence[Row], recorded: dict[Name, Recorded]) -> list[str]:
+def problems(claims: Sequence[Row], recorded: Mapping[Name, Recorded]) -> list[str]:
     """List claims that are not reproduced without a supported reason, and changed verdicts."""
     found = []
     for row in claims:
@@ -99,7 +95,9 @@ def problems(claims: Sequence[Row], recorded: dict[Name, Recorded]) -> list[str]
     return found
 
 
-def require_as_recorded(problems: Sequence[str], kind: str, recorded: Path, hint: str) -> None:
+def require_as_recorded(
+    problems: Sequence[str], kind: str, recorded: Path | str, hint: str
+) -> None:
     """Raise LosslabError with all problems of claims or criteria compared with a record."""
     if problems:
         raise LosslabError(
@@ -109,25 +107,23 @@ def require_as_recorded(problems: Sequence[str], kind: str, recorded: Path, hint
         )
 
 
-def check(claims: Path, recorded: Path) -> None:
-    """Check claims against recorded verdicts.
+def check(claims: Path, campaign: str, recorded: Path = TABLE) -> None:
+    """Check claims against the recorded verdicts of a campaign.
 
     Raises LosslabError if a verdict changed, or a claim is not reproduced without a supported
     reason.
     """
-    hint = "give reasons in report/claims/STUDY.yaml; then "
-    hint += f"`losslab claims --record {recorded} --why '...'`"
-    found = problems(read_claims(claims), read_recorded(recorded))
-    require_as_recorded(found, "claims", recorded, hint)
+    found = problems(read_claims(claims), read_recorded(recorded).get(campaign, {}))
+    hint = f"give reasons in report/claims/STUDY.yaml; then `losslab claims --record {campaign}`"
+    require_as_recorded(found, "claims", f"{recorded}, {campaign}", hint)
 
 
-def record(claims: Path, recorded: Path, why: str | None) -> list[str]:
-    """Record the current verdicts; return the changes.
+def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
+    """Record the current verdicts of a campaign; return the changes.
 
-    Raises LosslabError if a verdict changed without `why`, or a claim is not reproduced without a
-    supported reason.
+    Raises LosslabError if a claim is not reproduced without a supported reason.
     """
-    before, rows = read_recorded(recorded), read_claims(claims)
+    before, rows = read_recorded(recorded) if recorded.is_file() else {}, read_claims(claims)
     unsupported = [
         f"- {r['study']}, {r['claim']}: {r['unsupported']}" for r in rows if r["unsupported"]
     ]
@@ -135,32 +131,14 @@ def record(claims: Path, recorded: Path, why: str | None) -> list[str]:
         raise LosslabError(
             "a claim that is not reproduced must have a reason, found\n" + "\n".join(unsupported)
         )
-    lines, changed = [], []
-    for row in rows:
-        name = (row["study"], row["claim"])
-        old = before.get(name)
-        if old is None:
-            because = FIRST
-            changed.append(f"{', '.join(name)}: {row['verdict']}")
-        elif old.verdict == row["verdict"]:
-            because = old.why
-            if old.cause != row["cause"]:
-                changed.append(f"{', '.join(name)}: cause {old.cause} -> {row['cause']}")
-        else:
-            changed.append(f"{', '.join(name)}: {old.verdict} -> {row['verdict']}")
-            if why is None:
-                raise LosslabError(
-                    f"a change of a verdict must have a reason, found {changed[-1]}",
-                    hint="add --why 'REASON'",
-                )
-            because = why
-        lines.append((*name, row["verdict"], row["cause"], because))
-    recorded.parent.mkdir(parents=True, exist_ok=True)
-    with recorded.open("w", newline="") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(RECORD_COLUMNS)
-        writer.writerows(lines)
-    return changed
+    found = {(r["study"], r["claim"]): Recorded(r["verdict"], r["cause"]) for r in rows}
+    old = before.get(campaign, {})
+    write_recorded(before | {campaign: found}, recorded)
+    return [
+        f"{', '.join(name)}: {old.get(name, 'none')} -> {found.get(name, 'none')}"
+        for name in sorted(found.keys() | old.keys())
+        if found.get(name) != old.get(name)
+    ]
 
 
 def table(claims: Sequence[Row]) -> str:
@@ -180,7 +158,7 @@ def table(claims: Sequence[Row]) -> str:
                     text = row[column] if column == "sentence" else f"{column}: {row[column]}"
                     lines += textwrap.wrap(text, 100, initial_indent=" " * 16,
                                            subsequent_indent=" " * 16)  # fmt: skip
-    lasting = lasting_causes()
+    lasting = explained(read_recorded())
     for evidence in EVIDENCE:
         of = [row for row in claims if row["evidence"] == evidence]
         if of:
@@ -220,13 +198,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add `claims`, which prints, checks or records verdicts."""
 
     def run(options: argparse.Namespace) -> int:
-        if options.history or options.freeze:
-            print(limits.show(options))
-        elif options.check is not None:
+        if options.check is not None:
             check(options.claims, options.check)
         elif options.record is not None:
-            changed = record(options.claims, options.record, options.why)
-            print("\n".join(changed or ["nothing changed"]))
+            print("\n".join(record(options.claims, options.record) or ["nothing changed"]))
         else:
             rows = [r for r in read_claims(options.claims) if options.study in (None, r["study"])]
             print(json.dumps(rows, indent=1) if options.json else table(rows))
@@ -234,10 +209,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     command = commands.add_parser("claims")
     command.add_argument("study", nargs="?", help="print only this study's claims")
-    limits.add_options(command)
     command.add_argument("--claims", type=Path, default=CLAIMS, help="table of judged claims")
-    command.add_argument("--check", type=Path, metavar="TSV", help="compare with recorded verdicts")
-    command.add_argument("--record", type=Path, metavar="TSV", help="record the verdicts")
-    command.add_argument("--why", help="reason for changed verdicts, to record with them")
+    command.add_argument(
+        "--check", metavar="CAMPAIGN", help="compare with the campaign's recorded verdicts"
+    )
+    command.add_argument(
+        "--record", metavar="CAMPAIGN", help="record the verdicts in report/verdicts.tsv"
+    )
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=run)

@@ -22,10 +22,10 @@ from losslab.study.design import Cell
 STAGE = "tables"
 RESULTS = "results"
 CELLS = "cells"
-# The workflow's rules after measuring; each study has another one for its tables.
+# The workflow's rules after measuring; each study has one for its tables, and one for its figures.
 RULES = (
     "collect_study", "summarise_study", "judge_claims", "draw_claims", "draw_path",
-    "test_agreement", "compare_numbers", "trace_origin", "check_verdicts", "plot_figure",
+    "test_agreement", "compare_numbers", "trace_origin", "check_verdicts",
     "render_report", "publish_report", "make_explorer", "all",
 )  # fmt: skip
 # Folders and files of a results folder that the workflow makes from cells.
@@ -103,7 +103,7 @@ def run_workflow(
 
     Raises LosslabError if a rule failed; the message has the last lines of its log.
     """
-    tables = [f"tabulate_{study.name}" for study in campaign.studies]
+    tables = [f"{rule}_{s.name}" for s in campaign.studies for rule in ("tabulate", "plot")]
     done = processes.attempt(
         [
             sys.executable, "-m", "snakemake", "--snakefile", repository / "Snakefile",

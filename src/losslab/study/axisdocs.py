@@ -1,6 +1,7 @@
-"""Axis documentation: options, tables in Markdown and R files from the axes' declarations.
+"""Axes, metrics and columns for people and for R: options, tables, and two R files.
 
-After you change a declaration, run `losslab axes --write` to update the files.
+After you change the declaration of an axis or metric, run `losslab axes --write` to update the R
+files. The documentation's tables are made when the site is built (docs/hooks.py).
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -18,7 +18,6 @@ from typing import Any
 from tabulate import tabulate
 
 from losslab.emulation.schemes import SCHEMES
-from losslab.errors import LosslabError
 from losslab.reading import input_errors, number, read_text, whole
 from losslab.repository import ROOT
 from losslab.study import dictionary, features, metrics
@@ -26,16 +25,12 @@ from losslab.study.axes import Axis, short
 from losslab.study.background import NO_FLOWS
 from losslab.study.condition import AXES
 
-README = Path("config", "README.md")
 R_COLUMNS = Path("analysis", "R", "axes.R")
 R_METRICS = Path("analysis", "R", "units.R")
-RESULTS = Path("docs", "reference", "results.md")
 # Larger files are no table of losslab's.
 MAX_TABLE_BYTES = 2**30
 # Axes of the traffic that are of no app.
 TRAFFIC = ("algorithm", "app", "competitor", "offloads", "receive_buffer", "sender_queue")
-DATA = Path("docs", "reference", "data.md")
-COLUMNS_BEGIN = "<!-- columns: written by `losslab axes --write` -->\n"
 HEAD = "| axis | unit | values | default | meaning |\n|---|---|---|---|---|"
 METRICS_HEAD = "| metric | unit | better | provided by | meaning |\n|---|---|---|---|---|"
 
@@ -57,7 +52,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     command = commands.add_parser("axes")
     command.add_argument(
-        "--write", action="store_true", help="update the files that document axes and metrics"
+        "--write", action="store_true", help="update R's lists of axes and metrics"
     )
     command.add_argument("--json", action="store_true", help="print JSON Schema")
     command.set_defaults(run=list_axes)
@@ -65,12 +60,18 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     listing.add_argument("--json", action="store_true", help="print JSON")
     listing.set_defaults(run=list_metrics)
     described = commands.add_parser("columns")
-    described.add_argument("file", type=Path, help="CSV file of a run, a sweep or a campaign")
+    described.add_argument(
+        "file", type=Path, nargs="?",
+        help="CSV file of a run, a sweep or a campaign; without it, all tables are listed",
+    )  # fmt: skip
     described.add_argument("--json", action="store_true", help="print a Table Schema")
     described.set_defaults(run=_list_columns)
 
 
 def _list_columns(options: argparse.Namespace) -> int:
+    if options.file is None:
+        print(json.dumps(dictionary.schemas(), indent=1) if options.json else dictionary.page())
+        return 0
     path = str(options.file.resolve())
     with input_errors():
         names = read_text(options.file, MAX_TABLE_BYTES).partition("\n")[0].split(",")
@@ -177,27 +178,6 @@ def metrics_table() -> str:
     return "\n".join([METRICS_HEAD, *rows]).replace("  ", " ")
 
 
-def readme(text: str) -> str:
-    """Return the text of config/README.md with updated tables."""
-    text = _with_table(README, text, HEAD, table())
-    for axis in AXES.values():
-        if axis.of_campaign:
-            row = f"| `{axis.name}` | {axis.unit} | {axis.help} |\n"
-            text = _replace_once(rf"\| `{axis.name}` \|.*\n", row, text, README)
-    return text
-
-
-def _with_table(file: Path, text: str, head: str, table: str) -> str:
-    return _replace_once(re.escape(head) + r"\n(\|.*\n)*", table + "\n", text, file)
-
-
-def _replace_once(pattern: str, replacement: str, text: str, file: Path) -> str:
-    text, count = re.subn(pattern, lambda match: replacement, text)
-    if count != 1:
-        raise LosslabError(f"{file} must match {pattern!r} once, found {count} matches")
-    return text
-
-
 def r_columns() -> str:
     """Return the R file with the names of the axes' columns."""
     text_columns = [name for name, axis in AXES.items() if axis.kind == "str"]
@@ -239,17 +219,9 @@ def _r_named(values: Mapping[str, str]) -> str:
 
 
 def write(root: Path) -> list[str]:
-    """Update the files that document axes and metrics; return those that changed."""
-    results, (data, *_) = read_text(root / RESULTS), read_text(root / DATA).split(COLUMNS_BEGIN)
-    files = {
-        README: readme(read_text(root / README)),
-        R_COLUMNS: r_columns(),
-        R_METRICS: r_metrics(),
-        RESULTS: _with_table(RESULTS, results, METRICS_HEAD, metrics_table()),
-        DATA: f"{data}{COLUMNS_BEGIN}\n{dictionary.page()}\n",
-    }
+    """Update the R files with axes and metrics; return those that changed."""
     changed = []
-    for path, text in files.items():
+    for path, text in {R_COLUMNS: r_columns(), R_METRICS: r_metrics()}.items():
         if not (root / path).exists() or (root / path).read_text() != text:
             (root / path).write_text(text)
             changed.append(str(path))

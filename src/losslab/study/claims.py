@@ -73,10 +73,10 @@ def check_claims(path: Path, study: str, points: list[Point]) -> None:
     """Check a study's file of claims."""
     content = read_yaml(path)
     claims = content.get("claims") if isinstance(content, dict) else None
-    if not isinstance(claims, list) or not claims or set(content) != {"study", "claims"}:
+    if not isinstance(claims, list) or not claims or set(content) != {"study", "since", "claims"}:
         raise UsageError(
-            f"{path} must have the key study, the key claims with a list of claims, and no other "
-            "key"
+            f"{path} must have the keys study, since (the version that has these limits first) and "
+            "claims (a list), and no other key"
         )
     if content["study"] != study:
         raise UsageError(f"study must be {study} in {path}, found {content['study']}")

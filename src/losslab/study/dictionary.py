@@ -158,6 +158,14 @@ def schema(path: str, names: Sequence[str]) -> dict[str, Any]:
     return {"fields": fields, "missingValues": list(MISSING)}
 
 
+def schemas() -> dict[str, Any]:
+    """Return the Table Schema of each declared table by pattern, without axes and metrics."""
+    return {
+        table.pattern: {"fields": [column.field() for column in table.columns.values()]}
+        for table in tables().values()
+    }
+
+
 def page() -> str:
     """Return the declared tables as Markdown, a section per table; columns of any table last."""
     sections = []

@@ -28,14 +28,13 @@ RULES = {
     "test_agreement": "tables",
     "compare_numbers": "tables",
     "trace_origin": "tables",
-    "plot_figure": "figures",
     "draw_claims": "figures",
     "draw_path": "figures",
     "render_report": "report",
     "publish_report": "report",
     "make_explorer": "report",
 }
-TABULATE = "tabulate_"  # prefix of a rule per study
+PER_STUDY = {"tabulate_": "tables", "plot_": "figures"}  # by prefix of the rule of a study
 MODULE = "losslab_"  # prefix that the documentation gives to the rules of a module
 MEASURE = "measure"
 TARGET = "all"  # the rule that runs nothing itself
@@ -46,7 +45,8 @@ PROGRESS_FILE = "progress.json"
 def stage_of(rule: str) -> str:
     """Return the stage of a rule, also of a module's (`use rule * from losslab as losslab_*`)."""
     rule = rule.removeprefix(MODULE)
-    return "tables" if rule.startswith(TABULATE) else RULES.get(rule, rule)
+    of_study = (stage for prefix, stage in PER_STUDY.items() if rule.startswith(prefix))
+    return next(of_study, RULES.get(rule, rule))
 
 
 @dataclass

@@ -71,20 +71,15 @@ class Analysis:
         """List the R files with functions: the shared ones, and the given studies' own."""
         return [str(path) for path in files.functions(self._root, studies)]
 
-    def recorded_verdicts(self) -> list[str]:
-        """List the files of recorded verdicts: the report compares two families of seeds."""
-        return [str(path) for path in sorted((self._root / "report" / "verdicts").glob("*.tsv"))]
-
-    def code_digest(self, script: str, *studies: str, code: str | None = None) -> str:
+    def code_digest(self, script: str, *studies: str, code: Iterable[str] = ()) -> str:
         """Return the digest of a job's R code, a parameter that replaces its files' times.
 
-        It covers the script, the functions of the studies and the file of its table or figure,
+        It covers the script, the functions of the studies and the files of its tables or figures,
         `code`. It does not use the job's `input`, because Snakemake ignores changes of parameters
         that do.
         """
         functions = files.functions(self._root, studies)
-        own = [Path(code)] if code else []
-        return codedigest.of_files([*functions, self._scripts / script, *own])
+        return codedigest.of_files([*functions, self._scripts / script, *map(Path, code)])
 
     # A study's tables
 
@@ -110,14 +105,18 @@ class Analysis:
         """List the file of the suite that a study runs, if it runs one."""
         return list(map(str, files.suite(self._root, study)))
 
-    def figure_code(self, wildcards: Any) -> str:
-        """Return the path of the R file that draws a job's figure."""
-        return str(files.figure(self._root, wildcards.study, wildcards.figure))
+    def figure_code(self, study: str) -> list[str]:
+        """List the R files that draw a study's figures."""
+        figures = self._studies[study].figures
+        return [str(files.figure(self._root, study, figure)) for figure in figures]
 
-    def figure_code_digest(self, wildcards: Any) -> str:
-        """Return the digest of the R code of a job's figure."""
-        code = self.figure_code(wildcards)
-        return self.code_digest("figure.R", wildcards.study, code=code)
+    def figure_files(self, study: str, *suffixes: str) -> list[str]:
+        """List the files of a study's figures with some suffixes."""
+        return [
+            f"results/figures/{study}_{figure}.{suffix}"
+            for figure in self._studies[study].figures
+            for suffix in suffixes
+        ]
 
     # The report
 
@@ -128,12 +127,8 @@ class Analysis:
 
     def figures(self) -> list[str]:
         """List the files of the studies' figures that the report shows."""
-        return [
-            f"results/figures/{study.name}_{figure}.{suffix}"
-            for study in self._studies.values()
-            for figure in study.figures
-            for suffix in ("svg", "narrow.svg", "txt", "cells.csv")
-        ]
+        shown = ("svg", "narrow.svg", "txt", "cells.csv")
+        return [file for study in self._studies for file in self.figure_files(study, *shown)]
 
     def tables(self) -> list[str]:
         """List the studies' tables."""
@@ -141,7 +136,7 @@ class Analysis:
 
     def renderer(self) -> list[str]:
         """List the source files of the report's renderer."""
-        names = ("report.py", "htmlpage.py", "darkfigures.py", "instrument/quarto.py")
+        names = ("report.py", "instrument/quarto.py")
         modules = [fingerprint.PACKAGE / name for name in names]
         return list(map(str, [*modules, *sorted((self._root / "report" / "render").iterdir())]))
 

@@ -22,6 +22,7 @@ from losslab.backends import snapshot_server
 from losslab.campaign import fingerprint, hosts, instrument, recorded, staleness
 from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
 from losslab.campaign.instrument import image_of, kernel_of
+from losslab.campaign.recorded_verdicts import TABLE, read_recorded
 from losslab.campaign.staleness import Ledger
 from losslab.campaign.verdicts import CLAIMS
 from losslab.errors import LosslabError
@@ -263,10 +264,9 @@ class Campaign:
         return [str(files.claims(self._root, study)) for study in self.studies]
 
     def verdicts(self) -> list[str]:
-        """List the file of the campaign's recorded verdicts, if it has one."""
-        named = f"{self._config.get('campaign', '')}.tsv"
-        path = self._root / "report" / "verdicts" / named
-        return [str(path)] if path.is_file() else []
+        """List the table of recorded verdicts if it has this campaign's."""
+        known = read_recorded().get(self._config.get("campaign", ""))
+        return [str(TABLE)] if known else []
 
     def command(self) -> str:
         """Return the command that measures this campaign and makes its report in a clone."""

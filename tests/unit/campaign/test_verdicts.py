@@ -6,7 +6,7 @@ import pytest
 
 from losslab import cli
 from losslab.campaign import verdicts
-from losslab.campaign.recorded_verdicts import lasting_causes
+from losslab.campaign.recorded_verdicts import explained, read_recorded
 from losslab.errors import LosslabError
 
 COLUMNS = (
@@ -40,7 +40,7 @@ def claims(tmp_path):
 
 @pytest.fixture
 def recorded(tmp_path):
-    return tmp_path / "verdicts" / "quick.tsv"
+    return tmp_path / "verdicts.tsv"
 
 
 def test_claims_table_has_number_interval_n_unit_limit_and_reason(claims, capsys):
@@ -73,55 +73,50 @@ def test_claims_of_one_study_are_listed(claims, capsys):
 
 def test_recorded_verdicts_pass(claims, recorded):
     path = claims(row("fast"), row("slow", "not reproduced", reason="So."))
-    assert verdicts.record(path, recorded, None) == [
-        "loss, fast: reproduced", "loss, slow: not reproduced",
+    assert verdicts.record(path, "quick", recorded) == [
+        "loss, fast: none -> reproduced", "loss, slow: none -> not reproduced",
     ]  # fmt: skip
-    verdicts.check(path, recorded)
-    assert verdicts.record(path, recorded, None) == []
+    verdicts.check(path, "quick", recorded)
+    assert verdicts.record(path, "quick", recorded) == []
 
 
-def test_changed_verdict_is_refused_without_a_reason(claims, recorded):
-    verdicts.record(claims(row("fast"), row("calm")), recorded, None)
+def test_changed_verdict_stops_its_campaign_until_it_is_recorded(claims, recorded):
+    verdicts.record(claims(row("fast"), row("calm")), "full", recorded)
     path = claims(row("fast", "inconclusive"), row("calm"))
     with pytest.raises(LosslabError, match=r"fast was reproduced and is inconclusive \(4\.568"):
-        verdicts.check(path, recorded)
-    with pytest.raises(
-        LosslabError, match="must have a reason, found loss, fast: reproduced -> inc"
-    ):
-        verdicts.record(path, recorded, None)
-    changed = ["loss, fast: reproduced -> inconclusive"]
-    assert verdicts.record(path, recorded, "n is 10 now") == changed
-    verdicts.check(path, recorded)
-    assert verdicts.read_recorded(recorded) == {
-        ("loss", "fast"): verdicts.Recorded("inconclusive", "none", "n is 10 now"),
-        ("loss", "calm"): verdicts.Recorded("reproduced", "none", verdicts.FIRST),
-    }
+        verdicts.check(path, "full", recorded)
+    verdicts.record(path, "quick", recorded)
+    verdicts.check(path, "quick", recorded)
+    assert recorded.read_text().splitlines() == [
+        "study\tclaim\tfull\tquick",
+        "loss\tcalm\treproduced\treproduced",
+        "loss\tfast\treproduced\tinconclusive",
+    ]
 
 
-def test_causes_are_recorded_beside_verdicts(claims, recorded):
-    verdicts.record(claims(row("slow", "inconclusive", cause="scatter")), recorded, None)
-    name = ("loss", "slow")
-    assert verdicts.read_recorded(recorded)[name].cause == "scatter"
+def test_causes_are_recorded_with_verdicts(claims, recorded):
+    verdicts.record(claims(row("slow", "inconclusive", cause="scatter")), "quick", recorded)
     path = claims(row("slow", "inconclusive", cause="NA"))
     with pytest.raises(LosslabError, match="the cause of loss, slow was scatter and is none"):
-        verdicts.check(path, recorded)
-    assert verdicts.record(path, recorded, None) == ["loss, slow: cause scatter -> none"]
-    verdicts.check(path, recorded)
+        verdicts.check(path, "quick", recorded)
+    changes = ["loss, slow: inconclusive (scatter) -> inconclusive"]
+    assert verdicts.record(path, "quick", recorded) == changes
+    verdicts.check(path, "quick", recorded)
 
 
 def test_causes_count_only_if_they_hold_with_both_families_of_seeds(
-    claims, tmp_path, monkeypatch, capsys
+    claims, recorded, monkeypatch, capsys
 ):
     names = ("both", "first", "once", "none")
     rows = [row(name, "inconclusive", cause="scatter", evidence="predicted") for name in names]
-    verdicts.record(claims(*rows), tmp_path / "first.tsv", None)
+    path = claims(*rows)
+    verdicts.record(path, "quick", recorded)
     rows[1] |= {"cause": "NA"}
     rows[2] |= {"cause": "NA", "verdict": "reproduced"}
-    verdicts.record(claims(*rows[:3]), tmp_path / "second.tsv", None)
-    families = (tmp_path / "first.tsv", tmp_path / "second.tsv")
-    found = lasting_causes(families)
-    assert found == {("loss", "both"): "scatter", ("loss", "once"): "scatter"}
-    monkeypatch.setattr(verdicts, "lasting_causes", lambda: found)
+    verdicts.record(claims(*rows[:3]), "quick-fresh", recorded)
+    table = read_recorded(recorded)
+    assert explained(table) == {("loss", "both"): "scatter", ("loss", "once"): "scatter"}
+    monkeypatch.setattr(verdicts, "read_recorded", lambda: table)
     path = claims(*(row(n, "inconclusive", cause="scatter", evidence="predicted") for n in names))
     assert cli.main(["claims", "--claims", str(path)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
@@ -131,18 +126,18 @@ def test_causes_count_only_if_they_hold_with_both_families_of_seeds(
 
 
 def test_unreproduced_claim_without_a_reason_is_refused(claims, recorded):
-    verdicts.record(claims(row("slow", "not reproduced", reason="So.")), recorded, None)
+    verdicts.record(claims(row("slow", "not reproduced", reason="So.")), "quick", recorded)
     path = claims(row("slow", "not reproduced", unsupported="no reason is given"))
     with pytest.raises(LosslabError, match="no reason is given"):
-        verdicts.record(path, recorded, "as it is")
+        verdicts.record(path, "quick", recorded)
     with pytest.raises(LosslabError, match=r"slow is not reproduced .*: no reason is given"):
-        verdicts.check(path, recorded)
+        verdicts.check(path, "quick", recorded)
 
 
 def test_added_and_removed_claims_are_refused(claims, recorded):
-    verdicts.record(claims(row("fast"), row("other", study="map")), recorded, None)
+    verdicts.record(claims(row("fast"), row("other", study="map")), "quick", recorded)
     with pytest.raises(LosslabError) as failure:
-        verdicts.check(claims(row("calm")), recorded)
+        verdicts.check(claims(row("calm")), "quick", recorded)
     words = str(failure.value)
     assert "loss, calm is reproduced" in words and "has no recorded verdict" in words
     assert "loss, fast has a recorded verdict, but does not exist" in words
@@ -151,21 +146,21 @@ def test_added_and_removed_claims_are_refused(claims, recorded):
 
 
 @pytest.mark.parametrize(
-    "line",
+    "lines",
     [
-        "loss\tfast\treproduced",
-        "loss\tfast\tholds\tnone\twhy",
-        "loss\tfast\tdiffers\trun\twhy",
-        "loss\tfast\tdiffers\tnone\twhy\tmore",
+        ["loss\tfast"],
+        ["loss\tfast\tholds"],
+        ["loss\tfast\treproduced (run)"],
+        ["loss\tfast\treproduced\treproduced"],
+        ["loss\tslow\treproduced", "loss\tslow\treproduced"],
     ],
 )
-def test_incomplete_record_of_verdicts_names_its_line(tmp_path, line):
-    path = tmp_path / "quick.tsv"
-    path.write_text(f"study\tclaim\tverdict\tcause\twhy\n{line}\n")
-    with pytest.raises(LosslabError, match=r"quick\.tsv, line 2"):
-        verdicts.read_recorded(path)
+def test_invalid_record_of_verdicts_names_its_line(recorded, lines):
+    recorded.write_text("\n".join(["study\tclaim\tquick", *lines]))
+    with pytest.raises(LosslabError, match=rf"verdicts\.tsv, line {len(lines) + 1}"):
+        read_recorded(recorded)
 
 
-def test_recording_without_claims_is_refused(tmp_path):
+def test_recording_without_claims_is_refused(tmp_path, recorded):
     with pytest.raises(LosslabError, match="measure a campaign first"):
-        verdicts.check(tmp_path / "claims.csv", tmp_path / "quick.tsv")
+        verdicts.check(tmp_path / "claims.csv", "quick", recorded)

@@ -47,7 +47,7 @@ def test_each_step_of_the_layout_page_is_called_by_an_earlier_one(root):
     for name, file in stations(root):
         # Rules are included, commands are started by name, and the init starts the guest's program.
         called = {"measure_cell": "measure.smk", "_cell": "losslab cell", "serve": "serve",
-                  "plot_figure": "analyse.smk", "render": "report.smk",
+                  "summarise_study": "analyse.smk", "render": "report.smk",
                   "gather": "losslab collect"}  # fmt: skip
         word = called.get(name, name.rpartition(".")[2])
         if name == "serve":

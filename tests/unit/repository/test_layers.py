@@ -97,9 +97,9 @@ def test_no_package_imports_a_higher_layer():
 
 
 def test_every_package_has_a_layer():
-    commands = {"__init__", "cellspec", "cli", "demo", "doctor", "htmlpage", "new", "runs"}
+    commands = {"__init__", "cellspec", "cli", "demo", "doctor", "new", "runs"}
     commands |= {"commands", "report", "score", "shell", "steps", "sweeps", "workflow"}
-    commands |= {"api", "arguments", "darkfigures", "frames", "init", "provide", "whatif", "why"}
+    commands |= {"api", "arguments", "frames", "init", "provide", "whatif", "why"}
     commands |= {"bisection", "changecells", "check", "pyarguments"}
     assert {part(module) for module in MODULES} == BASE | set(PACKAGES) | commands
 

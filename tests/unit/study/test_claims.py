@@ -12,6 +12,7 @@ from losslab.study import claims
 # Claims in which tests make mistakes; they do not change with the study's own claims.
 LOSS = """\
 study: loss
+since: 1.0.0
 claims:
   - id: cubic-symmetric-1-percent
     sentence: 1 % loss costs CUBIC 60 % or more.

@@ -96,6 +96,14 @@ def test_command_prints_the_columns_of_a_file(capsys):
     assert [field["name"] for field in fields] == header(path)
 
 
+def test_command_without_a_file_prints_every_table(capsys):
+    assert cli.main(["columns"]) == 0
+    printed = capsys.readouterr().out
+    assert "## `tcp.csv`" in printed and "| `cwnd_packets` | integer | packets |" in printed
+    assert cli.main(["columns", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out).keys() == dictionary.tables().keys()
+
+
 def test_command_refuses_a_file_that_is_missing(capsys, tmp_path):
     assert cli.main(["columns", str(tmp_path / "none.csv")]) == 2
     assert "none.csv" in capsys.readouterr().err

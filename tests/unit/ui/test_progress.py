@@ -14,7 +14,7 @@ from losslab.errors import LosslabError
 from losslab.ui import console, progress, status
 from losslab.ui.progress import FOLDER, Stage, Tally
 
-COUNTS = {"plot_figure": 2, "measure_cell": 3, "tabulate_loss": 1, "all": 1, "total": 7}
+COUNTS = {"plot_loss": 2, "measure_cell": 3, "tabulate_loss": 1, "all": 1, "total": 7}
 NAMES = [f"results/cells/loss/c{number}" for number in range(4)]
 
 
@@ -140,11 +140,11 @@ def test_finished_stage_leaves_one_line(tmp_path, monkeypatch, terminal):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(console, "REFRESH_S", 0.02)
     shown, stream = screen(tmp_path, terminal)
-    shown.plan({"measure_cell": 1, "plot_figure": 1})
+    shown.plan({"measure_cell": 1, "plot_loss": 1})
     shown.start(1, "measure_cell", [result(NAMES[0], tmp_path, True, True)])
     time.sleep(0.1)
     shown.finish(1)
-    shown.start(2, "plot_figure", [])
+    shown.start(2, "plot_loss", [])
     shown.finish(2)
     shown.end()
     shown.end()
@@ -160,9 +160,9 @@ def test_finished_stage_leaves_one_line(tmp_path, monkeypatch, terminal):
 def test_log_has_a_line_at_intervals(tmp_path, monkeypatch):
     monkeypatch.setattr(console, "LOG_REFRESH_S", 0.02)
     shown, stream = screen(tmp_path)
-    shown.plan({"measure_cell": 1, "plot_figure": 1})
+    shown.plan({"measure_cell": 1, "plot_loss": 1})
     shown.start(1, "measure_cell", [])
-    shown.start(2, "plot_figure", [])
+    shown.start(2, "plot_loss", [])
     time.sleep(0.2)
     lines = stream.getvalue().splitlines()
     shown.end()
@@ -205,7 +205,7 @@ def test_status_has_the_progress_and_the_outcome(tmp_path, capsys, monkeypatch):
     now_s = time.time()
     monkeypatch.setattr(status.time, "time", lambda: now_s)
     tally = Tally(began_s=now_s - 100, runs=2)
-    tally.plan({"measure_cell": 2, "plot_figure": 3})
+    tally.plan({"measure_cell": 2, "plot_loss": 3})
     tally.start(1, "measure_cell", [], now_s - 60)
     tally.finish(1, tmp_path, now_s)
     tally.write(tmp_path / FOLDER)

@@ -1,6 +1,6 @@
 """R files on which each table and figure depends."""
 
-from types import SimpleNamespace
+import dataclasses
 
 import pytest
 
@@ -13,7 +13,7 @@ def project(tmp_path, campaign):
     """Return the R analysis of two studies' scripts."""
     for name, text in {
         "R/look.R": "look <- 1\n",
-        "figure.R": "draw()\n",
+        "figures.R": "draw()\n",
         "tabulate.R": "write()\n",
         "studies/loss/helpers.R": "helper <- 2\n",
         "studies/loss/tables.R": "tables <- 3\n",
@@ -24,28 +24,27 @@ def project(tmp_path, campaign):
         path = tmp_path / "analysis" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return Analysis({"loss": campaign.studies["loss"]}, tmp_path)
+    study = dataclasses.replace(campaign.studies["loss"], figures=["one", "two"])
+    return Analysis({"loss": study}, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "redrawn"),
     [
-        ("studies/loss/figures/one.R", {"one"}),
+        ("studies/loss/figures/one.R", {"figures"}),
         ("studies/loss/tables.R", {"tables"}),
-        ("studies/loss/helpers.R", {"one", "two", "tables"}),
-        ("R/look.R", {"one", "two", "tables"}),
-        ("figure.R", {"one", "two"}),
+        ("studies/loss/helpers.R", {"figures", "tables"}),
+        ("R/look.R", {"figures", "tables"}),
+        ("figures.R", {"figures"}),
         ("studies/map/gains.R", set()),
     ],
 )
 def test_changed_r_code_redraws_its_dependents(project, tmp_path, name, redrawn):
     def digests():
-        its = {
-            figure: project.figure_code_digest(SimpleNamespace(study="loss", figure=figure))
-            for figure in ("one", "two")
-        }
-        return its | {
-            "tables": project.code_digest("tabulate.R", "loss", code=project.table_code("loss"))
+        tables, figures = [project.table_code("loss")], project.figure_code("loss")
+        return {
+            "tables": project.code_digest("tabulate.R", "loss", code=tables),
+            "figures": project.code_digest("figures.R", "loss", code=figures),
         }
 
     path = tmp_path / "analysis" / name

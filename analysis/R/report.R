@@ -1,0 +1,51 @@
+# What the workflow tells the report, and the verdicts with two families of seeds.
+
+# Facts of the report, from report.json: `campaign` and `command`, the `renderer`, the `labels` of
+# all chapters, whether the verdicts are `recorded` (then each sentence must hold), the values of
+# axes that studies have `declared`, and the verdicts of the `families`.
+report <- new.env()
+report$recorded <- FALSE
+report$labels <- character()
+report$declared <- list()
+
+read_report <- function(path = "report.json") list2env(jsonlite::fromJSON(path), report)
+
+# Get the causes of the claims' verdicts that hold with both recorded families of seeds, too; "" for
+# others. `families` has a row for each claim with its verdict with the `first` and `second` family,
+# and what explains it with both (losslab.campaign.recorded_verdicts): "" if nothing does.
+lasting_causes <- function(claims, families) {
+  lasting <- families$claim[families$explained != ""]
+  ifelse(paste0(claims$study, "/", claims$claim) %in% lasting, as_text(claims$cause, ""), "")
+}
+
+# State how many predictions are within their margin, or have a cause that runs show, with both
+# families of seeds; "" unless both are recorded.
+explained_text <- function(claims, families) {
+  predicted <- claims[claims$evidence == "predicted", ]
+  why <- families$explained[families$claim %in% paste0(predicted$study, "/", predicted$claim)]
+  if (length(why) == 0) {
+    return("")
+  }
+  paste0(
+    "With both recorded families of seeds, ", sum(why != ""), " of ", length(why),
+    " predictions (", round(100 * mean(why != "")),
+    " %) are within their margin or have a cause that runs show. ",
+    "Within the margin: ", sum(why == "reproduced"), "; another value without the cause: ",
+    sum(why == "difference"), "; inconclusive, and less scatter without the cause: ",
+    sum(why == "scatter"), "."
+  )
+}
+
+# List the verdicts that differ between the families.
+families_text <- function(families) {
+  if (NROW(families) == 0) {
+    return("")
+  }
+  apart <- families[families$first != families$second, ]
+  text <- paste0(
+    "The limits were chosen on the first family of seeds. With a second family, ", nrow(apart),
+    " of ", nrow(families), " recorded verdicts are different."
+  )
+  lines <- paste0("- ", apart$claim, ": ", apart$first, ", then ", apart$second)
+  paste(c(text, "", if (nrow(apart) > 0) lines), collapse = "\n")
+}
