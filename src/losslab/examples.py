@@ -85,14 +85,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "record": ("losslab record results record.tsv",),
     "smoke-test": ("losslab smoke-test --record results/instrument/smoke-test-virtual-guest.json",),
-    "cell": (
-        "losslab cell --study loss --block main --condition '{...}' --replicates 10 "
-        "--out CELL/cell.json",
-    ),
-    "collect": (
-        "losslab collect results/cells/loss/*/cell.json --overview o.csv --replicates r.csv "
-        "--intervals i.csv --flows f.csv --queue q.csv",
-    ),
+    "cell": ("losslab cell loss/cubic_loss1_symmetric_iperf3",),
+    "collect": ("losslab collect loss",),
     "doctor": ("losslab doctor", "losslab doctor --where host", "losslab doctor --self-test"),
     "shell": (
         "losslab shell --path asymmetric --rtt-ms 20",

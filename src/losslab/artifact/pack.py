@@ -27,7 +27,7 @@ from losslab.artifact.results import (
     link,
     write_digests,
 )
-from losslab.campaign import audit, made, recorded
+from losslab.campaign import audit, recorded
 from losslab.campaign.cellrun import LOST_FILE
 from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
 from losslab.campaign.hosts import is_container
@@ -42,8 +42,6 @@ NAME = "losslab-artifact"
 # With more raw data, an archive has only the digests of raw files: public repositories accept some
 # gigabytes without a request.
 RAW_LIMIT_MB = 4000.0
-# CPU time to make a table, figure or page, for the appendix: the quick campaign's 532 take 397 s.
-MAKING_S = 0.75
 
 
 def pack(
@@ -68,10 +66,8 @@ def pack(
     changes.
     """
     before = os.times()
-    campaign, remade = _verified(work, name, repository, processors, say)
+    campaign = _verified(work, name, repository, processors, say)
     spent_s = sum(os.times()[:4]) - sum(before[:4])
-    if not remade:
-        spent_s += MAKING_S * len(files(work / RESULTS))
     runs = measured(work, campaign)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{NAME}-", dir=out.parent) as folder:
@@ -118,11 +114,10 @@ def pack(
 
 def _verified(
     work: Path, name: Path, repository: Path, processors: int, say: Callable[[str], None]
-) -> tuple[RecordedCampaign, bool]:
-    """Return the campaign of verified results, and whether tables and report were made again.
+) -> RecordedCampaign:
+    """Return the campaign of verified results.
 
-    They need not be if the workflow has recorded that it made these files from these cells. Raises
-    LosslabError if the results are of another campaign or verification has findings.
+    Raises LosslabError if the results are of another campaign or verification has findings.
     """
     record = recorded.read(work / RESULTS, repository)
     campaign = recorded.load(repository / name, repository, record.software)
@@ -133,27 +128,14 @@ def _verified(
         )
     # Before the verification, which takes minutes.
     require_committed(repository)
-    cells = [f"{RESULTS}/{audit.path_of(cell)}/{CELL_FILE}" for cell in campaign.cells]
-    now = made.present(work, cells, made.maker(record.config, repository))
-    current = made.read(work) == now
-    say(
-        "tables, figures and report are as the workflow made them from these cells"
-        if current
-        else "the workflow has not recorded that tables, figures and report are current, so they "
-        "will be made again"
-    )
-    found = verify_results(
-        work / RESULTS, campaign, repository, processors, say, with_tables=not current
-    )
+    found = verify_results(work / RESULTS, campaign, repository, processors, say)
     if found.findings:
         raise LosslabError(
             "results must be verified before they are packed, found:\n"
             + "\n".join(quoted(found.findings)),
             hint="\n     ".join(advice(found.findings)),
         )
-    if found.remade and not found.remade.software:
-        made.write(now, work)
-    return campaign, not current
+    return campaign
 
 
 def measured(work: Path, campaign: RecordedCampaign) -> list[Run]:

@@ -57,16 +57,13 @@ def verify_results(
     repository: Path,
     processors: int,
     say: Callable[[str], None] = lambda line: None,
-    *,
-    with_tables: bool = True,
 ) -> Verification:
     """Compute a campaign's results again, from the raw files to the report, and compare.
 
-    `with_tables`: also make the files again that follow from cells. Raises LosslabError if the
-    workflow failed to do so.
+    Raises LosslabError if the workflow failed to make the files again that follow from cells.
     """
     found = Verification(audit(results, campaign.cells, processors, say))
-    if with_tables and not found.findings:
+    if not found.findings:
         found.remade = remake(results, campaign, repository, processors, say)
     return found
 

@@ -1,8 +1,7 @@
 """R code, figures, tables and chapters of a campaign's studies, for the workflow's rules.
 
 A study's tables and figures depend on all functions of `analysis/R` and of the study's own folder;
-each figure also depends on its own file. A change is a change of the code's digest
-(`campaign.codedigest`), not of the file's time.
+each figure also depends on its own file.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import codedigest, fingerprint
+from losslab.campaign import fingerprint
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.repository import ROOT
@@ -75,17 +74,6 @@ class Analysis:
         """List the files of recorded verdicts: the report compares two families of seeds."""
         return [str(path) for path in sorted((self._root / "report" / "verdicts").glob("*.tsv"))]
 
-    def code_digest(self, script: str, *studies: str, code: str | None = None) -> str:
-        """Return the digest of a job's R code, a parameter that replaces its files' times.
-
-        It covers the script, the functions of the studies and the file of its table or figure,
-        `code`. It does not use the job's `input`, because Snakemake ignores changes of parameters
-        that do.
-        """
-        functions = files.functions(self._root, studies)
-        own = [Path(code)] if code else []
-        return codedigest.of_files([*functions, self._scripts / script, *own])
-
     # A study's tables
 
     def table_code(self, study: str) -> str:
@@ -113,11 +101,6 @@ class Analysis:
     def figure_code(self, wildcards: Any) -> str:
         """Return the path of the R file that draws a job's figure."""
         return str(files.figure(self._root, wildcards.study, wildcards.figure))
-
-    def figure_code_digest(self, wildcards: Any) -> str:
-        """Return the digest of the R code of a job's figure."""
-        code = self.figure_code(wildcards)
-        return self.code_digest("figure.R", wildcards.study, code=code)
 
     # The report
 

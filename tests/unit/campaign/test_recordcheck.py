@@ -10,6 +10,7 @@ import pytest
 
 from losslab import cli
 from losslab.campaign import recordcheck, recorded, recorded_numbers
+from losslab.campaign.plan import Plan, Planned
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 
@@ -112,20 +113,20 @@ FORGERIES = [
 ]  # fmt: skip
 
 
-def collect(folder, name, tmp_path):
-    words = [f"results/cells/{STUDY}/{name}/cell.json", "--recorded", folder, "--from-record", name]
-    for table in ("overview", "replicates", "intervals", "flows", "queue"):
-        words += [f"--{table}", tmp_path / f"{table}.csv"]
-    return cli.main(["collect", *map(str, words)])
+def collect(folder, cell):
+    planned = Planned(cell, "", recorded=True)
+    Plan({(STUDY, cell.name): planned}, {STUDY: []}, {STUDY: {}}, folder).write()
+    return cli.main(["collect", STUDY])
 
 
 @pytest.mark.parametrize("forge", [no_change, *FORGERIES])
-def test_forged_line_is_refused_by_its_name(lines, tmp_path, capsys, forge):
+def test_forged_line_is_refused_by_its_name(lines, planned, tmp_path, capsys, monkeypatch, forge):
     """C1: a forged line passed `collect` with exit status 0."""
     name = next(each for each in lines if "goodput_mbit" in str(lines[each]["content"]))
     forged = copy.deepcopy(lines)
     forge(forged[name])
-    status = collect(write(tmp_path / "full", forged), name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    status = collect(write(tmp_path / "full", forged), planned[name])
     error = capsys.readouterr().err
     assert status == (0 if forge is no_change else 2), error
     assert forge is no_change or name in error

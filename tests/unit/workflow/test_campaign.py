@@ -1,8 +1,7 @@
 """Campaign object that the rules use, without Snakemake."""
 
 import json
-import re
-from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,40 +9,38 @@ from snakemake.exceptions import WorkflowError
 
 from losslab import lock
 from losslab.campaign import fingerprint
+from losslab.campaign.plan import Plan
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.repository import MARK
 from losslab.workflow import instruments
 from losslab.workflow.campaign import Campaign
-from losslab.workflow.digests import stopping_rule
 from tests.unit.workflow.conftest import CONFIG
 
 
 @pytest.fixture
 def job(campaign):
     """Return wildcards of the first cell's job."""
-    study, cell = next(iter(campaign.cells))
+    study, cell = next(iter(campaign.plan.cells))
     return SimpleNamespace(study=study, cell=cell)
 
 
-def test_cell_rule_has_the_parameters_of_staleness(campaign, job):
+def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
+    planned = json.loads(campaign.planned(job))
     cell = campaign.cell(job)
-    words = campaign.options(job)
-    options = dict(zip(words[::2], words[1::2], strict=True))
-    assert json.loads(options.pop("--condition")) == cell.condition.to_json()
-    assert options == {
-        "--block": "main", "--backend": "virtual", "--where": "guest",
-        "--replicates": "5", "--max-replicates": "9", "--half-width-percent": "3",
-    }  # fmt: skip
-    assert campaign.fingerprint(job) == fingerprint.of(cell.condition, "virtual", "guest").digest
+    assert planned["condition"] == cell.condition.to_json()
+    assert planned["stopping"] == [5, 9, 3]
+    assert planned["fingerprint"] == fingerprint.of(cell.condition, "virtual", "guest").digest
     assert campaign.real_time(job) == 0
     assert instruments.smoke_test_record(cell) == "results/instrument/smoke-test-virtual-guest.json"
-    family = replace(cell, seed_family=2)
-    campaign.cells[job.study, job.cell] = family
-    assert campaign.options(job) == [*words, "--seed-family", "2"]
-    code, *metrics = stopping_rule()
-    assert re.fullmatch("[0-9a-f]{16}", code)
-    assert "goodput_mbit" in metrics
+    assert "goodput_mbit" in campaign.stopping_rule(job)
+
+
+def test_plan_is_read_as_it_was_written(campaign):
+    campaign.plan.write()
+    again = Plan.read()
+    assert again == campaign.plan
+    assert again.to_json("loss") == campaign.plan.to_json()
 
 
 def run_of(jobs, **settings):
@@ -97,8 +94,6 @@ def test_lost_guest_and_newly_available_part_change_a_parameter(campaign, job, m
 
 
 def campaign_folder(job):
-    from pathlib import Path
-
     folder = Path("results", "cells", job.study, job.cell)
     folder.mkdir(parents=True)
     return folder
@@ -108,25 +103,14 @@ def test_lost_cells_are_named_at_the_end(campaign, job, capsys):
     folder = campaign_folder(job)
     (folder / "lost.json").write_text("{}")
     (folder / "cell.json").write_text(json.dumps({"replicates": [{"lost": True}]}))
-    campaign.name_lost_cells()
-    assert f"a guest was lost in {folder}" in capsys.readouterr().err
-
-
-def test_edited_table_changes_a_parameter(campaign, tmp_path):
-    table = tmp_path / "results/summary/loss.csv"
-    table.parent.mkdir(parents=True)
-    table.write_text("a\n1\n")
     campaign.end()
-    assert json.loads((tmp_path / "results/campaign.json").read_text())["config"] == CONFIG
-    wildcards = SimpleNamespace(study="loss")
-    assert Campaign(CONFIG, []).changed("summary")(wildcards) == ""
-    table.write_text("a\n2\n")
-    assert Campaign(CONFIG, []).changed("summary")(wildcards) != ""
+    assert json.loads(Path("results/campaign.json").read_text())["config"] == CONFIG
+    assert f"a guest was lost in {folder}" in capsys.readouterr().err
 
 
 def test_declared_values_include_cells_that_the_campaign_leaves_out(campaign):
     declared = json.loads(campaign.declared(None))
-    measured = {cell.block for cell in campaign.cells.values()}
+    measured = {each.cell.block for each in campaign.plan.cells.values()}
     assert "sensitivity" in set(declared["block"]) - measured
     assert {"0", "10"} <= set(declared["loss_percent"])
 

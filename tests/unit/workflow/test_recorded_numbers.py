@@ -1,7 +1,7 @@
 """A campaign that names recorded numbers measures only the other cells."""
 
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
 from snakemake.exceptions import WorkflowError
@@ -15,14 +15,12 @@ from tests import sealed
 from tests.unit.workflow.conftest import CONFIG
 
 RECORD = "numbers"
-TABLES = ("overview", "replicates", "intervals", "flows", "queue")
-LOSS = SimpleNamespace(study="loss")
 
 
 @pytest.fixture
 def known(campaign, tmp_path):
     """Record the numbers of a campaign's first cell, and forget its raw files; return its name."""
-    cell = next(iter(campaign.cells.values()))
+    cell = next(iter(campaign.plan.cells.values())).cell
     folder = tmp_path / "elsewhere/cells/loss" / cell.name
     for number in range(cell.stopping.minimum):
         manifest = {
@@ -45,35 +43,33 @@ def known(campaign, tmp_path):
     return cell.name
 
 
-def test_recorded_cells_are_collected_without_a_measurement(known, tmp_path):
+def test_recorded_cells_are_collected_without_a_measurement(known):
     campaign = Campaign(CONFIG | {"recorded": RECORD}, [])
-    to_measure, every = campaign.results("loss"), campaign.all_results(LOSS)
-    assert set(every) - set(to_measure) == {f"results/cells/loss/{known}/cell.json"}
-    assert (
-        campaign.recorded.files("loss") == campaign.recorded.files() == [f"{RECORD}/loss.jsonl.xz"]
-    )
-    files = {table: tmp_path / f"{table}.csv" for table in TABLES}
-    options = [word for table, path in files.items() for word in (f"--{table}", str(path))]
-    cell = f"results/cells/loss/{known}/cell.json"
-    assert cli.main(["collect", cell, *campaign.recorded.cells(LOSS), *options]) == 0
-    [row] = read_rows(files["overview"])
+    assert {name for _, name in campaign.plan.cells} - {known} == {
+        Path(path).parent.name for path in campaign.results("loss")
+    }
+    assert campaign.records("loss") == campaign.records() == [f"{RECORD}/loss.jsonl.xz"]
+    only = {name: each for name, each in campaign.plan.cells.items() if each.recorded}
+    replace(campaign.plan, cells=only, left_out={"loss": {}}).write()
+    assert cli.main(["collect", "loss"]) == 0
+    [row] = read_rows(Path("results/summary/loss_cells.csv"))
     assert (row["cell"], row["n_valid"], row["recorded"]) == (known, "5", "TRUE")
-    values = [row["goodput_mbit"] for row in read_rows(files["replicates"])]
+    values = [row["goodput_mbit"] for row in read_rows(Path("results/summary/loss_replicates.csv"))]
     assert values == ["9.0", "9.01", "9.02", "9.03", "9.04"]
-    assert len(read_rows(files["intervals"])) == 10
+    assert len(read_rows(Path("results/summary/loss_intervals.csv"))) == 10
 
 
 def test_campaign_without_recorded_numbers_measures_every_cell(campaign):
-    assert campaign.results("loss") == campaign.all_results(LOSS)
-    assert campaign.recorded.files() == campaign.recorded.cells(LOSS) == []
+    assert len(campaign.results()) == len(campaign.plan.cells)
+    assert campaign.records() == campaign.record_option() == []
 
 
 @pytest.mark.usefixtures("known")
 def test_record_without_any_of_the_cells_changes_nothing(tmp_path):
     (tmp_path / RECORD / "cells.tsv").write_text("study\tcell\tmeasured_for\n")
     campaign = Campaign(CONFIG | {"recorded": RECORD}, [])
-    assert campaign.results("loss") == campaign.all_results(LOSS)
-    assert campaign.recorded.files() == campaign.recorded.option() == []
+    assert len(campaign.results()) == len(campaign.plan.cells)
+    assert campaign.records() == campaign.record_option() == []
 
 
 @pytest.mark.usefixtures("campaign")
