@@ -37,7 +37,7 @@ def report(folder: Path) -> list[str]:
     if its["cells_done"] == its["cells"] and not its["running"]:
         state = "all cells are measured"
     lines = [f"{its['cells_done']} of {its['cells']} cells, {runs}: {state}"]
-    return lines + [f"{count} invalid runs in {name}" for name, count in its["invalid"].items()]
+    return lines + [f"invalid: {count} runs of {name}" for name, count in its["invalid"].items()]
 
 
 def _runs(planned: Planned, results: Path) -> list[bool] | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import fingerprint
+from losslab.campaign.codelock import PACKAGE
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.repository import ROOT
@@ -125,7 +125,7 @@ class Analysis:
     def renderer(self) -> list[str]:
         """List the source files of the report's renderer."""
         names = ("report.py", "htmlpage.py", "darkfigures.py", "instrument/quarto.py")
-        modules = [fingerprint.PACKAGE / name for name in names]
+        modules = [PACKAGE / name for name in names]
         return list(map(str, [*modules, *sorted((self._root / "report" / "render").iterdir())]))
 
     def scripts(self) -> list[str]:
@@ -138,7 +138,7 @@ class Analysis:
 
     def explorer_code(self) -> list[str]:
         """List the source files of the run explorer's page."""
-        folders = (self._root / "report" / "explorer", fingerprint.PACKAGE / "ui")
+        folders = (self._root / "report" / "explorer", PACKAGE / "ui")
         return [
             str(path)
             for folder in folders

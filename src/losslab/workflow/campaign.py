@@ -22,7 +22,7 @@ from losslab import lock, reading
 from losslab.backends import snapshot_server
 from losslab.campaign import hosts, instrument, plan, recorded, recorded_numbers
 from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
-from losslab.campaign.fingerprint import PACKAGE
+from losslab.campaign.codelock import PACKAGE
 from losslab.campaign.folder import CELL_FILE, digest_of
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.campaign.plan import Planned

@@ -42,7 +42,7 @@ def test_status_counts_cells_and_runs_that_are_measured_as_planned(folder, capsy
     assert cli.main(["status", str(folder)]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("1 of 3 cells, 3 runs of at least 6: not running; repeat the same")
-    assert second.startswith("1 invalid runs in loss/first_")
+    assert second.startswith("invalid: 1 runs of loss/first_")
     assert cli.main(["status", "--json", str(folder)]) == 0
     assert json.loads(capsys.readouterr().out)["cells_done"] == 1
 
