@@ -131,7 +131,7 @@ def python(folder, *words):
 
 def snakemake(folder, *words, target=("--until", "measure_cell")):
     return python(
-        folder, "snakemake", "--cores", "1", "--configfile", "config/kinds.yaml", *target,
+        folder, "snakemake", *target, "--cores", "1", "--configfile", "config/kinds.yaml",
         "--no-hooks", *words,
     )  # fmt: skip
 
@@ -194,7 +194,8 @@ def test_edited_r_function_makes_the_tables_again(clone):
         (clone / path).parent.mkdir(parents=True, exist_ok=True)
         (clone / path).write_text("")
     target = ("results/summary/loss.csv",)
-    assert "Nothing to be done" in snakemake(clone, "-n", target=target).stderr
+    done = snakemake(clone, "-n", target=target)
+    assert "Nothing to be done" in done.stdout + done.stderr
     with edited(clone, "analysis/R/statistics.R", more="\nmore <- 1\n"):
         done = snakemake(clone, "-n", target=target)
         assert re.findall(r"Job \d+: (\w+)", done.stdout + done.stderr) == ["Summarise"]
