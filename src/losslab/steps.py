@@ -35,6 +35,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     cell = commands.add_parser("cell", help="measure a planned cell (used by the workflow)")
     cell.add_argument("name", metavar="STUDY/CELL", help="a cell of results/plan.json")
+    _results_option(cell)
     kept = "finished replicates are kept; repeat the same command to continue"
     cell.set_defaults(run=_cell, interrupted=kept)
 
@@ -42,7 +43,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "collect", help="gather a study's cells into tables (used by the workflow)"
     )
     collected.add_argument("study", help="a study of results/plan.json")
+    _results_option(collected)
     collected.set_defaults(run=_collect)
+
+
+def _results_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder with plan.json")
 
 
 def _smoke_test(options: argparse.Namespace) -> int:
@@ -66,7 +72,7 @@ def _smoke_test(options: argparse.Namespace) -> int:
 
 def _cell(options: argparse.Namespace) -> int:
     study, _, name = options.name.partition("/")
-    plan = Plan.read()
+    plan = Plan.read(options.results)
     if (study, name) not in plan.cells:
         raise UsageError(
             f"the cell must be one of results/plan.json, found {options.name}"
@@ -74,10 +80,10 @@ def _cell(options: argparse.Namespace) -> int:
             hint="`losslab cells` lists the cells of a configuration",
         )
     planned = plan.cells[study, name]
-    cell, folder = planned.cell, RESULTS / planned.folder
+    cell, folder = planned.cell, options.results / planned.folder
     inputs.require([cell.condition])
     folder.mkdir(parents=True, exist_ok=True)
-    record = Path(instruments.smoke_test_record(cell))
+    record = options.results / "instrument" / Path(instruments.smoke_test_record(cell)).name
     if missing := records.absent(record):
         # Retried at a later start, like a lost guest's cell, if the cache then has the part.
         when = datetime.now(UTC).isoformat(timespec="seconds")
@@ -102,11 +108,12 @@ def _cell(options: argparse.Namespace) -> int:
 def _collect(options: argparse.Namespace) -> int:
     from losslab.campaign import collect
 
-    plan = Plan.read()
+    plan = Plan.read(options.results)
     if options.study not in plan.series:
         raise UsageError(
             f"the study must be one of results/plan.json ({', '.join(plan.series)}), found "
             f"{options.study}"
         )
-    collect.of_plan(plan, options.study, RESULTS).write(RESULTS / "summary", options.study)
+    tables = collect.of_plan(plan, options.study, options.results)
+    tables.write(options.results / "summary", options.study)
     return 0

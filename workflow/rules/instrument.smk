@@ -33,7 +33,7 @@ rule build_kernel:
     message:
         "Kernel {wildcards.kernel} (takes ten minutes of CPU time if it is not in the cache)"
     shell:
-        "losslab kernel {params.which}" " --record {output:q} &> {log:q}"
+        "losslab kernel {params.which} --record {output:q} &> {log:q}"
 
 
 rule smoke_test:
