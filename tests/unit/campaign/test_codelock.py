@@ -51,7 +51,7 @@ def versions(found):
 
 
 def test_lock_has_the_sources_of_every_part():
-    """If not: run `python -m bench.golden`, which compares bytes and writes the lock."""
+    """`python -m bench.golden` compares bytes and writes the lock."""
     locked = {part: its["sha256"] for part, its in codelock.lock().items()}
     assert locked == codelock.digests()
 
