@@ -7,7 +7,8 @@
 `--keep` keeps the measured files; `--against` prints the first line that differs from kept ones.
 The digests in tests/golden/golden.yaml belong to an instrument: the recipes of kernel and image.
 They must be recorded again for another instrument. The measuring modules may change as long as no
-byte does.
+byte does: a run of all conditions with the same bytes, or with --record, writes their digests to
+src/losslab/code.lock.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import yaml
 
 from losslab.backends import snapshot_server
 from losslab.backends.base import CONTAINERNET, VIRTUAL
-from losslab.campaign import rerun
+from losslab.campaign import codelock, rerun
 from losslab.campaign.instrument import instrument
 from losslab.errors import LosslabError
 from losslab.instrument import image
@@ -305,12 +306,14 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         with tempfile.TemporaryDirectory(prefix="losslab-golden-") as name:
             _require_confirmed(goldens, found, _measured(goldens[::-1], Path(name), options))
     different = 0
+    parts: dict[bool, list[list[str]]] = {True: [], False: []}  # by whether the bytes are the same
     for golden in goldens:
         if golden.name not in found:
             different += 1
             continue
         changed_files = differences(golden.sha256, found[golden.name])
         different += bool(changed_files)
+        parts[not changed_files].append(parts_of(folder / golden.name))
         print(_verdict(golden, changed_files), flush=True)
         if changed_files and options.against is not None:
             for line in first_lines(options.against / golden.name, folder / golden.name):
@@ -320,8 +323,17 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         instruments = {backend: identity(backend) for backend in backends}
         write(Record(record.instruments | instruments, record.conditions | merged))
         print(f"recorded in {FILE.relative_to(ROOT)}; say in the commit why bytes changed")
-        return 0
-    return 1 if different or any(changes.values()) else 0
+    failed = not options.record and (different or any(changes.values()))
+    locked = codelock.updated(parts[True], parts[False])
+    if not failed and not options.only and codelock.write(locked):
+        print(f"wrote {codelock.LOCK.relative_to(ROOT)}")
+    return int(failed)
+
+
+def parts_of(folder: Path) -> list[str]:
+    """Return the names of the parts of the code that measured a replicate."""
+    manifest = json.loads((folder / rerun.MANIFEST_FILE).read_text())
+    return list(codelock.digests().keys() & manifest["fingerprint"]["parts"])
 
 
 def _require_confirmed(

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from losslab.campaign.folder import HOST_FILE
+from losslab.campaign.plan import Plan, Planned
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
 from losslab.study import design
+from losslab.study.condition import Condition
+from losslab.study.stopping import StoppingRule
 
 ROOT = Path(__file__).resolve().parents[2]
 LOSSLAB = [sys.executable, "-m", "losslab.cli"]
@@ -92,12 +95,19 @@ def wait_for(holds: Callable[[], object], what: str) -> None:
         time.sleep(0.05)
 
 
-def cell_command(folder: Path, replicates: int) -> list[str]:
-    """Return the command of a cell's job."""
-    return [
-        *LOSSLAB, "cell", "--study", "loss", "--block", "main", "--condition",
-        json.dumps(CONDITION), "--out", str(folder / "cell.json"), "--replicates", str(replicates),
-    ]  # fmt: skip
+def cell_command(results: Path, replicates: int) -> list[str]:
+    """Plan a cell in a results folder; return the command of its job."""
+    rule = StoppingRule(replicates, replicates)
+    cell = design.Cell("loss", "main", Condition.from_json(CONDITION), rule)
+    planned = Planned(cell, "", recorded=False)
+    Plan({("loss", cell.name): planned}, {"loss": []}, {"loss": {}}, None).write(results)
+    return [*LOSSLAB, "cell", f"loss/{cell.name}", "--results", str(results)]
+
+
+def cell_folder(results: Path) -> Path:
+    """Return the folder of the cell of `cell_command`."""
+    (cell,) = Plan.read(results).cells.values()
+    return results / cell.folder
 
 
 def descendants(pid: int) -> list[int]:

@@ -35,7 +35,6 @@ from losslab.study import claims, design, suite
 from losslab.study import names as study_names
 from losslab.study.condition import AXES
 from losslab.ui import plot, series
-from losslab.ui.progress import Tally
 
 ROOT = Path(__file__).resolve().parents[2]
 CELLS = ROOT / "tests" / "golden" / "cells"
@@ -181,13 +180,6 @@ CLAIM_ROW = (
     b"limit_because,verdict,reason,unsupported,absent,cause\n"
     b"loss,a,It is.,p. 1,order,NA,4.5,4,5,10,times,at least 4,ours,why,reproduced,NA,NA,NA,none\n"
 )
-PROGRESS = json.dumps(
-    {
-        "began_s": 1.7e9, "ended_s": None, "process": 7, "failures": ["x"], "targets": [],
-        "jobs": {}, "stages": {"measure": {"total": 5, "done": 2, "began_s": 1.7e9}},
-        "runs": 4, "invalid": {"results/cells/s/c": 1},
-    }
-).encode()  # fmt: skip
 CONFIG, STUDIES = ROOT / "config", ROOT / "config" / "studies"
 
 
@@ -283,10 +275,6 @@ def _readers() -> list[Reader]:
         Reader(
             "scorecard", [_scorecard()],
             file_reader("scorecard.json", scorecard.load), require_finite, "json",
-        ),
-        Reader(
-            "progress", [PROGRESS], file_reader("progress.json", lambda p: Tally.read(p.parent)),
-            lambda tally: require_finite(vars(tally)), "json",
         ),
         Reader(
             "claims.csv", [CLAIM_ROW],

@@ -254,14 +254,12 @@ GROUPS: dict[str, dict[str, Command]] = {
         "cell": _command(
             "steps",
             "run a cell's replicates",
-            "losslab cell --study loss --block main --condition '{...}' --replicates 10 "
-            "--out CELL/cell.json",
+            "losslab cell loss/cubic_loss1_symmetric_iperf3",
         ),
         "collect": _command(
             "steps",
             "gather a study's cells into tables",
-            "losslab collect results/cells/loss/*/cell.json --overview o.csv "
-            "--replicates r.csv --intervals i.csv --flows f.csv --queue q.csv",
+            "losslab collect loss",
         ),
         "explorer": _command(
             "ui.commands",

@@ -9,12 +9,14 @@ from pathlib import Path
 from losslab import cellspec
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import cellrun, inputs
-from losslab.campaign.folder import replace_json, write_json
-from losslab.campaign.instrument import instrument, require_first
+from losslab.campaign.folder import CELL_FILE, replace_json, write_json
+from losslab.campaign.instrument import instrument, require_first, video
+from losslab.campaign.plan import RESULTS, Plan
+from losslab.errors import did_you_mean
 from losslab.instrument import image, kernels, records
-from losslab.reading import UsageError, number_option, parse_json, repeats, whole, whole_option
-from losslab.study.seed_family import FIRST
-from losslab.study.stopping import StoppingRule
+from losslab.lock import locked
+from losslab.reading import UsageError
+from losslab.workflow import instruments
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,64 +32,19 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     smoke.set_defaults(run=_smoke_test)
 
     cell = commands.add_parser("cell")
-    cell.add_argument("--condition", required=True, help="the condition as JSON")
-    cell.add_argument(
-        "--replicates",
-        type=whole_option("replicates", 1),
-        required=True,
-        help="minimum number of runs",
-    )
-    cell.add_argument(
-        "--max-replicates",
-        type=whole_option("max-replicates", 1),
-        help="maximum number of runs, for a wide confidence interval",
-    )
-    cell.add_argument(
-        "--half-width-percent",
-        type=number_option("half-width-percent", above=0),
-        help="half-width of the mean's 95 %% CI that ends a cell, in %% of the mean",
-    )
-    cell.add_argument(
-        "--seed-family",
-        type=whole_option("seed-family", 1),
-        default=FIRST,
-        help="number of the family of seeds",
-    )
-    cell.add_argument("--study", required=True)
-    cell.add_argument("--block", required=True)
-    cell.add_argument("--smoke-test", type=Path, help="record of `losslab smoke-test`")
-    cell.add_argument(
-        "--out", type=Path, required=True, help="cell.json to write; replicates go to its folder"
-    )
-    cellspec.backend_options(cell)
+    cell.add_argument("name", metavar="STUDY/CELL", help="a cell of results/plan.json")
+    _results_option(cell)
     kept = "finished replicates are kept; repeat the same command to continue"
     cell.set_defaults(run=_cell, interrupted=kept)
 
     collected = commands.add_parser("collect")
-    collected.add_argument("cells", nargs="+", type=Path, help="cell.json files")
-    collected.add_argument("--recorded", type=Path, help="folder of recorded numbers")
-    collected.add_argument(
-        "--from-record", nargs="*", default=[], metavar="CELL",
-        help="cells whose numbers come from that folder",
-    )  # fmt: skip
-    collected.add_argument("--overview", type=Path, required=True, help="table of cells to write")
-    for table in ("--replicates", "--intervals", "--flows", "--queue"):
-        collected.add_argument(table, type=Path, required=True)
-    collected.add_argument(
-        "--series", nargs="*", default=[], help="cells whose time series are collected"
-    )
-    collected.add_argument(
-        "--left-out",
-        nargs="*",
-        default=[],
-        metavar="BLOCK=N",
-        help="numbers of cells that were not run",
-    )
-    collected.add_argument(
-        "--rules", nargs="*", default=[], metavar="MIN-MAX",
-        help="stopping rule of each cell, in their order; default: fixed numbers of replicates",
-    )  # fmt: skip
+    collected.add_argument("study", help="a study of results/plan.json")
+    _results_option(collected)
     collected.set_defaults(run=_collect)
+
+
+def _results_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder with plan.json")
 
 
 def _smoke_test(options: argparse.Namespace) -> int:
@@ -110,57 +67,49 @@ def _smoke_test(options: argparse.Namespace) -> int:
 
 
 def _cell(options: argparse.Namespace) -> int:
-    data = parse_json(options.condition, "--condition")
-    own = cellspec.on_own_kernel(options.backend, options.where)
-    condition = cellspec.condition(data, own_kernel=own)
-    inputs.require([condition])
-    folder = options.out.parent
-    missing = records.absent(options.smoke_test) if options.smoke_test else ""
-    if missing:
-        folder.mkdir(parents=True, exist_ok=True)
+    study, _, name = options.name.partition("/")
+    plan = Plan.read(options.results)
+    if (study, name) not in plan.cells:
+        raise UsageError(
+            f"the cell must be one of results/plan.json, found {options.name}"
+            + did_you_mean(options.name, map("/".join, plan.cells)),
+            hint="`losslab cells` lists the cells of a configuration",
+        )
+    planned = plan.cells[study, name]
+    cell, folder = planned.cell, options.results / planned.folder
+    inputs.require([cell.condition])
+    folder.mkdir(parents=True, exist_ok=True)
+    record = options.results / "instrument" / Path(instruments.smoke_test_record(cell)).name
+    if missing := records.absent(record):
         # Retried at a later start, like a lost guest's cell, if the cache then has the part.
         when = datetime.now(UTC).isoformat(timespec="seconds")
         write_json({"absent": missing, "when_utc": when}, folder / cellrun.LOST_FILE)
-        result = cellrun.cell_result(options.study, options.block, condition, folder, 0)
-        replace_json(result | {"absent": missing}, options.out)
+        result = cellrun.cell_result(study, cell.block, cell.condition, folder, 0)
+        replace_json(result | {"absent": missing}, folder / CELL_FILE)
         return 0
-    tools = cellspec.instrument(options, condition)
-    if options.smoke_test:
-        require_first(tools, options.smoke_test.parent)
-    maximum = options.max_replicates or options.replicates
-    rule = StoppingRule(options.replicates, maximum, options.half_width_percent)
-    cellrun.measure_cell(
-        options.study, options.block, condition, options.out, rule, tools, options.seed_family
-    )
+    tools = instrument(cell.backend, cell.where, cell.condition)
+    if record.exists():
+        require_first(tools, record.parent)
+    movie = video(cell.condition, tools)
+    # A job that outlived its workflow may still be measuring this cell.
+    with locked(folder, f"{folder}: waiting for another process that measures here"):
+        count = cellrun.run_cell(
+            cell.condition, folder, cell.stopping, tools, movie, cell.seed_family
+        )
+        result = cellrun.cell_result(study, cell.block, cell.condition, folder, count)
+        replace_json(result, folder / CELL_FILE)
     return 0
 
 
 def _collect(options: argparse.Namespace) -> int:
-    from losslab.campaign import celldata, collect, recorded_numbers
+    from losslab.campaign import collect
 
-    counts = (option.rpartition("=") for option in options.left_out)
-    left_out = {block: whole(count, f"left-out {block}") for block, _, count in counts}
-    rules = list(map(StoppingRule.parse, options.rules))
-    if rules and len(rules) != len(options.cells):
+    plan = Plan.read(options.results)
+    if options.study not in plan.series:
         raise UsageError(
-            f"--rules must have one rule for each of {len(options.cells)} cells, found {len(rules)}"
+            f"the study must be one of results/plan.json ({', '.join(plan.series)}), found "
+            f"{options.study}"
         )
-    named, known = {path.parent.name: path for path in options.cells}, {}
-    if repeated := repeats(path.parent.name for path in options.cells):
-        raise UsageError(f"collect must have each cell once, found several named {repeated}")
-    if options.recorded:
-        study = options.cells[0].parent.parent.name
-        known = recorded_numbers.read(options.recorded, study, options.from_record)
-    cells = (
-        known[name].data if name in known else celldata.read(path, name in options.series)
-        for name, path in named.items()
-    )
-    tables = collect.gather(cells, left_out, rules, known)
-    if len(studies := {str(row["study"]) for row in tables.cells}) > 1:
-        raise UsageError(
-            f"collect must have the cells of one study, found {', '.join(sorted(studies))}"
-        )
-    tables.write(
-        options.overview, options.replicates, options.intervals, options.flows, options.queue
-    )
+    tables = collect.of_plan(plan, options.study, options.results)
+    tables.write(options.results / "summary", options.study)
     return 0

@@ -1,12 +1,11 @@
 """Selection of cells to measure again after a change, by dry runs of a copy.
 
 The copy's `losslab` is a stand-in that writes a cell.json without replicates: Snakemake runs its
-jobs and records their parameters. No instrument is built, so the smoke test does not run.
+jobs and records their parameters. No instrument is built.
 """
 
 import contextlib
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -14,9 +13,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
-
-from tests import madeup
 
 COPIED = (
     "Snakefile", "analysis", "config", "containers", "profiles", "report", "scripts", "src",
@@ -57,52 +53,35 @@ studies:
     scheme: {RUN}
     quic: {RUN}
 """
-# The last argument is the path of cell.json. A cell without replicates counts as complete.
+# A cell without replicates counts as complete, and an empty cache as that of the records.
 STAND_IN = f"""\
 #!{sys.executable}
 import json, pathlib, sys
-out = pathlib.Path(sys.argv[-1])
-cell = {{word[2:]: sys.argv[at + 1] for at, word in enumerate(sys.argv[:-1]) if word[:2] == "--"}}
-content = {{name: cell.get(name) for name in ("study", "block")}}
-content |= {{"cell": out.parent.name, "condition": json.loads(cell.get("condition", "null"))}}
-content["replicates"] = []
-out.write_text(json.dumps(content))
+words = sys.argv[1:]
+out = f"results/cells/{{words[1]}}/cell.json" if words[0] == "cell" else words[-1]
+pathlib.Path(out).write_text(json.dumps({{"made_of": None, "replicates": []}}))
 """
 ALL = {"bulk", "containers", "page", "trace", "scheme", "quic"}
-# tests/unit/campaign/test_fingerprint.py has all modules; these show that Snakemake follows it.
 APPEND = "\nCHANGED = 1\n"
-DEPENDENT = {
-    "apps and a trace": (
-        {
-            "src/losslab/emulation/apps/web.py": APPEND,
-            "src/losslab/emulation/apps/quic.py": APPEND,
-            "config/traces/stairs": "30\n",
-        },
-        {"page", "quic", "trace"},
+MORE = {"stairs": "30\n", "fragment.config": "\nCONFIG_CHANGED=y\n"}
+# tests/unit/campaign/test_codelock.py has all parts; these show that Snakemake follows them.
+DEPENDENT = [
+    (("src/losslab/emulation/apps/web.py", "config/traces/stairs"), {"page", "trace"}),
+    (("src/losslab/emulation/probes/tcp.py",), ALL),
+    (("containers/kernel/fragment.config",), ALL),
+    (
+        (
+            "README.md", "report/_loss.qmd", "src/losslab/report.py",
+            "src/losslab/campaign/collect.py", "src/losslab/emulation/apps/ffmpeg.py",
+        ),
+        set(),
     ),
-    "a probe": ({"src/losslab/emulation/probes/tcp.py": APPEND}, ALL),
-    "the kernel's configuration": (
-        {"containers/kernel/fragment.config": "\nCONFIG_CHANGED=y\n"}, ALL,
-    ),
-    "the image": ({"containers/host/init": "\n: changed\n"}, ALL),
-}  # fmt: skip
-# Edits without effect: a longer docstring, a comment, an axis's help, an error's text, a chapter.
-PROSE = {
-    "src/losslab/emulation/probes/tcp.py": ('"""', '"""In other words: '),
-    "src/losslab/emulation/measure.py": ("\nfrom ", "\n# A comment\nfrom "),
-    "src/losslab/study/condition.py": ('help="', 'help="in other words, '),
-    "src/losslab/emulation/batch.py": ("must answer", "has to answer"),
-    "report/_loss.qmd": ("\n\n", "\n\nIn other words. "),
-    "analysis/R/theme.R": ("\n", "\n# A comment\n"),
-    "CONTRIBUTING.md": ("\n", "\n\n"),
-}
-# A version number, an unused backend, app and scheme, and code that runs after measuring.
-UNDECIDING = (
-    "README.md", "src/losslab/__init__.py", "src/losslab/report.py",
-    "src/losslab/campaign/collect.py",
-    "src/losslab/emulation/jobs/enginehost.py", "src/losslab/emulation/apps/ffmpeg.py",
-    "src/losslab/emulation/schemes/aimd.py",
-)  # fmt: skip
+]  # fmt: skip
+LOCK = """
+from losslab.campaign import codelock
+every = [list(codelock.digests())]
+codelock.write(codelock.updated(every, []))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +110,7 @@ def clone(root, tmp_path_factory):
     (environment / "bin/python").symlink_to(Path(sys.prefix) / "bin/python")
     (environment / "bin/losslab").write_text(STAND_IN)
     (environment / "bin/losslab").chmod(0o755)
+    python(folder, LOCK)
     done = snakemake(folder)
     assert done.returncode == 0, done.stdout + done.stderr
     measured = (folder / "results/cells/loss").glob("*/cell.json")
@@ -138,15 +118,22 @@ def clone(root, tmp_path_factory):
     return folder
 
 
-def snakemake(folder, *words, config="config/kinds.yaml", until=("--until", "measure_cell")):
+def python(folder, *words):
     # The cache is empty: instruments that are built here must not change the copy's recipes.
     environment = os.environ | {
         "PYTHONPATH": str(folder / "src"), "LOSSLAB_CACHE": str(folder / "cache"),
     }  # fmt: skip
+    options = ["-c"] if words == (LOCK,) else ["-m"]
     return subprocess.run(
-        ["environment/bin/python", "-m", "snakemake", "--cores", "1", "--configfile", config,
-         *until, "--no-hooks", *words],
+        ["environment/bin/python", *options, *words],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def snakemake(folder, *words, target=("--until", "measure_cell")):
+    return python(
+        folder, "snakemake", *target, "--cores", "1", "--configfile", "config/kinds.yaml",
+        "--no-hooks", *words,
     )  # fmt: skip
 
 
@@ -161,124 +148,55 @@ def measured_again(done):
 
 
 @contextlib.contextmanager
-def edited(clone, edits):
-    """Replace the text of files during the block; `edits` has the new text by path."""
-    before = {clone / path: (clone / path).read_text() for path in edits}
+def edited(clone, *paths, more=APPEND):
+    """Append text to files during the block."""
+    before = {clone / path: (clone / path).read_text() for path in paths}
     try:
-        for path, text in edits.items():
-            assert text != before[clone / path]
-            (clone / path).write_text(text)
+        for path, text in before.items():
+            path.write_text(text + MORE.get(path.name, more))
         yield
     finally:
         for path, text in before.items():
             path.write_text(text)
 
 
-def test_edits_of_prose_and_outside_the_fingerprint_measure_nothing_again(clone):
-    edits = {path: (clone / path).read_text() + APPEND for path in UNDECIDING}
-    edits |= {path: (clone / path).read_text().replace(*words, 1) for path, words in PROSE.items()}
-    with edited(clone, edits):
-        assert measured_again(snakemake(clone, "-n")) == set()
-
-
-@pytest.mark.parametrize("what", DEPENDENT)
-def test_edited_file_measures_exactly_its_cells_again(clone, what):
-    edits, cells = DEPENDENT[what]
-    with edited(clone, {path: (clone / path).read_text() + more for path, more in edits.items()}):
-        assert measured_again(snakemake(clone, "-n")) == cells
-
-
-def test_new_kernel_patch_measures_everything_again(clone):
-    patch = clone / "containers/kernel/patches/9999-new.patch"
-    patch.write_text("A patch\n")
-    try:
+def test_edit_measures_exactly_the_cells_that_depend_on_it(clone):
+    assert measured_again(snakemake(clone, "-n")) == set()
+    for paths, cells in DEPENDENT:
+        with edited(clone, *paths):
+            assert measured_again(snakemake(clone, "-n")) == cells, paths
+    # Prose in the common part, after the comparison of its bytes.
+    lock = (clone / "src/losslab/code.lock").read_text()
+    with edited(clone, "src/losslab/emulation/measure.py", more="\n# A comment\n"):
         assert measured_again(snakemake(clone, "-n")) == ALL
-    finally:
-        patch.unlink()
+        python(clone, LOCK)
+        assert (clone / "src/losslab/code.lock").read_text() != lock
+        assert measured_again(snakemake(clone, "-n")) == set()
+    (clone / "src/losslab/code.lock").write_text(lock)
 
 
 def test_lost_guest_is_retried_once_per_start(clone):
     note = next((clone / "results/cells/loss").glob("page_*")) / "lost.json"
     note.write_text('{"when_utc": "now"}')
-    try:
-        assert measured_again(snakemake(clone, "-n")) == {"page"}
-        assert snakemake(clone).returncode == 0
-        # Another loss has another note.
-        assert measured_again(snakemake(clone, "-n")) == set()
-        note.write_text('{"when_utc": "later"}')
-        assert measured_again(snakemake(clone, "-n")) == {"page"}
-    finally:
-        note.unlink()
-        snakemake(clone)
+    assert measured_again(snakemake(clone, "-n")) == {"page"}
+    assert snakemake(clone).returncode == 0
+    # Another loss has another note.
+    assert measured_again(snakemake(clone, "-n")) == set()
+    note.write_text('{"when_utc": "later"}')
+    assert measured_again(snakemake(clone, "-n")) == {"page"}
+    note.unlink()
+    assert snakemake(clone).returncode == 0
 
 
-def test_new_build_does_not_hide_missing_cells(clone):
-    """Every cell is checked, including one that was lost meanwhile."""
-    record = clone / "results/instrument/image-host.json"
-    cell = next((clone / "results/cells/loss").glob("page_*/cell.json"))
-    before = record.read_text()
-    record.write_text('{"made_of": "something else", "number": 5}')
-    cell.unlink()
-    try:
-        assert measured_again(snakemake(clone, "-n")) == ALL - {"quic"}
-    finally:
-        record.write_text(before)
-        cell.write_text("{}")
-
-
-@pytest.fixture(scope="module")
-def tables(root, clone):
-    """Return a function for dry runs of a study's tables in the copy, with made-up cells."""
-    (study,) = (each for each in madeup.studies(root) if each.name == "calibration")
-    madeup.write(madeup.tables(study, random.Random(3)), clone, study.name)
-    (clone / "config/made-up.yaml").write_text(yaml.safe_dump(madeup.campaign([study])))
-    rules = ("--allowed-rules", "summarise_study", "tabulate_calibration")
-
-    def start(*words):
-        return snakemake(
-            clone, "results/tables/calibration_rtt.csv", *words,
-            config="config/made-up.yaml", until=rules,
-        )  # fmt: skip
-
-    done = start()
-    assert done.returncode == 0, done.stdout + done.stderr
-    return start
-
-
-def made_again(done):
-    """Return the tables that a dry run would make: statistics and the study's own."""
-    assert done.returncode == 0, done.stdout + done.stderr
-    words = done.stdout + done.stderr
-    return {name for name in ("Summarise", "Write the tables") if f": {name}" in words}
-
-
-# Edits of one kind, and the tables that are made again.
-R_EDITS = {
-    "comments and layout": (
-        [
-            ("analysis/R/statistics.R", "# Compute one row", "# Compute a row"),
-            ("analysis/R/statistics.R", "\n  metrics <- ", "\n    metrics <- "),
-            ("analysis/studies/calibration/tables.R", "\n", "\n# A\n"),
-        ],
-        set(),
-    ),
-    "another operator": (
-        [("analysis/R/statistics.R", "n_invalid = sum(!valid)", "n_invalid = sum(valid)")],
-        {"Summarise", "Write the tables"},
-    ),
-    "another constant of the study's own": (
-        [("analysis/studies/calibration/tables.R", 'write("rtt")', 'write("rtts")')],
-        {"Write the tables"},
-    ),
-}
-
-
-@pytest.mark.parametrize("what", R_EDITS)
-def test_tables_are_remade_after_changed_r_code_but_not_prose(clone, tables, what):
-    replacements, again = R_EDITS[what]
-    edits = {path: (clone / path).read_text() for path, _, _ in replacements}
-    for path, old, new in replacements:
-        assert old in edits[path]
-        edits[path] = edits[path].replace(old, new, 1)
-    with edited(clone, edits):
-        assert made_again(tables("-n")) == again
+def test_edited_r_function_makes_the_tables_again(clone):
+    tables = [f"results/summary/loss{name}.csv" for name in (
+        "_cells", "_replicates", "_intervals", "_flows", "_queue", "", "_ratios")]  # fmt: skip
+    for path in [*tables, "results/tables/loss_invalid.csv"]:
+        (clone / path).parent.mkdir(parents=True, exist_ok=True)
+        (clone / path).write_text("")
+    target = ("results/summary/loss.csv",)
+    done = snakemake(clone, "-n", target=target)
+    assert "Nothing to be done" in done.stdout + done.stderr
+    with edited(clone, "analysis/R/statistics.R", more="\nmore <- 1\n"):
+        done = snakemake(clone, "-n", target=target)
+        assert re.findall(r"Job \d+: (\w+)", done.stdout + done.stderr) == ["Summarise"]

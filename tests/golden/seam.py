@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.golden import without_later_axes
+from losslab.campaign import plan
 from losslab.study import design
 from tests import madeup, sealed
 from tests.golden import netlink
@@ -85,52 +85,39 @@ def pack(folder: Path, cells: Path = CELLS) -> None:
             target.write_bytes(content)
 
 
-def measure(study: design.Study, folder: Path) -> None:
-    """Measure the study's cells with `losslab cell`.
+def in_plan(project: Path, folder: Path) -> plan.Plan:
+    """Write the plan of the study of a `project` to the results folder in `folder`."""
+    runs = design.load_yaml(project / f"config/studies/{NAME}.yaml")["runs"]
+    _, found = plan.make({"studies": {NAME: runs}}, project)
+    found.write(folder / "results")
+    return found
 
-    Raises:
-        subprocess.CalledProcessError: A cell could not be measured.
-    """
 
-    def one(cell: design.Cell) -> None:
-        options = {
-            "study": cell.study, "block": cell.block,
-            "condition": json.dumps(cell.condition.to_json()),
-            "replicates": str(cell.stopping.minimum), "out": str(folder / cell.name / "cell.json"),
-        }  # fmt: skip
-        words = [word for key, value in options.items() for word in (f"--{key}", value)]
-        subprocess.run([sys.executable, "-m", "losslab.cli", "cell", *words], cwd=ROOT, check=True)
+def losslab(folder: Path, *words: str) -> None:
+    """Run a command in a folder; subprocess.CalledProcessError if it failed."""
+    subprocess.run([sys.executable, "-m", "losslab.cli", *words], cwd=folder, check=True)
 
+
+def measure(project: Path, folder: Path) -> Path:
+    """Measure the cells of the study of a `project` with `losslab cell`; return their folder."""
+    names = map("/".join, in_plan(project, folder).cells)
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(one, study.cells))
+        list(pool.map(lambda name: losslab(folder, "cell", name), names))
+    return folder / "results/cells" / NAME
 
 
 def tables(folder: Path) -> dict[str, str]:
     """Make every table of the recorded cells in a new folder; return text by path.
 
     Raises:
-        RuntimeError: A step failed.
+        subprocess.CalledProcessError: `losslab collect` failed.
+        RuntimeError: R failed.
     """
     root = project(folder / "project")
-    study = load_study(root)
-    cells = unpack(folder / "cells")
     results = folder / "results"
-    paths = {name: str(results / "summary" / f"{NAME}_{name}.csv") for name in madeup.TABLES}
-    options = [
-        word
-        for name, path in paths.items()
-        for word in (f"--{'overview' if name == 'cells' else name}", path)
-    ]
-    collected = subprocess.run(
-        [
-            sys.executable, "-m", "losslab.cli", "collect",
-            *(str(cells / cell.name / "cell.json") for cell in study.cells),
-            "--series", *study.series, *options,
-        ],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if collected.returncode != 0:
-        raise RuntimeError(collected.stderr)
+    in_plan(root, folder)
+    unpack(results / "cells" / NAME)
+    losslab(folder, "collect", NAME)
     job = {"name": NAME, "folder": ".", "studies": [NAME], "until": "claims"}
     done = madeup.run_scripts(root, folder, [job])
     if done.returncode != 0:
@@ -138,6 +125,7 @@ def tables(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(results)): without_later_axes(path.read_text())
         for path in sorted(results.rglob("*.csv"))
+        if not path.is_relative_to(results / "cells")
     }
 
 
@@ -152,10 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="losslab-seam-") as name:
         folder = Path(name)
         if options.measure:
-            study = load_study(project(folder / "project"))
-            measure(study, folder / "new")
-            sealed.forget_host(folder / "new")
-            pack(folder / "new")
+            cells = measure(project(folder / "project"), folder / "new")
+            sealed.forget_host(cells)
+            pack(cells)
             netlink.record()
         made = tables(folder / "made")
         shutil.rmtree(EXPECTED, ignore_errors=True)

@@ -1,14 +1,16 @@
 """Errors of the command: wrong usage, interrupts, unexpected errors and their exit status."""
 
 import io
-import json
 import os
 import subprocess
 
 import pytest
 
-from losslab import cellspec, cli
+from losslab import cellspec, cli, steps
+from losslab.campaign.plan import Plan, Planned
 from losslab.reading import UsageError
+from losslab.study.design import Cell
+from losslab.study.stopping import StoppingRule
 from tests.unit.study.test_condition import CONDITION
 from tests.unit.test_command_line import LOSSLAB
 
@@ -32,14 +34,6 @@ def test_nan_and_infinity_are_wrong_usage(capsys, tmp_path, value):
     assert f"rtt_ms must be a finite number, found {value}" in capsys.readouterr().err
 
 
-def test_condition_value_of_another_type_is_wrong_usage(capsys, tmp_path):
-    data = json.dumps(CONDITION.to_json() | {"rtt_ms": "20"})
-    words = ["cell", "--study", "s", "--block", "b", "--replicates", "1", "--condition", data]
-    assert cli.main([*words, "--out", str(tmp_path / "cell" / "cell.json")]) == 2
-    assert "rtt_ms must be a finite number" in capsys.readouterr().err
-    assert not (tmp_path / "cell").exists()
-
-
 @pytest.mark.parametrize(
     ("command", "said"), [("measure", "run was removed"), ("cell", "are kept")]
 )
@@ -47,13 +41,14 @@ def test_interrupt_names_kept_results(capsys, tmp_path, monkeypatch, command, sa
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cellspec, "instrument", interrupted)
+    for module in (cellspec, steps):
+        monkeypatch.setattr(module, "instrument", interrupted)
     words = [*MEASURE, str(tmp_path / "out")]
     if command == "cell":
-        words = [
-            "cell", "--study", "s", "--block", "b", "--replicates", "1", "--condition",
-            json.dumps(CONDITION.to_json()), "--out", str(tmp_path / "cell.json"),
-        ]  # fmt: skip
+        cell = Cell("s", "b", CONDITION, StoppingRule(1, 1))
+        planned = Planned(cell, "", recorded=False)
+        Plan({("s", cell.name): planned}, {"s": []}, {"s": {}}, None).write(tmp_path)
+        words = ["cell", f"s/{cell.name}", "--results", str(tmp_path)]
     assert cli.main(words) == 130
     words = capsys.readouterr().err
     assert words.startswith("losslab: interrupted: ")

@@ -82,7 +82,7 @@ def test_new_study_is_a_valid_campaign(tmp_path, root, monkeypatch):
     code = (
         "from pathlib import Path; from losslab.reading import read_yaml;"
         "from losslab.workflow.campaign import Campaign;"
-        "print(*sorted(Campaign(read_yaml(Path('campaign.yaml')), []).cells))"
+        "print(*sorted(Campaign(read_yaml(Path('campaign.yaml')), []).plan.cells))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False

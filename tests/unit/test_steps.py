@@ -3,14 +3,18 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from losslab import cli, commands
 from losslab.campaign import celldata, collect
+from losslab.campaign.plan import Plan, Planned
 from losslab.instrument import records
 from losslab.reading import read_rows
+from losslab.study.design import Cell
 from losslab.study.stopping import StoppingRule
+from losslab.workflow import instruments
 from tests.golden import seam
 from tests.unit.study.test_condition import CONDITION
 
@@ -20,7 +24,7 @@ WHY = "Containernet's commit must be had from somewhere, found: no route"
 @pytest.fixture
 def absent(tmp_path):
     path = tmp_path / "image.json"
-    records.write({"absent": WHY, "number": 1}, path)
+    records.write({"absent": WHY}, path)
     return path
 
 
@@ -39,38 +43,47 @@ def test_smoke_test_without_a_part_is_recorded_as_absent(absent, tmp_path):
     assert records.absent(out) == WHY
 
 
-def test_cell_without_an_instrument_has_a_reason_and_no_replicate(absent, tmp_path):
-    out = tmp_path / "cells" / "cell" / "cell.json"
-    words = [
-        "cell", "--study", "s", "--block", "b", "--replicates", "3", "--condition",
-        json.dumps(CONDITION.to_json()), "--backend", "containernet", "--smoke-test", str(absent),
-        "--out", str(out),
-    ]  # fmt: skip
-    assert cli.main(words) == 0
-    (row,) = collect.gather([celldata.read(out)]).cells
-    assert (row["n_replicates"], row["n_valid"], row["reasons"]) == (0, 0, WHY)
+CELL = Cell("s", "b", CONDITION, StoppingRule(3, 3), backend="containernet")
+
+
+@pytest.fixture
+def campaign(tmp_path, monkeypatch):
+    """Plan a study of one cell, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    left_out = {"main": 3, "other": 88}
+    cells = {("s", CELL.name): Planned(CELL, "f", recorded=False)}
+    Plan(cells, {"s": []}, {"s": left_out}, None).write()
+
+
+@pytest.mark.usefixtures("campaign")
+def test_cell_without_an_instrument_has_a_reason_and_no_replicate():
+    records.write({"absent": WHY}, Path(instruments.smoke_test_record(CELL)))
+    assert cli.main(["cell", f"s/{CELL.name}"]) == 0
     # The workflow retries the cell because of this file.
-    note = json.loads((out.parent / "lost.json").read_text())
+    note = json.loads((Path("results/cells/s") / CELL.name / "lost.json").read_text())
     assert note["absent"] == WHY
     assert note["when_utc"]
+    assert cli.main(["collect", "s"]) == 0
+    first, *others = read_rows(Path("results/summary/s_cells.csv"))
+    assert (first["block"], first["n_replicates"], first["n_valid"]) == ("b", "0", "0")
+    assert first["reasons"] == WHY
+    assert [(r["block"], r["n_left_out"]) for r in others] == [("main", "3"), ("other", "88")]
 
 
-def test_collect_records_the_numbers_of_cells_not_run(tmp_path, absent):
-    out = tmp_path / "cell" / "cell.json"
-    test_cell_without_an_instrument_has_a_reason_and_no_replicate(absent, tmp_path)
-    cell = tmp_path / "cells" / "cell" / "cell.json"
-    files = {
-        t: out.parent / f"{t}.csv"
-        for t in ("overview", "replicates", "intervals", "flows", "queue")
-    }
-    options = [word for table, path in files.items() for word in (f"--{table}", str(path))]
-    assert cli.main(["collect", str(cell), *options, "--left-out", "main=3", "other=88"]) == 0
-    rows = read_rows(files["overview"])
-    assert [(r["block"], r["n_left_out"]) for r in rows] == [
-        ("b", ""),
-        ("main", "3"),
-        ("other", "88"),
-    ]
+@pytest.mark.usefixtures("campaign")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cell", "s/other"], "must be one of results/plan.json, found s/other"),
+        (["collect", "t"], "must be one of results/plan.json (s), found t"),
+    ],
+)
+def test_cell_or_study_without_a_plan_is_refused(capsys, words, message):
+    assert cli.main(words) == 2
+    assert message in capsys.readouterr().err
+    Path("results/plan.json").write_text("{}")
+    assert cli.main(words) == 2
+    assert "results/plan.json must be the plan of a campaign" in capsys.readouterr().err
 
 
 def test_collected_replicates_have_the_error_share_of_their_cells_rule(tmp_path):
@@ -83,13 +96,6 @@ def test_collected_replicates_have_the_error_share_of_their_cells_rule(tmp_path)
     assert {row["error_share"] for row in collect.gather(measured).replicates} == {1}
 
 
-def test_number_of_rules_must_be_that_of_the_cells(tmp_path, capsys):
-    files = [word for t in ("overview", "replicates", "intervals", "flows", "queue")
-             for word in (f"--{t}", str(tmp_path / f"{t}.csv"))]  # fmt: skip
-    assert cli.main(["collect", "a/cell.json", *files, "--rules", "5-10", "3"]) == 2
-    assert "one rule for each of 1 cells, found 2" in capsys.readouterr().err
-
-
 # Modules that other commands need.
 NOT_FOR_A_CELL = (
     "artifact", "campaign.collect", "emulation.plan", "runs", "report", "score", "ui",
@@ -100,13 +106,11 @@ HEAVY = ("pandas", "scipy", "urllib3")
 
 WATCHED = """\
 import json, sys
-from losslab import cellspec, cli
-from losslab.reading import read_rows
+from losslab import cli, steps
 from losslab.errors import LosslabError
-from losslab.reading import read_rows
 def refuse(*_):
     raise LosslabError("before anything is measured")
-cellspec.instrument = refuse
+steps.instrument = refuse
 status = cli.main(sys.argv[1:])
 print(json.dumps([status, sorted(sys.modules)]))
 """
@@ -117,13 +121,10 @@ def described(parser):
     return {tuple(name.split()): its.format_help() for name, _, its in commands.leaves(parser)}
 
 
-def test_cell_command_imports_no_other_command(tmp_path):
-    words = [
-        "cell", "--study", "s", "--block", "b", "--replicates", "1", "--condition",
-        json.dumps(CONDITION.to_json()), "--out", str(tmp_path / "cell.json"),
-    ]  # fmt: skip
+@pytest.mark.usefixtures("campaign")
+def test_cell_command_imports_no_other_command():
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED, *words],
+        [sys.executable, "-c", WATCHED, "cell", f"s/{CELL.name}"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     status, modules = json.loads(done.stdout)
@@ -151,7 +152,7 @@ def test_every_command_has_its_help(capsys, words):
     assert capsys.readouterr().out == help_text
 
 
-@pytest.mark.parametrize("words", [["cell"], ["cell", "--nonsense"], ["cell", "x", "--study", "s"]])
+@pytest.mark.parametrize("words", [["cell"], ["cell", "--nonsense"], ["cell", "x", "y"]])
 def test_wrong_usage_of_a_step_has_the_usual_message(capsys, words):
     said = []
     for parser in (cli.parser(), cli.parser(words)):

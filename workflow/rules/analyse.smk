@@ -3,7 +3,7 @@
 
 rule summarise_study:
     input:
-        functions=ancient(analysis.functions()),
+        functions=analysis.functions(),
         replicates="results/summary/{study}_replicates.csv",
         intervals="results/summary/{study}_intervals.csv",
     output:
@@ -14,9 +14,6 @@ rule summarise_study:
         "logs/summarise_study/{study}.log",
     conda:
         "../envs/tools.yaml"
-    params:
-        code_digest=analysis.code_digest("summarise.R"),
-        changed=campaign.changed("summary", "ratios"),
     message:
         "Summarise {wildcards.study}"
     script:
@@ -25,7 +22,7 @@ rule summarise_study:
 
 rule judge_claims:
     input:
-        functions=ancient(analysis.functions()),
+        functions=analysis.functions(),
         cells=campaign.summaries("cells"),
         replicates=campaign.summaries("replicates"),
         claims=campaign.claims(),
@@ -40,9 +37,6 @@ rule judge_claims:
         "logs/judge_claims.log",
     conda:
         "../envs/tools.yaml"
-    params:
-        code_digest=analysis.code_digest("claims.R"),
-        changed=campaign.claims_changed,
     message:
         "Judge the claims"
     script:
@@ -51,7 +45,7 @@ rule judge_claims:
 
 rule draw_claims:
     input:
-        functions=ancient(analysis.functions()),
+        functions=analysis.functions(),
         claims="results/claims.csv",
     output:
         figure=expand(
@@ -63,8 +57,6 @@ rule draw_claims:
         "logs/draw_claims.log",
     conda:
         "../envs/tools.yaml"
-    params:
-        code_digest=analysis.code_digest("distances.R"),
     message:
         "Draw the claims"
     script:
@@ -73,7 +65,7 @@ rule draw_claims:
 
 rule draw_path:
     input:
-        functions=ancient(analysis.functions()),
+        functions=analysis.functions(),
         cells=campaign.summaries("cells"),
     output:
         figure=expand(
@@ -84,8 +76,6 @@ rule draw_path:
         "logs/draw_path.log",
     conda:
         "../envs/tools.yaml"
-    params:
-        code_digest=analysis.code_digest("path.R"),
     message:
         "Draw the path"
     script:
@@ -94,7 +84,7 @@ rule draw_path:
 
 rule test_agreement:
     input:
-        functions=ancient(analysis.functions()),
+        functions=analysis.functions(),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
         cells=campaign.summaries("cells"),
         replicates=campaign.summaries("replicates"),
@@ -112,8 +102,6 @@ rule test_agreement:
         "logs/test_agreement.log",
     conda:
         "../envs/tools.yaml"
-    params:
-        code_digest=analysis.code_digest("agreement.R"),
     message:
         "Count false positives between equal cells"
     script:
@@ -122,7 +110,7 @@ rule test_agreement:
 
 rule compare_numbers:
     input:
-        functions=ancient(analysis.functions(*campaign.studies)),
+        functions=analysis.functions(*campaign.studies),
         cells=campaign.summaries("cells"),
         replicates=campaign.summaries("replicates"),
         published=[
@@ -140,8 +128,6 @@ rule compare_numbers:
         "logs/compare_numbers.log",
     conda:
         "../envs/tools.yaml"
-    params:
-        code_digest=analysis.code_digest("factors.R", *campaign.studies),
     message:
         "Compare every published number with ours"
     script:
@@ -151,7 +137,7 @@ rule compare_numbers:
 rule trace_origin:
     input:
         cells=campaign.summaries("cells"),
-        records=campaign.recorded.files(),
+        records=campaign.records(),
     output:
         origin="results/tables/origin.csv",
         digests="results/tables/digests.csv",
@@ -160,7 +146,7 @@ rule trace_origin:
     conda:
         "../envs/tools.yaml"
     params:
-        recorded=campaign.recorded.option(),
+        recorded=campaign.record_option(),
     message:
         "List the instruments of the cells"
     shell:
@@ -191,8 +177,8 @@ for study in campaign.studies:
         name:
             f"tabulate_{study}"
         input:
-            functions=ancient(analysis.functions(study)),
-            code=ancient(analysis.table_code(study)),
+            functions=analysis.functions(study),
+            code=analysis.table_code(study),
             cells=f"results/summary/{study}_cells.csv",
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",
@@ -208,10 +194,6 @@ for study in campaign.studies:
             f"logs/tabulate/{study}.log",
         conda:
             "../envs/tools.yaml"
-        params:
-            code_digest=analysis.code_digest(
-                "tabulate.R", study, code=[analysis.table_code(study)]
-            ),
         message:
             f"Write the tables of {study}"
         script:
@@ -222,8 +204,8 @@ for study in campaign.studies:
         name:
             f"plot_{study}"
         input:
-            functions=ancient(analysis.functions(study)),
-            code=ancient(analysis.figure_code(study)),
+            functions=analysis.functions(study),
+            code=analysis.figure_code(study),
             algorithms=workflow.source_path("../../config/algorithms.tsv"),
             published=analysis.published(study),
             curves=analysis.curves(study),
@@ -251,10 +233,6 @@ for study in campaign.studies:
             f"logs/plot/{study}.log",
         conda:
             "../envs/tools.yaml"
-        params:
-            code_digest=analysis.code_digest(
-                "figures.R", study, code=analysis.figure_code(study)
-            ),
         message:
             f"Draw the figures of {study}"
         script:

@@ -6,8 +6,11 @@ from pathlib import Path
 
 from losslab.instrument import records
 from losslab.workflow import instruments
-from losslab.workflow.campaign import Campaign
-from losslab.workflow.digests import collect_digest, stopping_rule
+from losslab.workflow.campaign import Campaign, without_traceback
+
+if workflow.is_main_process:
+    sys.excepthook = without_traceback
+    records.remove_outdated()
 
 campaign = Campaign(config, workflow.configfiles)
 analysis = campaign.analysis

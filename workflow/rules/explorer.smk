@@ -5,7 +5,7 @@ rule make_explorer:
     input:
         cells=campaign.summaries("cells"),
         runs=campaign.results(),
-        records=campaign.recorded.files(),
+        records=campaign.records(),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
         code=analysis.explorer_code(),
     output:
@@ -16,7 +16,7 @@ rule make_explorer:
         "../envs/tools.yaml"
     threads: 4
     params:
-        recorded=campaign.recorded.option(),
+        recorded=campaign.record_option(),
     message:
         "Make the run explorer"
     shell:

@@ -11,13 +11,11 @@ rule build_image:
     conda:
         "../envs/tools.yaml"
     params:
-        # A new number if the recorded image is not in the cache, so that the rule runs again.
-        number=lambda wildcards: records.number("image", wildcards.variant),
         optional=campaign.image_optional,
     message:
         "Image {wildcards.variant} (takes a minute if it is not in the cache)"
     shell:
-        "losslab image --variant {wildcards.variant} --number {params.number} {params.optional}"
+        "losslab image --variant {wildcards.variant} {params.optional}"
         " --record {output:q} &> {log:q}"
 
 
@@ -31,13 +29,11 @@ rule build_kernel:
     conda:
         "../envs/tools.yaml"
     params:
-        number=lambda wildcards: records.number("kernel", wildcards.kernel),
         which=instruments.kernel_options,
     message:
         "Kernel {wildcards.kernel} (takes ten minutes of CPU time if it is not in the cache)"
     shell:
-        "losslab kernel {params.which} --number {params.number}"
-        " --record {output:q} &> {log:q}"
+        "losslab kernel {params.which} --record {output:q} &> {log:q}"
 
 
 rule smoke_test:

@@ -22,22 +22,21 @@ rule measure_cell:
         # Cells in real time disturb each other, so one runs at a time. Virtual time has no limit.
         real_time=campaign.real_time,
     params:
-        options=campaign.options,
-        fingerprint=campaign.fingerprint,
-        rule=stopping_rule(),
+        # A change of any of them makes Snakemake run the job again.
+        planned=campaign.planned,
+        rule=campaign.stopping_rule,
         lost=campaign.lost,
-        damaged=campaign.damaged,
     message:
         "Measure {wildcards.cell}"
     shell:
-        "losslab cell --study {wildcards.study} {params.options:q}"
-        " --smoke-test {input.smoke_test:q} --out {output:q} &> {log:q}"
+        "losslab cell {wildcards.study}/{wildcards.cell} &> {log:q}"
 
 
 rule collect_study:
     input:
         cells=lambda wildcards: campaign.results(wildcards.study),
-        records=lambda wildcards: campaign.recorded.files(wildcards.study),
+        records=lambda wildcards: campaign.records(wildcards.study),
+        code=campaign.collecting(),
     output:
         overview="results/summary/{study}_cells.csv",
         replicates="results/summary/{study}_replicates.csv",
@@ -49,18 +48,8 @@ rule collect_study:
     conda:
         "../envs/tools.yaml"
     params:
-        code=collect_digest(),
-        cells=campaign.all_results,
-        from_record=campaign.recorded.cells,
-        series=lambda wildcards: campaign.studies[wildcards.study].series,
-        left_out=campaign.left_out,
-        rules=campaign.rules,
-        changed=campaign.changed("cells", "replicates", "intervals", "flows", "queue"),
+        planned=campaign.planned_study,
     message:
         "Collect the cells of {wildcards.study}"
     shell:
-        "losslab collect {params.cells:q} {params.from_record:q} --series {params.series:q} --left-out {params.left_out:q}"
-        " --rules {params.rules:q}"
-        " --overview {output.overview:q} --replicates {output.replicates:q}"
-        " --intervals {output.intervals:q} --flows {output.flows:q} --queue {output.queue:q}"
-        " &> {log:q}"
+        "losslab collect {wildcards.study} &> {log:q}"

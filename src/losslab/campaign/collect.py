@@ -10,8 +10,11 @@ from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import GUEST
-from losslab.campaign import celldata, hosts
+from losslab.campaign import celldata, hosts, recorded_numbers, staleness
 from losslab.campaign.celldata import CellData
+from losslab.campaign.folder import CELL_FILE
+from losslab.campaign.plan import Plan, Planned
+from losslab.campaign.recorded_numbers import RecordedCell
 from losslab.study.condition import AXES, Condition
 from losslab.study.stopping import StoppingRule
 
@@ -43,15 +46,41 @@ class Tables:
         """Return the columns of replicates in addition to the fixed ones, in alphabetical order."""
         return sorted({name for row in self.replicates for name in row} - set(REPLICATE_COLUMNS))
 
-    def write(
-        self, cells: Path, replicates: Path, intervals: Path, flows: Path, queue: Path
-    ) -> None:
-        """Write each table as CSV; missing values are empty fields."""
-        write_csv(cells, CELL_COLUMNS, self.cells)
-        write_csv(replicates, (*REPLICATE_COLUMNS, *self.metrics()), self.replicates)
-        write_csv(intervals, INTERVAL_COLUMNS, self.intervals)
-        write_csv(flows, FLOW_COLUMNS, self.flows)
-        write_csv(queue, QUEUE_COLUMNS, self.queue)
+    def write(self, folder: Path, study: str) -> None:
+        """Write each table as STUDY_TABLE.csv to a folder; missing values are empty fields."""
+        columns = {
+            "cells": CELL_COLUMNS,
+            "replicates": (*REPLICATE_COLUMNS, *self.metrics()),
+            "intervals": INTERVAL_COLUMNS,
+            "flows": FLOW_COLUMNS,
+            "queue": QUEUE_COLUMNS,
+        }
+        for table, names in columns.items():
+            write_csv(folder / f"{study}_{table}.csv", names, getattr(self, table))
+
+
+def of_plan(plan: Plan, study: str, results: Path) -> Tables:
+    """Collect the planned cells of a study, measured or recorded.
+
+    Raises LosslabError if one is not measured yet, damaged, or of another campaign.
+    """
+    cells = {each.cell.name: each for each in plan.of_study(study)}
+    names = [name for name, each in cells.items() if each.recorded]
+    rules = {name: each.cell.stopping for name, each in cells.items()}
+    known: Mapping[str, RecordedCell] = {}
+    if plan.record is not None and names:
+        families = {name: cells[name].cell.seed_family for name in names}
+        known = recorded_numbers.read(plan.record, study, names, rules, families)
+
+    def read(planned: Planned) -> CellData:
+        name, folder = planned.cell.name, results / planned.folder
+        if name in known:
+            return known[name].data
+        data = celldata.read(folder / CELL_FILE, name in plan.series[study])
+        staleness.require_planned(data.content, planned.cell, folder)
+        return data
+
+    return gather(map(read, cells.values()), plan.left_out[study], [*rules.values()], known)
 
 
 def gather(

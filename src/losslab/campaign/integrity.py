@@ -16,7 +16,6 @@ from typing import Any
 from losslab.backends.base import CONSOLE_FILE
 from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, digest_of, read_json
 from losslab.errors import LosslabError
-from losslab.instrument import tree
 from losslab.instrument.archive import digest
 from losslab.study.condition import AXES, Condition
 
@@ -35,7 +34,7 @@ MESSAGES = {
     ADDED: f"{{}} is not listed in {MANIFEST_FILE} or {HOST_FILE}",
     CHANGED: "{} has changed since it was measured",
 }
-HINT = "the next start of `snakemake` measures it again; `losslab verify` lists all damage"
+HINT = "delete this folder and run the same command again, which measures it again"
 
 
 class DamagedError(LosslabError):
@@ -178,12 +177,6 @@ def _whole(condition: Any) -> Any:
     if not isinstance(condition, dict):
         return condition
     return {name: axis.default for name, axis in AXES.items()} | condition
-
-
-def state_of(folder: Path) -> str:
-    """Return a digest of a folder's files' times, sizes and inodes, without reading content."""
-    paths = [os.path.join(place, n) for place, _, names in os.walk(folder) for n in (".", *names)]
-    return tree.fingerprint(sorted(map(os.fsencode, paths)))
 
 
 def _files(folder: Path) -> Iterator[str]:

@@ -21,7 +21,6 @@ from losslab.instrument import (
     records,
 )
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
-from losslab.reading import whole_option
 from losslab.repository import ROOT, SET_UP
 
 DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
@@ -85,10 +84,6 @@ def _build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusi
         "--relock", action="store_true", help="pin Debian's newest sources, and build nothing"
     )
     parser.add_argument("--record", type=Path, help="write the provenance to this file")
-    parser.add_argument(
-        "--number", type=whole_option("number", 0), default=1,
-        help="build counter; increment it to force a rebuild",
-    )  # fmt: skip
     parser.add_argument(
         "--optional", action="store_true", help="succeed if its sources are unavailable"
     )
@@ -187,7 +182,7 @@ def _pin_tree(name: str) -> str:
 
 
 def _build(kind: str, name: str, build: Callable[[], Path], options: argparse.Namespace) -> int:
-    records.make(kind, name, build, options.record, options.number, options.optional)
+    records.make(kind, name, build, options.record, options.optional)
     return 0
 
 

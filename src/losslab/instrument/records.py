@@ -1,11 +1,12 @@
 """The workflow's records of kernels and images, which are in the user's cache.
 
 A record has the provenance of the kernel or image in the cache. If the cache has changed since, the
-record is outdated: the workflow builds again, with the next build counter.
+record is outdated: the workflow removes it at its next start, and builds again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -61,13 +62,15 @@ def installed() -> list[str]:
     return lines
 
 
-def number(kind: str, name: str) -> int:
-    """Return a record's build counter, incremented if the record is outdated."""
-    record = read(path(kind, name))
-    complete = "absent" in record or "made_of" in record
-    current = complete and record.get("made_of") == in_cache(kind, name)
-    before = record.get("number", 0)
-    return (before if isinstance(before, int) else 0) + (not current)
+def remove_outdated() -> None:
+    """Remove the records of kernels and images that the cache has changed since."""
+    for record in [*FOLDER.glob(f"{KERNEL}-*.json"), *FOLDER.glob(f"{IMAGE}-*.json")]:
+        kind, _, name = record.stem.partition("-")
+        content = read(record)
+        complete = "absent" in content or "made_of" in content
+        with contextlib.suppress(LosslabError, OSError):  # its recipe was removed
+            if not complete or content.get("made_of") != in_cache(kind, name):
+                record.unlink()
 
 
 def absent(record: Path) -> str:
@@ -80,15 +83,14 @@ def make(
     name: str,
     build: Callable[[], Path],
     record: Path | None,
-    number: int,
     optional: bool = False,
 ) -> None:
     """Build a kernel (by its key) or image unless the cache has it.
 
-    Write the record with the build counter `number`; without `record`, print the folder. If it is
-    `optional` and its sources are unavailable, record that instead of failing.
+    Write the record; without `record`, print the folder. If it is `optional` and its sources are
+    unavailable, record that instead of failing.
     """
-    content: dict[str, Any] = {"number": number}
+    content: dict[str, Any] = {}
     try:
         folder = build()
         content["made_of"] = in_cache(kind, name)

@@ -277,8 +277,8 @@ class Axis:
 def axis(default: Value | None, *, help: str, span: str = "", **more: Any) -> Any:
     """Declare an axis as a dataclass field; one without a default must be set.
 
-    `help` is a keyword so that fingerprints ignore it. `span` is the range of numeric values, such
-    as `[0, 100)`, and `more` are other attributes of `Axis`.
+    `span` is the range of numeric values, such as `[0, 100)`, and `more` are other attributes of
+    `Axis`.
     """
     declaration = Axis(help, span=Span.of(span) if span else None, default=default, **more)
     absent = dataclasses.MISSING if default is None else default

@@ -70,7 +70,7 @@ class Feature:
         yield from ()
 
     def modules(self, condition: Condition) -> list[str]:
-        """List the modules of its code; their imports follow."""
+        """List the modules of its code, on which its cells depend."""
         return [type(self).__module__, *self.programs]
 
     def inputs(self, condition: Condition) -> Mapping[str, Mapping[str, Any]]:

@@ -17,7 +17,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from losslab.reading import UsageError, whole
 from losslab.study.intervals import mean_interval
 
 # Share of the error for all looks before the last. A cell that ends there is precise anyway, and
@@ -38,16 +37,6 @@ class StoppingRule:
         """Return the number of replicates, or its range."""
         same = self.minimum == self.maximum
         return str(self.minimum) if same else f"{self.minimum}-{self.maximum}"
-
-    @classmethod
-    def parse(cls, text: str) -> StoppingRule:
-        """Parse the minimum and maximum that `str` writes, such as 5-10; there is no target."""
-        minimum, dash, maximum = text.partition("-")
-        first = whole(minimum, "minimum of replicates")
-        rule = cls(first, whole(maximum, "maximum of replicates") if dash else first)
-        if rule.maximum < rule.minimum:
-            raise UsageError(f"the maximum of replicates must not be the smaller one, found {text}")
-        return rule
 
     def error_share(self, replicates: int) -> float:
         """Return the share of the 5 % error that an interval of this number of replicates has."""

@@ -1,8 +1,7 @@
 """R code, figures, tables and chapters of a campaign's studies, for the workflow's rules.
 
 A study's tables and figures depend on all functions of `analysis/R` and of the study's own folder;
-each figure also depends on its own file. A change is a change of the code's digest
-(`campaign.codedigest`), not of the file's time.
+each figure also depends on its own file.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import codedigest, fingerprint
+from losslab.campaign.codelock import PACKAGE
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.repository import ROOT
@@ -71,15 +70,6 @@ class Analysis:
         """List the R files with functions: the shared ones, and the given studies' own."""
         return [str(path) for path in files.functions(self._root, studies)]
 
-    def code_digest(self, script: str, *studies: str, code: Iterable[str] = ()) -> str:
-        """Return the digest of a job's R code, a parameter that replaces its files' times.
-
-        It covers the script, the functions of the studies and the files of its tables or figures,
-        `code`. It does not use the job's `input`, because Snakemake ignores changes of parameters
-        that do.
-        """
-        functions = files.functions(self._root, studies)
-        return codedigest.of_files([*functions, self._scripts / script, *map(Path, code)])
 
     # A study's tables
 
@@ -137,7 +127,7 @@ class Analysis:
     def renderer(self) -> list[str]:
         """List the source files of the report's renderer."""
         names = ("report.py", "instrument/quarto.py")
-        modules = [fingerprint.PACKAGE / name for name in names]
+        modules = [PACKAGE / name for name in names]
         return list(map(str, [*modules, *sorted((self._root / "report" / "render").iterdir())]))
 
     def scripts(self) -> list[str]:
@@ -150,7 +140,7 @@ class Analysis:
 
     def explorer_code(self) -> list[str]:
         """List the source files of the run explorer's page."""
-        folders = (self._root / "report" / "explorer", fingerprint.PACKAGE / "ui")
+        folders = (self._root / "report" / "explorer", PACKAGE / "ui")
         return [
             str(path)
             for folder in folders

@@ -15,32 +15,33 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from losslab import lock, reading
 from losslab.backends import snapshot_server
-from losslab.campaign import fingerprint, hosts, instrument, recorded, staleness
+from losslab.campaign import hosts, instrument, plan, recorded, recorded_numbers
 from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
+from losslab.campaign.codelock import PACKAGE
+from losslab.campaign.folder import CELL_FILE, digest_of
 from losslab.campaign.instrument import image_of, kernel_of
+from losslab.campaign.plan import Planned
 from losslab.campaign.recorded_verdicts import TABLE, read_recorded
-from losslab.campaign.staleness import Ledger
 from losslab.campaign.verdicts import CLAIMS
 from losslab.errors import LosslabError
 from losslab.instrument import kernels, packed, records
+from losslab.instrument.archive import digest
 from losslab.repository import MARK, ROOT
-from losslab.study import claims, design, files
+from losslab.study import claims, files, metrics
 from losslab.study.design import Cell
 from losslab.study.grid import declared_values
-from losslab.study.seed_family import FIRST
 from losslab.study.suite import load_study
 from losslab.workflow.analysis import Analysis, require_programs
 from losslab.workflow.instruments import parts_of, smoke_test_record
-from losslab.workflow.recorded_numbers import RecordedNumbers
-from losslab.workflow.run import Run
 
 P = ParamSpec("P")
 T = TypeVar("T")
-RESULTS, STATE = Path("results"), Path(".snakemake")
+STATE = Path(".snakemake")
 # A study's tables of numbers, besides `summary`, whose file has the study's name alone.
 TABLES = ("cells", "replicates", "intervals", "flows", "queue", "ratios")
 # The default configurations of `snakemake` and of `make report`.
@@ -62,14 +63,26 @@ def as_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
+def without_traceback(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Handle an exception that Snakemake does not: of an interrupt, print no traceback.
+
+    Snakemake handles interrupts while jobs run. Planning a large campaign takes many seconds.
+    """
+    if issubclass(kind, KeyboardInterrupt):
+        print("losslab: interrupted", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
 class Campaign:
     """A configuration's studies and cells.
 
     Attributes:
         studies: The studies by name, in the configuration's order.
-        cells: The cells by study and cell name.
+        plan: The cells, with all that decides their results.
         analysis: The studies' R code, figures and tables.
-        recorded: The cells that need no measurement.
     """
 
     @as_workflow_error
@@ -80,33 +93,22 @@ class Campaign:
         self._config, self._configfiles, self._root = config, list(configfiles), root
         for path in self._configfiles:  # Snakemake accepts repeated keys
             reading.read_config(Path(path))
-        studies = design.load_studies(hosts.chosen(config), root)
+        studies, self.plan = plan.make(config, root)
         self.studies = {study.name: study for study in studies}
         claims.check(self.studies, root)
         files.check(self.studies.values(), root)
         self.analysis = Analysis(self.studies, root)
-        self.cells = {
-            (study.name, cell.name): cell for study in self.studies.values() for cell in study.cells
-        }
-        self.recorded = RecordedNumbers(config.get("recorded"), self.cells.values())
-        self._ledger = Ledger(STATE / "losslab-ledger.json")
-        self._run: Run | None = None
-        # Snakemake calls neither `start` nor `end` when there is nothing to do.
-        atexit.register(self._ledger.write)
+        self._cells = [cell for study in studies for cell in study.cells]
 
     # Start and end of a run of the workflow
 
     @as_workflow_error
     def start(self, workflow: Any) -> None:
-        """Record the code of cells, report results to be made again, and test the instrument."""
+        """Write the plan of the cells, test the instrument, and boot the base snapshot."""
         require_programs(workflow)
         lock.hold_for_life(STATE)
-        self._run = Run(workflow, self._config, self._root)
-        staleness.record_code(self.cells.values())
-        for name, problem in self._ledger.found.items():
-            print(f"losslab: note: making {name} again: {problem}", file=sys.stderr)
-        self._ledger.write()
-        self._test_instruments(self._run.planned)
+        self.plan.write()
+        self._test_instruments({str(f) for job in workflow.dag.needrun_jobs() for f in job.output})
         # One boot for all cells. Jobs on other machines find no server, and boot guests themselves.
         server = contextlib.ExitStack()
         os.environ |= server.enter_context(snapshot_server.serving()) | hosts.variable(self._config)
@@ -118,7 +120,7 @@ class Campaign:
         Instruments that are not built yet are tested by a rule. Cells in real time check the
         machine themselves. Raises HostError if a self-test failed.
         """
-        cells = [cell for key, cell in self.cells.items() if _result(*key) in outputs]
+        cells = [each.cell for each in self.plan.cells.values() if _result(each) in outputs]
         tools = {
             (cell.backend, kernel_of(cell.condition).key, image_of(cell.condition))
             for cell in cells
@@ -133,19 +135,12 @@ class Campaign:
             print(self_test(tool), file=sys.stderr)
 
     def end(self) -> None:
-        """Record the campaign, the files that the workflow made, and the digests of its tables."""
-        recorded.record(RESULTS, self._configfiles, self._config)
-        if self._run is not None:
-            self._run.record(Path(), self.results())
-        tables = [path for study in self.studies for path in study_tables(study).values()]
-        self._ledger.record([*tables, CLAIMS])
-
-    def name_lost_cells(self) -> None:
-        """Print the cells that end with a lost guest."""
+        """Record the campaign, and print the cells that end with a lost guest."""
+        recorded.record(plan.RESULTS, self._configfiles, self._config)
         lost = []
-        for folder in (_folder(*key) for key in self.cells):
-            if (folder / LOST_FILE).exists():
-                rows = reading.read_json(folder / "cell.json")["replicates"]
+        for folder in (plan.RESULTS / each.folder for each in self.plan.cells.values()):
+            if (folder / LOST_FILE).exists() and (folder / CELL_FILE).exists():
+                rows = reading.read_json(folder / CELL_FILE)["replicates"]
                 lost += [str(folder)] if any(row["lost"] for row in rows) else []
         if lost:
             print(
@@ -154,39 +149,27 @@ class Campaign:
                 file=sys.stderr,
             )
 
-    # Parameters of a cell
+    # Inputs and parameters of a cell
 
     def cell(self, wildcards: Any) -> Cell:
         """Return the cell of a job."""
-        return self.cells[wildcards.study, wildcards.cell]
+        return self._planned(wildcards).cell
 
-    def options(self, wildcards: Any) -> list[str]:
-        """Return the options of `losslab cell` for a job: condition, backend and stopping rule."""
-        cell = self.cell(wildcards)
-        rule = cell.stopping
-        options = {
-            "block": cell.block,
-            "condition": json.dumps(cell.condition.to_json(), sort_keys=True),
-            "backend": cell.backend,
-            "where": cell.where,
-            "replicates": rule.minimum,
-        }
-        if rule.half_width_percent is not None:
-            options |= {
-                "max-replicates": rule.maximum, "half-width-percent": rule.half_width_percent,
-            }  # fmt: skip
-        if cell.seed_family != FIRST:
-            options["seed-family"] = cell.seed_family
-        return [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    def _planned(self, wildcards: Any) -> Planned:
+        return self.plan.cells[wildcards.study, wildcards.cell]
+
+    def planned(self, wildcards: Any) -> str:
+        """Return a cell's entry in the plan; Snakemake runs a job again when it changes."""
+        return json.dumps(self._planned(wildcards).to_json())
 
     def real_time(self, wildcards: Any) -> int:
         """Return how much of the resource `real_time` a cell takes: 1 in real time, or else 0."""
         return int(self.cell(wildcards).real_time)
 
-    def fingerprint(self, wildcards: Any) -> str:
-        """Return a cell's fingerprint; Snakemake runs a job again when the parameter changes."""
-        cell = self.cell(wildcards)
-        return fingerprint.of(cell.condition, cell.backend, cell.where).digest
+    def stopping_rule(self, _: Any) -> list[str]:
+        """Return the digests of the stopping rule's code, and the metrics that it uses."""
+        code = (PACKAGE / "study" / name for name in ("stopping.py", "intervals.py"))
+        return [*map(digest, code), *metrics.primary_names()]
 
     def lost(self, wildcards: Any) -> str:
         """Return when a cell last lost a guest; a change makes Snakemake retry the cell.
@@ -194,21 +177,18 @@ class Campaign:
         For a cell that was skipped for want of an instrument, the value changes when its
         instrument becomes available.
         """
-        note = _folder(wildcards.study, wildcards.cell) / LOST_FILE
+        planned = self._planned(wildcards)
+        note = plan.RESULTS / planned.folder / LOST_FILE
         lost = json.loads(note.read_text()) if note.exists() else {"when_utc": ""}
-        needs = parts_of(self.cell(wildcards))
+        needs = parts_of(planned.cell)
         absent = "absent" in lost and not all(records.in_cache(*part) for part in needs)
         return "" if absent else str(lost["when_utc"])
-
-    def damaged(self, wildcards: Any) -> str:
-        """Return when a cell was last found damaged or another's; a change measures it again."""
-        return self._ledger.cell(_folder(wildcards.study, wildcards.cell), self.cell(wildcards))
 
     def image_optional(self, wildcards: Any) -> list[str]:
         """Return the option of an image that is needed only by optional cells."""
         optional = [
             cell.optional
-            for cell in self.cells.values()
+            for cell in self._cells
             if (packed.IMAGE, wildcards.variant) in parts_of(cell)
         ]
         return ["--optional"] if optional and all(optional) else []
@@ -218,22 +198,31 @@ class Campaign:
     def results(self, study: str | None = None) -> list[str]:
         """List the results of the cells to measure, of a study or of all studies."""
         return [
-            _result(*key)
-            for key in self.cells
-            if study in (None, key[0]) and key not in self.recorded
+            _result(each)
+            for each in self.plan.cells.values()
+            if study in (None, each.cell.study) and not each.recorded
         ]
 
-    def all_results(self, wildcards: Any) -> list[str]:
-        """List the results of a study's cells, measured here or not."""
-        return [_result(*key) for key in self.cells if key[0] == wildcards.study]
+    def records(self, study: str | None = None) -> list[str]:
+        """List the files with recorded numbers of a study's cells, or of all studies'."""
+        names = {each.cell.study for each in self.plan.cells.values() if each.recorded}
+        return [
+            str(recorded_numbers.file_of(folder, name))
+            for name in sorted(names)
+            if (folder := self.plan.record) and study in (None, name)
+        ]
 
-    def rules(self, wildcards: Any) -> list[str]:
-        """List the stopping rules of a study's cells, in the order of `all_results`."""
-        return [str(c.stopping) for (study, _), c in self.cells.items() if study == wildcards.study]
+    def record_option(self) -> list[str]:
+        """Return the option that names the folder of recorded numbers, if they are used."""
+        return ["--recorded", str(self.plan.record)] if self.records() else []
 
-    def left_out(self, wildcards: Any) -> list[str]:
-        """List the numbers of cells, by block, that the campaign does not measure of a study."""
-        return [f"{b}={count}" for b, count in self.studies[wildcards.study].left_out.items()]
+    def planned_study(self, wildcards: Any) -> str:
+        """Return a digest of a study's part of the plan."""
+        return digest_of(self.plan.to_json(wildcards.study))
+
+    def collecting(self) -> list[str]:
+        """List the source files that collect a study's cells."""
+        return [str(PACKAGE / "campaign" / name) for name in ("celldata.py", "collect.py")]
 
     def summaries(self, *tables: str) -> list[str]:
         """List the files of the given tables of every study."""
@@ -248,16 +237,6 @@ class Campaign:
         names, own = sorted({*self.studies, *known}), self._config.get("algorithms", ())
         studies = (load_study(name, self._root, own) for name in names)
         return json.dumps(declared_values(studies))
-
-    def changed(self, *tables: str) -> Callable[[Any], str]:
-        """Return a parameter: when the given tables of a job's study were last found changed."""
-        return lambda wildcards: self._ledger.files(
-            study_tables(wildcards.study)[table] for table in tables
-        )
-
-    def claims_changed(self, _: Any) -> str:
-        """Return when the judged claims were last found changed."""
-        return self._ledger.files([CLAIMS])
 
     def claims(self) -> list[str]:
         """List the files of the studies' claims."""
@@ -293,9 +272,5 @@ def study_tables(study: str) -> dict[str, str]:
     return named | {"summary": f"results/summary/{study}.csv"}
 
 
-def _folder(study: str, cell: str) -> Path:
-    return Path("results/cells", study, cell)
-
-
-def _result(study: str, cell: str) -> str:
-    return f"{_folder(study, cell)}/cell.json"
+def _result(planned: Planned) -> str:
+    return str(plan.RESULTS / planned.folder / CELL_FILE)

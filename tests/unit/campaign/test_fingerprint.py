@@ -1,11 +1,10 @@
-"""Modules in the fingerprints of cells; tests/e2e/test_staleness.py covers Snakemake."""
+"""Parts of the fingerprints of cells; tests/e2e/test_staleness.py covers Snakemake."""
 
-import ast
 import dataclasses
 
 import pytest
 
-from losslab.campaign import codedigest, fingerprint, inputs
+from losslab.campaign import fingerprint, inputs
 from losslab.instrument import image, kernels
 from tests.unit.study.test_condition import CONDITION
 
@@ -31,57 +30,6 @@ CELLS = {
 }
 ALL = set(CELLS)
 IN_GUESTS = ALL - {"engine", "plain"}
-VIRTUAL = IN_GUESTS - {"containers"}
-NONE: set[str] = set()
-DEPENDENT = {
-    "__init__.py": NONE,
-    "errors.py": NONE,
-    "study/seeds.py": ALL,
-    "report.py": NONE,
-    "campaign/collect.py": NONE,
-    "emulation/jobs/console.py": NONE,
-    "emulation/measure.py": ALL,
-    "emulation/checks.py": ALL,
-    "study/condition.py": ALL,
-    "study/axes.py": ALL,
-    "study/axisdocs.py": NONE,
-    "emulation/probes/tcp.py": ALL,
-    "emulation/shaping.py": ALL,
-    "emulation/jobs/engineguest.py": {"containers"},
-    "emulation/jobs/enginehost.py": {"engine"},
-    "emulation/containers.py": {"containers", "engine"},
-    "emulation/jobs/hostjob.py": {"engine", "plain"},
-    "backends/onhost.py": {"containers", "engine", "plain"},
-    "emulation/realtime.py": {"engine", "plain"},
-    "emulation/apps/iperf3.py": ALL - {"video", "scheme"},
-    "emulation/apps/web.py": {"page"},
-    "emulation/apps/page_server.py": {"page"},
-    "emulation/preloaded.py": ALL,
-    "emulation/apps/quic.py": NONE,
-    "emulation/path/marking.py": ALL,
-    "emulation/path/jitter.py": {"jitter"},
-    "emulation/path/schedule.py": {"schedule"},
-    "emulation/schedule_runner.py": {"schedule"},
-    "emulation/beyond_tc.py": ALL,
-    "emulation/path/thinning.py": {"thinned"},
-    "emulation/path/bursts.py": NONE,
-    "study/features.py": ALL,
-    "emulation/apps/ffmpeg.py": {"video"},
-    "emulation/background/plan.py": {"background"},
-    "emulation/background/program.py": {"background"},
-    "emulation/background/outcome.py": {"background"},
-    "emulation/background/feature.py": {"background"},
-    "study/background.py": {"background"},
-    "emulation/path/trace.py": {"drawn", "trace"},
-    "emulation/link/forward.py": {"drawn", "trace"},
-    "emulation/link/tracelink.py": {"drawn", "trace"},
-    "emulation/link/traces.py": {"drawn", "trace"},
-    "emulation/apps/datagram_program.py": {"scheme"},
-    "emulation/apps/datagram.py": {"scheme"},
-    "emulation/schemes/__init__.py": {"scheme"},
-    "emulation/schemes/ewma.py": {"scheme"},
-    "emulation/schemes/aimd.py": NONE,
-}
 
 
 @pytest.fixture(autouse=True)
@@ -90,13 +38,6 @@ def one_trace_and_an_empty_cache(monkeypatch, tmp_path):
     monkeypatch.setattr(inputs, "TRACES", tmp_path)
     yield
     fingerprint._built.cache_clear()
-
-
-@pytest.mark.parametrize("path", DEPENDENT)
-def test_exactly_the_cells_that_use_a_module_depend_on_it(path):
-    assert (fingerprint.PACKAGE / path).is_file()
-    found = {name for name, cell in CELLS.items() if path in fingerprint.of(*cell).code}
-    assert found == DEPENDENT[path]
 
 
 def changed_parts(change):
@@ -167,60 +108,3 @@ def test_every_value_of_a_condition_is_part_of_the_fingerprint():
 
 def test_added_or_removed_part_is_a_difference():
     assert fingerprint.differences({"a": "1", "b": "2"}, {"b": "3", "c": "4"}) == ["b", "c", "a"]
-
-
-def test_modules_started_by_name_are_known(root):
-    """`python3 -m losslab.x` is no import: the fingerprint lists such modules."""
-    started = set()
-    for path in (root / "src/losslab/emulation").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and str(node.value).startswith("losslab.emulation."):
-                started.add(node.value)
-    # losslab.emulation.realtime is imported, too.
-    assert started == {
-        "losslab.emulation.apps.datagram_program",
-        "losslab.emulation.apps.page_server",
-        "losslab.emulation.background.program",
-        "losslab.emulation.link.forward",
-        "losslab.emulation.realtime",
-    }
-
-
-def test_imports_are_found_anywhere_in_a_module(tmp_path, monkeypatch):
-    names = ("top", "called", "caught", "matched", "held", "nested", "chosen", "types")
-    for name in names:
-        (tmp_path / f"{name}.py").write_text("")
-    (tmp_path / "all.py").write_text(
-        """\
-from typing import TYPE_CHECKING
-import losslab.top
-if TYPE_CHECKING:
-    import losslab.types
-else:
-    pass
-class A:
-    async def f(self):
-        from losslab import called
-        return [lambda: called]
-try:
-    pass
-except ImportError:
-    import losslab.caught
-match 1:
-    case 1:
-        import losslab.matched
-with open("x") as file:
-    from losslab.held import x
-for _ in ():
-    while True:
-        import losslab.nested
-if 1:
-    pass
-elif 2:
-    import losslab.chosen
-"""
-    )
-    monkeypatch.setattr(fingerprint, "PACKAGE", tmp_path)
-    dotted = codedigest.of_python((tmp_path / "all.py").read_text()).imports
-    found = {file for name in dotted for file in fingerprint._files_of(name)}
-    assert found == {f"{name}.py" for name in names if name != "types"}

@@ -2,13 +2,19 @@
 
 import json
 import os
-import re
 from dataclasses import replace
 
 import pytest
 
-from losslab.campaign import celldata, cellrun, collect, fingerprint, integrity, provenance
-from losslab.campaign.staleness import Ledger
+from losslab.campaign import (
+    celldata,
+    cellrun,
+    collect,
+    fingerprint,
+    integrity,
+    provenance,
+    staleness,
+)
 from losslab.errors import LosslabError
 from losslab.study.design import Cell
 from losslab.study.seed_family import seed_of
@@ -84,15 +90,10 @@ def test_damage_of_any_file_is_found_by_every_reader(cell, tmp_path, name, damag
     tools = type("Tools", (), {"backend": "virtual", "where": "guest"})()
     whole = cell.parent / "0"
     assert cellrun.finished(whole, CONDITION, seed_of(CONDITION, 0), tools)
-    ledger = Ledger(tmp_path / "ledger.json")
-    assert ledger.cell(cell.parent, CELL) == ""
-    ledger.write()
-
     damage(whole / name)
 
     assert cellrun.finished(whole, CONDITION, seed_of(CONDITION, 0), tools) is None
     assert [p for p in integrity.cell_problems(cell.parent) if "replicate 0" in p]
-    assert Ledger(tmp_path / "ledger.json").cell(cell.parent, CELL) != ""
     overview = tmp_path / "overview.csv"
     collect.write_csv(overview, ("study", "cell"), [{"study": "study", "cell": "a-cell"}])
     for read in (
@@ -195,80 +196,18 @@ def test_cell_in_another_cells_folder_is_found(cell):
     assert integrity.cell_problems(other) == ["cell.json is of another cell"]
 
 
-class TestLedger:
-    def test_ledger_reads_only_touched_cells_again(self, cell, tmp_path, monkeypatch):
-        ledger = Ledger(tmp_path / "ledger.json")
-        assert ledger.cell(cell.parent, CELL) == ""
-        ledger.write()
-
-        def not_read(*_):
-            raise AssertionError
-
-        monkeypatch.setattr(integrity, "cell_problems", not_read)
-        assert Ledger(tmp_path / "ledger.json").cell(cell.parent, CELL) == ""
-        flip(cell.parent / "0/tcp.csv")
-        with pytest.raises(AssertionError):
-            Ledger(tmp_path / "ledger.json").cell(cell.parent, CELL)
-
-    def test_ledger_finds_a_file_with_a_reset_time(self, cell, tmp_path):
-        ledger = Ledger(tmp_path / "ledger.json")
-        ledger.cell(cell.parent, CELL)
-        ledger.write()
-        path = cell.parent / "0/tcp.csv"
-        times = path.stat()
-        flip(path)
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        assert Ledger(tmp_path / "ledger.json").cell(cell.parent, CELL) != ""
-
-    def test_ledger_accepts_a_cell_measured_again(self, cell, tmp_path):
-        """Otherwise the cell would be measured again at each start."""
-        path = cell.parent / "0/tcp.csv"
-        text = path.read_text()
-        flip(path)
-        ledger = Ledger(tmp_path / "ledger.json")
-        when = ledger.cell(cell.parent, CELL)
-        ledger.write()
-        assert (
-            ledger.found[str(cell.parent)]
-            == "replicate 0: tcp.csv has changed since it was measured"
-        )
-        path.write_text(text)
-        again = Ledger(tmp_path / "ledger.json")
-        assert again.cell(cell.parent, CELL) == when != ""
-        assert again.found == {}
-
-    @pytest.mark.parametrize(
-        ("asked", "problem"),
-        [
-            ({"condition": replace(CONDITION, duration_s=29)}, "duration_s .* instead of 29.0"),
-            ({"seed_family": 2}, "seed of replicate 0 .* instead of"),
-            ({"block": "other"}, "block block instead of other"),
-        ],
-    )
-    def test_ledger_finds_a_cell_of_another_campaign(self, cell, tmp_path, asked, problem):
-        """Names have no durations and no seeds, so its folder has the same name."""
-        ledger = Ledger(tmp_path / "ledger.json")
-        assert ledger.cell(cell.parent, CELL) == ""
-        ledger.write()
-        ledger = Ledger(tmp_path / "ledger.json")
-        assert ledger.cell(cell.parent, replace(CELL, **asked)) != ""
-        assert re.match(problem, ledger.found[str(cell.parent)])
-
-    def test_ledger_reports_an_edited_table_once(self, tmp_path):
-        table = tmp_path / "loss_replicates.csv"
-        table.write_text("a,b\n1,2\n")
-        ledger = Ledger(tmp_path / "ledger.json")
-        assert ledger.files([table]) == ""
-        ledger.record([table, tmp_path / "missing.csv"])
-        assert Ledger(tmp_path / "ledger.json").files([table]) == ""
-        table.write_text("a,b\n1,3\n")
-        edited = Ledger(tmp_path / "ledger.json")
-        when = edited.files([table])
-        assert when != ""
-        table.write_text("a,b\n1,2\n")
-        edited.record([table])
-        assert Ledger(tmp_path / "ledger.json").files([table]) == when
-
-    def test_unreadable_ledger_counts_as_empty(self, cell, tmp_path):
-        (tmp_path / "ledger.json").write_text('["nothing"]')
-        assert Ledger(tmp_path / "ledger.json").cell(cell.parent, CELL) == ""
+@pytest.mark.parametrize(
+    ("planned", "problem"),
+    [
+        ({"condition": replace(CONDITION, duration_s=29)}, "duration_s .* instead of 29.0"),
+        ({"seed_family": 2}, "seed of replicate 0 .* instead of"),
+        ({"block": "other"}, "block block instead of other"),
+    ],
+)
+def test_cell_of_another_campaign_is_refused(cell, planned, problem):
+    """Names have no durations and no seeds, so its folder has the same name."""
+    content = integrity.read_cell(cell)
+    staleness.require_planned(content, CELL, cell.parent)
+    with pytest.raises(integrity.DamagedError, match=f"found another: .*{problem}") as error:
+        staleness.require_planned(content, replace(CELL, **planned), cell.parent)
+    assert "delete this folder" in error.value.hint

@@ -5,6 +5,7 @@ import copy
 import pytest
 
 from losslab.campaign import recordcheck, recorded, recorded_numbers
+from losslab.campaign.plan import Plan, Planned
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 

@@ -76,9 +76,8 @@ def write_lines(record, study, content):
 
 
 def written(tables, folder):
-    names = ("cells", "replicates", "intervals", "flows", "queue")
-    tables.write(*(folder / f"{name}.csv" for name in names))
-    return {name: (folder / f"{name}.csv").read_text() for name in names}
+    tables.write(folder, "seam")
+    return {path.stem.partition("_")[2]: path.read_text() for path in folder.iterdir()}
 
 
 def test_tables_from_recorded_numbers_have_the_bytes_of_those_from_cells(

@@ -10,7 +10,7 @@ import pytest
 from losslab import processes
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
-from losslab.campaign import cellrun, fingerprint, folder, replicate
+from losslab.campaign import cellrun, codelock, fingerprint, folder, replicate
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity, kernels
 from losslab.study.seed_family import seed_of
@@ -213,9 +213,11 @@ def test_changed_code_or_kernel_measures_again(tmp_path, tools, guests, monkeypa
     guests(GOOD)
     measured(tmp_path, tools)
     assert kept(tmp_path, tools)
-    for part in ("_code", "_built"):
+    for module, part, other in (
+        (codelock, "version", "another"), (fingerprint, "_built", {"kernel": "another"})
+    ):  # fmt: skip
         with monkeypatch.context() as changed:
-            changed.setattr(fingerprint, part, lambda *_: {"kernel": "another"})
+            changed.setattr(module, part, lambda *_, other=other: other)
             assert not kept(tmp_path, tools)
 
 

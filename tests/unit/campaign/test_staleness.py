@@ -1,11 +1,11 @@
 """Reasons why cells are measured again."""
 
 import dataclasses
-import json
 
 import pytest
 
 from losslab.campaign import fingerprint, staleness
+from losslab.reading import UsageError
 from losslab.study.design import Cell
 from losslab.study.seed_family import seed_of
 from losslab.study.stopping import StoppingRule
@@ -13,14 +13,11 @@ from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 
 CELL = Cell("loss", "main", CONDITION, StoppingRule(1, 1))
-WEB = "emulation/apps/web.py"
 
 
 @pytest.fixture
-def results(tmp_path, monkeypatch):
-    """Return a results folder with the measured cell and its recorded code."""
-    monkeypatch.chdir(tmp_path)
-    staleness.record_code([CELL])
+def results(tmp_path):
+    """Return a results folder with the measured cell."""
     write(tmp_path / "results")
     return tmp_path / "results"
 
@@ -37,13 +34,6 @@ def write(results, cell=CELL, **more):
     return sealed.cell(folder, cell.condition.to_json(), 1, cell.study, cell.block)
 
 
-def other_code(monkeypatch, *names):
-    its = fingerprint.of(CONDITION, "virtual", "guest")
-    code = dict(its.code) | dict.fromkeys(names, "0")
-    other = fingerprint.Fingerprint({**its.parts, fingerprint.CODE: "0"}, code)
-    monkeypatch.setattr(fingerprint, "of", lambda *_: other)
-
-
 def test_measured_cell_needs_no_measurement(results):
     assert staleness.reasons(CELL, results) == []
     assert staleness.lines([CELL], results) == []
@@ -54,29 +44,12 @@ def test_cell_without_results_is_reported_as_not_measured_yet(results):
     assert staleness.reasons(other, results) == ["not measured yet"]
 
 
-def test_changed_module_is_named(results, monkeypatch):
-    other_code(monkeypatch, WEB)
-    assert staleness.reasons(CELL, results) == [f"the code changed: {WEB}"]
-
-
-def test_three_of_many_changed_modules_are_named(results, monkeypatch):
-    other_code(monkeypatch, *(f"{name}.py" for name in "abcde"))
-    assert staleness.reasons(CELL, results) == ["the code changed: a.py, b.py, c.py and 2 more"]
-
-
-def test_no_module_is_named_without_a_record_of_the_code(results, monkeypatch):
-    other_code(monkeypatch, WEB)
-    for path in (results / "instrument").iterdir():
-        path.unlink()
-    assert staleness.reasons(CELL, results) == ["the code changed"]
-
-
-@pytest.mark.parametrize("part", ["kernel", "image"])
+@pytest.mark.parametrize("part", ["code", "kernel", "image"])
 def test_changed_instrument_is_named(results, monkeypatch, part):
     its = fingerprint.of(CONDITION, "virtual", "guest")
     other = dataclasses.replace(its, parts={**its.parts, part: "0"})
     monkeypatch.setattr(fingerprint, "of", lambda *_: other)
-    assert staleness.reasons(CELL, results) == [f"the {part} changed"]
+    assert staleness.reasons(CELL, results) == [f"{part} changed"]
 
 
 def test_other_seeds_are_named(results):
@@ -92,21 +65,8 @@ def test_lost_guest_is_named(results):
     assert staleness.reasons(CELL, results) == ["a guest was lost"]
 
 
-def test_results_without_a_fingerprint_are_reported_as_older(results):
-    path = write(results).parent / "0" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    del manifest["fingerprint"]
-    path.write_text(json.dumps(manifest))
-    sealed.reseal(path.parent)
-    sealed.cell(path.parents[1], CONDITION.to_json(), 1, "loss", "main")
-    (why,) = staleness.reasons(CELL, results)
-    assert "without fingerprints" in why
-
-
-def test_damage_is_named(results):
+def test_damage_is_an_error(results):
     (raw,) = results.rglob("tcp.csv")
     raw.write_text("")
-    (why,) = staleness.reasons(CELL, results)
-    assert why.startswith("damaged: ")
-    (line,) = staleness.lines([CELL], results)
-    assert line.startswith(f"loss\t{CELL.name}\tdamaged: ")
+    with pytest.raises(UsageError, match=r"is damaged: replicate 0: tcp\.csv has changed"):
+        staleness.lines([CELL], results)

@@ -7,7 +7,6 @@ import re
 import sys
 
 from losslab.backends import payload
-from losslab.campaign import codedigest
 from losslab.emulation.topology import INTERFACES
 from losslab.instrument import image
 
@@ -61,7 +60,17 @@ def imports(path):
 @functools.cache
 def needed(path):
     """Return the modules that a file imports, without those for type checking."""
-    return codedigest.of_python(path.read_text()).imports
+    return tuple(dict.fromkeys(_imports(ast.parse(path.read_text()))))
+
+
+def _imports(node):
+    if isinstance(node, ast.ImportFrom) and node.module:
+        yield from [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    elif isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+        for child in ast.iter_child_nodes(node):
+            yield from _imports(child)
 
 
 @functools.cache

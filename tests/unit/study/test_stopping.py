@@ -2,7 +2,6 @@ import math
 
 import pytest
 
-from losslab.errors import LosslabError
 from losslab.study.intervals import mean_interval
 from losslab.study.stopping import StoppingRule, half_width_percent
 
@@ -46,14 +45,3 @@ def test_looks_of_a_cell_share_the_error():
     assert StoppingRule(10, 10).error_share(10) == 1
     # A lost guest can end a cell before its first look.
     assert rule.error_share(3) == shares[0]
-
-
-@pytest.mark.parametrize("rule", [StoppingRule(5, 10), StoppingRule(3, 3)])
-def test_rules_are_parsed_as_they_are_written(rule):
-    assert StoppingRule.parse(str(rule)) == rule
-
-
-@pytest.mark.parametrize("text", ["", "5-", "5-10-20", "10-5", "few"])
-def test_malformed_rule_is_refused(text):
-    with pytest.raises(LosslabError, match="of replicates must"):
-        StoppingRule.parse(text)

@@ -1,49 +1,50 @@
 """Campaign object that the rules use, without Snakemake."""
 
 import json
-import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from snakemake.exceptions import WorkflowError
 
-from losslab import lock
-from losslab.campaign import fingerprint
+from losslab import cli, lock
+from losslab.campaign import fingerprint, recorded_numbers
+from losslab.campaign.plan import Plan
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
+from losslab.reading import read_rows
 from losslab.repository import MARK
+from losslab.study.seed_family import seed_of
 from losslab.workflow import instruments
 from losslab.workflow.campaign import Campaign
-from losslab.workflow.digests import stopping_rule
+from tests import sealed
 from tests.unit.workflow.conftest import CONFIG
 
 
 @pytest.fixture
 def job(campaign):
     """Return wildcards of the first cell's job."""
-    study, cell = next(iter(campaign.cells))
+    study, cell = next(iter(campaign.plan.cells))
     return SimpleNamespace(study=study, cell=cell)
 
 
-def test_cell_rule_has_the_parameters_of_staleness(campaign, job):
+def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
+    planned = json.loads(campaign.planned(job))
     cell = campaign.cell(job)
-    words = campaign.options(job)
-    options = dict(zip(words[::2], words[1::2], strict=True))
-    assert json.loads(options.pop("--condition")) == cell.condition.to_json()
-    assert options == {
-        "--block": "main", "--backend": "virtual", "--where": "guest",
-        "--replicates": "5", "--max-replicates": "9", "--half-width-percent": "3",
-    }  # fmt: skip
-    assert campaign.fingerprint(job) == fingerprint.of(cell.condition, "virtual", "guest").digest
+    assert planned["condition"] == cell.condition.to_json()
+    assert planned["stopping"] == [5, 9, 3]
+    assert planned["fingerprint"] == fingerprint.of(cell.condition, "virtual", "guest").digest
     assert campaign.real_time(job) == 0
     assert instruments.smoke_test_record(cell) == "results/instrument/smoke-test-virtual-guest.json"
-    family = replace(cell, seed_family=2)
-    campaign.cells[job.study, job.cell] = family
-    assert campaign.options(job) == [*words, "--seed-family", "2"]
-    code, *metrics = stopping_rule()
-    assert re.fullmatch("[0-9a-f]{16}", code)
-    assert "goodput_mbit" in metrics
+    assert "goodput_mbit" in campaign.stopping_rule(job)
+
+
+def test_plan_is_read_as_it_was_written(campaign):
+    campaign.plan.write()
+    again = Plan.read()
+    assert again == campaign.plan
+    assert again.to_json("loss") == campaign.plan.to_json()
 
 
 def run_of(jobs, **settings):
@@ -97,8 +98,6 @@ def test_lost_guest_and_newly_available_part_change_a_parameter(campaign, job, m
 
 
 def campaign_folder(job):
-    from pathlib import Path
-
     folder = Path("results", "cells", job.study, job.cell)
     folder.mkdir(parents=True)
     return folder
@@ -108,25 +107,14 @@ def test_lost_cells_are_named_at_the_end(campaign, job, capsys):
     folder = campaign_folder(job)
     (folder / "lost.json").write_text("{}")
     (folder / "cell.json").write_text(json.dumps({"replicates": [{"lost": True}]}))
-    campaign.name_lost_cells()
-    assert f"a guest was lost in {folder}" in capsys.readouterr().err
-
-
-def test_edited_table_changes_a_parameter(campaign, tmp_path):
-    table = tmp_path / "results/summary/loss.csv"
-    table.parent.mkdir(parents=True)
-    table.write_text("a\n1\n")
     campaign.end()
-    assert json.loads((tmp_path / "results/campaign.json").read_text())["config"] == CONFIG
-    wildcards = SimpleNamespace(study="loss")
-    assert Campaign(CONFIG, []).changed("summary")(wildcards) == ""
-    table.write_text("a\n2\n")
-    assert Campaign(CONFIG, []).changed("summary")(wildcards) != ""
+    assert json.loads(Path("results/campaign.json").read_text())["config"] == CONFIG
+    assert f"a guest was lost in {folder}" in capsys.readouterr().err
 
 
 def test_declared_values_include_cells_that_the_campaign_leaves_out(campaign):
     declared = json.loads(campaign.declared(None))
-    measured = {cell.block for cell in campaign.cells.values()}
+    measured = {each.cell.block for each in campaign.plan.cells.values()}
     assert "sensitivity" in set(declared["block"]) - measured
     assert {"0", "10"} <= set(declared["loss_percent"])
 
@@ -161,3 +149,67 @@ def test_command_of_a_campaigns_folder_needs_no_configuration(campaign, tmp_path
     assert campaign.command() == "snakemake --cores all --configfile config.yaml"
     (tmp_path / MARK).touch()
     assert campaign.command() == "snakemake --cores all"
+
+
+RECORD = "numbers"
+
+
+@pytest.fixture
+def known(campaign, tmp_path):
+    """Record the numbers of a campaign's first cell, and forget its raw files; return its name."""
+    cell = next(iter(campaign.plan.cells.values())).cell
+    folder = tmp_path / "elsewhere/cells/loss" / cell.name
+    for number in range(cell.stopping.minimum):
+        manifest = {
+            "backend": cell.backend, "cell": cell.condition.to_json(),
+            "seed": seed_of(cell.condition, number),
+            "valid": True, "reasons": [], "summary": {"goodput_mbit": 9.0 + number / 100},
+            "instrument": {}, "trace_sha256": {}, "video_sha256": None,
+            "fingerprint": fingerprint.of(cell.condition, cell.backend, cell.where).to_json(),
+        }  # fmt: skip
+        files = {
+            "intervals.csv": "t_s,goodput_mbit\n2,9\n3,9\n4,9\n", "tcp.csv": "t_s,flow\n",
+            "queue.csv": "t_s,backlog_packets\n",
+        }  # fmt: skip
+        sealed.replicate(folder / str(number), manifest, files)
+    sealed.cell(folder, cell.condition.to_json(), cell.stopping.minimum, "loss", cell.block)
+    study = replace(campaign.studies["loss"], cells=[cell])
+    recorded_numbers.update(
+        tmp_path / "elsewhere", [study], tmp_path / RECORD, {f"loss/{cell.name}"}
+    )
+    return cell.name
+
+
+def test_recorded_cells_are_collected_without_a_measurement(known):
+    campaign = Campaign(CONFIG | {"recorded": RECORD}, [])
+    assert {name for _, name in campaign.plan.cells} - {known} == {
+        Path(path).parent.name for path in campaign.results("loss")
+    }
+    assert campaign.records("loss") == campaign.records() == [f"{RECORD}/loss.jsonl.xz"]
+    only = {name: each for name, each in campaign.plan.cells.items() if each.recorded}
+    replace(campaign.plan, cells=only, left_out={"loss": {}}).write()
+    assert cli.main(["collect", "loss"]) == 0
+    [row] = read_rows(Path("results/summary/loss_cells.csv"))
+    assert (row["cell"], row["n_valid"], row["recorded"]) == (known, "5", "TRUE")
+    values = [row["goodput_mbit"] for row in read_rows(Path("results/summary/loss_replicates.csv"))]
+    assert values == ["9.0", "9.01", "9.02", "9.03", "9.04"]
+    assert len(read_rows(Path("results/summary/loss_intervals.csv"))) == 10
+
+
+def test_campaign_without_recorded_numbers_measures_every_cell(campaign):
+    assert len(campaign.results()) == len(campaign.plan.cells)
+    assert campaign.records() == campaign.record_option() == []
+
+
+@pytest.mark.usefixtures("known")
+def test_record_without_any_of_the_cells_changes_nothing(tmp_path):
+    (tmp_path / RECORD / "cells.tsv").write_text("study\tcell\tmeasured_for\n")
+    campaign = Campaign(CONFIG | {"recorded": RECORD}, [])
+    assert len(campaign.results()) == len(campaign.plan.cells)
+    assert campaign.records() == campaign.record_option() == []
+
+
+@pytest.mark.usefixtures("campaign")
+def test_folder_without_a_record_is_refused_before_anything_runs():
+    with pytest.raises(WorkflowError, match=r"must have cells\.tsv, found none in nowhere"):
+        Campaign(CONFIG | {"recorded": "nowhere"}, [])

@@ -1,0 +1,134 @@
+"""Versions of the measuring code, in parts: the common part, and one per feature and backend.
+
+`code.lock` has a digest and a version of each part. `python -m bench.golden` writes it: a part
+whose golden runs have the same bytes as before keeps its version, so an edit without effect on
+results measures nothing again. A part that was edited since counts as another version.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import tomllib
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from losslab.backends import payload
+from losslab.backends.registry import BACKENDS
+from losslab.study import features
+from losslab.study.condition import Condition
+
+PACKAGE = Path(__file__).resolve().parents[1]
+LOCK = PACKAGE / "code.lock"
+COMMON = "emulation"
+# Files of a part besides the module of an app, path mechanism or scheme, which is its own part.
+# Other files are of the common part.
+FILES = {
+    "backends/containers": (
+        "backends/containernet.py", "emulation/containers.py", "emulation/jobs/engineguest.py",
+    ),
+    "backends/host": (
+        "backends/onhost.py", "emulation/jobs/enginehost.py", "emulation/jobs/hostjob.py",
+        "emulation/realtime.py",
+    ),
+    "background": ("emulation/background/*", "study/background.py"),
+    "apps/datagram": (
+        "emulation/apps/datagram_program.py", "emulation/schemes/__init__.py",
+        "emulation/schemes/base.py",
+    ),
+    "apps/web": ("emulation/apps/page_server.py",),
+    "path/schedule": ("emulation/schedule_runner.py", "study/schedule.py"),
+    "path/trace": ("emulation/link/*",),
+}  # fmt: skip
+MODULES = ("emulation/apps/*.py", "emulation/path/*.py", "emulation/schemes/*.py")
+# Parts whose modules another part's module imports.
+NEEDS = {"apps/web": ("apps/iperf3",), "path/pauses": ("path/schedule",)}
+# Files without influence on results: errors, a shell, captures, and what surrounds jobs.
+IGNORED = {
+    "__init__.py", "errors.py", "emulation/jobs/console.py", "emulation/capture.py",
+    "backends/cuts.py", "backends/preflight.py", "backends/registry.py",
+    "backends/snapshot_server.py",
+}  # fmt: skip
+DIGITS = 16
+HEADER = """\
+# Digest and version of each part of the measuring code (src/losslab/campaign/codelock.py).
+# `python -m bench.golden` writes this file, and only that command.
+"""
+
+
+def part_of(file: str) -> str:
+    """Return the part of a source file, given by its path in the package."""
+    for part, patterns in FILES.items():
+        if any(fnmatch(file, pattern) for pattern in patterns):
+            return part
+    is_module = any(fnmatch(file, pattern) for pattern in MODULES) and "__" not in file
+    return file.removeprefix("emulation/").removesuffix(".py") if is_module else COMMON
+
+
+@functools.cache
+def digests() -> Mapping[str, str]:
+    """Return the SHA-256 of the sources of each part."""
+    backends = (path.relative_to(PACKAGE) for path in (PACKAGE / "backends").glob("*.py"))
+    found: dict[str, Any] = {}
+    for file in sorted({*payload.files(), *map(str, backends)} - IGNORED):
+        its = found.setdefault(part_of(file), hashlib.sha256())
+        its.update(f"{file}\n".encode() + (PACKAGE / file).read_bytes())
+    return {part: its.hexdigest() for part, its in sorted(found.items())}
+
+
+@functools.cache
+def lock() -> Mapping[str, Mapping[str, Any]]:
+    """Return the digest and the version of each part in code.lock."""
+    return tomllib.loads(LOCK.read_text())
+
+
+def used(condition: Condition, backend: str, where: str) -> list[str]:
+    """List the parts that measure a condition on a backend."""
+    runner = BACKENDS[backend, where]
+    modules = [type(runner).__module__]
+    modules += [m for feature in features.used_by(condition) for m in feature.modules(condition)]
+    files = [module.removeprefix("losslab.").replace(".", "/") + ".py" for module in modules]
+    found = {COMMON, *map(part_of, [*files, runner.needs.job])}
+    return sorted(found.union(*(NEEDS.get(part, ()) for part in found)))
+
+
+def version(part: str) -> str:
+    """Return the version of a part; a digest if its sources are not those in code.lock."""
+    digest, locked = digests()[part], lock().get(part, {})
+    return str(locked["version"]) if locked.get("sha256") == digest else digest[:DIGITS]
+
+
+def updated(
+    equal: Iterable[Iterable[str]], different: Iterable[Iterable[str]]
+) -> dict[str, dict[str, Any]]:
+    """Return the content of code.lock after golden runs.
+
+    `equal` and `different` have the parts of each run whose bytes are as before, or not. A part has
+    a new version if it explains a difference, or was edited and no equal run uses it. A difference
+    is explained by the parts that no equal run uses, or else by all parts of the run.
+    """
+    proven = {part for parts in equal for part in parts}
+    changed = {part for parts in map(set, different) for part in parts - proven or parts}
+    found = {}
+    for part, digest in digests().items():
+        before = lock().get(part, {})
+        edited = before.get("sha256") != digest
+        new = part in changed or (edited and part not in proven)
+        found[part] = {"sha256": digest, "version": before.get("version", 0) + new}
+        if not before:
+            found[part]["version"] = 1
+    return found
+
+
+def write(content: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Write code.lock; return whether it changed."""
+    text = HEADER + "".join(
+        f'\n["{part}"]\nsha256 = "{its["sha256"]}"\nversion = {its["version"]}\n'
+        for part, its in content.items()
+    )
+    before = LOCK.read_text() if LOCK.exists() else ""
+    LOCK.write_text(text)
+    lock.cache_clear()
+    return text != before
