@@ -8,6 +8,8 @@ from bench import verdict_errors
 from losslab.campaign import collect
 from losslab.reading import read_rows
 
+pytestmark = pytest.mark.nightly
+
 DRAWS = 200
 # Four standard errors of a rate of 5 % in so many draws.
 CHANCE = 6.2
