@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
-from losslab import __version__, cli, examples
+from losslab import cli, examples
 from losslab.campaign import diff, folder, rerun
 from losslab.errors import LosslabError
 
@@ -156,10 +155,3 @@ def test_results_of_this_major_format_are_read(tmp_path, data):
     path = tmp_path / "cell.json"
     path.write_text(json.dumps(data))
     assert folder.read_json(path) == data
-
-
-def test_citation_has_this_version(root):
-    citation = yaml.safe_load((root / "CITATION.cff").read_text())
-    assert citation["version"] == __version__
-    # Keys that version 1.2.0 of the format requires.
-    assert {"cff-version", "message", "title", "authors"} <= set(citation)
