@@ -5,8 +5,8 @@ import subprocess
 from tests.conftest import ROOT
 
 # Lower these when a change removes code. They are rounded up to the next hundred lines.
-LINES = {"src": 37_800, "tests": 31_600, "bench": 4_800}
-FILES = {"src": 260, "tests": 280, "bench": 25}
+LINES = {"src": 37_800, "tests": 32_000, "bench": 4_000}
+FILES = {"src": 260, "tests": 285, "bench": 21}
 LONGEST = 600
 
 
