@@ -31,7 +31,16 @@ GROUPS = {
         "artifact verify",
         "artifact pack",
     ),
-    "add your own": ("init", "new algorithm", "new study", "kernel", "image"),
+    "add your own": (
+        "init",
+        "new algorithm",
+        "new study",
+        "new app",
+        "new mechanism",
+        "new scheme",
+        "kernel",
+        "image",
+    ),
     "shell completion": ("completion",),
 }
 _RESULTS = "results/summary/loss_cells.csv"
@@ -126,6 +135,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "setup": ("losslab setup",),
     "init": ("losslab init my-campaign",),
     "new algorithm": ("losslab new algorithm mine --label Mine",),
+    "new app": ("losslab new app bursts",),
+    "new mechanism": ("losslab new mechanism fading",),
+    "new scheme": ("losslab new scheme gentle",),
     "new study": ('losslab new study mine --title "My question"',),
     "artifact pack": (
         "losslab artifact pack --campaign config/quick.yaml",

@@ -65,6 +65,7 @@ studies, and `workflow/Snakefile` to add rules of your own.
 
     losslab new algorithm NAME         # your own congestion control in C
     losslab new study NAME             # your own study: cells, figure, table, claim and chapter
+    losslab new app NAME               # programs of your own; also: new mechanism, new scheme
 
 In this folder, losslab also reads the algorithms and studies that these commands write, and your
 own packet-delivery traces in `config/traces`. `profiles/default/profile.yaml` has

@@ -1,4 +1,4 @@
-"""`losslab new`: skeletons for a user's own algorithm or study."""
+"""`losslab new`: skeletons for a user's own algorithm, study, scheme, app or path mechanism."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
+from losslab import doors
 from losslab.instrument import kernels
 from losslab.reading import UsageError, out_file
 from losslab.repository import ALGORITHMS, INSTALLED, MARK, ROOT
@@ -23,6 +24,13 @@ KERNELS = frozenset((
     "minisocks", "nv", "offload", "output", "plb", "probe", "rate", "recovery", "scalable",
     "sigpool", "timer", "ulp", "vegas", "veno", "westwood", "yeah",
 ))  # fmt: skip
+# Python modules: the folder of each kind (`doors.KINDS`), its template, and how to measure it.
+MODULES = {
+    "app": ("apps", "config/template/app.py", "--app {}"),
+    "mechanism": ("mechanisms", "config/template/mechanism.py", "--{}-percent 2 --rtt-ms 20"),
+    "scheme": ("schemes", "", "--app datagram --scheme {} --trace cellular --rtt-ms 40"),
+}
+SCHEME = doors.PACKAGE / "emulation" / "schemes" / f"{TEMPLATE}.py"
 STUDY_NAME = r"[a-z][a-z0-9]{0,39}"
 # Characters that tables, R and Markdown would not read as text.
 SPECIAL = frozenset('{}`#"\\')
@@ -44,6 +52,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     study.add_argument("name", help="its name in files: lower-case letters and digits")
     study.add_argument("--title", help="its title in the report (default: NAME)")
     study.set_defaults(run=_study)
+    for kind, what in (
+        ("app", "programs that make traffic, and what is measured of them"),
+        ("mechanism", "what a path does to packets"),
+        ("scheme", "a congestion control in Python, over UDP"),
+    ):
+        module = kinds.add_parser(kind, help=what)
+        module.add_argument("name", help="its name: lower-case letters and digits")
+        module.set_defaults(run=_module, kind=kind)
 
 
 def _algorithm(options: argparse.Namespace) -> int:
@@ -69,6 +85,16 @@ def _study(options: argparse.Namespace) -> int:
         f"        {name}: {{ main: {{ replicates: 5, duration_s: 4, warmup_s: 2 }} }}\n"
         "      losslab cells --config config/config.yaml\n"
         "      snakemake --cores all"
+    )
+    return 0
+
+
+def _module(options: argparse.Namespace) -> int:
+    path = new_module(options.kind, options.name, _folder())
+    measured = MODULES[options.kind][2].format(options.name)
+    print(
+        f"Wrote {path}, an example to edit\n"
+        f"Next: losslab measure --algorithm cubic {measured} --out runs/{options.name}"
     )
     return 0
 
@@ -112,6 +138,24 @@ def new_study(name: str, title: str, folder: Path) -> list[Path]:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     return list(files)
+
+
+def new_module(kind: str, name: str, folder: Path) -> Path:
+    """Write a module of a kind to a campaign's folder or the clone; return its path in it."""
+    place, template, _ = MODULES[kind]
+    if not doors.NAME.fullmatch(name) or len(name) > 20:
+        raise UsageError(
+            f"the name of a new {kind} must be at most 20 lower-case letters and digits, found "
+            f"{name!r:.80}"
+        )
+    if name in doors.names(place):
+        raise UsageError(f"the name of a new {kind} must be new, found {name}")
+    path = folder / place / f"{name}.py"
+    out_file(path)
+    text = (ROOT / template if template else SCHEME).read_text()
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text.replace(TEMPLATE.capitalize(), name.capitalize()).replace(TEMPLATE, name))
+    return path.relative_to(folder)
 
 
 def new_algorithm(name: str, label: str, folder: Path) -> Path:

@@ -25,8 +25,7 @@ from losslab.backends.base import (
     Outcome,
     Start,
 )
-from losslab.backends.fork import Fork
-from losslab.backends.snapshot import Snapshot, control_sockets
+from losslab.backends.snapshot import Fork, Snapshot, control_sockets
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 

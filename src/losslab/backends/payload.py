@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from losslab import doors
+
 PACKAGE = Path(__file__).resolve().parents[1]
 EMULATION = "emulation"
 # Modules that `emulation` imports, except the standard library and Mininet; see
 # tests/unit/repository/test_layers.py.
 IMPORTED = (
     "__init__.py",
+    "doors.py",
     "errors.py",
     *(
         f"study/{name}.py"
@@ -33,16 +36,16 @@ def pack(folder: Path) -> None:
     Byte code is not copied. It exists only from the second run on and if this machine's Python has
     the guest's version, and reading it takes some microseconds less than compiling.
     """
-    for name in files():
+    for name, path in files().items():
         target = folder / PACKAGE.name / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(PACKAGE / name, target)
+        shutil.copy(path, target)
 
 
-def files() -> list[str]:
-    """List the payload's files in the package."""
+def files() -> dict[str, Path]:
+    """Return the payload's files by their path in the package, sorted."""
     found = [path for path in (PACKAGE / EMULATION).rglob("*") if path.is_file()]
-    return sorted(
-        [str(path.relative_to(PACKAGE)) for path in found if path.parent.name != "__pycache__"]
-        + list(IMPORTED)
+    own = [str(path.relative_to(PACKAGE)) for path in found if path.parent.name != "__pycache__"]
+    return dict(
+        sorted(({name: PACKAGE / name for name in (*own, *IMPORTED)} | doors.files()).items())
     )

@@ -49,8 +49,8 @@ def describe(tools: Instrument) -> dict[str, Any]:
 def payload_digest() -> str:
     """Return the SHA-256 of the guest's code, as this process packs it."""
     digest = hashlib.sha256()
-    for path in payload.files():
-        digest.update(f"{path}\0".encode() + (payload.PACKAGE / path).read_bytes() + b"\0")
+    for name, path in payload.files().items():
+        digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

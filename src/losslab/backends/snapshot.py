@@ -9,6 +9,7 @@ runs in a fork of that, with its own seed. A fork behaves exactly as the guest i
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
@@ -21,8 +22,6 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from losslab import interrupts, processes
-from losslab.backends import memory
-from losslab.backends.fork import Fork
 from losslab.errors import HostError, LosslabError
 
 # Maximum length of a reply: a word and four numbers.
@@ -30,6 +29,10 @@ REPLY_BYTES = 256
 # Time limit for a snapshot's kernel to fork, on a busy machine.
 REPLY_LIMIT_S = 20.0
 POLL_S = 0.1
+# Memory is released in holes of files. Smaller ones would make more system calls of a fork than
+# they save copying.
+BLOCK_BYTES, HOLE_BYTES = 2**20, 2**14
+PUNCH_HOLE, KEEP_SIZE = 0x02, 0x01  # linux/falloc.h
 
 
 class Snapshot:
@@ -181,7 +184,7 @@ def booted(spawn: Spawn, console: Path, limit_s: float, refuse: Refuse) -> Itera
             if not found.ready(limit_s):
                 status = processes.wait(process, POLL_S)
                 raise refuse(status, console.read_text(errors="replace"))
-            memory.release_zeros(process.pid)
+            release_zeros(process.pid)
             yield found
         finally:
             processes.end_session(process)
@@ -206,7 +209,7 @@ def forked(
                 # Its status is not known here: killed, unless its kernel says otherwise.
                 killed = not found.alive and "Kernel panic" not in text
                 raise refuse(-signal.SIGKILL if killed else None, text)
-            memory.release_zeros(pid)
+            release_zeros(pid)
             yield found
         finally:
             # If it has ended, another process may have its PID.
@@ -280,3 +283,69 @@ class _Kept:
         """End the snapshot."""
         self._snapshot = None
         self._stack.close()
+
+
+class Fork:
+    """A guest that was forked from a snapshot; a `processes.Running`."""
+
+    def __init__(self, snapshot: Snapshot, pid: int) -> None:
+        self._snapshot, self.pid = snapshot, pid
+        self.returncode: int | None = None
+        self.cpu_s: float | None = None  # CPU time of its kernel and processes, after its end
+
+    def poll(self) -> int | None:
+        """Return the exit status; None while the guest runs."""
+        return self._status(0.0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the guest's end; without a timeout, it must have been killed before."""
+        status = self._status(timeout)
+        if status is None:
+            raise processes.TimeoutExpired(f"guest {self.pid}", timeout or 0.0)
+        return status
+
+    def _status(self, limit_s: float | None) -> int | None:
+        if self.returncode is None:
+            found = self._snapshot.ended(self.pid, limit_s)
+            if found is not None:
+                self.returncode, self.cpu_s = found
+        return self.returncode
+
+
+def release_zeros(pid: int) -> None:
+    """Release the zeros in the memory file of a waiting snapshot.
+
+    A hole in the file reads as zeros, so nothing changes for the snapshot and its forks, but forks
+    do not copy it. Where the file cannot be found or has no holes, its memory stays as it is.
+    """
+    try:
+        path = _memory_file(pid)
+        if path is None:
+            return
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            _punch(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return
+
+
+def _memory_file(pid: int) -> Path | None:
+    """Return the largest unnamed file that a process has open."""
+    files = [p for p in Path(f"/proc/{pid}/fd").iterdir() if "(deleted)" in os.readlink(p)]
+    return max(files, key=lambda path: path.stat().st_size, default=None)
+
+
+def _punch(descriptor: int) -> None:
+    fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+    fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    zeros, size = bytes(HOLE_BYTES), os.fstat(descriptor).st_size
+    for at in range(0, size, BLOCK_BYTES):
+        if os.lseek(descriptor, at, os.SEEK_DATA) >= at + BLOCK_BYTES:
+            continue
+        block = os.pread(descriptor, BLOCK_BYTES, at)
+        holes = [n for n in range(0, len(block), HOLE_BYTES) if block.startswith(zeros, n)]
+        for n in holes:
+            if fallocate(descriptor, PUNCH_HOLE | KEEP_SIZE, at + n, HOLE_BYTES):
+                raise OSError(ctypes.get_errno(), "fallocate")

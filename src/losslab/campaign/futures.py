@@ -168,7 +168,7 @@ class Past:
     def _require_lists(self, redrawn: bool) -> None:
         """Raise UsageError if the path does not allow drop lists, or new draws of its losses."""
         its = self.condition
-        problems = Condition.from_json(its.to_json() | {"drop_list": "data none"}).problems()
+        problems = Condition.from_json(its.to_json() | {"drop_list": "data 1"}).problems()
         if redrawn and (its.loss_burst_packets > 1 or its.drop_list != NONE):
             problems.append("new draws of losses exclude loss_burst_packets and drop_list")
         if problems:

@@ -1,9 +1,9 @@
 """The registry of features: apps, path mechanisms and background flows.
 
 Every module of `emulation/apps` and `emulation/path` without an underscore in its name has a
-`FEATURE`, which this module discovers, and so has `emulation/background/feature.py`. A feature
-declares its axes, constraints, programs, metrics and costs. Modules with an underscore in their
-names are programs that apps start.
+`FEATURE`, and so have a user's own modules (`doors.py`) and `emulation/background/feature.py`.
+A feature declares its axes, constraints, programs, metrics and costs. Modules with an underscore in
+their names are programs that apps start.
 
 The guest imports this module and the features: use only the standard library. Features must not
 import `study/condition.py`, which imports them.
@@ -14,8 +14,10 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from losslab import doors
+from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
     from losslab.emulation.app import App
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from losslab.emulation.mechanism import Mechanism
     from losslab.study.condition import Condition
 
-PACKAGE = Path(__file__).resolve().parents[1]
-APPS, PATH = "losslab.emulation.apps", "losslab.emulation.path"
 BACKGROUND = "losslab.emulation.background.feature"
 Cls = TypeVar("Cls", bound=type)
 
@@ -95,22 +95,28 @@ class Feature:
 
 
 @functools.cache
-def modules(package: str) -> dict[str, Any]:
-    """Return the features of a package by module name, sorted by their `order`."""
-    folder = PACKAGE.joinpath(*package.split(".")[1:])
-    names = sorted(path.stem for path in folder.glob("*.py") if "_" not in path.stem)
-    features = {name: importlib.import_module(f"{package}.{name}").FEATURE for name in names}
+def modules(kind: str) -> dict[str, Any]:
+    """Return the features of a kind (`doors.KINDS`) by module name, sorted by their `order`."""
+    features: dict[str, Feature] = {}
+    for name in doors.names(kind):
+        module = doors.load(kind, name)
+        if not isinstance(found := getattr(module, "FEATURE", None), Feature):
+            raise LosslabError(
+                f"{module.__file__} must define FEATURE, an object of its class, "
+                f"found {found!r:.80}"
+            )
+        features[name] = found
     return dict(sorted(features.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def apps() -> dict[str, App]:
     """Return all apps by name."""
-    return modules(APPS)
+    return modules("apps")
 
 
 def mechanisms() -> list[Mechanism]:
     """List all path mechanisms."""
-    return [*modules(PATH).values()]
+    return [*modules("mechanisms").values()]
 
 
 @functools.cache
@@ -125,6 +131,11 @@ def all_features() -> list[Feature]:
     return [background(), *apps().values(), *mechanisms()]
 
 
+def added() -> list[Feature]:
+    """List a user's own apps and mechanisms."""
+    return [modules(kind)[name] for kind in ("apps", "mechanisms") for name in doors.added(kind)]
+
+
 def used_by(condition: Condition) -> list[Feature]:
     """List the features that a condition uses."""
     return [feature for feature in all_features() if feature.used(condition)]
@@ -137,6 +148,10 @@ def with_features(cls: Cls) -> Cls:
     for feature in all_features():
         before = feature.after
         for name, field in feature.axes.items():
+            if name in kinds:
+                raise LosslabError(
+                    f"axes must have new names, found {name} in {type(feature).__module__}"
+                )
             names.insert(names.index(feature.apart.get(name, before)) + 1, name)
             before = name
             kinds[name] = type(field.metadata["axis"].default).__name__

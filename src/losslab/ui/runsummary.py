@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from losslab.campaign import limiters, queueing
-from losslab.study import metrics
+from losslab.study import features, metrics
 from losslab.study.condition import AXES, NO_TRACE, Condition
 from losslab.ui.series import axis_text
 
-# Metrics of the summary; a run has those of its app and path. manifest.json has all.
+# Metrics of the summary, besides those of a user's own features; a run has those of its app and
+# path. manifest.json has all.
 SHOWN = (
     "goodput_mbit", "throughput_mbit", "download_s", "time_to_first_frame_s",
     "frames_on_time_percent", "stall_s", "competitor_goodput_mbit", "bulk_goodput_mbit",
@@ -68,7 +69,8 @@ def _condition(manifest: Mapping[str, Any]) -> str:
 
 def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
     declared = metrics.declared()
-    for name in SHOWN:
+    own = (row["name"] for each in features.added() for row in each.metrics)
+    for name in (*SHOWN, *own):
         number = metrics.value(summary, name)
         # The total of a single flow is its own goodput.
         single = name == "total_goodput_mbit" and number == metrics.value(summary, "goodput_mbit")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab.backends.memory import HOLE_BYTES, release_zeros
+from losslab.backends.snapshot import HOLE_BYTES, release_zeros
 
 # A process with an unnamed file: data, zeros, data beside zeros, a hole.
 PROGRAM = f"""

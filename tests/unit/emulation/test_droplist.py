@@ -63,6 +63,7 @@ def test_lists_longer_than_a_request_are_refused():
         ({"changes": "at_s=1,loss_percent=2"}, "drop_list excludes changes"),
         ({"shaper": "htb-netem"}, "no netem links"),
         ({"offloads": "on"}, "offloads must be off with drop_list"),
+        ({"duplicate_percent": 1}, "drop_list of data excludes duplicate_percent"),
     ],
 )
 def test_paths_without_lists_are_refused(more, words):

@@ -10,8 +10,7 @@ from losslab.study import features
 from losslab.study.condition import AXES
 from tests.unit.study.test_condition import CONDITION
 
-PLACES = [f"{package}.{name}" for package in (features.APPS, features.PATH)
-          for name in features.modules(package)]  # fmt: skip
+PLACES = [type(each).__module__ for each in features.all_features()]
 
 
 @pytest.mark.parametrize("module", PLACES)

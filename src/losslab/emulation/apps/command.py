@@ -196,7 +196,9 @@ class Command(App):
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         if "goodput_mbit" not in summary:
             return []  # datagrams that the path may duplicate
-        return [Goodput(summary["goodput_mbit"], summary["ended_s"] - plan.warmup_s)]
+        ended_s = summary["ended_s"]
+        whole = plan.duration_s - ended_s < 2 * plan.sample_interval_s
+        return [Goodput(summary["goodput_mbit"], ended_s - plan.warmup_s, in_window=whole)]
 
 
 def _goodput(plan: Plan, rows: Sequence[Row], goodput_mbit: float) -> dict[str, float]:

@@ -106,7 +106,7 @@ def end_engine() -> None:
 def zero_free_memory() -> None:
     """Fill the memory that the engine had with zeros, which forks need not copy.
 
-    The host releases the zeros of a snapshot's memory (`backends.memory`).
+    The host releases the zeros of a snapshot's memory (`backends.snapshot`).
     """
     DROP_CACHES.write_text("1")
     with tempfile.TemporaryFile(dir="/dev/shm") as file:

@@ -52,9 +52,15 @@ class Drops(Mechanism):
         if condition.changes != NONE or condition.pauses != NONE:
             yield "drop_list excludes changes and pauses, whose loss is checked by phase"
         try:
-            droplist.parse(condition.drop_list)
+            lists = droplist.parse(condition.drop_list)
         except LosslabError as error:
             yield error.message
+            return
+        if lists.get("data") and condition.duplicate_percent > 0:
+            yield (
+                "drop_list of data excludes duplicate_percent, because one copy of a packet that "
+                f"is both duplicated and dropped arrives; found {condition.duplicate_percent:g}"
+            )
 
     @contextlib.contextmanager
     def attached(

@@ -1,8 +1,8 @@
 """Congestion control in user space: a class for each scheme.
 
 A study names a scheme as `NAME` or `NAME,parameter=value,...`, for example
-`ewma,alpha=0.9,scale=1.5`. To add a scheme, add a module here and a line to `SCHEMES`; see
-`template.py`.
+`ewma,alpha=0.9,scale=1.5`. Each module without an underscore has one, as `template.py`; a user's
+own are added (`doors.py`).
 """
 
 from __future__ import annotations
@@ -10,26 +10,32 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from losslab.emulation.schemes.aimd import Aimd
+from losslab import doors
 from losslab.emulation.schemes.base import Ack, Scheme
-from losslab.emulation.schemes.bbr import SourceBbr
-from losslab.emulation.schemes.ewma import EwmaBbr
-from losslab.emulation.schemes.fixed import FixedWindow
-from losslab.emulation.schemes.template import Template
-from losslab.emulation.schemes.threshold import DelayThreshold
-from losslab.emulation.schemes.timely import Timely
 from losslab.errors import LosslabError
 
 __all__ = ["SCHEMES", "Ack", "Scheme", "make_scheme"]
 
+
+def _scheme(name: str) -> type[Scheme]:
+    """Return the class of a module."""
+    module = doors.load("schemes", name)
+    found = [
+        each
+        for each in vars(module).values()
+        if isinstance(each, type)
+        and issubclass(each, Scheme)
+        and each.__module__ == module.__name__
+    ]
+    if len(found) != 1 or not dataclasses.is_dataclass(found[0]):
+        raise LosslabError(
+            f"{module.__file__} must define one dataclass that is a Scheme, found {len(found)}"
+        )
+    return found[0]
+
+
 SCHEMES: dict[str, type[Scheme]] = {
-    "fixed": FixedWindow,
-    "aimd": Aimd,
-    "threshold": DelayThreshold,
-    "bbr": SourceBbr,
-    "timely": Timely,
-    "ewma": EwmaBbr,
-    "template": Template,
+    name: _scheme(name) for name in doors.names("schemes") if name != "base"
 }
 _PARAMETER = re.compile(r"([a-z_]+)=([0-9]{1,12}(?:\.[0-9]{1,18})?)")
 

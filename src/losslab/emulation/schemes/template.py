@@ -1,4 +1,4 @@
-"""Template of a scheme: copy this file, rename the class, add it to `SCHEMES`, and change it.
+"""A scheme to start from: `losslab new scheme` copies it.
 
 Each field with a default value is a parameter of that name in a study. Fields with a leading
 underscore and `init=False` are the scheme's state. This scheme keeps two packets in flight, and one

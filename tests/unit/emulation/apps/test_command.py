@@ -218,3 +218,13 @@ def test_dual_stack_listeners_are_found_and_those_on_loopback_are_not(tmp_path):
         }
     assert [port in found for port in ports] == [True, True, False, False]
     assert traffic.listening_ports(tmp_path / "tcp6", "0A") == []  # a kernel without IPv6
+
+
+@pytest.mark.parametrize(("ended_s", "in_window"), [(0.5, False), (2.0, True)])
+def test_goodput_of_traffic_that_ends_early_is_bounded_by_the_links_highest_rate(
+    ended_s, in_window
+):
+    """The mean rate of a path schedule over the whole run says nothing about its beginning."""
+    plan = make_plan(replace(COMMAND, warmup_s=0, duration_s=2.0), 1)
+    found = command.FEATURE.goodputs({"goodput_mbit": 1.0, "ended_s": ended_s}, plan)
+    assert [(each.seconds, each.in_window) for each in found] == [(ended_s, in_window)]

@@ -1,0 +1,114 @@
+"""Doors: apps, path mechanisms and schemes that a user adds without a change of this package.
+
+Each is a module NAME.py with the same contents as losslab's own: in the folder `apps`, `mechanisms`
+or `schemes` of a campaign's folder, or named by an installed package's entry point in the group
+`losslab.apps`, `losslab.mechanisms` or `losslab.schemes`. It becomes a module of the package that
+has losslab's own. Jobs have a copy of it there (`backends/payload.py`), so they add nothing.
+
+The guest imports this module: use only the standard library.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from losslab.errors import LosslabError
+
+PACKAGE = Path(__file__).resolve().parent
+# The package's folder of each kind. Modules with an underscore are programs that apps start.
+KINDS: Mapping[str, str] = {
+    "apps": "emulation/apps", "mechanisms": "emulation/path", "schemes": "emulation/schemes",
+}  # fmt: skip
+NAME = re.compile(r"[a-z][a-z0-9]*")
+# Marks a campaign's folder (`losslab init`).
+MARK = ".losslab-folder"
+# The campaign's folder, for programs that run in another folder.
+VARIABLE = "LOSSLAB_FOLDER"
+IN_JOB = not (PACKAGE / "cli.py").is_file()
+
+
+def folder() -> Path | None:
+    """Return the folder that may add modules: a campaign's, or else a clone; None if neither."""
+    try:
+        found = Path(os.environ.get(VARIABLE) or Path.cwd()).resolve()
+    except OSError:  # the current folder was removed
+        found = PACKAGE
+    if (found / MARK).is_file():
+        return found
+    clone = PACKAGE.parents[1]
+    return clone if (clone / "workflow").is_dir() else None
+
+
+@functools.cache
+def added(kind: str) -> Mapping[str, Path]:
+    """Return the added modules of a kind, by name.
+
+    Raises LosslabError if a name is not allowed, or is one of losslab's.
+    """
+    if IN_JOB:
+        return {}
+    from importlib import metadata  # slow, and not needed in a job
+
+    found: dict[str, Path] = {}
+    for entry in metadata.entry_points(group=f"losslab.{kind}"):
+        spec = importlib.util.find_spec(entry.module)
+        if spec is None or spec.origin is None or Path(spec.origin).stem != entry.name:
+            raise LosslabError(
+                f"the entry point {entry.name} of losslab.{kind} must name a module "
+                f"{entry.name}.py, found {entry.value}"
+            )
+        found[entry.name] = Path(spec.origin)
+    place = folder()
+    own = sorted((place / kind).glob("*.py")) if place else []
+    for path in own:
+        if "_" not in path.stem:
+            found[path.stem] = path
+    for name, path in found.items():
+        if not NAME.fullmatch(name) or (PACKAGE / KINDS[kind] / f"{name}.py").exists():
+            raise LosslabError(
+                f"a module of {kind} must have a new name of lower-case letters and digits, found "
+                f"{path}",
+                hint="rename it",
+            )
+    return found
+
+
+def names(kind: str) -> list[str]:
+    """List the names of a kind's modules, losslab's and the added ones."""
+    own = (path.stem for path in (PACKAGE / KINDS[kind]).glob("*.py"))
+    return sorted({*(name for name in own if "_" not in name), *added(kind)})
+
+
+def load(kind: str, name: str) -> ModuleType:
+    """Import a module; LosslabError says where an added one fails."""
+    package = importlib.import_module(f"losslab.{KINDS[kind].replace('/', '.')}")
+    path = added(kind).get(name)
+    if path is None:
+        return importlib.import_module(f"{package.__name__}.{name}")
+    if str(path.parent) not in package.__path__:
+        package.__path__.append(str(path.parent))
+    try:
+        return importlib.import_module(f"{package.__name__}.{name}")
+    except LosslabError:
+        raise
+    except Exception as error:
+        raise LosslabError(
+            f"{path} must be importable, found {type(error).__name__}: {error}"
+        ) from error
+
+
+def files() -> dict[str, Path]:
+    """Return the files of all added modules and their programs, by their path in the package."""
+    return {
+        f"{KINDS[kind]}/{path.name}": path
+        for kind in KINDS
+        for name, module in added(kind).items()
+        for path in [module, *module.parent.glob(f"{name}_*.py")]
+    }
