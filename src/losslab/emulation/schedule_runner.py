@@ -17,6 +17,7 @@ from losslab.emulation.mechanism import outside_acceptance_interval
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc, differences
 from losslab.errors import LosslabError
 from losslab.study import schedule
+from losslab.study.axes import plain
 from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class ScheduleRunner:
                 settled.append(settle_s)
             values = [phase.values[name] for name in schedule.SET]
             cells: list[object] = [
-                number, f"{phase.begin_s:g}", f"{phase.end_s:g}", *(f"{v:g}" for v in values),
+                number, *(plain(each) for each in (phase.begin_s, phase.end_s, *values)),
                 int(phase.outage), _written(goodput, 6),
                 _written(share, 6),
                 _written(sum(waiting) / len(waiting) if waiting else None, 3), lost,

@@ -19,6 +19,7 @@ from losslab.emulation.mechanism import Mechanism, netem_link, of
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc, netem
 from losslab.emulation.tcvalues import htb_quantum
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
+from losslab.study.axes import plain
 from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
             "red",
             f"limit {octets} min {min_octets} max {3 * min_octets} avpkt {FRAME_BYTES} "
             f"burst {5 * min_octets // (3 * FRAME_BYTES) + 1} probability 0.02 "
-            f"bandwidth {condition.rate_mbit:g}mbit",
+            f"bandwidth {plain(condition.rate_mbit)}mbit",
             {"limit": octets, "min": min_octets, "max": 3 * min_octets},
         ),
         "red-step": _red_step(condition),
@@ -105,7 +106,7 @@ def _red_step(condition: Condition) -> tuple[str, str, dict[str, Any]]:
     min_octets = condition.mark_packets * FRAME_BYTES
     arguments = (
         f"limit {octets} min {min_octets} max {min_octets + 1} avpkt {FRAME_BYTES} "
-        f"burst {condition.mark_packets} probability 1 bandwidth {condition.rate_mbit:g}mbit"
+        f"burst {condition.mark_packets} probability 1 bandwidth {plain(condition.rate_mbit)}mbit"
     )
     return "red", arguments, {"limit": octets, "min": min_octets, "max": min_octets + 1}
 

@@ -14,7 +14,7 @@ from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, Goodput, read_rows
 from losslab.emulation.probes.userprograms import ARRIVALS
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
-from losslab.study.axes import NONE, OWN, Seed, axis
+from losslab.study.axes import NONE, OWN, Seed, axis, plain
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
@@ -30,7 +30,7 @@ def _program(host: str, command: str, condition: Condition) -> Timed:
     folder = JOB / USER_FILES if condition.bring != NONE else Path("/tmp")
     variables = {
         "SENDER": SENDER_ADDRESS, "RECEIVER": RECEIVER_ADDRESS, "LOGS": str(JOB / LOGS),
-        "DURATION_S": f"{condition.duration_s:g}",
+        "DURATION_S": plain(condition.duration_s),
     }  # fmt: skip
     exports = " ".join(f"{name}={value}" for name, value in variables.items())
     text = f"export {exports}; mkdir -p $LOGS; cd {folder} || exit; {command}"

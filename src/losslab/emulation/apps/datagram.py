@@ -14,7 +14,7 @@ from losslab.emulation.preloaded import PYTHON
 from losslab.emulation.schemes import make_scheme
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError
-from losslab.study.axes import NONE, Seed, axis
+from losslab.study.axes import NONE, Seed, axis, plain
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
@@ -73,8 +73,8 @@ class Datagram(App):
                     [
                         *end, "send", RECEIVER_ADDRESS, str(PORT),
                         "--source-port", str(SOURCE_PORT), "--scheme", condition.scheme,
-                        "--duration-s", f"{condition.duration_s:g}",
-                        "--warmup-s", f"{condition.warmup_s:g}",
+                        "--duration-s", plain(condition.duration_s),
+                        "--warmup-s", plain(condition.warmup_s),
                     ],
                     "sender.log",
                 ),

@@ -26,6 +26,8 @@ MESSAGE = struct.Struct("!QQQ")
 DATAGRAM_BYTES = 1472
 PADDING = bytes(DATAGRAM_BYTES - MESSAGE.size)
 END_SEQUENCE = 2**64 - 1
+# No virtual time passes while the sender fills its window, so an endless one would never be full.
+WINDOW_MAX_PACKETS = 2**17
 
 
 class Sequences:
@@ -112,7 +114,13 @@ class Sender:
         return (time.monotonic_ns() - self._begin_ns) / 1e6
 
     def _window_is_open(self) -> bool:
-        return self._sequence - self._acked_to < int(self._scheme.window_packets())
+        in_flight = self._sequence - self._acked_to
+        if in_flight >= WINDOW_MAX_PACKETS:
+            sys.exit(
+                f"the scheme's window must be at most {WINDOW_MAX_PACKETS} packets, found "
+                f"{self._scheme.window_packets():g}"
+            )
+        return in_flight < int(self._scheme.window_packets())
 
     def _send(self, now_ms: float) -> None:
         sent_ns = self._begin_ns + round(now_ms * 1e6)

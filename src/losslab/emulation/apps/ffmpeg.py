@@ -16,7 +16,7 @@ from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.goodput import Goodput, read_rows
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
-from losslab.study.axes import axis
+from losslab.study.axes import axis, plain
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
@@ -45,7 +45,7 @@ def encode_command(video: str, duration_s: float, output: str) -> list[str]:
     return [
         "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error", "-y", "-cpuflags", "sse2",
         "-f", "lavfi",
-        "-i", f"testsrc2=size={SIZES[video]}:rate={FRAME_RATE}:duration={duration_s:g}",
+        "-i", f"testsrc2=size={SIZES[video]}:rate={FRAME_RATE}:duration={plain(duration_s)}",
         "-vf", "noise=alls=12:allf=t:all_seed=1",
         "-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-threads", "1",
         "-g", str(FRAME_RATE), "-bf", "0", "-pix_fmt", "yuv420p",
@@ -140,7 +140,7 @@ class Ffmpeg(App):
             "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
             # `-re` would send the first half second at once.
             "-readrate", "1", "-readrate_initial_burst", "0.001", "-i", str(video),
-            "-t", f"{condition.duration_s:g}",
+            "-t", plain(condition.duration_s),
             "-map", "0:v", "-c", "copy", "-f", "mpegts", "-flush_packets", "1", "-muxdelay", "0",
             f"tcp://{RECEIVER_ADDRESS}:{PORT}?timeout={CONNECT_TIMEOUT_US}"
             f"&local_addr={SENDER_ADDRESS}&local_port={SOURCE_PORT}",

@@ -144,6 +144,12 @@ def test_sequence_numbers_count_once_in_any_order():
     assert known.count == 4
 
 
+def test_endless_window_is_refused(monkeypatch):
+    monkeypatch.setattr(datagram_program, "WINDOW_MAX_PACKETS", 50)
+    with pytest.raises(SystemExit, match="window must be at most 50 packets, found 1e"):
+        Sender(Scheme(1e12), Line(monkeypatch)).run(0.05)
+
+
 def test_window_below_one_sends_at_timeouts(monkeypatch):
     line, scheme = Line(monkeypatch), Scheme(window=0.5, timeout_ms=20.0)
     Sender(scheme, line).run(0.03)
