@@ -58,7 +58,7 @@ class Row:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure and print the table; return 1 if a condition could not be measured."""
+    """Measure and print the page; return 1 if a condition could not be measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     built = [name for name, which in kernels.declared().items() if kernel.existing(which)]
     parser.add_argument("--kernel", nargs="+", choices=built, default=built)
@@ -66,41 +66,23 @@ def main(words: Sequence[str] | None = None) -> int:
         "--only", nargs="+", metavar="CONDITION", help="of tests/golden/golden.yaml"
     )
     parser.add_argument("--timeout-s", type=float, default=golden.TIMEOUT_S)
-    parser.add_argument("--csv", type=Path, help="write the table there, too")
     parser.add_argument("--write", action="store_true", help="into the documentation")
     options = parser.parse_args(words)
     if options.write and (options.only or options.kernel != built):
         parser.error("--write is for a page of all conditions on all kernels")
     chosen = [
-        g
-        for g in golden.load().conditions.values()
-        if g.backend == golden.VIRTUAL and (not options.only or g.name in options.only)
-    ]
+        each for each in golden.load().conditions.values()
+        if each.backend == golden.VIRTUAL and (not options.only or each.name in options.only)
+    ]  # fmt: skip
     names = list(dict.fromkeys([kernels.default().name, *options.kernel]))
-    missing = [name for name in kernels.declared() if name not in built]
-    head = ("condition", "kernel", "found", "same files")
-    widths = [
-        max(map(len, texts))
-        for texts in (
-            [head[0], *(g.name for g in chosen)],
-            [head[1], *names],
-            ["0.000 goodput_mbit"],
-        )
-    ]
-    table, rows = [head], []
-    print(_line(head, widths))
     with tempfile.TemporaryDirectory(prefix="losslab-kernels-") as folder:
-        for row in measured(chosen, names, Path(folder), options.timeout_s):
-            rows.append(row)
-            table.append((row.condition, row.kernel, row.found, row.same))
-            print(_line(table[-1], widths), flush=True)
-    for name in missing:
-        print(f"not built: {name}; `{kernels.get(name).command}`")
-    if options.csv:
-        options.csv.write_text("".join(",".join(row) + "\n" for row in table))
+        rows = list(measured(chosen, names, Path(folder), options.timeout_s))
+    for name in kernels.declared().keys() - set(built):
+        print(f"not built: {name}; `{kernels.get(name).command}`", file=sys.stderr)
     if options.write:
         PAGE.write_text(page(rows, names))
-    return 1 if any(row[2].startswith("error") for row in table) else 0
+    print(page(rows, names).removeprefix(HEAD.format(default=kernels.default().label)))
+    return 1 if any(row.found.startswith("error") for row in rows) else 0
 
 
 def page(rows: Sequence[Row], names: Sequence[str]) -> str:
@@ -129,21 +111,12 @@ def page(rows: Sequence[Row], names: Sequence[str]) -> str:
     return HEAD.format(default=labels[0]) + "\n".join(lines) + "\n"
 
 
-def _line(texts: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [text.ljust(width) for text, width in zip(texts, [*widths, 0], strict=True)]
-    return "  ".join(padded).rstrip()
-
-
 def measured(
     goldens: Sequence[golden.Golden], names: Sequence[str], folder: Path, timeout_s: float
 ) -> Iterator[Row]:
     """Measure each condition on each kernel, the default one first.
 
-    Args:
-        goldens: Conditions.
-        names: Kernels.
-        folder: Existing folder.
-        timeout_s: Time limit of each in s of wall time.
+    `timeout_s` is the limit of each in s of wall time.
     """
     jobs = [(each, name) for each in goldens for name in names]
     reference: dict[str, str] = {}

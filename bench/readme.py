@@ -14,9 +14,8 @@ import argparse
 import csv
 import re
 import shutil
-import statistics
 import textwrap
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Container, Mapping
 from pathlib import Path
 
@@ -32,20 +31,8 @@ FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 VERDICTS_MARK = "<!-- verdicts: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
-FINDINGS_MARK = "<!-- findings: written by `python -m bench.readme` -->\n"
 CLAIMS = ROOT / "report" / "claims"
 FULL_CELLS = ROOT / "docs" / "results" / "full.tsv"
-# Cells of the findings: pages behind a slow link, and BBR and CUBIC between two cloud hosts.
-PAGE = "{}_cubic_loss0_symmetric_web_rtt20_offloads-off_rate1.5_buffer100{}_receive-large"
-PAGES = (("web", ""), ("web", "_vs-cubic"), ("aqm", "_fq-codel_vs-cubic"))
-GAPS = (
-    "published_{}_loss0_symmetric_iperf3_rtt21_offloads-off_rate600_buffer40_sender-delay20",
-    "routers_{}_loss0_symmetric_iperf3_rtt21_offloads-off_rate600_buffer1040_receive-large",
-)
-# Cells of the map with the small buffer, by block, algorithm, RTT and rate.
-MAP = "{}_{}_loss0_symmetric_iperf3_rtt{}_offloads-off{}_buffer66_receive-large"
-PAUSED = "_sender-fq-codel_pauses-per-s0.62-min-ms0.8-max-ms8"
-PUBLISHED = ROOT / "config" / "published" / "map.csv"
 
 
 def answer(table: Path) -> str:
@@ -134,84 +121,6 @@ def full(campaign: str = "full") -> str:
     )
 
 
-def findings() -> str:
-    """Return the sentences about three findings of the full campaign, from its recorded means.
-
-    Another is that of `answer`. Raises SystemExit if they no longer hold.
-    """
-    means = {row["cell"]: float(row["mean"]) for row in read_rows(FULL_CELLS, "\t")}
-    alone, beside, separated = (means[PAGE.format(*each)] for each in PAGES)
-    gap, corrected = (means[each.format("bbr")] / means[each.format("cubic")] for each in GAPS)
-    if not (alone < separated < beside / 2 and corrected < gap / 2):
-        raise SystemExit("the full campaign's findings must hold: write other sentences")
-    return _wrapped(
-        "Three more of its findings: beside one flow that fills a queue of 100 packets, **a web "
-        f"page takes {beside:.1f} s instead of {alone:.1f} s**, and {separated:.1f} s with "
-        "FQ-CoDel on the link. A published gap between BBR and CUBIC comes from the set-up and "
-        f"not from the algorithms: it is **{gap:.1f} to 1 in the source's set-up, and "
-        f"{corrected:.1f} to 1 behind a buffer of one bandwidth-delay product**. {_of_map(means)}"
-    )
-
-
-def _of_map(means: Mapping[str, float]) -> str:
-    """Return the sentences on the paper, its replication and ours behind a small buffer."""
-    gains = _published_gains()
-    paper, replicated = gains["75", "500"][0], statistics.mean(gains["75", "500"][1])
-    ours = {each: _gain(means, "imc", *each) for each in gains}
-    here, paused = ours["75", "500"], _gain(means, "shallow-paused", "75", "500", PAUSED)
-    # Of the replication's two kernels, that with the gain nearer to one.
-    differ = {
-        each: (published, min(again))
-        for each, (published, again) in gains.items()
-        if _factor(published, min(again)) > 1.1
-    }
-    factors = [_factor(gains[each][0], again) for each in differ for again in gains[each][1]]
-    nearer = sum(
-        _factor(ours[each], published) < _factor(ours[each], again)
-        for each, (published, again) in differ.items()
-    )
-    holds = _factor(paused, replicated) < 1.2 and _factor(here, paper) < 1.2
-    if not (holds and nearer > 0.9 * len(differ)):
-        raise SystemExit("the finding on the map must hold: write other sentences")
-    return (
-        f"In {len(differ)} of {len(gains)} conditions with a buffer of 100 KB, Cao et al. (IMC "
-        "2019) and the replication by Datta and Fund differ in this gap by more than a tenth, at "
-        f"most by a factor of {max(factors):.0f}. **Ours is nearer to the paper's in {nearer}**. "
-        f"At 500 Mbit/s and 75 ms, the gap is {paper:.1f} to 1 in the paper and {replicated:.1f} "
-        f"to 1 in the replication. It is **{here:.1f} to 1 here, but {paused:.1f} to 1 without "
-        "pacing and with a bottleneck that pauses** for at most 8 ms now and then, as the losses "
-        "in the replication's logs suggest."
-    )
-
-
-def _gain(means: Mapping[str, float], block: str, rtt: str, rate: str, more: str = "") -> float:
-    """Return BBR's goodput over CUBIC's in a condition of the map."""
-    named = "" if rate == "1000" else f"_rate{rate}"
-    bbr, cubic = (means[MAP.format(block, each, rtt, named) + more] for each in ("bbr", "cubic"))
-    return bbr / cubic
-
-
-def _published_gains() -> dict[tuple[str, str], tuple[float, list[float]]]:
-    """Return BBR's goodput over CUBIC's in the paper and on each kernel of its replication.
-
-    Of the conditions with the small buffer, by RTT in ms and rate in Mbit/s.
-    """
-    paper, replicated = {}, defaultdict(list)
-    for row in read_rows(PUBLISHED):
-        condition = row["rtt_ms"], row["rate_mbit"]
-        if row["buffer_packets"] != "66" or row["from_s"]:
-            continue
-        if row["source"] == "cao2019" and row["gain_percent"]:
-            paper[condition] = 1 + float(row["gain_percent"]) / 100
-        elif row["source"].startswith("datta2023"):
-            replicated[condition].append(float(row["bbr_mbit"]) / float(row["cubic_mbit"]))
-    return {each: (paper[each], replicated[each]) for each in paper.keys() & replicated.keys()}
-
-
-def _factor(one: float, other: float) -> float:
-    return max(one / other, other / one)
-
-
 def _counted(recorded: Mapping[Name, Recorded], causes: Container[Name]) -> dict[str, Counter[str]]:
     """Count recorded verdicts by evidence, for each study with predictions, orders or signs."""
     counts = {}
@@ -240,6 +149,15 @@ def _row(name: str, found: Counter[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def written(text: str, table: Path = FOLDER / TABLE) -> str:
+    """Return the README with the sentence of a table and the recorded verdicts."""
+    for mark, words in (
+        (MARK, answer(table)), (VERDICTS_MARK, verdicts()), (FULL_MARK, full())
+    ):  # fmt: skip
+        text = replaced(text, mark, words)
+    return text
+
+
 def main() -> None:
     """Copy the figure and its table, and write the README."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -256,15 +174,7 @@ def main() -> None:
     for path in wanted:
         shutil.copyfile(path, FOLDER / path.name)
     readme = ROOT / "README.md"
-    text = readme.read_text()
-    for mark, words in (
-        (MARK, answer(FOLDER / TABLE)),
-        (VERDICTS_MARK, verdicts()),
-        (FULL_MARK, full()),
-        (FINDINGS_MARK, findings()),
-    ):
-        text = replaced(text, mark, words)
-    readme.write_text(text)
+    readme.write_text(written(readme.read_text()))
 
 
 if __name__ == "__main__":

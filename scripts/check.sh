@@ -13,7 +13,7 @@ snakemake --cores 1 --dry-run --quiet all --configfile config/quick.yaml --direc
     >"$folder/output" 2>&1 &
 dry_run=$!
 # R's and Snakemake's linters are the slowest, so only `make test` runs them.
-pytest --numprocesses auto --maxprocesses 8 --dist loadgroup --quiet -m "not alone" \
+pytest --numprocesses auto --maxprocesses 8 --dist loadgroup --quiet -m "not alone and not nightly" --durations=5 \
     --deselect "tests/test_linters.py::test_linter_finds_nothing[lintr]" \
     --deselect "tests/test_linters.py::test_linter_finds_nothing[snakemake --lint]" \
     tests/unit tests/test_linters.py "$@" || status=1

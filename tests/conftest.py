@@ -1,4 +1,6 @@
+import fcntl
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -26,6 +28,26 @@ def shared_guests():
         for name, value in variables.items():
             patch.setenv(name, value)
         yield
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Return a function that makes a folder once in a run of pytest, for all of its workers."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def once(name, make):
+        folder, made = base / name, base / f"{name}.made"
+        with (base / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                made.touch()
+        return folder
+
+    return once
 
 
 # Runs before pytest-xdist's hook of the same name, which reads the groups.

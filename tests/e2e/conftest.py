@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests import sources
+
 CAMPAIGN = """\
 campaign: tiny
 studies:
@@ -37,27 +39,27 @@ def snakemake(repository, folder, *words):
 
 
 @pytest.fixture(scope="session")
-def repository(root, tmp_path_factory):
+def repository(root, once):
     """Return a commit of these sources with a study of four cells and an invalid one."""
-    folder = tmp_path_factory.mktemp("a clone, with 'spaces'")
-    names = git(root, "ls-files", "-co", "--exclude-standard", "-z").split("\0")
-    for name in filter(None, names):
-        if (root / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / name, folder / name)
-    shutil.copytree(root / "tests/fixtures/study", folder, dirs_exist_ok=True)
-    (folder / "config/tiny.yaml").write_text(CAMPAIGN)
-    git(folder, "init", "--quiet")
-    git(folder, "add", "--all", "--force")
-    git(folder, "commit", "--quiet", "--message", "A commit")
-    return folder
+
+    def make(folder):
+        sources.copy(folder, without="")
+        shutil.copytree(root / "tests/fixtures/study", folder, dirs_exist_ok=True)
+        (folder / "config/tiny.yaml").write_text(CAMPAIGN)
+        git(folder, "init", "--quiet")
+        git(folder, "add", "--all", "--force")
+        git(folder, "commit", "--quiet", "--message", "A commit")
+
+    return once("a clone, with 'spaces'", make)
 
 
 @pytest.fixture(scope="session")
-def work(repository, tmp_path_factory):
+def work(repository, once):
     """Return the campaign's folder, measured and reported by the workflow."""
-    folder = tmp_path_factory.mktemp("a campaign, with 'spaces'")
-    done = snakemake(repository, folder)
-    logs = "\n".join(path.read_text() for path in (folder / "logs").rglob("*.log"))
-    assert done.returncode == 0, done.stdout + done.stderr + logs
-    return folder
+
+    def make(folder):
+        done = snakemake(repository, folder)
+        logs = "\n".join(path.read_text() for path in (folder / "logs").rglob("*.log"))
+        assert done.returncode == 0, done.stdout + done.stderr + logs
+
+    return once("a campaign, with 'spaces'", make)

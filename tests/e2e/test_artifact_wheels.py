@@ -27,6 +27,7 @@ def unpacked(root, tmp_path):
     return folder
 
 
+@pytest.mark.nightly
 @pytest.mark.alone
 def test_artifact_with_wheels_is_set_up_without_a_package_index(unpacked):
     done = subprocess.run(

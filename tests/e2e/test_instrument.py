@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from bench.faults.kit import CONDITION, LOSSLAB, own_cache, run
 from losslab.instrument import archive, integrity
+from tests.faults.kit import CONDITION, LOSSLAB, own_cache, run
 
 
 @pytest.fixture(scope="module")

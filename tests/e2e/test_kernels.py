@@ -13,6 +13,8 @@ from losslab.campaign.instrument import instrument
 from losslab.instrument import kernel, kernels
 from losslab.study.condition import Condition
 
+pytestmark = pytest.mark.nightly
+
 OTHERS = [name for name, which in kernels.declared().items() if which != kernels.default()]
 CELL = [
     "--loss-percent", "1", "--rtt-ms", "10", "--rate-mbit", "20", "--buffer-packets", "50",

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults import kit
 from losslab.emulation.link import traces
 from losslab.study.seeds import derived_seed
+from tests.faults import kit
 
 # This file describes host and time; all other files must have the same bytes.
 HOST_FILE = "host.json"

@@ -1,6 +1,10 @@
 """Random conditions of a fresh seed: no invariant is violated, and few runs are invalid."""
 
+import pytest
+
 from bench.random.__main__ import main
+
+pytestmark = pytest.mark.nightly
 
 CELLS = 12
 

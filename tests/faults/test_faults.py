@@ -1,28 +1,457 @@
-"""Faults of the fault list: each is explained to the user, and nothing is lost."""
+"""Faults: losslab keeps no wrong result, loses no right one, and says what to do."""
 
-import re
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from bench import faults
-from bench.faults import damage
+from losslab.backends import resources
+from losslab.instrument import kernel
+from losslab.instrument.cache import cache_folder
+from tests.faults import kit
+from tests.faults.kit import LOSSLAB, QUICK, ROOT, SNAKEMAKE, WAIT_S
 
-# All damage is done to one campaign: another worker would measure it again.
-FAULTS = [
-    pytest.param(name, marks=[pytest.mark.xdist_group("damage")] if name in damage.FAULTS else [])
-    for name in faults.FAULTS
-]
+MEASURE = [*LOSSLAB, "measure", *QUICK, "--out"]
+PTRACE = 101  # system call number (asm/unistd_64.h)
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_fault(name, tmp_path):
+def started(command, **more):
+    """Start a command whose output is one text."""
+    return subprocess.Popen(
+        list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, **more,
+    )  # fmt: skip
+
+
+def explained(words, *having):
+    """Check an error message: it has these words, and no traceback."""
+    assert [word for word in having if word not in words] == [], words
+    assert "Traceback (most" not in words, words
+
+
+@contextlib.contextmanager
+def running_cell(folder):
+    """Start a cell's job; yield it, its guest and the first replicate during the second one."""
+    job = started(kit.cell_command(folder, 5))
+    kit.wait_for((folder / "0" / "manifest.json").exists, "the first replicate")
+    kit.wait_for(lambda: kit.guest_of(job.pid), "the second guest")
+    guest, first = kit.guest_of(job.pid), kit.contents(folder / "0")
+    yield job, guest
+    kit.wait_for(lambda: not Path(f"/proc/{guest}").exists(), "the guest's end")
+    assert kit.contents(folder / "0") == first
+    again = kit.run(*kit.cell_command(folder, 2))
+    assert again.returncode == 0, again.stderr
+    assert "0: kept" in again.stdout
+    assert kit.contents(folder / "0") == first
+    assert list(folder.glob(".*")) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_ended_cell_ends_its_guest_and_keeps_finished_replicates(number, tmp_path):
+    with running_cell(tmp_path) as (job, _):
+        job.send_signal(number)
+        words, _ = job.communicate(timeout=WAIT_S)
+        assert job.returncode != 0
+        if number == signal.SIGINT:
+            assert job.returncode == 130
+            explained(words, "interrupted", "are kept")
+        assert number == signal.SIGKILL or list(tmp_path.glob(".*")) == []
+
+
+def test_disk_that_fills_up_stops_a_cell_and_keeps_finished_replicates(tmp_path):
+    """Runs itself again in a namespace where the folder is a small file system."""
+    small = tmp_path / "small"
+    code = f"from tests.faults.test_faults import full_disk as it; it({str(small)!r})"
+    done = kit.after_mounts(
+        f"mkdir {small}; mount -t tmpfs -o size=40m tmpfs {small}", sys.executable, "-c", code
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def full_disk(name):
+    folder = Path(name)
+    with running_cell(folder) as (job, _), kit.filled(folder):
+        words, _ = job.communicate(timeout=WAIT_S)
+        assert job.returncode == 1, words
+        explained(words, "free disk space")
+        assert not (folder / "cell.json").exists()
+
+
+def test_next_start_removes_what_a_killed_measurement_left(tmp_path):
+    job = started([*MEASURE, tmp_path / "killed"])
+    kit.wait_for(lambda: list(tmp_path.glob(".losslab-*/*/started")), "the guest's start")
+    opened = set()
+    for descriptor in Path(f"/proc/{job.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            opened.add(Path(os.readlink(descriptor)))
+    memory = opened & set(resources.scratch_folder().glob("losslab-guest-*/*"))
+    left = [*tmp_path.glob(".losslab-*"), *memory]
+    job.kill()
+    job.communicate()
+    done = kit.run(*MEASURE, tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert len(left) >= 3
+    assert [path for path in left if path.exists()] == []
+
+
+def test_guest_that_stops_responding_is_ended_and_invalid(tmp_path):
+    job = started([*MEASURE, tmp_path / "out", "--timeout-s", "4"])
+    kit.wait_for(lambda: list(tmp_path.glob(".losslab-*/*/started")), "the guest's start")
+    guest = kit.guest_of(job.pid, generations=1)
+    os.kill(guest, signal.SIGSTOP)
+    words, _ = job.communicate(timeout=WAIT_S)
+    assert job.returncode == 1
+    explained(words, "must end within")
+    assert not json.loads((tmp_path / "out" / "manifest.json").read_text())["valid"]
+    assert not Path(f"/proc/{guest}").exists()
+
+
+def test_guest_that_is_paused_measures_the_same_bytes(tmp_path):
+    """A host that is slow, or sleeps, does not reach the guest's clock."""
+    job = started([*MEASURE, tmp_path / "paused"])
+    kit.wait_for(lambda: list(tmp_path.glob(".losslab-*/*/started")), "the guest's start")
+    guest = kit.guest_of(job.pid, generations=1)
+    os.kill(guest, signal.SIGSTOP)
+    time.sleep(2)
+    os.kill(guest, signal.SIGCONT)
+    words, _ = job.communicate(timeout=WAIT_S)
+    assert job.returncode == 0, words
+    assert kit.run(*MEASURE, tmp_path / "plain").returncode == 0
+    assert kit.contents(tmp_path / "paused") == kit.contents(tmp_path / "plain")
+
+
+def test_guest_that_panics_at_boot_stops_the_cell_without_a_result(tmp_path):
+    code = (
+        "import sys; from losslab.backends import virtual; from losslab.cli import main; "
+        "virtual.VIRTUAL_TIME.append('init=/no/such'); sys.exit(main(sys.argv[1:]))"
+    )
+    words = kit.cell_command(tmp_path / "cell", 5)[len(LOSSLAB) :]
+    done = kit.run(sys.executable, "-c", code, *words)
+    assert done.returncode == 1
+    explained(done.stderr, "Kernel panic", "make setup")
+    assert done.stderr.count("Kernel panic") == 1
+    assert list((tmp_path / "cell").iterdir()) == []
+
+
+def test_lost_replicate_is_invalid_and_measured_at_the_next_start(tmp_path):
+    """The guest panics twice during a replicate, while the smoke test passes."""
+    package = tmp_path / "src" / "losslab"
+    shutil.copytree(ROOT / "src" / "losslab", package)
+    with (package / "emulation" / "traffic.py").open("a") as file:
+        file.write(
+            "\nimport os\n_run = run\n"
+            "def run(plan, hosts, folder, *more):\n"
+            "    if plan.path_spec.loss_percent == 5: os._exit(3)\n"
+            "    return _run(plan, hosts, folder, *more)\n"
+        )
+    code = (
+        "import sys; from pathlib import Path; from losslab.backends import payload; "
+        f"from losslab.cli import main; payload.PACKAGE = Path({str(package)!r}); "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    out = tmp_path / "cell" / "cell.json"
+    words = kit.cell_command(out.parent, 3)
+    done = kit.run(sys.executable, "-c", code, *words[len(LOSSLAB) :])
+    assert done.returncode == 0, done.stderr
+    explained(done.stderr, "was lost")
+    (row, *more) = json.loads(out.read_text())["replicates"]
+    assert (row["valid"], row["lost"], row["attempt"], more) == (False, True, 2, [])
+    assert "exitcode=0x00000300" in row["reasons"][0]
+    again = kit.run(*words)
+    assert again.returncode == 0, again.stderr
+    assert [row["valid"] for row in json.loads(out.read_text())["replicates"]] == [True] * 3
+
+
+def test_forbidden_ptrace_is_named(tmp_path):
+    done = subprocess.run(
+        [*LOSSLAB, "doctor", "--self-test"], cwd=ROOT, capture_output=True, text=True, check=False,
+        preexec_fn=lambda: kit.forbid(PTRACE),
+    )  # fmt: skip
+    assert done.returncode == 1
+    explained(done.stderr, "trace its processes", "SYS_PTRACE")
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "words"),
+    [
+        ("mount -t tmpfs -o size=64m tmpfs /dev/shm", 0, "MiB free"),
+        ("mount -t tmpfs -o noexec tmpfs /dev/shm", 0, "noexec"),
+        ("mount -t tmpfs -o noexec tmpfs /dev/shm; mount -t tmpfs -o noexec tmpfs /tmp; "
+         "mkdir -p {0}; unset TMPDIR LOSSLAB_SCRATCH", 1, "set LOSSLAB_SCRATCH"),
+        ("mkdir {0}/out; mount -t tmpfs -o size=100k tmpfs {0}/out", 2, "free disk space"),
+        ("mkdir {0}/out; mount -t tmpfs -o ro tmpfs {0}/out", 2, "Read-only file system"),
+        ("mount --bind '{1}' '{1}'; mount -o remount,ro,bind '{1}'", 0, ""),
+    ],
+    ids=["small shm", "noexec shm", "no scratch", "full disk", "read-only folder",
+         "read-only cache"],
+)  # fmt: skip
+def test_mounts_without_space_or_permission_are_avoided_or_named(script, status, words, tmp_path):
+    if "/tmp" in script and ROOT.is_relative_to("/tmp"):
+        pytest.skip("the project lies in /tmp, which this fault hides")
+    done = kit.after_mounts(
+        script.format(tmp_path, cache_folder()), *MEASURE, tmp_path / "out" / "run"
+    )
+    assert done.returncode == status, done.stderr
+    explained(done.stderr, words)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("nofile", 40), ("as", 2 * 10**9), ("fsize", 10**9)])
+def test_low_hard_limit_is_named_with_the_one_to_set(name, limit, tmp_path):
+    done = kit.run("prlimit", f"--{name}={limit}:{limit}", "--", *MEASURE, tmp_path / "out")
+    what, shell, need, _ = resources.NEEDED[name]
+    assert done.returncode == 1
+    explained(done.stderr, what, f"`{shell} {need}`")
+
+
+def test_empty_cache_is_named(tmp_path):
+    environment = os.environ | {"LOSSLAB_CACHE": str(tmp_path / "empty")}
+    done = kit.run(*MEASURE, tmp_path / "out", env=environment)
+    assert done.returncode == 1
+    explained(done.stderr, "make setup")
+
+
+def test_unknown_kernel_option_is_refused():
+    built = kernel.existing() or pytest.skip("no kernel is built")
+    wanted = (kernel.RECIPE / "fragment.config").read_text() + "CONFIG_TCP_CONG_NO_SUCH=y\n"
+    assert kernel.dropped_symbols(wanted, (built / "config").read_text()) == [
+        "CONFIG_TCP_CONG_NO_SUCH"
+    ]
+
+
+def test_second_job_of_a_cell_waits_and_measures_nothing(tmp_path):
+    both = [started(kit.cell_command(tmp_path, 2)) for _ in range(2)]
+    words = [process.communicate(timeout=WAIT_S)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], words
+    assert sorted(text.count("kept") for text in words) == [0, 2]
+
+
+CLAIM = ("statistic: max\n", "statistic: maximum\n", "'maximum' is not one of")
+KEY = ("warmup_s", "warm_up", "warm_up")
+
+
+@pytest.mark.parametrize("wrong", [CLAIM, KEY], ids=["claim", "configuration"])
+def test_misspelt_word_stops_a_campaign_before_it_measures(wrong, tmp_path):
+    before, after, word = wrong
+    clone, config = ROOT, tmp_path / "small.yaml"
+    content = "studies: {calibration: {rtt: {replicates: 2, duration_s: 1, warmup_s: 0}}}\n"
+    config.write_text(content.replace(before, after))
+    if wrong is CLAIM:
+        clone = tmp_path / "clone"
+        clone.mkdir()
+        for name in ("Snakefile", "analysis", "config", "containers", "profiles", "report", "src",
+                     "workflow"):  # fmt: skip
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, clone / name)
+        claims = clone / "report" / "claims" / "calibration.yaml"
+        assert before in claims.read_text()
+        claims.write_text(claims.read_text().replace(before, after, 1))
+    done = kit.run(
+        *SNAKEMAKE, "--cores", "1", "--snakefile", clone / "Snakefile", "--directory", tmp_path,
+        "--configfile", config, env=os.environ | {"PYTHONPATH": str(clone / "src")},
+    )  # fmt: skip
+    assert done.returncode != 0
+    explained(done.stdout + done.stderr, word)
+    assert not (tmp_path / "results").exists()
+
+
+# Faults of whole campaigns, which take minutes.
+
+
+def test_second_workflow_in_a_folder_is_refused(tmp_path):
+    command = kit.campaign(tmp_path)
+    first = started(command)
+    kit.wait_for(lambda: list((tmp_path / "results").rglob(".losslab-*")), "the first guest")
+    # Otherwise it would finish while the second one starts.
+    first.send_signal(signal.SIGSTOP)
     try:
-        outcome = faults.FAULTS[name](tmp_path)
-    except faults.SkippedError as reason:
-        pytest.skip(str(reason))
-    # pytest shortens a value that it shows, and the end may have the cause.
-    assert outcome.good, f"{outcome.done}: {outcome.lost}; {outcome.saw}"
-    assert outcome.lost == "nothing", outcome
-    # Each has a text, and shows the line that it looked for.
-    assert outcome.saw
-    assert not re.match(r"[^:]*: *(;|$)", outcome.saw)
+        second = kit.run(*command)
+    finally:
+        first.send_signal(signal.SIGCONT)
+    words, _ = first.communicate(timeout=WAIT_S)
+    assert first.returncode == 0, words
+    assert second.returncode != 0
+    explained(second.stdout + second.stderr, "another")
+    assert len(kit.finished_replicates(tmp_path)) == kit.REPLICATES
+
+
+def killed(process, folder):
+    process.kill()
+
+
+def interrupted(process, folder):
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
+
+
+@contextlib.contextmanager
+def replaced(path, by):
+    aside = path.with_name("aside")
+    path.rename(aside)
+    if by is not None:
+        shutil.copy2(aside, path)
+        with path.open("ab") as file:
+            file.write(by)
+    yield
+    path.unlink(missing_ok=True)
+    aside.rename(path)
+
+
+BROKEN = {
+    "killed": (killed, None, ""),
+    "interrupted": (interrupted, None, ""),
+    "no kernel": (None, lambda cache: replaced(cache.kernel / "linux", None), "  -> "),
+    "other kernel": (None, lambda cache: replaced(cache.kernel / "linux", b"x"), "found another"),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_campaign_continues_with_the_same_bytes(name, tmp_path):
+    end, breaking, word = BROKEN[name]
+    cache = kit.own_cache(tmp_path)
+    command, environment = kit.campaign(tmp_path), os.environ | cache.environment
+    first = started(command, env=environment, start_new_session=True)
+    kit.wait_for(lambda: kit.finished_replicates(tmp_path) or first.poll(), "the first replicate")
+    with breaking(cache) if breaking else contextlib.nullcontext():
+        if end:
+            end(first, tmp_path)
+        words, _ = first.communicate(timeout=WAIT_S)
+        words += "".join(path.read_text() for path in (tmp_path / "logs").rglob("*.log"))
+    assert first.returncode != 0, words
+    explained(words, word)
+    before = kit.finished_replicates(tmp_path)
+    again = kit.run(*command, env=environment)
+    assert again.returncode == 0, again.stdout + again.stderr
+    after = kit.finished_replicates(tmp_path)
+    assert {path: after[path] for path in before} == before
+    assert [json.loads(f["manifest.json"])["valid"] for f in after.values()] == [
+        True
+    ] * kit.REPLICATES
+
+
+def edited(path, old, new):
+    content = path.read_bytes()
+    assert old in content, path
+    path.write_bytes(content.replace(old, new, 1))
+
+
+def flipped(path):
+    octets = bytearray(path.read_bytes())
+    octets[len(octets) // 2] ^= 1
+    path.write_bytes(octets)
+
+
+def linked(path):
+    path.rename(path.parents[4] / path.name)
+    path.symlink_to(path.parents[4] / path.name)
+
+
+def swapped(folder):
+    """Exchange a replicate with the one of the same number in the other cell."""
+    (other,) = (cell for cell in folder.parents[1].iterdir() if cell != folder.parent)
+    folder.rename(folder.with_name("spare"))
+    (other / folder.name).rename(folder)
+    folder.with_name("spare").rename(other / folder.name)
+
+
+# Damage to folders of replicates, one each.
+DAMAGE = [
+    lambda f: (f / "tcp.csv").write_bytes(b""),
+    lambda f: (f / "tcp.csv").unlink(),
+    lambda f: flipped(f / "sender.log"),
+    lambda f: linked(f / "ping.csv"),
+    lambda f: (f / "notes.txt").write_text("mine\n"),
+    lambda f: edited(f / "manifest.json", b'"goodput_mbit": ', b'"goodput_mbit": 9'),
+    lambda f: (f / "manifest.json").write_bytes((f / "manifest.json").read_bytes()[:100]),
+    lambda f: (f / "manifest.json").write_text("[]"),
+    lambda f: edited(f / "host.json", b'"attempt": 1', b'"attempt": 7'),
+    shutil.rmtree,
+    swapped,
+]
+# Damage to other results.
+DAMAGED = {
+    "cells/loss/cubic_loss9_*/cell.json": lambda p: edited(
+        p, b'"goodput_mbit": ', b'"goodput_mbit": 9'
+    ),
+    "cells/loss/cubic_loss10_*/cell.json": lambda p: p.write_bytes(b""),
+    "summary/loss_replicates.csv": lambda p: edited(p, b",TRUE,", b",FALSE,"),
+    "summary/loss_intervals.csv": Path.unlink,
+    "summary/loss.csv": lambda p: edited(p, b".", b"1."),
+    "claims.csv": lambda p: edited(p, b"not measured", b"reproduced"),
+}
+
+
+def results_of(results):
+    """Read the results that one start of the workflow must restore: cells, tables and claims."""
+    files = (p for name in ("cells", "summary", "claims.csv")
+             for p in (results / name, *(results / name).rglob("*")))  # fmt: skip
+    return {
+        str(p.relative_to(results)): p.read_bytes()
+        for p in files if p.is_file() and p.name != "host.json"
+    }  # fmt: skip
+
+
+@pytest.mark.nightly
+def test_next_start_restores_damaged_edited_and_lost_results(tmp_path):
+    config = tmp_path / "small.yaml"
+    only = "{ algorithm: cubic, path: symmetric, app: iperf3, loss_percent: [9, 10] }"
+    config.write_text(
+        f"studies: {{loss: {{main: {{only: {only}, replicates: {len(DAMAGE)}, duration_s: 1, "
+        "warmup_s: 0.1}}}\n"
+    )
+    command = [
+        *SNAKEMAKE, "--cores", "2", "--configfile", config, "--directory", tmp_path,
+        "results/claims.csv", "results/summary/loss.csv",
+    ]  # fmt: skip
+    first = kit.run(*command)
+    assert first.returncode == 0, first.stdout + first.stderr
+    results = tmp_path / "results"
+    before = results_of(results)
+    (cell,) = (results / "cells/loss").glob("cubic_loss9_*")
+    for number, damage in enumerate(DAMAGE):
+        damage(cell / str(number))
+    for pattern, damage in DAMAGED.items():
+        (path,) = results.glob(pattern)
+        damage(path)
+    again = kit.run(*command)
+    assert again.returncode == 0, again.stdout + again.stderr
+    explained(again.stdout + again.stderr)
+    after = results_of(results)
+    every = before.keys() | after.keys()
+    assert [name for name in sorted(every) if before.get(name) != after.get(name)] == []
+
+
+KILLS = 10
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    done = kit.run(*kit.cell_command(folder, 2))
+    assert done.returncode == 0, done.stderr
+    return {path.name: kit.contents(path) for path in folder.glob("[0-9]")}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_randomly_killed_process_leaves_no_wrong_replicate(seed, undisturbed, tmp_path):
+    """Kills the job, a kernel or a program of its guests; the next start gives the same bytes."""
+    draw = random.Random(seed)
+    out = tmp_path / "cell"
+    job = started(kit.cell_command(out, 2))
+    time.sleep(draw.uniform(0.3, 3))
+    below = [pid for pid in kit.descendants(job.pid) if Path(f"/proc/{pid}").exists()]
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(draw.choice([job.pid, *below]), draw.choice([signal.SIGKILL, signal.SIGTERM]))
+    words, _ = job.communicate(timeout=WAIT_S)
+    explained(words)
+    again = kit.run(*kit.cell_command(out, 2))
+    assert again.returncode == 0, again.stderr
+    assert {path.name: kit.contents(path) for path in out.glob("[0-9]")} == undisturbed

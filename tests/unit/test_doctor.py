@@ -3,11 +3,12 @@ import sys
 
 import pytest
 
-from bench.faults.guests import PTRACE, forbid
 from losslab import doctor
 from losslab.instrument import image, kernel
+from tests.faults.kit import forbid
 
-PERSONALITY = 135  # system call number on x86-64, from the kernel's syscall_64.tbl
+# System call numbers on x86-64, from the kernel's syscall_64.tbl.
+PERSONALITY, PTRACE = 135, 101
 
 
 def test_missing_requirement_comes_with_its_fix(monkeypatch):

@@ -100,17 +100,6 @@ def test_lock_file_keeps_its_content(tmp_path):
         assert (tmp_path / "lock").read_text() == "as it was"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="giving folders to another user needs root")
-def test_root_does_not_change_folders_of_others(tmp_path):
-    other, own = tmp_path / "mine-other", tmp_path / "mine-own"
-    for path in (other, own):
-        path.mkdir()
-        lock.mark(path, "test")
-    os.chown(other, 12345, 12345)
-    lock.sweep(tmp_path, "mine-")
-    assert [path.name for path in tmp_path.iterdir()] == ["mine-other"]
-
-
 PREFIX = "losslab-rerun-"
 
 
@@ -168,12 +157,6 @@ def test_marked_folder_of_another_user_is_kept(tmp_path):
     os.chown(path, 65534, 65534)
     lock.sweep(tmp_path, PREFIX)
     assert os.path.isdir(path)
-
-
-def test_own_folder_leaves_nothing(tmp_path):
-    with lock.own_folder(tmp_path, PREFIX) as folder:
-        assert names(folder) == []
-    assert names(tmp_path) == []
 
 
 def test_folder_of_the_user_in_place_of_a_replicate_is_kept(tmp_path):

@@ -119,16 +119,19 @@ KILLED_PROCESS = [
 ]
 
 
-@pytest.mark.parametrize("line", KILLED_PROCESS)
+OUTCOMES = [
+    (0, '{"error": "`ip` must succeed without messages, found: ", "kind": "refused"}'),
+    (0, '{"reasons": ["iperf3 must exit with 0, found -11"]}'),
+    (0, '{"reasons": []}'),
+    (-6, None),
+    (None, None),
+]
+
+
 @pytest.mark.parametrize(
-    ("status", "result"),
-    [
-        (0, '{"error": "`ip` must succeed without messages, found: ", "kind": "refused"}'),
-        (0, '{"reasons": ["iperf3 must exit with 0, found -11"]}'),
-        (0, '{"reasons": []}'),
-        (-6, None),
-        (None, None),
-    ],
+    ("line", "status", "result"),
+    [(line, 0, '{"reasons": []}') for line in KILLED_PROCESS]
+    + [(KILLED_PROCESS[0], *each) for each in OUTCOMES],
 )
 def test_guest_whose_host_process_was_killed_is_lost_whatever_it_reports(
     tmp_path, line, status, result

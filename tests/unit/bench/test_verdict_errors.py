@@ -1,12 +1,12 @@
 """Simulated error rates of the verdicts, and their page."""
 
-import csv
-
 import pytest
 
 from bench import verdict_errors
 from losslab.campaign import collect
 from losslab.reading import read_rows
+
+pytestmark = pytest.mark.nightly
 
 DRAWS = 200
 # Four standard errors of a rate of 5 % in so many draws.
@@ -76,24 +76,7 @@ def test_a_cause_of_scatter_is_rarely_wrong_and_ten_runs_show_a_large_one(rows):
     assert min(rates(rows, "scatter", "rightly_reproduced", n="10")) > 90
 
 
-def test_page_has_the_recorded_rates():
-    text = verdict_errors.PAGE.read_text()
-    assert verdict_errors.page(text, verdict_errors.read()) == text
-
-
 def test_results_without_cells_are_refused(tmp_path, capfd):
     (tmp_path / "summary").mkdir()
     assert verdict_errors.main([str(tmp_path), "--draws", "1"]) == 1
     assert "must have a cell with 5 runs that vary" in capfd.readouterr().err
-
-
-def test_table_shows_the_worse_distribution(tmp_path):
-    columns = ("part", "kind", "n", "spread", *verdict_errors.RATES)
-    path = tmp_path / "rates.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerow(["verdicts", "threshold", 5, 0.1, 1, 4, 90, 70])
-        writer.writerow(["verdicts", "threshold", 5, 0.1, 2, 3, 80, 75])
-    (line,) = verdict_errors._worst(verdict_errors.read(path))
-    assert line == ["threshold", "5", "10", "2.0", "4.0", "80.0", "70.0"]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from losslab.campaign import limiters, queueing
@@ -139,6 +139,7 @@ def test_path_limits_a_udp_flow_that_uses_its_rate_without_a_queue(mbit, limit):
     assert limiters.of_queue(waiting(0), goodputs, path(), phases) == {limit: 100}
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40_000)), min_size=3, max_size=60),
     st.floats(0, 1),

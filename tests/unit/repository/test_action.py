@@ -1,72 +1,15 @@
-"""The GitHub Action `action.yml`: its metadata, its shell scripts, and the image's recipe."""
+"""The GitHub Action `action.yml`: its metadata and its shell script."""
 
 import os
 import re
 import subprocess
 
-import jsonschema
 import pytest
 import yaml
 
 from losslab import cli
 
 EXPRESSION = re.compile(r"\$\{\{\s*(.+?)\s*\}\}")
-TEXT = {"type": "string", "minLength": 1}
-# GitHub's metadata syntax of composite actions, as far as this action uses it.
-STEP = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        **{key: TEXT for key in ("id", "name", "if", "uses", "run", "shell")},
-        "env": {"type": "object", "additionalProperties": {"type": "string"}},
-        "with": {"type": "object", "additionalProperties": {"type": "string"}},
-    },
-    "oneOf": [
-        {"required": ["uses"], "properties": {"run": False, "shell": False}},
-        {"required": ["run", "shell"], "properties": {"with": False}},
-    ],
-}
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["name", "description", "runs"],
-    "properties": {
-        "name": TEXT,
-        "description": {**TEXT, "maxLength": 125},
-        "inputs": {
-            "type": "object",
-            "propertyNames": {"pattern": "^[a-z][a-z-]*$"},
-            "additionalProperties": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["description"],
-                "properties": {
-                    "description": TEXT,
-                    "required": {"type": "boolean"},
-                    "default": {"type": "string"},
-                },
-            },
-        },
-        "outputs": {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["description", "value"],
-                "properties": {"description": TEXT, "value": TEXT},
-            },
-        },
-        "runs": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["using", "steps"],
-            "properties": {
-                "using": {"const": "composite"},
-                "steps": {"type": "array", "minItems": 1, "items": STEP},
-            },
-        },
-    },
-}
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +17,15 @@ def action(root):
     return yaml.safe_load((root / "action.yml").read_text())
 
 
-def test_metadata_follow_githubs_syntax(action):
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.validate(action, SCHEMA)
+def test_steps_run_in_a_shell_or_use_an_action_of_a_version(action):
+    steps = action["runs"]["steps"]
+    assert action["runs"]["using"] == "composite"
+    assert len(action["description"]) <= 125
     # An action needs its version, or it changes under its users.
-    uses = [step["uses"] for step in action["runs"]["steps"] if "uses" in step]
-    assert all(re.fullmatch(r"[\w/-]+@v\d+", name) for name in uses)
+    assert [
+        step for step in steps
+        if not ("shell" in step if "run" in step else re.search(r"@v\d+$", step["uses"]))
+    ] == []  # fmt: skip
 
 
 def test_expressions_name_inputs_and_outputs_that_exist(action):
@@ -144,26 +90,3 @@ def test_step_fails_after_the_report(run, tmp_path):
     done, _ = run(status=1, change="a.c")
     assert done.returncode == 1
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "report\n"
-
-
-def test_recipe_of_the_image_has_known_instructions_and_paths(root):
-    text = (root / "containers" / "check" / "Dockerfile").read_text()
-    whole = re.sub(r"\\\n", " ", text)
-    lines = [line for line in whole.splitlines() if line and not line.startswith("#")]
-    assert [line.split()[0] for line in lines] == [
-        "FROM",
-        "RUN",
-        "ENV",
-        "COPY",
-        "RUN",
-        "ENV",
-        "CMD",
-    ]
-    assert "COPY . /opt/losslab" in lines
-    assert "make -C /opt/losslab setup" in whole
-    # Only this syntax has RUN --security.
-    assert text.startswith("# syntax=docker/dockerfile:1-labs\n")
-    for line in lines:
-        if line.startswith("RUN"):
-            script = line.removeprefix("RUN").replace("--security=insecure", "")
-            assert subprocess.run(["sh", "-n", "-c", script], check=False).returncode == 0

@@ -17,6 +17,8 @@ def test_versions_and_names_agree():
     assert PROJECT["dynamic"] == ["version"]
     assert {CITATION["version"], CODEMETA["version"]} == {__version__}
     assert {CITATION["title"], CODEMETA["name"]} == {PROJECT["name"]}
+    # Keys that version 1.2.0 of the format requires.
+    assert {"cff-version", "message", "title", "authors"} <= set(CITATION)
 
 
 def test_abstract_authors_and_keywords_agree():

@@ -9,6 +9,7 @@ from snakemake.cli import parse_args
 
 from bench import readme
 from losslab import cli, commands
+from losslab.reading import read_rows
 from losslab.study import design
 from tests import pages
 
@@ -22,9 +23,11 @@ EXAMPLES = [
 ]
 # Other programs on pages, whose arguments are not checked.
 OTHERS = {
-    "apt-get", "cd", "conda", "cp", "curl", "docker", "eval", "export", "git", "ls",
+    "apt-get", "cd", "conda", "cp", "curl", "docker", "eval", "export", "git", "grep", "ls",
     "mkdir", "mv", "python3", "sbatch", "squeue", "tar", "scp", "unshare", "unzip",
 }  # fmt: skip
+# Pages whose commands use modules that the reader writes there.
+OWN_MODULES = {"docs/how-to/modules.md"}
 # Commands that are quick and change nothing are run, unless an option forbids it.
 QUICK = {(), ("axes",), ("cells",), ("completion",), ("pins",), ("--version",)}
 SLOW_OPTIONS = {"--check", "--write"}
@@ -32,91 +35,86 @@ TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MUL
 SETTINGS = set(re.findall(r"^([A-Z]+) \?=", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-def of(program):
-    return [c for c in [*SHOWN, *EXAMPLES] if pages.program(c) == program]
-
-
-def test_pages_and_their_commands_are_found():
-    names = {command.page for command in SHOWN}
-    assert {"README.md", "docs/tutorial.md", "docs/how-to/campaign.md"} <= names
-    assert len(of("losslab")) > 30
-    assert len(of("make")) > 5
+def of(*programs):
+    return [c for c in [*SHOWN, *EXAMPLES] if pages.program(c) in programs]
 
 
 def test_every_program_named_in_pages_exists():
     known = {"losslab", "make", "python", "pytest", "snakemake"} | OTHERS
     known |= {path.name for path in (ROOT / "scripts").iterdir()}
     assert {str(c) for c in SHOWN if pages.program(c) not in known} == set()
+    assert {"README.md", "docs/tutorial.md"} <= {command.page for command in SHOWN}
 
 
-@pytest.mark.parametrize("command", [*of("group.sh"), *of("packages.sh")], ids=str)
-def test_scripts_accept_the_arguments_of_pages(command):
-    if pages.program(command) == "group.sh":
-        assert [
-            w for w in command.words[1:] if not (ROOT / f"requirements/{w}.lock").exists()
-        ] == []
-    else:
-        listed = (ROOT / "scripts/packages.txt").read_text()
-        parts = set(re.findall(r"^([a-z]+) ", listed, re.MULTILINE))
-        assert set(command.words[1:]) <= parts
+def test_scripts_accept_the_arguments_of_pages():
+    groups = {path.stem for path in (ROOT / "requirements").glob("*.lock")}
+    listed = (ROOT / "scripts/packages.txt").read_text()
+    parts = set(re.findall(r"^([a-z]+) ", listed, re.MULTILINE))
+    wrong = [str(c) for c in of("group.sh") if not groups.issuperset(c.words[1:])]
+    wrong += [str(c) for c in of("packages.sh") if not parts.issuperset(c.words[1:])]
+    assert wrong == []
 
 
-PARSER = cli.parser()
+def test_losslab_parses_the_commands_of_pages(capsys):
+    parser, wrong = cli.parser(), []
+    for command in of("losslab"):
+        if command.page in OWN_MODULES:
+            continue
+        try:
+            parser.parse_args(command.words[1:])
+        except SystemExit as error:
+            if error.code:
+                wrong.append(f"{command}: {capsys.readouterr().err}")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("command", of("losslab"), ids=str)
-def test_losslab_parses_the_commands_of_pages(command, capsys):
-    if command.words[1:] == ("--version",):
-        return
-    try:
-        PARSER.parse_args(command.words[1:])
-    except SystemExit as error:
-        assert error.code == 0, capsys.readouterr().err
-
-
-QUICK_ONES = [c for c in of("losslab") if c.words[1:2] in QUICK and not SLOW_OPTIONS & set(c.words)]
-
-
-@pytest.mark.parametrize("words", sorted({c.words[1:] for c in QUICK_ONES}), ids=" ".join)
-def test_quick_commands_of_pages_succeed(words, capsys, root, monkeypatch):
+def test_quick_commands_of_pages_succeed(capsys, root, monkeypatch):
     monkeypatch.chdir(root)
-    try:
-        status = cli.main(words)
-    except SystemExit as error:
-        status = error.code
-    said = capsys.readouterr()
-    assert status == 0, said.err
-    assert said.out
-    assert said.err == ""
+    wrong = []
+    for words in sorted({c.words[1:] for c in of("losslab")}):
+        if words[:1] not in QUICK or SLOW_OPTIONS & set(words):
+            continue
+        try:
+            status = cli.main(words)
+        except SystemExit as error:
+            status = error.code
+        said = capsys.readouterr()
+        if status or said.err or not said.out:
+            wrong.append(f"{words}: {said.err}")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("command", of("make"), ids=str)
-def test_make_has_the_targets_of_pages(command):
-    for word in command.words[1:]:
-        name, is_setting, value = word.partition("=")
-        assert name in (SETTINGS if is_setting else TARGETS), word
-        if name == "CONFIG":
-            assert (ROOT / value).is_file(), value
+def test_make_has_the_targets_of_pages():
+    wrong = []
+    for command in of("make"):
+        for word in command.words[1:]:
+            name, is_setting, value = word.partition("=")
+            known = name in (SETTINGS if is_setting else TARGETS)
+            if not known or (name == "CONFIG" and not (ROOT / value).is_file()):
+                wrong.append(str(command))
+    assert wrong == []
 
 
-@pytest.mark.parametrize("command", of("snakemake"), ids=str)
-def test_snakemake_parses_the_commands_of_pages(command):
-    if "profiles/slurm" in command.words:
-        pytest.importorskip("snakemake_executor_plugin_slurm", reason="scripts/group.sh slurm")
-    _, options = parse_args(list(command.words[1:]))
-    assert [f for f in options.configfile or [] if not Path(ROOT / f).is_file()] == []
-    profile = options.workflow_profile or options.profile
-    assert profile is None or (ROOT / profile).is_dir() or profile == "none"
+def test_snakemake_parses_the_commands_of_pages():
+    slurm = importlib.util.find_spec("snakemake_executor_plugin_slurm")
+    wrong = []
+    for command in of("snakemake"):
+        if "profiles/slurm" in command.words and not slurm:
+            continue
+        _, options = parse_args(list(command.words[1:]))
+        profile = options.workflow_profile or options.profile or "none"
+        files = [*(options.configfile or []), *([profile] if profile != "none" else [])]
+        wrong += [f"{command}: {name}" for name in files if not (ROOT / name).exists()]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("command", [*of("python"), *of("pytest")], ids=str)
-def test_modules_and_tests_named_in_pages_exist(command):
-    words = command.words[1:]
-    if pages.program(command) == "python":
-        assert words[0] == "-m", "a page shows modules, not files"
-        assert importlib.util.find_spec(words[1]), words[1]
-    else:
-        assert [w for w in words if w.startswith("tests") and not (ROOT / w).exists()] == []
+def test_modules_and_tests_named_in_pages_exist():
+    """A page shows modules, not files."""
+    wrong = [str(c) for c in of("python")
+             if c.words[1] != "-m" or not importlib.util.find_spec(c.words[2])]  # fmt: skip
+    wrong += [str(c) for c in of("pytest") for w in c.words[1:]
+              if w.startswith("tests") and not (ROOT / w).exists()]  # fmt: skip
+    assert wrong == []
 
 
 def test_environment_variables_are_documented():
@@ -147,67 +145,41 @@ def test_every_command_has_examples_of_its_use():
     assert without == []
 
 
-def test_readmes_sentence_equals_its_figures_numbers(root):
+def test_readme_equals_what_its_bench_writes(root):
     text = (root / "README.md").read_text()
-    said = readme.answer(root / "docs/figures/loss_decrease.csv")
-    assert readme.replaced(text, readme.MARK, said) == text
+    assert readme.written(text, root / "docs/figures/loss_decrease.csv") == text
     assert "docs/figures/loss_goodput.svg" in text
 
 
-def test_readmes_table_counts_the_recorded_verdicts_by_evidence(root):
-    text = (root / "README.md").read_text()
-    table = readme.verdicts()
-    assert readme.replaced(text, readme.VERDICTS_MARK, table) == text
-    # Our own expectations and numbers that were fitted are no evidence.
-    assert "calibration" not in table
-    *studies, total = [line.split("|")[1:-1] for line in table.splitlines()[2:]]
-    for column in (2, 3, 5):
-        counts = [int(row[column].split()[0]) for row in studies]
-        assert sum(counts) == int(total[column].split()[0])
+# Cells of the README's findings: their common name, the part that varies, and the numbers' form.
+WEB = "{}_cubic_loss0_symmetric_web_rtt20_offloads-off_rate1.5_buffer100{}_receive-large"
+MAP = "{}_{{}}_loss0_symmetric_iperf3_rtt75_offloads-off_rate500_buffer66_receive-large{}"
+CLOUD = "_loss0_symmetric_iperf3_rtt21_offloads-off_rate600_"
 
 
-def test_readmes_comparison_with_the_full_campaign_counts_its_recorded_verdicts(root):
-    said = readme.full()
-    text = (root / "README.md").read_text()
-    assert readme.replaced(text, readme.FULL_MARK, said) == text
-    same = " ".join(readme.full("quick").split())
-    quick = readme.verdicts().splitlines()[-1].split("|")
-    assert f"There, {quick[2].strip()} predictions are reproduced" in same
-    assert same.endswith(" 0 differ.")
-    assert not said.endswith(" 0 differ.\n")
-
-
-@pytest.mark.parametrize(
-    "cell",
-    [
-        readme.GAPS[1].format("cubic"),
-        readme.MAP.format("imc", "cubic", 75, "_rate500"),
-        readme.MAP.format("shallow-paused", "cubic", 75, "_rate500") + readme.PAUSED,
-    ],
-)
-def test_readmes_findings_follow_the_recorded_means(cell, root, tmp_path, monkeypatch):
-    said = readme.findings()
-    text = (root / "README.md").read_text()
-    assert readme.replaced(text, readme.FINDINGS_MARK, said) == text
-    rows = readme.FULL_CELLS.read_text()
-    row = next(line for line in rows.splitlines() if f"\t{cell}\t" in line)
-    fields = row.split("\t")
-    fields[5] = str(float(fields[5]) / 4)
-    monkeypatch.setattr(readme, "FULL_CELLS", tmp_path / "full.tsv")
-    readme.FULL_CELLS.write_text(rows.replace(row, "\t".join(fields)))
-    with pytest.raises(SystemExit, match="must hold"):
-        readme.findings()
-
-
-def test_readmes_sentence_follows_the_numbers(root, tmp_path):
-    text = (root / "docs/figures/loss_decrease.csv").read_text()
-    row = next(line for line in text.splitlines() if line.startswith("symmetric,cubic,1,"))
-    other = tmp_path / "table.csv"
-    other.write_text(text.replace(row, "symmetric,cubic,1,-42.3,-43,-41,10,-70.7"))
-    assert "costs CUBIC 42 %" in readme.answer(other)
-    other.write_text(text.replace(row, "symmetric,cubic,1,-0.5,-0.6,-0.4,10,-70.7"))
-    with pytest.raises(SystemExit, match="BBR must keep more"):
-        readme.answer(other)
+def test_readmes_findings_are_the_recorded_means(root):
+    rows = read_rows(root / "docs/results/full.tsv", "\t")
+    means = {row["cell"]: float(row["mean"]) for row in rows}
+    alone, beside, separated = (
+        means[WEB.format(*each)]
+        for each in (("web", ""), ("web", "_vs-cubic"), ("aqm", "_fq-codel_vs-cubic"))
+    )
+    source, corrected, here, paused = (
+        means[cell.format("bbr")] / means[cell.format("cubic")]
+        for cell in (
+            f"published_{{}}{CLOUD}buffer40_sender-delay20",
+            f"routers_{{}}{CLOUD}buffer1040_receive-large",
+            MAP.format("imc", ""),
+            MAP.format("shallow-paused", "_sender-fq-codel_pauses-per-s0.62-min-ms0.8-max-ms8"),
+        )
+    )
+    text = " ".join((root / "README.md").read_text().split())
+    said = [
+        f"a web page takes {beside:.1f} s instead of {alone:.1f} s**, and {separated:.1f} s with",
+        f"**{source:.1f} to 1 in the source's set-up, and {corrected:.1f} to 1 behind",
+        f"**{here:.1f} to 1 here, but {paused:.1f} to 1 without pacing",
+    ]
+    assert [each for each in said if each not in text] == []
 
 
 @pytest.mark.parametrize(

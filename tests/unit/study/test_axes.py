@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import re
 import shutil
 
 import jsonschema
@@ -152,25 +151,6 @@ def test_new_axis_is_one_declaration(wider, root):
     row = "| `wobble_ms` | ms | [0, 100] | `0` | how uneven the delay is |\n"
     assert row in axisdocs.table() + "\n"
     assert '"wobble_ms"' in axisdocs.r_columns()
-
-
-# Maximum number of modules that use an axis or a queue, by its name.
-ACTING = {"loss_direction": 3, "sender_delay_ms": 4, "two-fifos": 1, "pie": 2, "fq_codel": 2}
-
-
-@pytest.mark.parametrize("word", ACTING)
-def test_axis_is_named_only_where_it_is_declared_and_used(root, word):
-    """Other files that name it are written by `losslab axes --write` or belong to a study."""
-    code = [*(root / "src").rglob("*.py"), *(root / "workflow").rglob("*.[sy]*ml*")]
-    code += (root / "workflow").rglob("*.smk")
-    # A feature names the axis before its own, which does not count.
-    whole = re.compile(rf"(?<!after = \")(?<![\w-]){word}(?![\w-])")
-    naming = {str(p.relative_to(root)) for p in code if whole.search(p.read_text())}
-    assert "src/losslab/study/condition.py" in naming
-    constraints = "study/condition", "study/conflicts", "emulation/background/feature"
-    acting = naming - {f"src/losslab/{name}.py" for name in constraints}
-    assert 1 <= len(acting) <= ACTING[word]
-    assert all(path.startswith("src/losslab/emulation/") for path in acting)
 
 
 def test_new_algorithm_is_one_row(root, tmp_path):

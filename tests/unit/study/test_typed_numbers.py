@@ -6,12 +6,9 @@ from losslab.errors import LosslabError
 from losslab.study import typed_numbers
 from tests.conftest import ROOT
 
-CHAPTERS = sorted((ROOT / "report").rglob("*.qmd"))
 
-
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
-def test_typed_numbers_of_our_chapters_have_sources(chapter):
-    typed_numbers.check([chapter], ROOT)
+def test_typed_numbers_of_our_chapters_have_sources():
+    typed_numbers.check(sorted((ROOT / "report").rglob("*.qmd")), ROOT)
 
 
 def test_undeclared_numbers_are_found_outside_code_comments_and_quotations():

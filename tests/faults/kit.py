@@ -1,17 +1,22 @@
-"""Helpers of the faults: commands, campaigns of one small block."""
+"""Commands and campaigns that faults break."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from losslab.campaign.folder import HOST_FILE
 from losslab.campaign.plan import Plan, Planned
@@ -36,22 +41,6 @@ WAIT_S = 600.0
 REPLICATES = 12
 # A report takes minutes on two idle CPUs, which tests share.
 COMMAND_TIMEOUT_S = 1800.0
-# A hanging guest is ended at its own time limit, twice.
-RUN_LIMIT_S = 1200.0
-
-
-class SkippedError(Exception):
-    """Fault that this machine cannot inject."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Outcome of a fault, and whether it was as expected."""
-
-    done: str
-    saw: str
-    lost: str = "nothing"
-    good: bool = True
 
 
 def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -60,25 +49,6 @@ def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
         [str(word) for word in words], capture_output=True, text=True, check=False, cwd=ROOT,
         timeout=COMMAND_TIMEOUT_S, **options,
     )  # type: ignore[call-overload,no-any-return]  # fmt: skip
-
-
-def start(command: list[str], words: Path) -> subprocess.Popen[bytes]:
-    """Start a command whose output goes to a file."""
-    with words.open("wb") as out:
-        return subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT)
-
-
-def status_of(job: subprocess.Popen[bytes]) -> int:
-    """Wait for a command and return its exit status; kill it if it hangs."""
-    try:
-        return job.wait(RUN_LIMIT_S)
-    finally:
-        job.kill()
-
-
-def first_line(text: str, having: str) -> str:
-    """Return the first line of a text that contains a word."""
-    return next((line.strip() for line in text.splitlines() if having in line), "")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -166,61 +136,6 @@ def finished_replicates(folder: Path) -> dict[Path, dict[str, bytes]]:
 
 
 @dataclass(frozen=True)
-class Restored:
-    """A campaign that lost a part of its environment for some time."""
-
-    words: str  # output of the first start
-    stopped: bool  # it ended with an error, and all its replicates are valid
-    resumed: bool  # the second start completed it without changing them
-
-    def outcome(self, done: str, word: str) -> Outcome:
-        """Return the outcome: the output must have a line with `word`, and a fix below it."""
-        return Outcome(
-            done,
-            f"it stopped: {first_line(self.words, 'losslab: error:')}; then it continued",
-            "nothing" if self.resumed else "a finished replicate changed, or a row is wrong",
-            good=self.stopped and self.resumed and word in self.words and "  -> " in self.words
-            and "Traceback (most" not in self.words,
-        )  # fmt: skip
-
-
-def break_and_restore(
-    folder: Path,
-    broken: contextlib.AbstractContextManager[None],
-    environment: dict[str, str] | None = None,
-) -> Restored:
-    """Start a campaign, break something after its first replicate, restore it, and start again.
-
-    Args:
-        folder: Folder of the campaign.
-        broken: Breaks the environment, and restores it when the campaign has ended.
-        environment: Environment variables of the campaign.
-    """
-    environment = os.environ | (environment or {})
-    with (folder / "words").open("w") as out:
-        first = subprocess.Popen(
-            campaign(folder), cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=environment
-        )
-        wait_for(lambda: finished_replicates(folder) or first.poll(), "the first replicate")
-        with broken:
-            status = first.wait(timeout=WAIT_S)
-    before = finished_replicates(folder)
-    valid = [json.loads(files["manifest.json"])["valid"] for files in before.values()]
-    rows = list((folder / "results").rglob("cell.json"))
-    again = run(*campaign(folder), env=environment)
-    after = finished_replicates(folder)
-    whole = len(after) == REPLICATES and all(
-        json.loads(files["manifest.json"])["valid"] for files in after.values()
-    )
-    kept = all(after.get(path) == files for path, files in before.items())
-    return Restored(
-        (folder / "words").read_text(),
-        stopped=status != 0 and all(valid) and 0 < len(valid) < REPLICATES and len(rows) < 2,
-        resumed=again.returncode == 0 and whole and kept,
-    )
-
-
-@dataclass(frozen=True)
 class Cache:
     """A cache that may be broken."""
 
@@ -242,7 +157,7 @@ def own_cache(folder: Path) -> Cache:
     cache, made = folder / "cache", []
     for built in (kernel.existing(), image.existing()):
         if built is None:
-            raise SkippedError("kernel and image must be built")
+            pytest.skip("kernel and image must be built")
         target = cache / built.relative_to(cache_folder())
         target.parent.mkdir(parents=True)
         if run("cp", "-al", built, target).returncode != 0:
@@ -252,7 +167,51 @@ def own_cache(folder: Path) -> Cache:
     return Cache(cache, *made)
 
 
-def patched(changes: str, *words: object) -> subprocess.CompletedProcess[str]:
-    """Run losslab after changing its code at run time."""
-    code = f"import sys; {changes}; from losslab.cli import main; sys.exit(main(sys.argv[1:]))"
-    return run(sys.executable, "-c", code, *words)
+def forbid(call: int) -> None:
+    """Install a filter (seccomp(2), linux/filter.h) that makes a system call fail with EPERM."""
+    load_number, jump_if_equal, give_back = 0x20, 0x15, 0x06
+    allow, refuse = 0x7FFF_0000, 0x0005_0001
+    steps = (load_number, 0, 0, 0), (jump_if_equal, 0, 1, call), (give_back, 0, 0, refuse), (
+        give_back, 0, 0, allow,
+    )  # fmt: skip
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    if libc.prctl(22, 2, ctypes.c_char_p(program)) != 0:  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+        sys.exit("no filter")
+
+
+def after_mounts(script: str, *command: object) -> subprocess.CompletedProcess[str]:
+    """Run a command after a shell script that mounts, both in a mount namespace of their own."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("mounting needs root and unshare")
+    done = run("unshare", "--mount", "sh", "-c", f'set -e; {script}; exec "$@"', "sh", *command)
+    if "unshare:" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
+    return done
+
+
+@contextlib.contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """Fill a folder's file system and keep it full: a process that ends frees space."""
+    path, ended = folder / "filler", threading.Event()
+    with path.open("wb", buffering=0) as file:
+
+        def refill() -> None:
+            while True:
+                with contextlib.suppress(OSError):
+                    while True:
+                        file.write(bytes(2**20))
+                if ended.wait(0.01):
+                    return
+
+        filler = threading.Thread(target=refill)
+        filler.start()
+        time.sleep(0.2)
+        try:
+            yield
+        finally:
+            ended.set()
+            filler.join()
+            path.unlink()

@@ -1,7 +1,0 @@
-"""`python -m bench.faults [FAULT ...]`."""
-
-import sys
-
-from bench.faults import main
-
-sys.exit(main())

@@ -1,0 +1,298 @@
+"""Cost of a replicate and of a second of a flow, in core-seconds: `python -m bench.speed`.
+
+    python -m bench.speed                          all parts that this machine can measure
+    python -m bench.speed --parts rates --runs 9   medians of nine runs
+    python -m bench.speed --against ../before      ratio of the costs of another checkout and this
+    python -m bench.speed --write                  record report/speed.csv, which the report reads,
+                                                   and the page docs/reference/speed.md
+
+A core-second is a second of CPU time of a guest's kernel and processes, which the host reports
+after their end; other load affects it less than wall time. The cost per second of a flow is the
+difference between a long and a short run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from losslab.backends.base import (
+    CONSOLE_FILE,
+    CONTAINERNET,
+    GUEST,
+    JOB_FILE,
+    RESULT_FILE,
+    VIRTUAL,
+    Instrument,
+    Job,
+)  # fmt: skip
+from losslab.backends.registry import BACKENDS
+from losslab.backends.snapshot import Fork, Snapshots
+from losslab.campaign.instrument import instrument
+from losslab.emulation import realtime
+from losslab.errors import LosslabError
+from losslab.study.condition import Condition
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE, PAGE = ROOT / "report" / "speed.csv", ROOT / "docs" / "reference" / "speed.md"
+RUNS, LIMIT_S, QUIET_S = 5, 1800.0, 2.0
+# The main study's path; a buffer of one bandwidth-delay product at each rate.
+BASE = Condition(
+    algorithm="bbr", path="symmetric", app="iperf3", rtt_ms=20, duration_s=2, warmup_s=0.1
+)
+BUFFERS = {1: 20, 10: 20, 100: 165, 1000: 1651, 10_000: 16513}
+# Short and long run by rate: slow links need longer ones for a measurable difference.
+SPAN_S = {1: (2, 32), 10: (2, 17), 100: (2, 8), 1000: (2, 5), 10_000: (1, 2)}
+# A replicate that has hardly more than the fixed cost.
+CHEAPEST = replace(BASE, algorithm="cubic", rate_mbit=1, buffer_packets=20)
+NS3_LIBRARIES = ("core", "network", "internet", "point-to-point", "applications", "traffic-control")
+NS3_MODELS = {"cubic": "TcpCubic", "bbr": "TcpBbr"}
+# A second of ns-3's BBR (3.37) at 1 % loss took more than ten minutes.
+NS3_LIMIT_S = 300
+HEAD = """\
+# Speed
+
+This page shows how long losslab needs for a replicate, and for a second of a flow, on one machine.
+`python -m bench.speed --write` measured it and wrote this page. All numbers are medians of the
+number of runs that the first table has. A core-second is one second of CPU time, of a guest's
+kernel and processes together.
+"""
+Rows = list[dict[str, Any]]
+
+
+def machine(runs: int) -> Rows:
+    """Describe this machine and its load."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return [
+        {
+            "processor": models[0] if models else platform.processor(),
+            "processors": len(os.sched_getaffinity(0)),
+            "kernel": platform.release(),
+            "busy_with_others": round(realtime.quiet_busy(QUIET_S), 3),
+            "runs": runs,
+        }
+    ]
+
+
+def measure(
+    tools: Instrument, condition: Condition, seed: int, snapshots: Snapshots
+) -> tuple[float, float, int]:
+    """Measure a replicate like `losslab cell`, without keeping its files.
+
+    Returns:
+        Its CPU time in s, the wall time of its snapshot's preparation (0 if that was ready), and
+        the packets that all interfaces on the path sent.
+
+    Raises:
+        LosslabError: The replicate is not valid.
+    """
+    what = {
+        "kind": "replicate", "condition": condition.to_json(), "seed": seed, "video": False,
+        "trace": False,
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="losslab-speed-") as name:
+        folder = Path(name)
+        (folder / JOB_FILE).write_text(json.dumps(what))
+        (folder / CONSOLE_FILE).touch()
+        job = Job(what, folder, seed, LIMIT_S, snapshots=snapshots)
+        with BACKENDS[tools.backend, tools.where].start(tools, job) as start:
+            copy = start.begin(None)
+            assert isinstance(copy, Fork)
+            status = copy.wait(LIMIT_S)
+            file = folder / RESULT_FILE
+            found = json.loads(file.read_text()) if file.is_file() else {"error": status}
+            if reasons := found.get("reasons", [found.get("error")]):
+                raise LosslabError(f"a replicate must be valid to be timed, found: {reasons}")
+            links = [
+                link for host in found["observed"]["state"].values()
+                for link in host["links"].values()
+            ]  # fmt: skip
+            sent = sum(link["tx"]["packets"] for link in links)
+            return copy.cpu_s or 0.0, start.before_s, sent
+
+
+def fixed(runs: int, backend: str = VIRTUAL) -> Rows:
+    """Split the fixed cost: boot and set-up of a cell in wall time, and a replicate."""
+    tools = instrument(backend, GUEST)
+    with Snapshots() as snapshots:
+        booting = measure(tools, replace(CHEAPEST, rate_mbit=2), 0, snapshots)
+        first = measure(tools, CHEAPEST, 0, snapshots)
+        copies = [measure(tools, CHEAPEST, 1 + n, snapshots)[0] for n in range(runs)]
+    return [
+        {
+            "boot_s": round(booting[1] - first[1], 4),
+            "cell_s": round(first[1], 4),
+            "replicate_core_s": round(statistics.median(copies), 4),
+        }
+    ]
+
+
+def per_second(
+    seconds: float, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]
+) -> dict[str, float | None]:
+    """Return the cost per emulated second, from short runs and runs that are `seconds` longer.
+
+    Each run is its CPU time in s and its packets. A packet is transmitted by each interface on its
+    way. Costs are None if long runs took no longer.
+    """
+    core_s, packets = (
+        statistics.median(long[n] for _, long in pairs)
+        - statistics.median(short[n] for short, _ in pairs)
+        for n in range(2)
+    )
+    return {
+        "emulated_s_per_core_s": round(seconds / core_s, 3) if core_s > 0 else None,
+        "packet_transmissions_per_s": round(packets / seconds),
+        "packet_transmissions_per_core_s": round(packets / core_s) if core_s > 0 else None,
+    }
+
+
+def rates(runs: int) -> Rows:
+    """Measure the cost of a second of a flow by rate, algorithm and loss."""
+    tools, rows = instrument(VIRTUAL, GUEST), []
+    for rate, algorithm, loss in product(BUFFERS, NS3_MODELS, (0, 1)):
+        axes = {"rate_mbit": rate, "algorithm": algorithm, "loss_percent": loss}
+        short, long = (
+            replace(BASE, buffer_packets=BUFFERS[rate], duration_s=duration_s, **axes)
+            for duration_s in SPAN_S[rate]
+        )
+        with Snapshots() as of_short, Snapshots() as of_long:
+            # In turn, so that the machine's load affects both equally.
+            pairs = [
+                (measure(tools, short, n, of_short)[::2], measure(tools, long, n, of_long)[::2])
+                for n in range(1, 1 + (min(runs, 3) if rate == 10_000 else runs))
+            ]
+        rows.append(axes | per_second(long.duration_s - short.duration_s, pairs))
+        print(f"  {rows[-1]}", file=sys.stderr, flush=True)
+    return rows
+
+
+def ns3(runs: int) -> Rows:
+    """Measure the cost of a second of the same path at 1 Gbit/s in ns-3, if installed.
+
+    Raises:
+        LosslabError: ns-3 is not installed.
+    """
+    if not Path("/usr/include/ns3").is_dir():
+        raise LosslabError("ns-3 must be installed, found none: Debian's package is libns3-dev")
+    rows: Rows = []
+    with tempfile.TemporaryDirectory(prefix="losslab-ns3-") as name:
+        program, source = f"{name}/path", ROOT / "bench" / "ns3_path.cc"
+        # -O2 like Debian's own libraries.
+        libraries = [f"-lns3-{library}" for library in NS3_LIBRARIES]
+        subprocess.run(["g++", "-O2", "-o", program, source, *libraries], check=True)
+
+        def simulated(*words: object) -> list[float]:
+            said = subprocess.run(
+                [program, *map(str, words)], check=True, capture_output=True, timeout=NS3_LIMIT_S
+            )
+            return [float(word) for word in said.stdout.split()]
+
+        for algorithm, loss in product(NS3_MODELS, (0, 1)):
+            axes = {"rate_mbit": 1000, "algorithm": algorithm, "loss_percent": loss}
+            words = (NS3_MODELS[algorithm], 1000, 20, BUFFERS[1000], loss)
+            try:
+                pairs = [(simulated(*words, 1), simulated(*words, 2)) for _ in range(min(runs, 3))]
+                rows.append(axes | per_second(1, pairs))
+            except subprocess.TimeoutExpired:
+                rows.append({**axes, "emulated_s_per_core_s": None})
+    return rows
+
+
+# Each part with the title of its table.
+PARTS: dict[str, tuple[str, Callable[[int], Rows]]] = {
+    "machine": ("Machine. `busy_with_others` is the load before the measurement", machine),
+    "fixed": ("Fixed cost of a replicate: boot, once for all cells, and set-up of a cell in wall "
+              "time, and a replicate with almost no traffic", fixed),
+    "containers": ("The same in containers", lambda runs: fixed(runs, CONTAINERNET)),
+    "rates": ("One second of a flow over three links in each direction, RTT 20 ms, a buffer of one "
+              "bandwidth-delay product. Each interface on the way transmits a packet once", rates),
+    "ns-3": ("The same path in ns-3 (`bench/ns3_path.cc`). A run that did not end within five "
+             "minutes has no numbers", ns3),
+}  # fmt: skip
+
+
+def tables(found: dict[str, Rows]) -> str:
+    """Return a Markdown table of each part."""
+    texts = []
+    for part, rows in found.items():
+        lines = [[*rows[0]], ["---"] * len(rows[0])]
+        lines += [
+            ["–" if row.get(name) is None else str(row[name]) for name in rows[0]] for row in rows
+        ]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        texts.append(f"## {part}\n\n{PARTS[part][0]}.\n\n{table}\n")
+    return "\n".join(texts)
+
+
+def ratios(before: dict[str, Rows], after: dict[str, Rows], runs: int) -> Iterator[str]:
+    """Return the cost of each row in this checkout over that in another one."""
+    for part, rows in after.items():
+        for old, new in zip(before.get(part, []), rows, strict=False):
+            for name, power in (("emulated_s_per_core_s", -1), ("replicate_core_s", 1)):
+                if new.get(name) and old.get(name):
+                    what = " ".join(f"{key}={new[key]}" for key in new if key in BASE.to_json())
+                    ratio = (new[name] / old[name]) ** power
+                    yield f"{part} {what}: {ratio:.2f} times the core-seconds (n = {runs} each)"
+
+
+def run(parts: Sequence[str], runs: int) -> dict[str, Rows]:
+    """Measure parts; a part that this machine cannot measure is left out with its reason."""
+    found = {}
+    for part in ("machine", *parts):
+        print(f"speed: {part}", file=sys.stderr, flush=True)
+        try:
+            found[part] = PARTS[part][1](runs)
+        except LosslabError as error:
+            print(f"speed: {part}: skipped: {error}", file=sys.stderr, flush=True)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the named parts; print tables or ratios, and record them if requested."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.speed", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    usual = [part for part in PARTS if part != "machine"]
+    parser.add_argument("--parts", nargs="+", choices=usual, default=usual)
+    parser.add_argument("--runs", type=int, default=RUNS, help="of which the median is taken")
+    parser.add_argument("--against", type=Path, help="another checkout, after its `make setup`")
+    parser.add_argument("--write", action="store_true", help="into the report and the docs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    found = run(options.parts, options.runs)
+    if options.against:
+        # This folder's bench with the other checkout's losslab.
+        words = [options.against.resolve() / ".venv/bin/python", "-m", "bench.speed", "--json",
+                 "--runs", str(options.runs), "--parts", *options.parts]  # fmt: skip
+        said = subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+        print(*ratios(json.loads(said.stdout), found, options.runs), sep="\n")
+        return 0
+    if options.write:
+        with FILE.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("part", "row", "quantity", "value"))
+            for part, rows in found.items():
+                for number, row in enumerate(rows, 1):
+                    writer.writerows((part, number, name, value) for name, value in row.items())
+        PAGE.write_text(HEAD + "\n" + tables(found))
+    print(json.dumps(found) if options.json else tables(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""Speed of losslab and breakdown of its time: `python -m bench.speed`."""

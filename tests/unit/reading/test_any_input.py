@@ -1,0 +1,163 @@
+"""Any input: readers accept finite values in range, or refuse with a `UsageError`."""
+
+import gzip
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from losslab import cellspec, reading, sweeps, whatif
+from losslab.campaign import documents
+from losslab.emulation.link import traces
+from losslab.instrument import kernels
+from losslab.reading import UsageError
+from losslab.study import claims, design, suite
+from losslab.study.condition import AXES
+from tests.conftest import ROOT
+
+NAMES = design.load_names(ROOT)
+GRID = claims.design_points(suite.load_study("quic", ROOT))
+# Inputs that broke readers: NaN, other notations, syntax, bytes.
+PIECES = [
+    *(text.encode() for text in (
+        "nan", "inf", "-inf", "1e400", "-1", "-0", "0", "1_0", "0x10", "010", "1:30", ".5", "5.",
+        "9" * 400, "9" * 5000, "true", "null", "~", "on", "[]", "{}", '"', "'", "&a", "*a",
+        "&a *a", "<<: *a", "!!binary x", "? ", "- ", ": ", "#", "%", "\t", "\n", "\r", ",", "+",
+        "=", ";", "../..", "[" * 200, "{" * 200, "- " * 200, "\u0663", "\u2028", "\ufeff",
+        "none", "same", "default", "cubic", "loss_percent", "2026-01-31", "---", "...",
+    )),
+    b"\x00", b"\xe9", b"\xff\xfe", b"\xed\xa0\x80", b"\x1b[2J",
+]  # fmt: skip
+TOKEN = re.compile(rb"[A-Za-z0-9_.+-]+|[^A-Za-z0-9_.+-]")
+
+
+@st.composite
+def changed(draw, seeds):
+    """Draw a valid input with up to four changes, or anything."""
+    tokens = TOKEN.findall(draw(st.sampled_from(seeds)))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, max(len(tokens) - 1, 0)))
+        end = at + draw(st.integers(0, 20))
+        new = draw(st.sampled_from(PIECES) | st.binary(max_size=4))
+        tokens[at:end] = draw(st.sampled_from([[new], [], tokens[at:end] * 2]))
+    return b"".join(tokens)
+
+
+def finite(value):
+    """Check that all numbers are finite, and all text can be written."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            finite(each)
+    elif isinstance(value, str):
+        value.encode()
+    elif isinstance(value, float):
+        assert math.isfinite(value)
+
+
+def in_range(condition):
+    assert condition.problems() == []
+    data = condition.to_json()
+    finite(data)
+    assert type(condition).from_json(json.loads(json.dumps(data))) == condition
+
+
+def word(data):
+    return data.decode("utf-8", "surrogateescape")
+
+
+def axis(name, **others):
+    path = {"algorithm": "cubic", "rtt_ms": 20.0, "rate_mbit": 20.0, **others}
+    return lambda data: in_range(cellspec.condition({**path, name: word(data)}, NAMES))
+
+
+def swept(data):
+    found = sweeps.values(AXES["loss_percent"], word(data))[:50]
+    for cell in sweeps.cells({"algorithm": ["cubic"], "loss_percent": found}, Path("sweep")):
+        in_range(cell.condition)
+
+
+def of_condition(data):
+    in_range(cellspec.condition(reading.parse_json(word(data), "--condition"), NAMES))
+
+
+def of_campaign(path):
+    for study in design.load_studies(reading.read_config(path), ROOT):
+        for cell in study.cells:
+            in_range(cell.condition)
+            assert 1 <= cell.stopping.minimum <= cell.stopping.maximum
+
+
+def of_trace(path):
+    with reading.input_errors():
+        times = traces.parse(reading.read_text(path, reading.files.RESULT_BYTES), str(path))
+    assert times == sorted(times)
+
+
+def recorded(pattern):
+    """Return recorded files, without the longest field."""
+    paths = sorted((ROOT / "tests/golden/cells").glob(pattern))[:3]
+    found = [json.loads((gzip.open if p.suffix == ".gz" else open)(p).read()) for p in paths]
+    return [json.dumps({k: v for k, v in each.items() if k != "plan"}).encode() for each in found]
+
+
+def text(name):
+    return [(ROOT / name).read_bytes()]
+
+
+# Readers of words and of files, each with valid inputs.
+WORDS = {
+    "flows": ([b"same,count=9+cubic,start_s=2", b"cubic,arrivals_per_s=20,size_kb=10"],
+              axis("flows")),
+    "changes": ([b"at_s=4,rate_mbit=5,rtt_ms=30+at_s=7,outage_s=0.05"], axis("changes")),
+    "drops": ([b"data 12,57 ack 3"], axis("drop_list")),
+    "packets": ([b"57,58", b"ack:3"], lambda data: whatif.packets(word(data))),
+    "scheme": ([b"ewma,alpha=0.9,scale=1.5", b"bbr"], axis("scheme", app="datagram")),
+    "number": ([b"1", b"0.5", b"1e3"], lambda data: finite(reading.number(word(data)))),
+    "seed": ([b"1", b"2147483647"], lambda data: finite(cellspec.SEED(word(data)))),
+    "sweep": ([b"0:10:2", b"0,1,5"], swept),
+    "kernel": ([b"6.12+mine"], lambda data: kernels.of_key(word(data))),
+    "condition": ([json.dumps(json.loads(each)["condition"]).encode()
+                   for each in recorded("*/cell.json")], of_condition),
+}  # fmt: skip
+FILES = {
+    "campaign": (text("config/quic.yaml"), of_campaign),
+    "claims": (text("report/claims/quic.yaml"), lambda p: claims.check_claims(p, "quic", GRID)),
+    "kernels.toml": (text("config/kernels.toml"), lambda p: finite(design.load_kernels(p))),
+    "manifest.json": (recorded("*/0/manifest.json.gz"),
+                      lambda p: finite(documents.read_manifest(p))),
+    "cell.json": (recorded("*/cell.json"), lambda p: finite(documents.read_cell(p))),
+    "trace": ([b"0\n5\n5\n12\n40\n"], of_trace),
+}  # fmt: skip
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [*WORDS, *FILES])
+def test_any_input_is_read_in_range_or_refused(name, tmp_path):
+    seeds, read = (WORDS | FILES)[name]
+    refused = []
+
+    @settings(
+        max_examples=300, deadline=5000, database=None, derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(changed(seeds) | st.binary(max_size=200))
+    def each(data):
+        given_ = data
+        if name in FILES:
+            given_ = tmp_path / name
+            given_.write_bytes(data)
+        try:
+            read(given_)
+        except UsageError as error:
+            assert re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", str(error)) is None
+            refused.append(data)
+
+    each()
+    assert set(seeds).isdisjoint(refused)
+    assert refused
