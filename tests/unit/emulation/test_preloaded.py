@@ -69,7 +69,10 @@ def test_preloaded_program_gets_arguments_and_streams(here, tmp_path):
 def test_preloaded_program_collects_no_garbage(here):
     """A collection reads the clock, and comes earlier or later with each import."""
     with preloaded.hosts({"r1": here}, [("r1", "collects")]) as ready:
-        popen = ready["r1"].popen([*preloaded.PYTHON, "collects"], stdin=subprocess.DEVNULL)
+        popen = ready["r1"].popen(
+            [*preloaded.PYTHON, "collects"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
+        )  # fmt: skip
         assert popen.wait(10) == 0
 
 
