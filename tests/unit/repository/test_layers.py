@@ -191,6 +191,7 @@ def test_image_and_topology_agree_on_host_names():
 
 # Tests of behaviour that several modules share.
 ACROSS_MODULES = {
+    "backends/test_memory.py": "snapshot releases the zeros of a guest's memory",
     "campaign/test_diff_files.py": "diff compares files that cellfiles reads and integrity checks",
     "campaign/test_trust.py": "rerun, export and verification ask for the same permission",
     "instrument/test_hostile_archives.py": "packed, archive and unpacking refuse harmful archives",
