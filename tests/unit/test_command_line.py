@@ -128,7 +128,7 @@ def complete(completion, words):
     ("words", "offered"),
     [
         (["losslab", "mea"], ["measure"]),
-        (["losslab", "new", "a"], ["algorithm"]),
+        (["losslab", "new", "al"], ["algorithm"]),
         (["losslab", "measure", "--loss-d"], ["--loss-direction"]),
         (["losslab", "measure", "--loss-direction", ""], ["data", "both", "back"]),
         (["losslab", "new", "algorithm", "--l"], ["--label"]),
