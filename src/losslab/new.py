@@ -9,7 +9,7 @@ from pathlib import Path
 from losslab import doors
 from losslab.instrument import kernels
 from losslab.reading import UsageError, out_file
-from losslab.repository import ALGORITHMS, INSTALLED, MARK, ROOT
+from losslab.repository import ALGORITHMS, INSTALLED, ROOT
 from losslab.study import palette
 from losslab.study.axes import OWN
 from losslab.study.names import load_algorithms
@@ -101,11 +101,11 @@ def _module(options: argparse.Namespace) -> int:
 
 def _folder() -> Path:
     """Return the folder for own algorithms and studies: a campaign's, or else the clone."""
-    if Path(MARK).is_file():
+    if Path(doors.MARK).is_file():
         return Path().resolve()
     if INSTALLED:
         raise UsageError(
-            f"own algorithms and studies must be in a campaign's folder, found no {MARK} in "
+            f"own algorithms and studies must be in a campaign's folder, found no {doors.MARK} in "
             f"{Path.cwd()}",
             hint="make such a folder: `losslab init my-campaign && cd my-campaign`",
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab import __version__, cli, commands
+from losslab import cli, commands
 from losslab.campaign import diff, folder, rerun
 from losslab.errors import LosslabError
 

@@ -69,8 +69,7 @@ def of_plan(plan: Plan, study: str, results: Path) -> Tables:
     rules = {name: each.cell.stopping for name, each in cells.items()}
     known: Mapping[str, RecordedCell] = {}
     if plan.record is not None and names:
-        families = {name: cells[name].cell.seed_family for name in names}
-        known = recorded_numbers.read(plan.record, study, names, rules, families)
+        known = recorded_numbers.read(plan.record, study, names)
 
     def read(planned: Planned) -> CellData:
         name, folder = planned.cell.name, results / planned.folder

@@ -70,7 +70,6 @@ class Analysis:
         """List the R files with functions: the shared ones, and the given studies' own."""
         return [str(path) for path in files.functions(self._root, studies)]
 
-
     # A study's tables
 
     def table_code(self, study: str) -> str:

@@ -27,11 +27,11 @@ from losslab.campaign.folder import CELL_FILE, digest_of
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.campaign.plan import Planned
 from losslab.campaign.recorded_verdicts import TABLE, read_recorded
-from losslab.campaign.verdicts import CLAIMS
+from losslab.doors import MARK
 from losslab.errors import LosslabError
 from losslab.instrument import kernels, packed, records
 from losslab.instrument.archive import digest
-from losslab.repository import MARK, ROOT
+from losslab.repository import ROOT
 from losslab.study import claims, files, metrics
 from losslab.study.design import Cell
 from losslab.study.grid import declared_values

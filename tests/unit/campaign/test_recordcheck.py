@@ -5,7 +5,6 @@ import copy
 import pytest
 
 from losslab.campaign import recordcheck, recorded, recorded_numbers
-from losslab.campaign.plan import Plan, Planned
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 
