@@ -63,11 +63,11 @@ def test_sweep_measures_each_combination_once(monkeypatch, tmp_path):
         replicates=3,
         out=tmp_path,
     )
-    ((todo, replicates, _, options),) = asked
+    ((todo, replicates, _, *place),) = asked
     assert [(c.condition.algorithm, c.condition.loss_percent) for c in todo] == [
         ("cubic", 0), ("cubic", 1), ("bbr", 0), ("bbr", 1),
     ]  # fmt: skip
-    assert (replicates, options) == (3, ["--backend", "virtual", "--where", "guest"])
+    assert (replicates, place) == (3, ["virtual", "guest"])
     assert swept.files == tuple(cell.file for cell in todo)
 
 
