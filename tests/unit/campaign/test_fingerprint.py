@@ -224,3 +224,11 @@ elif 2:
     dotted = codedigest.of_python((tmp_path / "all.py").read_text()).imports
     found = {file for name in dotted for file in fingerprint._files_of(name)}
     assert found == {f"{name}.py" for name in names if name != "types"}
+
+
+def test_changed_own_module_changes_exactly_the_cells_that_use_it(monkeypatch, tmp_path):
+    file = tmp_path / "ffmpeg_program.py"
+    file.write_text("one")
+    names = {"emulation/apps/ffmpeg_program.py": file}
+    monkeypatch.setattr(fingerprint.doors, "files", lambda: names)
+    assert changed_parts(lambda: file.write_text("two")) == {"video": ["own modules"]}
