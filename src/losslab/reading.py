@@ -37,6 +37,8 @@ MAX_NUMBER_LENGTH = 40
 # Larger than all meaningful numbers; a float can hold its square.
 LARGEST = 1e100
 MAX_SHOWN_LENGTH = 60
+# No configuration nests deeper; libyaml's C code would overflow the stack.
+MAX_DEPTH = 100
 # With less free space, a run cannot be written.
 MIN_FREE_BYTES = 4 * 2**20
 
@@ -146,6 +148,12 @@ def parse_yaml(text: str, where: str) -> Any:
     import yaml
 
     with _syntax("YAML", where, yaml.YAMLError):
+        depth = 0
+        for event in yaml.parse(text, _yaml_loader()):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise ValueError(f"more than {MAX_DEPTH} nested lists or mappings")
         data = yaml.load(text, _yaml_loader())
         json.dumps(data, allow_nan=False)  # refuses an alias to its own node, too
     return data

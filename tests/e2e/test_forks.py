@@ -21,6 +21,7 @@ from losslab.campaign.instrument import instrument, video
 from losslab.errors import HostError
 from losslab.instrument import image
 from losslab.study.condition import Condition
+from tests.faults import kit
 
 HOST_FILE = "host.json"
 COMMON = {
@@ -144,23 +145,18 @@ def test_containers_leave_the_raw_files_of_plain_hosts(name, fork):
 
 def test_processes_share_a_base_snapshot_and_get_the_same_bytes(tmp_path):
     before = below(os.getpid())
-    out = {name: tmp_path / name / "cell.json" for name in ("bbr", "competitor")}
+    names = ("bbr", "competitor")
     with snapshot_server.serving() as shared:
-        for name, file in out.items():
-            what = json.dumps(condition(name).to_json())
-            subprocess.run(
-                [
-                    sys.executable, "-m", "losslab.cli", "cell", "--study", "s", "--block", "b",
-                    "--replicates", "2", "--condition", what, "--out", str(file),
-                ],
-                check=True, env=os.environ | shared,
-            )  # fmt: skip
+        for name in names:
+            command = kit.cell_command(tmp_path / name, 2, condition(name).to_json())
+            subprocess.run(command, check=True, env=os.environ | shared)
         leaders = [pid for pid in below(os.getpid()) if pid not in before and leads(pid)]
         assert len(leaders) == 1  # the base snapshot
-    for name, file in out.items():
-        seed = json.loads((file.parent / "0" / "manifest.json").read_text())["seed"]
+    for name in names:
+        first = kit.cell_folder(tmp_path / name) / "0"
+        seed = json.loads((first / "manifest.json").read_text())["seed"]
         own = measured(condition(name), seed, tmp_path / "own" / name, instrument(), alone=True)
-        assert contents(file.parent / "0") == own
+        assert contents(first) == own
 
 
 def test_forks_in_parallel_and_in_any_order_give_the_same_bytes(tmp_path):

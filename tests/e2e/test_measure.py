@@ -247,29 +247,15 @@ def test_existing_results_are_not_overwritten(alone):
 
 
 def test_restarted_job_keeps_finished_replicates(tmp_path):
-    condition = json.loads(losslab_condition(), parse_float=float)
-    words = [
-        "cell", "--study", "loss", "--block", "main", "--condition", json.dumps(condition),
-        "--out", tmp_path / "cells" / "cell.json",
-    ]  # fmt: skip
-    first = losslab(*words, "--replicates", 1)
+    first = kit.run(*kit.cell_command(tmp_path, 1))
     assert first.returncode == 0, first.stderr
-    before = (tmp_path / "cells" / "0" / HOST_FILE).read_bytes()
-    second = losslab(*words, "--replicates", 2)
+    cell = kit.cell_folder(tmp_path)
+    before = (cell / "0" / HOST_FILE).read_bytes()
+    second = kit.run(*kit.cell_command(tmp_path, 2))
     assert "0: kept" in second.stdout
     assert "1: valid" in second.stdout
-    assert (tmp_path / "cells" / "0" / HOST_FILE).read_bytes() == before
-    assert len(json.loads((tmp_path / "cells" / "cell.json").read_text())["replicates"]) == 2
-
-
-def losslab_condition():
-    return json.dumps(
-        {
-            "algorithm": "cubic", "loss_percent": 10, "path": "symmetric", "app": "iperf3",
-            "rtt_ms": 0.44, "rate_mbit": 1000, "buffer_packets": 1000, "duration_s": 1,
-            "warmup_s": 0.1,
-        }
-    )  # fmt: skip
+    assert (cell / "0" / HOST_FILE).read_bytes() == before
+    assert len(json.loads((cell / "cell.json").read_text())["replicates"]) == 2
 
 
 def test_ordinary_user_gets_the_same_bytes(alone):

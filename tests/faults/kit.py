@@ -11,9 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,10 +65,12 @@ def wait_for(holds: Callable[[], object], what: str) -> None:
         time.sleep(0.05)
 
 
-def cell_command(results: Path, replicates: int) -> list[str]:
+def cell_command(
+    results: Path, replicates: int, condition: Mapping[str, Any] = CONDITION
+) -> list[str]:
     """Plan a cell in a results folder; return the command of its job."""
     rule = StoppingRule(replicates, replicates)
-    cell = design.Cell("loss", "main", Condition.from_json(CONDITION), rule)
+    cell = design.Cell("loss", "main", Condition.from_json(condition), rule)
     planned = Planned(cell, "", recorded=False)
     Plan({("loss", cell.name): planned}, {"loss": []}, {"loss": {}}, None).write(results)
     return [*LOSSLAB, "cell", f"loss/{cell.name}", "--results", str(results)]

@@ -38,16 +38,17 @@ def explained(words, *having):
 
 
 @contextlib.contextmanager
-def running_cell(folder):
-    """Start a cell's job; yield it, its guest and the first replicate during the second one."""
-    job = started(kit.cell_command(folder, 5))
+def running_cell(results):
+    """Start a cell's job; yield it, its guest and the cell's folder during the second replicate."""
+    job = started(kit.cell_command(results, 5))
+    folder = kit.cell_folder(results)
     kit.wait_for((folder / "0" / "manifest.json").exists, "the first replicate")
     kit.wait_for(lambda: kit.guest_of(job.pid), "the second guest")
     guest, first = kit.guest_of(job.pid), kit.contents(folder / "0")
-    yield job, guest
+    yield job, guest, folder
     kit.wait_for(lambda: not Path(f"/proc/{guest}").exists(), "the guest's end")
     assert kit.contents(folder / "0") == first
-    again = kit.run(*kit.cell_command(folder, 2))
+    again = kit.run(*kit.cell_command(results, 2))
     assert again.returncode == 0, again.stderr
     assert "0: kept" in again.stdout
     assert kit.contents(folder / "0") == first
@@ -56,14 +57,14 @@ def running_cell(folder):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_ended_cell_ends_its_guest_and_keeps_finished_replicates(number, tmp_path):
-    with running_cell(tmp_path) as (job, _):
+    with running_cell(tmp_path) as (job, _, cell):
         job.send_signal(number)
         words, _ = job.communicate(timeout=WAIT_S)
         assert job.returncode != 0
         if number == signal.SIGINT:
             assert job.returncode == 130
             explained(words, "interrupted", "are kept")
-        assert number == signal.SIGKILL or list(tmp_path.glob(".*")) == []
+        assert number == signal.SIGKILL or list(cell.glob(".*")) == []
 
 
 def test_disk_that_fills_up_stops_a_cell_and_keeps_finished_replicates(tmp_path):
@@ -77,8 +78,7 @@ def test_disk_that_fills_up_stops_a_cell_and_keeps_finished_replicates(tmp_path)
 
 
 def full_disk(name):
-    folder = Path(name)
-    with running_cell(folder) as (job, _), kit.filled(folder):
+    with running_cell(Path(name)) as (job, _, folder), kit.filled(folder):
         words, _ = job.communicate(timeout=WAIT_S)
         assert job.returncode == 1, words
         explained(words, "free disk space")
@@ -138,7 +138,7 @@ def test_guest_that_panics_at_boot_stops_the_cell_without_a_result(tmp_path):
     assert done.returncode == 1
     explained(done.stderr, "Kernel panic", "make setup")
     assert done.stderr.count("Kernel panic") == 1
-    assert list((tmp_path / "cell").iterdir()) == []
+    assert list(kit.cell_folder(tmp_path / "cell").iterdir()) == []
 
 
 def test_lost_replicate_is_invalid_and_measured_at_the_next_start(tmp_path):
@@ -157,8 +157,8 @@ def test_lost_replicate_is_invalid_and_measured_at_the_next_start(tmp_path):
         f"from losslab.cli import main; payload.PACKAGE = Path({str(package)!r}); "
         "sys.exit(main(sys.argv[1:]))"
     )
-    out = tmp_path / "cell" / "cell.json"
-    words = kit.cell_command(out.parent, 3)
+    words = kit.cell_command(tmp_path / "cell", 3)
+    out = kit.cell_folder(tmp_path / "cell") / "cell.json"
     done = kit.run(sys.executable, "-c", code, *words[len(LOSSLAB) :])
     assert done.returncode == 0, done.stderr
     explained(done.stderr, "was lost")
@@ -375,17 +375,11 @@ DAMAGE = [
     shutil.rmtree,
     swapped,
 ]
-# Damage to other results.
-DAMAGED = {
-    "cells/loss/cubic_loss9_*/cell.json": lambda p: edited(
-        p, b'"goodput_mbit": ', b'"goodput_mbit": 9'
-    ),
-    "cells/loss/cubic_loss10_*/cell.json": lambda p: p.write_bytes(b""),
-    "summary/loss_replicates.csv": lambda p: edited(p, b",TRUE,", b",FALSE,"),
-    "summary/loss_intervals.csv": Path.unlink,
-    "summary/loss.csv": lambda p: edited(p, b".", b"1."),
-    "claims.csv": lambda p: edited(p, b"not measured", b"reproduced"),
-}
+# Damage to the file that a cell's job writes last.
+OF_CELL = [
+    lambda p: edited(p, b'"goodput_mbit": ', b'"goodput_mbit": 9'),
+    lambda p: p.write_bytes(b""),
+]
 
 
 def results_of(results):
@@ -399,30 +393,41 @@ def results_of(results):
 
 
 @pytest.mark.nightly
-def test_next_start_restores_damaged_edited_and_lost_results(tmp_path):
+def test_damaged_cell_is_refused_and_measured_again_after_its_folder_is_deleted(tmp_path):
     config = tmp_path / "small.yaml"
     only = "{ algorithm: cubic, path: symmetric, app: iperf3, loss_percent: [9, 10] }"
     config.write_text(
-        f"studies: {{loss: {{main: {{only: {only}, replicates: {len(DAMAGE)}, duration_s: 1, "
+        f"studies: {{loss: {{main: {{only: {only}, replicates: 1, duration_s: 1, "
         "warmup_s: 0.1}}}\n"
     )
     command = [
         *SNAKEMAKE, "--cores", "2", "--configfile", config, "--directory", tmp_path,
-        "results/claims.csv", "results/summary/loss.csv",
+        "results/claims.csv", "results/summary/loss_cells.csv",
     ]  # fmt: skip
     first = kit.run(*command)
     assert first.returncode == 0, first.stdout + first.stderr
     results = tmp_path / "results"
     before = results_of(results)
+    accepted = []
+    for number, damage in enumerate([*DAMAGE, *OF_CELL]):
+        copy = tmp_path / str(number)
+        shutil.copytree(results, copy)
+        (cell,) = (copy / "cells/loss").glob("cubic_loss9_*")
+        damage(cell / ("cell.json" if damage in OF_CELL else "0"))
+        done = kit.run(*LOSSLAB, "collect", "loss", "--results", copy)
+        explained(done.stderr)
+        if done.returncode == 0 or "delete this folder" not in done.stderr:
+            accepted.append((number, done.stderr))
+    assert accepted == []
     (cell,) = (results / "cells/loss").glob("cubic_loss9_*")
-    for number, damage in enumerate(DAMAGE):
-        damage(cell / str(number))
-    for pattern, damage in DAMAGED.items():
-        (path,) = results.glob(pattern)
-        damage(path)
+    flipped(cell / "0" / "tcp.csv")
+    (results / "summary/loss_cells.csv").unlink()
+    refused = kit.run(*command)
+    assert refused.returncode != 0
+    explained(refused.stdout + refused.stderr, "delete this folder")
+    shutil.rmtree(cell)
     again = kit.run(*command)
     assert again.returncode == 0, again.stdout + again.stderr
-    explained(again.stdout + again.stderr)
     after = results_of(results)
     every = before.keys() | after.keys()
     assert [name for name in sorted(every) if before.get(name) != after.get(name)] == []
@@ -431,12 +436,19 @@ def test_next_start_restores_damaged_edited_and_lost_results(tmp_path):
 KILLS = 10
 
 
+def replicates_of(results):
+    """Read a cell's two replicates."""
+    found = {path.name: kit.contents(path) for path in kit.cell_folder(results).glob("[0-9]")}
+    assert len(found) == 2
+    return found
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     done = kit.run(*kit.cell_command(folder, 2))
     assert done.returncode == 0, done.stderr
-    return {path.name: kit.contents(path) for path in folder.glob("[0-9]")}
+    return replicates_of(folder)
 
 
 @pytest.mark.nightly
@@ -454,4 +466,4 @@ def test_randomly_killed_process_leaves_no_wrong_replicate(seed, undisturbed, tm
     explained(words)
     again = kit.run(*kit.cell_command(out, 2))
     assert again.returncode == 0, again.stderr
-    assert {path.name: kit.contents(path) for path in out.glob("[0-9]")} == undisturbed
+    assert replicates_of(out) == undisturbed

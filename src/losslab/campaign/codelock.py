@@ -15,6 +15,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from losslab import doors
 from losslab.backends import payload
 from losslab.backends.registry import BACKENDS
 from losslab.study import features
@@ -69,10 +70,10 @@ def part_of(file: str) -> str:
 
 @functools.cache
 def digests() -> Mapping[str, str]:
-    """Return the SHA-256 of the sources of each part."""
+    """Return the SHA-256 of the sources of each part; a user's modules are no part."""
     backends = (path.relative_to(PACKAGE) for path in (PACKAGE / "backends").glob("*.py"))
     found: dict[str, Any] = {}
-    for file in sorted({*payload.files(), *map(str, backends)} - IGNORED):
+    for file in sorted({*payload.files(), *map(str, backends)} - IGNORED - doors.files().keys()):
         its = found.setdefault(part_of(file), hashlib.sha256())
         its.update(f"{file}\n".encode() + (PACKAGE / file).read_bytes())
     return {part: its.hexdigest() for part, its in sorted(found.items())}
@@ -85,13 +86,13 @@ def lock() -> Mapping[str, Mapping[str, Any]]:
 
 
 def used(condition: Condition, backend: str, where: str) -> list[str]:
-    """List the parts that measure a condition on a backend."""
+    """List the parts of losslab that measure a condition on a backend, without a user's modules."""
     runner = BACKENDS[backend, where]
     modules = [type(runner).__module__]
     modules += [m for feature in features.used_by(condition) for m in feature.modules(condition)]
     files = [module.removeprefix("losslab.").replace(".", "/") + ".py" for module in modules]
     found = {COMMON, *map(part_of, [*files, runner.needs.job])}
-    return sorted(found.union(*(NEEDS.get(part, ()) for part in found)))
+    return sorted(found.union(*(NEEDS.get(part, ()) for part in found)) & digests().keys())
 
 
 def version(part: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from losslab import doors
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import codelock, folder, inputs
 from losslab.campaign.instrument import image_of, kernel_of
@@ -27,7 +28,7 @@ from losslab.study.features import Feature
 CONDITION, BACKEND, KERNEL = "condition", "backend", "kernel"
 IMAGES = ("image", "engine")
 BUILT = (KERNEL, *IMAGES)
-TRACES, USER_FILES = "traces", "user files"
+TRACES, USER_FILES, OWN_MODULES = "traces", "user files", "own modules"
 DIGITS = 16
 
 
@@ -52,6 +53,7 @@ def of(condition: Condition, backend: str, where: str) -> Fingerprint:
     files: dict[str, Mapping[str, Any]] = {
         TRACES: inputs.trace_digests(condition),
         USER_FILES: inputs.digests(condition),
+        OWN_MODULES: _own_modules(condition),
     }
     used = features.used_by(condition)
     for feature in used:
@@ -80,6 +82,20 @@ def _values(condition: Condition, used: Sequence[Feature]) -> dict[str, Any]:
     """Return a condition without the axes of features that it does not use."""
     unused = {name for each in features.all_features() if each not in used for name in each.axes}
     return {name: value for name, value in condition.to_json().items() if name not in unused}
+
+
+def _own_modules(condition: Condition) -> dict[str, str]:
+    """Return the digests of the user's modules that a cell uses, and of their programs."""
+    used = {
+        dotted.removeprefix("losslab.").replace(".", "/")
+        for feature in features.used_by(condition)
+        for dotted in feature.modules(condition)
+    }
+    return {
+        name: digest_of(path.read_bytes().hex())
+        for name, path in doors.files().items()
+        if name.removesuffix(".py").partition("_")[0] in used
+    }
 
 
 @functools.cache

@@ -108,3 +108,11 @@ def test_every_value_of_a_condition_is_part_of_the_fingerprint():
 
 def test_added_or_removed_part_is_a_difference():
     assert fingerprint.differences({"a": "1", "b": "2"}, {"b": "3", "c": "4"}) == ["b", "c", "a"]
+
+
+def test_changed_own_module_changes_exactly_the_cells_that_use_it(monkeypatch, tmp_path):
+    file = tmp_path / "ffmpeg_program.py"
+    file.write_text("one")
+    names = {"emulation/apps/ffmpeg_program.py": file}
+    monkeypatch.setattr(fingerprint.doors, "files", lambda: names)
+    assert changed_parts(lambda: file.write_text("two")) == {"video": ["own modules"]}
