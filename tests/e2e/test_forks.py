@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -268,19 +267,13 @@ def test_full_scratch_folder_is_a_host_error(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_ended_job_leaves_no_process_behind(number, tmp_path):
-    words = [
-        "cell", "--study", "loss", "--block", "main", "--replicates", "3", "--condition",
-        json.dumps(COMMON | {"duration_s": 600, "rate_mbit": 1000}), "--out",
-        str(tmp_path / "cell" / "cell.json"),
-    ]  # fmt: skip
-    job = subprocess.Popen(
-        [sys.executable, "-m", "losslab.cli", *words],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    long = condition("bbr").to_json() | {"duration_s": 600, "rate_mbit": 1000}
+    command = kit.cell_command(tmp_path, 3, long)
+    job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
         # The active fork has its job's raw folder.
-        while not list(tmp_path.glob("cell/.losslab-*/*/raw/sender.log")):
+        while not list(kit.cell_folder(tmp_path).glob(".losslab-*/*/raw/sender.log")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         guests = below(job.pid)

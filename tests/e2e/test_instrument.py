@@ -3,11 +3,14 @@
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
-from losslab.instrument import archive, integrity
-from tests.faults.kit import CONDITION, LOSSLAB, own_cache, run
+from losslab.campaign.plan import Plan
+from losslab.instrument import archive, integrity, records
+from losslab.workflow import instruments
+from tests.faults.kit import CONDITION, LOSSLAB, cell_command, cell_folder, own_cache, run
 
 
 @pytest.fixture(scope="module")
@@ -70,15 +73,13 @@ def test_manifest_has_the_image_digest_and_host_json_the_kernels(losslab, cache,
 
 
 def test_kernel_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_path):
-    def cell(name):
-        return losslab(
-            "cell", "--study", "loss", "--block", "main", "--condition", json.dumps(CONDITION),
-            "--replicates", 1,
-            "--smoke-test", tmp_path / "results/instrument/smoke-test-virtual-guest.json",
-            "--out", tmp_path / f"results/cells/loss/{name}/cell.json",
-        )  # fmt: skip
+    def cell(loss_percent):
+        command = cell_command(tmp_path, 1, CONDITION | {"loss_percent": loss_percent})
+        record = instruments.smoke_test_record(next(iter(Plan.read(tmp_path).cells.values())).cell)
+        records.write({"found": "valid"}, tmp_path / "instrument" / Path(record).name)
+        return run(*command, env=os.environ | cache.environment)
 
-    assert cell("first").returncode == 0
+    assert cell(5).returncode == 0
     linux, digest = cache.kernel / "linux", cache.kernel / integrity.LINUX_DIGEST
     aside = {path: path.with_name(f"{path.name}.aside") for path in (linux, digest)}
     for path, other in aside.items():
@@ -88,10 +89,10 @@ def test_kernel_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_pat
         file.write(b"another build")
     digest.write_text(f"{archive.digest(linux)}\n")
     try:
-        done = cell("second")
+        done = cell(6)
         assert done.returncode == 1
         assert "must be the one that this campaign began with" in done.stderr
-        assert not (tmp_path / "results/cells/loss/second/0").exists()
+        assert not (cell_folder(tmp_path) / "0").exists()
     finally:
         for path, other in aside.items():
             other.rename(path)

@@ -96,12 +96,6 @@ def remade(repository, work, files, text):
             path.write_text(its)
 
 
-def test_comments_only_render_the_report_again(repository, work):
-    # The report's copies of the scripts have other bytes.
-    files = [file for files in EDITS for file in files]
-    assert remade(repository, work, files, "# A comment.\n") == {"render_report", "publish_report"}
-
-
 @pytest.mark.parametrize("files", EDITS)
 def test_edited_file_remakes_exactly_its_dependents(repository, work, files):
     rules = EDITS[files]
