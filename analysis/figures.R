@@ -21,7 +21,7 @@ draw_to_files <- function(code, data, output) {
   study <- basename(dirname(dirname(code)))
   name <- paste0(study, "_", sub("[.]R$", "", basename(code)))
   files_of <- function(kind) {
-    paths <- unlist(output[[kind]])
+    paths <- as.character(unlist(output[[kind]]))
     paths[sub("[.].*", "", basename(paths)) == name]
   }
   save_figure(
