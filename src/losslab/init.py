@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 from losslab.reading import UsageError
-from losslab.repository import BASE
+from losslab.repository import ROOT
 
-TEMPLATE = BASE / "config" / "template" / "campaign"
+TEMPLATE = ROOT / "config" / "template" / "campaign"
 # Snakemake's options, losslab's display of the progress among them; copied from losslab's files.
 PROFILE = Path("profiles", "default", "profile.yaml")
 
@@ -38,5 +38,5 @@ def make(folder: Path) -> list[Path]:
         )
     shutil.copytree(TEMPLATE, folder, dirs_exist_ok=True)
     (folder / PROFILE).parent.mkdir(parents=True)
-    shutil.copy(BASE / PROFILE, folder / PROFILE)
+    shutil.copy(ROOT / PROFILE, folder / PROFILE)
     return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())

@@ -9,12 +9,13 @@ from pathlib import Path
 from losslab import doors
 from losslab.instrument import kernels
 from losslab.reading import UsageError, out_file
-from losslab.repository import ALGORITHMS, INSTALLED, ROOT
+from losslab.repository import INSTALLED, ROOT, find
 from losslab.study import palette
 from losslab.study.axes import OWN
 from losslab.study.names import load_algorithms
 
 TEMPLATE = "template"
+ALGORITHMS = "config/algorithms.tsv"
 # TCP_CA_NAME_MAX of the kernel is 16, with the zero at the end.
 NAME = r"[a-z][a-z0-9_]{0,14}"
 # A file net/ipv4/tcp_NAME.c of a kernel, which an algorithm's file would replace.
@@ -130,7 +131,7 @@ def new_study(name: str, title: str, folder: Path) -> list[Path]:
         for path in sorted(template.rglob("*"))
         if path.is_file()
     }
-    present = [str(path) for path in files if (ROOT / path).exists() or (folder / path).exists()]
+    present = [str(path) for path in files if find(path).exists() or (folder / path).exists()]
     if present:
         raise UsageError(f"a study's name must be new, found {', '.join(present)}")
     for path, source in files.items():
@@ -168,9 +169,9 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
         )
     _require_line("label", label)
     table = folder / ALGORITHMS
-    known = {path for path in (ROOT / ALGORITHMS, table) if path.is_file()}
-    rows = [row for path in sorted(known) for row in load_algorithms(path)]
-    path = kernels.source_of(name).relative_to(ROOT)
+    known = table if table.is_file() else ROOT / ALGORITHMS
+    rows = load_algorithms(known)
+    path = Path("algorithms", name, f"tcp_{name}.c")
     if name in {row["name"] for row in rows} or (folder / path).parent.exists():
         raise UsageError(
             f"an algorithm's name must be new, found {name} in {ALGORITHMS} or algorithms/"
@@ -190,10 +191,8 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
     (folder / path).write_text(text)
     colour = palette.next_colour([row["colour"] for row in rows])
     shape = min(SHAPES, key=[row["shape"] for row in rows].count)
-    if not table.exists():
-        table.parent.mkdir(exist_ok=True)
-        table.write_text((ROOT / ALGORITHMS).read_text().partition("\n")[0] + "\n")
-    with table.open("a") as file:
-        file.write("" if table.read_bytes().endswith(b"\n") else "\n")
-        file.write("\t".join([name, label, colour, shape, "default"]) + "\n")
+    text = known.read_text().rstrip("\n")
+    row = "\t".join([name, label, colour, shape, "default"])
+    table.parent.mkdir(exist_ok=True)
+    table.write_text(f"{text}\n{row}\n")
     return path

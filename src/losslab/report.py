@@ -26,7 +26,7 @@ from losslab.campaign.recorded_verdicts import FAMILIES, explained, read_recorde
 from losslab.errors import LosslabError
 from losslab.instrument import quarto
 from losslab.reading import parse_json, read_rows
-from losslab.repository import ROOT
+from losslab.repository import ROOT, listed
 from losslab.study import typed_numbers
 
 RENDER = ROOT / "report" / "render"
@@ -118,7 +118,7 @@ def facts(parts: Parts, renderer: str) -> dict[str, Any]:
         "renderer": renderer,
         "recorded": parts.recorded,
         # A reference to one of these that has no data is removed; any other is an error.
-        "labels": labels_of([*(ROOT / "report").glob("*.qmd"), *parts.chapters]),
+        "labels": labels_of([*listed("report/*.qmd"), *parts.chapters]),
         "declared": parts.declared,
         "families": [
             {"claim": "/".join(name), "first": first[name].verdict,

@@ -1,8 +1,9 @@
 """`losslab init`: the files of a campaign's folder."""
 
 from losslab import cli
+from losslab.doors import MARK
 from losslab.reading import read_yaml
-from losslab.repository import MARK, ROOT
+from losslab.repository import ROOT
 from losslab.study import design
 
 

@@ -6,8 +6,10 @@ import pytest
 
 from losslab import cli, new
 from losslab.cellspec import UsageError
+from losslab.doors import MARK
 from losslab.instrument import kernels
-from losslab.repository import ALGORITHMS, MARK, ROOT
+from losslab.new import ALGORITHMS
+from losslab.repository import ROOT
 from losslab.study import palette
 from losslab.study.names import load_algorithms
 
@@ -65,7 +67,7 @@ def test_new_algorithm_refuses_an_existing_name(capsys):
 
 
 def test_every_algorithms_file_registers_its_folders_name():
-    found = sorted(kernels.ALGORITHMS.glob("*/*.c"))
+    found = sorted((ROOT / "algorithms").glob("*/*.c"))
     assert len(found) >= 2
     for path in found:
         assert path == kernels.source_of(path.parent.name)
@@ -115,7 +117,8 @@ def test_algorithm_of_a_campaigns_folder_has_its_own_table(tmp_path, monkeypatch
     (tmp_path / MARK).write_text("")
     monkeypatch.chdir(tmp_path)
     assert cli.main(["new", "algorithm", "mine"]) == 0
-    assert [row["name"] for row in load_algorithms(tmp_path / ALGORITHMS)] == ["mine"]
+    names = [row["name"] for row in load_algorithms(tmp_path / ALGORITHMS)]
+    assert (names[0], names[-1]) == ("cubic", "mine")
 
 
 @pytest.mark.parametrize("name", ["input", "output", "timer", "bic", "ipv4"])

@@ -15,10 +15,9 @@ from typing import Any
 
 from losslab.instrument.archive import Fetcher, File, Place, UnavailableError, digest
 from losslab.reading import UsageError, read_toml, shown
-from losslab.repository import ROOT
+from losslab.repository import ROOT, find
 
 FILE = ROOT / "config" / "kernels.toml"
-ALGORITHMS = ROOT / "algorithms"
 # Value of a condition's kernel axis for the default kernel.
 DEFAULT = "default"
 # Name of the place of a public patch, as users see it.
@@ -183,7 +182,7 @@ def of_key(key: str) -> Kernel:
 
 def source_of(algorithm: str) -> Path:
     """Return the path of a user's algorithm, which may not exist."""
-    return ALGORITHMS / algorithm / f"tcp_{algorithm}.c"
+    return find(f"algorithms/{algorithm}/tcp_{algorithm}.c")
 
 
 def replaced_files() -> tuple[ReplacedFile, ...]:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from losslab import processes
+from losslab import doors, processes
 from losslab.errors import LosslabError
 from losslab.instrument import compiled
 from losslab.instrument.kernels import ReplacedFile
@@ -225,4 +225,5 @@ def _messages(sources: Mapping[str, Path], output: str) -> str:
 
 
 def _shown(path: Path) -> str:
-    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+    folder = doors.folder() or ROOT
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)

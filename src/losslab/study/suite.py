@@ -13,6 +13,7 @@ from typing import Any
 
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, repeats
+from losslab.repository import find, listed
 from losslab.study import metrics
 from losslab.study.condition import AXES, DEFAULT_KERNEL
 from losslab.study.grid import as_list, block_grid, matches
@@ -36,9 +37,9 @@ Point = dict[str, Any]
 @input_errors()
 def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[str, Any]:
     """Load a study; add the blocks and runs of the suite that it names, for some `algorithms`."""
-    path = root / "config" / "studies" / f"{name}.yaml"
+    path = find(f"config/studies/{name}.yaml", root)
     if not path.is_file():
-        names = sorted(each.stem for each in path.parent.glob("*.yaml"))
+        names = [each.stem for each in listed("config/studies/*.yaml", root)]
         raise LosslabError(
             f"a study must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
             hint=f"to add a study, write {path}",
@@ -47,7 +48,7 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
     if "suite" not in study:
         return study
     suite = load_suite(study["suite"], root)
-    rows = load_algorithms(root / "config" / "algorithms.tsv")
+    rows = load_algorithms(find("config/algorithms.tsv", root))
     return {
         **study,
         "defaults": suite["defaults"],

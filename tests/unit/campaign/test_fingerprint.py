@@ -33,9 +33,9 @@ IN_GUESTS = ALL - {"engine", "plain"}
 
 
 @pytest.fixture(autouse=True)
-def one_trace_and_an_empty_cache(monkeypatch, tmp_path):
-    (tmp_path / TRACE).write_text("10\n")
-    monkeypatch.setattr(inputs, "TRACES", tmp_path)
+def one_trace_and_an_empty_cache(campaign_folder):
+    (campaign_folder / "config/traces").mkdir(parents=True)
+    (campaign_folder / "config/traces" / TRACE).write_text("10\n")
     yield
     fingerprint._built.cache_clear()
 

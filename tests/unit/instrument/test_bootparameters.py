@@ -36,12 +36,9 @@ def test_known_parameter_is_accepted(linux, word):
     bootparameters.require(spec(word), linux)
 
 
-def test_parameter_of_an_algorithm_that_the_kernel_lacks_has_no_effect(
-    linux, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(kernels, "ALGORITHMS", tmp_path)
-    source = kernels.source_of("own")
-    source.parent.mkdir()
+def test_parameter_of_an_algorithm_that_the_kernel_lacks_has_no_effect(linux, campaign_folder):
+    source = campaign_folder / "algorithms/own/tcp_own.c"
+    source.parent.mkdir(parents=True)
     source.touch()
     bootparameters.require(spec("tcp_own.gain=3"), linux)
     with pytest.raises(UsageError):

@@ -33,9 +33,9 @@ def kept(tmp_path):
 
 
 @pytest.fixture
-def mine(tmp_path):
-    path = tmp_path / "mine" / "tcp_mine.c"
-    path.parent.mkdir()
+def mine(campaign_folder):
+    path = campaign_folder / "algorithms/mine/tcp_mine.c"
+    path.parent.mkdir(parents=True)
     path.write_text(SOURCE)
     return path
 
@@ -96,7 +96,7 @@ def test_compiler_messages_of_a_replaced_file_name_it(kept, mine, tmp_path):
     mine.write_text(SOURCE + "BROKEN\n")
     both = [replaced("net/ipv4/tcp_mine.c", mine)]
     with (
-        pytest.raises(LosslabError, match=f"{mine}:7:2: error: BROKEN"),
+        pytest.raises(LosslabError, match="algorithms/mine/tcp_mine.c:7:2: error: BROKEN"),
         kerneltree.with_additions(kept, (), both, tmp_path / "log"),
     ):
         pass
@@ -127,7 +127,7 @@ def test_compiler_messages_name_the_authors_file(kept, mine):
     mine.write_text(SOURCE + "BROKEN\n")
     with pytest.raises(LosslabError) as error:
         compiled(kept, mine)
-    assert f"{mine}:7:2: error: BROKEN" in error.value.message
+    assert "algorithms/mine/tcp_mine.c:7:2: error: BROKEN" in error.value.message
     assert "7 |  BROKEN" in error.value.message
     assert "make[4]" not in error.value.message
     assert "built-in" not in error.value.message
@@ -142,7 +142,7 @@ def test_compiler_messages_name_the_authors_file(kept, mine):
 )
 def test_existing_or_wrong_algorithm_name_is_refused(kept, tmp_path, name, text, words):
     path = tmp_path / name / f"tcp_{name}.c"
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(LosslabError, match=words):
         compiled(kept, path)
@@ -167,8 +167,7 @@ def test_unneeded_files_of_the_kernel_tree_are_removed(tmp_path):
     assert (tmp_path / "Makefile.before").is_file()
 
 
-def test_own_algorithm_makes_another_kernel(monkeypatch, mine, tmp_path):
-    monkeypatch.setattr(kernels, "ALGORITHMS", tmp_path)
+def test_own_algorithm_makes_another_kernel(mine):
     which = kernels.get("default", ["mine", "cubic"])
     assert which.algorithms == (mine,)
     assert which.key == "6.12+mine"
@@ -207,7 +206,6 @@ def compilations(kept, monkeypatch, tmp_path):
     monkeypatch.setattr(kernel, "_source", lambda which, unpinned: source)
     monkeypatch.setattr(kernel, "_compiled", compile_)
     monkeypatch.setattr(kernel, "_finish", finish)
-    monkeypatch.setattr(kernels, "ALGORITHMS", tmp_path)
     return done
 
 
