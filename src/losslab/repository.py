@@ -7,16 +7,20 @@ which come first.
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Container
 from pathlib import Path
 
 from losslab import doors
-from losslab.errors import HostError
+from losslab.errors import HostError, LosslabError
 
 PACKAGE = Path(__file__).resolve().parent
 # setup.py copies the clone's files here when it builds a wheel.
 COPY = PACKAGE / "share"
 INSTALLED = COPY.is_dir()
+# Names of a user's own kernels and images.
+RECIPE = re.compile(r"[a-z0-9][a-z0-9.-]*")
 # losslab's own files.
 ROOT = COPY if INSTALLED else PACKAGE.parents[1]
 # Commands that prepare the machine, measure a campaign, and install the packages of campaigns.
@@ -36,6 +40,28 @@ def listed(pattern: str, root: Path = ROOT) -> list[Path]:
     folders = [root, *filter(None, [doors.campaign()])]
     found = {path.relative_to(each): path for each in folders for path in each.glob(pattern)}
     return [found[name] for name in sorted(found)]
+
+
+def recipes(kind: str, file: str, known: Container[str]) -> dict[str, Path]:
+    """Return a user's own kernels or images (`kind`): folders with a `file`, by name.
+
+    Raises LosslabError if a folder lacks the file, or has a `known` name or one not allowed.
+    """
+    place = doors.folder()
+    folders = sorted((place / kind).glob("*/")) if place else []
+    for folder in folders:
+        if not (folder / file).is_file():
+            raise LosslabError(
+                f"{folder} must have a file {file}, found none",
+                hint="write it as docs/how-to/modules.md says, or remove the folder",
+            )
+        if not RECIPE.fullmatch(folder.name) or folder.name in known:
+            raise LosslabError(
+                f"a folder of {kind} must have a new name of lower-case letters, digits, dots and "
+                f"hyphens, found {folder}",
+                hint="rename it",
+            )
+    return {folder.name: folder for folder in folders}
 
 
 def debian_packages(part: str) -> dict[str, str | None]:

@@ -1,8 +1,9 @@
 """Root images: their recipes in `containers/` and their folders in the cache.
 
 The host image is the root file system of an emulated host. The engine image adds the software that
-runs hosts as containers; every other image (`containers/NAME/packages.txt`) adds programs of some
-cells. Each image has exactly the packages of its `packages.lock`. `imagebuild` builds them.
+runs hosts as containers. Every other image (`containers/NAME/packages.txt`, or a user's own,
+`images/NAME/packages.txt`) adds programs of some cells. Each image has exactly the packages of its
+`packages.lock`. `imagebuild` builds them.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab.errors import LosslabError
+from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument import cache
 from losslab.instrument.cache import cache_folder, hash_files
 from losslab.instrument.debian import Lock, read_lock
-from losslab.reading import UsageError, read_toml
-from losslab.repository import ROOT
+from losslab.reading import UsageError, read_toml, shown
+from losslab.repository import ROOT, recipes
 
 RECIPES = ROOT / "containers"
 HOST, ENGINE = "host", "engine"
@@ -60,20 +61,41 @@ class Replacement:
 
 def names() -> list[str]:
     """List the images that have recipes, the host image first."""
-    found = {path.parent.name for path in RECIPES.glob("*/packages.txt")}
-    return [HOST, *sorted(found - {HOST})]
+    return [HOST, *sorted(_recipes().keys() - {HOST})]
+
+
+def _recipes() -> dict[str, Path]:
+    """Return the folders of all recipes by name, losslab's and a user's own."""
+    found = {path.parent.name: path.parent for path in RECIPES.glob("*/packages.txt")}
+    return found | recipes("images", "packages.txt", found)
+
+
+def recipe(name: str) -> Path:
+    """Return the folder of an image's recipe; UsageError if there is none."""
+    if name not in (found := _recipes()):
+        raise UsageError(
+            f"an image must be one of containers/ or images/ ({', '.join(names())}), found "
+            f"{shown(name)}{did_you_mean(name, found)}"
+        )
+    return found[name]
 
 
 def packages(name: str = HOST) -> list[str]:
     """List an image's packages; every image includes those of the host image."""
-    lines = (RECIPES / name / "packages.txt").read_text().splitlines()
+    lines = (recipe(name) / "packages.txt").read_text().splitlines()
     own = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     return own if name == HOST else packages(HOST) + own
 
 
 def lock(name: str = HOST) -> Lock:
     """Return the pinned packages of an image."""
-    return read_lock(RECIPES / name / "packages.lock")
+    path = recipe(name) / "packages.lock"
+    if not path.is_file():
+        raise LosslabError(
+            f"{path} must pin the packages of the image {name}, found no such file",
+            hint=f"write it with `losslab image --variant {name} --relock`",
+        )
+    return read_lock(path)
 
 
 def init(name: str) -> Path:
@@ -89,7 +111,7 @@ def containernet() -> dict[str, str]:
 
 def replacements(name: str) -> list[Replacement]:
     """Return the replacements of an image's recipe."""
-    return read_replacements(RECIPES / name / "replace.toml")
+    return read_replacements(recipe(name) / "replace.toml")
 
 
 def read_replacements(recipe: Path) -> list[Replacement]:

@@ -76,7 +76,7 @@ def relock(*only: str) -> list[str]:
     """Pin the current packages of Debian's archive for some or all images; list the changes."""
     changes = []
     for name in only or image.names():
-        path = image.RECIPES / name / "packages.lock"
+        path = image.recipe(name) / "packages.lock"
         now = resolve(name)
         before, after = image.lock(name).versions() if path.exists() else {}, now.versions()
         changed = [p for p in sorted({*before, *after}) if before.get(p) != after.get(p)]

@@ -39,9 +39,17 @@ provenance = cache.provenance
 
 
 def fragments(spec: Kernel) -> list[Path]:
-    """List a configuration's fragments: of every kernel, and of the series if it has one."""
-    base, own = RECIPE / FRAGMENT, spec.series.folder / FRAGMENT
-    return [base] if own == base or not own.exists() else [base, own]
+    """List a configuration's fragments: of every kernel, of the series, and the user's own."""
+    base, series = RECIPE / FRAGMENT, spec.series.folder / FRAGMENT
+    found = [base] if series == base or not series.exists() else [base, series]
+    return [*found, spec.fragment] if spec.fragment else found
+
+
+def _source_facts(spec: Kernel, origin: str = DEBIAN) -> list[str]:
+    """List the facts that identify a kernel's source."""
+    if spec.source:
+        return [spec.source.sha256]
+    return kernelsource.pins(spec.series).facts(origin)
 
 
 def content_hash(spec: Kernel | None = None, source: list[str] | None = None) -> str:
@@ -53,14 +61,14 @@ def content_hash(spec: Kernel | None = None, source: list[str] | None = None) ->
         for line in part.read_text().splitlines()
         if line.startswith("CONFIG_")
     ]
-    source = source or kernelsource.pins(spec.series).facts(DEBIAN)
+    source = source or _source_facts(spec)
     return hash_files(spec.series.patches, *settings, *source, *spec.facts())
 
 
 def target(spec: Kernel | None = None, origin: str = DEBIAN, pinned: bool = True) -> Path:
     """Return the folder of the kernel of the current recipe, built or not."""
     spec = spec or kernels.default()
-    name = content_hash(spec, kernelsource.pins(spec.series).facts(origin))
+    name = content_hash(spec, _source_facts(spec, origin))
     return cache_folder() / "kernel" / (name if pinned else f"{name}-unpinned")
 
 
@@ -179,6 +187,8 @@ def _source(spec: Kernel, unpinned: bool) -> Source:
     """Download public patches, then the source: a missing patch fails the build early."""
     for patch in spec.fetched:
         patch.get()
+    if spec.source:
+        return Source(spec.series, spec.source.address, "", spec.source.get(), pinned=True)
     try:
         return kernelsource.fetch(spec.series)
     except UnavailableError as error:
@@ -193,7 +203,7 @@ def _compiled(spec: Kernel, source: Source, work: Path, log: Path) -> Path:
     log.touch()
     tree = work / kerneltree.NAME
     source.unpack(work, tree, log)
-    fetched = [patch.get() for patch in spec.fetched]
+    fetched = [patch.get().path for patch in spec.fetched]
     for patch in (*spec.series.patches, *fetched, *spec.patches):
         processes.run(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log=log, cwd=tree)
     fragment = work / FRAGMENT
@@ -237,8 +247,8 @@ def _provenance(spec: Kernel, source: Source, tree: Path) -> dict[str, Any]:
 
 def _recipe(spec: Kernel, source: dict[str, str], pinned: bool) -> str:
     """Return the content hash of a kernel from a source with this provenance."""
-    pins = kernelsource.pins(spec.series).facts(source["from"])
-    return content_hash(spec, pins if pinned else list(source.values()))
+    pins = _source_facts(spec, source["from"]) if pinned else list(source.values())
+    return content_hash(spec, pins)
 
 
 def _write(facts: dict[str, Any], folder: Path) -> None:

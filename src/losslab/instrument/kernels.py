@@ -1,4 +1,4 @@
-"""Kernels of config/kernels.toml, and algorithms compiled into them.
+"""Kernels of config/kernels.toml or a user's folder, and algorithms compiled into them.
 
 An algorithm of a study that has a file in `algorithms/` is compiled into its kernel.
 """
@@ -13,11 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from losslab.instrument.archive import Fetcher, File, Place, UnavailableError, digest
+from losslab import doors
+from losslab.errors import did_you_mean
+from losslab.instrument.archive import Download, Fetcher, File, Place, UnavailableError, digest
 from losslab.reading import UsageError, read_toml, shown
-from losslab.repository import ROOT, find
+from losslab.repository import ROOT, find, recipes
 
 FILE = ROOT / "config" / "kernels.toml"
+# File that declares a user's own kernel, in its folder in `kernels`.
+OWN = "kernel.toml"
 # Value of a condition's kernel axis for the default kernel.
 DEFAULT = "default"
 # Name of the place of a public patch, as users see it.
@@ -54,27 +58,28 @@ class Series:
 
 
 @dataclass(frozen=True)
-class PublicPatch:
-    """Public patch that this repository does not contain."""
+class PublicFile:
+    """Public patch or source that this repository does not contain."""
 
     name: str
     address: str
-    size_bytes: int
     sha256: str
-    variable: str  # environment variable with the path of a local copy
+    size_bytes: int = 0  # unknown
+    variable: str = ""  # environment variable with the path of a local copy, if any
 
-    def get(self) -> Path:
+    def get(self) -> Download:
         """Return a local copy; UnavailableError says how to get one."""
         file = File(self.name, self.sha256, self.size_bytes)
         own = os.environ.get(self.variable)
         address = Path(own).resolve().as_uri() if own else self.address
         try:
-            return Fetcher().fetch([(file, Place(PUBLIC_PLACE, address))]).path
+            return Fetcher().fetch([(file, Place(PUBLIC_PLACE, address))])
         except UnavailableError as error:
+            other = f"set {self.variable} to the file's path"
+            if not self.variable:
+                other = "name the file in kernel.toml"
             raise UnavailableError(
-                error.message,
-                hint=f"download {self.address} by other means and set {self.variable} to the "
-                "file's path",
+                error.message, hint=f"download {self.address} by other means and {other}"
             ) from error
 
 
@@ -94,8 +99,10 @@ class Kernel:
     name: str  # name in studies and on the command line
     label: str  # label in figures and tables
     series: Series
-    fetched: tuple[PublicPatch, ...] = ()  # public patches, applied after the series' own
-    patches: tuple[Path, ...] = ()  # losslab's, applied last
+    fetched: tuple[PublicFile, ...] = ()  # public patches, applied after the series' own
+    patches: tuple[Path, ...] = ()  # losslab's or the user's, applied last
+    source: PublicFile | None = None  # instead of the series'
+    fragment: Path | None = None  # a user's own configuration
     algorithms: tuple[Path, ...] = ()  # source files of added congestion controls
     replaced: tuple[ReplacedFile, ...] = ()
     boot: tuple[str, ...] = ()  # additional parameters of its command line
@@ -147,12 +154,12 @@ class Kernel:
 
 def declared() -> dict[str, Kernel]:
     """Return the declared kernels by name, the default first."""
-    return dict(_read_declarations(FILE))
+    return dict(_read_declarations(FILE, doors.folder()))
 
 
 def default() -> Kernel:
     """Return the default kernel."""
-    return next(iter(_read_declarations(FILE).values()))
+    return next(iter(declared().values()))
 
 
 def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
@@ -163,8 +170,8 @@ def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
     kernel = default() if name == DEFAULT else declared().get(name)
     if kernel is None:
         raise UsageError(
-            f"a kernel must be one of {FILE.relative_to(ROOT)} ({', '.join(declared())}), found "
-            f"{shown(name)}"
+            f"a kernel must be one of {FILE.relative_to(ROOT)} or kernels/ "
+            f"({', '.join(declared())}), found {shown(name)}{did_you_mean(name, declared())}"
         )
     sources = sorted({source_of(each) for each in algorithms})
     return replace(
@@ -214,8 +221,8 @@ def replacing(folder: Path | None) -> Iterator[None]:
 
 
 @functools.cache
-def _read_declarations(path: Path) -> dict[str, Kernel]:
-    """Read the declarations, the default first; losslab also checks their schema."""
+def _read_declarations(path: Path, _: Path | None) -> dict[str, Kernel]:
+    """Read the declarations, also of a user's own folder; losslab also checks their schema."""
     try:
         data: dict[str, Any] = read_toml(path)
         series = {
@@ -232,16 +239,40 @@ def _read_declarations(path: Path) -> dict[str, Kernel]:
                 name,
                 each["label"],
                 series[each["series"]],
-                tuple(PublicPatch(**patch) for patch in each.get("fetched", [])),
+                tuple(PublicFile(**patch) for patch in each.get("fetched", [])),
                 tuple(ROOT / patch for patch in each.get("patches", [])),
                 boot=tuple(each.get("boot", [])),
             )
             for name, each in data["kernels"].items()
         }
         first = data["default"]
-        return {first: kernels[first]} | kernels
+        kernels = {first: kernels[first]} | kernels
+        for name, folder in recipes("kernels", OWN, kernels).items():
+            path = folder / OWN
+            kernels[name] = _own(name, folder, read_toml(path), series)
+        return kernels
     except (AttributeError, KeyError, TypeError) as error:
         raise UsageError(
-            f"{path} must declare default, series and kernels, found: {error!r}",
-            hint="see config/README.md",
+            f"{path} must declare a kernel, found: {error!r}",
+            hint="see config/README.md and docs/how-to/modules.md",
         ) from error
+
+
+def _own(name: str, folder: Path, data: dict[str, Any], series: dict[str, Series]) -> Kernel:
+    """Return the kernel of a folder of a user."""
+    fragment, source = folder / "fragment.config", data.get("source")
+    if source:
+        address = source["address"]
+        if "://" not in address:
+            address = (folder / address).resolve().as_uri()
+        source = PublicFile(address.rpartition("/")[2], address, source["sha256"])
+    return Kernel(
+        name,
+        data.get("label", name),
+        series[data["series"]],
+        tuple(PublicFile(**patch) for patch in data.get("fetched", [])),
+        tuple(sorted(folder.glob("*.patch"))),
+        boot=tuple(data.get("boot", [])),
+        source=source,
+        fragment=fragment if fragment.is_file() else None,
+    )

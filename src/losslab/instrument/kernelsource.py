@@ -110,7 +110,11 @@ class Pins:
 
 @dataclass(frozen=True)
 class Source:
-    """Source on this machine. `version` is the kernel's, or Debian's if it is not pinned."""
+    """Source on this machine.
+
+    `version` is the kernel's, or Debian's if it is not pinned; empty for a user's own source, whose
+    `origin` is its address.
+    """
 
     series: Series
     origin: str
@@ -119,9 +123,9 @@ class Source:
     pinned: bool
 
     def provenance(self) -> dict[str, str]:
-        """Return origin and version, and the hash of an unpinned source."""
+        """Return origin and version, and the hash of an unpinned source or a user's own."""
         facts = {"from": self.origin, "version": self.version}
-        return facts if self.pinned else facts | {"sha256": self.found.file.sha256}
+        return facts if self.pinned and self.version else facts | {"sha256": self.found.file.sha256}
 
     def unpack(self, work: Path, tree: Path, log: Path) -> None:
         """Unpack the source into `tree`, with intermediate files in `work`."""
@@ -131,8 +135,7 @@ class Source:
             tarball = work / "package" / self.series.tarball
         tree.mkdir()
         unread = [f"--exclude=*/{folder}/{of}" for folder in UNREAD_FOLDERS for of in UNREAD_FILES]
-        # J: the file's name, a hash in the cache, does not show its compression.
-        command: list[str | Path] = ["tar", "-xJf", tarball, "--strip-components=1", "-C", tree]
+        command: list[str | Path] = ["tar", "-xf", tarball, "--strip-components=1", "-C", tree]
         processes.run([*command, "--wildcards", *unread], log=log)
 
 

@@ -21,6 +21,7 @@ from losslab.instrument import (
     records,
 )
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
+from losslab.reading import UsageError
 from losslab.repository import ROOT, SET_UP
 
 DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
@@ -43,7 +44,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _build_options(made)
     made.set_defaults(run=_build_kernel)
     made = commands.add_parser("image")
-    made.add_argument("--variant", choices=image.names(), help="default: host")
+    made.add_argument("--variant", metavar="NAME", help="default: host")
     _build_options(made).add_argument(
         "--pin-tree", action="store_true",
         help="build it from its lock, and pin the digest of its files in "
@@ -159,6 +160,8 @@ def _build_image(options: argparse.Namespace) -> int:
     if options.relock:
         return _print(imagebuild.relock(*([options.variant] if options.variant else [])))
     name = options.variant or image.HOST
+    if options.pin_tree and image.recipe(name).parent != image.RECIPES:
+        raise UsageError(f"--pin-tree must name an image of containers/, found {name}")
     if options.pin_tree:
         return _print([_pin_tree(name)])
     unpinned = archive.unpinned_allowed(options.unpinned)

@@ -10,7 +10,7 @@ from typing import Any
 
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, read_toml, read_yaml, repeats
-from losslab.repository import find, listed
+from losslab.repository import find, listed, recipes
 from losslab.study.axes import DRAWN_TRACE, limited
 from losslab.study.condition import AXES, DEFAULT_KERNEL, NO_TRACE, Condition
 from losslab.study.grid import as_list, block_grid, matches
@@ -112,6 +112,10 @@ def load_kernels(path: Path) -> dict[str, Any]:
 def _kernels(path: Path) -> dict[str, Any]:
     data: dict[str, Any] = read_toml(path)
     check_schema(data, "kernels", str(path))
+    for name, folder in recipes("kernels", "kernel.toml", data["kernels"]).items():
+        own = {"label": name} | read_toml(folder / "kernel.toml")
+        check_schema({**data, "kernels": {name: own}}, "kernels", str(folder / "kernel.toml"))
+        data["kernels"][name] = own
     kernels, needs = data["kernels"], data.get("needs", [])
     series = {kernel["series"] for kernel in kernels.values()}
     series |= {name for each in needs for name in each["series"]}

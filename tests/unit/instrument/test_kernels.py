@@ -42,7 +42,7 @@ def patch(tmp_path, monkeypatch):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     sha256 = hashlib.sha256(PATCH).hexdigest()
     address = (tmp_path / "public.patch").as_uri()
-    return kernels.PublicPatch("a.patch", address, len(PATCH), sha256, "LOSSLAB_A_PATCH")
+    return kernels.PublicFile("a.patch", address, sha256, len(PATCH), "LOSSLAB_A_PATCH")
 
 
 def test_public_patch_is_fetched_once(patch, tmp_path):
@@ -55,9 +55,9 @@ def test_public_patch_is_fetched_once(patch, tmp_path):
     with pytest.raises(UnavailableError, match="different content"):
         patch.get()
     public.write_bytes(PATCH)
-    assert patch.get().read_bytes() == PATCH
+    assert patch.get().path.read_bytes() == PATCH
     public.unlink()
-    assert patch.get().read_bytes() == PATCH
+    assert patch.get().path.read_bytes() == PATCH
 
 
 def test_changed_copy_of_a_public_patch_is_refused(patch, tmp_path, monkeypatch):
@@ -69,7 +69,7 @@ def test_changed_copy_of_a_public_patch_is_refused(patch, tmp_path, monkeypatch)
     with pytest.raises(UnavailableError, match="different content"):
         patch.get()
     copy.write_bytes(PATCH)
-    assert patch.get().read_bytes() == PATCH
+    assert patch.get().path.read_bytes() == PATCH
 
 
 def test_missing_public_patch_is_refused_before_the_source_is_fetched(patch, monkeypatch):

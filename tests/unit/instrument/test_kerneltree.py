@@ -96,7 +96,7 @@ def test_compiler_messages_of_a_replaced_file_name_it(kept, mine, tmp_path):
     mine.write_text(SOURCE + "BROKEN\n")
     both = [replaced("net/ipv4/tcp_mine.c", mine)]
     with (
-        pytest.raises(LosslabError, match="algorithms/mine/tcp_mine.c:7:2: error: BROKEN"),
+        pytest.raises(LosslabError, match=r"algorithms/mine/tcp_mine\.c:7:2: error: BROKEN"),
         kerneltree.with_additions(kept, (), both, tmp_path / "log"),
     ):
         pass
