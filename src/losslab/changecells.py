@@ -21,7 +21,7 @@ from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.instrument.changes import Change
-from losslab.instrument.compiled import COMPILED, UNCOMPILED, fix_of
+from losslab.instrument.kerneltree import COMPILED, UNCOMPILED, fix_of
 from losslab.provide import at_first_use
 from losslab.reading import UsageError
 from losslab.repository import ROOT

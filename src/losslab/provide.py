@@ -6,7 +6,7 @@ import os
 
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign.instrument import image_of, kernel_of
-from losslab.instrument import image, imagebuild, kernel, kernels, packed, records
+from losslab.instrument import image, kernel, kernels, packed, records
 from losslab.instrument.archive import unpinned_allowed
 from losslab.repository import INSTALLED, require_programs
 from losslab.study.condition import Condition
@@ -29,7 +29,7 @@ def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) ->
     unpinned = unpinned_allowed(False)
     for kind, name in missing:
         if kind == packed.IMAGE:
-            imagebuild.build(name, unpinned)
+            image.build(name, unpinned)
         else:
             kernel.build(unpinned)
 

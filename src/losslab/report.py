@@ -24,7 +24,7 @@ from typing import Any
 from losslab import processes
 from losslab.campaign.recorded_verdicts import FAMILIES, explained, read_recorded
 from losslab.errors import LosslabError
-from losslab.instrument import quarto
+from losslab.instrument import analysis
 from losslab.reading import parse_json, read_rows
 from losslab.repository import ROOT, listed
 from losslab.study import typed_numbers
@@ -86,8 +86,10 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
         shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
         (staging / "_chapters.md").write_text("\n".join(shown))
         (staging / "tables").mkdir()
-        program = quarto.program()
-        renderer = f"Quarto {quarto.version(program)}" if program else "knitr, pandoc and typst"
+        program = analysis.quarto()
+        renderer = (
+            f"Quarto {analysis.quarto_version(program)}" if program else "knitr, pandoc and typst"
+        )
         (staging / "report.json").write_text(json.dumps(facts(parts, renderer), indent=1) + "\n")
         document = parts.document
         check_pictures(expand_includes((staging / document.name).read_text(), staging), staging)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -276,3 +277,35 @@ def _own(name: str, folder: Path, data: dict[str, Any], series: dict[str, Series
         source=source,
         fragment=fragment if fragment.is_file() else None,
     )
+
+
+WORD = re.compile(r"([\w-]+)\.([\w-]+)(?:=.*)?")
+
+
+def require_parameters(spec: Kernel, linux: Path) -> None:
+    """Refuse a parameter of a module that the kernel's binary does not have.
+
+    The parameter of an added algorithm has no effect on a kernel without that algorithm.
+    """
+    words = [found for found in map(WORD.fullmatch, spec.boot) if found]
+    content = linux.read_bytes() if words else b""
+    for found in words:
+        # The kernel does not distinguish - from _.
+        module, name = (part.replace("-", "_") for part in found.groups())
+        source = source_of(module.removeprefix("tcp_"))
+        if source.is_file() and source not in spec.algorithms:
+            continue
+        # A parameter is named in the binary, one without a module with its "=".
+        if not re.search(rb"\0%b\.%b[\0=]" % (module.encode(), name.encode()), content):
+            known = _known(module, content)
+            has = f"has {', '.join(known)}" if known else "is not one of them"
+            raise UsageError(
+                f"a boot parameter of kernel {spec.name} must be one of its modules', found "
+                f"{found[0]}; {module} {has}{did_you_mean(name, known)}",
+                hint=f"correct it in {FILE}",
+            )
+
+
+def _known(module: str, content: bytes) -> Sequence[str]:
+    names = re.findall(rb"\0%b\.(\w+)(?=\0)" % module.encode(), content)
+    return sorted({name.decode() for name in names})

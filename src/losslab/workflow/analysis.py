@@ -129,7 +129,7 @@ class Analysis:
 
     def renderer(self) -> list[str]:
         """List the source files of the report's renderer."""
-        names = ("report.py", "instrument/quarto.py")
+        names = ("report.py", "instrument/analysis.py")
         modules = [PACKAGE / name for name in names]
         return list(map(str, [*modules, *sorted((self._root / "report" / "render").iterdir())]))
 

@@ -79,9 +79,9 @@ def test_unpinned_build_counts_as_another_kernel(monkeypatch, tmp_path):
     assert changed_parts(change) == {name: ["kernel"] for name in IN_GUESTS}
 
 
-def test_changed_trace_changes_the_cells_that_follow_it(tmp_path):
+def test_changed_trace_changes_the_cells_that_follow_it(campaign_folder):
     def change():
-        (tmp_path / TRACE).write_text("10\n20\n")
+        (campaign_folder / "config/traces" / TRACE).write_text("10\n20\n")
 
     assert changed_parts(change) == {"trace": ["traces"]}
 

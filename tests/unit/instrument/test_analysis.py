@@ -38,7 +38,7 @@ def test_killed_r_is_not_taken_for_missing_packages(tmp_path, monkeypatch):
 
 
 def test_missing_renderer_is_named(monkeypatch):
-    monkeypatch.setattr(analysis.quarto, "program", lambda: None)
+    monkeypatch.setattr(analysis, "quarto", lambda: None)
     monkeypatch.setattr(analysis.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(HostError, match="a test needs Quarto, or pandoc and typst, found none"):
         analysis.require_renderer("a test")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from losslab.emulation.jobs import guest
-from losslab.instrument import bootparameters, kernels
+from losslab.instrument import kernels
 from losslab.reading import UsageError
 
 BINARY = b"ELF\0tcp_mine.gain\0x\0tcp_mine.quiet\0tcp_other.gian\0printk.devkmsg=\0"
@@ -24,25 +24,25 @@ def spec(*boot):
 def test_misspelt_parameter_is_refused_with_the_known_ones(linux):
     """A12: `tcp_mine.gian=3` was valid, with gain 1's bytes under gain 3's label."""
     with pytest.raises(UsageError, match=r"found tcp_mine\.gian=3.*gain, quiet; did you mean gain"):
-        bootparameters.require(spec("tcp_mine.gian=3"), linux)
+        kernels.require_parameters(spec("tcp_mine.gian=3"), linux)
     with pytest.raises(UsageError, match="nothing is not one of them"):
-        bootparameters.require(spec("nothing.gain=3"), linux)
+        kernels.require_parameters(spec("nothing.gain=3"), linux)
 
 
 @pytest.mark.parametrize(
     "word", ["tcp_mine.gain=3", "tcp-mine.quiet", "printk.devkmsg=on", "seccomp=on", "quiet"]
 )
 def test_known_parameter_is_accepted(linux, word):
-    bootparameters.require(spec(word), linux)
+    kernels.require_parameters(spec(word), linux)
 
 
 def test_parameter_of_an_algorithm_that_the_kernel_lacks_has_no_effect(linux, campaign_folder):
     source = campaign_folder / "algorithms/own/tcp_own.c"
     source.parent.mkdir(parents=True)
     source.touch()
-    bootparameters.require(spec("tcp_own.gain=3"), linux)
+    kernels.require_parameters(spec("tcp_own.gain=3"), linux)
     with pytest.raises(UsageError):
-        bootparameters.require(replace(spec("tcp_own.gain=3"), algorithms=(source,)), linux)
+        kernels.require_parameters(replace(spec("tcp_own.gain=3"), algorithms=(source,)), linux)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from losslab.instrument import compiled
+from losslab.instrument import kerneltree
 
 KCONFIG = """
 config TCP_CONG_BBR
@@ -43,9 +43,9 @@ config TCP_NAME
 
 def test_new_switches_outside_of_choices_are_set():
     """A11: a patch's Kconfig was dropped."""
-    assert compiled.new_symbols(KCONFIG, KCONFIG + ADDED) == ["TCP_CONG_BBR2", "TCP_MORE"]
-    assert compiled.new_symbols(KCONFIG, KCONFIG) == []
-    assert compiled.new_symbols("", KCONFIG) == ["TCP_CONG_BBR"]
+    assert kerneltree.new_symbols(KCONFIG, KCONFIG + ADDED) == ["TCP_CONG_BBR2", "TCP_MORE"]
+    assert kerneltree.new_symbols(KCONFIG, KCONFIG) == []
+    assert kerneltree.new_symbols("", KCONFIG) == ["TCP_CONG_BBR"]
 
 
 @pytest.fixture
@@ -63,15 +63,15 @@ def tree(tmp_path):
 
 
 def test_files_without_an_object_are_found(tree):
-    """A11: "no cell changed" was said of files that were never compiled."""
+    """A11: "no cell changed" was said of files that were never kerneltree."""
     paths = ["net/tcp.c", "net/a.h", "net/b.h", "net/new.c", "net/gone.c", "net/README"]
     os.utime(tree / "net/tcp.o")
-    assert compiled.not_compiled(tree, paths) == ["net/b.h", "net/gone.c", "net/new.c"]
+    assert kerneltree.not_compiled(tree, paths) == ["net/b.h", "net/gone.c", "net/new.c"]
 
 
 def test_object_of_an_earlier_file_does_not_count(tree):
     os.utime(tree / "net/tcp.o", ns=(0, 0))
-    assert compiled.not_compiled(tree, ["net/tcp.c", "net/a.h"]) == ["net/a.h", "net/tcp.c"]
+    assert kerneltree.not_compiled(tree, ["net/tcp.c", "net/a.h"]) == ["net/a.h", "net/tcp.c"]
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_object_of_an_earlier_file_does_not_count(tree):
     ],
 )
 def test_fix_names_makefile_or_symbol(path, makefile, words):
-    assert words in compiled.fix_of(path, makefile)
+    assert words in kerneltree.fix_of(path, makefile)

@@ -11,18 +11,16 @@ import pytest
 import zstandard
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, integrity, packed, tree
+from losslab.instrument import archive, integrity, packed
 
 NAME = "0123456789abcdef"
 ARCHIVE = f"kernel-{NAME}.tar.zst"
 SUM = f"{ARCHIVE}.sha256"
-LIMITS = packed.LIMITS[packed.KERNEL]
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
 @pytest.fixture(autouse=True)
 def no_pins(monkeypatch, tmp_path):
-    monkeypatch.setattr(packed, "PINS", tmp_path / "instruments.tsv")
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
     monkeypatch.setattr(archive, "BACKOFF_S", 0.0)
 
@@ -125,13 +123,15 @@ def test_crafted_archive_is_refused(kind, tmp_path, refused):
 def test_unpacked_files_are_writable_by_their_owner_only(tmp_path, monkeypatch):
     publish(tmp_path / "place", [member(f"{NAME}/linux", b"x", mode=0o4777)])
     (tmp_path / "out").mkdir()
-    packed._unpack(tmp_path / "place" / ARCHIVE, tmp_path / "out", NAME, LIMITS)
+    packed._unpack(tmp_path / "place" / ARCHIVE, tmp_path / "out", NAME)
     assert (tmp_path / "out" / "linux").stat().st_mode & 0o7777 == 0o755
 
 
-@pytest.mark.parametrize("limits", [packed.Limits(2**20, 100, 9), packed.Limits(2**20, 10**6, 1)])
-def test_archive_bomb_is_refused_before_it_fills_the_disk(limits, tmp_path, refused, monkeypatch):
-    monkeypatch.setitem(packed.LIMITS, packed.KERNEL, limits)
+@pytest.mark.parametrize(("name", "limit"), [("UNPACKED_BYTES", 100), ("MEMBERS", 1)])
+def test_archive_bomb_is_refused_before_it_fills_the_disk(
+    name, limit, tmp_path, refused, monkeypatch
+):
+    monkeypatch.setattr(packed, name, limit)
     publish(tmp_path / "place", [member(f"{NAME}/x"), member(f"{NAME}/y", bytes(200))])
     assert "bytes at most, found more" in refused(tmp_path / "place")
 
@@ -157,15 +157,15 @@ def test_links_of_an_image_are_made_only_if_its_list_is_pinned(tmp_path):
     (tmp_path / "image/root/deep").mkdir(parents=True)
     for name, to in links.items():
         (tmp_path / "image/root" / name).symlink_to(to)
-    text = tree.listing(tmp_path / "image/root")
+    text = integrity.listing(tmp_path / "image/root")
     (tmp_path / "image" / integrity.LIST).write_text(text)
     for name in links:
         (tmp_path / "image/root" / name).unlink()
     with pytest.raises(LosslabError, match="must have the SHA-256"):
         packed._link(tmp_path / "image", NAME)
-    integrity.write_pins({NAME: ("host", tree.digest(text))})
+    integrity.write_pins({NAME: ("host", integrity.list_digest(text))})
     packed._link(tmp_path / "image", NAME)
-    assert tree.listing(tmp_path / "image/root") == text
+    assert integrity.listing(tmp_path / "image/root") == text
 
 
 def test_reading_stops_at_a_packages_size(answering, tmp_path):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import debian, image, imagebuild
+from losslab.instrument import archive, image
 from losslab.instrument.archive import UnavailableError
 
 from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
@@ -15,7 +15,7 @@ from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
 def test_package_lock_survives_a_round_trip(tmp_path):
     lock = lock_of("bash", "curl")
     (tmp_path / "lock").write_text(lock.text())
-    assert debian.read_lock(tmp_path / "lock") == lock
+    assert archive.read_lock(tmp_path / "lock") == lock
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_incomplete_package_lock_is_refused(tmp_path, old, new, message):
     assert old in text
     (tmp_path / "lock").write_text(text.replace(old, new))
     with pytest.raises(LosslabError, match=message):
-        debian.read_lock(tmp_path / "lock")
+        archive.read_lock(tmp_path / "lock")
 
 
 def test_image_without_exactly_its_packages_is_refused():
-    imagebuild.check_installed({"bash": "1"}, {"bash": "1"})
+    image.check_installed({"bash": "1"}, {"bash": "1"})
     with pytest.raises(LosslabError) as error:
-        imagebuild.check_installed({"bash": "2", "dash": "1"}, {"bash": "1", "curl": "1"})
+        image.check_installed({"bash": "2", "dash": "1"}, {"bash": "1", "curl": "1"})
     assert "bash is 2, locked 1" in error.value.message
     assert "curl is not there, locked 1" in error.value.message
     assert "dash is 1, locked not" in error.value.message
@@ -58,7 +58,7 @@ def test_package_lock_determines_the_image():
 def test_every_unavailable_package_is_named(server):
     server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
     with pytest.raises(UnavailableError) as error:
-        debian.fetch(lock_of("bash", "curl", "dash"))
+        archive.fetch_packages(lock_of("bash", "curl", "dash"))
     assert "all 3 pinned packages must be available, found 2 missing" in error.value.message
     assert "curl_1_all.deb" in error.value.message
     assert "dash_1_all.deb" in error.value.message
@@ -68,10 +68,10 @@ def test_every_unavailable_package_is_named(server):
 def test_local_archive_has_exactly_the_packages(tmp_path, server):
     content = pack(unpacked_deb(tmp_path, "curl"))
     server.files[MAIN + "c/curl/curl_1_all.deb"] = content
-    files = debian.fetch(lock_of("curl", content=content))
+    files = archive.fetch_packages(lock_of("curl", content=content))
     folder = tmp_path / "archive"
     folder.mkdir(mode=0o700)
-    line = imagebuild.make_archive(files, folder)
+    line = image.make_archive(files, folder)
     assert line == f"deb [trusted=yes] copy:{folder} trixie main"
     index = (folder / "dists/trixie/main/binary-amd64/Packages").read_text()
     assert "Package: curl\n" in index
@@ -88,10 +88,10 @@ def build_image(monkeypatch, unpinned):
         made.append(locked)
         (folder / "provenance.json").write_text(json.dumps({"pinned": pinned}))
 
-    monkeypatch.setattr(imagebuild, "_build", build)
+    monkeypatch.setattr(image, "_build", build)
     monkeypatch.setattr(image, "lock", lambda name=image.HOST: lock_of("bash"))
-    monkeypatch.setattr(imagebuild, "resolve", lambda name: lock_of("bash", content=b"newer"))
-    folder = imagebuild.build(image.HOST, unpinned)
+    monkeypatch.setattr(image, "resolve", lambda name: lock_of("bash", content=b"newer"))
+    folder = image.build(image.HOST, unpinned)
     assert image.existing() == folder
     return image.provenance(folder), made
 

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from losslab.campaign import instrument
-from losslab.instrument import archive, image, imagebuild, integrity, kernel
+from losslab.instrument import archive, image, integrity, kernel
 from losslab.instrument.archive import UnavailableError
 
 
@@ -29,18 +29,18 @@ def repository_of(folder, text):
 def test_containernet_comes_from_any_copy_with_the_pinned_commit(monkeypatch, tmp_path):
     commit = repository_of(tmp_path / "copy", "pinned = True\n")
     (tmp_path / "copy" / "mininet" / "net.py").write_text("pinned = False\n")
-    monkeypatch.setenv(imagebuild.SOURCE, f"git+file://{tmp_path}/copy")
+    monkeypatch.setenv(image.SOURCE, f"git+file://{tmp_path}/copy")
     monkeypatch.setattr(image, "containernet", lambda: {"commit": commit, "url": "unused"})
-    imagebuild.install_containernet(tmp_path / "opt", tmp_path / "log")
+    image.install_containernet(tmp_path / "opt", tmp_path / "log")
     assert (tmp_path / "opt/mininet/net.py").read_text() == "pinned = True\n"
 
 
 def test_containernet_without_the_pinned_commit_is_refused(monkeypatch, tmp_path):
     repository_of(tmp_path / "copy", "other = True\n")
-    monkeypatch.setenv(imagebuild.SOURCE, f"file://{tmp_path}/copy")
+    monkeypatch.setenv(image.SOURCE, f"file://{tmp_path}/copy")
     with pytest.raises(UnavailableError, match="Containernet's commit c068942") as error:
-        imagebuild.install_containernet(tmp_path / "opt", tmp_path / "log")
-    assert imagebuild.SOURCE in error.value.hint
+        image.install_containernet(tmp_path / "opt", tmp_path / "log")
+    assert image.SOURCE in error.value.hint
 
 
 @pytest.mark.parametrize("pinned", [True, False])

@@ -4,7 +4,7 @@ import hashlib
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import kernel, kernels, kernelsource
+from losslab.instrument import kernel, kernels
 from losslab.instrument.archive import UnavailableError
 from losslab.study.condition import DEFAULT_KERNEL
 
@@ -13,7 +13,7 @@ PATCH = b"--- a/x\n+++ b/x\n"
 
 def test_every_declared_kernel_has_its_pins_and_patches():
     for which in kernels.declared().values():
-        assert kernelsource.pins(which.series).version.startswith(f"{which.series.name}.")
+        assert kernel.pins(which.series).version.startswith(f"{which.series.name}.")
         assert all(path.is_file() for path in which.patches)
         assert which.series.patches, which.name
 
@@ -73,7 +73,7 @@ def test_changed_copy_of_a_public_patch_is_refused(patch, tmp_path, monkeypatch)
 
 
 def test_missing_public_patch_is_refused_before_the_source_is_fetched(patch, monkeypatch):
-    monkeypatch.setattr(kernelsource, "fetch", lambda series: pytest.fail("too early"))
+    monkeypatch.setattr(kernel, "fetch_source", lambda series: pytest.fail("too early"))
     which = dataclasses.replace(kernels.default(), name="new", fetched=(patch,))
     with pytest.raises(UnavailableError, match="not there"):
         kernel.build(spec=which)

@@ -6,7 +6,7 @@ import tarfile
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, kernel, kernels, kernelsource, kerneltree
+from losslab.instrument import archive, kernel, kernels, kerneltree
 from losslab.instrument.archive import UnavailableError
 
 from .servers import file_of
@@ -21,7 +21,7 @@ def in_archive(build):
 def test_debians_source_is_fetched_and_unpacked(source, server, tmp_path):
     pinned, contents, _ = source
     server.files[in_archive(pinned.builds[0])] = contents[0]
-    found = kernelsource.fetch(SERIES)
+    found = kernel.fetch_source(SERIES)
     assert found.provenance() == {"from": "debian", "version": "6.12.1"}
     assert found.pinned
     found.unpack(tmp_path, tmp_path / "tree", tmp_path / "log")
@@ -46,7 +46,7 @@ def test_files_of_other_architectures_are_not_unpacked(tmp_path):
     with tarfile.open(packed, "w:xz") as tar:
         tar.add(tmp_path / "linux-2", "linux-2")
     here = archive.Download(packed, file_of("a", b""), archive.Place("here", ""))
-    found = kernelsource.Source(SERIES, kernelsource.KERNEL_ORG, "6.12.1", here, pinned=True)
+    found = kernel.Source(SERIES, kernel.KERNEL_ORG, "6.12.1", here, pinned=True)
     tree = tmp_path / "tree"
     found.unpack(tmp_path, tree, tmp_path / "log")
     assert {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file()} == read
@@ -56,7 +56,7 @@ def test_either_build_in_the_archive_precedes_the_snapshot(source, server):
     pinned, contents, _ = source
     server.files[in_archive(pinned.builds[1])] = contents[1]
     server.files[f"/snapshot/file/{pinned.builds[0].sha1}"] = contents[0]
-    found = kernelsource.fetch(SERIES)
+    found = kernel.fetch_source(SERIES)
     assert found.found.place.name == "archive"
     # Both builds have the same tree, and therefore the same manifest.
     assert found.provenance() == {"from": "debian", "version": "6.12.1"}
@@ -66,26 +66,26 @@ def test_snapshot_archive_is_asked_by_sha1(source, server):
     pinned, contents, tarball = source
     server.files[f"/snapshot/file/{pinned.builds[0].sha1}"] = contents[0]
     server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
-    assert kernelsource.fetch(SERIES).found.place.name == "snapshot"
+    assert kernel.fetch_source(SERIES).found.place.name == "snapshot"
 
 
 def test_kernel_org_comes_last_and_makes_another_kernel(source, server, tmp_path):
     _, _, tarball = source
     server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
-    found = kernelsource.fetch(SERIES)
+    found = kernel.fetch_source(SERIES)
     assert found.provenance() == {"from": "kernel.org", "version": "6.12.1"}
     found.unpack(tmp_path, tmp_path / "tree", tmp_path / "log")
     assert (tmp_path / "tree" / "Makefile").exists()
-    assert kernel.target(origin=kernelsource.KERNEL_ORG) != kernel.target()
+    assert kernel.target(origin=kernel.KERNEL_ORG) != kernel.target()
 
 
 def test_kernel_org_without_a_pinned_hash_is_refused_with_the_reason(source, server, monkeypatch):
     pinned, _, tarball = source
     server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
-    without = kernelsource.Pins(pinned.version, pinned.builds, pinned.kernel_org_path, "")
-    monkeypatch.setattr(kernelsource, "pins", lambda series: without)
+    without = kernel.Pins(pinned.version, pinned.builds, pinned.kernel_org_path, "")
+    monkeypatch.setattr(kernel, "pins", lambda series: without)
     with pytest.raises(UnavailableError, match="refused, no hash of it is pinned"):
-        kernelsource.fetch(SERIES)
+        kernel.fetch_source(SERIES)
 
 
 def compile_(which, source, work, log):
@@ -116,7 +116,7 @@ def test_another_kernel_source_is_refused_without_permission_and_reported_with_i
     path = "pool/updates/main/l/linux/new_6.12.2-1_all.deb"
     server.files["/debian-security/" + path] = b"newer"
     monkeypatch.setattr(
-        kernelsource,
+        kernel,
         "_newest",
         lambda package, suites: ("6.12.2-1", file_of("new.deb", b"newer"), path),
     )
@@ -148,11 +148,11 @@ def test_relocking_a_source_pins_debians_and_kernel_orgs_files(
     server.files["/kernel/v6.x/sha256sums.asc"] = (
         f"{'a' * 64}  linux-6.12.10.tar.xz\n{'b' * 64}  linux-6.12.1.tar.xz\n".encode()
     )
-    monkeypatch.setattr(kernelsource, "_newest", debians)
+    monkeypatch.setattr(kernel, "_newest", debians)
     series = dataclasses.replace(SERIES, folder=tmp_path)
-    assert kernelsource.relock(series) == ["6.12: nothing -> 6.12.1"]
+    assert kernel.relock(series) == ["6.12: nothing -> 6.12.1"]
     monkeypatch.undo()
-    written = kernelsource.pins(series)
+    written = kernel.pins(series)
     assert written.builds == pinned.builds
     assert written.kernel_org_sha256 == "b" * 64
 
@@ -161,10 +161,10 @@ def test_edited_source_file_is_refused(tmp_path):
     series = dataclasses.replace(SERIES, folder=tmp_path)
     series.pins.write_text(SERIES.pins.read_text() + "# a remark\n")
     with pytest.raises(LosslabError, match="found it edited"):
-        kernelsource.pins(series)
+        kernel.pins(series)
     series.pins.write_text(SERIES.pins.read_text().replace("sha1", "sha3"))
     with pytest.raises(LosslabError, match="must name version"):
-        kernelsource.pins(series)
+        kernel.pins(series)
 
 
 def test_comment_in_the_configuration_does_not_rebuild_the_kernel(monkeypatch, tmp_path):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, kernel, kernels, kernelsource, kerneltree, packed
+from losslab.instrument import archive, kernel, kernels, kerneltree, packed
 
 MAKEFILE = """\
 linux: $(wildcard net/ipv4/*.c) net/ipv4/Makefile
@@ -196,9 +196,9 @@ def compilations(kept, monkeypatch, tmp_path):
 
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(packed.PLACE, raising=False)
-    origin = {"from": kernelsource.DEBIAN}
+    origin = {"from": kernel.DEBIAN}
     source = SimpleNamespace(
-        origin=kernelsource.DEBIAN, pinned=True, provenance=lambda: origin, found=None
+        origin=kernel.DEBIAN, pinned=True, provenance=lambda: origin, found=None
     )
     facts = {"pinned": True, "source": origin, "version": "6.12.1", "patches": []}
     known = facts | {"config_sha256": "0"}
@@ -232,10 +232,12 @@ def test_default_kernel_can_be_rebuilt_from_its_objects(compilations, mine):
 
 
 def test_other_kernels_keep_their_objects_for_an_algorithm(compilations, mine, capsys):
-    name = "6.1"
-    kernel.build(False, kernels.get(name))
-    assert not kernel.existing_objects(kernels.get(name))
-    kernel.build(False, kernels.get(name, ["mine"]))
+    kernel.build(False, kernels.get("6.1"))
+    kernel.build(False, kernels.get("6.1", ["mine"]))
+    assert compilations == ["6.1"]
+    shutil.rmtree(kernel.existing_objects(kernels.get("6.1")))
+    shutil.rmtree(kernel.existing(kernels.get("6.1", ["mine"])))
+    kernel.build(False, kernels.get("6.1", ["mine"]))
     assert compilations == ["6.1", "6.1"]
     assert "compiling Linux 6.1 again" in capsys.readouterr().err
 

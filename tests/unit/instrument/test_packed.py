@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, image, imagebuild, integrity, kernel, packed
+from losslab.instrument import archive, image, integrity, kernel, packed
 
 NAME = "0123456789abcdef"
 ARCHIVE = f"kernel-{NAME}.tar.zst"
@@ -16,7 +16,6 @@ SUM = f"{ARCHIVE}.sha256"
 
 @pytest.fixture(autouse=True)
 def no_pins(monkeypatch, tmp_path):
-    monkeypatch.setattr(packed, "PINS", tmp_path / "instruments.tsv")
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
 
 
@@ -129,10 +128,6 @@ def made_of_another(archives):
     (archives / SUM).write_text(f"{archive.digest(archives / ARCHIVE)}  {ARCHIVE}\n")
 
 
-def others_than_recorded(archives):
-    packed.PINS.write_text(f"archive\tsha256\n{ARCHIVE}\t{'0' * 64}\n")
-
-
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -142,7 +137,6 @@ def others_than_recorded(archives):
         (missing, f"{ARCHIVE}: not there"),
         (no_sum, "its .sha256 says '<html>"),
         (made_of_another, "every member must be in the folder 0123456789abcdef"),
-        (others_than_recorded, "instruments.tsv has 000000000000"),
     ],
 )
 @both
@@ -175,12 +169,6 @@ def test_aborted_download_is_reported(tmp_path, archives, server, monkeypatch, c
     assert "HTTP 429" in capsys.readouterr().err
 
 
-def test_recorded_archives_are_accepted(tmp_path, archives, monkeypatch):
-    packed.write_pins([archives / ARCHIVE])
-    monkeypatch.setenv(packed.PLACE, str(archives))
-    assert packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
-
-
 def test_without_an_address_no_server_is_asked(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv(packed.PLACE, raising=False)
     assert not packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
@@ -211,7 +199,7 @@ def made_of(tmp_path):
     return make
 
 
-@pytest.mark.parametrize(("module", "builder"), [(kernel, kernel), (image, imagebuild)])
+@pytest.mark.parametrize(("module", "builder"), [(kernel, kernel), (image, image)])
 def test_set_up_fetches_without_building(module, builder, made_of, tmp_path, monkeypatch):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     wanted = module.target()

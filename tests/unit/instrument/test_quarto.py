@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from losslab.instrument import quarto
+from losslab.instrument import analysis
 from losslab.instrument.archive import UnavailableError
 
 NAME = "quarto-1.9.9-linux-amd64.tar.gz"
@@ -34,7 +34,7 @@ def release(server, monkeypatch, tmp_path):
         'version = "1.9.9"\nurl = "http://localhost/v1.9.9"\n\n'
         f'[sha256]\nlinux-amd64 = "{hashlib.sha256(content).hexdigest()}"\n'
     )
-    monkeypatch.setattr(quarto, "PINS", file)
+    monkeypatch.setattr(analysis, "PINS", file)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     server.files[f"/quarto/{NAME}"] = content
     return server
@@ -50,18 +50,18 @@ def on_path(folder, monkeypatch, version):
 
 def test_pinned_release_is_installed_once_and_used(release, monkeypatch, tmp_path):
     on_path(tmp_path / "bin", monkeypatch, "1.10.2")
-    found = quarto.install()
-    assert quarto.version(found) == "1.9.9"
-    assert quarto.program() == quarto.install() == found
+    found = analysis.install_quarto()
+    assert analysis.quarto_version(found) == "1.9.9"
+    assert analysis.quarto() == analysis.install_quarto() == found
     assert len(release.asked) == 1
 
 
 def test_changed_release_is_refused_and_the_report_has_another_renderer(release, capsys):
     release.files[f"/quarto/{NAME}"] = b"evil"
     with pytest.raises(UnavailableError, match="different content"):
-        quarto.install()
-    assert quarto.program() is None
-    assert quarto.main() == 0
+        analysis.install_quarto()
+    assert analysis.quarto() is None
+    assert analysis.main() == 0
     words = capsys.readouterr().err
     assert "rendered with knitr, pandoc and typst" in words
     assert "different content" in words
@@ -69,17 +69,17 @@ def test_changed_release_is_refused_and_the_report_has_another_renderer(release,
 
 def test_release_of_another_address_is_installed(release, monkeypatch, tmp_path):
     (tmp_path / NAME).write_bytes(release.files.pop(f"/quarto/{NAME}"))
-    monkeypatch.setenv(quarto.SOURCE, f"file:{tmp_path}")
-    assert quarto.install().is_file()
+    monkeypatch.setenv(analysis.SOURCE, f"file:{tmp_path}")
+    assert analysis.install_quarto().is_file()
 
 
 def test_unknown_machine_has_no_pinned_release(release, monkeypatch, tmp_path):
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     with pytest.raises(UnavailableError, match="riscv64"):
-        quarto.install()
-    assert quarto.program() is None
+        analysis.install_quarto()
+    assert analysis.quarto() is None
     found = on_path(tmp_path / "bin", monkeypatch, "1.9.0")
-    assert quarto.program() == found
+    assert analysis.quarto() == found
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_unknown_machine_has_no_pinned_release(release, monkeypatch, tmp_path):
 )
 def test_quarto_on_path_is_used_if_it_is_new_enough(release, monkeypatch, tmp_path, version, used):
     found = on_path(tmp_path / "bin", monkeypatch, version)
-    assert quarto.program() == (found if used else None)
+    assert analysis.quarto() == (found if used else None)
 
 
 def test_every_machine_of_the_pins_has_a_hash():
-    data = quarto.read_toml(quarto.PINS)
-    assert set(data["sha256"]) == set(quarto.SYSTEMS.values())
+    data = analysis.read_toml(analysis.PINS)
+    assert set(data["sha256"]) == set(analysis.SYSTEMS.values())
     assert all(len(value) == 64 for value in data["sha256"].values())
     assert data["version"] in data["url"]
