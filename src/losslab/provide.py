@@ -12,8 +12,6 @@ from losslab.repository import INSTALLED, require_programs
 from losslab.study.condition import Condition
 from losslab.workflow import instruments
 
-DEFAULT = (image.HOST, kernels.default().key)
-
 
 def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) -> None:
     """Fetch or build the default kernel and image if the cache lacks what a condition needs.
@@ -23,7 +21,8 @@ def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) ->
     source is unavailable, or a build failed.
     """
     needed = instruments.parts(backend, where, kernel_of(condition), image_of(condition))
-    missing = [part for part in needed if part[1] in DEFAULT and not records.in_cache(*part)]
+    default = (image.HOST, kernels.default().key)
+    missing = [part for part in needed if part[1] in default and not records.in_cache(*part)]
     if missing and not os.environ.get(packed.PLACE):
         require_programs("build", "the first build of losslab's kernel and image")
     unpinned = unpinned_allowed(False)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from losslab import doors
 from losslab.errors import did_you_mean
 from losslab.instrument.archive import Download, Fetcher, File, Place, UnavailableError, digest
 from losslab.reading import UsageError, read_toml, shown
@@ -154,13 +153,15 @@ class Kernel:
 
 
 def declared() -> dict[str, Kernel]:
-    """Return the declared kernels by name, the default first."""
-    return dict(_read_declarations(FILE, doors.folder()))
+    """Return losslab's kernels and a user's own by name, the default first."""
+    kernels, series = _read_declarations(FILE)
+    folders = recipes("kernels", OWN, kernels)
+    return kernels | {name: _own(name, folder, series) for name, folder in folders.items()}
 
 
 def default() -> Kernel:
     """Return the default kernel."""
-    return next(iter(declared().values()))
+    return next(iter(_read_declarations(FILE)[0].values()))
 
 
 def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
@@ -168,7 +169,8 @@ def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
 
     Algorithms without a file in `algorithms/` are part of the kernel.
     """
-    kernel = default() if name == DEFAULT else declared().get(name)
+    kernels = _read_declarations(FILE)[0]
+    kernel = default() if name == DEFAULT else (kernels.get(name) or declared().get(name))
     if kernel is None:
         raise UsageError(
             f"a kernel must be one of {FILE.relative_to(ROOT)} or kernels/ "
@@ -222,9 +224,9 @@ def replacing(folder: Path | None) -> Iterator[None]:
 
 
 @functools.cache
-def _read_declarations(path: Path, _: Path | None) -> dict[str, Kernel]:
-    """Read the declarations, also of a user's own folder; losslab also checks their schema."""
-    try:
+def _read_declarations(path: Path) -> tuple[dict[str, Kernel], dict[str, Series]]:
+    """Read losslab's kernels, the default first, and its series; their schema is checked, too."""
+    with _declaration_errors(path):
         data: dict[str, Any] = read_toml(path)
         series = {
             name: Series(
@@ -236,47 +238,52 @@ def _read_declarations(path: Path, _: Path | None) -> dict[str, Kernel]:
             for name, each in data["series"].items()
         }
         kernels = {
-            name: Kernel(
-                name,
-                each["label"],
-                series[each["series"]],
-                tuple(PublicFile(**patch) for patch in each.get("fetched", [])),
-                tuple(ROOT / patch for patch in each.get("patches", [])),
-                boot=tuple(each.get("boot", [])),
-            )
+            name: _kernel(name, each, series, [ROOT / patch for patch in each.get("patches", [])])
             for name, each in data["kernels"].items()
         }
         first = data["default"]
-        kernels = {first: kernels[first]} | kernels
-        for name, folder in recipes("kernels", OWN, kernels).items():
-            path = folder / OWN
-            kernels[name] = _own(name, folder, read_toml(path), series)
-        return kernels
-    except (AttributeError, KeyError, TypeError) as error:
-        raise UsageError(
-            f"{path} must declare a kernel, found: {error!r}",
-            hint="see config/README.md and docs/how-to/modules.md",
-        ) from error
+        return {first: kernels[first]} | kernels, series
 
 
-def _own(name: str, folder: Path, data: dict[str, Any], series: dict[str, Series]) -> Kernel:
-    """Return the kernel of a folder of a user."""
-    fragment, source = folder / "fragment.config", data.get("source")
-    if source:
-        address = source["address"]
-        if "://" not in address:
-            address = (folder / address).resolve().as_uri()
-        source = PublicFile(address.rpartition("/")[2], address, source["sha256"])
+def _kernel(
+    name: str, data: dict[str, Any], series: dict[str, Series], patches: Iterable[Path]
+) -> Kernel:
     return Kernel(
         name,
         data.get("label", name),
         series[data["series"]],
         tuple(PublicFile(**patch) for patch in data.get("fetched", [])),
-        tuple(sorted(folder.glob("*.patch"))),
+        tuple(patches),
         boot=tuple(data.get("boot", [])),
-        source=source,
-        fragment=fragment if fragment.is_file() else None,
     )
+
+
+def _own(name: str, folder: Path, series: dict[str, Series]) -> Kernel:
+    """Return the kernel of a user's folder."""
+    fragment, path = folder / "fragment.config", folder / OWN
+    with _declaration_errors(path):
+        data = read_toml(path)
+        kernel = _kernel(name, data, series, sorted(folder.glob("*.patch")))
+        if fragment.is_file():
+            kernel = replace(kernel, fragment=fragment)
+        if source := data.get("source"):
+            address = source["address"]
+            if "://" not in address:
+                address = (folder / address).resolve().as_uri()
+            file = PublicFile(address.rpartition("/")[2], address, source["sha256"])
+            kernel = replace(kernel, source=file)
+        return kernel
+
+
+@contextlib.contextmanager
+def _declaration_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path} must declare a kernel, found: {error!r}",
+            hint="see config/README.md and docs/how-to/modules.md",
+        ) from error
 
 
 WORD = re.compile(r"([\w-]+)\.([\w-]+)(?:=.*)?")

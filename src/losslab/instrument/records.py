@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.add_argument(
         "--name",
         default=kernels.DEFAULT,
-        help="kernel of config/kernels.toml (default: its default)",
+        help="kernel of config/kernels.toml or kernels/ (default: the first's default)",
     )
     made.add_argument(
         "--algorithm", action="append", default=[], metavar="NAME",
@@ -245,7 +246,9 @@ def _build_kernel(options: argparse.Namespace) -> int:
                 hint=f"`losslab new algorithm {name}` makes its skeleton",
             )
     unpinned = archive.unpinned_allowed(options.unpinned)
-    return _build(KERNEL, spec.key, lambda: kernel.build(unpinned, spec), options)
+    build = partial(kernel.build, unpinned, spec)
+    make(KERNEL, spec.key, build, options.record, options.optional)
+    return 0
 
 
 def _build_image(options: argparse.Namespace) -> int:
@@ -257,14 +260,17 @@ def _build_image(options: argparse.Namespace) -> int:
     if options.pin_tree:
         return _print([_pin_tree(name)])
     unpinned = archive.unpinned_allowed(options.unpinned)
-    return _build(IMAGE, name, lambda: image.build(name, unpinned), options)
+    build = partial(image.build, name, unpinned)
+    make(IMAGE, name, build, options.record, options.optional)
+    return 0
 
 
 def _pin_tree(name: str) -> str:
     """Pin the tree of the image that the current recipe builds; describe the pin."""
     recipe, before = image.content_hash(name), integrity.pins()
     # Drop the pins of older recipes.
-    recipes = {image.content_hash(each) for each in image.names()} - {recipe}
+    names = [each for each in image.names() if image.recipe(each).parent == image.RECIPES]
+    recipes = {image.content_hash(each) for each in names} - {recipe}
     kept = {each: row for each, row in before.items() if each in recipes}
     integrity.write_pins(kept)
     try:
@@ -274,11 +280,6 @@ def _pin_tree(name: str) -> str:
     finally:
         integrity.write_pins(kept if recipe in kept else before)
     return f"{name}: tree {sha256}"
-
-
-def _build(kind: str, name: str, build: Callable[[], Path], options: argparse.Namespace) -> int:
-    make(kind, name, build, options.record, options.optional)
-    return 0
 
 
 def _print(changes: Sequence[str]) -> int:
