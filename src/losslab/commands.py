@@ -211,7 +211,7 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "add your own": {
         "init": _command(
-            "init",
+            "new",
             "make a folder with a campaign of your own",
             "losslab init my-campaign",
         ),

@@ -1,9 +1,13 @@
-"""`losslab new`: skeletons for a user's own algorithm, study, scheme, app or path mechanism."""
+"""`losslab init` and `losslab new`: a campaign's folder, and skeletons for what a user adds to it.
+
+The folder's campaign uses losslab's workflow as a Snakemake module.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+import shutil
 from pathlib import Path
 
 from losslab import doors
@@ -16,6 +20,8 @@ from losslab.study.names import load_algorithms
 
 TEMPLATE = "template"
 ALGORITHMS = "config/algorithms.tsv"
+# Snakemake's options, copied from losslab's files to a campaign's folder.
+PROFILE = Path("profiles", "default", "profile.yaml")
 # TCP_CA_NAME_MAX of the kernel is 16, with the zero at the end.
 NAME = r"[a-z][a-z0-9_]{0,14}"
 # A file net/ipv4/tcp_NAME.c of a kernel, which an algorithm's file would replace.
@@ -42,7 +48,10 @@ SHAPES = ("15", "16", "17", "18", "3", "4", "8", "0", "1", "2", "5", "6")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `new`."""
+    """Add `init` and `new`."""
+    folder = commands.add_parser("init")
+    folder.add_argument("folder", type=Path, help="new or empty folder")
+    folder.set_defaults(run=_init)
     command = commands.add_parser("new")
     kinds = command.add_subparsers(required=True, metavar="KIND")
     made = kinds.add_parser("algorithm", help="a congestion control, compiled into the kernel")
@@ -61,6 +70,27 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         module = kinds.add_parser(kind, help=what)
         module.add_argument("name", help="its name: lower-case letters and digits")
         module.set_defaults(run=_module, kind=kind)
+
+
+def _init(options: argparse.Namespace) -> int:
+    print(
+        f"Wrote {', '.join(map(str, new_folder(options.folder)))} to {options.folder}\n"
+        f"Next: cd {options.folder} && snakemake --cores all --dry-run"
+    )
+    return 0
+
+
+def new_folder(folder: Path) -> list[Path]:
+    """Write a campaign's files to a new or empty folder; UsageError for any other."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(
+            f"the folder must be new or empty, found files in {folder}",
+            hint="name another folder; losslab overwrites nothing",
+        )
+    shutil.copytree(ROOT / "config" / "template" / "campaign", folder, dirs_exist_ok=True)
+    (folder / PROFILE).parent.mkdir(parents=True)
+    shutil.copy(ROOT / PROFILE, folder / PROFILE)
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
 
 
 def _algorithm(options: argparse.Namespace) -> int:

@@ -230,14 +230,12 @@ def _shown(path: Path) -> str:
 
 # In the folder of a kernel with replaced files: those that no object depends on, a line each.
 UNCOMPILED = "not-compiled.txt"
-CODE = (".c", ".S")
-COMPILED = (*CODE, ".h")
+COMPILED = (".c", ".S", ".h")
 KCONFIG = "Kconfig"
 SYMBOL = re.compile(r"^\s*(?:menu)?config\s+(\w+)")
 SWITCH = re.compile(r"^\s+(?:def_)?(?:bool|tristate)\b")
 # A word of a .cmd file that may be a path; `kerneltree.prune` looks for them, too.
 PATH = re.compile(r"[\w./+-]+\.[\w.]+")
-OBJECT = re.compile(r"^\s*[\w-]+-(\S+?)\s*[+:]?=(.*)$")
 
 
 def not_compiled(tree: Path, paths: Collection[str]) -> list[str]:
@@ -280,25 +278,3 @@ def _symbols(text: str) -> Iterator[str]:
 def is_kconfig(path: str) -> bool:
     """Return whether a file of the source declares symbols."""
     return Path(path).name.startswith(KCONFIG)
-
-
-def fix_of(path: str, makefile: str) -> str:
-    """Return the fix for a file that is not compiled, given the Makefile of its folder."""
-    if Path(path).suffix not in CODE:
-        return "include it in a file that is compiled"
-    made = f"{Path(path).stem}.o"
-    for line in makefile.splitlines():
-        found = OBJECT.match(line)
-        if found and made in found[2].split():
-            switch = found[1].strip("$()")
-            if switch.startswith("CONFIG_"):
-                return (
-                    f"the Makefile compiles it with {switch}, which is not set: change "
-                    f"`obj-$({switch}) += {made}` to `obj-y += {made}`, or let the change declare "
-                    f"{switch.removeprefix('CONFIG_')} in Kconfig"
-                )
-    algorithm = Path(path).stem.removeprefix("tcp_")
-    return (
-        f"add `obj-y += {made}` to {Path(path).with_name('Makefile')} in the change; if it is your "
-        f"own algorithm, add `--algorithm {algorithm}`"
-    )

@@ -339,7 +339,7 @@ def tree(tmp_path):
 
 
 def test_files_without_an_object_are_found(tree):
-    """A11: "no cell changed" was said of files that were never kerneltree."""
+    """A11: "no cell changed" was said of files that were never compiled."""
     paths = ["net/tcp.c", "net/a.h", "net/b.h", "net/new.c", "net/gone.c", "net/README"]
     os.utime(tree / "net/tcp.o")
     assert kerneltree.not_compiled(tree, paths) == ["net/b.h", "net/gone.c", "net/new.c"]
@@ -348,16 +348,3 @@ def test_files_without_an_object_are_found(tree):
 def test_object_of_an_earlier_file_does_not_count(tree):
     os.utime(tree / "net/tcp.o", ns=(0, 0))
     assert kerneltree.not_compiled(tree, ["net/tcp.c", "net/a.h"]) == ["net/a.h", "net/tcp.c"]
-
-
-@pytest.mark.parametrize(
-    ("path", "makefile", "words"),
-    [
-        ("net/ipv4/tcp_x.c", "", "add `obj-y += tcp_x.o` to net/ipv4/Makefile"),
-        ("net/ipv4/tcp_x.c", "", "--algorithm x"),
-        ("net/ipv4/tcp_x.c", "obj-$(CONFIG_TCP_X) += tcp_y.o tcp_x.o\n", "CONFIG_TCP_X, which is"),
-        ("net/ipv4/tcp_x.h", "", "include it"),
-    ],
-)
-def test_fix_names_makefile_or_symbol(path, makefile, words):
-    assert words in kerneltree.fix_of(path, makefile)
