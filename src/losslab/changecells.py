@@ -179,7 +179,7 @@ def require_compiled(cells: Mapping[str, Cell], side: Side, change: Change) -> l
     for path in refused[:1]:
         raise LosslabError(
             f"a changed source must be compiled into the kernel, found that no object has {path}",
-            hint="in the change, add it to its folder's Makefile (`obj-y += NAME.o`) or include it in "
+            hint="let the change add `obj-y += NAME.o` to its folder's Makefile, or include it in "
             "a file that is compiled; for your own algorithm, add `--algorithm NAME`",
         )
     return files

@@ -371,7 +371,7 @@ def install_containernet(target_folder: Path, log: Path) -> None:
     the commit.
     """
     commit = containernet()["commit"]
-    url = containernet_source()
+    url = os.environ.get(SOURCE, containernet()["url"]).removeprefix("git+")
     with tempfile.TemporaryDirectory(prefix="losslab-containernet-") as name:
         git = ["git", "-C", name]
         try:
@@ -389,11 +389,6 @@ def install_containernet(target_folder: Path, log: Path) -> None:
         processes.run(archive, log=log)
         target_folder.mkdir(parents=True)
         processes.run(["tar", "-xf", tar, "-C", target_folder, "--no-same-owner"], log=log)
-
-
-def containernet_source() -> str:
-    """Return the address of Containernet's repository."""
-    return os.environ.get(SOURCE, containernet()["url"]).removeprefix("git+")
 
 
 def _tidy(root: Path, epoch_s: int) -> None:

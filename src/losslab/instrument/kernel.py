@@ -224,14 +224,10 @@ def fetch_newest(series: Series) -> Source:
 
 def _get_newest(series: Series, suites: Sequence[str]) -> tuple[str, str, Download]:
     """Download the newest package of some suites; return version, archive path and file."""
-    version, file, path = _newest(series.package, suites)
-    places = debian_places(path, debian_archives(), "")
-    return version, path, Fetcher().fetch((file, place) for place in places)
-
-
-def _newest(package: str, suites: Sequence[str]) -> tuple[str, File, str]:
-    (file, path), *_ = apt_files(debian_archives(), suites, ["download", package])
-    return file.name.split("_")[1], file, path
+    archives = debian_archives()
+    (file, path), *_ = apt_files(archives, suites, ["download", series.package])
+    places = debian_places(path, archives, "")
+    return file.name.split("_")[1], path, Fetcher().fetch((file, place) for place in places)
 
 
 def relock(series: Series) -> list[str]:

@@ -130,11 +130,8 @@ def test_another_kernel_source_is_refused_without_permission_and_reported_with_i
     pinned, contents, _ = source
     path = "pool/updates/main/l/linux/new_6.12.2-1_all.deb"
     server.files["/debian-security/" + path] = b"newer"
-    monkeypatch.setattr(
-        kernel,
-        "_newest",
-        lambda package, suites: ("6.12.2-1", file_of("new.deb", b"newer"), path),
-    )
+    newer = file_of("linux-source_6.12.2-1_all.deb", b"newer")
+    monkeypatch.setattr(kernel, "apt_files", lambda *_: [(newer, path)])
     with pytest.raises(UnavailableError, match=SERIES.package):
         build_kernel(monkeypatch, unpinned=False)
     name, facts = build_kernel(monkeypatch, unpinned=True)
@@ -155,15 +152,15 @@ def test_relocking_a_source_pins_debians_and_kernel_orgs_files(
     pinned, contents, _ = source
     newest = iter(zip(pinned.builds, contents, strict=True))
 
-    def debians(package, suites):
+    def debians(*_):
         build, content = next(newest)
         server.files[in_archive(build)] = content
-        return build.version, build.file, build.path
+        return [(build.file, build.path)]
 
     server.files["/kernel/v6.x/sha256sums.asc"] = (
         f"{'a' * 64}  linux-6.12.10.tar.xz\n{'b' * 64}  linux-6.12.1.tar.xz\n".encode()
     )
-    monkeypatch.setattr(kernel, "_newest", debians)
+    monkeypatch.setattr(kernel, "apt_files", debians)
     series = dataclasses.replace(SERIES, folder=tmp_path)
     assert kernel.relock(series) == ["6.12: nothing -> 6.12.1"]
     monkeypatch.undo()
