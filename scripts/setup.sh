@@ -53,7 +53,7 @@ fi
 image="" engine="" kernel="" quarto=""
 build() {
     # The report has another renderer where the pinned Quarto cannot be fetched.
-    PYTHONPATH=src timeout 900 .venv/bin/python -m losslab.instrument.quarto &
+    PYTHONPATH=src timeout 900 .venv/bin/python -m losslab.instrument.analysis &
     quarto=$!
     echo "losslab: images and kernel (take ten minutes of CPU time if they are not in the cache)"
     PYTHONPATH=src .venv/bin/python -m losslab.cli kernel &

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from losslab import doors
 from losslab.backends import snapshot_server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,6 +20,16 @@ sys.dont_write_bytecode = False
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
+
+
+@pytest.fixture
+def campaign_folder(tmp_path, monkeypatch):
+    """Return an empty campaign's folder, in which losslab runs."""
+    folder = tmp_path / "campaign"
+    folder.mkdir()
+    (folder / doors.MARK).touch()
+    monkeypatch.setenv(doors.VARIABLE, str(folder))
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from losslab.errors import HostError, did_you_mean
 from losslab.instrument.cache import locks
 from losslab.lock import mark, marked, taken
 from losslab.reading import UsageError, input_errors, shown, whole_option
-from losslab.repository import ROOT
+from losslab.repository import ROOT, find
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
 from losslab.study.names import Names, load_algorithms
@@ -52,7 +52,7 @@ def cores_option(parser: argparse.ArgumentParser, what: str) -> None:
 
 def require_algorithms(names: Sequence[str]) -> None:
     """Refuse names that are not in config/algorithms.tsv."""
-    available = [row["name"] for row in load_algorithms(ROOT / "config" / "algorithms.tsv")]
+    available = [row["name"] for row in load_algorithms(find("config/algorithms.tsv"))]
     if unknown := [name for name in names if name not in available]:
         raise UsageError(
             f"algorithms must be in config/algorithms.tsv ({', '.join(available)}), found "

@@ -21,7 +21,7 @@ from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.instrument.changes import Change
-from losslab.instrument.compiled import COMPILED, UNCOMPILED, fix_of
+from losslab.instrument.kerneltree import COMPILED, UNCOMPILED
 from losslab.provide import at_first_use
 from losslab.reading import UsageError
 from losslab.repository import ROOT
@@ -177,11 +177,10 @@ def require_compiled(cells: Mapping[str, Cell], side: Side, change: Change) -> l
     if not set(sources) - set(files):
         refused += [path for path in (*files, *skipped) if path not in refused]
     for path in refused[:1]:
-        makefile = change.folder / Path(path).with_name("Makefile")
-        text = makefile.read_text(errors="replace") if makefile.is_file() else ""
         raise LosslabError(
             f"a changed source must be compiled into the kernel, found that no object has {path}",
-            hint=fix_of(path, text),
+            hint="let the change add `obj-y += NAME.o` to its folder's Makefile, or include it in "
+            "a file that is compiled; for your own algorithm, add `--algorithm NAME`",
         )
     return files
 

@@ -41,7 +41,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab setup",
         ),
         "instrument": _command(
-            "instrument.recipes",
+            "instrument.records",
             "pack or fetch kernels and images as archives",
             "losslab instrument pack --out instruments",
             "losslab instrument pack kernel-6.1 image-engine",
@@ -211,7 +211,7 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "add your own": {
         "init": _command(
-            "init",
+            "new",
             "make a folder with a campaign of your own",
             "losslab init my-campaign",
         ),
@@ -225,14 +225,14 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab new scheme gentle",
         ),
         "kernel": _command(
-            "instrument.recipes",
+            "instrument.records",
             "build the pinned kernel and print its folder",
             "losslab kernel",
             "losslab kernel --name 6.1",
             "losslab kernel --algorithm mine",
         ),
         "image": _command(
-            "instrument.recipes",
+            "instrument.records",
             "build an image and print its folder",
             "losslab image",
             "losslab image --variant engine",

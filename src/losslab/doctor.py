@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from losslab import cellspec, processes
@@ -55,8 +55,6 @@ class Section:
     findings: list[Finding]
     # Backend and place that need them, as `--backend` and `--where`; None: every campaign.
     way: tuple[str, str] | None = None
-    # Names of kernels that some cells need, each with a finding; a terminal shows them in one line.
-    kernels: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -69,9 +67,7 @@ class Section:
         return "\n".join([f"{self.name}: {verdict}", *(f.line() for f in self.findings)])
 
     def brief(self) -> str:
-        """Format in one line: a way to measure that the user did not choose, or kernels."""
-        if self.kernels:
-            return f"  {self.name}: {self._built()}"
+        """Format a way to measure that the user did not choose in one line."""
         if self.usable or self.way is None:
             return f"  {self.name}: ready"
         unmet = sum(not f.good for f in self.findings if f.required)
@@ -81,24 +77,11 @@ class Section:
             f"to list them: losslab doctor --backend {backend} --where {where})"
         )
 
-    def _built(self) -> str:
-        """Return which kernels are built, and the command that builds the others."""
-        built, others = (
-            [name for name, f in zip(self.kernels, self.findings, strict=True) if f.good is good]
-            for good in (True, False)
-        )
-        text = f"{', '.join(built) or 'none'} built"
-        if not others:
-            return text
-        *first, last = others
-        names = f"{', '.join(first)} or {last}" if first else last
-        return f"{text} (losslab kernel --name {names})"
-
 
 def text(sections: Sequence[Section], way: tuple[str, str]) -> str:
     """Format for a terminal: the chosen way in full, every other in one line."""
     chosen = [section for section in sections if section.way == way]
-    full = chosen + [s for s in sections if s.way is None and not s.kernels]
+    full = chosen + [s for s in sections if s.way is None]
     others = [section.brief() for section in sections if section not in full]
     return "\n\n".join(
         [*(section.text() for section in full), "\n".join(["Other ways to measure", *others])]
@@ -121,7 +104,7 @@ def examine(whole: bool = False) -> list[Section]:
             list(preflight.host(_root(image.ENGINE))),
             (CONTAINERNET, HOST),
         ),
-        _other_kernels(),
+        Section("other kernels", list(_other_kernels())),
         *([Section("every file of kernels and images", list(_whole()))] if whole else []),
     ]
 
@@ -165,17 +148,14 @@ def _virtual() -> Iterable[Finding]:
     yield Finding("CPUs (one guest each)", True, str(len(os.sched_getaffinity(0))))
 
 
-def _other_kernels() -> Section:
-    """Return the kernels that only cells with the axis `kernel`, or some algorithms, need."""
-    specs = [spec for spec in kernels.declared().values() if spec != kernels.default()]
-    found = [
-        replace(
-            _present(f"kernel {spec.name}", kernel.existing(spec), "not built", spec.command),
-            required=False,
-        )
-        for spec in specs
-    ]
-    return Section("other kernels", found, kernels=tuple(spec.name for spec in specs))
+def _other_kernels() -> Iterable[Finding]:
+    """List the kernels that only cells with the axis `kernel`, or some algorithms, need."""
+    others = [spec for spec in kernels.declared().values() if spec != kernels.default()]
+    built = [spec.name for spec in others if kernel.existing(spec)]
+    missing = [spec.name for spec in others if spec.name not in built]
+    yield Finding("built", True, ", ".join(built) or "none")
+    if missing:
+        yield Finding("not built", True, f"{', '.join(missing)} (`losslab kernel --name NAME`)")
 
 
 def _whole() -> Iterable[Finding]:

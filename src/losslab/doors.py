@@ -34,14 +34,19 @@ VARIABLE = "LOSSLAB_FOLDER"
 IN_JOB = not (PACKAGE / "cli.py").is_file()
 
 
-def folder() -> Path | None:
-    """Return the folder that may add modules: a campaign's, or else a clone; None if neither."""
+def campaign() -> Path | None:
+    """Return the campaign's folder in which losslab runs, or None."""
     try:
         found = Path(os.environ.get(VARIABLE) or Path.cwd()).resolve()
     except OSError:  # the current folder was removed
-        found = PACKAGE
-    if (found / MARK).is_file():
-        return found
+        return None
+    return found if (found / MARK).is_file() else None
+
+
+def folder() -> Path | None:
+    """Return the folder that may add modules: a campaign's, or else a clone; None if neither."""
+    if own := campaign():
+        return own
     clone = PACKAGE.parents[1]
     return clone if (clone / "workflow").is_dir() else None
 

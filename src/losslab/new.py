@@ -1,20 +1,27 @@
-"""`losslab new`: skeletons for a user's own algorithm, study, scheme, app or path mechanism."""
+"""`losslab init` and `losslab new`: a campaign's folder, and skeletons for what a user adds to it.
+
+The folder's campaign uses losslab's workflow as a Snakemake module.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+import shutil
 from pathlib import Path
 
 from losslab import doors
 from losslab.instrument import kernels
 from losslab.reading import UsageError, out_file
-from losslab.repository import ALGORITHMS, INSTALLED, ROOT
+from losslab.repository import INSTALLED, ROOT, find
 from losslab.study import palette
 from losslab.study.axes import OWN
 from losslab.study.names import load_algorithms
 
 TEMPLATE = "template"
+ALGORITHMS = "config/algorithms.tsv"
+# Snakemake's options, copied from losslab's files to a campaign's folder.
+PROFILE = Path("profiles", "default", "profile.yaml")
 # TCP_CA_NAME_MAX of the kernel is 16, with the zero at the end.
 NAME = r"[a-z][a-z0-9_]{0,14}"
 # A file net/ipv4/tcp_NAME.c of a kernel, which an algorithm's file would replace.
@@ -41,7 +48,10 @@ SHAPES = ("15", "16", "17", "18", "3", "4", "8", "0", "1", "2", "5", "6")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `new`."""
+    """Add `init` and `new`."""
+    folder = commands.add_parser("init")
+    folder.add_argument("folder", type=Path, help="new or empty folder")
+    folder.set_defaults(run=_init)
     command = commands.add_parser("new")
     kinds = command.add_subparsers(required=True, metavar="KIND")
     made = kinds.add_parser("algorithm", help="a congestion control, compiled into the kernel")
@@ -60,6 +70,27 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         module = kinds.add_parser(kind, help=what)
         module.add_argument("name", help="its name: lower-case letters and digits")
         module.set_defaults(run=_module, kind=kind)
+
+
+def _init(options: argparse.Namespace) -> int:
+    print(
+        f"Wrote {', '.join(map(str, new_folder(options.folder)))} to {options.folder}\n"
+        f"Next: cd {options.folder} && snakemake --cores all --dry-run"
+    )
+    return 0
+
+
+def new_folder(folder: Path) -> list[Path]:
+    """Write a campaign's files to a new or empty folder; UsageError for any other."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(
+            f"the folder must be new or empty, found files in {folder}",
+            hint="name another folder; losslab overwrites nothing",
+        )
+    shutil.copytree(ROOT / "config" / "template" / "campaign", folder, dirs_exist_ok=True)
+    (folder / PROFILE).parent.mkdir(parents=True)
+    shutil.copy(ROOT / PROFILE, folder / PROFILE)
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
 
 
 def _algorithm(options: argparse.Namespace) -> int:
@@ -130,7 +161,7 @@ def new_study(name: str, title: str, folder: Path) -> list[Path]:
         for path in sorted(template.rglob("*"))
         if path.is_file()
     }
-    present = [str(path) for path in files if (ROOT / path).exists() or (folder / path).exists()]
+    present = [str(path) for path in files if find(path).exists() or (folder / path).exists()]
     if present:
         raise UsageError(f"a study's name must be new, found {', '.join(present)}")
     for path, source in files.items():
@@ -168,9 +199,9 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
         )
     _require_line("label", label)
     table = folder / ALGORITHMS
-    known = {path for path in (ROOT / ALGORITHMS, table) if path.is_file()}
-    rows = [row for path in sorted(known) for row in load_algorithms(path)]
-    path = kernels.source_of(name).relative_to(ROOT)
+    known = table if table.is_file() else ROOT / ALGORITHMS
+    rows = load_algorithms(known)
+    path = Path("algorithms", name, f"tcp_{name}.c")
     if name in {row["name"] for row in rows} or (folder / path).parent.exists():
         raise UsageError(
             f"an algorithm's name must be new, found {name} in {ALGORITHMS} or algorithms/"
@@ -190,10 +221,8 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
     (folder / path).write_text(text)
     colour = palette.next_colour([row["colour"] for row in rows])
     shape = min(SHAPES, key=[row["shape"] for row in rows].count)
-    if not table.exists():
-        table.parent.mkdir(exist_ok=True)
-        table.write_text((ROOT / ALGORITHMS).read_text().partition("\n")[0] + "\n")
-    with table.open("a") as file:
-        file.write("" if table.read_bytes().endswith(b"\n") else "\n")
-        file.write("\t".join([name, label, colour, shape, "default"]) + "\n")
+    text = known.read_text().rstrip("\n")
+    row = "\t".join([name, label, colour, shape, "default"])
+    table.parent.mkdir(exist_ok=True)
+    table.write_text(f"{text}\n{row}\n")
     return path

@@ -6,13 +6,11 @@ import os
 
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign.instrument import image_of, kernel_of
-from losslab.instrument import image, imagebuild, kernel, kernels, packed, records
+from losslab.instrument import image, kernel, kernels, packed, records
 from losslab.instrument.archive import unpinned_allowed
 from losslab.repository import INSTALLED, require_programs
 from losslab.study.condition import Condition
 from losslab.workflow import instruments
-
-DEFAULT = (image.HOST, kernels.default().key)
 
 
 def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) -> None:
@@ -23,13 +21,14 @@ def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) ->
     source is unavailable, or a build failed.
     """
     needed = instruments.parts(backend, where, kernel_of(condition), image_of(condition))
-    missing = [part for part in needed if part[1] in DEFAULT and not records.in_cache(*part)]
+    default = (image.HOST, kernels.default().key)
+    missing = [part for part in needed if part[1] in default and not records.in_cache(*part)]
     if missing and not os.environ.get(packed.PLACE):
         require_programs("build", "the first build of losslab's kernel and image")
     unpinned = unpinned_allowed(False)
     for kind, name in missing:
         if kind == packed.IMAGE:
-            imagebuild.build(name, unpinned)
+            image.build(name, unpinned)
         else:
             kernel.build(unpinned)
 

@@ -24,9 +24,9 @@ from typing import Any
 from losslab import processes
 from losslab.campaign.recorded_verdicts import FAMILIES, explained, read_recorded
 from losslab.errors import LosslabError
-from losslab.instrument import quarto
+from losslab.instrument import analysis
 from losslab.reading import parse_json, read_rows
-from losslab.repository import ROOT
+from losslab.repository import ROOT, listed
 from losslab.study import typed_numbers
 
 RENDER = ROOT / "report" / "render"
@@ -86,8 +86,10 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
         shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
         (staging / "_chapters.md").write_text("\n".join(shown))
         (staging / "tables").mkdir()
-        program = quarto.program()
-        renderer = f"Quarto {quarto.version(program)}" if program else "knitr, pandoc and typst"
+        program = analysis.quarto()
+        renderer = (
+            f"Quarto {analysis.quarto_version(program)}" if program else "knitr, pandoc and typst"
+        )
         (staging / "report.json").write_text(json.dumps(facts(parts, renderer), indent=1) + "\n")
         document = parts.document
         check_pictures(expand_includes((staging / document.name).read_text(), staging), staging)
@@ -118,7 +120,7 @@ def facts(parts: Parts, renderer: str) -> dict[str, Any]:
         "renderer": renderer,
         "recorded": parts.recorded,
         # A reference to one of these that has no data is removed; any other is an error.
-        "labels": labels_of([*(ROOT / "report").glob("*.qmd"), *parts.chapters]),
+        "labels": labels_of([*listed("report/*.qmd"), *parts.chapters]),
         "declared": parts.declared,
         "families": [
             {"claim": "/".join(name), "first": first[name].verdict,

@@ -1,123 +1,67 @@
-"""Place of the files that losslab reads: a clone, or the copy in an installed package.
+"""Place of the files that losslab reads.
 
-A campaign's folder (`losslab init`) may have algorithms, studies and traces of its own, at the
-paths that they have in a clone. losslab then reads a tree of links to its own files and to the
-folder's.
+They are in a clone, or in the copy that an installed package has. A campaign's folder
+(`losslab init`) may have files of its own at the same paths, such as `config/studies/mine.yaml`,
+which come first.
 """
 
 from __future__ import annotations
 
-import os
+import re
 import shutil
-import sys
+from collections.abc import Container
 from pathlib import Path
 
-from losslab.doors import MARK, VARIABLE
+from losslab import doors
 from losslab.errors import HostError, LosslabError
 
 PACKAGE = Path(__file__).resolve().parent
 # setup.py copies the clone's files here when it builds a wheel.
 COPY = PACKAGE / "share"
 INSTALLED = COPY.is_dir()
+# Names of a user's own kernels and images.
+RECIPE = re.compile(r"[a-z0-9][a-z0-9.-]*")
 # losslab's own files.
-BASE = COPY if INSTALLED else PACKAGE.parents[1]
-TREE = Path(".snakemake", "losslab", "sources")
-ALGORITHMS = "config/algorithms.tsv"
-# Files that a campaign's folder may add.
-ADDED = (
-    ALGORITHMS, "algorithms/*/*.c", "analysis/studies/*/**/*.R", "config/columns/*.tsv",
-    "config/published/*.csv", "config/studies/*.yaml", "config/traces/[a-z0-9]*", "report/_*.qmd",
-    "report/claims/*.yaml",
-)  # fmt: skip
-# Folders with files that others name by relative paths, which must not leave the tree by a link.
-RELATIVE = ("workflow/rules/",)
-
-
-def _place() -> Path:
-    """Return the folder of files to read: losslab's own, or a tree of links.
-
-    Every command needs it before it can print an error, so an error ends the program here.
-    """
-    try:
-        folder = Path(os.environ.get(VARIABLE) or Path.cwd()).resolve()
-    except OSError:  # the current folder was removed
-        return BASE
-    if folder == BASE or not (folder / MARK).is_file():
-        return BASE
-    try:
-        added = sorted({path.relative_to(folder) for each in ADDED for path in folder.glob(each)})
-        if not added:
-            return BASE
-        os.environ[VARIABLE] = str(folder)
-        return linked(BASE, folder, added)
-    except LosslabError as error:
-        print(f"losslab: error: {error}", file=sys.stderr)
-    except OSError as error:
-        print(
-            f"losslab: error: {folder} must be readable and writable, found: {error}\n"
-            f"  -> change its permissions, or remove {MARK} there",
-            file=sys.stderr,
-        )
-    sys.exit(2)
-
-
-def linked(base: Path, folder: Path, added: list[Path]) -> Path:
-    """Return a tree of links to the files of `base` and to files that a campaign's folder adds.
-
-    `added` has their paths in the folder; an algorithms.tsv has only rows of its own algorithms.
-    Jobs that start at the same time may write the tree together. Raises LosslabError if losslab has
-    a file of the same path.
-    """
-    tree = folder / TREE
-    # Real folders; all others are links.
-    fixed = [Path(each.partition("*")[0], "x") for each in (*ADDED, *RELATIVE)]
-    real = {each for path in fixed for each in path.parents if (base / each).is_dir()}
-    wanted = {
-        place / path.name: path
-        for place in real
-        for path in (base / place).iterdir()
-        if place / path.name not in real and not path.name.startswith(".")
-    }
-    for path in added:
-        target = next(p for p in (path, *path.parents) if p.parent in real)
-        if str(path) != ALGORITHMS and wanted.get(target, folder / target) != folder / target:
-            raise LosslabError(
-                f"a file of {folder} must not replace losslab's, found {path}",
-                hint="rename it",
-            )
-        wanted[target] = folder / target
-    for place in real:
-        (tree / place).mkdir(parents=True, exist_ok=True)
-        for path in (tree / place).iterdir():
-            if path.is_symlink() and path.relative_to(tree) not in {*wanted, *real}:
-                path.unlink(missing_ok=True)
-    for path, target in wanted.items():
-        if str(path) == ALGORITHMS and target == folder / path:
-            own = target.read_text().partition("\n")[2]
-            _replace(tree / path, (base / path).read_text() + own)
-        elif not (tree / path).is_symlink() or (tree / path).readlink() != target:
-            _replace(tree / path, target)
-    return tree
-
-
-def _replace(path: Path, content: str | Path) -> None:
-    """Write a file with a text, or a link, in one step and only if it differs."""
-    written = isinstance(content, str) and path.is_file() and not path.is_symlink()
-    if written and path.read_text() == content:
-        return
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    if isinstance(content, str):
-        partial.write_text(content)
-    else:
-        partial.symlink_to(content)
-    partial.replace(path)
-
-
-ROOT = _place()
+ROOT = COPY if INSTALLED else PACKAGE.parents[1]
 # Commands that prepare the machine, measure a campaign, and install the packages of campaigns.
 SET_UP = "losslab setup" if INSTALLED else "make setup"
 REPORT = "snakemake --cores all" if INSTALLED else "make report"
 FOR_CAMPAIGNS = "install losslab with its extra `campaign`" if INSTALLED else SET_UP
+
+
+def find(path: str | Path, root: Path = ROOT) -> Path:
+    """Return a file or folder of the campaign's folder, or else that of `root`, if any."""
+    own = doors.campaign()
+    return own / path if own and (own / path).exists() else root / path
+
+
+def listed(pattern: str, root: Path = ROOT) -> list[Path]:
+    """List the files of `root` and of the campaign's folder, which replace those of `root`."""
+    folders = [root, *filter(None, [doors.campaign()])]
+    found = {path.relative_to(each): path for each in folders for path in each.glob(pattern)}
+    return [found[name] for name in sorted(found)]
+
+
+def recipes(kind: str, file: str, known: Container[str]) -> dict[str, Path]:
+    """Return a user's own kernels or images (`kind`): folders with a `file`, by name.
+
+    Raises LosslabError if a folder lacks the file, or has a `known` name or one not allowed.
+    """
+    place = doors.folder()
+    folders = sorted((place / kind).glob("*/")) if place else []
+    for folder in folders:
+        if not (folder / file).is_file():
+            raise LosslabError(
+                f"{folder} must have a file {file}, found none",
+                hint="write it as docs/how-to/modules.md says, or remove the folder",
+            )
+        if not RECIPE.fullmatch(folder.name) or folder.name in known:
+            raise LosslabError(
+                f"a folder of {kind} must have a new name of lower-case letters, digits, dots and "
+                f"hyphens, found {folder}",
+                hint="rename it",
+            )
+    return {folder.name: folder for folder in folders}
 
 
 def debian_packages(part: str) -> dict[str, str | None]:

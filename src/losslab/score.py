@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -17,14 +18,14 @@ from typing import Any
 
 import yaml
 
-from losslab import cellspec, processes, report, sweeps
+from losslab import cellspec, doors, processes, report, sweeps
 from losslab.campaign import cost, scorecard, verdicts
 from losslab.campaign.folder import write_json
 from losslab.campaign.scorecard import STUDY, Card
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis
 from losslab.reading import out_folder, read_yaml
-from losslab.repository import FOR_CAMPAIGNS, ROOT
+from losslab.repository import FOR_CAMPAIGNS, ROOT, find
 from losslab.study import design, files, suite
 from losslab.study.design import Cell
 from losslab.study.names import load_algorithms
@@ -150,7 +151,10 @@ def measure(campaign: dict[str, Any], out: Path, cores: int) -> None:
         "--snakefile", ROOT / "Snakefile", "--configfile", file, "--directory", out,
         "--", CRITERIA, CELLS,
     ]  # fmt: skip
-    process = processes.spawn(command, cwd=ROOT)
+    # The workflow runs in another folder, and still reads a campaign's folder.
+    own = doors.campaign()
+    variables = os.environ | ({doors.VARIABLE: str(own)} if own else {})
+    process = processes.spawn(command, cwd=ROOT, variables=variables)
     try:
         status = process.wait()
     finally:
@@ -168,7 +172,7 @@ def write_pages(card: Card, out: Path) -> list[Path]:
     Returns the pages. Raises LosslabError if R or the renderer fails.
     """
     root = ROOT
-    algorithms = root / "config" / "algorithms.tsv"
+    algorithms = find("config/algorithms.tsv")
     labels = {row["name"]: row["label"] for row in load_algorithms(algorithms)}
     figures = out / "figures"
     figures.mkdir(exist_ok=True)
@@ -197,7 +201,7 @@ def _page(card: Card, name: str, label: str, out: Path, figures: Path) -> list[P
         extra_files = [
             *files.functions(root, [STUDY]), *sorted(figures.glob("*.svg")),
             root / "report" / "style.css",
-            root / "config" / "algorithms.tsv", suite.suite_path(card["suite"], root),
+            find("config/algorithms.tsv"), suite.suite_path(card["suite"], root),
             out / CRITERIA, out / CELLS, out / CARD, subject,
         ]  # fmt: skip
         html, pdf = out / f"{name}.html", out / f"{name}.pdf"

@@ -29,7 +29,7 @@ SESSION_TIMEOUT_S = 86_400.0
 @contextlib.contextmanager
 def _terminal_kept() -> Iterator[None]:
     """Restore the terminal's settings: the guest's console sets it to raw mode."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         yield
         return
     before = termios.tcgetattr(sys.stdin)
@@ -37,10 +37,6 @@ def _terminal_kept() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-
-
-def _own_folder() -> contextlib.AbstractContextManager[Path]:
-    return own_folder(Path(tempfile.gettempdir()), "losslab-shell-")
 
 
 def command_or_input(command: str | None) -> str | None:
@@ -56,24 +52,19 @@ def command_or_input(command: str | None) -> str | None:
     return sys.stdin.read()
 
 
-def interact(condition: Condition, seed: int, tools: Instrument) -> int:
-    """Connect the user's terminal to a shell in a guest that runs in real time."""
-    with _own_folder() as folder, _terminal_kept():
-        job = _job(None, condition, seed, folder)
-        return int(runner.run(virtual.Guest(), tools, job).result["status"])
+def execute(
+    command: str | None, condition: Condition, seed: int, tools: Instrument
+) -> tuple[int, str]:
+    """Run a shell command in a guest in virtual time; return its status and output.
 
-
-def execute(command: str, condition: Condition, seed: int, tools: Instrument) -> tuple[int, str]:
-    """Run a shell command in a guest in virtual time; return its status and output."""
-    with _own_folder() as folder:
-        outcome = runner.run(virtual.Guest(), tools, _job(command, condition, seed, folder))
-        return int(outcome.result["status"]), (folder / "output.txt").read_text()
-
-
-def _job(command: str | None, condition: Condition, seed: int, folder: Path) -> Job:
+    None connects the user's terminal to a shell in a guest that runs in real time.
+    """
     request = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
     limit_s = SESSION_TIMEOUT_S if command is None else COMMAND_TIMEOUT_S
-    return Job(request, folder, seed, limit_s, interactive=command is None)
+    with own_folder(Path(tempfile.gettempdir()), "losslab-shell-") as folder, _terminal_kept():
+        job = Job(request, folder, seed, limit_s, interactive=command is None)
+        status = int(runner.run(virtual.Guest(), tools, job).result["status"])
+        return status, "" if command is None else (folder / "output.txt").read_text()
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -93,9 +84,6 @@ def _shell(options: argparse.Namespace) -> int:
     condition = condition_of(options)
     command = command_or_input(options.command)
     at_first_use(condition)
-    tools = instrument(condition=condition)
-    if command is None:
-        return interact(condition, options.seed, tools)
-    status, words = execute(command, condition, options.seed, tools)
+    status, words = execute(command, condition, options.seed, instrument(condition=condition))
     print(words, end="")
     return status

@@ -1,13 +1,24 @@
-"""Own apps, mechanisms and schemes in a campaign's folder, or in an installed package."""
+"""Own modules, kernels and images in a campaign's folder, or in an installed package."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from losslab.instrument import image
+
 LINK = ("--rate-mbit", "20", "--rtt-ms", "20", "--buffer-packets", "50", "--warmup-s", "0.2")
+PATCH = """\
+--- a/net/ipv4/tcp_cubic.c
++++ b/net/ipv4/tcp_cubic.c
+@@ -1 +1,2 @@
++/* Mine. */
+ // SPDX-License-Identifier: GPL-2.0-only
+"""
 
 
 def losslab(folder, *words, path=""):
@@ -99,6 +110,66 @@ def test_installed_package_adds_an_app_by_its_entry_point(campaign, tmp_path):
     more = ("--app", "given", "--given-kb", "200", "--duration-s", "1")
     its, _ = measured(elsewhere, *LINK, *more, path=tmp_path)
     assert its["summary"]["bytes_received"] == 200_000
+
+
+def own_kernel(campaign, text='series = "6.12"\n', **files):
+    folder = campaign / "kernels" / "mine"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "kernel.toml").write_text(text)
+    for name, content in files.items():
+        (folder / name.replace("__", ".")).write_text(content)
+
+
+def test_own_kernel_measures_with_its_boot_parameters(campaign):
+    """Boot parameters need no build: the kernel is the default one."""
+    own_kernel(campaign, 'series = "6.12"\nlabel = "Mine"\nboot = ["tcp_cubic.beta=300"]\n')
+    path = (*LINK, "--loss-percent", "0.3", "--duration-s", "3")
+    found = [measured(campaign, *path, "--kernel", name)[0] for name in ("default", "mine")]
+    assert "boot" not in found[0]["instrument"]["kernel"]
+    assert found[1]["instrument"]["kernel"]["boot"] == ["tcp_cubic.beta=300"]
+    default, mine = (its["summary"]["goodput_mbit"] for its in found)
+    assert mine < 0.95 * default
+
+
+@pytest.mark.skipif(image.existing("rsync") is None, reason="losslab image --variant rsync")
+def test_own_image_has_its_programs(campaign):
+    """Its recipe is that of the image rsync, so it is built already."""
+    shutil.copytree(image.recipe("rsync"), campaign / "images" / "mine")
+    serve = "printf '[into]\\npath=/tmp\\nread only=no\\nuse chroot=no\\nuid=0\\n' >conf; "
+    serve += "exec rsync --daemon --no-detach --config=conf"
+    send = "rsync /bin/true rsync://$RECEIVER:873/into/"
+    more = ("--app", "command", "--receiver-command", serve, "--sender-command", send)
+    its, _ = measured(campaign, *LINK, *more, "--image", "mine", "--duration-s", "2")
+    assert its["instrument"]["image"]["hash"] == image.content_hash("rsync")
+    assert its["instrument"]["image"]["packages"]["rsync"]
+
+
+@pytest.mark.nightly
+def test_own_kernel_with_a_patch_and_a_symbol_is_built(campaign):
+    """This takes ten minutes of CPU time."""
+    own_kernel(campaign, mine__patch=PATCH, fragment__config="CONFIG_TCP_CONG_YEAH=y\n")
+    done = losslab(campaign, "kernel", "--name", "mine")
+    assert done.returncode == 0, done.stderr
+    assert "CONFIG_TCP_CONG_YEAH=y" in Path(done.stdout.strip(), "config").read_text().splitlines()
+    its, _ = measured(campaign, *LINK, "--kernel", "mine", "--duration-s", "1")
+    assert its["instrument"]["kernel"]["patches"][-1] == "mine.patch"
+    assert its["instrument"]["kernel"]["name"] == "mine"
+
+
+@pytest.mark.nightly
+def test_own_image_is_pinned_and_built(campaign):
+    folder = campaign / "images" / "mine"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "packages.txt").write_text("netcat-openbsd\n")
+    for words in (("--relock",), ()):
+        done = losslab(campaign, "image", "--variant", "mine", *words)
+        assert done.returncode == 0, done.stderr
+    more = ("--app", "command", "--receiver-command", "nc -l 5000 >/dev/null", "--sender-command",
+            "head -c 100000 /dev/zero | nc -N $RECEIVER 5000", "--duration-s", "2")  # fmt: skip
+    its, _ = measured(campaign, *LINK, *more, "--image", "mine")
+    assert its["instrument"]["image"]["packages"]["netcat-openbsd"]
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,11 @@ def condition(algorithm):
 
 
 @pytest.fixture
-def tools(monkeypatch, tmp_path):
+def tools(campaign_folder):
     """Return a function that builds the instrument of an algorithm from its source."""
 
     def made(name, text):
-        monkeypatch.setattr(kernels, "ALGORITHMS", tmp_path / "algorithms")
-        path = kernels.source_of(name)
+        path = campaign_folder / "algorithms" / name / f"tcp_{name}.c"
         path.parent.mkdir(parents=True)
         path.write_text(re.sub(f"(?<![a-z]){new.TEMPLATE}", name, text))
         return instrument(spec=kernels.get(kernels.DEFAULT, [name]))

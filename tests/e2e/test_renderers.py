@@ -5,7 +5,7 @@ import re
 import pytest
 
 from losslab import report
-from losslab.instrument import quarto
+from losslab.instrument import analysis
 
 LETTERS = "ABCDEFGHIJ"
 SVG = (
@@ -79,12 +79,12 @@ def rendered(root, folder):
     return done, (folder / "o.html").read_text(), (folder / "o.pdf").read_bytes()
 
 
-@pytest.mark.skipif(quarto.program() is None, reason="no Quarto here: `make setup` installs it")
+@pytest.mark.skipif(analysis.quarto() is None, reason="no Quarto here: `make setup` installs it")
 def test_quarto_prints_what_its_replacement_prints(root, tmp_path, monkeypatch):
     name, page, pdf = rendered(root, tmp_path / "quarto")
     assert re.fullmatch(r"Quarto \d+[.]\d+[.]\d+", name)
     again = rendered(root, tmp_path / "again")
-    monkeypatch.setattr("losslab.instrument.quarto.program", lambda: None)
+    monkeypatch.setattr("losslab.instrument.analysis.program", lambda: None)
     name, other_page, other_pdf = rendered(root, tmp_path / "replacement")
     assert name == "knitr, pandoc and typst"
     for what, pattern in OF_PAGE.items():

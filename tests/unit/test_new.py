@@ -6,9 +6,12 @@ import pytest
 
 from losslab import cli, new
 from losslab.cellspec import UsageError
+from losslab.doors import MARK
 from losslab.instrument import kernels
-from losslab.repository import ALGORITHMS, MARK, ROOT
-from losslab.study import palette
+from losslab.new import ALGORITHMS
+from losslab.reading import read_yaml
+from losslab.repository import ROOT
+from losslab.study import design, palette
 from losslab.study.names import load_algorithms
 
 
@@ -65,7 +68,7 @@ def test_new_algorithm_refuses_an_existing_name(capsys):
 
 
 def test_every_algorithms_file_registers_its_folders_name():
-    found = sorted(kernels.ALGORITHMS.glob("*/*.c"))
+    found = sorted((ROOT / "algorithms").glob("*/*.c"))
     assert len(found) >= 2
     for path in found:
         assert path == kernels.source_of(path.parent.name)
@@ -115,7 +118,8 @@ def test_algorithm_of_a_campaigns_folder_has_its_own_table(tmp_path, monkeypatch
     (tmp_path / MARK).write_text("")
     monkeypatch.chdir(tmp_path)
     assert cli.main(["new", "algorithm", "mine"]) == 0
-    assert [row["name"] for row in load_algorithms(tmp_path / ALGORITHMS)] == ["mine"]
+    names = [row["name"] for row in load_algorithms(tmp_path / ALGORITHMS)]
+    assert (names[0], names[-1]) == ("cubic", "mine")
 
 
 @pytest.mark.parametrize("name", ["input", "output", "timer", "bic", "ipv4"])
@@ -158,3 +162,22 @@ def test_row_of_a_table_without_a_last_line_end_stays_whole(copy):
     table.write_text(table.read_text().rstrip("\n"))
     new.new_algorithm("mine", "Mine", copy)
     assert load_algorithms(table)[-1]["name"] == "mine"
+
+
+def test_init_writes_a_valid_campaign(tmp_path, capsys):
+    folder = tmp_path / "mine"
+    assert cli.main(["init", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert f"cd {folder}" in said
+    assert (folder / MARK).is_file()
+    assert (folder / "workflow/Snakefile").is_file()
+    assert "profiles/default/profile.yaml" in said
+    cells = design.load_cells(read_yaml(folder / "config" / "config.yaml"), ROOT)
+    assert {cell.study for cell in cells} == {"loss"}
+
+
+def test_init_refuses_a_folder_with_files(tmp_path, capsys):
+    (tmp_path / "notes").write_text("mine")
+    assert cli.main(["init", str(tmp_path)]) == 2
+    assert "must be new or empty" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]

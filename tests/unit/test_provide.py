@@ -5,7 +5,7 @@ import pytest
 from losslab import provide, repository
 from losslab.backends.preflight import COMMON
 from losslab.errors import HostError
-from losslab.instrument import image, imagebuild, kernel, kernels, packed
+from losslab.instrument import image, kernel, kernels, packed
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def built(monkeypatch, tmp_path):
     monkeypatch.delenv(packed.PLACE, raising=False)
 
     default = kernels.default().key
-    monkeypatch.setattr(imagebuild, "build", lambda name, unpinned: found.append(("image", name)))
+    monkeypatch.setattr(image, "build", lambda name, unpinned: found.append(("image", name)))
     monkeypatch.setattr(kernel, "build", lambda unpinned: found.append(("kernel", default)))
     return found
 

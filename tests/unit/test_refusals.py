@@ -88,21 +88,19 @@ def test_metric_of_an_axis_needs_the_axis():
         (b"1\n" * (inputs.MAX_TRACE_BYTES // 2 + 1), "must have at most"),
     ],
 )  # fmt: skip
-def test_trace_that_a_link_cannot_follow_is_refused_in_one_line(
-    content, said, tmp_path, monkeypatch
-):
+def test_trace_that_a_link_cannot_follow_is_refused_in_one_line(content, said, campaign_folder):
     """Row E: 18 bytes filled the memory of the host, and UTF-16 was called a bug in losslab."""
-    monkeypatch.setattr(inputs, "TRACES", tmp_path)
-    (tmp_path / "mine").write_bytes(content)
+    path = campaign_folder / "config/traces/mine"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
     with pytest.raises(UsageError, match=said) as error:
         inputs.require([Condition(algorithm="cubic", trace="mine")])
     assert len(error.value.message) < 400
     assert "\n" not in error.value.message
 
 
-def test_folder_that_is_no_trace_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(inputs, "TRACES", tmp_path)
-    (tmp_path / "mine").mkdir()
+def test_folder_that_is_no_trace_is_refused(campaign_folder):
+    (campaign_folder / "config/traces/mine").mkdir(parents=True)
     with pytest.raises(LosslabError, match="must be a file, found a folder"):
         inputs.require([Condition(algorithm="cubic", trace="mine")])
 

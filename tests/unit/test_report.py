@@ -6,7 +6,7 @@ import pytest
 
 from losslab import report
 from losslab.errors import LosslabError
-from losslab.instrument import quarto as quarto_module
+from losslab.instrument import analysis
 
 DOCUMENT = """---
 title: Test
@@ -37,14 +37,14 @@ A callout.
 
 @pytest.fixture
 def fallback(monkeypatch):
-    monkeypatch.setattr(quarto_module, "program", lambda: None)
+    monkeypatch.setattr(analysis, "quarto", lambda: None)
 
 
 @pytest.fixture(params=["Quarto", "replacement"])
 def either(request, monkeypatch):
     if request.param == "replacement":
-        monkeypatch.setattr(quarto_module, "program", lambda: None)
-    elif quarto_module.program() is None:
+        monkeypatch.setattr(analysis, "quarto", lambda: None)
+    elif analysis.quarto() is None:
         pytest.skip("no Quarto here: `make setup` installs it")
 
 

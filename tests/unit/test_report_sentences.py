@@ -6,12 +6,12 @@ import pytest
 
 from losslab import report
 from losslab.errors import LosslabError
-from losslab.instrument import quarto as quarto_module
+from losslab.instrument import analysis
 
 
 @pytest.fixture
 def fallback(monkeypatch):
-    monkeypatch.setattr(quarto_module, "program", lambda: None)
+    monkeypatch.setattr(analysis, "quarto", lambda: None)
 
 
 FUNCTIONS = """
@@ -121,7 +121,7 @@ def other_campaign(root, tmp_path_factory):
     """Render a campaign without recorded verdicts; return its page's text."""
     chapter = SENTENCE.replace("LIMIT", "4") + ASKED.replace("KEY", "cubic") + EXHIBITS
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quarto_module, "program", lambda: None)
+        patch.setattr(analysis, "quarto", lambda: None)
         html = render_sentences(root, tmp_path_factory.mktemp("other"), chapter)
     return " ".join(re.sub(r"<[^>]*>", "", html).split())
 

@@ -85,7 +85,7 @@ rule draw_path:
 rule test_agreement:
     input:
         functions=analysis.functions(),
-        algorithms=workflow.source_path("../../config/algorithms.tsv"),
+        algorithms=analysis.algorithms(),
         cells=campaign.summaries("cells"),
         replicates=campaign.summaries("replicates"),
         claims=campaign.claims(),
@@ -206,7 +206,7 @@ for study in campaign.studies:
         input:
             functions=analysis.functions(study),
             code=analysis.figure_code(study),
-            algorithms=workflow.source_path("../../config/algorithms.tsv"),
+            algorithms=analysis.algorithms(),
             published=analysis.published(study),
             curves=analysis.curves(study),
             suite=analysis.suite(study),

@@ -24,11 +24,11 @@ wildcard_constraints:
     study="|".join(campaign.studies),
     cell="[a-z0-9._-]+",
     figure="[a-z0-9_]+",
-    variant="[a-z0-9-]+",
+    variant="[a-z0-9.-]+",
     kernel="[a-z0-9._+-]+",
     backend="[a-z]+",
     where="[a-z]+",
     # Empty for the default kernel.
     on="([+][a-z0-9._+-]+)?",
     # Empty for the default image.
-    image="(~[a-z0-9-]+)?",
+    image="(~[a-z0-9.-]+)?",

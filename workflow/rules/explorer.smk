@@ -6,7 +6,7 @@ rule make_explorer:
         cells=campaign.summaries("cells"),
         runs=campaign.results(),
         records=campaign.records(),
-        algorithms=workflow.source_path("../../config/algorithms.tsv"),
+        algorithms=analysis.algorithms(),
         code=analysis.explorer_code(),
     output:
         "results/report/explorer.html",

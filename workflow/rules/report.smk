@@ -18,7 +18,7 @@ rule render_report:
         extra=[
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),
-            workflow.source_path("../../config/algorithms.tsv"),
+            analysis.algorithms(),
             # Coverage of confidence intervals, from a simulation: the same in every campaign.
             workflow.source_path("../../report/coverage.csv"),
             # Recorded time per replicate, on the machine that measured it.

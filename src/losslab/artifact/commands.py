@@ -9,11 +9,12 @@ import secrets
 from dataclasses import asdict
 from pathlib import Path
 
+from losslab import doors
 from losslab.artifact import pack, verify
 from losslab.artifact.verify import ALL, Verdict
 from losslab.campaign import recorded, rerun
 from losslab.reading import UsageError, out_file, whole_option
-from losslab.repository import BASE, ROOT
+from losslab.repository import ROOT
 
 SEED_BITS = 63
 
@@ -98,10 +99,10 @@ def _options(options: argparse.Namespace) -> verify.Options:
 
 
 def _verify_artifact(options: argparse.Namespace) -> int:
-    if ROOT != BASE:
+    if doors.campaign():
         raise UsageError(
-            "an artifact must be verified by losslab's own files, found a campaign's folder with "
-            f"algorithms or studies of its own: {Path.cwd()}",
+            "an artifact must be verified by losslab's own files, found a campaign's folder, "
+            f"which may replace them: {Path.cwd()}",
             hint="repeat the command in another folder",
         )
     return _state(verify.verify(options.folder, _options(options)), options.json)

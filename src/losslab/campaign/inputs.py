@@ -11,7 +11,7 @@ from losslab.emulation.link.traces import parse
 from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument.archive import digest
 from losslab.reading import UsageError, input_errors, read_text
-from losslab.repository import INSTALLED, ROOT
+from losslab.repository import INSTALLED, ROOT, find, listed
 from losslab.study.axes import DRAWN_TRACE, NONE
 from losslab.study.condition import NO_TRACE, Condition
 
@@ -116,9 +116,6 @@ def require(conditions: Iterable[Condition]) -> None:
             files(each)
 
 
-TRACES = ROOT / "config" / "traces"
-
-
 def trace_texts(condition: Condition) -> dict[str, str]:
     """Return the texts of a condition's trace files, by their file names in a job's folder."""
     named = {"trace": condition.trace, "trace-back": condition.trace_back}
@@ -128,10 +125,10 @@ def trace_texts(condition: Condition) -> dict[str, str]:
 
 
 def _trace(trace: str) -> str:
-    path = TRACES / trace
+    path = find(f"config/traces/{trace}")
     if not path.exists():
         place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
-        names = sorted(path.name for path in TRACES.iterdir() if path.suffix != ".md")
+        names = [path.name for path in listed("config/traces/*") if path.suffix != ".md"]
         raise UsageError(
             f"trace {trace} must be a file in config/traces of {place}, found "
             f"{', '.join(names) or 'none'} there{did_you_mean(trace, [*names, DRAWN_TRACE])}",

@@ -13,7 +13,6 @@ from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job, Needs
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import (
-    bootparameters,
     image,
     integrity,
     kernel,
@@ -70,7 +69,7 @@ def instrument(
     patches = kernel.provenance(linux).get("patches", [])
     engine_root = roots[1] if len(roots) > 1 else None
     if spec.boot and runner.needs.guest:
-        bootparameters.require(spec, binary)
+        kernels.require_parameters(spec, binary)
     if spec.boot:
         provenance["kernel"] |= {"boot": list(spec.boot)}
     return Instrument(

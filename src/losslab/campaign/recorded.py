@@ -12,7 +12,7 @@ from typing import Any
 from losslab import processes
 from losslab.campaign.folder import read_json, replace_json
 from losslab.errors import LosslabError
-from losslab.instrument import quarto
+from losslab.instrument import analysis
 from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.design import Cell, Study
@@ -104,8 +104,8 @@ def software() -> dict[str, str]:
     lines = done.out.split()
     if not done.good or len(lines) != len(R_PACKAGES):
         return {}
-    program = quarto.program()
-    renderer = quarto.version(program) if program else "none"
+    program = analysis.quarto()
+    renderer = analysis.quarto_version(program) if program else "none"
     versions = dict(zip((f"r-{name}" for name in R_PACKAGES), lines, strict=True))
     python = ".".join(platform.python_version_tuple()[:2])
     return versions | {"quarto": renderer, "python": python}

@@ -1,21 +1,43 @@
-"""Root images: their recipes in `containers/` and their folders in the cache.
+"""Root images: their recipes in `containers/`, how they are built, and their folders in the cache.
 
 The host image is the root file system of an emulated host. The engine image adds the software that
-runs hosts as containers; every other image (`containers/NAME/packages.txt`) adds programs of some
-cells. Each image has exactly the packages of its `packages.lock`. `imagebuild` builds them.
+runs hosts as containers. Every other image (`containers/NAME/packages.txt`, or a user's own,
+`images/NAME/packages.txt`) adds programs of some cells. Each image has exactly the packages of its
+`packages.lock`. mmdebstrap builds it from them without Docker: as root in its root mode, else in
+its unshare mode, which needs newuidmap and a subuid range.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from losslab.errors import LosslabError
-from losslab.instrument import cache
-from losslab.instrument.cache import cache_folder, hash_files
-from losslab.instrument.debian import Lock, read_lock
-from losslab.reading import UsageError, read_toml
-from losslab.repository import ROOT
+from losslab import processes
+from losslab.errors import LosslabError, did_you_mean
+from losslab.instrument import cache, integrity, packed
+from losslab.instrument.archive import (
+    ARCHITECTURE,
+    Download,
+    Lock,
+    UnavailableError,
+    apt_files,
+    debian_archives,
+    digest,
+    fetch_packages,
+    make_lock,
+    read_lock,
+)
+from losslab.instrument.cache import building, cache_folder, hash_files, progress
+from losslab.reading import UsageError, read_toml, shown
+from losslab.repository import ROOT, recipes
 
 RECIPES = ROOT / "containers"
 HOST, ENGINE = "host", "engine"
@@ -28,7 +50,7 @@ FIXED_FILES = {
     # Names of the addresses in emulation.topology; a test compares both.
     "etc/hosts": (RECIPES / HOST / "hosts").read_text(),
 }
-# Part of the hash: change it when `imagebuild` builds a different image from the same recipe.
+# Part of the hash: change it when `build` makes a different image from the same recipe.
 LAYOUT = f"3 {SUITE} {' '.join(EXCLUDED)}"
 # Suffix of an unpinned image's folder, after its hash.
 UNPINNED = "-unpinned"
@@ -60,20 +82,41 @@ class Replacement:
 
 def names() -> list[str]:
     """List the images that have recipes, the host image first."""
-    found = {path.parent.name for path in RECIPES.glob("*/packages.txt")}
-    return [HOST, *sorted(found - {HOST})]
+    return [HOST, *sorted(_recipes().keys() - {HOST})]
+
+
+def _recipes() -> dict[str, Path]:
+    """Return the folders of all recipes by name, losslab's and a user's own."""
+    found = {path.parent.name: path.parent for path in RECIPES.glob("*/packages.txt")}
+    return found | recipes("images", "packages.txt", found)
+
+
+def recipe(name: str) -> Path:
+    """Return the folder of an image's recipe; UsageError if there is none."""
+    if name not in (found := _recipes()):
+        raise UsageError(
+            f"an image must be one of containers/ or images/ ({', '.join(names())}), found "
+            f"{shown(name)}{did_you_mean(name, found)}"
+        )
+    return found[name]
 
 
 def packages(name: str = HOST) -> list[str]:
     """List an image's packages; every image includes those of the host image."""
-    lines = (RECIPES / name / "packages.txt").read_text().splitlines()
+    lines = (recipe(name) / "packages.txt").read_text().splitlines()
     own = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     return own if name == HOST else packages(HOST) + own
 
 
 def lock(name: str = HOST) -> Lock:
     """Return the pinned packages of an image."""
-    return read_lock(RECIPES / name / "packages.lock")
+    path = recipe(name) / "packages.lock"
+    if not path.is_file():
+        raise LosslabError(
+            f"{path} must pin the packages of the image {name}, found no such file",
+            hint=f"write it with `losslab image --variant {name} --relock`",
+        )
+    return read_lock(path)
 
 
 def init(name: str) -> Path:
@@ -89,7 +132,7 @@ def containernet() -> dict[str, str]:
 
 def replacements(name: str) -> list[Replacement]:
     """Return the replacements of an image's recipe."""
-    return read_replacements(RECIPES / name / "replace.toml")
+    return read_replacements(recipe(name) / "replace.toml")
 
 
 def read_replacements(recipe: Path) -> list[Replacement]:
@@ -136,3 +179,244 @@ def existing(name: str = HOST) -> Path | None:
     pinned = target(name)
     folders = (pinned, pinned.with_name(f"{pinned.name}{UNPINNED}"))
     return next((folder for folder in folders if folder.is_dir()), None)
+
+
+BUILD_TAKES = "one minute of CPU time"
+CONTAINERNET = "opt/containernet"  # in the engine image
+SOURCE = "LOSSLAB_CONTAINERNET_SOURCE"
+MOUNT_POINTS = ("mnt/losslab", "mnt/out")
+INSTANT_FORMAT = "%Y%m%dT%H%M%SZ"  # of the snapshot archive
+# Files that differ between two builds of one recipe: state of the installing tools, and the random
+# key of ssl-cert with its certificate.
+LEFTOVERS = (
+    "var/cache/debconf/*-old",
+    "var/cache/debconf/tmp.ci",
+    "var/lib/apt/extended_states",
+    "var/lib/dpkg/*-old",
+    "etc/ssl/private/ssl-cert-snakeoil.key",
+    "etc/ssl/certs/ssl-cert-snakeoil.pem",
+)
+
+
+def build(name: str = HOST, unpinned: bool = False) -> Path:
+    """Build an image unless the cache has it; return its folder (root/, tree.tsv, packages.tsv).
+
+    If the pinned packages are unavailable, `unpinned` uses the archive's newest; otherwise this
+    raises UnavailableError. Raises LosslabError if a step fails or the tree is not the pinned one.
+    """
+    folder, built = target(name), existing(name)
+    if built is not None and (unpinned or built == folder):
+        return built
+    if packed.install(packed.IMAGE, folder):
+        return folder
+    try:
+        _build_from(name, folder, lock(name), pinned=True)
+    except UnavailableError as error:
+        if not unpinned:
+            raise
+        print(f"losslab: note: building an unpinned {name} image: {error.message}", file=sys.stderr)
+        folder = target(name, pinned=False)
+        _build_from(name, folder, resolve(name), pinned=False)
+    return folder
+
+
+def resolve(name: str = HOST) -> Lock:
+    """Return the lock of the packages that Debian's archive has now."""
+    archives = [uri for uri in debian_archives() if "security" not in uri][:1]
+    arguments = ["install", "?essential", "apt", *packages(name)]
+    files = apt_files(archives, [SUITE], arguments)
+    return make_lock(files, datetime.now(UTC).strftime(INSTANT_FORMAT))
+
+
+def relock(*only: str) -> list[str]:
+    """Pin the current packages of Debian's archive for some or all images; list the changes."""
+    changes = []
+    for name in only or names():
+        path = recipe(name) / "packages.lock"
+        now = resolve(name)
+        before, after = lock(name).versions() if path.exists() else {}, now.versions()
+        changed = [p for p in sorted({*before, *after}) if before.get(p) != after.get(p)]
+        changes += [
+            f"{name}: {package} {before.get(package, 'not there')} -> {after.get(package, 'gone')}"
+            for package in changed
+        ]
+        # Keep the lock if only its time would change.
+        if changed:
+            path.write_text(now.text())
+    return changes
+
+
+def _build_from(name: str, target: Path, locked: Lock, *, pinned: bool) -> None:
+    with progress(f"image {name}", BUILD_TAKES), building(target) as folder:
+        if folder is not None:
+            _build(name, folder, locked, fetch_packages(locked), pinned=pinned)
+
+
+def _build(
+    name: str, folder: Path, locked: Lock, files: Sequence[Download], *, pinned: bool
+) -> None:
+    log = folder / "build.log"
+    log.touch()
+    root = folder / "root"
+    root.mkdir()
+    # First, because this repository is unreachable most often.
+    if name == ENGINE:
+        install_containernet(root / CONTAINERNET, log)
+    instant = datetime.strptime(locked.instant, INSTANT_FORMAT).replace(tzinfo=UTC)
+    tar = folder / "root.tar"
+    with tempfile.TemporaryDirectory(prefix="losslab-packages-") as archive:
+        source = make_archive(files, Path(archive))
+        _bootstrap(name, source, tar, int(instant.timestamp()), log)
+    # Device nodes need root, and the guest mounts its own /dev.
+    command: list[str | Path] = [
+        "tar",
+        "-xf",
+        tar,
+        "-C",
+        root,
+        "--exclude=./dev/*",
+        "--no-same-owner",
+    ]
+    processes.run(command, log=log)
+    tar.unlink()
+    # mmdebstrap copies these files from the building machine. With its own names in /etc/hosts and
+    # no name server, a guest's program sends no packet to look up its own name.
+    for file, text in FIXED_FILES.items():
+        (root / file).unlink(missing_ok=True)
+        (root / file).write_text(text)
+    for mount_point in MOUNT_POINTS:
+        (root / mount_point).mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(init(name), root / "init")
+    (root / "init").chmod(0o755)
+    for each in replacements(name):
+        each.apply(root)
+    # Make the image readable for all users, independent of the builder's umask.
+    processes.run(["chmod", "-R", "u+rwX,go+rX,go-w,-s,-t", root], log=log)
+    _tidy(root, int(instant.timestamp()))
+    listing = processes.run(
+        ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Package}\t${Version}\n"]
+    )
+    listing = "".join(sorted(listing.splitlines(keepends=True)))
+    (folder / "packages.tsv").write_text(listing)
+    versions = dict(line.split("\t") for line in listing.splitlines())
+    check_installed(versions, locked.versions())
+    facts = {
+        "suite": SUITE,
+        "hash": content_hash(name, locked),
+        "pinned": pinned,
+        "packages_sha256": hashlib.sha256(listing.encode()).hexdigest(),
+        "packages": {package: versions[package] for package in packages(name)},
+    }
+    if name == ENGINE:
+        facts["containernet"] = containernet()["commit"]
+    (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
+    integrity.record_tree(folder, str(facts["hash"]) if pinned else "")
+
+
+def make_archive(files: Sequence[Download], folder: Path) -> str:
+    """Write an unsigned archive of packages into `folder`; return its line for sources.list."""
+    pool = folder / "pool"
+    index = folder / "dists" / SUITE / "main" / f"binary-{ARCHITECTURE}"
+    pool.mkdir()
+    index.mkdir(parents=True)
+    paragraphs = []
+    for found in files:
+        package = pool / found.file.name
+        try:
+            os.link(found.path, package)
+        except OSError:  # another file system
+            package.write_bytes(found.path.read_bytes())
+        control = processes.run(["dpkg-deb", "--field", package]).rstrip("\n")
+        paragraphs.append(
+            f"{control}\nFilename: pool/{package.name}\nSize: {found.file.size}\n"
+            f"SHA256: {found.file.sha256}\n"
+        )
+    packages = index / "Packages"
+    packages.write_text("\n".join(paragraphs))
+    (folder / "dists" / SUITE / "Release").write_text(
+        f"Origin: losslab\nSuite: {SUITE}\nCodename: {SUITE}\nComponents: main\n"
+        f"Architectures: {ARCHITECTURE}\nSHA256:\n"
+        f" {digest(packages)} {packages.stat().st_size} main/{index.name}/Packages\n"
+    )
+    # apt may run as another user, who must be able to read it.
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return f"deb [trusted=yes] copy:{folder} {SUITE} main"
+
+
+def _bootstrap(name: str, source: str, tar: Path, epoch_s: int, log: Path) -> None:
+    """Install an archive's packages into a new system; no file is newer than `epoch_s`."""
+    # Byte code that Python does not compare with its source: no extra file access in a guest.
+    compile_all = (
+        'chroot "$1" sh -c "python3 -m compileall -q -f -j 0 '
+        '--invalidation-mode unchecked-hash /usr/lib/python3*" || true'
+    )
+    command = [
+        "env", f"SOURCE_DATE_EPOCH={epoch_s}",
+        "mmdebstrap", "--mode", "root" if os.geteuid() == 0 else "unshare", "--variant", "apt",
+        "--include", ",".join(packages(name)),
+        "--aptopt", 'APT::Install-Recommends "false"',
+        *(word for path in EXCLUDED for word in ("--dpkgopt", f"path-exclude={path}")),
+        "--customize-hook", compile_all,
+        SUITE, tar, source,
+    ]  # fmt: skip
+    processes.run(command, log=log)
+
+
+def install_containernet(target_folder: Path, log: Path) -> None:
+    """Install Containernet's module at its pinned commit, which is the hash of its content.
+
+    LOSSLAB_CONTAINERNET_SOURCE names another copy of the repository, such as
+    file:///home/me/containernet. Raises UnavailableError if the repository is unreachable or lacks
+    the commit.
+    """
+    commit = containernet()["commit"]
+    url = os.environ.get(SOURCE, containernet()["url"]).removeprefix("git+")
+    with tempfile.TemporaryDirectory(prefix="losslab-containernet-") as name:
+        git = ["git", "-C", name]
+        try:
+            processes.run(["git", "clone", "--quiet", "--bare", url, name], log=log)
+            processes.run([*git, "cat-file", "-e", f"{commit}^{{commit}}"], log=log)
+        except LosslabError as error:
+            raise UnavailableError(
+                f"Containernet's commit {commit} must be in {url}, found: {error.message}",
+                hint=f"check the network, or set {SOURCE}=file:///... to a copy that has it",
+            ) from error
+        tar = Path(name) / "containernet.tar"
+        # Without two links that point outside the folder; losslab uses neither target.
+        links = [":(exclude)mininet/examples", ":(exclude)mininet/__main__.py"]
+        archive = [*git, "archive", f"--output={tar}", commit, "mininet", *links]
+        processes.run(archive, log=log)
+        target_folder.mkdir(parents=True)
+        processes.run(["tar", "-xf", tar, "-C", target_folder, "--no-same-owner"], log=log)
+
+
+def _tidy(root: Path, epoch_s: int) -> None:
+    """Remove files that differ between builds; date newer files back to `epoch_s`."""
+    for pattern in LEFTOVERS:
+        for left in root.glob(pattern):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    # The removed certificate still has a link, whose name depends on the building machine.
+    for link in (root / "etc/ssl/certs").glob("*.0"):
+        if not link.exists():
+            link.unlink()
+    for folder, _, files in os.walk(root):
+        os.utime(folder, (epoch_s, epoch_s))
+        for name in files:
+            path = os.path.join(folder, name)
+            if os.lstat(path).st_mtime > epoch_s:
+                os.utime(path, (epoch_s, epoch_s), follow_symlinks=False)
+
+
+def check_installed(installed: dict[str, str], locked: dict[str, str]) -> None:
+    """Refuse an image whose packages are not exactly those of its lock."""
+    differences = [
+        f"{package} is {installed.get(package, 'not there')}, locked {locked.get(package, 'not')}"
+        for package in sorted({*installed, *locked})
+        if installed.get(package) != locked.get(package)
+    ]
+    if differences:
+        raise LosslabError(
+            f"an image must have the packages of its lock, found: {'; '.join(differences)}",
+            hint="regenerate the lock with `make relock`",
+        )

@@ -8,11 +8,13 @@ it in the campaign's results.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import stat
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import tree
 from losslab.instrument.archive import digest
 from losslab.reading import read_rows
 from losslab.repository import ROOT, SET_UP
@@ -56,12 +58,12 @@ def record_tree(folder: Path, recipe: str) -> None:
     An unpacked image already has a list, which must agree. `recipe` is the hash of the image's
     recipe; empty for an unpinned image.
     """
-    text, path = tree.listing(folder / TREE_ROOT), folder / LIST
+    text, path = listing(folder / TREE_ROOT), folder / LIST
     if path.exists() and path.stat().st_size > LIST_BYTES:
         raise LosslabError(f"{LIST} must have {LIST_BYTES} bytes at most, found more")
-    if path.exists() and (problems := tree.differences(path.read_text(), text)):
-        raise LosslabError(f"the image must match its {LIST}, found: {tree.shown(problems)}")
-    found = tree.digest(text)
+    if path.exists() and (problems := differences(path.read_text(), text)):
+        raise LosslabError(f"the image must match its {LIST}, found: {shown(problems)}")
+    found = list_digest(text)
     _, pinned = pins().get(recipe, ("", found))
     if found != pinned:
         kept = folder.parent / f"{recipe}.{LIST}"
@@ -149,15 +151,15 @@ def _tree_digest(root: Path, whole: bool) -> str:
         listed, since_ns = path.read_text(), path.stat().st_ctime_ns
     except (OSError, ValueError):
         listed, since_ns = "", 0
-    expected = pins().get(root.parent.name, ("", tree.digest(listed) if listed else ""))[1]
-    if tree.digest(listed) != expected:
+    expected = pins().get(root.parent.name, ("", list_digest(listed) if listed else ""))[1]
+    if list_digest(listed) != expected:
         listed = ""
-    elif not whole and tree.unchanged(root, listed, since_ns):
+    elif not whole and unchanged(root, listed, since_ns):
         return expected
     try:
-        now = tree.listing(root)
-        problems = tree.differences(listed, now) if listed else []
-        found = tree.digest(now)
+        now = listing(root)
+        problems = differences(listed, now) if listed else []
+        found = list_digest(now)
         if expected not in ("", found) and not problems:
             problems = [f"another tree (SHA-256 {found[:DIGITS]}...), and another {LIST}"]
     except (OSError, LosslabError) as error:
@@ -166,7 +168,7 @@ def _tree_digest(root: Path, whole: bool) -> str:
         pinned = f" (SHA-256 {expected[:DIGITS]}...)" if expected else ""
         raise HostError(
             f"the image in {root} must be unchanged since its build{pinned}, found: "
-            f"{tree.shown(problems)}",
+            f"{shown(problems)}",
             hint=HINT.format(folder=root.parent),
         )
     with contextlib.suppress(OSError):  # another user's cache may be read-only
@@ -174,3 +176,124 @@ def _tree_digest(root: Path, whole: bool) -> str:
         partial.write_text(now)
         partial.rename(path)
     return found
+
+
+COLUMNS = {"type": "type", "mode": "mode", "size_bytes": "size", "content": "content"}
+HEAD = "\t".join((*COLUMNS, "path"))
+FOLDER, FILE, LINK, NONE = "folder", "file", "link", "-"
+SHOWN = 3  # paths in an error
+
+
+def listing(root: Path) -> str:
+    """List a tree: type, mode, size and content of each path, sorted by path.
+
+    The content of a file is its SHA-256, that of a link its target. Owners and times are omitted,
+    because they differ between builders and no result depends on them. Raises LosslabError for a
+    device, a socket or a FIFO.
+    """
+    top = os.fsencode(root)
+    rows = [_row(top, path) for path in sorted(_paths(top))]
+    return "\n".join([HEAD, *rows]) + "\n"
+
+
+def list_digest(text: str) -> str:
+    """Return the digest of a tree from its list."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differences(before: str, now: str) -> list[str]:
+    """Describe the paths that differ between two lists."""
+    old, new = _by_path(before), _by_path(now)
+    return [
+        f"{path} {_difference(old.get(path), new.get(path))}"
+        for path in sorted(old.keys() | new.keys())
+        if old.get(path) != new.get(path)
+    ]
+
+
+def shown(problems: Sequence[str]) -> str:
+    """Return the first differences and the number of others."""
+    more = f" and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+    return "; ".join(problems[:SHOWN]) + more
+
+
+def unchanged(root: Path, text: str, since_ns: int) -> bool:
+    """Return whether nothing of a list has changed since a time, without reading files.
+
+    A write to a file or a change of its mode changes its ctime; adding, removing or replacing a
+    file or link changes that of its folder.
+    """
+    top = os.fsencode(root)
+    paths = (_unquoted(row.rpartition("\t")[2]) for row in text.splitlines()[1:])
+    try:
+        return all(os.lstat(os.path.join(top, path)).st_ctime_ns < since_ns for path in paths)
+    except OSError:  # one is missing
+        return False
+
+
+def links(text: str) -> list[tuple[bytes, bytes]]:
+    """Return the path and the target of each symbolic link in a list."""
+    rows = (row.split("\t") for row in text.splitlines()[1:])
+    return [(_unquoted(row[-1]), _unquoted(row[-2])) for row in rows if row[0] == LINK]
+
+
+def _paths(top: bytes) -> Iterator[bytes]:
+    """Yield the root as `.` and all paths below it, without following links."""
+    waiting = [b"."]
+    while waiting:
+        folder = waiting.pop()
+        yield folder
+        with os.scandir(os.path.join(top, folder)) as entries:
+            for entry in entries:
+                path = entry.name if folder == b"." else os.path.join(folder, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                else:
+                    yield path
+
+
+def _row(top: bytes, path: bytes) -> str:
+    place = os.path.join(top, path)
+    status = os.lstat(place)
+    mode = f"{stat.S_IMODE(status.st_mode):04o}"
+    if stat.S_ISDIR(status.st_mode):
+        cells = (FOLDER, mode, NONE, NONE)
+    elif stat.S_ISLNK(status.st_mode):
+        cells = (LINK, NONE, NONE, _quoted(os.readlink(place)))
+    elif stat.S_ISREG(status.st_mode):
+        with open(place, "rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        cells = (FILE, mode, str(status.st_size), content)
+    else:
+        raise LosslabError(
+            "an image must have only files, folders and links, found a device, a socket or a FIFO: "
+            f"{os.fsdecode(place)}"
+        )
+    return "\t".join((*cells, _quoted(path)))
+
+
+def _quoted(name: bytes) -> str:
+    """Escape a name to one line of ASCII without tabs."""
+    text = name.decode(errors="surrogateescape")
+    plain = text.isascii() and text.isprintable() and "\\" not in text
+    return text if plain else text.encode("unicode_escape").decode()
+
+
+def _unquoted(text: str) -> bytes:
+    if "\\" in text:
+        text = text.encode().decode("unicode_escape")
+    return text.encode(errors="surrogateescape")
+
+
+def _by_path(text: str) -> dict[str, list[str]]:
+    rows = [row.split("\t") for row in text.splitlines()[1:]]
+    return {row[-1]: row[:-1] for row in rows}
+
+
+def _difference(before: list[str] | None, now: list[str] | None) -> str:
+    if now is None:
+        return "is missing"
+    if before is None:
+        return "was added"
+    pairs = zip(COLUMNS.values(), before, now, strict=False)
+    return f"has another {' and '.join(name for name, old, new in pairs if old != new)}"

@@ -1,13 +1,21 @@
-"""Build the virtual-time kernel from pinned source with losslab's configuration and patches."""
+"""Build the virtual-time kernel from pinned source with losslab's configuration and patches.
+
+LOSSLAB_KERNEL_ORG replaces the address of kernel.org.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import os
 import re
 import shutil
 import sys
+import tarfile
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +23,264 @@ from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import (
     cache,
-    compiled,
     integrity,
     kernels,
-    kernelsource,
     kerneltree,
     packed,
 )
-from losslab.instrument.archive import UnavailableError, digest
+from losslab.instrument.archive import (
+    ADVICE,
+    ARCHIVE_PLACE,
+    KERNEL_ORG_PLACE,
+    Download,
+    Fetcher,
+    File,
+    Place,
+    UnavailableError,
+    apt_files,
+    debian_archives,
+    debian_places,
+    digest,
+    quoted,
+)
 from losslab.instrument.cache import building, cache_folder, hash_files, progress
-from losslab.instrument.kernels import Kernel
-from losslab.instrument.kernelsource import DEBIAN, KERNEL_ORG, Source
+from losslab.instrument.kernels import Kernel, Series
+from losslab.reading import read_text, read_toml
 from losslab.repository import ROOT
+
+DEBIAN, KERNEL_ORG = "debian", "kernel.org"
+KERNEL_ORG_URL = "https://cdn.kernel.org/pub/linux/kernel"
+SUMS = "sha256sums.asc"  # kernel.org's list of hashes, in each folder
+# Most of the source's 80,000 files, which `make ARCH=um` never reads: other architectures, drivers,
+# documents. Their Kconfig files and Makefiles stay, because others include them.
+UNREAD_FOLDERS = (
+    "arch/[!ux]*", "arch/xtensa", "drivers/gpu", "drivers/media", "drivers/net/ethernet",
+    "drivers/net/wireless", "drivers/staging", "drivers/infiniband", "drivers/scsi", "drivers/iio",
+    "drivers/usb", "drivers/clk", "drivers/pinctrl", "drivers/platform", "drivers/video",
+    "drivers/hwmon", "drivers/mfd", "drivers/accel", "sound", "Documentation", "tools/perf",
+    "tools/testing",
+)  # fmt: skip
+UNREAD_FILES = (
+    "*.[chS]", "*.dts", "*.dtsi", "*.dtso", "*.rst", "*.txt", "*.yaml", "*.json", "*.svg",
+)  # fmt: skip
+TEMPLATE = """\
+# The kernel's source, made by `losslab kernel --relock`; do not edit. The first that can be had is
+# taken: Debian's package from Debian's archive, the same file from its snapshot archive (by its
+# sha1), kernel.org's tarball of the same version. Every manifest says whose it was.
+
+version = "{version}"
+{builds}
+# Without Debian's patches. An empty hash: none is known, and this source is refused.
+[kernel_org]
+path = "{kernel_org_path}"
+sha256 = "{kernel_org_sha256}"
+"""
+BUILD = """
+# {title}
+[[debian]]
+version = "{version}"
+path = "{path}"
+size_bytes = {size_bytes}
+sha256 = "{sha256}"
+sha1 = "{sha1}"
+"""
+
+
+@dataclass(frozen=True)
+class Build:
+    """Debian's package of the source, built for one Debian release."""
+
+    version: str
+    path: str
+    size_bytes: int
+    sha256: str
+    sha1: str
+
+    @property
+    def file(self) -> File:
+        """The .deb file, identified by its content."""
+        return File(Path(self.path).name, self.sha256, self.size_bytes, self.sha1)
+
+
+@dataclass(frozen=True)
+class Pins:
+    """Content of source.toml; `kernel_org_sha256` is empty if unknown."""
+
+    version: str
+    builds: tuple[Build, ...]
+    kernel_org_path: str
+    kernel_org_sha256: str
+
+    def facts(self, origin: str) -> list[str]:
+        """List the facts that identify an origin's source."""
+        if origin == KERNEL_ORG:
+            return [KERNEL_ORG, self.version, self.kernel_org_sha256]
+        return [DEBIAN, self.version, *(build.sha256 for build in self.builds)]
+
+    def text(self, series: Series) -> str:
+        """Return the text of source.toml."""
+        builds = "".join(
+            BUILD.format(title=title, **vars(build))
+            for (title, _), build in zip(series.builds, self.builds, strict=False)
+        )
+        return TEMPLATE.format(**vars(self) | {"builds": builds})
+
+
+@dataclass(frozen=True)
+class Source:
+    """Source on this machine.
+
+    `version` is the kernel's, or Debian's if it is not pinned; empty for a user's own source, whose
+    `origin` is its address.
+    """
+
+    series: Series
+    origin: str
+    version: str
+    found: Download
+    pinned: bool
+
+    def provenance(self) -> dict[str, str]:
+        """Return origin and version, and the hash of an unpinned source or a user's own."""
+        facts = {"from": self.origin, "version": self.version}
+        return facts if self.pinned and self.version else facts | {"sha256": self.found.file.sha256}
+
+    def unpack(self, work: Path, tree: Path, log: Path) -> None:
+        """Unpack the source into `tree`, with intermediate files in `work`."""
+        tarball = self.found.path
+        if self.origin == DEBIAN:
+            processes.run(["dpkg-deb", "-x", tarball, work / "package"], log=log)
+            tarball = work / "package" / self.series.tarball
+        tree.mkdir()
+        unread = [f"--exclude=*/{folder}/{of}" for folder in UNREAD_FOLDERS for of in UNREAD_FILES]
+        command: list[str | Path] = ["tar", "-xf", tarball, "--strip-components=1", "-C", tree]
+        processes.run([*command, "--wildcards", *unread], log=log)
+
+
+def pins(series: Series) -> Pins:
+    """Read a series' source.toml; refuse one that `losslab kernel --relock` would not write."""
+    path = series.pins
+    try:
+        data = read_toml(path)
+        found = Pins(
+            data["version"],
+            tuple(Build(**build) for build in data["debian"]),
+            data["kernel_org"]["path"],
+            data["kernel_org"]["sha256"],
+        )
+    except (KeyError, TypeError) as error:
+        raise LosslabError(
+            f"{path} must name version, debian and kernel_org, found: {error!r}",
+            hint="restore it (`git checkout`), or regenerate it with `losslab kernel --relock`",
+        ) from error
+    if found.text(series) != read_text(path):
+        raise LosslabError(
+            f"{path} must be as `losslab kernel --relock` writes it, found it edited",
+            hint="restore it (`git checkout`), or regenerate it",
+        )
+    return found
+
+
+def candidates(pinned: Pins, archives: Sequence[str]) -> list[tuple[File, Place]]:
+    """List usable files and their places: any build from the archive first."""
+    places = [
+        (build.file, place)
+        for build in pinned.builds
+        for place in debian_places(build.path, archives, "", build.sha1)
+    ]
+    places.sort(key=lambda item: item[1].name != ARCHIVE_PLACE)
+    if pinned.kernel_org_sha256:
+        file = File(Path(pinned.kernel_org_path).name, pinned.kernel_org_sha256, 0)
+        places.append((file, kernel_org_place(pinned.kernel_org_path)))
+    return places
+
+
+def kernel_org_place(path: str) -> Place:
+    """Return the place of a file on kernel.org."""
+    base = os.environ.get("LOSSLAB_KERNEL_ORG", KERNEL_ORG_URL).rstrip("/")
+    return Place(KERNEL_ORG_PLACE, f"{base}/{quoted(path)}")
+
+
+def fetch_source(series: Series) -> Source:
+    """Download the pinned source of a series; UnavailableError if no place has it."""
+    pinned = pins(series)
+    try:
+        found = Fetcher().fetch(candidates(pinned, debian_archives()))
+    except UnavailableError as error:
+        refused = f"\n    kernel.org, {pinned.kernel_org_path}: refused, no hash of it is pinned"
+        more = "" if pinned.kernel_org_sha256 else refused
+        raise UnavailableError(f"the kernel's source {error.message}{more}", hint=ADVICE) from error
+    origin = KERNEL_ORG if found.file.sha256 == pinned.kernel_org_sha256 else DEBIAN
+    return Source(series, origin, pinned.version, found, pinned=True)
+
+
+def fetch_newest(series: Series) -> Source:
+    """Download Debian's newest source of a series, pinned or not."""
+    version, _, found = _get_newest(
+        series, [suite for _, suites in series.builds for suite in suites]
+    )
+    return Source(series, DEBIAN, version, found, pinned=False)
+
+
+def _get_newest(series: Series, suites: Sequence[str]) -> tuple[str, str, Download]:
+    """Download the newest package of some suites; return version, archive path and file."""
+    archives = debian_archives()
+    (file, path), *_ = apt_files(archives, suites, ["download", series.package])
+    places = debian_places(path, archives, "")
+    return file.name.split("_")[1], path, Fetcher().fetch((file, place) for place in places)
+
+
+def relock(series: Series) -> list[str]:
+    """Pin Debian's newest source of a series; list the changes.
+
+    Raises LosslabError if Debian has none or two builds of one version differ.
+    """
+    before = pins(series) if series.pins.exists() else None
+    builds = []
+    for _, suites in series.builds:
+        full_version, path, found = _get_newest(series, suites)
+        with found.path.open("rb") as content:
+            sha1 = hashlib.file_digest(content, "sha1").hexdigest()
+        build = Build(full_version, path, found.file.size, found.file.sha256, sha1)
+        builds.append((build, found.path))
+    # If an older release lags behind, only the newest release's build is pinned.
+    version = builds[0][0].version.split("-")[0]
+    builds = [each for each in builds if each[0].version.split("-")[0] == version]
+    if len(builds) > 1 and len({_tree_hash(series, package) for _, package in builds}) != 1:
+        raise LosslabError(
+            f"Debian's builds of {series.package} {version} must have the same tree, found two",
+            hint="wait until both releases have the same version",
+        )
+    upstream = f"v{version.split('.')[0]}.x/linux-{version}.tar.xz"
+    now = Pins(version, tuple(build for build, _ in builds), upstream, "")
+    now = replace(now, kernel_org_sha256=_kernel_org_hash(before, now))
+    if now == before:
+        return []
+    series.pins.write_text(now.text(series))
+    return [f"{series.name}: {before.version if before else 'nothing'} -> {now.version}"]
+
+
+def _kernel_org_hash(before: Pins | None, now: Pins) -> str:
+    """Return the hash of the tarball that kernel.org publishes, or else the pinned one."""
+    path = Path(now.kernel_org_path)
+    fields = Fetcher().read(kernel_org_place(str(path.with_name(SUMS)))).split()
+    if path.name in fields:
+        return fields[fields.index(path.name) - 1]
+    return before.kernel_org_sha256 if before and before.version == now.version else ""
+
+
+def _tree_hash(series: Series, package: Path) -> str:
+    """Hash names, modes and contents of the files in a package's tarball."""
+    with tempfile.TemporaryDirectory(prefix="losslab-source-") as name:
+        processes.run(["dpkg-deb", "-x", package, name])
+        with tarfile.open(Path(name) / series.tarball) as tar:
+            lines = []
+            for member in tar:
+                file = tar.extractfile(member) if member.isfile() else None
+                content = hashlib.sha256(file.read()).hexdigest() if file else member.linkname
+                lines.append(f"{member.name} {member.mode:o} {content}")
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
 
 RECIPE = ROOT / "containers" / "kernel"
 # Configuration fragment of every kernel; a series' folder may have its own.
@@ -39,9 +293,17 @@ provenance = cache.provenance
 
 
 def fragments(spec: Kernel) -> list[Path]:
-    """List a configuration's fragments: of every kernel, and of the series if it has one."""
-    base, own = RECIPE / FRAGMENT, spec.series.folder / FRAGMENT
-    return [base] if own == base or not own.exists() else [base, own]
+    """List a configuration's fragments: of every kernel, of the series, and the user's own."""
+    base, series = RECIPE / FRAGMENT, spec.series.folder / FRAGMENT
+    found = [base] if series == base or not series.exists() else [base, series]
+    return [*found, spec.fragment] if spec.fragment else found
+
+
+def _source_facts(spec: Kernel, origin: str = DEBIAN) -> list[str]:
+    """List the facts that identify a kernel's source."""
+    if spec.source:
+        return [spec.source.sha256]
+    return pins(spec.series).facts(origin)
 
 
 def content_hash(spec: Kernel | None = None, source: list[str] | None = None) -> str:
@@ -53,14 +315,14 @@ def content_hash(spec: Kernel | None = None, source: list[str] | None = None) ->
         for line in part.read_text().splitlines()
         if line.startswith("CONFIG_")
     ]
-    source = source or kernelsource.pins(spec.series).facts(DEBIAN)
+    source = source or _source_facts(spec)
     return hash_files(spec.series.patches, *settings, *source, *spec.facts())
 
 
 def target(spec: Kernel | None = None, origin: str = DEBIAN, pinned: bool = True) -> Path:
     """Return the folder of the kernel of the current recipe, built or not."""
     spec = spec or kernels.default()
-    name = content_hash(spec, kernelsource.pins(spec.series).facts(origin))
+    name = content_hash(spec, _source_facts(spec, origin))
     return cache_folder() / "kernel" / (name if pinned else f"{name}-unpinned")
 
 
@@ -81,45 +343,26 @@ def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
     folder = existing(spec)
     if folder is not None and (unpinned or folder != target(spec, pinned=False)):
         return folder
-    own = spec != spec.base
-    if not own and packed.install(packed.KERNEL, target(spec)):
+    plain = spec == spec.base
+    if plain and packed.install(packed.KERNEL, target(spec)):
         return target(spec)
-    # Adding an algorithm needs the object files of the kernel without it (300 MB). Those of the
-    # default kernel are always kept, because most users add their algorithm to it; those of other
-    # kernels are kept on first use.
-    if own or spec == kernels.default():
-        return _from_objects(spec, unpinned)
-    with progress(f"kernel {spec.title}", BUILD_TAKES):
-        source = _source(spec, unpinned)
-        made = target(spec, source.origin, source.pinned)
-        with building(made) as partial:
-            if partial is not None:
-                # In the cache, which has space, in a folder that the next build removes.
-                with tempfile.TemporaryDirectory(dir=partial.parent) as work:
-                    tree = _compiled(spec, source, Path(work), partial / LOG)
-                    _finish(_provenance(spec, source, tree), tree, partial)
-    return made
-
-
-def _from_objects(spec: Kernel, unpinned: bool) -> Path:
-    """Build a kernel from the object files of the same kernel without additions."""
+    # Object files are kept (300 MB), so that adding an algorithm or a file takes seconds.
     kept = kept_objects(spec.base, unpinned)
     facts = provenance(kept)
-    source = facts["source"]
-    made = target(spec, source["from"], facts["pinned"])
-    own = progress(f"kernel {spec.title}", ADDITION_TAKES)
-    with own if spec != spec.base else contextlib.nullcontext(), building(made) as partial:
-        if partial is not None:
-            with kerneltree.with_additions(
-                kept, spec.algorithms, spec.replaced, partial / LOG
-            ) as tree:
-                facts["hash"] = _recipe(spec, source, facts["pinned"])
-                facts |= _additions(spec)
-                if spec.replaced:
-                    facts["config_sha256"] = digest(tree / ".config")
-                    unused = compiled.not_compiled(tree, [each.path for each in spec.replaced])
-                    (partial / compiled.UNCOMPILED).write_text("".join(f"{u}\n" for u in unused))
-                _finish(facts, tree, partial)
+    made = target(spec, facts["source"]["from"], facts["pinned"])
+    takes = progress(f"kernel {spec.title}", ADDITION_TAKES)
+    with contextlib.nullcontext() if plain else takes, building(made) as partial:
+        if partial is None:
+            return made
+        added = spec.algorithms, spec.replaced
+        with kerneltree.with_additions(kept, *added, partial / LOG) as tree:
+            facts["hash"] = _recipe(spec, facts["source"], facts["pinned"])
+            facts |= _additions(spec)
+            if spec.replaced:
+                facts["config_sha256"] = digest(tree / ".config")
+                unused = kerneltree.not_compiled(tree, [each.path for each in spec.replaced])
+                (partial / kerneltree.UNCOMPILED).write_text("".join(f"{u}\n" for u in unused))
+            _finish(facts, tree, partial)
     return made
 
 
@@ -179,13 +422,15 @@ def _source(spec: Kernel, unpinned: bool) -> Source:
     """Download public patches, then the source: a missing patch fails the build early."""
     for patch in spec.fetched:
         patch.get()
+    if spec.source:
+        return Source(spec.series, spec.source.address, "", spec.source.get(), pinned=True)
     try:
-        return kernelsource.fetch(spec.series)
+        return fetch_source(spec.series)
     except UnavailableError as error:
         if not unpinned:
             raise
         print(f"losslab: note: building an unpinned kernel: {error.message}", file=sys.stderr)
-        return kernelsource.fetch_newest(spec.series)
+        return fetch_newest(spec.series)
 
 
 def _compiled(spec: Kernel, source: Source, work: Path, log: Path) -> Path:
@@ -193,7 +438,7 @@ def _compiled(spec: Kernel, source: Source, work: Path, log: Path) -> Path:
     log.touch()
     tree = work / kerneltree.NAME
     source.unpack(work, tree, log)
-    fetched = [patch.get() for patch in spec.fetched]
+    fetched = [patch.get().path for patch in spec.fetched]
     for patch in (*spec.series.patches, *fetched, *spec.patches):
         processes.run(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log=log, cwd=tree)
     fragment = work / FRAGMENT
@@ -237,8 +482,8 @@ def _provenance(spec: Kernel, source: Source, tree: Path) -> dict[str, Any]:
 
 def _recipe(spec: Kernel, source: dict[str, str], pinned: bool) -> str:
     """Return the content hash of a kernel from a source with this provenance."""
-    pins = kernelsource.pins(spec.series).facts(source["from"])
-    return content_hash(spec, pins if pinned else list(source.values()))
+    pins = _source_facts(spec, source["from"]) if pinned else list(source.values())
+    return content_hash(spec, pins)
 
 
 def _write(facts: dict[str, Any], folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Kernels of config/kernels.toml, and algorithms compiled into them.
+"""Kernels of config/kernels.toml or a user's folder, and algorithms compiled into them.
 
 An algorithm of a study that has a file in `algorithms/` is compiled into its kernel.
 """
@@ -8,17 +8,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from losslab.instrument.archive import Fetcher, File, Place, UnavailableError, digest
+from losslab.errors import did_you_mean
+from losslab.instrument.archive import Download, Fetcher, File, Place, UnavailableError, digest
 from losslab.reading import UsageError, read_toml, shown
-from losslab.repository import ROOT
+from losslab.repository import ROOT, find, recipes
 
 FILE = ROOT / "config" / "kernels.toml"
-ALGORITHMS = ROOT / "algorithms"
+# File that declares a user's own kernel, in its folder in `kernels`.
+OWN = "kernel.toml"
 # Value of a condition's kernel axis for the default kernel.
 DEFAULT = "default"
 # Name of the place of a public patch, as users see it.
@@ -55,27 +58,28 @@ class Series:
 
 
 @dataclass(frozen=True)
-class PublicPatch:
-    """Public patch that this repository does not contain."""
+class PublicFile:
+    """Public patch or source that this repository does not contain."""
 
     name: str
     address: str
-    size_bytes: int
     sha256: str
-    variable: str  # environment variable with the path of a local copy
+    size_bytes: int = 0  # unknown
+    variable: str = ""  # environment variable with the path of a local copy, if any
 
-    def get(self) -> Path:
+    def get(self) -> Download:
         """Return a local copy; UnavailableError says how to get one."""
         file = File(self.name, self.sha256, self.size_bytes)
         own = os.environ.get(self.variable)
         address = Path(own).resolve().as_uri() if own else self.address
         try:
-            return Fetcher().fetch([(file, Place(PUBLIC_PLACE, address))]).path
+            return Fetcher().fetch([(file, Place(PUBLIC_PLACE, address))])
         except UnavailableError as error:
+            other = f"set {self.variable} to the file's path"
+            if not self.variable:
+                other = "name the file in kernel.toml"
             raise UnavailableError(
-                error.message,
-                hint=f"download {self.address} by other means and set {self.variable} to the "
-                "file's path",
+                error.message, hint=f"download {self.address} by other means and {other}"
             ) from error
 
 
@@ -95,8 +99,10 @@ class Kernel:
     name: str  # name in studies and on the command line
     label: str  # label in figures and tables
     series: Series
-    fetched: tuple[PublicPatch, ...] = ()  # public patches, applied after the series' own
-    patches: tuple[Path, ...] = ()  # losslab's, applied last
+    fetched: tuple[PublicFile, ...] = ()  # public patches, applied after the series' own
+    patches: tuple[Path, ...] = ()  # losslab's or the user's, applied last
+    source: PublicFile | None = None  # instead of the series'
+    fragment: Path | None = None  # a user's own configuration
     algorithms: tuple[Path, ...] = ()  # source files of added congestion controls
     replaced: tuple[ReplacedFile, ...] = ()
     boot: tuple[str, ...] = ()  # additional parameters of its command line
@@ -147,13 +153,15 @@ class Kernel:
 
 
 def declared() -> dict[str, Kernel]:
-    """Return the declared kernels by name, the default first."""
-    return dict(_read_declarations(FILE))
+    """Return losslab's kernels and a user's own by name, the default first."""
+    kernels, series = _read_declarations(FILE)
+    folders = recipes("kernels", OWN, kernels)
+    return kernels | {name: _own(name, folder, series) for name, folder in folders.items()}
 
 
 def default() -> Kernel:
     """Return the default kernel."""
-    return next(iter(_read_declarations(FILE).values()))
+    return next(iter(_read_declarations(FILE)[0].values()))
 
 
 def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
@@ -161,11 +169,12 @@ def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
 
     Algorithms without a file in `algorithms/` are part of the kernel.
     """
-    kernel = default() if name == DEFAULT else declared().get(name)
+    kernels = _read_declarations(FILE)[0]
+    kernel = default() if name == DEFAULT else (kernels.get(name) or declared().get(name))
     if kernel is None:
         raise UsageError(
-            f"a kernel must be one of {FILE.relative_to(ROOT)} ({', '.join(declared())}), found "
-            f"{shown(name)}"
+            f"a kernel must be one of {FILE.relative_to(ROOT)} or kernels/ "
+            f"({', '.join(declared())}), found {shown(name)}{did_you_mean(name, declared())}"
         )
     sources = sorted({source_of(each) for each in algorithms})
     return replace(
@@ -183,7 +192,7 @@ def of_key(key: str) -> Kernel:
 
 def source_of(algorithm: str) -> Path:
     """Return the path of a user's algorithm, which may not exist."""
-    return ALGORITHMS / algorithm / f"tcp_{algorithm}.c"
+    return find(f"algorithms/{algorithm}/tcp_{algorithm}.c")
 
 
 def replaced_files() -> tuple[ReplacedFile, ...]:
@@ -215,9 +224,9 @@ def replacing(folder: Path | None) -> Iterator[None]:
 
 
 @functools.cache
-def _read_declarations(path: Path) -> dict[str, Kernel]:
-    """Read the declarations, the default first; losslab also checks their schema."""
-    try:
+def _read_declarations(path: Path) -> tuple[dict[str, Kernel], dict[str, Series]]:
+    """Read losslab's kernels, the default first, and its series; their schema is checked, too."""
+    with _declaration_errors(path):
         data: dict[str, Any] = read_toml(path)
         series = {
             name: Series(
@@ -229,20 +238,81 @@ def _read_declarations(path: Path) -> dict[str, Kernel]:
             for name, each in data["series"].items()
         }
         kernels = {
-            name: Kernel(
-                name,
-                each["label"],
-                series[each["series"]],
-                tuple(PublicPatch(**patch) for patch in each.get("fetched", [])),
-                tuple(ROOT / patch for patch in each.get("patches", [])),
-                boot=tuple(each.get("boot", [])),
-            )
+            name: _kernel(name, each, series, [ROOT / patch for patch in each.get("patches", [])])
             for name, each in data["kernels"].items()
         }
         first = data["default"]
-        return {first: kernels[first]} | kernels
+        return {first: kernels[first]} | kernels, series
+
+
+def _kernel(
+    name: str, data: dict[str, Any], series: dict[str, Series], patches: Iterable[Path]
+) -> Kernel:
+    return Kernel(
+        name,
+        data.get("label", name),
+        series[data["series"]],
+        tuple(PublicFile(**patch) for patch in data.get("fetched", [])),
+        tuple(patches),
+        boot=tuple(data.get("boot", [])),
+    )
+
+
+def _own(name: str, folder: Path, series: dict[str, Series]) -> Kernel:
+    """Return the kernel of a user's folder."""
+    fragment, path = folder / "fragment.config", folder / OWN
+    with _declaration_errors(path):
+        data = read_toml(path)
+        kernel = _kernel(name, data, series, sorted(folder.glob("*.patch")))
+        if fragment.is_file():
+            kernel = replace(kernel, fragment=fragment)
+        if source := data.get("source"):
+            address = source["address"]
+            if "://" not in address:
+                address = (folder / address).resolve().as_uri()
+            file = PublicFile(address.rpartition("/")[2], address, source["sha256"])
+            kernel = replace(kernel, source=file)
+        return kernel
+
+
+@contextlib.contextmanager
+def _declaration_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
     except (AttributeError, KeyError, TypeError) as error:
         raise UsageError(
-            f"{path} must declare default, series and kernels, found: {error!r}",
-            hint="see config/README.md",
+            f"{path} must declare a kernel, found: {error!r}",
+            hint="see config/README.md and docs/how-to/modules.md",
         ) from error
+
+
+WORD = re.compile(r"([\w-]+)\.([\w-]+)(?:=.*)?")
+
+
+def require_parameters(spec: Kernel, linux: Path) -> None:
+    """Refuse a parameter of a module that the kernel's binary does not have.
+
+    The parameter of an added algorithm has no effect on a kernel without that algorithm.
+    """
+    words = [found for found in map(WORD.fullmatch, spec.boot) if found]
+    content = linux.read_bytes() if words else b""
+    for found in words:
+        # The kernel does not distinguish - from _.
+        module, name = (part.replace("-", "_") for part in found.groups())
+        source = source_of(module.removeprefix("tcp_"))
+        if source.is_file() and source not in spec.algorithms:
+            continue
+        # A parameter is named in the binary, one without a module with its "=".
+        if not re.search(rb"\0%b\.%b[\0=]" % (module.encode(), name.encode()), content):
+            known = _known(module, content)
+            has = f"has {', '.join(known)}" if known else "is not one of them"
+            raise UsageError(
+                f"a boot parameter of kernel {spec.name} must be one of its modules', found "
+                f"{found[0]}; {module} {has}{did_you_mean(name, known)}",
+                hint=f"correct it in {FILE}",
+            )
+
+
+def _known(module: str, content: bytes) -> Sequence[str]:
+    names = re.findall(rb"\0%b\.(\w+)(?=\0)" % module.encode(), content)
+    return sorted({name.decode() for name in names})

@@ -8,12 +8,11 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from losslab import processes
+from losslab import doors, processes
 from losslab.errors import LosslabError
-from losslab.instrument import compiled
 from losslab.instrument.kernels import ReplacedFile
 from losslab.lock import locked
 from losslab.repository import ROOT, install_command
@@ -134,11 +133,11 @@ def _configure(folder: Path, replaced: Sequence[ReplacedFile], log: Path) -> Non
     """Set the symbols that replaced Kconfig files add."""
     symbols = []
     for each in replaced:
-        if compiled.is_kconfig(each.path):
+        if is_kconfig(each.path):
             kept = folder / ORIGINALS / each.path
             before = kept.read_text() if kept.is_file() else ""
-            symbols += compiled.new_symbols(before, each.file.read_text(errors="replace"))
-    if not any(compiled.is_kconfig(each.path) for each in replaced):
+            symbols += new_symbols(before, each.file.read_text(errors="replace"))
+    if not any(is_kconfig(each.path) for each in replaced):
         return
     _keep(folder, CONFIG)
     config = folder / NAME / CONFIG
@@ -225,4 +224,57 @@ def _messages(sources: Mapping[str, Path], output: str) -> str:
 
 
 def _shown(path: Path) -> str:
-    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+    folder = doors.folder() or ROOT
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+# In the folder of a kernel with replaced files: those that no object depends on, a line each.
+UNCOMPILED = "not-compiled.txt"
+COMPILED = (".c", ".S", ".h")
+KCONFIG = "Kconfig"
+SYMBOL = re.compile(r"^\s*(?:menu)?config\s+(\w+)")
+SWITCH = re.compile(r"^\s+(?:def_)?(?:bool|tristate)\b")
+# A word of a .cmd file that may be a path; `kerneltree.prune` looks for them, too.
+PATH = re.compile(r"[\w./+-]+\.[\w.]+")
+
+
+def not_compiled(tree: Path, paths: Collection[str]) -> list[str]:
+    """List the sources and headers among `paths` that no object of a compiled tree depends on.
+
+    An object that is older than the file was compiled from another one.
+    """
+    left = {path for path in paths if Path(path).suffix in COMPILED}
+    for command in tree.rglob(".*.cmd") if left else ():
+        made = command.with_name(command.name[1:].removesuffix(".cmd"))
+        text = command.read_text(errors="replace")
+        if any(Path(path).name in text for path in left) and made.is_file():
+            needed = left & {os.path.normpath(word) for word in PATH.findall(text)}
+            made_ns = made.stat().st_mtime_ns
+            left -= {path for path in needed if (tree / path).stat().st_mtime_ns <= made_ns}
+    return sorted(left)
+
+
+def new_symbols(before: str, after: str) -> list[str]:
+    """List the switches that a Kconfig file declares in addition to those before.
+
+    The members of a choice are left out: one of them is chosen already.
+    """
+    known = set(_symbols(before))
+    return [name for name in dict.fromkeys(_symbols(after)) if name not in known]
+
+
+def _symbols(text: str) -> Iterator[str]:
+    name, choices = "", 0
+    for line in text.splitlines():
+        word = (line.split() or [""])[0]
+        choices += {"choice": 1, "endchoice": -1}.get(word, 0)
+        if found := SYMBOL.match(line):
+            name = found[1]
+        elif name and not choices and SWITCH.match(line):
+            yield name
+            name = ""
+
+
+def is_kconfig(path: str) -> bool:
+    """Return whether a file of the source declares symbols."""
+    return Path(path).name.startswith(KCONFIG)

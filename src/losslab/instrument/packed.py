@@ -15,44 +15,28 @@ import os
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from losslab.errors import LosslabError
-from losslab.instrument import integrity, tree
+from losslab.instrument import integrity
 from losslab.instrument.archive import Fetcher, digest
 from losslab.instrument.cache import building
-from losslab.reading import read_json, read_rows
-from losslab.repository import ROOT
+from losslab.reading import read_json
 
 PLACE = "LOSSLAB_INSTRUMENTS"
 KERNEL, OBJECTS, IMAGE = "kernel", "objects", "image"
-# Pinned archives: rows of file name and SHA-256.
-PINS = ROOT / "containers" / "instruments.tsv"
 # File in an unpacked folder: the archive's place and SHA-256.
 ORIGIN = "fetched.json"
 # Timeout of a silent server.
 SILENCE_S = 30.0
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Size limits of an archive."""
-
-    packed_bytes: int
-    unpacked_bytes: int
-    members: int
-
-
-# Several times the size of kernels (3 MB, 9 unpacked), their object files (30 MB, 260 unpacked,
-# 20,000 files) and images (200 MB, 600 unpacked, 9,000 files).
-LIMITS = {
-    KERNEL: Limits(packed_bytes=64 * 2**20, unpacked_bytes=256 * 2**20, members=100),
-    OBJECTS: Limits(packed_bytes=256 * 2**20, unpacked_bytes=2**30, members=200_000),
-    IMAGE: Limits(packed_bytes=2**30, unpacked_bytes=4 * 2**30, members=100_000),
-}
+# Largest size of an archive, packed and unpacked, and its largest number of members: several times
+# those of kernels (3 MB, 9 unpacked), their object files (30 MB, 260 unpacked, 20,000 files) and
+# images (200 MB, 600 unpacked, 9,000 files).
+PACKED_BYTES, UNPACKED_BYTES, MEMBERS = 2**30, 4 * 2**30, 200_000
 # Level 9 needs 4 MiB.
 WINDOW_BYTES = 128 * 2**20
 # Permissions of unpacked files: only the owner may write.
@@ -146,22 +130,19 @@ def install(kind: str, target: Path) -> bool:
 
 
 def _take(place: str, kind: str, name: str, target: Path) -> None:
-    limits, fetcher = LIMITS[kind], Fetcher(SILENCE_S)
+    fetcher = Fetcher(SILENCE_S)
     # In the cache, which has space, in a folder that the next build removes.
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         folder = Path(temporary)
         archive = folder / f"{kind}-{name}.tar.zst"
         text = _get(fetcher, place, _sum_of(archive), SUM_BYTES).read_text(errors="replace")
         print(f"losslab: {kind} {name}: fetching from {place}", file=sys.stderr)
-        found = digest(_get(fetcher, place, archive, limits.packed_bytes))
+        found = digest(_get(fetcher, place, archive, PACKED_BYTES))
         if text.split() != [found, archive.name]:
             raise LosslabError(
                 f"the archive has the sha256 {found[:12]}..., its {SUFFIX} says {text[:80]!a}"
             )
-        pinned = pins().get(archive.name, found)
-        if found != pinned:
-            raise LosslabError(f"sha256 {found[:12]}..., {PINS.name} has {pinned[:12]}...")
-        _unpack(archive, target, name, limits)
+        _unpack(archive, target, name)
     provenance = read_json(target / "provenance.json", PROVENANCE_BYTES)
     if not isinstance(provenance, dict) or (
         (provenance.get("hash"), provenance.get("pinned")) != (name, True)
@@ -176,7 +157,7 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
     (target / ORIGIN).write_text(json.dumps(origin, indent=1) + "\n")
 
 
-def _unpack(archive: Path, target: Path, top: str, limits: Limits) -> None:
+def _unpack(archive: Path, target: Path, top: str) -> None:
     """Unpack an untrusted archive into an empty folder, without its first folder, `top`."""
     # Imported here: every cell imports this module, and few pack or unpack.
     import zstandard
@@ -189,13 +170,13 @@ def _unpack(archive: Path, target: Path, top: str, limits: Limits) -> None:
         ):
             # `_checked` is stricter than tarfile's filter "data", which Debian 12 does not have.
             tar.extraction_filter = lambda member, path: member
-            tar.extractall(target, _checked(tar, top, limits))
+            tar.extractall(target, _checked(tar, top))
     except (tarfile.TarError, zstandard.ZstdError, EOFError, OSError, OverflowError, ValueError,
             RecursionError) as error:  # fmt: skip
         raise LosslabError(f"the archive must be a .tar.zst of files, found: {error}") from error
 
 
-def _checked(members: tarfile.TarFile, top: str, limits: Limits) -> Iterator[tarfile.TarInfo]:
+def _checked(members: tarfile.TarFile, top: str) -> Iterator[tarfile.TarInfo]:
     """Yield the members below the folder `top`; refuse any but files, folders and hard links."""
 
     def inside(name: str) -> str:
@@ -204,12 +185,12 @@ def _checked(members: tarfile.TarFile, top: str, limits: Limits) -> Iterator[tar
             raise LosslabError(f"every member must be in the folder {top}, found {name!a}")
         return str(PurePosixPath(*parts[1:]))
 
-    left = limits.unpacked_bytes
+    left = UNPACKED_BYTES
     for count, member in enumerate(members, 1):
         left -= member.size
-        if count > limits.members or left < 0:
+        if count > MEMBERS or left < 0:
             raise LosslabError(
-                f"the archive must have {limits.members} members and {limits.unpacked_bytes} bytes "
+                f"the archive must have {MEMBERS} members and {UNPACKED_BYTES} bytes "
                 "at most, found more"
             )
         member.name = inside(member.name)
@@ -226,14 +207,14 @@ def _link(folder: Path, recipe: str) -> None:
     """Make the symbolic links of an unpacked image; refuse those of a list that is not pinned."""
     path = folder / integrity.LIST
     text = path.read_text() if path.stat().st_size <= integrity.LIST_BYTES else ""
-    found = tree.digest(text)
+    found = integrity.list_digest(text)
     _, pinned = integrity.pins().get(recipe, ("", "none"))
     if found != pinned:
         raise LosslabError(
             f"the list of files of image {recipe} must have the SHA-256 that {integrity.PINS.name} "
             f"pins, {pinned[:12]}, found {found[:12]}"
         )
-    for name, to in tree.links(text):
+    for name, to in integrity.links(text):
         os.symlink(to, os.path.join(os.fsencode(folder / integrity.TREE_ROOT), name))
 
 
@@ -252,16 +233,3 @@ def _get(fetcher: Fetcher, place: str, target: Path, max_bytes: int) -> Path:
     if problem:
         raise LosslabError(f"{target.name}: {problem}")
     return target
-
-
-def pins() -> dict[str, str]:
-    """Return the SHA-256 of the pinned archives by name."""
-    rows = read_rows(PINS, "\t", ("archive", "sha256")) if PINS.is_file() else []
-    return {row["archive"]: row["sha256"] for row in rows}
-
-
-def write_pins(archives: Sequence[Path]) -> None:
-    """Pin archives; keep the pins of others."""
-    rows = pins() | {path.name: digest(path) for path in archives}
-    lines = ["archive\tsha256", *(f"{name}\t{rows[name]}" for name in sorted(rows))]
-    PINS.write_text("\n".join(lines) + "\n")

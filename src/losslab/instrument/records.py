@@ -1,4 +1,4 @@
-"""The workflow's records of kernels and images, which are in the user's cache.
+"""Commands that build, pin, pack and fetch kernels and images, and the workflow's records of them.
 
 A record has the provenance of the kernel or image in the cache. If the cache has changed since, the
 record is outdated: the workflow removes it at its next start, and builds again.
@@ -6,19 +6,30 @@ record is outdated: the workflow removes it at its next start, and builds again.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.instrument import image, kernel, kernels, packed
+from losslab.instrument import (
+    archive,
+    image,
+    integrity,
+    kernel,
+    kernels,
+    packed,
+)
 from losslab.instrument.archive import UnavailableError
+from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
 from losslab.reading import UsageError, read_json
+from losslab.repository import ROOT, SET_UP
 
-KERNEL, IMAGE = packed.KERNEL, packed.IMAGE
 FOLDER = Path("results", "instrument")
 
 
@@ -112,3 +123,165 @@ def write(content: dict[str, Any], record: Path) -> None:
         record.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
     except OSError as error:
         raise LosslabError(f"{record} must be writable, found: {error}") from error
+
+
+DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
+WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernels.default().key}")
+ENGINE = f"{IMAGE}-{image.ENGINE}"
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `kernel`, `image` and `instrument`."""
+    made = commands.add_parser("kernel")
+    made.add_argument(
+        "--name",
+        default=kernels.DEFAULT,
+        help="kernel of config/kernels.toml or kernels/ (default: the first's default)",
+    )
+    made.add_argument(
+        "--algorithm", action="append", default=[], metavar="NAME",
+        help="add algorithms/NAME/tcp_NAME.c; may be repeated",
+    )  # fmt: skip
+    _build_options(made)
+    made.set_defaults(run=_build_kernel)
+    made = commands.add_parser("image")
+    made.add_argument("--variant", metavar="NAME", help="default: host")
+    _build_options(made).add_argument(
+        "--pin-tree", action="store_true",
+        help="build it from its lock, and pin the digest of its files in "
+        f"{integrity.PINS.relative_to(ROOT)}; losslab refuses an image with other files",
+    )  # fmt: skip
+    made.set_defaults(run=_build_image)
+
+    group = commands.add_parser("instrument")
+    kinds = group.add_subparsers(required=True, metavar="WHAT")
+    made = kinds.add_parser("pack", help="write an archive of each kernel and image")
+    taken = kinds.add_parser(
+        "fetch", help=f"fetch kernels and images from the place in {packed.PLACE}"
+    )
+    default = f"{' '.join(WITH_OBJECTS)}, and {ENGINE} if it is built"
+    for command, parts in ((made, default), (taken, " ".join(DEFAULT_PARTS))):
+        command.add_argument(
+            "parts", nargs="*", metavar="PART",
+            help="kernel-6.12, kernel-6.1, objects-6.12, image-host, image-engine ... "
+            f"(default: {parts})",
+        )  # fmt: skip
+    made.add_argument("--out", type=Path, default=Path("instruments"), help="folder to write to")
+    made.set_defaults(run=_pack)
+    taken.set_defaults(run=_fetch)
+
+
+def _build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """Add options for users and for the workflow; return the group of the former."""
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
+        "--unpinned", action="store_true",
+        help="if pinned sources are unavailable, use Debian's newest; every manifest records it",
+    )  # fmt: skip
+    choice.add_argument(
+        "--relock", action="store_true", help="pin Debian's newest sources, and build nothing"
+    )
+    parser.add_argument("--record", type=Path, help="write the provenance to this file")
+    parser.add_argument(
+        "--optional", action="store_true", help="succeed if its sources are unavailable"
+    )
+    return choice
+
+
+def _part(name: str) -> tuple[str, Path, Path | None]:
+    """Return a part's kind, its folder in the cache, and the existing folder, if any."""
+    kind, _, rest = name.partition("-")
+    if kind in (KERNEL, OBJECTS):
+        spec = kernels.of_key(rest)
+        if kind == OBJECTS:
+            return kind, kernel.objects(spec), kernel.existing_objects(spec)
+        return kind, kernel.target(spec), kernel.existing(spec)
+    if kind == IMAGE and rest in image.names():
+        return kind, image.target(rest), image.existing(rest)
+    raise LosslabError(
+        f"a part must be a kernel or its objects ({', '.join(kernels.declared())}) "
+        f"or an image ({', '.join(image.names())}), found {name}",
+        hint=f"such as {' '.join(DEFAULT_PARTS)}",
+    )
+
+
+def _pack(options: argparse.Namespace) -> int:
+    built = [ENGINE] if image.existing(image.ENGINE) else []
+    for part in options.parts or [*WITH_OBJECTS, *built]:
+        kind, _, folder = _part(part)
+        if folder is None:
+            raise LosslabError(
+                f"{part} must be built before it is packed, found no folder",
+                hint=f"`{SET_UP}` builds the default ones, `losslab kernel` and `losslab image` "
+                "the others",
+            )
+        print(packed.pack(folder, kind, options.out), flush=True)
+    return 0
+
+
+def _fetch(options: argparse.Namespace) -> int:
+    missing = []
+    for part in options.parts or DEFAULT_PARTS:
+        kind, target, folder = _part(part)
+        if folder is None and not packed.install(kind, target):
+            missing.append(part)
+        else:
+            print(folder or target, flush=True)
+    if missing and not os.environ.get(packed.PLACE):
+        print(
+            f"losslab: note: set {packed.PLACE} to the place of {' '.join(missing)}",
+            file=sys.stderr,
+        )
+    return 1 if missing else 0
+
+
+def _build_kernel(options: argparse.Namespace) -> int:
+    spec = kernels.get(options.name, options.algorithm)
+    if options.relock:
+        return _print(kernel.relock(spec.series))
+    for name in options.algorithm:
+        if kernels.source_of(name) not in spec.algorithms:
+            raise LosslabError(
+                f"an added algorithm must be in {kernels.source_of(name)}, found no such file",
+                hint=f"`losslab new algorithm {name}` makes its skeleton",
+            )
+    unpinned = archive.unpinned_allowed(options.unpinned)
+    build = partial(kernel.build, unpinned, spec)
+    make(KERNEL, spec.key, build, options.record, options.optional)
+    return 0
+
+
+def _build_image(options: argparse.Namespace) -> int:
+    if options.relock:
+        return _print(image.relock(*([options.variant] if options.variant else [])))
+    name = options.variant or image.HOST
+    if options.pin_tree and image.recipe(name).parent != image.RECIPES:
+        raise UsageError(f"--pin-tree must name an image of containers/, found {name}")
+    if options.pin_tree:
+        return _print([_pin_tree(name)])
+    unpinned = archive.unpinned_allowed(options.unpinned)
+    build = partial(image.build, name, unpinned)
+    make(IMAGE, name, build, options.record, options.optional)
+    return 0
+
+
+def _pin_tree(name: str) -> str:
+    """Pin the tree of the image that the current recipe builds; describe the pin."""
+    recipe, before = image.content_hash(name), integrity.pins()
+    # Drop the pins of older recipes.
+    names = [each for each in image.names() if image.recipe(each).parent == image.RECIPES]
+    recipes = {image.content_hash(each) for each in names} - {recipe}
+    kept = {each: row for each, row in before.items() if each in recipes}
+    integrity.write_pins(kept)
+    try:
+        root = image.build(name) / integrity.TREE_ROOT
+        sha256 = integrity.require(None, [root], whole=True)[root]
+        kept[recipe] = (name, sha256)
+    finally:
+        integrity.write_pins(kept if recipe in kept else before)
+    return f"{name}: tree {sha256}"
+
+
+def _print(changes: Sequence[str]) -> int:
+    print("\n".join(changes or ["nothing changed"]))
+    return 0

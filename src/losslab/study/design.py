@@ -10,7 +10,7 @@ from typing import Any
 
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, read_toml, read_yaml, repeats
-from losslab.repository import ROOT
+from losslab.repository import find, listed, recipes
 from losslab.study.axes import DRAWN_TRACE, limited
 from losslab.study.condition import AXES, DEFAULT_KERNEL, NO_TRACE, Condition
 from losslab.study.grid import as_list, block_grid, matches
@@ -81,7 +81,7 @@ class Study:
 @input_errors()
 def load_names(root: Path) -> Names:
     """Read the names of all algorithms, kernels and images."""
-    rows = load_algorithms(root / "config" / "algorithms.tsv")
+    rows = load_algorithms(find("config/algorithms.tsv", root))
     data = _kernels(root / "config" / "kernels.toml")
     kernels = data["kernels"]
     for row in rows:
@@ -112,6 +112,10 @@ def load_kernels(path: Path) -> dict[str, Any]:
 def _kernels(path: Path) -> dict[str, Any]:
     data: dict[str, Any] = read_toml(path)
     check_schema(data, "kernels", str(path))
+    for name, folder in recipes("kernels", "kernel.toml", data["kernels"]).items():
+        own = {"label": name} | read_toml(folder / "kernel.toml")
+        check_schema({**data, "kernels": {name: own}}, "kernels", str(folder / "kernel.toml"))
+        data["kernels"][name] = own
     kernels, needs = data["kernels"], data.get("needs", [])
     series = {kernel["series"] for kernel in kernels.values()}
     series |= {name for each in needs for name in each["series"]}
@@ -179,7 +183,7 @@ def _similar_values(points: Sequence[Point], only: Mapping[str, Any]) -> str:
 def _lacks_trace(condition: Condition) -> bool:
     """Return whether a trace of a condition is a file that this repository does not have."""
     named = {condition.trace, condition.trace_back} - {NO_TRACE, DRAWN_TRACE}
-    return not all((ROOT / "config" / "traces" / name).is_file() for name in named)
+    return not all(find(f"config/traces/{name}").is_file() for name in named)
 
 
 def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Names) -> Cell:
@@ -267,7 +271,7 @@ def blocks_to_run(config: dict[str, Any], root: Path) -> dict[str, dict[str, Any
     }
     if not config.get("others"):
         return studies
-    for path in sorted((root / "config" / "studies").glob("*.yaml")):
+    for path in listed("config/studies/*.yaml", root):
         if path.stem in studies:
             continue
         if (runs := load_study(path.stem, root).get("runs")) is not None:

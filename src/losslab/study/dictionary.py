@@ -15,12 +15,12 @@ from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.reading import read_rows
-from losslab.repository import ROOT
+from losslab.repository import ROOT, listed
 from losslab.study import metrics
 from losslab.study.condition import AXES
 from losslab.study.schemas import check_schema
 
-FILE, STUDIES = ROOT / "config" / "columns.tsv", ROOT / "config" / "columns"
+FILE = ROOT / "config" / "columns.tsv"
 # Pattern of columns that any table of results may have.
 ANY = "*"
 # Prefixes and endings of columns that are derived from others, with their meanings.
@@ -80,7 +80,7 @@ def tables() -> dict[str, Table]:
              for row in rows if not row["column"]}  # fmt: skip
     found[ANY] = Table(ANY, "Columns that several tables have.", {})
     _add(found, rows, FILE)
-    for path in sorted(STUDIES.glob("*.tsv")):
+    for path in listed("config/columns/*.tsv"):
         rows = [{**row, "tables": _patterns(path.stem, row["tables"])} for row in _read(path)]
         of_study = {pattern: None for row in rows for pattern in row["tables"].split()}
         found |= {each: Table(each, f"Columns of the study {path.stem}.", {}) for each in of_study}

@@ -9,6 +9,7 @@ from pathlib import Path
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, read_rows, repeats
+from losslab.repository import recipes
 from losslab.study import features, palette
 from losslab.study.axes import OWN
 from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
@@ -70,8 +71,8 @@ class Names:
             + did_you_mean(name, declared)
             for axis, names, place, declared in (
                 ("algorithm", used, "config/algorithms.tsv", {*self.algorithms}),
-                ("kernel", [condition.kernel], "config/kernels.toml", kernels),
-                ("image", [condition.image], "containers/", images),
+                ("kernel", [condition.kernel], "config/kernels.toml or kernels/", kernels),
+                ("image", [condition.image], "containers/ or images/", images),
             )
             for name in names
             if name not in declared
@@ -157,5 +158,5 @@ def drawn_controls(path: Path) -> list[dict[str, str]]:
 
 def images_of(root: Path) -> frozenset[str]:
     """Return the names of the images for hosts: those with a recipe, without the engine's."""
-    found = (path.parent.name for path in (root / "containers").glob("*/packages.txt"))
-    return frozenset(found) - {ENGINE}
+    found = {path.parent.name for path in (root / "containers").glob("*/packages.txt")}
+    return frozenset(found | recipes("images", "packages.txt", found).keys()) - {ENGINE}

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from losslab import doors
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, repeats
+from losslab.repository import find, listed
 from losslab.study import metrics
 from losslab.study.condition import AXES, DEFAULT_KERNEL
 from losslab.study.grid import as_list, block_grid, matches
@@ -36,9 +38,9 @@ Point = dict[str, Any]
 @input_errors()
 def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[str, Any]:
     """Load a study; add the blocks and runs of the suite that it names, for some `algorithms`."""
-    path = root / "config" / "studies" / f"{name}.yaml"
+    path = find(f"config/studies/{name}.yaml", root)
     if not path.is_file():
-        names = sorted(each.stem for each in path.parent.glob("*.yaml"))
+        names = [each.stem for each in listed("config/studies/*.yaml", root)]
         raise LosslabError(
             f"a study must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
             hint=f"to add a study, write {path}",
@@ -47,7 +49,7 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
     if "suite" not in study:
         return study
     suite = load_suite(study["suite"], root)
-    rows = load_algorithms(root / "config" / "algorithms.tsv")
+    rows = load_algorithms(find("config/algorithms.tsv", root))
     return {
         **study,
         "defaults": suite["defaults"],
@@ -61,8 +63,10 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
 
 
 def suite_path(name: str, root: Path) -> Path:
-    """Return the path of a suite of the repository `root`; the file need not exist."""
-    return root / "config" / "suites" / f"{name}.yaml"
+    """Return the path of a suite, a user's own or of `root`; the file need not exist."""
+    own = doors.folder() or root
+    path = own / "suites" / f"{name}.yaml"
+    return path if path.is_file() else root / "config" / "suites" / f"{name}.yaml"
 
 
 @input_errors()
@@ -70,8 +74,12 @@ def load_suite(name: str, root: Path) -> dict[str, Any]:
     """Load a suite and check the constraints that its schema cannot express."""
     path = suite_path(name, root)
     if not path.is_file():
-        names = sorted(suite_file.stem for suite_file in path.parent.glob("*.yaml"))
-        raise LosslabError(f"a suite must be one of {', '.join(names)}, found {name!r}")
+        own = (doors.folder() or root) / "suites"
+        names = sorted({file.stem for each in (path.parent, own) for file in each.glob("*.yaml")})
+        raise LosslabError(
+            f"a suite must be one of {', '.join(names)}, found {name!r}{did_you_mean(name, names)}",
+            hint=f"to add a suite, write {own / name}.yaml",
+        )
     suite: dict[str, Any] = load_checked(path, "suite")
     if problems := list(_problems(suite)):
         raise LosslabError(f"{path} is not consistent:\n    " + "\n    ".join(problems))

@@ -17,7 +17,7 @@ from losslab.campaign.documents import read_cell
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE
 from losslab.errors import LosslabError
 from losslab.reading import read_rows
-from losslab.repository import ROOT
+from losslab.repository import ROOT, find
 from losslab.study.condition import AXES
 from losslab.study.metrics import primary_names
 from losslab.study.names import drawn_controls
@@ -73,7 +73,7 @@ def build(
         "axes": [{"name": name, "unit": axis.unit, "default": axis.default, "help": axis.help}
                  for name, axis in AXES.items()],
         "algorithms": {row["name"]: {"label": row["label"], "colour": row["colour"]}
-                       for row in drawn_controls(ROOT / "config" / "algorithms.tsv")},
+                       for row in drawn_controls(find("config/algorithms.tsv"))},
         "metrics": primary_names(),
         "slices": SLICES,
         "steps": STEPS,

@@ -11,7 +11,7 @@ from pathlib import Path
 from losslab import processes
 from losslab.campaign.collect import write_csv
 from losslab.errors import LosslabError
-from losslab.repository import ROOT, require_programs
+from losslab.repository import ROOT, find, require_programs
 from losslab.study import files
 from losslab.study.names import drawn_controls
 from losslab.ui import series
@@ -128,7 +128,7 @@ def draw(
         table = Path(name, "table.csv")
         write_csv(table, columns, [dict(row) for row in rows])
         algorithms = Path(name, "algorithms.tsv")
-        controls = drawn_controls(ROOT / "config" / "algorithms.tsv")
+        controls = drawn_controls(find("config/algorithms.tsv"))
         lines = ["\t".join(line) for line in (controls[0], *(row.values() for row in controls))]
         algorithms.write_text("\n".join(lines) + "\n")
         targets = [str(path.resolve()) for path in paths]

@@ -14,7 +14,7 @@ from typing import Any
 from losslab.campaign.codelock import PACKAGE
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
-from losslab.repository import ROOT
+from losslab.repository import ROOT, find
 from losslab.study import files
 from losslab.study.design import Study
 
@@ -69,6 +69,10 @@ class Analysis:
     def functions(self, *studies: str) -> list[str]:
         """List the R files with functions: the shared ones, and the given studies' own."""
         return [str(path) for path in files.functions(self._root, studies)]
+
+    def algorithms(self) -> str:
+        """Return the path of the table of algorithms."""
+        return str(find("config/algorithms.tsv", self._root))
 
     # A study's tables
 
@@ -125,7 +129,7 @@ class Analysis:
 
     def renderer(self) -> list[str]:
         """List the source files of the report's renderer."""
-        names = ("report.py", "instrument/quarto.py")
+        names = ("report.py", "instrument/analysis.py")
         modules = [PACKAGE / name for name in names]
         return list(map(str, [*modules, *sorted((self._root / "report" / "render").iterdir())]))
 

@@ -31,7 +31,7 @@ from losslab.doors import MARK
 from losslab.errors import LosslabError
 from losslab.instrument import kernels, packed, records
 from losslab.instrument.archive import digest
-from losslab.repository import ROOT
+from losslab.repository import ROOT, listed
 from losslab.study import claims, files, metrics
 from losslab.study.design import Cell
 from losslab.study.grid import declared_values
@@ -233,7 +233,7 @@ class Campaign:
 
         A chapter may ask for these values only, measured in this campaign or not.
         """
-        known = (path.stem for path in (self._root / "config" / "studies").glob("*.yaml"))
+        known = (path.stem for path in listed("config/studies/*.yaml", self._root))
         names, own = sorted({*self.studies, *known}), self._config.get("algorithms", ())
         studies = (load_study(name, self._root, own) for name in names)
         return json.dumps(declared_values(studies))

@@ -33,9 +33,9 @@ IN_GUESTS = ALL - {"engine", "plain"}
 
 
 @pytest.fixture(autouse=True)
-def one_trace_and_an_empty_cache(monkeypatch, tmp_path):
-    (tmp_path / TRACE).write_text("10\n")
-    monkeypatch.setattr(inputs, "TRACES", tmp_path)
+def one_trace_and_an_empty_cache(campaign_folder):
+    (campaign_folder / "config/traces").mkdir(parents=True)
+    (campaign_folder / "config/traces" / TRACE).write_text("10\n")
     yield
     fingerprint._built.cache_clear()
 
@@ -79,9 +79,9 @@ def test_unpinned_build_counts_as_another_kernel(monkeypatch, tmp_path):
     assert changed_parts(change) == {name: ["kernel"] for name in IN_GUESTS}
 
 
-def test_changed_trace_changes_the_cells_that_follow_it(tmp_path):
+def test_changed_trace_changes_the_cells_that_follow_it(campaign_folder):
     def change():
-        (tmp_path / TRACE).write_text("10\n20\n")
+        (campaign_folder / "config/traces" / TRACE).write_text("10\n20\n")
 
     assert changed_parts(change) == {"trace": ["traces"]}
 

@@ -120,10 +120,10 @@ def test_every_other_image_has_the_hosts_package_versions(name):
         (None, ""),
     ],
 )
-def test_unreadable_trace_is_refused_before_anything_runs(content, message, tmp_path, monkeypatch):
+def test_unreadable_trace_is_refused_before_anything_runs(content, message, campaign_folder):
     """E: a UTF-16 trace was "a bug in losslab"; one of 18 bytes made a list of 2e10 entries."""
-    monkeypatch.setattr(inputs, "TRACES", tmp_path)
-    path = tmp_path / "mine"
+    path = campaign_folder / "config/traces/mine"
+    path.parent.mkdir(parents=True)
     path.mkdir() if content is None else path.write_bytes(content)
     with pytest.raises(UsageError, match=message):
         inputs.require([dataclasses.replace(PLAIN, trace="mine")])

@@ -3,7 +3,7 @@ import tarfile
 
 import pytest
 
-from losslab.instrument import archive, kernels, kernelsource
+from losslab.instrument import archive, kernel, kernels
 
 from . import servers
 
@@ -42,10 +42,10 @@ def source(server, monkeypatch, tmp_path):
         contents.append(servers.pack(content))
         file = servers.file_of("source.deb", contents[-1])
         path = f"pool/updates/main/l/linux{number}/{series.package}_{version}_all.deb"
-        builds.append(kernelsource.Build(version, path, file.size, file.sha256, file.sha1))
-    pinned = kernelsource.Pins(
+        builds.append(kernel.Build(version, path, file.size, file.sha256, file.sha1))
+    pinned = kernel.Pins(
         "6.12.1", tuple(builds), "v6.x/linux-6.12.1.tar.xz",
         hashlib.sha256(tarball.read_bytes()).hexdigest(),
     )  # fmt: skip
-    monkeypatch.setattr(kernelsource, "pins", lambda series: pinned)
+    monkeypatch.setattr(kernel, "pins", lambda series: pinned)
     return pinned, contents, tarball.read_bytes()

@@ -3,7 +3,7 @@ import socket
 
 import pytest
 
-from losslab.instrument import archive, debian
+from losslab.instrument import archive
 from losslab.instrument.archive import Place, UnavailableError
 from losslab.lock import mark
 
@@ -13,7 +13,7 @@ REFUSED_PORT = 9  # discard: no program listens there
 
 
 def take(file, path="pool/main/c/curl/curl_1+b2_amd64.deb"):
-    places = debian.debian_places(path, debian.debian_archives(), INSTANT)
+    places = archive.debian_places(path, archive.debian_archives(), INSTANT)
     return archive.Fetcher().fetch([(file, place) for place in places])
 
 
@@ -66,11 +66,11 @@ def test_mirror_folder_may_lack_a_file(server, monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_ARCHIVE", f"file:{tmp_path}/debian")
     (tmp_path / "debian/pool/main/d/dash").mkdir(parents=True)
     (tmp_path / "debian/pool/main/d/dash/dash_1_amd64.deb").write_bytes(b"dash")
-    fetcher, archives = archive.Fetcher(), debian.debian_archives()
+    fetcher, archives = archive.Fetcher(), archive.debian_archives()
     for name, place in (("curl", "snapshot"), ("dash", "archive")):
         path = f"pool/main/{name[0]}/{name}/{name}_1_amd64.deb"
         server.files[f"/snapshot/archive/debian/{INSTANT}/{path}"] = name.encode()
-        places = debian.debian_places(path, archives, INSTANT)
+        places = archive.debian_places(path, archives, INSTANT)
         file = file_of(f"{name}.deb", name.encode())
         assert fetcher.fetch([(file, each) for each in places]).place.name == place
 

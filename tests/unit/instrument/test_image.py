@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import subprocess
 
 import pytest
 
+from losslab.campaign import instrument
 from losslab.errors import LosslabError
-from losslab.instrument import debian, image, imagebuild
+from losslab.instrument import archive, image, integrity, kernel
 from losslab.instrument.archive import UnavailableError
 
 from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
@@ -15,7 +17,7 @@ from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
 def test_package_lock_survives_a_round_trip(tmp_path):
     lock = lock_of("bash", "curl")
     (tmp_path / "lock").write_text(lock.text())
-    assert debian.read_lock(tmp_path / "lock") == lock
+    assert archive.read_lock(tmp_path / "lock") == lock
 
 
 @pytest.mark.parametrize(
@@ -32,13 +34,13 @@ def test_incomplete_package_lock_is_refused(tmp_path, old, new, message):
     assert old in text
     (tmp_path / "lock").write_text(text.replace(old, new))
     with pytest.raises(LosslabError, match=message):
-        debian.read_lock(tmp_path / "lock")
+        archive.read_lock(tmp_path / "lock")
 
 
 def test_image_without_exactly_its_packages_is_refused():
-    imagebuild.check_installed({"bash": "1"}, {"bash": "1"})
+    image.check_installed({"bash": "1"}, {"bash": "1"})
     with pytest.raises(LosslabError) as error:
-        imagebuild.check_installed({"bash": "2", "dash": "1"}, {"bash": "1", "curl": "1"})
+        image.check_installed({"bash": "2", "dash": "1"}, {"bash": "1", "curl": "1"})
     assert "bash is 2, locked 1" in error.value.message
     assert "curl is not there, locked 1" in error.value.message
     assert "dash is 1, locked not" in error.value.message
@@ -58,7 +60,7 @@ def test_package_lock_determines_the_image():
 def test_every_unavailable_package_is_named(server):
     server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
     with pytest.raises(UnavailableError) as error:
-        debian.fetch(lock_of("bash", "curl", "dash"))
+        archive.fetch_packages(lock_of("bash", "curl", "dash"))
     assert "all 3 pinned packages must be available, found 2 missing" in error.value.message
     assert "curl_1_all.deb" in error.value.message
     assert "dash_1_all.deb" in error.value.message
@@ -68,10 +70,10 @@ def test_every_unavailable_package_is_named(server):
 def test_local_archive_has_exactly_the_packages(tmp_path, server):
     content = pack(unpacked_deb(tmp_path, "curl"))
     server.files[MAIN + "c/curl/curl_1_all.deb"] = content
-    files = debian.fetch(lock_of("curl", content=content))
+    files = archive.fetch_packages(lock_of("curl", content=content))
     folder = tmp_path / "archive"
     folder.mkdir(mode=0o700)
-    line = imagebuild.make_archive(files, folder)
+    line = image.make_archive(files, folder)
     assert line == f"deb [trusted=yes] copy:{folder} trixie main"
     index = (folder / "dists/trixie/main/binary-amd64/Packages").read_text()
     assert "Package: curl\n" in index
@@ -88,10 +90,10 @@ def build_image(monkeypatch, unpinned):
         made.append(locked)
         (folder / "provenance.json").write_text(json.dumps({"pinned": pinned}))
 
-    monkeypatch.setattr(imagebuild, "_build", build)
+    monkeypatch.setattr(image, "_build", build)
     monkeypatch.setattr(image, "lock", lambda name=image.HOST: lock_of("bash"))
-    monkeypatch.setattr(imagebuild, "resolve", lambda name: lock_of("bash", content=b"newer"))
-    folder = imagebuild.build(image.HOST, unpinned)
+    monkeypatch.setattr(image, "resolve", lambda name: lock_of("bash", content=b"newer"))
+    folder = image.build(image.HOST, unpinned)
     assert image.existing() == folder
     return image.provenance(folder), made
 
@@ -141,3 +143,51 @@ def test_replacement_must_have_the_same_length(tmp_path):
         image.read_replacements(recipe)
     (each,) = image.replacements("quic")
     assert each.by.startswith(bytes.fromhex("f30f1efa"))
+
+
+def repository_of(folder, text):
+    def git(*words):
+        return subprocess.run(
+            ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x", *words],
+            check=True, capture_output=True, text=True,
+        ).stdout.strip()  # fmt: skip
+
+    (folder / "mininet").mkdir(parents=True)
+    (folder / "mininet" / "net.py").write_text(text)
+    (folder / "mininet" / "examples").symlink_to("../examples")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "x")
+    return git("rev-parse", "HEAD")
+
+
+def test_containernet_comes_from_any_copy_with_the_pinned_commit(monkeypatch, tmp_path):
+    commit = repository_of(tmp_path / "copy", "pinned = True\n")
+    (tmp_path / "copy" / "mininet" / "net.py").write_text("pinned = False\n")
+    monkeypatch.setenv(image.SOURCE, f"git+file://{tmp_path}/copy")
+    monkeypatch.setattr(image, "containernet", lambda: {"commit": commit, "url": "unused"})
+    image.install_containernet(tmp_path / "opt", tmp_path / "log")
+    assert (tmp_path / "opt/mininet/net.py").read_text() == "pinned = True\n"
+
+
+def test_containernet_without_the_pinned_commit_is_refused(monkeypatch, tmp_path):
+    repository_of(tmp_path / "copy", "other = True\n")
+    monkeypatch.setenv(image.SOURCE, f"file://{tmp_path}/copy")
+    with pytest.raises(UnavailableError, match="Containernet's commit c068942") as error:
+        image.install_containernet(tmp_path / "opt", tmp_path / "log")
+    assert image.SOURCE in error.value.hint
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_instrument_is_pinned_if_all_its_parts_are(server, monkeypatch, tmp_path, pinned):
+    monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
+    for folder, facts in (
+        (kernel.target(), {"pinned": True, "hash": "k"}),
+        (image.target(pinned=pinned), {"pinned": pinned, "hash": "i"}),
+    ):
+        (folder / "root").mkdir(parents=True)
+        (folder / "provenance.json").write_text(json.dumps(facts))
+    (kernel.target() / "linux").touch()
+    sha256 = archive.digest(kernel.target() / "linux")
+    (kernel.target() / integrity.LINUX_DIGEST).write_text(sha256)
+    assert instrument.instrument().provenance["pinned"] is pinned

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import archive, image, integrity, tree
+from losslab.instrument import archive, image, integrity
 
 RECIPE = "0123456789abcdef"
 
@@ -43,7 +43,7 @@ def root(tmp_path):
 
 
 def pin(root):
-    sha256 = tree.digest((root.parent / integrity.LIST).read_text())
+    sha256 = integrity.list_digest((root.parent / integrity.LIST).read_text())
     integrity.write_pins({RECIPE: ("host", sha256)})
     return sha256
 
@@ -112,7 +112,7 @@ def test_files_are_hashed_once_and_then_compared_by_metadata(root, monkeypatch):
     time.sleep(0.02)  # the list must be newer than the files
     expected = integrity.require(None, [root])
     restart()
-    monkeypatch.setattr(tree, "listing", read)
+    monkeypatch.setattr(integrity, "listing", read)
     assert integrity.require(None, [root]) == expected
     with pytest.raises(AssertionError):
         integrity.require(None, [root], whole=True)
@@ -153,7 +153,7 @@ def test_pinned_image_gets_a_new_list(root):
         spoil(path)
         restart()
         assert integrity.require(None, [root]) == {root: expected}
-        assert tree.digest(path.read_text()) == expected
+        assert integrity.list_digest(path.read_text()) == expected
 
 
 def test_build_of_another_tree_than_pinned_is_refused_and_leaves_its_list(root):
@@ -164,7 +164,7 @@ def test_build_of_another_tree_than_pinned_is_refused_and_leaves_its_list(root):
         integrity.record_tree(root.parent, RECIPE)
     kept = root.parent.parent / f"{RECIPE}.{integrity.LIST}"
     assert str(kept) in error.value.hint
-    assert kept.read_text() == tree.listing(root)
+    assert kept.read_text() == integrity.listing(root)
 
 
 @pytest.fixture
@@ -221,11 +221,11 @@ def test_file_names_of_any_bytes_are_listed_in_ascii(tmp_path):
     names = [b"plain", b"two words", b"tab\tnew\nline", b"back\\slash", b"\xff\xfe", "Fő".encode()]
     for name in names:
         (tmp_path / os.fsdecode(name)).touch()
-    text = tree.listing(tmp_path)
+    text = integrity.listing(tmp_path)
     assert text.isascii()
     assert len(text.splitlines()) == len(names) + 2
-    assert tree.unchanged(tmp_path, text, time.time_ns())
-    assert not tree.unchanged(tmp_path, text, 0)
+    assert integrity.unchanged(tmp_path, text, time.time_ns())
+    assert not integrity.unchanged(tmp_path, text, 0)
 
 
 def test_tree_digest_covers_what_programs_read(tmp_path):
@@ -235,11 +235,11 @@ def test_tree_digest_covers_what_programs_read(tmp_path):
         for number in order:
             (tmp_path / folder / str(number)).write_text(f"{number}")
             os.utime(tmp_path / folder / str(number), (number, number))
-    assert tree.listing(tmp_path / "a") == tree.listing(tmp_path / "b")
+    assert integrity.listing(tmp_path / "a") == integrity.listing(tmp_path / "b")
     (tmp_path / "b/1").chmod(stat.S_ISUID | 0o644)
-    assert tree.differences(tree.listing(tmp_path / "a"), tree.listing(tmp_path / "b")) == [
-        "1 has another mode"
-    ]
+    assert integrity.differences(
+        integrity.listing(tmp_path / "a"), integrity.listing(tmp_path / "b")
+    ) == ["1 has another mode"]
 
 
 def test_every_image_of_the_current_recipe_has_a_pinned_tree(monkeypatch):

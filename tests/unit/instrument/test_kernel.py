@@ -1,6 +1,17 @@
-"""Options dropped by a kernel's configuration, and digests of images."""
+"""The kernel: its source, and options that its configuration drops."""
 
-from losslab.instrument import image, kernel
+import dataclasses
+import hashlib
+import json
+import tarfile
+
+import pytest
+
+from losslab.errors import LosslabError
+from losslab.instrument import archive, image, kernel, kernels, kerneltree
+from losslab.instrument.archive import UnavailableError
+
+from .servers import file_of
 
 
 def test_dropped_symbols_are_named():
@@ -13,3 +24,167 @@ def test_variants_of_the_image_do_not_change_the_hosts():
     assert image.content_hash() == image.content_hash(image.HOST)
     assert image.content_hash(image.ENGINE) != image.content_hash()
     assert set(image.packages()) < set(image.packages(image.ENGINE))
+
+
+SERIES = kernels.default().series
+
+
+def in_archive(build):
+    return "/debian-security/" + build.path
+
+
+def test_debians_source_is_fetched_and_unpacked(source, server, tmp_path):
+    pinned, contents, _ = source
+    server.files[in_archive(pinned.builds[0])] = contents[0]
+    found = kernel.fetch_source(SERIES)
+    assert found.provenance() == {"from": "debian", "version": "6.12.1"}
+    assert found.pinned
+    found.unpack(tmp_path, tmp_path / "tree", tmp_path / "log")
+    assert (tmp_path / "tree" / "Makefile").read_text() == "# Linux\n"
+
+
+def test_files_of_other_architectures_are_not_unpacked(tmp_path):
+    read = {
+        "arch/um/a.c", "arch/x86/a.h", "arch/x86/um/a.S", "arch/arm/Kconfig", "drivers/base/a.c",
+        "drivers/gpu/Kconfig", "drivers/net/veth.c", "drivers/net/ethernet/Makefile", "net/a.c",
+        "tools/include/a.h", "Documentation/Kconfig",
+    }  # fmt: skip
+    unread = {
+        "arch/arm/a.c", "arch/arm64/boot/a.dts", "arch/xtensa/a.S", "drivers/gpu/drm/amd/a.c",
+        "drivers/net/ethernet/a.c", "sound/soc/a.h", "Documentation/networking/a.rst",
+    }  # fmt: skip
+    for name in read | unread:
+        path = tmp_path / "linux-2" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    packed = tmp_path / "all.tar.xz"
+    with tarfile.open(packed, "w:xz") as tar:
+        tar.add(tmp_path / "linux-2", "linux-2")
+    here = archive.Download(packed, file_of("a", b""), archive.Place("here", ""))
+    found = kernel.Source(SERIES, kernel.KERNEL_ORG, "6.12.1", here, pinned=True)
+    tree = tmp_path / "tree"
+    found.unpack(tmp_path, tree, tmp_path / "log")
+    assert {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file()} == read
+
+
+def test_either_build_in_the_archive_precedes_the_snapshot(source, server):
+    pinned, contents, _ = source
+    server.files[in_archive(pinned.builds[1])] = contents[1]
+    server.files[f"/snapshot/file/{pinned.builds[0].sha1}"] = contents[0]
+    found = kernel.fetch_source(SERIES)
+    assert found.found.place.name == "archive"
+    # Both builds have the same tree, and therefore the same manifest.
+    assert found.provenance() == {"from": "debian", "version": "6.12.1"}
+
+
+def test_snapshot_archive_is_asked_by_sha1(source, server):
+    pinned, contents, tarball = source
+    server.files[f"/snapshot/file/{pinned.builds[0].sha1}"] = contents[0]
+    server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
+    assert kernel.fetch_source(SERIES).found.place.name == "snapshot"
+
+
+def test_kernel_org_comes_last_and_makes_another_kernel(source, server, tmp_path):
+    _, _, tarball = source
+    server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
+    found = kernel.fetch_source(SERIES)
+    assert found.provenance() == {"from": "kernel.org", "version": "6.12.1"}
+    found.unpack(tmp_path, tmp_path / "tree", tmp_path / "log")
+    assert (tmp_path / "tree" / "Makefile").exists()
+    assert kernel.target(origin=kernel.KERNEL_ORG) != kernel.target()
+
+
+def test_kernel_org_without_a_pinned_hash_is_refused_with_the_reason(source, server, monkeypatch):
+    pinned, _, tarball = source
+    server.files["/kernel/v6.x/linux-6.12.1.tar.xz"] = tarball
+    without = kernel.Pins(pinned.version, pinned.builds, pinned.kernel_org_path, "")
+    monkeypatch.setattr(kernel, "pins", lambda series: without)
+    with pytest.raises(UnavailableError, match="refused, no hash of it is pinned"):
+        kernel.fetch_source(SERIES)
+
+
+def compile_(which, source, work, log):
+    """Write the smallest tree to which an algorithm can be added."""
+    tree = work / kerneltree.NAME
+    (tree / kerneltree.IPV4).mkdir(parents=True)
+    (tree / kerneltree.IPV4 / "Makefile").touch()
+    (tree / "Makefile").write_text("linux:\nkernelversion:\n\techo 6.12.1\n")
+    (tree / ".config").touch()
+    return tree
+
+
+def build_kernel(monkeypatch, unpinned):
+    def finish(facts, tree, folder):
+        (folder / "provenance.json").write_text(json.dumps(facts))
+
+    monkeypatch.setattr(kernel, "_compiled", compile_)
+    monkeypatch.setattr(kernel, "_finish", finish)
+    folder = kernel.build(unpinned)
+    assert kernel.existing() == folder
+    return folder.name, kernel.provenance(folder)
+
+
+def test_another_kernel_source_is_refused_without_permission_and_reported_with_it(
+    source, server, monkeypatch, capsys
+):
+    pinned, contents, _ = source
+    path = "pool/updates/main/l/linux/new_6.12.2-1_all.deb"
+    server.files["/debian-security/" + path] = b"newer"
+    newer = file_of("linux-source_6.12.2-1_all.deb", b"newer")
+    monkeypatch.setattr(kernel, "apt_files", lambda *_: [(newer, path)])
+    with pytest.raises(UnavailableError, match=SERIES.package):
+        build_kernel(monkeypatch, unpinned=False)
+    name, facts = build_kernel(monkeypatch, unpinned=True)
+    assert name == kernel.target(pinned=False).name
+    assert facts["pinned"] is False
+    assert facts["source"]["version"] == "6.12.2-1"
+    assert facts["source"]["sha256"] == hashlib.sha256(b"newer").hexdigest()
+    assert "unpinned kernel" in capsys.readouterr().err
+    server.files[in_archive(pinned.builds[0])] = contents[0]
+    name, facts = build_kernel(monkeypatch, unpinned=False)
+    assert facts["pinned"] is True
+    assert name == kernel.target().name
+
+
+def test_relocking_a_source_pins_debians_and_kernel_orgs_files(
+    source, server, monkeypatch, tmp_path
+):
+    pinned, contents, _ = source
+    newest = iter(zip(pinned.builds, contents, strict=True))
+
+    def debians(*_):
+        build, content = next(newest)
+        server.files[in_archive(build)] = content
+        return [(build.file, build.path)]
+
+    server.files["/kernel/v6.x/sha256sums.asc"] = (
+        f"{'a' * 64}  linux-6.12.10.tar.xz\n{'b' * 64}  linux-6.12.1.tar.xz\n".encode()
+    )
+    monkeypatch.setattr(kernel, "apt_files", debians)
+    series = dataclasses.replace(SERIES, folder=tmp_path)
+    assert kernel.relock(series) == ["6.12: nothing -> 6.12.1"]
+    monkeypatch.undo()
+    written = kernel.pins(series)
+    assert written.builds == pinned.builds
+    assert written.kernel_org_sha256 == "b" * 64
+
+
+def test_edited_source_file_is_refused(tmp_path):
+    series = dataclasses.replace(SERIES, folder=tmp_path)
+    series.pins.write_text(SERIES.pins.read_text() + "# a remark\n")
+    with pytest.raises(LosslabError, match="found it edited"):
+        kernel.pins(series)
+    series.pins.write_text(SERIES.pins.read_text().replace("sha1", "sha3"))
+    with pytest.raises(LosslabError, match="must name version"):
+        kernel.pins(series)
+
+
+def test_comment_in_the_configuration_does_not_rebuild_the_kernel(monkeypatch, tmp_path):
+    fragment = tmp_path / "fragment.config"
+    fragment.write_text("# why\nCONFIG_A=y\n")
+    monkeypatch.setattr(kernel, "fragments", lambda which: [fragment])
+    before = kernel.content_hash()
+    fragment.write_text("# why, at length\nCONFIG_A=y\n")
+    assert kernel.content_hash() == before
+    fragment.write_text("# why\nCONFIG_A=n\n")
+    assert kernel.content_hash() != before

@@ -1,11 +1,16 @@
+"""Parameters of the kernel's command line: unknown ones are refused, others are read back."""
+
 import dataclasses
 import hashlib
+from dataclasses import replace
 
 import pytest
 
+from losslab.emulation.jobs import guest
 from losslab.errors import LosslabError
-from losslab.instrument import kernel, kernels, kernelsource
+from losslab.instrument import kernel, kernels
 from losslab.instrument.archive import UnavailableError
+from losslab.reading import UsageError
 from losslab.study.condition import DEFAULT_KERNEL
 
 PATCH = b"--- a/x\n+++ b/x\n"
@@ -13,7 +18,7 @@ PATCH = b"--- a/x\n+++ b/x\n"
 
 def test_every_declared_kernel_has_its_pins_and_patches():
     for which in kernels.declared().values():
-        assert kernelsource.pins(which.series).version.startswith(f"{which.series.name}.")
+        assert kernel.pins(which.series).version.startswith(f"{which.series.name}.")
         assert all(path.is_file() for path in which.patches)
         assert which.series.patches, which.name
 
@@ -42,7 +47,7 @@ def patch(tmp_path, monkeypatch):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     sha256 = hashlib.sha256(PATCH).hexdigest()
     address = (tmp_path / "public.patch").as_uri()
-    return kernels.PublicPatch("a.patch", address, len(PATCH), sha256, "LOSSLAB_A_PATCH")
+    return kernels.PublicFile("a.patch", address, sha256, len(PATCH), "LOSSLAB_A_PATCH")
 
 
 def test_public_patch_is_fetched_once(patch, tmp_path):
@@ -55,9 +60,9 @@ def test_public_patch_is_fetched_once(patch, tmp_path):
     with pytest.raises(UnavailableError, match="different content"):
         patch.get()
     public.write_bytes(PATCH)
-    assert patch.get().read_bytes() == PATCH
+    assert patch.get().path.read_bytes() == PATCH
     public.unlink()
-    assert patch.get().read_bytes() == PATCH
+    assert patch.get().path.read_bytes() == PATCH
 
 
 def test_changed_copy_of_a_public_patch_is_refused(patch, tmp_path, monkeypatch):
@@ -69,11 +74,11 @@ def test_changed_copy_of_a_public_patch_is_refused(patch, tmp_path, monkeypatch)
     with pytest.raises(UnavailableError, match="different content"):
         patch.get()
     copy.write_bytes(PATCH)
-    assert patch.get().read_bytes() == PATCH
+    assert patch.get().path.read_bytes() == PATCH
 
 
 def test_missing_public_patch_is_refused_before_the_source_is_fetched(patch, monkeypatch):
-    monkeypatch.setattr(kernelsource, "fetch", lambda series: pytest.fail("too early"))
+    monkeypatch.setattr(kernel, "fetch_source", lambda series: pytest.fail("too early"))
     which = dataclasses.replace(kernels.default(), name="new", fetched=(patch,))
     with pytest.raises(UnavailableError, match="not there"):
         kernel.build(spec=which)
@@ -99,3 +104,58 @@ def test_series_may_have_its_own_settings():
     assert names["6.12"] == names["6.1"] == ["fragment.config"]
     own = kernel.fragments(kernels.get("7.2"))[1]
     assert "CONFIG_NET_SCH_DUALPI2=y" in own.read_text().splitlines()
+
+
+BINARY = b"ELF\0tcp_mine.gain\0x\0tcp_mine.quiet\0tcp_other.gian\0printk.devkmsg=\0"
+
+
+@pytest.fixture
+def linux(tmp_path):
+    (tmp_path / "linux").write_bytes(BINARY)
+    return tmp_path / "linux"
+
+
+def spec(*boot):
+    return replace(kernels.default(), boot=boot)
+
+
+def test_misspelt_parameter_is_refused_with_the_known_ones(linux):
+    """A12: `tcp_mine.gian=3` was valid, with gain 1's bytes under gain 3's label."""
+    with pytest.raises(UsageError, match=r"found tcp_mine\.gian=3.*gain, quiet; did you mean gain"):
+        kernels.require_parameters(spec("tcp_mine.gian=3"), linux)
+    with pytest.raises(UsageError, match="nothing is not one of them"):
+        kernels.require_parameters(spec("nothing.gain=3"), linux)
+
+
+@pytest.mark.parametrize(
+    "word", ["tcp_mine.gain=3", "tcp-mine.quiet", "printk.devkmsg=on", "seccomp=on", "quiet"]
+)
+def test_known_parameter_is_accepted(linux, word):
+    kernels.require_parameters(spec(word), linux)
+
+
+def test_parameter_of_an_algorithm_that_the_kernel_lacks_has_no_effect(linux, campaign_folder):
+    source = campaign_folder / "algorithms/own/tcp_own.c"
+    source.parent.mkdir(parents=True)
+    source.touch()
+    kernels.require_parameters(spec("tcp_own.gain=3"), linux)
+    with pytest.raises(UsageError):
+        kernels.require_parameters(replace(spec("tcp_own.gain=3"), algorithms=(source,)), linux)
+
+
+@pytest.mark.parametrize(
+    ("word", "found", "count"),
+    [
+        ("tcp_mine.gain=3", "3\n", 0), ("tcp-mine.gain=0x3", "3\n", 0),
+        ("tcp_mine.gain=3", "1\n", 1), ("tcp_mine.gain=abc", "1\n", 1),
+        ("tcp_mine.gain=on", "Y\n", 0), ("tcp_mine.gain", "Y\n", 0),
+        ("tcp_mine.gain=off", "Y\n", 1), ("tcp_mine.gain=abc", "abc\n", 0),
+        ("seccomp=on", "1\n", 0), ("tcp_mine.hidden=3", "1\n", 0),
+    ],
+)  # fmt: skip
+def test_parameter_that_reads_back_differently_is_a_violation(tmp_path, word, found, count):
+    """A12: it was set and not read back."""
+    file = tmp_path / "tcp_mine" / "parameters" / "gain"
+    file.parent.mkdir(parents=True)
+    file.write_text(found)
+    assert len(list(guest.parameter_violations([word], tmp_path))) == count

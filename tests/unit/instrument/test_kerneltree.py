@@ -1,5 +1,6 @@
 """Kernel trees with added algorithms; a small tree with its own Makefile stands in."""
 
+import os
 import shutil
 import subprocess
 from types import SimpleNamespace
@@ -7,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, kernel, kernels, kernelsource, kerneltree, packed
+from losslab.instrument import archive, kernel, kernels, kerneltree, packed
 
 MAKEFILE = """\
 linux: $(wildcard net/ipv4/*.c) net/ipv4/Makefile
@@ -33,9 +34,9 @@ def kept(tmp_path):
 
 
 @pytest.fixture
-def mine(tmp_path):
-    path = tmp_path / "mine" / "tcp_mine.c"
-    path.parent.mkdir()
+def mine(campaign_folder):
+    path = campaign_folder / "algorithms/mine/tcp_mine.c"
+    path.parent.mkdir(parents=True)
     path.write_text(SOURCE)
     return path
 
@@ -96,7 +97,7 @@ def test_compiler_messages_of_a_replaced_file_name_it(kept, mine, tmp_path):
     mine.write_text(SOURCE + "BROKEN\n")
     both = [replaced("net/ipv4/tcp_mine.c", mine)]
     with (
-        pytest.raises(LosslabError, match=f"{mine}:7:2: error: BROKEN"),
+        pytest.raises(LosslabError, match=r"algorithms/mine/tcp_mine\.c:7:2: error: BROKEN"),
         kerneltree.with_additions(kept, (), both, tmp_path / "log"),
     ):
         pass
@@ -127,7 +128,7 @@ def test_compiler_messages_name_the_authors_file(kept, mine):
     mine.write_text(SOURCE + "BROKEN\n")
     with pytest.raises(LosslabError) as error:
         compiled(kept, mine)
-    assert f"{mine}:7:2: error: BROKEN" in error.value.message
+    assert "algorithms/mine/tcp_mine.c:7:2: error: BROKEN" in error.value.message
     assert "7 |  BROKEN" in error.value.message
     assert "make[4]" not in error.value.message
     assert "built-in" not in error.value.message
@@ -142,7 +143,7 @@ def test_compiler_messages_name_the_authors_file(kept, mine):
 )
 def test_existing_or_wrong_algorithm_name_is_refused(kept, tmp_path, name, text, words):
     path = tmp_path / name / f"tcp_{name}.c"
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(LosslabError, match=words):
         compiled(kept, path)
@@ -167,8 +168,7 @@ def test_unneeded_files_of_the_kernel_tree_are_removed(tmp_path):
     assert (tmp_path / "Makefile.before").is_file()
 
 
-def test_own_algorithm_makes_another_kernel(monkeypatch, mine, tmp_path):
-    monkeypatch.setattr(kernels, "ALGORITHMS", tmp_path)
+def test_own_algorithm_makes_another_kernel(mine):
     which = kernels.get("default", ["mine", "cubic"])
     assert which.algorithms == (mine,)
     assert which.key == "6.12+mine"
@@ -197,9 +197,9 @@ def compilations(kept, monkeypatch, tmp_path):
 
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(packed.PLACE, raising=False)
-    origin = {"from": kernelsource.DEBIAN}
+    origin = {"from": kernel.DEBIAN}
     source = SimpleNamespace(
-        origin=kernelsource.DEBIAN, pinned=True, provenance=lambda: origin, found=None
+        origin=kernel.DEBIAN, pinned=True, provenance=lambda: origin, found=None
     )
     facts = {"pinned": True, "source": origin, "version": "6.12.1", "patches": []}
     known = facts | {"config_sha256": "0"}
@@ -207,7 +207,6 @@ def compilations(kept, monkeypatch, tmp_path):
     monkeypatch.setattr(kernel, "_source", lambda which, unpinned: source)
     monkeypatch.setattr(kernel, "_compiled", compile_)
     monkeypatch.setattr(kernel, "_finish", finish)
-    monkeypatch.setattr(kernels, "ALGORITHMS", tmp_path)
     return done
 
 
@@ -234,10 +233,12 @@ def test_default_kernel_can_be_rebuilt_from_its_objects(compilations, mine):
 
 
 def test_other_kernels_keep_their_objects_for_an_algorithm(compilations, mine, capsys):
-    name = "6.1"
-    kernel.build(False, kernels.get(name))
-    assert not kernel.existing_objects(kernels.get(name))
-    kernel.build(False, kernels.get(name, ["mine"]))
+    kernel.build(False, kernels.get("6.1"))
+    kernel.build(False, kernels.get("6.1", ["mine"]))
+    assert compilations == ["6.1"]
+    shutil.rmtree(kernel.existing_objects(kernels.get("6.1")))
+    shutil.rmtree(kernel.existing(kernels.get("6.1", ["mine"])))
+    kernel.build(False, kernels.get("6.1", ["mine"]))
     assert compilations == ["6.1", "6.1"]
     assert "compiling Linux 6.1 again" in capsys.readouterr().err
 
@@ -279,3 +280,71 @@ def test_algorithm_without_a_compiler_is_refused_with_the_command_that_installs_
     with pytest.raises(LosslabError, match="found no gcc") as error:
         kernel.build(False, kernels.get("default", ["mine"]))
     assert error.value.hint == "run `make setup`"
+
+
+KCONFIG = """
+config TCP_CONG_BBR
+\ttristate "BBR TCP"
+\tdefault n
+
+choice
+\tprompt "Default"
+\tconfig DEFAULT_BBR
+\t\tbool "BBR" if TCP_CONG_BBR=y
+endchoice
+
+config DEFAULT_TCP_CONG
+\tstring
+\tdefault "bbr" if DEFAULT_BBR
+"""
+ADDED = """
+config TCP_CONG_BBR2
+\ttristate "BBR2 TCP"
+\thelp
+\t  tristate of three states: see config X
+
+menuconfig TCP_MORE
+\tbool
+\tprompt "More"
+
+choice
+\tconfig DEFAULT_BBR2
+\t\tbool "BBR2"
+endchoice
+
+config TCP_NAME
+\tstring "Name"
+"""
+
+
+def test_new_switches_outside_of_choices_are_set():
+    """A11: a patch's Kconfig was dropped."""
+    assert kerneltree.new_symbols(KCONFIG, KCONFIG + ADDED) == ["TCP_CONG_BBR2", "TCP_MORE"]
+    assert kerneltree.new_symbols(KCONFIG, KCONFIG) == []
+    assert kerneltree.new_symbols("", KCONFIG) == ["TCP_CONG_BBR"]
+
+
+@pytest.fixture
+def tree(tmp_path):
+    files = {
+        "net/tcp.c": "", "net/tcp.o": "", "net/.tcp.o.cmd": "source_net/tcp.o := net/tcp.c\n",
+        "net/a.h": "", "net/b.h": "", "net/new.c": "", "net/gone.c": "",
+        "net/.gone.o.cmd": "source_net/gone.o := net/gone.c\n", "net/README": "",
+    }  # fmt: skip
+    files["net/.tcp.o.cmd"] += "deps_net/tcp.o := \\\n  ./net/../net/a.h \\\n"
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_files_without_an_object_are_found(tree):
+    """A11: "no cell changed" was said of files that were never compiled."""
+    paths = ["net/tcp.c", "net/a.h", "net/b.h", "net/new.c", "net/gone.c", "net/README"]
+    os.utime(tree / "net/tcp.o")
+    assert kerneltree.not_compiled(tree, paths) == ["net/b.h", "net/gone.c", "net/new.c"]
+
+
+def test_object_of_an_earlier_file_does_not_count(tree):
+    os.utime(tree / "net/tcp.o", ns=(0, 0))
+    assert kerneltree.not_compiled(tree, ["net/tcp.c", "net/a.h"]) == ["net/a.h", "net/tcp.c"]

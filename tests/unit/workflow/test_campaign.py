@@ -11,10 +11,10 @@ from snakemake.exceptions import WorkflowError
 from losslab import cli, lock
 from losslab.campaign import fingerprint, recorded_numbers
 from losslab.campaign.plan import Plan
+from losslab.doors import MARK
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.reading import read_rows
-from losslab.repository import MARK
 from losslab.study.seed_family import seed_of
 from losslab.workflow import instruments
 from losslab.workflow.campaign import Campaign
