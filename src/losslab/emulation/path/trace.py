@@ -15,8 +15,7 @@ from losslab.emulation.mechanism import Mechanism, MechanismResult
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.qdiscs import Qdisc
 from losslab.emulation.timers import NS_PER_S, sleep_until
-from losslab.study.axes import DRAWN_TRACE, NONE, Seed, axis
-from losslab.study.seeds import derived_seed
+from losslab.study.axes import DRAWN_TRACE, NONE, Seed, axis, derived_seed
 
 if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
@@ -42,7 +41,6 @@ class Trace(Mechanism):
     order = 0
     per_gb_s = 98.0  # Python
     programs = (forward.MODULE,)
-    after = "sender_delay_ms"
     axes = {
         "trace": axis(
             NONE,
