@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.study import design, files
+from losslab.study import design, studyfiles
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def studies(copy):
 
 
 def test_every_study_has_its_files(root, copy):
-    assert len(files.study_names(root)) >= 7
-    files.check(studies(copy), copy)
+    assert len(studyfiles.study_names(root)) >= 7
+    design.check_files(studies(copy), copy)
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ def test_every_study_has_its_files(root, copy):
 def test_missing_file_of_a_study_is_named(copy, file):
     (copy / file).unlink()
     with pytest.raises(LosslabError, match=f"files of study loss are missing: {file}"):
-        files.check(studies(copy), copy)
+        design.check_files(studies(copy), copy)
 
 
 def test_unlisted_figure_is_reported(copy):
     (copy / "analysis/studies/loss/figures/new.R").write_text("draw <- function(data) NULL\n")
     with pytest.raises(LosslabError, match="found other files: new"):
-        files.check(studies(copy), copy)
+        design.check_files(studies(copy), copy)
 
 
 def test_studies_follow_others_in_a_campaign(root, copy):

@@ -1,6 +1,6 @@
 """Values that studies declare."""
 
-from losslab.study.grid import declared_values
+from losslab.study.studyfiles import declared_values
 
 STUDY = {
     "defaults": {"rtt_ms": 20},

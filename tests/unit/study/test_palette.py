@@ -6,7 +6,7 @@ import math
 import pytest
 
 from losslab.reading import UsageError
-from losslab.study import names, palette
+from losslab.study import names
 
 # Minimum contrast of graphical objects with their background (WCAG 2.1, 1.4.11).
 MIN_CONTRAST = 3.0
@@ -55,7 +55,7 @@ def test_contrast_is_wcags():
 
 def test_colours_print_well_and_stay_apart(root):
     rows = names.load_algorithms(root / "config" / "algorithms.tsv")
-    colours = [*(row["colour"] for row in rows), *palette.COLOURS]
+    colours = [*(row["colour"] for row in rows), *names.COLOURS]
     assert [each for each in colours if contrast(each) < MIN_CONTRAST] == []
     for one, other in itertools.combinations(colours, 2):
         assert math.dist(oklab(one), oklab(other)) > MIN_DISTANCE, (one, other)
@@ -69,9 +69,9 @@ def test_no_two_controls_share_a_colour(root):
 
 
 def test_used_colours_are_not_given_again():
-    assert palette.next_colour([]) == palette.COLOURS[0]
-    assert palette.next_colour(palette.COLOURS[:5]) == palette.COLOURS[5]
-    assert palette.next_colour(palette.COLOURS) in palette.COLOURS
+    assert names.next_colour([]) == names.COLOURS[0]
+    assert names.next_colour(names.COLOURS[:5]) == names.COLOURS[5]
+    assert names.next_colour(names.COLOURS) in names.COLOURS
 
 
 def test_two_algorithms_with_one_colour_are_refused(tmp_path):
@@ -80,4 +80,4 @@ def test_two_algorithms_with_one_colour_are_refused(tmp_path):
     path.write_text(f"{head}a\tA\t#0072B2\t1\tdefault\nb\tB\t#0072B2\t2\tdefault\n")
     with pytest.raises(UsageError, match=r"colours must be unique in .*, found #0072B2") as error:
         names.load_algorithms(path)
-    assert error.value.hint[-7:] == palette.COLOURS[0]
+    assert error.value.hint[-7:] == names.COLOURS[0]

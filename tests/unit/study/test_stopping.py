@@ -2,8 +2,7 @@ import math
 
 import pytest
 
-from losslab.study.intervals import mean_interval
-from losslab.study.stopping import StoppingRule, half_width_percent
+from losslab.study.intervals import StoppingRule, half_width_percent, mean_interval
 
 
 def test_half_width_is_that_of_the_confidence_interval():

@@ -8,12 +8,12 @@ import yaml
 
 from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.errors import LosslabError
-from losslab.study import design, suite
+from losslab.study import design, studyfiles
 
 
 @pytest.fixture
 def rfc(root):
-    return suite.load_suite("rfc9743", root)
+    return studyfiles.load_suite("rfc9743", root)
 
 
 def test_every_section_of_rfc_9743_is_covered_or_excluded(rfc):
@@ -24,26 +24,26 @@ def test_every_section_of_rfc_9743_is_covered_or_excluded(rfc):
 
 
 def test_tested_algorithm_replaces_the_placeholder(rfc):
-    made = suite.blocks(rfc, ["vegas"])
+    made = studyfiles.blocks(rfc, ["vegas"])
     assert {p["algorithm"] for p in made["beside-cubic"]} == {"vegas"}
     assert {p["competitor"] for p in made["rack"]} == {"vegas"}
 
 
 def test_buffers_in_bdp_become_packets(rfc):
-    assert suite.FRAME_BITS == 8 * FRAME_BYTES
+    assert studyfiles.FRAME_BITS == 8 * FRAME_BYTES
     # 10 Mbit/s times 40 ms are 400,000 bits, or 33.03 packets.
-    assert [p["buffer_packets"] for p in suite.blocks(rfc, ["bbr"])["fifo"]] == [7, 33, 264]
-    assert suite.buffer_packets({"rate_mbit": 1, "rtt_ms": 1}, 0.1) == 2
+    assert [p["buffer_packets"] for p in studyfiles.blocks(rfc, ["bbr"])["fifo"]] == [7, 33, 264]
+    assert studyfiles.buffer_packets({"rate_mbit": 1, "rtt_ms": 1}, 0.1) == 2
 
 
 def test_scenario_of_another_kernel_omits_algorithms_that_need_their_own(rfc):
-    made = suite.blocks(rfc, ["bbr3", "bbr"], {"bbr3": "6.12-bbr3"})
+    made = studyfiles.blocks(rfc, ["bbr3", "bbr"], {"bbr3": "6.12-bbr3"})
     assert {point["algorithm"] for point in made["two-queues"]} == {"bbr"}
     assert {point["algorithm"] for point in made["fifo"]} == {"bbr3", "bbr"}
 
 
 @pytest.mark.parametrize("algorithm", ["bbr3", "gaimd"])
-@pytest.mark.parametrize("form", suite.FORMS)
+@pytest.mark.parametrize("form", studyfiles.FORMS)
 def test_every_algorithm_can_be_scored(root, algorithm, form):
     config = {"studies": {"score": form}, "algorithms": [algorithm, "reno"]}
     found = {cell.condition.algorithm for cell in design.load_cells(config, root)}
@@ -51,7 +51,7 @@ def test_every_algorithm_can_be_scored(root, algorithm, form):
 
 
 def test_campaign_may_name_other_algorithms(root, rfc):
-    runs = {"score": {"collapse": suite.runs(rfc, suite.QUICK)["collapse"]}}
+    runs = {"score": {"collapse": studyfiles.runs(rfc, studyfiles.QUICK)["collapse"]}}
     cells = design.load_cells({"studies": runs, "algorithms": ["gaimd", "reno"]}, root)
     assert [cell.condition.algorithm for cell in cells] == ["gaimd", "reno"]
     own = design.load_cells({"studies": runs}, root)
@@ -59,13 +59,13 @@ def test_campaign_may_name_other_algorithms(root, rfc):
 
 
 def test_quick_and_full_forms_have_their_sizes(rfc):
-    quick, full = suite.runs(rfc, suite.QUICK), suite.runs(rfc, suite.FULL)
+    quick, full = studyfiles.runs(rfc, studyfiles.QUICK), studyfiles.runs(rfc, studyfiles.FULL)
     assert set(full) == set(rfc["scenarios"]) > set(quick)
 
 
 def test_campaign_may_name_a_form(root, rfc):
     cells = design.load_cells({"studies": {"score": "quick"}, "algorithms": ["reno"]}, root)
-    assert {cell.block for cell in cells} == set(suite.runs(rfc, suite.QUICK))
+    assert {cell.block for cell in cells} == set(studyfiles.runs(rfc, studyfiles.QUICK))
     with pytest.raises(LosslabError, match="names no suite"):
         design.load_cells({"studies": {"loss": "quick"}}, root)
 
@@ -111,7 +111,7 @@ def test_mistakes_in_a_suite_are_refused(root, rfc, tmp_path, change, words):
     change(broken)
     (copy / "broken.yaml").write_text(yaml.safe_dump(broken))
     with pytest.raises(LosslabError, match=re.compile(words, re.DOTALL)):
-        suite.load_suite("broken", tmp_path)
+        studyfiles.load_suite("broken", tmp_path)
 
 
 def test_study_of_a_suite_has_no_blocks(root, tmp_path):
@@ -119,4 +119,4 @@ def test_study_of_a_suite_has_no_blocks(root, tmp_path):
     path = tmp_path / "config/studies/score.yaml"
     path.write_text(path.read_text() + "blocks: { more: { algorithm: cubic } }\n")
     with pytest.raises(LosslabError, match="blocks"):
-        suite.load_study("score", tmp_path)
+        studyfiles.load_study("score", tmp_path)

@@ -3,12 +3,12 @@
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.study import typed_numbers
+from losslab.study import claims
 from tests.conftest import ROOT
 
 
 def test_typed_numbers_of_our_chapters_have_sources():
-    typed_numbers.check(sorted((ROOT / "report").rglob("*.qmd")), ROOT)
+    claims.check_prose(sorted((ROOT / "report").rglob("*.qmd")), ROOT)
 
 
 def test_undeclared_numbers_are_found_outside_code_comments_and_quotations():
@@ -16,13 +16,13 @@ def test_undeclared_numbers_are_found_outside_code_comments_and_quotations():
         '---\ntitle: 9 ms\n---\nIn `r 7` ms, "8 ms", 20 ms, <!-- 6 ms --> 1 Gbit/s and\n'
         "95 % of 3 to 4 s.\n"
     )
-    assert list(typed_numbers.undeclared(text, {20.0, 1000.0})) == [("3 to 4 s", 5)]
-    assert list(typed_numbers.undeclared(text, {20.0, 1000.0, 3000.0, 4.0})) == []
+    assert list(claims.undeclared_numbers(text, {20.0, 1000.0})) == [("3 to 4 s", 5)]
+    assert list(claims.undeclared_numbers(text, {20.0, 1000.0, 3000.0, 4.0})) == []
 
 
 def test_numbers_of_the_study_s_files_are_declared():
-    assert {0.42, 1000.0} <= typed_numbers.declared(ROOT, "loss")
-    assert typed_numbers.declared(ROOT, "no-study") == set()
+    assert {0.42, 1000.0} <= claims.declared_numbers(ROOT, "loss")
+    assert claims.declared_numbers(ROOT, "no-study") == set()
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_typed_number_without_a_source_is_refused(text, problem, tmp_path):
     chapter = tmp_path / "_mine.qmd"
     chapter.write_text(text)
     with pytest.raises(LosslabError) as refused:
-        typed_numbers.check([chapter], ROOT)
+        claims.check_prose([chapter], ROOT)
     assert problem in refused.value.message
     chapter.write_text("It loses 93 %.\n\n<!-- typed 93 %: figure 2 of the source -->\n")
-    typed_numbers.check([chapter], ROOT)
+    claims.check_prose([chapter], ROOT)

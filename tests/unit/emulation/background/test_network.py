@@ -3,7 +3,7 @@
 import dataclasses
 
 from losslab.emulation.accounting import CounterDeltas
-from losslab.emulation.background import network, outcome
+from losslab.emulation.background import outcome, plan
 from losslab.emulation.hosts import deviations
 from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import INTERFACES, SENDER_ADDRESS
@@ -74,7 +74,7 @@ def test_access_links_have_unique_names_and_networks():
         OWN, flows="+".join(f"same,rtt_ms={20 + n}" for n in range(1, background.RTTS_MAX + 1))
     )
     assert many.problems() == []
-    links = list(network.access_links(many).values())
+    links = list(plan.access_links(many).values())
     ends = [*INTERFACES, *(end for both in links for end in both)]
     for values in ([e.name for e in ends], [e.address for e in ends], [e.mac for e in ends]):
         assert len(set(values)) == len(ends)

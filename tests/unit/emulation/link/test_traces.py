@@ -3,7 +3,7 @@ import statistics
 
 import pytest
 
-from losslab.emulation.link import traces
+from losslab.emulation.link import tracelink
 from losslab.errors import LosslabError
 
 
@@ -30,46 +30,54 @@ from losslab.errors import LosslabError
 )
 def test_malformed_trace_is_refused_with_its_line(text, word):
     with pytest.raises(LosslabError, match=word) as error:
-        traces.parse(text, "my.trace")
+        tracelink.parse(text, "my.trace")
     assert "my.trace" in str(error.value)
 
 
 def test_trace_survives_a_round_trip():
     times = [0, 3, 3, 10]
-    assert traces.parse(traces.write(times), "") == times
+    assert tracelink.parse(tracelink.write(times), "") == times
 
 
 def test_trace_repeats_from_its_end():
-    assert list(itertools.islice(traces.opportunities([2, 2, 10]), 7)) == [2, 2, 10, 12, 12, 20, 22]
+    assert list(itertools.islice(tracelink.opportunities([2, 2, 10]), 7)) == [
+        2,
+        2,
+        10,
+        12,
+        12,
+        20,
+        22,
+    ]
 
 
 def test_drawn_trace_has_the_sources_length_and_mean():
-    times = traces.generate(1)
+    times = tracelink.generate(1)
     assert times[-1] == 140_000
-    assert traces.mean_mbit(times) == pytest.approx(58_655 * 1500 * 8 / 140e6, rel=1e-12)
+    assert tracelink.mean_mbit(times) == pytest.approx(58_655 * 1500 * 8 / 140e6, rel=1e-12)
     assert len(times) == 58_655
-    assert len(traces.generate(1, mean=traces.MEAN_BACK_MBIT)) == 69_367
+    assert len(tracelink.generate(1, mean=tracelink.MEAN_BACK_MBIT)) == 69_367
     assert times == sorted(times)
 
 
 def test_trace_is_described():
     # 1500 bytes per second except for a gap of 2 s: rates 0 and 1 per half second.
-    found = traces.describe([1000, 2000, 4000, 5000])
+    found = tracelink.describe([1000, 2000, 4000, 5000])
     assert found["trace_mbit"] == pytest.approx(4 * 1500 * 8 / 5e6)
     assert found["trace_gap_max_ms"] == 2000
     assert found["trace_gaps_percent"] == 100
 
 
 def test_same_seed_draws_the_same_trace():
-    assert traces.generate(1) == traces.generate(1)
-    assert traces.generate(1) != traces.generate(2)
+    assert tracelink.generate(1) == tracelink.generate(1)
+    assert tracelink.generate(1) != tracelink.generate(2)
 
 
 def test_drawn_traces_vary_like_the_source():
     """Ten traces match in spread and autocorrelation of rates over 0.5 s, and in long gaps."""
     spreads, memories, gaps = [], [], []
     for seed in range(10):
-        times = traces.generate(seed)
+        times = tracelink.generate(seed)
         rates = [0] * 280
         for ms in times:
             rates[min(ms // 500, 279)] += 2
