@@ -162,7 +162,7 @@ def images_of(root: Path) -> frozenset[str]:
 
 
 # In the order of use. Each had, in Oklab, the largest distance of all colours with enough contrast
-# from the repository's colours and those before it; tests/unit/study/test_palette.py checks both.
+# from the repository's colours and those before it; tests/unit/study/test_names.py checks both.
 COLOURS = (
     "#CC00EE", "#EE0066", "#AA44AA", "#0044AA", "#8844EE", "#006666", "#EE44CC", "#00AA00",
     "#4466EE", "#6688AA", "#AA8866", "#008800", "#666600", "#AA4466", "#8800AA", "#6644AA",
