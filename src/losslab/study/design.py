@@ -81,7 +81,7 @@ class Study:
 def load_names(root: Path) -> Names:
     """Read the names of all algorithms, kernels and images."""
     rows = load_algorithms(root / "config" / "algorithms.tsv")
-    data = _kernels(root / "config" / "kernels.toml")
+    data = load_kernels(root / "config" / "kernels.toml")
     kernels = data["kernels"]
     for row in rows:
         if row["kernel"] not in (DEFAULT_KERNEL, *kernels):
@@ -103,12 +103,7 @@ def load_names(root: Path) -> Names:
 
 @input_errors()
 def load_kernels(path: Path) -> dict[str, Any]:
-    """Read and validate kernels.toml; return its kernels by name."""
-    kernels: dict[str, Any] = _kernels(path)["kernels"]
-    return kernels
-
-
-def _kernels(path: Path) -> dict[str, Any]:
+    """Read and validate kernels.toml."""
     data: dict[str, Any] = read_toml(path)
     check_schema(data, "kernels", str(path))
     kernels, needs = data["kernels"], data.get("needs", [])
