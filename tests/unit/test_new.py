@@ -11,7 +11,7 @@ from losslab.instrument import kernels
 from losslab.new import ALGORITHMS
 from losslab.reading import read_yaml
 from losslab.repository import ROOT
-from losslab.study import design, palette
+from losslab.study import design, names
 from losslab.study.names import load_algorithms
 
 
@@ -46,7 +46,7 @@ def test_new_algorithm_has_the_next_colour(copy):
     colours = {
         row["name"]: row["colour"] for row in load_algorithms(copy / "config" / "algorithms.tsv")
     }
-    assert colours["mine"] == palette.COLOURS[0]
+    assert colours["mine"] == names.COLOURS[0]
 
 
 @pytest.mark.parametrize("name", ["", "Mine", "1st", "two words", "a-b", "a" * 16, "../x"])

@@ -35,10 +35,7 @@ FILES = {
         "emulation/realtime.py",
     ),
     "background": ("emulation/background/*", "study/background.py"),
-    "apps/datagram": (
-        "emulation/apps/datagram_program.py", "emulation/schemes/__init__.py",
-        "emulation/schemes/base.py",
-    ),
+    "apps/datagram": ("emulation/apps/datagram_program.py", "emulation/schemes/__init__.py"),
     "apps/web": ("emulation/apps/page_server.py",),
     "path/schedule": ("emulation/schedule_runner.py", "study/schedule.py"),
     "path/trace": ("emulation/link/*",),

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from losslab.emulation.goodput import Goodput
 from losslab.study.features import Feature
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from losslab.emulation.flows import Flow, Timeline
-    from losslab.emulation.goodput import Goodput
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
@@ -68,19 +68,15 @@ class App(Feature):
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         """List the goodputs that the link's rate limits, from the app's metrics; never empty."""
-        raise NotImplementedError
+        return [Goodput(summary["goodput_mbit"], plan.duration_s - plan.warmup_s)]
 
     def input_command(self, condition: Condition, output: str) -> list[str] | None:
         """Return the command that makes its input file on the image; None if it has none."""
         return None
 
-    def input_of(self, commands: Mapping[str, list[str]]) -> Path | None:
-        """Return the path of its input file in the guest, given a replicate's commands."""
-        return None
-
-    def origin_ns(self, folder: Path) -> int:
-        """Return the origin of its tables' times, if its raw files depend on it."""
-        return 0
+    def foreign(self, condition: Condition) -> list[str]:
+        """List programs of the condition's author, quoted to escape control characters."""
+        return []
 
     def expected_mbit(self, condition: Condition, rate_mbit: float) -> float | None:
         """Estimate the app's rate on a link in Mbit/s; None if the network limits the rate."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import accounting, checks, goodput, hosts
+from losslab.emulation.background import outcome as background
 from losslab.emulation.flows import ANY, Flow
 from losslab.emulation.plan import Plan
 from losslab.emulation.probes import queue, tcp
@@ -35,8 +36,6 @@ class Observations:
     noted: dict[str, Any]  # entries of mechanisms, from their `attached`
     after: dict[str, Any]  # state after the traffic
     sessions: Sequence[ScheduleRunner] = ()  # runners of path schedules
-    # Counts between the two states, if the states themselves are no longer available.
-    counted: accounting.Traffic | None = None
 
 
 def summarise(
@@ -47,7 +46,7 @@ def summarise(
     The result has `summary` (metrics), `reasons` (violations; empty if valid), `observed` (state
     and counts) and `plan`. `watch` has monitored the machine, in real time.
     """
-    run, background = observations.run, features.background()
+    run = observations.run
     violations = hosts.deviations(plan.hosts, observations.before)
     violations += [
         f"after the traffic: {r}" for r in hosts.deviations(plan.hosts_at_end, observations.after)
@@ -71,14 +70,14 @@ def summarise(
     waiting = next((each.waiting for each in results if each.waiting is not None), run.queue)
     queue.write_csv(waiting, folder / "queue.csv")
     deltas = accounting.CounterDeltas(observations.before, observations.after)
-    counted = observations.counted or accounting.traffic(
+    counted = accounting.traffic(
         deltas,
         plan.back_router,
         {name: count for each in results for name, count in each.counts.items()},
         duplicating=any("duplicates" in each.explains for each in plan.path_spec.mechanisms),
         lossy_sender=plan.lossy_sender,
     )
-    if plan.background is not None and observations.counted is None:
+    if plan.background is not None:
         counted = background.of_all_links(counted, plan.background, deltas)
     phases = plan.parts["changes"].phases if "changes" in plan.parts else []
     tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]

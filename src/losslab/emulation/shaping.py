@@ -19,8 +19,7 @@ from losslab.emulation.mechanism import Mechanism, netem_link, of
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc, netem
 from losslab.emulation.tcvalues import htb_quantum
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
-from losslab.study.axes import plain
-from losslab.study.seeds import derived_seed
+from losslab.study.axes import derived_seed, plain
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from losslab import doors
@@ -21,12 +21,13 @@ from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
     from losslab.emulation.app import App
-    from losslab.emulation.background.feature import Background
     from losslab.emulation.mechanism import Mechanism
     from losslab.study.condition import Condition
 
 BACKGROUND = "losslab.emulation.background.feature"
 Cls = TypeVar("Cls", bound=type)
+# Stands for the declaration of an axis that a feature declares.
+OF_FEATURE: Any = object()
 
 
 class Feature:
@@ -35,23 +36,16 @@ class Feature:
     Attributes:
         order: Sort key in lists, on the path and in reports.
         axes: Axes by name, each declared with `axes.axis`.
-        after: The axis after which they follow in tables.
-        apart: Axes that do not follow the one before, each with the axis that it follows.
         metrics: Rows for metrics in addition to `config/metrics.tsv`, with its columns.
         per_gb_s: Wall time in seconds that its programs need for a gigabyte.
         programs: Modules of its package that it starts on hosts.
-        named: Axes for whose values a study may declare names, each with the function that turns a
-            declaration into a value.
     """
 
     order: ClassVar[float] = 100
     axes: ClassVar[Mapping[str, Any]] = {}
-    after: ClassVar[str] = "image"
-    apart: ClassVar[Mapping[str, str]] = {}
     metrics: ClassVar[Sequence[Mapping[str, str]]] = ()
     per_gb_s: ClassVar[float] = 0.0
     programs: ClassVar[Sequence[str]] = ()
-    named: ClassVar[Mapping[str, Callable[[Any], str]]] = {}
 
     def used(self, condition: Condition) -> bool:
         """Return whether a condition uses the feature."""
@@ -72,26 +66,6 @@ class Feature:
     def modules(self, condition: Condition) -> list[str]:
         """List the modules of its code, on which its cells depend."""
         return [type(self).__module__, *self.programs]
-
-    def inputs(self, condition: Condition) -> Mapping[str, Mapping[str, Any]]:
-        """Return further inputs of its results, by part of the fingerprint."""
-        return {}
-
-    def foreign(self, condition: Condition) -> list[str]:
-        """List programs of the condition's author, quoted to escape control characters."""
-        return []
-
-    def algorithms(self, condition: Condition) -> set[str]:
-        """Return the kernel's congestion controls that it uses besides the axis `algorithm`."""
-        return set()
-
-    def more_flows(self, condition: Condition) -> int:
-        """Return the number of long flows that it adds to the app's own, for estimates of cost."""
-        return 0
-
-    def cost_s(self, condition: Condition) -> float:
-        """Estimate the wall time in seconds of its programs, besides `per_gb_s`."""
-        return 0.0
 
 
 @functools.cache
@@ -120,9 +94,9 @@ def mechanisms() -> list[Mechanism]:
 
 
 @functools.cache
-def background() -> Background:
+def background() -> Feature:
     """Return the feature of background flows."""
-    found: Background = importlib.import_module(BACKGROUND).FEATURE
+    found: Feature = importlib.import_module(BACKGROUND).FEATURE
     return found
 
 
@@ -142,19 +116,19 @@ def used_by(condition: Condition) -> list[Feature]:
 
 
 def with_features(cls: Cls) -> Cls:
-    """Add the features' axes to the fields of a class, before it becomes a dataclass."""
-    kinds = dict(cls.__annotations__)
-    names = list(kinds)
+    """Declare the features' axes in a class, before it becomes a dataclass.
+
+    The class lists the axes of losslab's own features in their order. Those of a user's follow.
+    """
+    taken = {name for name in cls.__annotations__ if getattr(cls, name) is not OF_FEATURE}
     for feature in all_features():
-        before = feature.after
         for name, field in feature.axes.items():
-            if name in kinds:
+            if name in taken:
                 raise LosslabError(
                     f"axes must have new names, found {name} in {type(feature).__module__}"
                 )
-            names.insert(names.index(feature.apart.get(name, before)) + 1, name)
-            before = name
-            kinds[name] = type(field.metadata["axis"].default).__name__
+            taken.add(name)
+            kind = type(field.metadata["axis"].default).__name__
+            cls.__annotations__.setdefault(name, kind)
             setattr(cls, name, field)
-    cls.__annotations__ = {name: kinds[name] for name in names}
     return cls

@@ -9,7 +9,7 @@ from losslab import processes
 from losslab.backends.base import Instrument, Job
 from losslab.backends.containernet import EngineGuest
 from losslab.backends.virtual import BOOT_SEED, Guest
-from losslab.study.seeds import derived_seed
+from losslab.study.axes import derived_seed
 
 TOOLS = Instrument(Path("/kernel/linux"), Path("/"), {})
 

@@ -15,7 +15,7 @@ DEPENDENT = {
     "backends/host": ("emulation/realtime.py", HOST),
     "background": ("emulation/background/program.py", {"background"}),
     "apps/command": ("emulation/apps/command.py", set()),
-    "apps/datagram": ("emulation/schemes/base.py", {"scheme"}),
+    "apps/datagram": ("emulation/schemes/__init__.py", {"scheme"}),
     "apps/ffmpeg": ("emulation/apps/ffmpeg.py", {"video"}),
     "apps/iperf3": ("emulation/apps/iperf3.py", ALL - {"video", "scheme"}),
     "apps/quic": ("emulation/apps/quic.py", set()),
@@ -28,7 +28,7 @@ DEPENDENT = {
     "schemes/ewma": ("emulation/schemes/ewma.py", {"scheme"}),
 }
 OF_ALL = (
-    "emulation/probes/tcp.py", "emulation/jobs/guest.py", "study/condition.py", "study/seeds.py",
+    "emulation/probes/tcp.py", "emulation/jobs/guest.py", "study/condition.py", "study/axes.py",
     "backends/runner.py",
 )  # fmt: skip
 

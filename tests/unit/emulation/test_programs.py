@@ -18,8 +18,7 @@ from losslab.emulation.flows import Program, Timed, Timeline
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import ExitWatcher, Process, receive_blocks
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
-from losslab.study.seeds import replicate_seed
+from losslab.study.condition import Condition, replicate_seed
 from tests.unit.emulation.test_checks import EVIDENCE, TRAFFIC
 
 COMMAND = Condition(

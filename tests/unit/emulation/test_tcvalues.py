@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from losslab.emulation.plan import make_plan
 from losslab.emulation.qdiscs import differences
-from losslab.study.condition import AXES
-from losslab.study.conflicts import BUFFER_MAX_PACKETS
+from losslab.study.condition import AXES, BUFFER_MAX_PACKETS
 from tests.unit.emulation.faketc import RefusedError, shown
 from tests.unit.study.test_condition import CONDITION
 

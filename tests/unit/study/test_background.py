@@ -6,10 +6,10 @@ import dataclasses
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.study import axisdocs, background, design
+from losslab.study import background, design, dictionary
 from losslab.study.background import Group, parse, to_text
+from losslab.study.condition import replicate_seed
 from losslab.study.names import Names
-from losslab.study.seeds import replicate_seed
 from tests.unit.study.test_condition import CONDITION
 
 NAMES = Names({"cubic": "default", "bbr": "default"})
@@ -124,5 +124,5 @@ def test_schema_has_every_key_of_flows(root):
 )
 def test_flows_are_set_on_the_command_line(options, found):
     parser = argparse.ArgumentParser()
-    axisdocs.add_options(parser)
+    dictionary.add_options(parser)
     assert parser.parse_args(["--algorithm", "cubic", *options]).flows == found

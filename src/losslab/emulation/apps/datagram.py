@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES
 from losslab.emulation.flows import Flow, Program, Timeline
-from losslab.emulation.goodput import Goodput, read_report
+from losslab.emulation.goodput import read_report
 from losslab.emulation.preloaded import PYTHON
 from losslab.emulation.schemes import make_scheme
 from losslab.emulation.topology import RECEIVER_ADDRESS
@@ -33,7 +33,6 @@ class Datagram(App):
     with_ecn = with_flows = False
     start_s, per_gb_s = 0.3, 49.0  # Python starts, and handles every datagram
     programs = (PROGRAM,)
-    after = "sender_delay_ms"
     axes = {
         "scheme": axis(
             NONE,
@@ -103,9 +102,6 @@ class Datagram(App):
             "datagrams_received": counts["received"],
             "timeouts": counts["timeouts"],
         }
-
-    def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
-        return [Goodput(summary["goodput_mbit"], plan.duration_s - plan.warmup_s)]
 
 
 FEATURE = Datagram()

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation.link import forward, tracelink, traces
+from losslab.emulation.link import forward, tracelink
 from losslab.emulation.mechanism import Mechanism, MechanismResult
 from losslab.emulation.probes.queue import QueueSample
 from losslab.emulation.qdiscs import Qdisc
 from losslab.emulation.timers import NS_PER_S, sleep_until
-from losslab.study.axes import DRAWN_TRACE, NONE, Seed, axis
-from losslab.study.seeds import derived_seed
+from losslab.study.axes import DRAWN_TRACE, NONE, Seed, axis, derived_seed
 
 if TYPE_CHECKING:
     from losslab.emulation.batch import Handle
@@ -42,7 +41,6 @@ class Trace(Mechanism):
     order = 0
     per_gb_s = 98.0  # Python
     programs = (forward.MODULE,)
-    after = "sender_delay_ms"
     axes = {
         "trace": axis(
             NONE,
@@ -75,8 +73,8 @@ class Trace(Mechanism):
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         ways = (
-            ("data", condition.trace, condition.queue, "trace", traces.MEAN_MBIT),
-            ("back", condition.trace_back, "fifo", "trace-back", traces.MEAN_BACK_MBIT),
+            ("data", condition.trace, condition.queue, "trace", tracelink.MEAN_MBIT),
+            ("back", condition.trace_back, "fifo", "trace-back", tracelink.MEAN_BACK_MBIT),
         )
         return {
             "links": [
@@ -92,18 +90,19 @@ class Trace(Mechanism):
     def preloaded_programs(self, plan: Plan) -> list[tuple[str, str]]:
         return [(forward.ROUTER, forward.MODULE)] * len(plan.parts["links"])
 
-    def prepare(self, plan: Plan, folder: Path) -> None:
-        """Draw traces with the image's Python and libm: the host's may give other values."""
-        for link in plan.parts["links"]:
-            if link.drawn_seed is not None:
-                drawn = traces.generate(link.drawn_seed, mean=link.drawn_mbit)
-                (folder / link.file).write_text(traces.write(drawn))
-
     @contextlib.contextmanager
     def attached(
         self, plan: Plan, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
     ) -> Iterator[dict[str, Any]]:
+        """Run the links' programs on traces that are drawn here.
+
+        The image's Python and libm draw them: the host's may give other values.
+        """
         router, handle = nodes[forward.ROUTER], handles[forward.ROUTER]
+        for link in plan.parts["links"]:
+            if link.drawn_seed is not None:
+                drawn = tracelink.generate(link.drawn_seed, mean=link.drawn_mbit)
+                (folder.parent / link.file).write_text(tracelink.write(drawn))
         # The traces of both directions may be recorded together, so they begin together.
         begin_ns = (int(time.monotonic()) + BEGIN_AFTER_S) * NS_PER_S
         with contextlib.ExitStack() as stack:
@@ -134,7 +133,7 @@ class Trace(Mechanism):
             # Drops of the whole log count; the other figures are of the run's time.
             drops[name] = sum(line.split()[1] == "d" for line in lines)
             path = folder.parent / link.file
-            described = traces.describe(traces.parse(path.read_text(), str(path)))
+            described = tracelink.describe(tracelink.parse(path.read_text(), str(path)))
             found = tracelink.summarise(lines, begin_ms, begin_ms + plan.duration_s * 1e3)
             if link.way == "back":
                 summary["trace_back_mbit"] = described["trace_mbit"]
