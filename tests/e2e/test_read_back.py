@@ -18,13 +18,13 @@ from losslab.emulation.plan import make_plan
 from losslab.study.condition import AXES, QUEUES
 from losslab.study.conflicts import BUFFER_MAX_PACKETS
 from tests.unit.emulation.faketc import shown
-from tests.unit.emulation.test_tcvalues import BASE, ROWS, SHAPING, TEXTS
+from tests.unit.emulation.test_qdiscs import BASE, ROWS, SHAPING, TEXTS
 
 # Runs in the guest.
 SCRIPT = """
 import json
 from pathlib import Path
-from losslab.emulation import hosts, measure, netns
+from losslab.emulation import hosts, measure
 from losslab.emulation.plan import make_plan
 from losslab.emulation.qdiscs import differences
 from losslab.study.condition import Condition

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from losslab.backends.base import CONTAINERNET, GUEST, HOST, VIRTUAL, Backend
-from losslab.backends.containernet import EngineGuest, EngineOnHost
-from losslab.backends.onhost import OnHost
-from losslab.backends.virtual import Guest
+from losslab.backends.onhost import EngineOnHost, OnHost
+from losslab.backends.virtual import EngineGuest, Guest
 
 # By kind of hosts, and where they run.
 BACKENDS: dict[tuple[str, str], Backend] = {

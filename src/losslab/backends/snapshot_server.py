@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab import interrupts
-from losslab.backends import shared
+from losslab.backends import virtual
 from losslab.backends.base import Instrument
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshot
@@ -43,7 +43,7 @@ def serving() -> Iterator[dict[str, str]]:
         server = _Server(listening)
         stack.callback(server.end)
         server.start()
-        yield {shared.VARIABLE: path}
+        yield {virtual.VARIABLE: path}
 
 
 class _Server:
@@ -96,20 +96,20 @@ class _Server:
         """Answer a client's request, or put it into the queue if it needs a fork."""
         descriptors: list[int] = []
         try:
-            text, descriptors, flags, _ = socket.recv_fds(client, shared.MESSAGE_BYTES, 1)
+            text, descriptors, flags, _ = socket.recv_fds(client, virtual.MESSAGE_BYTES, 1)
             if flags & socket.MSG_TRUNC:
-                raise ValueError(f"more than {shared.MESSAGE_BYTES} bytes")
+                raise ValueError(f"more than {virtual.MESSAGE_BYTES} bytes")
             request = _Request.parse(text)
             if request.folder is not None:
                 if not descriptors:
                     raise ValueError("no descriptor")
                 self._waiting.put(_Work(client, request, request.folder, descriptors))
                 return
-            reply = shared.STARTED
+            reply = virtual.FORKED
         except TimeoutError:
-            reply = f"{shared.FAILED} a request must arrive within {READ_LIMIT_S:g} s"
+            reply = f"{virtual.FAILED} a request must arrive within {READ_LIMIT_S:g} s"
         except ValueError as error:
-            reply = f"{shared.FAILED} a request must be one of losslab's, found {error}"
+            reply = f"{virtual.FAILED} a request must be one of losslab's, found {error}"
         except OSError:
             reply = ""  # it has ended
         _reply(client, reply, descriptors)
@@ -121,9 +121,9 @@ class _Server:
                 its = work.request
                 try:
                     pid = bases.fork(its.wanted, work.folder, its.cpu, work.descriptors[0])
-                    reply = f"{shared.STARTED} {pid}"
+                    reply = f"{virtual.FORKED} {pid}"
                 except BaseException as error:  # also of a signal, which the main thread heeds
-                    reply = f"{shared.FAILED} {error}"
+                    reply = f"{virtual.FAILED} {error}"
                 _reply(work.client, reply, work.descriptors)
 
 
@@ -132,7 +132,7 @@ def _reply(client: socket.socket, text: str, descriptors: Sequence[int]) -> None
     for descriptor in descriptors:
         os.close(descriptor)
     with client, contextlib.suppress(OSError):
-        client.send(text.encode()[: shared.MESSAGE_BYTES])
+        client.send(text.encode()[: virtual.MESSAGE_BYTES])
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class _Request:
         if not (isinstance(folder, str | None) and type(cpu) is int and cpu >= 0):
             raise ValueError("another folder or CPU")
         types = {key: type(value) for key, value in data.items()}
-        if types != shared.TYPES or not all(
+        if types != virtual.TYPES or not all(
             isinstance(each, str) for key in ("images", "boot") for each in data[key]
         ):
             raise ValueError(f"the keys {', '.join(sorted(data)) or 'of none'}")
@@ -164,7 +164,7 @@ class _Request:
             BACKENDS.get((data["backend"], data["where"])), Guest
         ):
             raise ValueError("no backend with a guest")
-        if data["payload"] != shared.payload_digest():
+        if data["payload"] != virtual.payload_digest():
             raise ValueError("other code of the guest than that of the process that shares them")
         return cls(data, None if folder is None else Path(folder), cpu)
 

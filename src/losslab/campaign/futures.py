@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from losslab.backends import cuts
+from losslab.backends import virtual
 from losslab.backends.base import Instrument, Job, Outcome
-from losslab.backends.cuts import Cut
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
+from losslab.backends.virtual import Cut
 from losslab.campaign import replicate
-from losslab.emulation import cut, droplist
+from losslab.emulation import droplist
 from losslab.emulation.mechanism import loss_percent
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
@@ -112,7 +112,7 @@ class Past:
         def prepare(folder: Path) -> None:
             if orders:
                 future = {"own_drops": own, "algorithm": change.algorithm}
-                (folder / cut.FUTURE).write_text(json.dumps(future))
+                (folder / droplist.FUTURE).write_text(json.dumps(future))
 
         def measure(folder: Path) -> Outcome:
             outcome = self.guest.future(folder, orders, prepare)
@@ -207,7 +207,7 @@ def past(
     limit_s = replicate.limit_of(backend, condition)
     with Snapshots() as snapshots:
         job = Job(task, folder, seed, limit_s, snapshots=snapshots)
-        with cuts.cut(backend, tools, job) as guest:
+        with virtual.cut(backend, tools, job) as guest:
             yield Past(guest, condition, seed, at_s, captures, video)
 
 
@@ -229,7 +229,7 @@ def again(
 
 def drops_of(folder: Path) -> list[Drop]:
     """Return the packets that were dropped in a job with a cut, given its folder."""
-    with (folder / cut.TABLE).open(newline="") as file:
+    with (folder / droplist.TABLE).open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["outcome"] == "dropped"]
     return [
         Drop(row["direction"], int(row["number"]), float(row["t_s"]), int(row["bytes"]))

@@ -13,9 +13,9 @@ from losslab.study.features import Feature
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from losslab.emulation.flows import Flow, Timeline
     from losslab.emulation.goodput import Goodput
     from losslab.emulation.plan import Plan
+    from losslab.emulation.programs import Flow, Timeline
     from losslab.study.condition import Condition
 
 # Folder of the user's files in a job's folder.

@@ -21,12 +21,12 @@ from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic
-    from losslab.emulation.batch import Handle
     from losslab.emulation.checks import Evidence
-    from losslab.emulation.flows import Host
+    from losslab.emulation.hosts import Handle
     from losslab.emulation.outcome import Observations
     from losslab.emulation.plan import Plan
-    from losslab.emulation.probes.queue import QueueSample
+    from losslab.emulation.probes import QueueSample
+    from losslab.emulation.programs import Host
     from losslab.emulation.schedule_runner import ScheduleRunner
     from losslab.emulation.traffic import Run
     from losslab.study.condition import Condition

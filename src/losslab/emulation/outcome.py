@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import accounting, checks, goodput, hosts
-from losslab.emulation.flows import ANY, Flow
+from losslab.emulation import accounting, checks, goodput, hosts, probes
 from losslab.emulation.plan import Plan
-from losslab.emulation.probes import queue, tcp
-from losslab.emulation.probes.userprograms import CONNECTIONS
+from losslab.emulation.programs import ANY, Flow
 from losslab.emulation.topology import ALGORITHM_SYSCTL
 from losslab.emulation.traffic import Run
+from losslab.emulation.userprograms import CONNECTIONS
 from losslab.errors import HostError, LosslabError
 from losslab.study import features
 from losslab.study.axes import OWN
@@ -69,7 +68,7 @@ def summarise(
         violations += background_results.violations
     results = [each.note(plan, observations, folder) for each in plan.path_spec.mechanisms]
     waiting = next((each.waiting for each in results if each.waiting is not None), run.queue)
-    queue.write_csv(waiting, folder / "queue.csv")
+    probes.write_csv(folder / "queue.csv", probes.QUEUE_COLUMNS, (each.row() for each in waiting))
     deltas = accounting.CounterDeltas(observations.before, observations.after)
     counted = observations.counted or accounting.traffic(
         deltas,
@@ -224,7 +223,7 @@ def _of_first_flow(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, flo
     return goodput.cwnd_statistics(rows, flows[0].source_port, plan.warmup_s, plan.duration_s)
 
 
-def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str, float | None]:
+def _queue_summary(samples: Sequence[probes.QueueSample], plan: Plan) -> dict[str, float | None]:
     backlog = sorted(
         s.backlog_packets for s in samples if plan.warmup_s <= s.t_s <= plan.duration_s
     )
@@ -235,7 +234,7 @@ def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str
     }
 
 
-def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvidence:
+def _flow_evidence(flow: Flow, samples: list[probes.TcpSample]) -> checks.FlowEvidence:
     connections = [s for s in samples if flow.source_port in (None, s.source_port)]
     busiest = max(connections, key=lambda s: s.busy_s, default=None)
     window, buffer = 0.0, 0.0

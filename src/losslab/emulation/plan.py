@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import mechanism
 from losslab.emulation.accounting import Traffic
-from losslab.emulation.flows import Flow
+from losslab.emulation.hosts import HostPlan
 from losslab.emulation.mechanism import Mechanism, loss_percent
+from losslab.emulation.programs import Flow
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import (
@@ -46,19 +47,6 @@ SAMPLE_PER_FLOW_S = 0.001
 START_JITTER_S = 0.1
 # Queues whose length determines the delay of an arriving packet.
 IN_ORDER = ("fifo", "bfifo")
-
-
-@dataclass(frozen=True)
-class HostPlan:
-    """Settings of a host, which must be read back."""
-
-    ip_commands: list[str]  # `ip -batch` lines: addresses, permanent neighbours, routes
-    routes: dict[str, str]  # outgoing interface by destination, without directly connected ones
-    sysctls: dict[str, str]
-    interfaces: list[str]
-    offloads: str  # "on" or "off", for every interface
-    qdiscs: list[Qdisc]
-    udp_offloads: bool = False  # `offloads` includes UDP segmentation, which few programs use
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from losslab.study.axes import plain
 from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
-    from losslab.emulation.batch import Handle
+    from losslab.emulation.hosts import Handle
     from losslab.emulation.path.schedule import ChangePlan, Step
-    from losslab.emulation.probes.queue import QueueSample
+    from losslab.emulation.probes import QueueSample
 
 TABLE = "phases.csv"
 COLUMNS = (

@@ -10,15 +10,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from losslab.emulation import netns
-from losslab.emulation.flows import ANY, ANY_PORT, NO_PORT, Flow, Host, Timeline
-from losslab.emulation.probes import tcp
-from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
-from losslab.emulation.probes.queue import QueueProbe, QueueSample
-from losslab.emulation.probes.userprograms import UserProgramsProbe
-from losslab.emulation.programs import ExitWatcher, Process, last_lines, receive_blocks, running
-from losslab.emulation.timers import wait_for_whole_second
+from losslab.emulation.hosts import inside, read_sysctl, write_sysctl
+from losslab.emulation.probes import (
+    DURING_INTERVAL_S,
+    TCP_COLUMNS,
+    EchoProbe,
+    QueueProbe,
+    QueueSample,
+    TcpProbe,
+    TcpSample,
+    write_csv,
+    write_replies,
+)
+from losslab.emulation.programs import (
+    ANY,
+    ANY_PORT,
+    NO_PORT,
+    ExitWatcher,
+    Flow,
+    Host,
+    Process,
+    Timeline,
+    last_lines,
+    receive_blocks,
+    running,
+    wait_for_whole_second,
+)
 from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, bottleneck
+from losslab.emulation.userprograms import UserProgramsProbe
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, OWN
 
@@ -55,7 +74,7 @@ class Run:
     """Samples taken during the traffic, and violations of its programs."""
 
     timeline: Timeline
-    last_samples: list[tcp.TcpSample]  # last sample of every connection of the sender
+    last_samples: list[TcpSample]  # last sample of every connection of the sender
     queue: list[QueueSample]
     replies: list[tuple[float, float]]  # ping: (s, RTT in ms)
     violations: list[str]
@@ -82,10 +101,10 @@ def run(
             watcher.watch(process)
         for flow in plan.programs:
             _wait_until_listening(hosts[flow.listener.host].pid, flow, listeners[flow.name])
-        with netns.inside(sender.pid):
-            tcp_probe = programs or stack.enter_context(contextlib.closing(tcp.TcpProbe()))
+        with inside(sender.pid):
+            tcp_probe = programs or stack.enter_context(contextlib.closing(TcpProbe()))
             echo_probe = stack.enter_context(contextlib.closing(EchoProbe(RECEIVER_ADDRESS)))
-        with netns.inside(router.pid):
+        with inside(router.pid):
             queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
         wait_for_whole_second()
         time.sleep(plan.start_jitter_s)
@@ -124,7 +143,7 @@ def run(
         replies = echo_probe.replies()
         violations = [found for p in processes if (found := p.violation(limit_s))]
     log.write(folder)
-    write_csv(replies, folder / "ping.csv")
+    write_replies(replies, folder / "ping.csv")
     return Run(
         timeline=Timeline(log.origin_ns, started_s),
         last_samples=list(log.last.values()),
@@ -176,15 +195,15 @@ def _set_algorithm(sender: Host, algorithm: str) -> None:
     """
     if algorithm == OWN:
         return
-    with netns.inside(sender.pid):
-        if netns.read_sysctl(ALGORITHM_SYSCTL) != algorithm:
-            netns.write_sysctl(ALGORITHM_SYSCTL, algorithm)
+    with inside(sender.pid):
+        if read_sysctl(ALGORITHM_SYSCTL) != algorithm:
+            write_sysctl(ALGORITHM_SYSCTL, algorithm)
 
 
 def _changed_algorithm(sender: Host, flows: list[Flow]) -> list[str]:
     """Return whether user programs changed the congestion control of new sockets."""
-    with netns.inside(sender.pid):
-        found, expected = netns.read_sysctl(ALGORITHM_SYSCTL), flows[-1].algorithm
+    with inside(sender.pid):
+        found, expected = read_sysctl(ALGORITHM_SYSCTL), flows[-1].algorithm
     if expected in (OWN, found):
         return []
     return [
@@ -210,7 +229,7 @@ def _wait_until_listening(pid: int, flow: Flow, listener: Process) -> None:
 
 
 def _listening(pid: int, flow: Flow) -> bool:
-    with netns.inside(pid):
+    with inside(pid):
         return any(
             flow.port in (ANY_PORT, port)
             for protocol, state in LISTENING.items()
@@ -236,7 +255,7 @@ class _SampleLog:
 
     def __init__(
         self,
-        tcp_probe: tcp.TcpProbe | UserProgramsProbe,
+        tcp_probe: TcpProbe | UserProgramsProbe,
         queue_probe: QueueProbe,
         echo_probe: EchoProbe,
         interval_s: float,
@@ -246,9 +265,9 @@ class _SampleLog:
         self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
         self._echo_probe, self._echo_due_s = echo_probe, 0.0
         self.origin_ns = time.monotonic_ns()
-        self.last: dict[int, tcp.TcpSample] = {}
+        self.last: dict[int, TcpSample] = {}
         self.queue: list[QueueSample] = []
-        self._tcp_rows = [tcp.COLUMNS]
+        self._tcp_rows: list[str] = []
 
     def now_s(self) -> float:
         """Return the time since the origin, in s."""
@@ -290,6 +309,6 @@ class _SampleLog:
 
     def write(self, folder: Path) -> None:
         """Write tcp.csv, and the tables of user programs."""
-        (folder / "tcp.csv").write_text("\n".join(self._tcp_rows) + "\n")
+        write_csv(folder / "tcp.csv", TCP_COLUMNS, self._tcp_rows)
         if isinstance(self._tcp_probe, UserProgramsProbe):
             self._tcp_probe.write(folder)

@@ -8,7 +8,7 @@ import pytest
 
 from losslab.emulation import measure, realtime
 from losslab.emulation.plan import make_plan
-from losslab.emulation.probes.queue import QueueSample
+from losslab.emulation.probes import QueueSample
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import HOSTS
 from tests.unit.study.test_condition import BARE, CONDITION
@@ -137,7 +137,7 @@ def test_only_the_time_of_traffic_is_checked(monkeypatch, tmp_path):
 
     monkeypatch.setattr(measure.hosts, "require_algorithms", event("algorithms"))
     monkeypatch.setattr(measure, "emulated_hosts", hosts)
-    monkeypatch.setattr(measure.batch, "handles", lambda _: contextlib.nullcontext({}))
+    monkeypatch.setattr(measure.hosts, "handles", lambda _: contextlib.nullcontext({}))
     monkeypatch.setattr(measure.hosts, "apply", event("set up"))
     monkeypatch.setattr(measure.hosts, "shape", event("shaped"))
     monkeypatch.setattr(measure, "_ping_idle", event("ping"))

@@ -7,7 +7,7 @@ import pytest
 
 from losslab.emulation import schedule_runner
 from losslab.emulation.plan import make_plan
-from losslab.emulation.probes.queue import QueueSample
+from losslab.emulation.probes import QueueSample
 from losslab.emulation.schedule_runner import Boundary, ScheduleRunner
 from tests.unit.study.test_condition import CONDITION
 

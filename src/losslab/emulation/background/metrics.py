@@ -12,8 +12,8 @@ from losslab.emulation.goodput import Deliveries, jain_index, quantile
 from losslab.study import features
 
 if TYPE_CHECKING:
-    from losslab.emulation.flows import Timeline
     from losslab.emulation.plan import Plan
+    from losslab.emulation.programs import Timeline
 
 COLUMNS = (
     "name", "algorithm", "source_port", "rtt_ms", "start_s", "end_s", "size_bytes", "how",

@@ -20,9 +20,8 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from losslab.emulation.beyond_tc import Filter
 from losslab.emulation.mechanism import netem_link
-from losslab.emulation.qdiscs import Qdisc, netem
+from losslab.emulation.qdiscs import Filter, Qdisc, netem
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import (
     RECEIVER_ADDRESS,

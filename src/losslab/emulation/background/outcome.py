@@ -19,8 +19,8 @@ from losslab.study import features
 from losslab.study.background import BOTTLENECKS
 
 if TYPE_CHECKING:
-    from losslab.emulation.flows import Timeline
     from losslab.emulation.plan import Plan
+    from losslab.emulation.programs import Timeline
 
 TABLE = "flows.csv"
 # Tolerance of start times: clock reads, and other events that are due at the same time.

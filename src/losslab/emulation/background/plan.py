@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from losslab.emulation.background.network import DESTINATIONS, network_of, qdiscs_of, source_address
-from losslab.emulation.flows import Flow, Program
-from losslab.emulation.preloaded import PYTHON
+from losslab.emulation.programs import PYTHON, Flow, Program
 from losslab.emulation.qdiscs import Qdisc
 from losslab.emulation.topology import NetworkExtension
 from losslab.study import background

@@ -24,7 +24,7 @@ from typing import Any
 
 from losslab.emulation.background import reader
 from losslab.emulation.background.reader import BLOCK_BYTES, allow_files
-from losslab.emulation.probes.tcp import parse_tcp_info
+from losslab.emulation.probes import parse_tcp_info
 
 BLOCK = bytes(BLOCK_BYTES)
 # Blocks per turn and flow, so that no flow delays the others.

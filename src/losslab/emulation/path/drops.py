@@ -15,15 +15,14 @@ from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
 
 if TYPE_CHECKING:
-    from losslab.emulation.batch import Handle
     from losslab.emulation.checks import Evidence
-    from losslab.emulation.flows import Host
+    from losslab.emulation.hosts import Handle
     from losslab.emulation.outcome import Observations
     from losslab.emulation.plan import Plan
+    from losslab.emulation.programs import Host
     from losslab.emulation.traffic import Run
     from losslab.study.condition import Condition
 
-TABLE = "drops.csv"
 PASSED, UNLISTED = "listed_passed", "unlisted_dropped"
 
 
@@ -73,11 +72,11 @@ class Drops(Mechanism):
 
     def settled(self, plan: Plan, run: Run, folder: Path) -> None:
         lists = droplist.parse(self.drop_list)
-        droplist.write(plan, lists, run.timeline.origin_ns, folder / TABLE)
+        droplist.write(plan, lists, run.timeline.origin_ns, folder / droplist.TABLE)
 
     def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:
         """Count the listed packets that arrived and were not dropped, and unlisted drops."""
-        rows = read_rows(folder / TABLE)
+        rows = read_rows(folder / droplist.TABLE)
         passed = sum(row["outcome"] == "passed" for row in rows)
         lists = droplist.parse(self.drop_list)
         unlisted = sum(row["listed"] == "0" and row["direction"] in lists for row in rows)
@@ -92,7 +91,7 @@ class Drops(Mechanism):
         if passed or unlisted:
             yield (
                 f"exactly the listed packets must be dropped, found {passed} that passed and "
-                f"{unlisted} other drops: see {TABLE}"
+                f"{unlisted} other drops: see {droplist.TABLE}"
             )
 
 

@@ -17,7 +17,7 @@ from losslab.study.axes import NONE, axis
 from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
-    from losslab.emulation.batch import Handle
+    from losslab.emulation.hosts import Handle
     from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from losslab.emulation.path.drops import FEATURE, TABLE
+from losslab.emulation.droplist import TABLE
+from losslab.emulation.path.drops import FEATURE
 from losslab.emulation.plan import make_plan
 from losslab.study.condition import Condition
 from tests.unit.emulation.test_checks import violations
