@@ -12,6 +12,7 @@ from typing import Any
 from losslab.campaign import integrity, limiters
 from losslab.campaign.documents import read_host
 from losslab.campaign.folder import HOST_FILE, replicate_folders
+from losslab.emulation.background.outcome import TABLE
 from losslab.emulation.goodput import read_rows
 from losslab.study import features
 from losslab.study.condition import Condition
@@ -100,7 +101,7 @@ def flow_names(folder: Path) -> dict[str, str]:
 
     Background flows with a limited size are left out, and so are all after the first nine.
     """
-    table = folder / features.background().table
+    table = folder / TABLE
     rows = [row for row in read_rows(table) if not row["size_bytes"]] if table.is_file() else []
     rows.sort(key=lambda row: [int(part) for part in row["name"].split("-")])
     return FLOW_NAMES | {

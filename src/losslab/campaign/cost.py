@@ -10,7 +10,7 @@ import math
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.emulation.link.traces import MEAN_MBIT
-from losslab.study import features
+from losslab.study import background, features
 from losslab.study.condition import NO_TRACE, Condition
 
 # Times in seconds of one core of an AMD EPYC (family 25, model 17), by least squares on the
@@ -22,6 +22,9 @@ FIXED_S = {VIRTUAL: 0.21, CONTAINERNET: 0.42}
 # Cost per second of a flow that keeps all hosts busy, which takes some 10 Mbit/s; and per gigabyte.
 AWAKE_PER_S, AWAKE_MBIT = 0.014, 10.0
 PER_GB_S = 1.85
+# Wall time of the start of the background flows' programs, per second of a flow, and per short
+# flow, measured with 1 to 1,001 flows at 100 Mbit/s.
+BACKGROUND_START_S, PER_FLOW_S, PER_SHORT_FLOW_S = 0.5, 0.001, 0.001
 # Slowdown of two guests at once (measured on two cores: 1.03-1.06).
 SIDE_BY_SIDE = 1.05
 SEGMENT_BITS = 1448 * 8
@@ -41,7 +44,7 @@ def expected_mbit(condition: Condition) -> float:
         return rate_mbit * (1 - loss)
     # rtt_ms is not 0: a bare path has no loss.
     window = max(1.0, math.sqrt(1.5 / loss))
-    count = 1 + sum(feature.more_flows(c) for feature in features.used_by(c))
+    count = 1 + sum(group.count for group in background.parse(c.flows))
     return min(rate_mbit, count * window * SEGMENT_BITS / (c.rtt_ms * 1000))
 
 
@@ -51,8 +54,17 @@ def replicate_s(condition: Condition, backend: str) -> float:
     mbit = expected_mbit(c)
     app = features.apps()[c.app]
     per_s = app.per_s + AWAKE_PER_S * min(1.0, mbit / AWAKE_MBIT)
-    used = features.used_by(c)
-    per_gb_s = PER_GB_S + sum(feature.per_gb_s for feature in used)
+    per_gb_s = PER_GB_S + sum(feature.per_gb_s for feature in features.used_by(c))
     gigabytes = mbit * c.duration_s / 8000
-    more_s = app.start_s + sum(feature.cost_s(c) for feature in used)
+    more_s = app.start_s + _background_s(c)
     return FIXED_S[backend] + per_s * c.duration_s + per_gb_s * gigabytes + more_s
+
+
+def _background_s(condition: Condition) -> float:
+    """Estimate the wall time in seconds of the background flows' programs."""
+    groups, duration_s = background.parse(condition.flows), condition.duration_s
+    if not groups:
+        return 0.0
+    bulk = sum(group.count for group in groups if not group.short)
+    arrivals = sum(background.expected_arrivals(group, duration_s) for group in groups)
+    return BACKGROUND_START_S + PER_FLOW_S * bulk * duration_s + PER_SHORT_FLOW_S * arrivals

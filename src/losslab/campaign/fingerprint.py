@@ -57,8 +57,8 @@ def of(condition: Condition, backend: str, where: str) -> Fingerprint:
         OWN_MODULES: _own_modules(condition) | _own_backend(backend, where),
     }
     used = features.used_by(condition)
-    for feature in used:
-        files |= feature.inputs(condition)
+    if command := features.apps()[condition.app].input_command(condition, ""):
+        files["video"] = {"command": command}
     parts = {
         CONDITION: digest_of(_values(condition, used)),
         BACKEND: digest_of([backend, where]),

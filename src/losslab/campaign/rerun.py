@@ -221,5 +221,5 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
 
 
 def _foreign(condition: Condition, own_kernel: bool) -> list[str]:
-    found = [line for each in features.used_by(condition) for line in each.foreign(condition)]
+    found = features.apps()[condition.app].foreign(condition)
     return found + ["on this machine's own kernel, as root"] * own_kernel

@@ -74,13 +74,9 @@ class App(Feature):
         """Return the command that makes its input file on the image; None if it has none."""
         return None
 
-    def input_of(self, commands: Mapping[str, list[str]]) -> Path | None:
-        """Return the path of its input file in the guest, given a replicate's commands."""
-        return None
-
-    def origin_ns(self, folder: Path) -> int:
-        """Return the origin of its tables' times, if its raw files depend on it."""
-        return 0
+    def foreign(self, condition: Condition) -> list[str]:
+        """List programs of the condition's author, quoted to escape control characters."""
+        return []
 
     def expected_mbit(self, condition: Condition, rate_mbit: float) -> float | None:
         """Estimate the app's rate on a link in Mbit/s; None if the network limits the rate."""

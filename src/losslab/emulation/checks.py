@@ -97,7 +97,7 @@ def violations(evidence: Evidence) -> list[str]:
 
 def _of_path(e: Evidence) -> Iterator[str]:
     path, tolerance_ms = e.path_spec, e.rtt_tolerance_ms
-    low_ms, high_ms = -path.below_ms - tolerance_ms, path.above_ms + tolerance_ms
+    low_ms, high_ms = -path.effect.below_ms - tolerance_ms, path.effect.above_ms + tolerance_ms
     # The fastest of about 20 pings. Reordering makes some early; jitter may delay all of them.
     if e.rtt_ms is None:
         yield f"ping must measure an RTT of {path.rtt_ms:g} ms, found no reply"
@@ -114,7 +114,8 @@ def _of_goodput(e: Evidence) -> Iterator[str]:
     path, received = e.path_spec, e.traffic.received
     packet_bytes = PACKET_BYTES if path.single_packets else AGGREGATE_BYTES
     for each in e.goodputs:
-        rate_mbit = path.mean_rate_mbit or path.rate_mbit if each.in_window else e.max_rate_mbit
+        mean_mbit = path.effect.mean_rate_mbit or path.rate_mbit
+        rate_mbit = mean_mbit if each.in_window else e.max_rate_mbit
         burst_bytes = e.buckets * e.bucket_bytes
         burst_mbit = burst_bytes * 8 / 1e6 / each.seconds if each.seconds else 0.0
         # "not at most" is true for nan, too.
@@ -170,11 +171,10 @@ def _of_packets(e: Evidence) -> Iterator[str]:
 
 def _of_loss(e: Evidence) -> Iterator[str | None]:
     t, path = e.traffic, e.path_spec
-    if path.mean_rate_mbit is not None:
+    if path.effect.mean_rate_mbit is not None:
         return  # checked by phase in `schedule_runner`
-    checked = {way for each in path.mechanisms for way in each.checked_losses}
-    if "data" not in checked and path.loss_at_sender_percent is None:
-        offered, run = t.loss_offered, path.loss_run_packets
+    if "data" not in path.effect.checked_losses and path.loss_at_sender_percent is None:
+        offered, run = t.loss_offered, path.effect.loss_run_packets
         yield outside_acceptance_interval("loss", path.loss_percent, offered, t.loss_drops, run)
     if path.loss_at_sender_percent is not None:
         # A lower bound: aggregates, and those that netem's full queue drops, are not counted.
@@ -185,11 +185,11 @@ def _of_loss(e: Evidence) -> Iterator[str | None]:
                 f"the sender's netem must lose {path.loss_at_sender_percent:g} % of at least "
                 f"{aggregates} aggregates, found {t.sender_drops} lost"
             )
-    if "back" not in checked:
+    if "back" not in path.effect.checked_losses:
         offered = t.received_back + t.link_back_drops + t.loss_back_drops
         yield outside_acceptance_interval(
             "loss on the reverse path", path.loss_back_percent, offered, t.loss_back_drops,
-            path.loss_run_packets,
+            path.effect.loss_run_packets,
         )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from losslab.emulation import capture, droplist, hosts, probes, programs, traffi
 from losslab.emulation.outcome import Observations, summarise
 from losslab.emulation.plan import Plan, make_plan
 from losslab.emulation.programs import wait_for_whole_second
+from losslab.emulation.schedule_runner import ScheduleRunner
 from losslab.emulation.topology import RECEIVER_ADDRESS, Network, emulated_hosts
 from losslab.study.condition import Condition
 
@@ -169,8 +170,6 @@ def measure(
     """
     plan = make_plan(ready.condition, seed, video)
     mechanisms = plan.path_spec.mechanisms
-    for mechanism in mechanisms:
-        mechanism.prepare(plan, folder.parent)
     nodes = ready.nodes
     hosts.shape(plan.hosts, ready.handles)
     incomplete: list[str] = []
@@ -179,8 +178,10 @@ def measure(
             wait_for_whole_second()
             idle = _ping_idle(nodes["sender"].pid, plan, folder)
             before = hosts.read_back(plan.hosts, ready.handles)
-            runners = (each.session(plan, ready.handles) for each in mechanisms)
-            sessions = [session for session in runners if session is not None]
+            changes = plan.parts.get("changes")
+            sessions = (
+                [ScheduleRunner(changes, ready.handles, plan.background_qdiscs)] if changes else []
+            )
             cuts = [] if cut_s is None else [Announcement(plan, cut_s)]
             noted: dict[str, Any] = {}
             with contextlib.ExitStack() as stack:
@@ -191,8 +192,6 @@ def measure(
     condition = ready.condition
     if cut_s is not None:
         condition, plan = ended(plan, condition, seed, run, folder.parent, video)
-    for each in plan.path_spec.mechanisms:
-        each.settled(plan, run, folder)
     observations = Observations(idle, before, run, noted, after, sessions)
     result = summarise(plan, observations, folder, watch)
     own = {"cell": condition.to_json()} if cut_s is not None else {}
@@ -204,6 +203,7 @@ def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, f
     with hosts.inside(sender_pid):
         probe = probes.EchoProbe(RECEIVER_ADDRESS)
     with contextlib.closing(probe):
-        replies = probes.measure_idle(probe, plan.path_spec.rtt_ms, plan.path_spec.above_ms / 1e3)
+        path = plan.path_spec
+        replies = probes.measure_idle(probe, path.rtt_ms, path.effect.above_ms / 1e3)
     probes.write_replies(replies, folder / "ping_idle.csv")
     return replies

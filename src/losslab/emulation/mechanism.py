@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
     from losslab.emulation.probes import QueueSample
     from losslab.emulation.programs import Host
-    from losslab.emulation.schedule_runner import ScheduleRunner
-    from losslab.emulation.traffic import Run
     from losslab.study.condition import Condition
 
 # Two-sided normal quantile for one false alarm in 16,000 replicates.
@@ -94,6 +92,18 @@ class MechanismResult:
 
 
 @dataclass(frozen=True)
+class Effect:
+    """Effect of a mechanism on what a path may show, besides its qdiscs."""
+
+    below_ms: float = 0.0  # by how much a ping on the idle path may be faster than the base RTT
+    above_ms: float = 0.0  # by how much the fastest ping on the idle path may exceed the base RTT
+    mean_rate_mbit: float | None = None  # over the goodput's interval; None: the rate is constant
+    loss_run_packets: float = 1.0  # mean length of a loss burst
+    # Directions, `data` and `back`, whose losses the mechanism checks itself.
+    checked_losses: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Mechanism(Feature):
     """Path mechanism; its fields are its part of the path specification."""
 
@@ -101,8 +111,6 @@ class Mechanism(Feature):
     needs_netem_links: ClassVar[bool] = False
     explains: ClassVar[Sequence[str]] = ()  # counts of `Traffic` that are 0 on paths without it
     with_second: ClassVar[bool] = False  # allowed with a second bottleneck
-    # Written to a plan whenever another mechanism is, used or not: the oldest mechanisms are.
-    with_others: ClassVar[bool] = False
 
     def on(self, condition: Condition) -> bool:
         """Return whether a condition changes the first of the mechanism's axes."""
@@ -116,9 +124,9 @@ class Mechanism(Feature):
         """Return the mechanism with a condition's values; by default fields are named as axes."""
         return replace(self, **{f.name: getattr(condition, f.name) for f in fields(self)})
 
-    def specified(self) -> dict[str, Any]:
-        """Return the mechanism's entries of a plan."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+    def effect(self, condition: Condition) -> Effect:
+        """Return what the path may show because of the mechanism."""
+        return Effect()
 
     def on_netem_link(self, condition: Condition, direction: str, link: NetemLink) -> NetemLink:
         """Change the netem link of a direction, `data` or `back`."""
@@ -136,16 +144,9 @@ class Mechanism(Feature):
         """Return further parts of a plan."""
         return {}
 
-    def last_qdiscs(self, plan: Plan) -> list[Qdisc] | None:
-        """List all qdiscs at the end of the traffic; None if they are those of its beginning."""
-        return None
-
     def preloaded_programs(self, plan: Plan) -> list[tuple[str, str]]:
         """List the Python programs to preload: host and module."""
         return []
-
-    def prepare(self, plan: Plan, folder: Path) -> None:
-        """Write input files into the job's folder."""
 
     def attached(
         self, plan: Plan, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
@@ -153,41 +154,9 @@ class Mechanism(Feature):
         """Run programs during the traffic; yield entries of `Observations.noted`."""
         return contextlib.nullcontext({})
 
-    def settled(self, plan: Plan, run: Run, folder: Path) -> None:
-        """Write raw files once the traffic is over and all queues are empty."""
-
     def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:
-        """Collect the mechanism's results after the traffic."""
+        """Collect the mechanism's results once the traffic is over and all queues are empty."""
         return MechanismResult()
-
-    def session(self, plan: Plan, handles: Mapping[str, Handle]) -> ScheduleRunner | None:
-        """Return the runner that changes the path during the traffic, if any."""
-        return None
-
-    @property
-    def loss_run_packets(self) -> float:
-        """Return the mean length of a loss burst, in packets."""
-        return 1.0
-
-    @property
-    def checked_losses(self) -> frozenset[str]:
-        """Return the directions, `data` and `back`, whose losses the mechanism checks itself."""
-        return frozenset()
-
-    @property
-    def below_ms(self) -> float:
-        """Return by how much a ping on the idle path may be faster than the base RTT, in ms."""
-        return 0.0
-
-    @property
-    def above_ms(self) -> float:
-        """Return by how much the fastest ping on the idle path may exceed the base RTT, in ms."""
-        return 0.0
-
-    @property
-    def mean_rate_mbit(self) -> float | None:
-        """Return the mean rate over the goodput's interval; None if the rate is constant."""
-        return None
 
     def violations(self, e: Evidence) -> Iterator[str | None]:
         """Yield the mechanism's violations of the path specification."""
@@ -201,6 +170,19 @@ class Mechanism(Feature):
 def of(condition: Condition) -> list[Mechanism]:
     """List the mechanisms that a condition uses, with the condition's values."""
     return [each.of(condition) for each in features.mechanisms() if each.used(condition)]
+
+
+def effect_of(condition: Condition) -> Effect:
+    """Return the effect of all mechanisms that a condition uses."""
+    found = [each.effect(condition) for each in of(condition)]
+    rates_mbit = (each.mean_rate_mbit for each in found)
+    return Effect(
+        below_ms=sum(each.below_ms for each in found),
+        above_ms=sum(each.above_ms for each in found),
+        mean_rate_mbit=next((rate for rate in rates_mbit if rate is not None), None),
+        loss_run_packets=max((each.loss_run_packets for each in found), default=1.0),
+        checked_losses=frozenset().union(*(each.checked_losses for each in found)),
+    )
 
 
 def outside_acceptance_interval(

@@ -10,12 +10,17 @@ import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from losslab.emulation import mechanism
 from losslab.emulation.accounting import Traffic
+from losslab.emulation.background.plan import (
+    BackgroundFlows,
+    own_start_s,
+    plan_background_flows,
+)
 from losslab.emulation.hosts import HostPlan
-from losslab.emulation.mechanism import Mechanism, loss_percent
+from losslab.emulation.mechanism import Effect, Mechanism, loss_percent
 from losslab.emulation.programs import Flow
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
 from losslab.emulation.shaping import path_qdiscs
@@ -33,9 +38,6 @@ from losslab.study.axes import OWN
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.seeds import derived_seed
 
-if TYPE_CHECKING:
-    from losslab.emulation.background.plan import BackgroundFlows
-
 # A compromise: a sample costs as much CPU time as about 100 packets.
 SAMPLE_INTERVAL_S = 0.02
 # Minimum number of packets that the bottleneck sends between two samples.
@@ -47,6 +49,12 @@ SAMPLE_PER_FLOW_S = 0.001
 START_JITTER_S = 0.1
 # Queues whose length determines the delay of an arriving packet.
 IN_ORDER = ("fifo", "bfifo")
+# Entries of the oldest mechanisms, which a plan with any mechanism has, used or not.
+FIRST_ENTRIES: dict[str, Any] = {
+    "mean_rate_mbit": None, "burst_packets": 1.0, "jitter_ms": 0.0, "early_percent": 0.0,
+    "early_ms": 0.0, "duplicate_percent": 0.0, "policer_mbit": 0.0, "policer_burst_packets": 0,
+    "ack_thinning": 1, "ecn": "off", "marking": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,7 @@ class PathSpec:
     """Path specification: properties of the emulated path, independent of its flows."""
 
     mechanisms: list[Mechanism]
+    effect: Effect  # of all mechanisms
     rtt_ms: float  # base RTT; 0: a bare path, without netem links
     rate_mbit: float
     loss_percent: float  # forward path, at the routers' netem
@@ -83,39 +92,19 @@ class PathSpec:
         """Return whether the path has no delay, and therefore neither netem nor fq."""
         return self.rtt_ms == 0
 
-    @property
-    def below_ms(self) -> float:
-        """Return by how much a ping on the idle path may be faster than the base RTT, in ms."""
-        return sum(each.below_ms for each in self.mechanisms)
-
-    @property
-    def above_ms(self) -> float:
-        """Return by how much the fastest ping on the idle path may exceed the base RTT, in ms."""
-        return sum(each.above_ms for each in self.mechanisms)
-
-    @property
-    def loss_run_packets(self) -> float:
-        """Return the mean length of a loss burst, in packets."""
-        return max((each.loss_run_packets for each in self.mechanisms), default=1.0)
-
-    @property
-    def mean_rate_mbit(self) -> float | None:
-        """Return the mean rate over the goodput's interval; None if the rate is constant."""
-        rates = (each.mean_rate_mbit for each in self.mechanisms)
-        return next((rate for rate in rates if rate is not None), None)
-
     def summary(self, counted: Traffic) -> dict[str, float]:
         """Return the metrics of the path's mechanisms."""
         return {k: v for each in self.mechanisms for k, v in each.summary(counted).items()}
 
     def more(self) -> dict[str, Any]:
         """Return the mechanisms' entries of the plan; empty for a path without mechanisms."""
-        first = [each for each in features.mechanisms() if each.with_others]
-        used = [each for each in self.mechanisms if fields(each)]
-        of_all = {type(each): each for each in (*first, *used)}
-        if list(of_all.values()) == first:
-            return {}
-        return {k: v for each in of_all.values() for k, v in each.specified().items()}
+        used = {
+            each.name: getattr(mechanism, each.name)
+            for mechanism in self.mechanisms
+            for each in fields(mechanism)
+        }
+        found = FIRST_ENTRIES | used
+        return {} if found == FIRST_ENTRIES else found
 
 
 @dataclass(frozen=True)
@@ -137,11 +126,11 @@ class Plan:
     @property
     def hosts_at_end(self) -> dict[str, HostPlan]:
         """Settings of the hosts after the traffic; a path schedule changes their qdiscs."""
-        found = self.hosts
-        for each in self.path_spec.mechanisms:
-            if (last := each.last_qdiscs(self)) is not None:
-                found = {h: replace(p, qdiscs=_of_host(h, last)) for h, p in found.items()}
-        return found
+        changes = self.parts.get("changes")
+        if changes is None or not changes.steps:
+            return self.hosts
+        last = [*changes.steps[-1].then, *self.background_qdiscs]
+        return {h: replace(p, qdiscs=_of_host(h, last)) for h, p in self.hosts.items()}
 
     @property
     def flows(self) -> list[Flow]:
@@ -183,7 +172,7 @@ class Plan:
         found["promise"] = found.pop("path_spec")
         if "background" in found:
             found["crowd"] = found.pop("background")
-        del found["promise"]["mechanisms"]
+        del found["promise"]["mechanisms"], found["promise"]["effect"]
         if more := self.path_spec.more():
             found["promise"]["more"] = more
         parts: dict[str, Any] = found.pop("parts")
@@ -195,8 +184,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     app = features.apps()[condition.app]
     flows = app.flows(condition, video)
     path_spec = _path_spec(condition)
-    flows_beside = features.background()
-    background = flows_beside.plan(condition, seed, app.setup_rtts)
+    background = plan_background_flows(condition, seed, app.setup_rtts)
     bulk = sum(stream.bulk for stream in background.streams) if background else 0
     extension = background.network if background else NetworkExtension()
     ends = [*INTERFACES, *extension.ends]
@@ -217,7 +205,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
             for host in (*HOSTS, *extension.hosts)
         },
         back_router=reverse_router(condition.path),
-        starts=_starts(flows, seed, 0.0 if background is None else flows_beside.own_start_s(seed)),
+        starts=_starts(flows, seed, own_start_s(seed) if background else 0.0),
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit, bulk),
         background=background,
@@ -238,8 +226,10 @@ def _of_host(host: str, qdiscs: Sequence[Qdisc]) -> list[Qdisc]:
 
 def _path_spec(condition: Condition) -> PathSpec:
     at_sender, mechanisms = condition.sender_delay_ms > 0, mechanism.of(condition)
+    effect = mechanism.effect_of(condition)
     return PathSpec(
         mechanisms=mechanisms,
+        effect=effect,
         rtt_ms=condition.rtt_ms,
         rate_mbit=condition.rate_mbit,
         loss_percent=loss_percent(condition, "data"),
@@ -250,7 +240,7 @@ def _path_spec(condition: Condition) -> PathSpec:
             condition.queue in IN_ORDER
             and condition.trace == NO_TRACE
             and condition.shaper == "tbf"
-            and not any(m.below_ms or m.above_ms or m.mean_rate_mbit for m in mechanisms)
+            and not (effect.below_ms or effect.above_ms or effect.mean_rate_mbit)
         ),
         by_trace=condition.trace != NO_TRACE,
         window_may_limit=condition.receive_buffer != "large",

@@ -248,7 +248,7 @@ def rate_share(path_spec: PathSpec, queue: Sequence[QueueSample]) -> float | Non
     beginning than it can send. None if they are shorter than RATE_SPAN_S in total, or if the rate
     changes during the run.
     """
-    if path_spec.by_trace or path_spec.mean_rate_mbit is not None:
+    if path_spec.by_trace or path_spec.effect.mean_rate_mbit is not None:
         return None
     bytes_per_s = path_spec.rate_mbit * 1e6 / 8
     sent = seconds = 0.0

@@ -22,7 +22,6 @@ from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
     from losslab.emulation.hosts import Handle
-    from losslab.emulation.path.schedule import ChangePlan, Step
     from losslab.emulation.probes import QueueSample
 
 TABLE = "phases.csv"
@@ -43,6 +42,27 @@ SETTLED_SHARE = 0.8
 PAYLOAD_SHARE = 1448 / FRAME_BYTES
 # Output of `tc -json -statistics qdisc show` by host, as from `hosts.read_back`.
 State = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Change of qdiscs at the beginning of a phase."""
+
+    phase: Phase
+    becoming: list[Qdisc]  # changed ones, in the order of their commands
+    then: list[Qdisc]  # all of the path, as they must read back afterwards
+
+
+@dataclass(frozen=True)
+class ChangePlan:
+    """Path schedule of a replicate, with what its checks need."""
+
+    steps: list[Step]
+    phases: list[Phase]  # including the first; the last ends with the run
+    strikes: tuple[bool, bool]  # whether data packets and acknowledgements are lost
+    burst_packets: float
+    early_ms: float  # tolerance for early pings
+    lines: list[tuple[str, str]]  # host and interface of both netem links
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from losslab import doors
@@ -40,8 +40,6 @@ class Feature:
         metrics: Rows for metrics in addition to `config/metrics.tsv`, with its columns.
         per_gb_s: Wall time in seconds that its programs need for a gigabyte.
         programs: Modules of its package that it starts on hosts.
-        named: Axes for whose values a study may declare names, each with the function that turns a
-            declaration into a value.
     """
 
     order: ClassVar[float] = 100
@@ -51,7 +49,6 @@ class Feature:
     metrics: ClassVar[Sequence[Mapping[str, str]]] = ()
     per_gb_s: ClassVar[float] = 0.0
     programs: ClassVar[Sequence[str]] = ()
-    named: ClassVar[Mapping[str, Callable[[Any], str]]] = {}
 
     def used(self, condition: Condition) -> bool:
         """Return whether a condition uses the feature."""
@@ -72,26 +69,6 @@ class Feature:
     def modules(self, condition: Condition) -> list[str]:
         """List the modules of its code, on which its cells depend."""
         return [type(self).__module__, *self.programs]
-
-    def inputs(self, condition: Condition) -> Mapping[str, Mapping[str, Any]]:
-        """Return further inputs of its results, by part of the fingerprint."""
-        return {}
-
-    def foreign(self, condition: Condition) -> list[str]:
-        """List programs of the condition's author, quoted to escape control characters."""
-        return []
-
-    def algorithms(self, condition: Condition) -> set[str]:
-        """Return the kernel's congestion controls that it uses besides the axis `algorithm`."""
-        return set()
-
-    def more_flows(self, condition: Condition) -> int:
-        """Return the number of long flows that it adds to the app's own, for estimates of cost."""
-        return 0
-
-    def cost_s(self, condition: Condition) -> float:
-        """Estimate the wall time in seconds of its programs, besides `per_gb_s`."""
-        return 0.0
 
 
 @functools.cache

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.study import features
+from losslab.study import background, schedule
 from losslab.study.condition import AXES
 
 # The value of `competitor` that stands for the foreground flow's algorithm.
 SAME = "same"
+# Axes for whose values a study may declare names, with the text of a declaration.
+NAMED: Mapping[str, Callable[[Any], str]] = {
+    "flows": background.to_text, "changes": schedule.to_text,
+}  # fmt: skip
 # The largest product in the repository has some 500 cells.
 POINTS_MAX = 10_000
 
@@ -26,9 +30,8 @@ def block_grid(
     values, such as those of `flows` and `changes`, are replaced by these values.
     """
     named = {
-        axis: {name: value_of(declared) for name, declared in study.get(axis, {}).items()}
-        for feature in features.all_features()
-        for axis, value_of in feature.named.items()
+        axis: {name: to_text(declared) for name, declared in study.get(axis, {}).items()}
+        for axis, to_text in NAMED.items()
     }
     for product in as_list(block):
         axes = {axis: as_list(value) for axis, value in (study["defaults"] | product).items()}

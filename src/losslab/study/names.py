@@ -9,8 +9,8 @@ from pathlib import Path
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, read_rows, repeats
-from losslab.study import features, palette
-from losslab.study.axes import OWN
+from losslab.study import background, palette
+from losslab.study.axes import NONE, OWN
 from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 
@@ -121,8 +121,8 @@ class Names:
 
 def algorithms_of(condition: Condition) -> set[str]:
     """Return the kernel's congestion controls that a condition uses."""
-    others = (feature.algorithms(condition) for feature in features.used_by(condition))
-    return ({condition.algorithm} - {OWN}).union(*others)
+    own, competitor = {condition.algorithm} - {OWN}, {condition.competitor} - {NONE}
+    return own | competitor | background.algorithms(condition.flows)
 
 
 def load_algorithms(path: Path) -> list[dict[str, str]]:

@@ -7,12 +7,14 @@ import math
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from losslab.campaign import inputs
 from losslab.emulation import accounting, checks, hosts, outcome, probes
 from losslab.emulation.accounting import Traffic
+from losslab.emulation.apps import ffmpeg
 from losslab.emulation.goodput import read_rows
 from losslab.emulation.link import traces
 from losslab.emulation.plan import make_plan
@@ -31,18 +33,38 @@ class Recorded:
 
     plan: object
     observations: outcome.Observations
+    counted: Traffic
     folder: Path
     manifest: dict
 
-    def result(self, **changes):
-        """Summarise the replicate again, with changed observations."""
-        return outcome.summarise(
-            self.plan, replace(self.observations, **changes), self.folder, None
-        )
+    def result(self, counted=None, **changes):
+        """Summarise the replicate again, with changed observations or counts.
+
+        The counts are those of the manifest, which has no state from before the traffic.
+        """
+        observations = replace(self.observations, **changes)
+        counts = counted or self.counted
+        with (
+            mock.patch.object(accounting, "traffic", lambda *_, **__: counts),
+            mock.patch.object(outcome.background, "of_all_links", lambda *_: counts),
+        ):
+            return outcome.summarise(self.plan, observations, self.folder, None)
 
 
 def _pings(path):
     return [(float(row["t_s"]), float(row["rtt_ms"])) for row in read_rows(path)]
+
+
+def _origin_ns(plan, folder):
+    """Return the clock at the replicate's 0 s, on which some raw files have their times."""
+    if plan.background is not None:
+        sent = json.loads((folder / plan.background.flow.caller.log).read_text())
+        first = read_rows(folder / "flows.csv")[0]
+        return sent[first["source_port"]]["started_ns"] - round(1e9 * float(first["start_s"]))
+    if plan.app == "ffmpeg":
+        [(_, stamp_ns, _), *_] = ffmpeg.parse_frames((folder / "receiver.log").read_text())
+        return round(stamp_ns - 1e9 * float(read_rows(folder / "frames.csv")[0]["arrival_s"]))
+    return 0
 
 
 def _load(packed, folder):
@@ -53,16 +75,17 @@ def _load(packed, folder):
             shutil.copy(path, folder)
     manifest = json.loads((folder / "manifest.json").read_text())
     condition, observed = Condition.from_json(manifest["cell"]), manifest["observed"]
-    app = features.apps()[condition.app]
-    plan = make_plan(condition, manifest["seed"], app.input_of(observed["commands"]))
+    video = None
+    if condition.app == "ffmpeg":
+        words = observed["commands"]["sender"]
+        video = Path(words[words.index("-i") + 1])
+    plan = make_plan(condition, manifest["seed"], video)
     texts = inputs.trace_texts(condition)
     for link in plan.parts.get("links", ()):
         drawn = link.drawn_seed and traces.generate(link.drawn_seed, mean=link.drawn_mbit)
         text = traces.write(drawn) if drawn else texts[link.file]
         (folder.parent / link.file).write_text(text)
-    origin_ns = app.origin_ns(folder)
-    if plan.background is not None:
-        origin_ns = features.background().origin_ns(plan.background, folder)
+    origin_ns = _origin_ns(plan, folder)
     ports = {flow.name: flow.source_port for flow in plan.flows}
     samples = [
         replace(
@@ -86,9 +109,8 @@ def _load(packed, folder):
         plan,
         outcome.Observations(
             _pings(folder / "ping_idle.csv"), observed["state"], run, noted, observed["state"],
-            counted=Traffic(**observed["traffic"]),
         ),
-        folder, manifest,
+        Traffic(**observed["traffic"]), folder, manifest,
     )  # fmt: skip
 
 
@@ -155,25 +177,24 @@ def test_goodput_that_is_ten_times_too_high_is_a_violation(recorded, kind, monke
 
 def test_goodput_of_background_flows_that_is_too_high_is_a_violation(recorded, monkeypatch):
     """A3: the goodput of all flows over a bottleneck is compared with its rate."""
-    its, background = recorded["flows"], features.background()
-    collect = background.collect
+    its, collect = recorded["flows"], outcome.background.collect
 
     def forged(*args, **options):
         found = collect(*args, **options)
         return replace(found, first_mbit=10 * found.first_mbit)
 
-    monkeypatch.setattr(background, "collect", forged, raising=False)
+    monkeypatch.setattr(outcome.background, "collect", forged)
     reasons = its.result()["reasons"]
     assert any(reason.startswith("goodput must be at most the link's") for reason in reasons)
 
 
-def _slower_path(observations):
-    return {"idle": [(t_s, rtt_ms + 50) for t_s, rtt_ms in observations.idle]}
+def _slower_path(its):
+    return {"idle": [(t_s, rtt_ms + 50) for t_s, rtt_ms in its.observations.idle]}
 
 
 def _counted(**more):
-    def change(observations):
-        counts = observations.counted
+    def change(its):
+        counts = its.counted
         added = {name: getattr(counts, name) + count for name, count in more.items()}
         return {"counted": replace(counts, **added)}
 
@@ -208,7 +229,7 @@ def test_every_check_has_a_forgery():
 )
 def test_forged_observation_is_a_violation(recorded, kind, change):
     its = recorded[kind]
-    assert its.result(**change(its.observations))["reasons"]
+    assert its.result(**change(its))["reasons"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -266,7 +287,7 @@ def test_pings_beside_a_trace_driven_link_are_no_loaded_rtt(recorded):
 def test_drops_of_a_trace_driven_link_are_drops_of_the_bottleneck(recorded):
     """A8: the bottleneck's drops were 0 beside 8 `link_drops`."""
     its = recorded["datagram"]
-    counts = replace(its.observations.counted, link_drops=8, received=1000, sent=1008)
+    counts = replace(its.counted, link_drops=8, received=1000, sent=1008)
     result = its.result(counted=counts)
     assert result["summary"]["bottleneck_drops"] == 8
     assert not any("packets sent must equal" in reason for reason in result["reasons"])
@@ -285,7 +306,7 @@ def test_loss_of_a_lossy_sender_is_the_measured_loss(recorded):
     its = recorded["iperf3"]
     lossy = replace(its.plan.path_spec, loss_at_sender_percent=1.0)
     at_sender = replace(its, plan=replace(its.plan, path_spec=lossy))
-    counts = replace(its.observations.counted, sent=1980, sender_losses=20)
+    counts = replace(its.counted, sent=1980, sender_losses=20)
     summary = at_sender.result(counted=counts)["summary"]
     assert (summary["loss_packets"], summary["loss_offered_packets"]) == (20, 2000)
     assert summary["loss_measured_percent"] == 1.0

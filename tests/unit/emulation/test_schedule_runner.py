@@ -44,8 +44,7 @@ def test_background_flows_keep_their_links_through_all_changes():
     found = plan("at_s=4,outage_s=1", flows="reno,rtt_ms=60")
     kept = [q for q in found.hosts["r1"].qdiscs if q.where.name == "r1-a1"]
     assert kept == [q for q in found.hosts_at_end["r1"].qdiscs if q.where.name == "r1-a1"] != []
-    [changes] = [each for each in found.path_spec.mechanisms if "changes" in each.axes]
-    assert changes.session(found, {}).others == kept
+    assert kept == found.background_qdiscs
 
 
 def test_changed_delay_and_loss_draw_from_a_new_seed():
@@ -96,7 +95,7 @@ def test_traffic_lasts_until_all_changes_are_made_or_one_failed():
 
 def test_goodput_is_bounded_by_the_mean_rate():
     # 4 s of 20 Mbit/s and 6 s of 2 Mbit/s; all but one round trip of the first second is left out.
-    mean_mbit = plan(SLOWER).path_spec.mean_rate_mbit
+    mean_mbit = plan(SLOWER).path_spec.effect.mean_rate_mbit
     assert mean_mbit == pytest.approx((3.02 * 20 + 6 * 2) / 9)
     assert not plan(SLOWER).path_spec.in_order
 

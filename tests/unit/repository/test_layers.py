@@ -33,7 +33,7 @@ PACKAGES = {
 # Packages on emulated hosts besides the standard library; `docker` only for containers.
 HOSTS_PACKAGES = {"emulation/containers.py": {"docker"}}
 MODULES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
-FEATURES = tuple(f"emulation.{name}" for name in ("apps", "path", "background"))
+FEATURES = ("emulation.apps", "emulation.path")
 
 
 @functools.cache
@@ -133,8 +133,6 @@ CIRCLES = {
     ("emulation.mechanism", "emulation.checks"),
     ("emulation.mechanism", "emulation.outcome"),
     ("emulation.mechanism", "emulation.plan"),
-    ("emulation.mechanism", "emulation.schedule_runner"),
-    ("emulation.schedule_runner", "emulation.path.schedule"),
     ("emulation.traffic", "emulation.plan"),
     ("study.conflicts", "study.condition"),
     ("study.features", "emulation.app"),
@@ -159,7 +157,7 @@ def test_modules_import_each_other_in_no_circle_but_the_known_ones():
 
 
 def test_core_imports_no_feature():
-    """`study/features.py` finds apps, path mechanisms and background flows by their files."""
+    """`study/features.py` finds apps and path mechanisms by their files."""
     found = {
         f"{module} imports {name}"
         for module in MODULES

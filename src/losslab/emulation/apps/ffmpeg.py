@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
-from losslab.emulation.goodput import Goodput, read_rows
+from losslab.emulation.goodput import Goodput
 from losslab.emulation.programs import Flow, Program, Timeline
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
@@ -120,10 +120,6 @@ class Ffmpeg(App):
     def expected_mbit(self, condition: Condition, rate_mbit: float) -> float:
         return min(EXPECTED_MBIT, rate_mbit)
 
-    def inputs(self, condition: Condition) -> Mapping[str, Any]:
-        """Return the command that encodes the stream."""
-        return {"video": {"command": encode_command(condition.video, condition.duration_s, "")}}
-
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         """Return the flow; its receiver prints a checksum line per frame.
 
@@ -159,14 +155,6 @@ class Ffmpeg(App):
 
     def input_command(self, condition: Condition, output: str) -> list[str] | None:
         return encode_command(condition.video, condition.duration_s, output)
-
-    def input_of(self, commands: Mapping[str, list[str]]) -> Path | None:
-        return Path(commands["sender"][commands["sender"].index("-i") + 1])
-
-    def origin_ns(self, folder: Path) -> int:
-        [(_, stamp_ns, _), *_] = parse_frames((folder / "receiver.log").read_text())
-        first = read_rows(folder / "frames.csv")[0]
-        return round(stamp_ns - 1e9 * float(first["arrival_s"]))
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Write frames.csv from receiver.log and return the summary."""

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from losslab.emulation.background import outcome
-from losslab.emulation.background import plan as planning
-from losslab.emulation.goodput import read_rows
+from losslab.emulation.background.plan import MODULE
 from losslab.study import background, features
 from losslab.study.axes import NONE, Seed, axis
 from losslab.study.features import Feature
 
 if TYPE_CHECKING:
-    from losslab.emulation.background.plan import BackgroundFlows
     from losslab.study.condition import Condition
-
-# Wall time of the start of the programs, per second of a flow, and per short flow, measured with 1
-# to 1,001 flows at 100 Mbit/s.
-START_S, PER_FLOW_S, PER_SHORT_FLOW_S = 0.5, 0.001, 0.001
 
 
 class Background(Feature):
     """Flows over the same path as the foreground flow."""
 
     after, apart = "loss_direction", {"flows": "kernel"}
-    programs = (planning.MODULE,)
+    programs = (MODULE,)
     axes = {
         "competitor": axis(
             NONE,
@@ -48,13 +39,6 @@ class Background(Feature):
             span="[0, 10000]", smallest=0.01, unit="Mbit/s", named="second{}",
         ),
     }  # fmt: skip
-    named = {"flows": background.to_text}
-    table = outcome.TABLE
-    plan = staticmethod(planning.plan_background_flows)
-    own_start_s = staticmethod(planning.own_start_s)
-    collect = staticmethod(outcome.collect)
-    of_all_links = staticmethod(outcome.of_all_links)
-    link_metrics = staticmethod(outcome.link_metrics)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
         apps, with_flows = features.apps(), condition.flows != background.NO_FLOWS
@@ -87,26 +71,6 @@ class Background(Feature):
                 "second_rate_mbit needs flows, an rtt_ms above 0, and a path without changes, ecn, "
                 "trace, jitter, reordering and duplicates"
             )
-
-    def algorithms(self, condition: Condition) -> set[str]:
-        return background.algorithms(condition.flows) | ({condition.competitor} - {NONE})
-
-    def more_flows(self, condition: Condition) -> int:
-        return sum(group.count for group in background.parse(condition.flows))
-
-    def cost_s(self, condition: Condition) -> float:
-        groups, duration_s = background.parse(condition.flows), condition.duration_s
-        bulk = sum(group.count for group in groups if not group.short)
-        arrivals = sum(background.expected_arrivals(group, duration_s) for group in groups)
-        lasting_s = PER_FLOW_S * bulk * duration_s + PER_SHORT_FLOW_S * arrivals
-        return lasting_s + (START_S if groups else 0.0)
-
-    def origin_ns(self, flows: BackgroundFlows, folder: Path) -> int:
-        """Return the origin of the tables' times, from the raw files of a replicate."""
-        sent = json.loads((folder / flows.flow.caller.log).read_text())
-        first = read_rows(folder / self.table)[0]
-        started_ns: int = sent[first["source_port"]]["started_ns"]
-        return started_ns - round(1e9 * float(first["start_s"]))
 
 
 FEATURE = Background()

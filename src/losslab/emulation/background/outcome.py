@@ -136,8 +136,10 @@ def _violations(record: FlowRecord, plan: Plan) -> Iterator[str]:
         )
     found, min_ms = record.sent.get("min_rtt_ms"), record.stream.rtt_ms
     stamped = found is not None and float(found).is_integer()
-    early_ms = plan.path_spec.below_ms + (STAMP_ROUNDING_MS if stamped else RTT_ROUNDING_MS)
-    if plan.path_spec.mean_rate_mbit is None and found is not None and found < min_ms - early_ms:
+    effect = plan.path_spec.effect
+    early_ms = effect.below_ms + (STAMP_ROUNDING_MS if stamped else RTT_ROUNDING_MS)
+    constant = effect.mean_rate_mbit is None
+    if constant and found is not None and found < min_ms - early_ms:
         yield f"{name} must have an RTT of at least {min_ms:g} ms, found {found:g} ms"
 
 

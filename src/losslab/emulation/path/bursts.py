@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from losslab.emulation.mechanism import Mechanism, NetemLink, burst_chances
+from losslab.emulation.mechanism import Effect, Mechanism, NetemLink, burst_chances
 from losslab.emulation.qdiscs import percent
 from losslab.study.axes import MIN_PERCENT, axis
 
@@ -21,7 +21,7 @@ class Bursts(Mechanism):
     burst_packets: float = 1.0
 
     order = 2
-    needs_netem_links = with_second = with_others = True
+    needs_netem_links = with_second = True
     after = "changes"
     axes = {
         "loss_burst_packets": axis(
@@ -60,9 +60,8 @@ class Bursts(Mechanism):
         option = (words, {f"loss-gemodel.{name}": value for name, value in expected.items()})
         return replace(link, loss_percent=0.0, options=(*link.options, option))
 
-    @property
-    def loss_run_packets(self) -> float:
-        return self.burst_packets
+    def effect(self, condition: Condition) -> Effect:
+        return Effect(loss_run_packets=self.burst_packets)
 
 
 FEATURE = Bursts()

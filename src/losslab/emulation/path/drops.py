@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import droplist
 from losslab.emulation.goodput import read_rows
-from losslab.emulation.mechanism import Mechanism, MechanismResult
+from losslab.emulation.mechanism import Effect, Mechanism, MechanismResult
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from losslab.emulation.outcome import Observations
     from losslab.emulation.plan import Plan
     from losslab.emulation.programs import Host
-    from losslab.emulation.traffic import Run
     from losslab.study.condition import Condition
 
 PASSED, UNLISTED = "listed_passed", "unlisted_dropped"
@@ -70,21 +69,18 @@ class Drops(Mechanism):
         droplist.drop_only(plan, droplist.parse(self.drop_list))
         yield {}
 
-    def settled(self, plan: Plan, run: Run, folder: Path) -> None:
-        lists = droplist.parse(self.drop_list)
-        droplist.write(plan, lists, run.timeline.origin_ns, folder / droplist.TABLE)
-
     def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:
         """Count the listed packets that arrived and were not dropped, and unlisted drops."""
+        lists = droplist.parse(self.drop_list)
+        droplist.write(plan, lists, observations.run.timeline.origin_ns, folder / droplist.TABLE)
         rows = read_rows(folder / droplist.TABLE)
         passed = sum(row["outcome"] == "passed" for row in rows)
-        lists = droplist.parse(self.drop_list)
         unlisted = sum(row["listed"] == "0" and row["direction"] in lists for row in rows)
         return MechanismResult(counts={PASSED: passed, UNLISTED: unlisted})
 
-    @property
-    def checked_losses(self) -> frozenset[str]:
-        return frozenset(droplist.DIRECTIONS[way] for way in droplist.parse(self.drop_list))
+    def effect(self, condition: Condition) -> Effect:
+        ways = droplist.parse(self.drop_list)
+        return Effect(checked_losses=frozenset(droplist.DIRECTIONS[way] for way in ways))
 
     def violations(self, e: Evidence) -> Iterator[str | None]:
         passed, unlisted = (e.traffic.others[name] for name in (PASSED, UNLISTED))

@@ -23,7 +23,7 @@ class Duplication(Mechanism):
     duplicate_percent: float = 0.0
 
     order = 5
-    needs_netem_links = with_others = True
+    needs_netem_links = True
     explains = ("duplicates",)
     after = "reorder_ms"
     axes = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from losslab.emulation.mechanism import FALSE_ALARM, Mechanism, NetemLink, Option
+from losslab.emulation.mechanism import FALSE_ALARM, Effect, Mechanism, NetemLink, Option
 from losslab.emulation.qdiscs import JITTER
 from losslab.study.axes import MIN_MS, axis
 
@@ -27,7 +27,7 @@ class Jitter(Mechanism):
     jitter_ms: float = 0.0
 
     order = 3
-    needs_netem_links = with_others = True
+    needs_netem_links = True
     after = "loss_burst_packets"
     axes = {
         "jitter_ms": axis(
@@ -61,15 +61,14 @@ class Jitter(Mechanism):
             link, delay_ms=link.delay_ms + self.jitter_ms / 2, options=(*options, *link.options)
         )
 
-    @property
-    def above_ms(self) -> float:
-        return self.jitter_ms
+    def effect(self, condition: Condition) -> Effect:
+        return Effect(above_ms=self.jitter_ms)
 
     def violations(self, e: Evidence) -> Iterator[str | None]:
         if not e.idle_ms:
             return
         spread_ms, min_ms = max(e.idle_ms) - min(e.idle_ms), self._min_spread_ms(len(e.idle_ms))
-        max_ms = self.jitter_ms + e.path_spec.below_ms + e.rtt_tolerance_ms
+        max_ms = self.jitter_ms + e.path_spec.effect.below_ms + e.rtt_tolerance_ms
         if not min_ms <= spread_ms <= max_ms:
             yield (
                 f"idle RTTs must spread over {min_ms:.3g} to {max_ms:.3g} ms with a jitter of "

@@ -32,7 +32,6 @@ class Marking(Mechanism):
     marking: bool = False
 
     order = 8
-    with_others = True
     explains = ("marks", "ecn_capable", "ce_received")
     after = "policer_burst_packets"
     axes = {

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from losslab.emulation.mechanism import Effect, Mechanism
 from losslab.emulation.path import schedule as path_schedule
 from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.shaping import BURST_FRAMES
@@ -20,8 +21,6 @@ from losslab.study.axes import NONE, axis, settings
 from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:
-    from losslab.emulation.plan import Plan
-    from losslab.emulation.qdiscs import Qdisc
     from losslab.study.condition import Condition
 
 PER_S, MIN_MS, MAX_MS = "per_s", "min_ms", "max_ms"
@@ -74,16 +73,14 @@ def drawn(text: str, end_s: float, seed: int) -> list[tuple[float, float]]:
 
 
 @dataclass(frozen=True)
-class Pauses(path_schedule.Schedule):
+class Pauses(Mechanism):
     """Random pauses of the bottleneck, as a path schedule that each replicate draws."""
 
     pauses: str = NONE
 
     order = 10
-    with_others = False
     needs_netem_links = True
     after = "changes"
-    named = {}
     axes = {
         "pauses": axis(
             NONE,
@@ -94,12 +91,9 @@ class Pauses(path_schedule.Schedule):
         )
     }  # fmt: skip
 
-    def of(self, condition: Condition) -> Self:
-        """Return the mechanism; the link's rate bounds the mean rate."""
-        return replace(self, pauses=condition.pauses, scheduled_mbit=condition.rate_mbit)
-
-    def specified(self) -> dict[str, Any]:
-        return {"pauses": self.pauses}
+    def effect(self, condition: Condition) -> Effect:
+        """Return the link's rate, which bounds the mean rate."""
+        return Effect(mean_rate_mbit=condition.rate_mbit)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
         if condition.pauses == NONE:
@@ -133,12 +127,7 @@ class Pauses(path_schedule.Schedule):
             return {"changes": path_schedule.change_plan(condition, seed)}
         values = {"changes": schedule.to_text(changes), "pauses": NONE}
         its = type(condition).from_json(condition.to_json() | values)
-        return super().plan(its, seed)
-
-    def last_qdiscs(self, plan: Plan) -> list[Qdisc]:
-        if plan.parts["changes"].steps:
-            return super().last_qdiscs(plan)
-        return [qdisc for host in plan.hosts.values() for qdisc in host.qdiscs]
+        return {"changes": path_schedule.change_plan(its, seed)}
 
 
 FEATURE = Pauses()

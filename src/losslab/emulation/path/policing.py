@@ -26,7 +26,7 @@ class Policing(Mechanism):
     policer_burst_packets: int = 0
 
     order = 6
-    needs_netem_links = with_second = with_others = True
+    needs_netem_links = with_second = True
     explains = ("policer_drops",)
     after = "duplicate_percent"
     axes = {

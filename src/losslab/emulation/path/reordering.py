@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from losslab.emulation.mechanism import Mechanism, NetemLink, outside_acceptance_interval
+from losslab.emulation.mechanism import (
+    Effect,
+    Mechanism,
+    NetemLink,
+    outside_acceptance_interval,
+)
 from losslab.emulation.qdiscs import percent
 from losslab.study.axes import MIN_PERCENT, axis
 
@@ -28,7 +33,7 @@ class Reordering(Mechanism):
     early_ms: float = 0.0
 
     order = 4
-    needs_netem_links = with_others = True
+    needs_netem_links = True
     explains = ("reordered",)
     after = "jitter_order"
     axes = {
@@ -64,9 +69,8 @@ class Reordering(Mechanism):
         children = (*link.children, ("early", self.early_ms, option))
         return replace(link, delay_ms=link.delay_ms - self.early_ms, children=children)
 
-    @property
-    def below_ms(self) -> float:
-        return self.early_ms
+    def effect(self, condition: Condition) -> Effect:
+        return Effect(below_ms=self.early_ms)
 
     def violations(self, e: Evidence) -> Iterator[str | None]:
         t = e.traffic

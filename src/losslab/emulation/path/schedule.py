@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from losslab.emulation.mechanism import Mechanism, loss_percent, of
-from losslab.emulation.qdiscs import Qdisc
-from losslab.emulation.schedule_runner import ScheduleRunner
+from losslab.emulation.mechanism import Effect, Mechanism, effect_of, loss_percent
+from losslab.emulation.schedule_runner import ChangePlan, Step
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import bottleneck, interface, reverse_router
 from losslab.errors import LosslabError
@@ -17,8 +16,6 @@ from losslab.study.axes import NONE, axis
 from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
-    from losslab.emulation.hosts import Handle
-    from losslab.emulation.plan import Plan
     from losslab.study.condition import Condition
 
 # Qdiscs that set a path's rate, delay and loss.
@@ -26,15 +23,6 @@ CHANGING = ("tbf", "netem")
 # tbf passes its own limit to the FIFO behind it (fifo_set_limit, net/sched/sch_fifo.c). The FIFO's
 # limit is therefore set again after each change of tbf.
 FIFOS = ("pfifo", "bfifo")
-
-
-@dataclass(frozen=True)
-class Step:
-    """Change of qdiscs at the beginning of a phase."""
-
-    phase: Phase
-    becoming: list[Qdisc]  # changed ones, in the order of their commands
-    then: list[Qdisc]  # all of the path, as they must read back afterwards
 
 
 def phases_of(condition: Condition) -> list[Phase]:
@@ -79,18 +67,6 @@ def steps(condition: Condition, seed: int) -> list[Step]:
     return found
 
 
-@dataclass(frozen=True)
-class ChangePlan:
-    """Path schedule of a replicate, with what its checks need."""
-
-    steps: list[Step]
-    phases: list[Phase]  # including the first; the last ends with the run
-    strikes: tuple[bool, bool]  # whether data packets and acknowledgements are lost
-    burst_packets: float
-    early_ms: float  # tolerance for early pings
-    lines: list[tuple[str, str]]  # host and interface of both netem links
-
-
 def change_plan(condition: Condition, seed: int) -> ChangePlan:
     """Make the schedule of a condition's path."""
     lossy = as_in(condition, Phase(0.0, 0.0, {"loss_percent": 1.0}))
@@ -100,7 +76,7 @@ def change_plan(condition: Condition, seed: int) -> ChangePlan:
         phases=phases_of(condition),
         strikes=(loss_percent(lossy, "data") > 0, loss_percent(lossy, "back") > 0),
         burst_packets=condition.loss_burst_packets,
-        early_ms=sum(each.below_ms for each in of(condition)),
+        early_ms=effect_of(condition).below_ms,
         lines=[(end.host, end.name) for end in ends],
     )
 
@@ -109,12 +85,10 @@ def change_plan(condition: Condition, seed: int) -> ChangePlan:
 class Schedule(Mechanism):
     """Path schedule; goodput is compared with its mean rate, loss phase by phase."""
 
-    scheduled_mbit: float | None = None
+    mean_rate_mbit: float | None = None
 
     order = 1
-    with_others = True
     after = "write_kib"
-    named = {"changes": schedule.to_text}
     axes = {
         "changes": axis(
             NONE,
@@ -139,10 +113,10 @@ class Schedule(Mechanism):
             max(0.0, phase.end_s - max(phase.begin_s, begin_s)) * phase.values["rate_mbit"]
             for phase in found
         )
-        return replace(self, scheduled_mbit=carried / (end_s - condition.warmup_s))
+        return replace(self, mean_rate_mbit=carried / (end_s - condition.warmup_s))
 
-    def specified(self) -> dict[str, Any]:
-        return {"mean_rate_mbit": self.scheduled_mbit}
+    def effect(self, condition: Condition) -> Effect:
+        return Effect(mean_rate_mbit=self.mean_rate_mbit)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
         its = condition
@@ -176,16 +150,6 @@ class Schedule(Mechanism):
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         return {"changes": change_plan(condition, seed)}
-
-    def last_qdiscs(self, plan: Plan) -> list[Qdisc]:
-        return [*plan.parts["changes"].steps[-1].then, *plan.background_qdiscs]
-
-    def session(self, plan: Plan, handles: Mapping[str, Handle]) -> ScheduleRunner:
-        return ScheduleRunner(plan.parts["changes"], handles, plan.background_qdiscs)
-
-    @property
-    def mean_rate_mbit(self) -> float | None:
-        return self.scheduled_mbit
 
 
 FEATURE = Schedule()

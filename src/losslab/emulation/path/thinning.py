@@ -24,7 +24,7 @@ class Thinning(Mechanism):
     ack_thinning: int = 1
 
     order = 7
-    needs_netem_links = with_second = with_others = True
+    needs_netem_links = with_second = True
     explains = ("acks_thinned",)
     after = "duplicate_percent"
     axes = {

@@ -92,18 +92,19 @@ class Trace(Mechanism):
     def preloaded_programs(self, plan: Plan) -> list[tuple[str, str]]:
         return [(forward.ROUTER, forward.MODULE)] * len(plan.parts["links"])
 
-    def prepare(self, plan: Plan, folder: Path) -> None:
-        """Draw traces with the image's Python and libm: the host's may give other values."""
-        for link in plan.parts["links"]:
-            if link.drawn_seed is not None:
-                drawn = traces.generate(link.drawn_seed, mean=link.drawn_mbit)
-                (folder / link.file).write_text(traces.write(drawn))
-
     @contextlib.contextmanager
     def attached(
         self, plan: Plan, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
     ) -> Iterator[dict[str, Any]]:
+        """Run the links' programs on traces that are drawn here.
+
+        The image's Python and libm draw them: the host's may give other values.
+        """
         router, handle = nodes[forward.ROUTER], handles[forward.ROUTER]
+        for link in plan.parts["links"]:
+            if link.drawn_seed is not None:
+                drawn = traces.generate(link.drawn_seed, mean=link.drawn_mbit)
+                (folder.parent / link.file).write_text(traces.write(drawn))
         # The traces of both directions may be recorded together, so they begin together.
         begin_ns = (int(time.monotonic()) + BEGIN_AFTER_S) * NS_PER_S
         with contextlib.ExitStack() as stack:

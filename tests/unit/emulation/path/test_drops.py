@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from losslab.emulation.droplist import TABLE
+from losslab.emulation import droplist
 from losslab.emulation.path.drops import FEATURE
 from losslab.emulation.plan import make_plan
 from losslab.study.condition import Condition
@@ -25,11 +25,13 @@ HEAD = "direction,number,listed,outcome,t_s,bytes\n"
         (["data,12,1,dropped,0.5,1514", "ack,20,0,dropped,0.6,66"], (0, 0)),
     ],
 )
-def test_packets_other_than_those_listed_are_counted(lines, counts, tmp_path):
-    (tmp_path / TABLE).write_text(HEAD + "\n".join(lines) + "\n")
+def test_packets_other_than_those_listed_are_counted(lines, counts, tmp_path, monkeypatch):
+    text = HEAD + "\n".join(lines) + "\n"
+    monkeypatch.setattr(droplist, "write", lambda *args: args[-1].write_text(text))
+    run = SimpleNamespace(timeline=SimpleNamespace(origin_ns=0))
     condition = Condition(algorithm="cubic", rtt_ms=20.0, drop_list="data 12,99")
     its = FEATURE.of(condition)
-    found = its.note(make_plan(condition, 1), None, tmp_path).counts
+    found = its.note(make_plan(condition, 1), SimpleNamespace(run=run), tmp_path).counts
     assert (found["listed_passed"], found["unlisted_dropped"]) == counts
     said = [*its.violations(SimpleNamespace(traffic=SimpleNamespace(others=found)))]
     assert bool(said) == any(counts)

@@ -14,13 +14,14 @@ def test_traces_of_both_directions_begin_at_one_instant(monkeypatch, tmp_path):
 
     @contextlib.contextmanager
     def attached(router, handle, link, plan, folder, begin_ns):
-        begun.append((link, begin_ns))
+        begun.append((link.way, begin_ns))
         yield
 
     monkeypatch.setattr(trace.forward, "attached", attached)
     monkeypatch.setattr(trace, "sleep_until", slept.append)
     monkeypatch.setattr(time, "monotonic", lambda: 12.25)
-    plan = SimpleNamespace(parts={"links": ["data", "back"]})
+    links = [SimpleNamespace(way=way, drawn_seed=None) for way in ("data", "back")]
+    plan = SimpleNamespace(parts={"links": links})
     hosts = {trace.forward.ROUTER: None}
     with trace.FEATURE.attached(plan, hosts, hosts, tmp_path) as noted:
         # A whole second, at least a second from now, when both programs are ready.
