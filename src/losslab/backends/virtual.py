@@ -322,10 +322,6 @@ MESSAGE_BYTES = 65_536
 # Limit of a request: others may wait for guests with containers to boot.
 REQUEST_LIMIT_S = 600.0
 FORKED, FAILED = "started", "failed"
-# Types of the entries of `describe`.
-TYPES = {
-    "backend": str, "where": str, "kernel": str, "images": list, "boot": list, "payload": str,
-}  # fmt: skip
 
 
 def describe(tools: Instrument) -> dict[str, Any]:
