@@ -139,13 +139,6 @@ def test_process_without_a_server_boots_its_own(monkeypatch, tmp_path):
     assert virtual.connect(TOOLS) is None
 
 
-def test_server_leaves_the_environment_of_its_process_alone():
-    before = dict(os.environ)
-    with snapshot_server.serving() as variables:
-        assert dict(os.environ) == before
-        assert variables.keys() == {virtual.VARIABLE}
-
-
 @contextlib.contextmanager
 def connected(variables):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:

@@ -38,14 +38,6 @@ def test_batch_program_answers_repeatedly(tmp_path, monkeypatch):
 
 
 @needs_iproute
-def test_second_listing_has_all_devices(tmp_path, monkeypatch):
-    with running_batch("tc", None, tmp_path, monkeypatch) as tc:
-        (first,) = tc.ask(["qdisc show"], 1)
-        tc.do([])
-        assert [q["dev"] for q in tc.ask(["qdisc show"], 1)[0]] == [q["dev"] for q in first]
-
-
-@needs_iproute
 @pytest.mark.parametrize(
     ("program", "line", "words"),
     [

@@ -1,8 +1,4 @@
-"""User programs: start, end, exit status, logs and the receive low-water mark.
-
-Waiting for descriptors, for time, and for the next whole second.
-
-Preloaded programs: started before they are needed."""
+"""Programs of hosts: start, wait, end, exit status, logs; preloaded ones; user programs."""
 
 import contextlib
 import json
@@ -22,7 +18,6 @@ from losslab.emulation.apps import quic
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import (
     ExitWatcher,
-    Flow,
     Process,
     Program,
     Timed,
@@ -201,22 +196,6 @@ def test_wait_ends_with_the_program():
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_wait_ends_with_another_descriptor_and_says_whether_anything_happened():
-    minute_ns = 60 * 10**9
-    reading, writing = os.pipe()
-    with contextlib.closing(ExitWatcher(reading)) as watcher:
-        assert not watcher.wait(1_000_000)
-        os.write(writing, b"x")
-        assert watcher.wait(minute_ns)
-        os.read(reading, 1)
-        program = started(Program("sender", ["x"], "x.log"), "pass")
-        watcher.watch(program)
-        assert watcher.wait(minute_ns)
-        assert watcher.all_ended
-    for each in (reading, writing):
-        os.close(each)
-
-
 def connection():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         sender = socket.create_connection(listener.getsockname())
@@ -272,29 +251,6 @@ def test_sleep_takes_at_least_its_time(pipe):
     programs.sleep_until(begin_ns)  # has passed
 
 
-def test_waits_longer_than_a_second_are_complete(pipe, monkeypatch):
-    """The system call gets the timeout in two parts."""
-    found = []
-
-    def ppoll(polled, count, timeout, mask):
-        found.append((timeout._obj.seconds, timeout._obj.nanoseconds))
-        return 0
-
-    monkeypatch.setattr(programs._libc, "ppoll", ppoll)
-    assert programs.Waiter(pipe[0]).wait(2_000_000_001) == []
-    assert found == [(2, 1)]
-
-
-def test_signal_ends_a_wait(pipe):
-    before = signal.signal(signal.SIGALRM, lambda *_: None)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        assert programs.Waiter(pipe[0]).wait(60_000_000_000) == []
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def test_signal_does_not_end_a_sleep_until_an_instant():
     came = []
     before = signal.signal(signal.SIGALRM, lambda *_: came.append(time.monotonic_ns()))
@@ -307,13 +263,6 @@ def test_signal_does_not_end_a_sleep_until_an_instant():
         signal.signal(signal.SIGALRM, before)
     assert time.monotonic_ns() >= instant_ns
     assert len(came) == 1
-
-
-def test_failed_system_call_is_an_error(pipe):
-    with pytest.raises(OSError, match="Invalid argument"):
-        programs.Waiter(pipe[0]).wait(-1)
-    with pytest.raises(OSError, match="Invalid argument"):
-        programs.sleep_until(-1)
 
 
 def test_wait_ends_at_the_clocks_next_whole_second():
@@ -390,18 +339,6 @@ def test_preloaded_program_collects_no_garbage(here):
         assert popen.wait(10) == 0
 
 
-def test_preloaded_programs_output_can_be_piped(here, tmp_path):
-    with (
-        programs.preloaded({"r1": here}, [("r1", "says")]) as ready,
-        (tmp_path / "log").open("wb") as log,
-    ):
-        popen = ready["r1"].popen(
-            command("a"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
-        )
-        with popen.stdout:
-            assert popen.stdout.read() == b"said 1 a True\n"
-
-
 def test_preloaded_program_begins_once(here, tmp_path):
     streams = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with programs.preloaded({"r1": here, "r2": here}, [("r1", "says"), ("r1", "says")]) as ready:
@@ -449,12 +386,3 @@ def test_failing_import_of_a_preloaded_module_is_named(here, capfd):
     ):
         pass
     assert "broken" in capfd.readouterr().err
-
-
-def test_python_programs_of_flows_are_preloaded():
-    flow = Flow(
-        name="page", algorithm="cubic", port=80,
-        listener=Program("sender", [*programs.PYTHON, "says", "80"], "server.log"),
-        caller=Program("receiver", ["curl", "http://10.0.1.1"], "client.log"),
-    )  # fmt: skip
-    assert programs.of_flows([flow]) == [("sender", "says")]

@@ -1,6 +1,4 @@
-"""Counts of a link's packets: by a BPF program in this machine's kernel, and gaps in sequence.
-
-Connections of user programs: which sockets count, and what is recorded of each."""
+"""What arrives at a link, counted by a BPF program, and the connections of user programs."""
 
 import json
 import os
@@ -172,12 +170,6 @@ def test_recorded_connection_has_all_its_algorithms_and_limits():
     assert unread.row() == "sender,8000,40000,unknown,,,,"
     for each in (connection, unread):
         assert each.row().count(",") == userprograms.CONNECTION_COLUMNS.count(",")
-
-
-def test_sent_bytes_leave_retransmissions_out():
-    info = bytearray(probes.TCP_INFO.size)
-    struct.pack_into("=QQ", info, 200, 7000, 2000)  # tcpi_bytes_sent, tcpi_bytes_retrans
-    assert probes.parse_tcp_info(1, "cubic", bytes(info)).sent_bytes == 5000
 
 
 @pytest.mark.parametrize(("offset", "pending"), [(24, True), (144, True), (28, False)])
