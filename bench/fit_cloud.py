@@ -23,8 +23,7 @@ from losslab.backends.base import Instrument
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.emulation.apps.iperf3 import SOURCE_PORT
-from losslab.study.condition import Condition
-from losslab.study.seeds import replicate_seed
+from losslab.study.condition import Condition, replicate_seed
 
 # Like the study's block `published`: netem of 20 ms on the sender, 5 s, no warm-up.
 SETUP = Condition(

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
-from losslab.study.condition import Condition
-from losslab.study.seeds import replicate_seed
+from losslab.study.condition import Condition, replicate_seed
 
 SETUP = Condition(algorithm="cubic", loss_percent=1)
 PUBLISHED_MBIT = 235.5

@@ -27,9 +27,8 @@ from losslab.campaign.futures import Change, Future
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.emulation.qdiscs import FRAME_BYTES
-from losslab.study.condition import Condition
+from losslab.study.condition import Condition, replicate_seed
 from losslab.study.intervals import difference_interval
-from losslab.study.seeds import replicate_seed
 from losslab.ui import plot
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -26,8 +26,7 @@ from losslab.instrument.changes import Change
 from losslab.instrument.kerneltree import SourceError
 from losslab.reading import UsageError, number, out_folder, whole_option
 from losslab.study import metrics
-from losslab.study.condition import Condition
-from losslab.study.seed_family import seed_of
+from losslab.study.condition import Condition, seed_of
 
 GOOD, BAD = "before", "after"
 

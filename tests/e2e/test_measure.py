@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from losslab.emulation.link import traces
-from losslab.study.seeds import derived_seed
+from losslab.study.axes import derived_seed
 from tests.faults import kit
 
 # This file describes host and time; all other files must have the same bytes.

@@ -15,8 +15,7 @@ from losslab.backends import runner, virtual
 from losslab.backends.base import Job
 from losslab.campaign.instrument import instrument
 from losslab.emulation.plan import make_plan
-from losslab.study.condition import AXES, QUEUES
-from losslab.study.conflicts import BUFFER_MAX_PACKETS
+from losslab.study.condition import AXES, BUFFER_MAX_PACKETS, QUEUES
 from tests.unit.emulation.faketc import shown
 from tests.unit.emulation.test_qdiscs import BASE, ROWS, SHAPING, TEXTS
 

@@ -15,18 +15,7 @@ IMPORTED = (
     "__init__.py",
     "doors.py",
     "errors.py",
-    *(
-        f"study/{name}.py"
-        for name in (
-            "axes",
-            "schedule",
-            "condition",
-            "conflicts",
-            "background",
-            "features",
-            "seeds",
-        )
-    ),
+    *(f"study/{name}.py" for name in ("axes", "background", "condition", "features", "schedule")),
 )
 
 

@@ -52,8 +52,8 @@ from losslab.backends.base import (
 from losslab.backends.snapshot import Fork, Snapshot, control_sockets
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.lock import own_folder
+from losslab.study.axes import derived_seed
 from losslab.study.condition import Condition
-from losslab.study.seeds import derived_seed
 
 MEMORY = "2G"  # sparse; with less, TCP memory pressure reduces windows
 # A fixed time: 2024-01-01T00:00:00Z. Dates in the guest are part of the result.

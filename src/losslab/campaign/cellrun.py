@@ -23,9 +23,8 @@ from losslab.errors import HostError
 from losslab.instrument import kernels
 from losslab.lock import locked, own_folder, sweep
 from losslab.repository import SET_UP
-from losslab.study.condition import Condition
+from losslab.study.condition import FIRST_FAMILY, Condition, seed_of
 from losslab.study.metrics import primary_value
-from losslab.study.seed_family import FIRST, seed_of
 from losslab.study.stopping import StoppingRule
 
 # Record of the last lost guest in a cell's folder. The workflow retries a cell that has one.
@@ -38,7 +37,7 @@ def run_cell(
     rule: StoppingRule,
     instrument: Instrument,
     video: Path | None = None,
-    family: int = FIRST,
+    family: int = FIRST_FAMILY,
     say: Callable[[str], None] = print,
 ) -> int:
     """Measure a cell's replicates into `folder`; keep those that are finished; return their number.
@@ -78,7 +77,7 @@ def measure_cell(
     out: Path,
     rule: StoppingRule,
     instrument: Instrument,
-    family: int = FIRST,
+    family: int = FIRST_FAMILY,
     say: Callable[[str], None] = print,
 ) -> None:
     """Measure a cell's replicates beside its cell.json `out`, which this writes."""

@@ -28,9 +28,8 @@ from losslab.emulation.mechanism import loss_percent
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
-from losslab.study.axes import NONE
+from losslab.study.axes import NONE, derived_seed
 from losslab.study.condition import Condition
-from losslab.study.seeds import derived_seed
 
 # The manifest's key of a future that is no replicate of a condition.
 FUTURE = "future"

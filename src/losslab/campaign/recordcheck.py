@@ -11,9 +11,8 @@ from typing import Any
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
 from losslab.study import metrics
-from losslab.study.condition import Condition
+from losslab.study.condition import Condition, seed_of
 from losslab.study.design import Cell
-from losslab.study.seed_family import seed_of
 from losslab.study.stopping import StoppingRule
 
 HINT = "restore the record, for example with `git checkout`, or measure the cell again"

@@ -11,8 +11,8 @@ from losslab.campaign.documents import read_manifest
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, replicate_folders
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
+from losslab.study.condition import seed_of
 from losslab.study.design import Cell
-from losslab.study.seed_family import seed_of
 
 
 def reasons(cell: Cell, results: Path) -> list[str]:

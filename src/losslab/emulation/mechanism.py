@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from losslab.emulation.qdiscs import NEVER_FULL_PACKETS, Qdisc, netem
 from losslab.emulation.topology import Interface
 from losslab.study import features
+from losslab.study.axes import derived_seed
 from losslab.study.features import Feature
-from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic

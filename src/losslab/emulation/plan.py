@@ -34,9 +34,8 @@ from losslab.emulation.topology import (
     sysctls,
 )
 from losslab.study import features
-from losslab.study.axes import OWN
+from losslab.study.axes import OWN, derived_seed
 from losslab.study.condition import NO_TRACE, Condition
-from losslab.study.seeds import derived_seed
 
 # A compromise: a sample costs as much CPU time as about 100 packets.
 SAMPLE_INTERVAL_S = 0.02

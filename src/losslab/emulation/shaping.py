@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.mechanism import Mechanism, netem_link, of
 from losslab.emulation.qdiscs import DUALPI2, FRAME_BYTES, DualPi2, Qdisc, htb_quantum, netem
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
-from losslab.study.axes import plain
-from losslab.study.seeds import derived_seed
+from losslab.study.axes import derived_seed, plain
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition

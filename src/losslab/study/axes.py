@@ -112,6 +112,12 @@ def name_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
 
+def derived_seed(seed: int, purpose: str) -> int:
+    """Derive the seed of a random source (`netem-data`, `kernel`, ...) from a replicate's seed."""
+    digest = hashlib.sha256(f"{seed}:{purpose}".encode()).digest()
+    return 1 + int.from_bytes(digest[:4], "big") % 0x7FFF_FFFE
+
+
 def limited(name: str) -> str:
     """Truncate a name that is too long for a file, and complete it by a digest."""
     if len(name) <= MAX_NAME_LENGTH:

@@ -1,4 +1,4 @@
-"""The experimental condition: one value for each axis of a study's design.
+"""The experimental condition: one value for each axis of a study's design, and its seeds.
 
 The command line, the schemas, the tables and the documentation take each axis from its field here.
 The guest imports this module, and its Python has no third-party packages: use only the standard
@@ -7,12 +7,13 @@ library.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.study import features
 from losslab.study.axes import (
     DIGEST_DIGITS,
     MIN_MS,
@@ -21,25 +22,42 @@ from losslab.study.axes import (
     Seed,
     axis,
     declared,
+    derived_seed,
     limited,
 )
-from losslab.study.conflicts import BARE_RATE_MAX_MBIT, conflicts
+from losslab.study.features import OF_FEATURE, all_features, apps, mechanisms, with_features
 
 NO_TRACE = NONE
 DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
 # Digits of digests in the names of a study's cells, which its measured cells already have. A study
 # refuses two cells with one name.
 SLUG_DIGITS = 8
+# The family of seeds that limits and set-ups may have been tuned on.
+FIRST_FAMILY = 1
 MAX_QUOTED = 60  # characters of an unknown key in an error
+# Queues that the shaper htb-netem can emulate.
+ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
+# Largest buffers of queues whose limits are bytes in 32 bits (get_size, lib/utils_math.c): of
+# full-size frames (`qdiscs.FRAME_BYTES`), or of memory (`shaping.QUEUED_BYTES`). fq_codel's limit
+# has 31 bits (fq_codel_change, net/sched/sch_fq_codel.c). tc warns of RED's burst for larger
+# buffers than RED's (red_parse_opt, tc/q_red.c).
+BUFFER_MAX_PACKETS = {
+    "bfifo": 2_836_834, "red-step": 2_836_834, "cake": 1_864_135, "fq_codel": 932_067,
+    "red": 8_186,
+}  # fmt: skip
+# On a bare path, the serialization delay replaces the propagation delay. At this rate it is
+# 0.24 ms, several times the time in which a machine forwards a packet between two hosts.
+BARE_RATE_MAX_MBIT = 50.0
 
 
 @dataclass(frozen=True)
-@features.with_features
+@with_features
 class Condition:
     """One point of a study's design: with a seed, it determines a measurement.
 
-    Each field declares an axis: its default, its allowed values, and its part in names and seeds.
-    Features declare their axes in their own modules (`study/features.py`).
+    Each field is an axis, in the order of tables and reports. Its declaration has its default, its
+    allowed values, and its part in names and seeds. That of a feature's axis is in the feature's
+    module (`study/features.py`).
     """
 
     algorithm: str = axis(
@@ -63,7 +81,7 @@ class Condition:
     app: str = axis(
         "iperf3",
         help="application that generates the traffic",
-        choices={name: app.meaning for name, app in features.apps().items()},
+        choices={name: app.meaning for name, app in apps().items()},
         always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     rtt_ms: float = axis(
@@ -96,6 +114,7 @@ class Condition:
         },
         named="loss-{}", seed=Seed.ALWAYS,
     )  # fmt: skip
+    competitor: str = OF_FEATURE
     queue: str = axis(
         "fifo",
         help="queue discipline of the bottleneck",
@@ -113,6 +132,10 @@ class Condition:
         "netem's default limit: a common mistake in tutorials, to measure its effect",
         span="[0, 10000]", smallest=MIN_MS, unit="ms", named="sender-delay{}",
     )  # fmt: skip
+    trace: str = OF_FEATURE
+    trace_back: str = OF_FEATURE
+    scheme: str = OF_FEATURE
+    video: str = OF_FEATURE
     receive_buffer: str = axis(
         "linux",
         help="receive buffer",
@@ -144,6 +167,27 @@ class Condition:
         "a number); `default`: the one that `algorithms.tsv` has for the algorithm, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
     )  # fmt: skip
+    flows: str = OF_FEATURE
+    second_rate_mbit: float = OF_FEATURE
+    write_kib: int = OF_FEATURE
+    changes: str = OF_FEATURE
+    pauses: str = OF_FEATURE
+    loss_burst_packets: float = OF_FEATURE
+    jitter_ms: float = OF_FEATURE
+    jitter_order: str = OF_FEATURE
+    reorder_percent: float = OF_FEATURE
+    reorder_ms: float = OF_FEATURE
+    duplicate_percent: float = OF_FEATURE
+    ack_thinning: int = OF_FEATURE
+    policer_mbit: float = OF_FEATURE
+    policer_burst_packets: int = OF_FEATURE
+    ecn: str = OF_FEATURE
+    mark_packets: int = OF_FEATURE
+    drop_list: str = OF_FEATURE
+    sender_command: str = OF_FEATURE
+    receiver_command: str = OF_FEATURE
+    listens: str = OF_FEATURE
+    bring: str = OF_FEATURE
     image: str = axis(
         DEFAULT_IMAGE,
         help="root image of the hosts, a folder of `containers/` with `packages.txt`; `default`: "
@@ -160,11 +204,6 @@ class Condition:
         help="length of the warm-up at the start, excluded from statistics",
         span="[0, 3600)", unit="s", named="warmup{}", of_campaign=True, seed=Seed.ALWAYS,
     )  # fmt: skip
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Return the value of a feature's axis."""
 
     def __post_init__(self) -> None:
         """Convert every value to its axis's type: 20 and 20.0 are one condition."""
@@ -231,3 +270,104 @@ _FIRST = (
     "trace_back",
 )  # fmt: skip
 IN_NAMES = {name: place for place, name in enumerate(_FIRST)}
+
+
+def conflicts(condition: Condition) -> Iterator[str]:
+    """Yield the constraints that a condition violates."""
+    if condition.app not in apps():
+        return
+    one_interface = condition.shaper == "htb-netem"
+    if condition.bare and condition.rate_mbit > BARE_RATE_MAX_MBIT:
+        yield (
+            f"rate_mbit must be at most {BARE_RATE_MAX_MBIT:g} with rtt_ms 0, found "
+            f"{condition.rate_mbit:g}: without delay, small changes decide the results of a fast "
+            "path"
+        )
+    if condition.bare and condition.loss_percent > 0:
+        yield (
+            "loss_percent must be 0 with rtt_ms 0, a path without netem, found "
+            f"{condition.loss_percent:g}"
+        )
+    largest = BUFFER_MAX_PACKETS.get(condition.queue, condition.buffer_packets)
+    if condition.buffer_packets > largest:
+        yield (
+            f"buffer_packets must be at most {largest} with the queue {condition.queue}, found "
+            f"{condition.buffer_packets}"
+        )
+    if condition.sender_delay_ms > condition.rtt_ms:
+        yield (
+            f"sender_delay_ms must be at most rtt_ms ({condition.rtt_ms:g}), found "
+            f"{condition.sender_delay_ms:g}"
+        )
+    if condition.warmup_s >= condition.duration_s:
+        yield (
+            f"warmup_s must be below duration_s ({condition.duration_s:g}), found "
+            f"{condition.warmup_s:g}"
+        )
+    excluded = (condition.loss_percent, condition.sender_delay_ms, condition.trace != NONE)
+    if one_interface and (condition.bare or any(excluded)):
+        yield (
+            "shaper htb-netem sets rate, delay and buffer on one interface: it needs an rtt_ms "
+            "above 0 and excludes loss_percent, sender_delay_ms and trace"
+        )
+    if one_interface and condition.queue not in ONE_INTERFACE_QUEUES:
+        yield (
+            f"queue must be one of {', '.join(ONE_INTERFACE_QUEUES)} with the shaper htb-netem, "
+            f"found {condition.queue}"
+        )
+    if condition.sender_queue != "fq" and (condition.bare or condition.sender_delay_ms > 0):
+        yield (
+            "sender_queue must be fq with rtt_ms 0 or sender_delay_ms, which leave no qdisc to "
+            f"choose on the sender's interface, found {condition.sender_queue}"
+        )
+    yield from _mechanism_conflicts(condition)
+    for feature in all_features():
+        yield from feature.conflicts(condition)
+
+
+def _mechanism_conflicts(condition: Condition) -> Iterator[str]:
+    used = [each for each in mechanisms() if each.on(condition)]
+    axes = ", ".join(next(iter(each.axes)) for each in used if each.needs_netem_links)
+    on_routers = (
+        condition.rtt_ms > 0 and condition.sender_delay_ms == 0 and condition.shaper == "tbf"
+    )
+    if axes and not on_routers:
+        yield (
+            f"{axes} must be at their defaults with rtt_ms 0, sender_delay_ms or the shaper "
+            "htb-netem, with which the routers have no netem links"
+        )
+    if axes and condition.offloads == "on":
+        yield f"offloads must be off with {axes}, to count packets and not aggregates"
+    if condition.loss_direction == "back" and condition.sender_delay_ms > 0:
+        yield (
+            "loss_direction must not be back with sender_delay_ms, with which the sender drops "
+            "data packets"
+        )
+
+
+def replicate_seed(condition: Condition, replicate: int) -> int:
+    """Derive a replicate's seed from its condition, without the algorithm and the scheme.
+
+    All algorithms see the same losses, phases and start jitter, so comparisons are paired.
+    Different conditions are independent. The seed depends on whether there is a competitor, not on
+    its algorithm. An app may share the seeds of another. Over a trace, the seed does not depend on
+    the app and the link's queue, so schemes and the kernel's algorithms see the same traces.
+    """
+    values = condition.to_json()
+    values["app"] = apps()[condition.app].seeds_as or condition.app
+    if condition.trace != NONE:
+        values |= {"app": "datagram", "queue": "fifo"}
+    parts = {name: axis.in_seed(values[name]) for name, axis in AXES.items()}
+    shared = {name: value for name, value in parts.items() if value is not None}
+    text = json.dumps([shared, replicate], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") & 0x7FFF_FFFF
+
+
+def seed_of(condition: Condition, replicate: int, family: int = FIRST_FAMILY) -> int:
+    """Derive a replicate's seed in a family; all algorithms share it, as in `replicate_seed`.
+
+    Limits and set-ups may have been tuned on the first family's results. A campaign with another
+    family (`seed_family`) measures the same cells with seeds that nothing was tuned on.
+    """
+    seed = replicate_seed(condition, replicate)
+    return seed if family == FIRST_FAMILY else derived_seed(seed, f"family {family}")

@@ -12,11 +12,10 @@ from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, read_toml, read_yaml, repeats
 from losslab.repository import ROOT
 from losslab.study.axes import DRAWN_TRACE, limited
-from losslab.study.condition import AXES, DEFAULT_KERNEL, NO_TRACE, Condition
+from losslab.study.condition import AXES, DEFAULT_KERNEL, FIRST_FAMILY, NO_TRACE, Condition
 from losslab.study.grid import as_list, block_grid, matches
 from losslab.study.names import Names, Need, images_of, load_algorithms
 from losslab.study.schemas import check_schema
-from losslab.study.seed_family import FIRST
 from losslab.study.stopping import StoppingRule
 from losslab.study.suite import Point, form_runs, load_study
 
@@ -44,8 +43,8 @@ class Cell:
     where: str = DEFAULT_WHERE
     # Whether a campaign skips the cell if its kernel, image or trace is not available.
     optional: bool = False
-    # losslab.study.seed_family
-    seed_family: int = FIRST
+    # losslab.study.condition.seed_of
+    seed_family: int = FIRST_FAMILY
     # Whether the study accepts any backend, because the results do not depend on it.
     any_backend: bool = False
 
@@ -202,7 +201,7 @@ def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Name
             hint=f"edit config/studies/{study}.yaml or the configuration",
         )
     rule = StoppingRule(minimum, maximum, run.get("half_width_percent"))
-    family = run.get("seed_family", FIRST)
+    family = run.get("seed_family", FIRST_FAMILY)
     optional = run.get("optional", False)
     return Cell(study, block, condition, rule, backend, where, optional, family, any_backend)
 
@@ -214,7 +213,7 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
     names = load_names(root)
     # The campaign's backend and place apply to runs that do not set a backend.
     common = {key: config[key] for key in ("backend", "where") if key in config}
-    family = {"seed_family": config.get("seed_family", FIRST)}
+    family = {"seed_family": config.get("seed_family", FIRST_FAMILY)}
     hosts = {"hosts": config.get("hosts", DEFAULT_BACKEND)}
     studies = []
     for name, runs in blocks_to_run(config, root).items():

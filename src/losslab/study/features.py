@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 BACKGROUND = "losslab.emulation.background.feature"
 Cls = TypeVar("Cls", bound=type)
+# Stands for the declaration of an axis that a feature declares.
+OF_FEATURE: Any = object()
 
 
 class Feature:
@@ -35,8 +37,6 @@ class Feature:
     Attributes:
         order: Sort key in lists, on the path and in reports.
         axes: Axes by name, each declared with `axes.axis`.
-        after: The axis after which they follow in tables.
-        apart: Axes that do not follow the one before, each with the axis that it follows.
         metrics: Rows for metrics in addition to `config/metrics.tsv`, with its columns.
         per_gb_s: Wall time in seconds that its programs need for a gigabyte.
         programs: Modules of its package that it starts on hosts.
@@ -44,8 +44,6 @@ class Feature:
 
     order: ClassVar[float] = 100
     axes: ClassVar[Mapping[str, Any]] = {}
-    after: ClassVar[str] = "image"
-    apart: ClassVar[Mapping[str, str]] = {}
     metrics: ClassVar[Sequence[Mapping[str, str]]] = ()
     per_gb_s: ClassVar[float] = 0.0
     programs: ClassVar[Sequence[str]] = ()
@@ -119,19 +117,19 @@ def used_by(condition: Condition) -> list[Feature]:
 
 
 def with_features(cls: Cls) -> Cls:
-    """Add the features' axes to the fields of a class, before it becomes a dataclass."""
-    kinds = dict(cls.__annotations__)
-    names = list(kinds)
+    """Declare the features' axes in a class, before it becomes a dataclass.
+
+    The class lists the axes of losslab's own features in their order. Those of a user's follow.
+    """
+    taken = {name for name in cls.__annotations__ if getattr(cls, name) is not OF_FEATURE}
     for feature in all_features():
-        before = feature.after
         for name, field in feature.axes.items():
-            if name in kinds:
+            if name in taken:
                 raise LosslabError(
                     f"axes must have new names, found {name} in {type(feature).__module__}"
                 )
-            names.insert(names.index(feature.apart.get(name, before)) + 1, name)
-            before = name
-            kinds[name] = type(field.metadata["axis"].default).__name__
+            taken.add(name)
+            kind = type(field.metadata["axis"].default).__name__
+            cls.__annotations__.setdefault(name, kind)
             setattr(cls, name, field)
-    cls.__annotations__ = {name: kinds[name] for name in names}
     return cls

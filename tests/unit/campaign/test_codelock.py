@@ -28,7 +28,7 @@ DEPENDENT = {
     "schemes/ewma": ("emulation/schemes/ewma.py", {"scheme"}),
 }
 OF_ALL = (
-    "emulation/probes.py", "emulation/jobs/guest.py", "study/condition.py", "study/seeds.py",
+    "emulation/probes.py", "emulation/jobs/guest.py", "study/condition.py", "study/axes.py",
     "backends/runner.py",
 )  # fmt: skip
 

@@ -16,8 +16,8 @@ from losslab.campaign import (
     staleness,
 )
 from losslab.errors import LosslabError
+from losslab.study.condition import seed_of
 from losslab.study.design import Cell
-from losslab.study.seed_family import seed_of
 from losslab.study.stopping import StoppingRule
 from losslab.ui import cellstable, series
 from tests import sealed

@@ -13,8 +13,7 @@ from losslab.backends.base import Instrument, Outcome
 from losslab.campaign import cellrun, codelock, fingerprint, folder, replicate
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity, kernels
-from losslab.study.seed_family import seed_of
-from losslab.study.seeds import replicate_seed
+from losslab.study.condition import replicate_seed, seed_of
 from losslab.study.stopping import StoppingRule
 from tests.unit.study.test_condition import CONDITION
 

@@ -6,8 +6,8 @@ import pytest
 
 from losslab.campaign import fingerprint, staleness
 from losslab.reading import UsageError
+from losslab.study.condition import seed_of
 from losslab.study.design import Cell
-from losslab.study.seed_family import seed_of
 from losslab.study.stopping import StoppingRule
 from tests import sealed
 from tests.unit.study.test_condition import CONDITION

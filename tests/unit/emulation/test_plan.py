@@ -10,7 +10,7 @@ from losslab.emulation.link import traces
 from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import HOSTS
 from losslab.study import features
-from losslab.study.seeds import derived_seed
+from losslab.study.axes import derived_seed
 from tests.unit.study.test_condition import CONDITION
 
 

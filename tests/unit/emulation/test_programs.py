@@ -26,8 +26,7 @@ from losslab.emulation.programs import (
     wait_for_whole_second,
 )
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
-from losslab.study.seeds import replicate_seed
+from losslab.study.condition import Condition, replicate_seed
 from tests.unit.emulation.test_checks import EVIDENCE, TRAFFIC
 
 COMMAND = Condition(

@@ -17,8 +17,7 @@ from losslab.emulation.qdiscs import differences
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
-from losslab.study.condition import AXES
-from losslab.study.conflicts import BUFFER_MAX_PACKETS
+from losslab.study.condition import AXES, BUFFER_MAX_PACKETS
 from tests.unit.emulation.faketc import RefusedError, shown
 from tests.unit.emulation.test_plan import read_back
 from tests.unit.emulation.test_shaping import readback

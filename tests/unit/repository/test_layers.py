@@ -19,8 +19,7 @@ PACKAGES = {
     "study": BASE
     | {f"emulation.{name}" for name in ("schemes", "app", "mechanism", "background.feature")},
     "emulation": {"doors", "errors"}
-    | {f"study.{name}" for name in ("axes", "schedule", "condition", "background", "features",
-                                    "seeds")},
+    | {f"study.{name}" for name in ("axes", "schedule", "condition", "background", "features")},
     "instrument": BASE,
     "backends": BASE | {"study", "emulation", "instrument"},
     "campaign": BASE | {"__init__", "study", "emulation", "instrument", "backends"},
@@ -134,7 +133,6 @@ CIRCLES = {
     ("emulation.mechanism", "emulation.outcome"),
     ("emulation.mechanism", "emulation.plan"),
     ("emulation.traffic", "emulation.plan"),
-    ("study.conflicts", "study.condition"),
     ("study.features", "emulation.app"),
     ("study.features", "emulation.background.feature"),
     ("study.features", "emulation.mechanism"),

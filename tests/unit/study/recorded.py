@@ -11,8 +11,7 @@ from pathlib import Path
 
 from losslab.repository import ROOT
 from losslab.study import design
-from losslab.study.condition import Condition
-from losslab.study.seeds import replicate_seed
+from losslab.study.condition import Condition, replicate_seed
 
 RECORDED = Path(__file__).with_name("recorded.tsv")
 COLUMNS = ("campaign", "study", "block", "cells", "digest")

@@ -11,9 +11,8 @@ import yaml
 from losslab.emulation import shaping
 from losslab.errors import LosslabError
 from losslab.study import axes, axisdocs, design, features, schemas
-from losslab.study.condition import AXES, Condition
+from losslab.study.condition import AXES, Condition, replicate_seed
 from losslab.study.names import Names, load_algorithms
-from losslab.study.seeds import replicate_seed
 from tests.unit.study import recorded
 
 PLAIN = Condition(algorithm="cubic")

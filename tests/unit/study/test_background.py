@@ -8,8 +8,8 @@ import pytest
 from losslab.errors import LosslabError
 from losslab.study import axisdocs, background, design
 from losslab.study.background import Group, parse, to_text
+from losslab.study.condition import replicate_seed
 from losslab.study.names import Names
-from losslab.study.seeds import replicate_seed
 from tests.unit.study.test_condition import CONDITION
 
 NAMES = Names({"cubic": "default", "bbr": "default"})

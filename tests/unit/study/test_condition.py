@@ -5,8 +5,8 @@ import re
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
-from losslab.study.seeds import derived_seed, replicate_seed
+from losslab.study.axes import derived_seed
+from losslab.study.condition import Condition, replicate_seed
 
 CONDITION = Condition(
     algorithm="cubic",

@@ -85,7 +85,7 @@ def test_need_of_an_unknown_axis_is_refused(root, tmp_path):
 def test_kernels_change_names_but_not_seeds():
     other = condition(kernel="6.1")
     assert design.Cell("s", "b", other, None).name.endswith("_kernel-6.1")
-    from losslab.study.seeds import replicate_seed
+    from losslab.study.condition import replicate_seed
 
     assert replicate_seed(other, 1) == replicate_seed(CONDITION, 1)
 

@@ -15,7 +15,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.reading import read_rows
 from losslab.repository import MARK
-from losslab.study.seed_family import seed_of
+from losslab.study.condition import seed_of
 from losslab.workflow import instruments
 from losslab.workflow.campaign import Campaign
 from tests import sealed

@@ -88,7 +88,6 @@ class Command(App):
     order = 5
     meaning = "two programs of your own"
     udp_offloads, own_ecn, with_flows = True, True, False
-    after = "write_kib"
     axes = {
         "sender_command": axis(
             NONE,

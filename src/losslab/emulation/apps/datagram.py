@@ -32,7 +32,6 @@ class Datagram(App):
     with_ecn = with_flows = False
     start_s, per_gb_s = 0.3, 49.0  # Python starts, and handles every datagram
     programs = (PROGRAM,)
-    after = "sender_delay_ms"
     axes = {
         "scheme": axis(
             NONE,

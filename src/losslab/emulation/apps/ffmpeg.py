@@ -105,7 +105,6 @@ class Ffmpeg(App):
     meaning = "live video"
     start_s, per_s = 0.6, 0.011
     ports = {SOURCE_PORT: "video"}
-    after = "sender_delay_ms"
     axes = {
         "video": axis(
             "720p",

@@ -128,7 +128,6 @@ class Iperf3(App):
     per_second = True
     # Control connection, parameters, request to create streams, and data connection.
     setup_rtts = 4
-    after = "second_rate_mbit"
     axes = {
         "write_kib": axis(
             0,

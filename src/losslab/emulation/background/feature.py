@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 class Background(Feature):
     """Flows over the same path as the foreground flow."""
 
-    after, apart = "loss_direction", {"flows": "kernel"}
     programs = (MODULE,)
     axes = {
         "competitor": axis(

@@ -33,7 +33,7 @@ from losslab.emulation.topology import (
     link,
 )
 from losslab.study import background
-from losslab.study.seeds import derived_seed
+from losslab.study.axes import derived_seed
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition

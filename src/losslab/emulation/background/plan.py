@@ -14,8 +14,8 @@ from losslab.emulation.programs import PYTHON, Flow, Program
 from losslab.emulation.qdiscs import Qdisc
 from losslab.emulation.topology import NetworkExtension
 from losslab.study import background
+from losslab.study.axes import derived_seed
 from losslab.study.background import SAME, Group
-from losslab.study.seeds import derived_seed
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition

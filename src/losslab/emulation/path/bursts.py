@@ -22,7 +22,6 @@ class Bursts(Mechanism):
 
     order = 2
     needs_netem_links = with_second = True
-    after = "changes"
     axes = {
         "loss_burst_packets": axis(
             1.0,

@@ -33,7 +33,6 @@ class Drops(Mechanism):
 
     order = 9
     needs_netem_links = True
-    after = "mark_packets"
     axes = {
         "drop_list": axis(
             NONE,

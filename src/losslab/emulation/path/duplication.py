@@ -25,7 +25,6 @@ class Duplication(Mechanism):
     order = 5
     needs_netem_links = True
     explains = ("duplicates",)
-    after = "reorder_ms"
     axes = {
         "duplicate_percent": axis(
             0.0,

@@ -28,7 +28,6 @@ class Jitter(Mechanism):
 
     order = 3
     needs_netem_links = True
-    after = "loss_burst_packets"
     axes = {
         "jitter_ms": axis(
             0.0,

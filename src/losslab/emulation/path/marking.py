@@ -33,7 +33,6 @@ class Marking(Mechanism):
 
     order = 8
     explains = ("marks", "ecn_capable", "ce_received")
-    after = "policer_burst_packets"
     axes = {
         "ecn": axis(
             "off",

@@ -17,8 +17,7 @@ from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.shaping import BURST_FRAMES
 from losslab.errors import LosslabError
 from losslab.study import schedule
-from losslab.study.axes import NONE, axis, settings
-from losslab.study.seeds import derived_seed
+from losslab.study.axes import NONE, axis, derived_seed, settings
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
@@ -80,7 +79,6 @@ class Pauses(Mechanism):
 
     order = 10
     needs_netem_links = True
-    after = "changes"
     axes = {
         "pauses": axis(
             NONE,

@@ -28,7 +28,6 @@ class Policing(Mechanism):
     order = 6
     needs_netem_links = with_second = True
     explains = ("policer_drops",)
-    after = "duplicate_percent"
     axes = {
         "policer_mbit": axis(
             0.0,

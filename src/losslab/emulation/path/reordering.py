@@ -35,7 +35,6 @@ class Reordering(Mechanism):
     order = 4
     needs_netem_links = True
     explains = ("reordered",)
-    after = "jitter_order"
     axes = {
         "reorder_percent": axis(
             0.0,

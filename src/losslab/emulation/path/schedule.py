@@ -88,7 +88,6 @@ class Schedule(Mechanism):
     mean_rate_mbit: float | None = None
 
     order = 1
-    after = "write_kib"
     axes = {
         "changes": axis(
             NONE,

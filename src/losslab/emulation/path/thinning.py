@@ -26,7 +26,6 @@ class Thinning(Mechanism):
     order = 7
     needs_netem_links = with_second = True
     explains = ("acks_thinned",)
-    after = "duplicate_percent"
     axes = {
         "ack_thinning": axis(
             1,

@@ -15,8 +15,7 @@ from losslab.emulation.mechanism import Mechanism, MechanismResult
 from losslab.emulation.probes import QueueSample
 from losslab.emulation.programs import NS_PER_S, sleep_until
 from losslab.emulation.qdiscs import Qdisc
-from losslab.study.axes import DRAWN_TRACE, NONE, Seed, axis
-from losslab.study.seeds import derived_seed
+from losslab.study.axes import DRAWN_TRACE, NONE, Seed, axis, derived_seed
 
 if TYPE_CHECKING:
     from losslab.emulation.checks import Evidence
@@ -42,7 +41,6 @@ class Trace(Mechanism):
     order = 0
     per_gb_s = 98.0  # Python
     programs = (forward.MODULE,)
-    after = "sender_delay_ms"
     axes = {
         "trace": axis(
             NONE,

@@ -6,8 +6,7 @@ import pytest
 
 from losslab.errors import LosslabError
 from losslab.study import design
-from losslab.study.seed_family import seed_of
-from losslab.study.seeds import replicate_seed
+from losslab.study.condition import replicate_seed, seed_of
 from tests.unit.study.test_condition import BARE
 
 SMALL = {"loss": {"main": {"replicates": 5, "duration_s": 2, "warmup_s": 1}}}
