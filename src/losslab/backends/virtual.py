@@ -206,7 +206,12 @@ class Guest:
         refuse_failure(result)
         if "reasons" not in result:
             return result
-        return result | {"reasons": [*result["reasons"], *console_violations(console)]}
+        warnings = [
+            f"the guest's console must show no warning, found: {line.strip()}"
+            for line in console.splitlines()
+            if any(text in line for text in TROUBLE)
+        ]
+        return result | {"reasons": [*result["reasons"], *warnings]}
 
 
 class EngineGuest(Guest):
@@ -305,15 +310,6 @@ def _prepare(tools: Instrument, job: Job, folder: Path) -> None:
     boot = {"boot": list(tools.boot)} if tools.boot else {}
     text = json.dumps(job.preparation | boot, indent=1, sort_keys=True)
     (folder / SNAPSHOT_FILE).write_text(text + "\n")
-
-
-def console_violations(console: str) -> list[str]:
-    """List a violation for each console line with a warning or panic of the guest's kernel."""
-    return [
-        f"the guest's console must show no warning, found: {line.strip()}"
-        for line in console.splitlines()
-        if any(text in line for text in TROUBLE)
-    ]
 
 
 # Environment variable with the path of the server's socket.

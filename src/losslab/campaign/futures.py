@@ -25,7 +25,7 @@ from losslab.backends.virtual import Cut
 from losslab.campaign import replicate
 from losslab.emulation import droplist
 from losslab.emulation.mechanism import loss_percent
-from losslab.emulation.topology import interface
+from losslab.emulation.topology import interface, reverse_router
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
 from losslab.study.axes import NONE, derived_seed
@@ -139,7 +139,7 @@ class Past:
             self._require_lists(redrawn)
         found = []
         for way in droplist.DIRECTIONS:
-            device = droplist.of_path(way, path)
+            device = droplist.device(way, reverse_router(path))
             if redrawn and self._lossy(way):
                 seed = derived_seed(self.seed, f"future-{way}-{draw or 0}")
                 found.append(f"draw {device} {seed} {round(loss / 100 * CERTAIN)}")

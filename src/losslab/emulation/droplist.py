@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from losslab.emulation.topology import interface, reverse_router
+from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE
 
@@ -117,11 +117,6 @@ def devices(plan: Plan) -> dict[str, str]:
     }
     found = {direction: device(direction, plan.back_router) for direction in DIRECTIONS}
     return {direction: name for direction, name in found.items() if name in planned}
-
-
-def of_path(direction: str, path: str) -> str:
-    """Return the interface with the netem link of a direction, given the axis `path`."""
-    return device(direction, reverse_router(path))
 
 
 def order(line: str) -> None:

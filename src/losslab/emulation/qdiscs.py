@@ -182,16 +182,6 @@ def _option(options: dict[str, Any], dotted: str) -> Any:
     return value
 
 
-def takes_seed(release: str) -> bool:
-    """Return whether a kernel's netem has a seed of its own.
-
-    Before Linux 6.6 (net/sched/sch_netem.c, TCA_NETEM_PRNG_SEED), netem ignores the seed and draws
-    from the kernel's random generator, which has the replicate's seed in a guest.
-    """
-    major, minor = release.split(".")[:2]
-    return (int(major), int(minor.partition("-")[0])) >= (6, 6)
-
-
 def differences(
     planned: list[Qdisc],
     found: Mapping[str, list[dict[str, Any]]],
@@ -204,6 +194,10 @@ def differences(
     interface. The kernel's release is by default the running one's.
     """
     violations = []
+    major, minor = (release or platform.release()).split(".")[:2]
+    # Before Linux 6.6 (net/sched/sch_netem.c, TCA_NETEM_PRNG_SEED), netem ignores the seed and
+    # draws from the kernel's random generator, which has the replicate's seed in a guest.
+    seedless = (int(major), int(minor.partition("-")[0])) < (6, 6)
     shaping_kinds = {"netem", "tbf", "htb", "clsact"}
     for qdisc in planned:
         where = f"{qdisc.where.name} on {qdisc.where.host}"
@@ -219,7 +213,7 @@ def differences(
         options = candidates[0].get("options", {})
         for name, value in qdisc.expected.items():
             got = _option(options, name)
-            if name == "seed" and got is None and not takes_seed(release or platform.release()):
+            if name == "seed" and got is None and seedless:
                 continue
             must = printed(name, value)
             if got != must:

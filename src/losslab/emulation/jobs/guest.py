@@ -204,7 +204,12 @@ def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int
     plan = make_plan(condition, seed)
     hosts.shape(plan.hosts, ready.handles)
     violations = hosts.deviations(plan.hosts, hosts.read_back(plan.hosts, ready.handles))
-    _write_commands({name: node.pid for name, node in ready.nodes.items()})
+    COMMANDS.mkdir()
+    for host in HOSTS:
+        path = COMMANDS / host
+        network = f"/proc/{ready.nodes[host].pid}/ns/net"
+        path.write_text(f'#!/bin/sh\nexec nsenter --net={network} -- "$@"\n')
+        path.chmod(0o755)
     environment = os.environ | {"PATH": f"{COMMANDS}:{os.environ['PATH']}", "TERM": "vt100"}
     if command is not None:
         with (folder / "output.txt").open("w") as out:
@@ -221,14 +226,6 @@ def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int
             ["setsid", "--ctty", "--wait", "bash", "--rcfile", str(start), "-i"],
             stdin=terminal, stdout=terminal, stderr=terminal, env=environment, check=False,
         ).returncode  # fmt: skip
-
-
-def _write_commands(pids: dict[str, int]) -> None:
-    COMMANDS.mkdir()
-    for host in HOSTS:
-        path = COMMANDS / host
-        path.write_text(f'#!/bin/sh\nexec nsenter --net=/proc/{pids[host]}/ns/net -- "$@"\n')
-        path.chmod(0o755)
 
 
 def replicate(ready: Stage, job: Job, boot: Sequence[str] = ()) -> Result:
