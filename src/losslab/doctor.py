@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from losslab import cellspec, processes
-from losslab.backends import fixes, preflight, resources, runner, virtual
+from losslab.backends import preflight, resources, runner, virtual
 from losslab.backends.base import (
     CONTAINERNET,
     GUEST,
@@ -183,8 +183,8 @@ def _allowed() -> Iterable[Finding]:
     Before the kernel is built, a user would notice a problem only after the build of ten minutes.
     """
     for title, command, fix in (
-        ("programs without address randomisation", WITHOUT_RANDOM, fixes.PERSONALITY),
-        ("programs that trace others", TRACED, fixes.PTRACE),
+        ("programs without address randomisation", WITHOUT_RANDOM, resources.PERSONALITY),
+        ("programs that trace others", TRACED, resources.PTRACE),
     ):
         done = processes.attempt(command, limit_s=PROBE_TIMEOUT_S)
         yield Finding(title, done.good, "allowed" if done.good else done.last_line, fix)

@@ -1,6 +1,6 @@
 """Child processes with time limits; errors quote the output of a program that fails.
 
-`emulation.netns` runs the programs of the emulated hosts.
+`emulation.hosts` runs the programs of the emulated hosts.
 """
 
 from __future__ import annotations

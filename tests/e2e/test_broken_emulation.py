@@ -24,7 +24,7 @@ CONDITION = {
 SCRIPT = """
 import json, subprocess, sys
 from pathlib import Path
-from losslab.emulation import measure, netns, qdiscs
+from losslab.emulation import hosts, measure, qdiscs
 from losslab.emulation.apps import iperf3
 from losslab.study.condition import Condition
 from losslab.errors import LosslabError
@@ -33,7 +33,7 @@ pids = {{}}
 shape = measure.hosts.shape
 
 def on(host, command):
-    with netns.inside(pids[host]):
+    with hosts.inside(pids[host]):
         subprocess.run(command.split(), check=True)
 
 def broken():
@@ -74,9 +74,9 @@ BOTTLENECK = "tc qdisc change dev r1-r2 root handle 1: tbf burst 3028 limit 3028
 BREAKAGES = {
     "offloads on": (
         "for h, i in (('sender', 'sender-r1'), ('r1', 'r1-r2')): "
-        "netns_offloads(h, i)",
-        "def netns_offloads(host, name):\n"
-        "    with netns.inside(pids[host]): netns.set_offloads(name, 'on')",
+        "offloads_on(h, i)",
+        "def offloads_on(host, name):\n"
+        "    with hosts.inside(pids[host]): hosts.set_offloads(name, 'on')",
         ["tso of sender-r1 on sender must be off, found on", "loss would hit aggregates"],
     ),
     "netem limit too small": (
@@ -164,8 +164,8 @@ BREAKAGES = {
         ["buffers must not limit"],
     ),
     "small receive buffer": (
-        "with netns.inside(pids['receiver']): "
-        "netns.write_sysctl('net.ipv4.tcp_rmem', '4096 8192 8192')",
+        "with hosts.inside(pids['receiver']): "
+        "hosts.write_sysctl('net.ipv4.tcp_rmem', '4096 8192 8192')",
         "",
         ["sysctl net.ipv4.tcp_rmem on receiver must be", "buffers must not limit"],
     ),
@@ -189,7 +189,7 @@ BREAKAGES = {
         ["routes of receiver must be"],
     ),
     "TCP memory pressure": (
-        "netns.write_sysctl('net.ipv4.tcp_mem', '20 40 80')",
+        "hosts.write_sysctl('net.ipv4.tcp_mem', '20 40 80')",
         "",
         ["memory pressure"],
     ),

@@ -24,7 +24,7 @@ CONDITION = {
 SCRIPT = """
 import json, subprocess
 from pathlib import Path
-from losslab.emulation import schedule_runner, measure, netns, qdiscs
+from losslab.emulation import hosts, schedule_runner, measure, qdiscs
 from losslab.study.condition import Condition
 
 shape, change, look = measure.hosts.shape, qdiscs.Qdisc.change_command, schedule_runner.differences
@@ -35,7 +35,7 @@ for name, (condition, host, lines, swap) in json.loads({cases!r}).items():
 
     def shape_broken(plans, handles):
         shape(plans, handles)
-        with netns.inside(handles[host].pid):
+        with hosts.inside(handles[host].pid):
             for line in lines:
                 subprocess.run(line.split(), check=True)
 

@@ -96,17 +96,25 @@ def test_own_scheme_sends_with_its_window(campaign):
     assert found[1] > 1.5 * found[0] > 0
 
 
-def test_installed_package_adds_an_app_by_its_entry_point(campaign, tmp_path):
-    (tmp_path / "theirs-1.dist-info").mkdir()
-    (tmp_path / "theirs-1.dist-info" / "METADATA").write_text("Name: theirs\nVersion: 1\n")
-    points = "[losslab.apps]\ngiven = theirs.given\n"
-    (tmp_path / "theirs-1.dist-info" / "entry_points.txt").write_text(points)
-    (tmp_path / "theirs").mkdir()
-    text = (campaign / "apps" / "mine.py").read_text()
-    (tmp_path / "theirs" / "given.py").write_text(text.replace("mine", "given"))
-    (tmp_path / "theirs" / "__init__.py").touch()
-    elsewhere = tmp_path / "elsewhere"
+def install(folder, point, text):
+    """Install a package `theirs` with one module, and an entry point, GROUP.NAME = REST."""
+    group, _, name = point.partition(" = ")[0].rpartition(".")
+    info = folder / "theirs-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: theirs\nVersion: 1\n")
+    value = point.partition(" = ")[2]
+    (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
+    (folder / "theirs").mkdir()
+    (folder / "theirs" / "__init__.py").touch()
+    (folder / "theirs" / "given.py").write_text(text)
+    elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
+    return elsewhere
+
+
+def test_installed_package_adds_an_app_by_its_entry_point(campaign, tmp_path):
+    text = (campaign / "apps" / "mine.py").read_text().replace("mine", "given")
+    elsewhere = install(tmp_path, "losslab.apps.given = theirs.given", text)
     more = ("--app", "given", "--given-kb", "200", "--duration-s", "1")
     its, _ = measured(elsewhere, *LINK, *more, path=tmp_path)
     assert its["summary"]["bytes_received"] == 200_000
@@ -170,6 +178,40 @@ def test_own_image_is_pinned_and_built(campaign):
             "head -c 100000 /dev/zero | nc -N $RECEIVER 5000", "--duration-s", "2")  # fmt: skip
     its, _ = measured(campaign, *LINK, *more, "--image", "mine")
     assert its["instrument"]["image"]["packages"]["netcat-openbsd"]
+
+
+LAB = """
+from losslab.backends.virtual import Guest
+
+class Lab(Guest):
+    def ready(self, image_root, condition):
+        return {"where": "lab"}
+"""
+
+
+def test_installed_package_adds_a_backend_by_its_entry_point(tmp_path):
+    folder = install(tmp_path, "losslab.backends.lab = theirs.given:Lab", LAB)
+    its, _ = measured(folder, *LINK, "--duration-s", "1", "--where", "lab", path=tmp_path)
+    assert (its["backend"], its["instrument"]["where"]) == ("virtual", "lab")
+    assert its["valid"]
+    assert "own modules" in its["fingerprint"]["parts"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("lab", "class Lab:\n    needs = 5\n", "must be a backend with Needs"),
+        ("lab", "import nothing_of_this_name\n", "must be a backend, found ModuleNotFoundError"),
+        ("host", LAB, "a backend must have a new name of lower-case letters"),
+    ],
+)
+def test_broken_backend_is_named_without_a_traceback(name, text, words, tmp_path):
+    folder = install(tmp_path, f"losslab.backends.{name} = theirs.given:Lab", text)
+    done = losslab(folder, "measure", "--algorithm", "cubic", "--out", "x", path=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("losslab: error: ")
+    assert words in done.stderr
+    assert f"the entry point {name} = theirs.given:Lab of losslab.backends" in done.stderr
 
 
 @pytest.mark.parametrize(

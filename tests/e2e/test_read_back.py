@@ -17,13 +17,13 @@ from losslab.campaign.instrument import instrument
 from losslab.emulation.plan import make_plan
 from losslab.study.condition import AXES, BUFFER_MAX_PACKETS, QUEUES
 from tests.unit.emulation.faketc import shown
-from tests.unit.emulation.test_tcvalues import BASE, ROWS, SHAPING, TEXTS
+from tests.unit.emulation.test_qdiscs import BASE, ROWS, SHAPING, TEXTS
 
 # Runs in the guest.
 SCRIPT = """
 import json
 from pathlib import Path
-from losslab.emulation import hosts, measure, netns
+from losslab.emulation import hosts, measure
 from losslab.emulation.plan import make_plan
 from losslab.emulation.qdiscs import differences
 from losslab.study.condition import Condition

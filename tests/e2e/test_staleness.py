@@ -67,7 +67,7 @@ MORE = {"stairs": "30\n", "fragment.config": "\nCONFIG_CHANGED=y\n"}
 # tests/unit/campaign/test_codelock.py has all parts; these show that Snakemake follows them.
 DEPENDENT = [
     (("src/losslab/emulation/apps/web.py", "config/traces/stairs"), {"page", "trace"}),
-    (("src/losslab/emulation/probes/tcp.py",), ALL),
+    (("src/losslab/emulation/probes.py",), ALL),
     (("containers/kernel/fragment.config",), ALL),
     (
         (

@@ -23,7 +23,7 @@ FLOW = (
 # Runs in the guest. Virtual time stands still between dump and tool: both read the same state.
 PROGRAM = """
 import json, subprocess, sys
-from losslab.emulation.probes import netlink, queue, tcp
+from losslab.emulation import probes
 
 class Tap:
     def __init__(self, sock):
@@ -35,17 +35,17 @@ class Tap:
         self.heard.append(self.sock.recv(size))
         return self.heard[-1]
 
-class RecordingReader(netlink.DumpReader):
+class RecordingReader(probes.DumpReader):
     def _parts(self):
         for part in super()._parts():
             tap.heard.append(part)
             yield part
 
-netlink.DumpReader = RecordingReader
+probes.DumpReader = RecordingReader
 if sys.argv[1] == "tcp":
-    probe, tool = tcp.TcpProbe(), ["ss", "-tinH", "state", "established"]
+    probe, tool = probes.TcpProbe(), ["ss", "-tinH", "state", "established"]
 else:
-    probe, tool = queue.QueueProbe(sys.argv[1]), ["tc", "-s", "-j", "qdisc", "show"]
+    probe, tool = probes.QueueProbe(sys.argv[1]), ["tc", "-s", "-j", "qdisc", "show"]
 probe._socket = tap = Tap(probe._socket)
 probe.sample() if sys.argv[1] == "tcp" else probe.sample(0.0)
 said = subprocess.run(tool, capture_output=True, text=True, check=True).stdout

@@ -23,6 +23,8 @@ from losslab.study.condition import Condition
 VIRTUAL, CONTAINERNET = "virtual", "containernet"
 GUEST, HOST = "guest", "host"
 CLEAN = "clean"  # a kind of job
+# An engine and five containers start in 20 s; on a busy host it took 90 s.
+ENGINE_IMAGES, ENGINE_START_S = ("host", "engine"), 300.0
 # Files of a job's folder: the job, its result, its output, and a file that the job creates when it
 # starts.
 JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
@@ -51,6 +53,12 @@ class Instrument:
     def image_roots(self) -> list[Path]:
         """List the root folders of its images."""
         return [self.image_root, *([self.engine_root] if self.engine_root else [])]
+
+    @property
+    def engine(self) -> Path:
+        """Return the root folder of the engine image, if hosts are containers."""
+        assert self.engine_root is not None
+        return self.engine_root
 
 
 @dataclass(frozen=True)

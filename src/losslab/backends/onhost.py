@@ -1,14 +1,17 @@
 """Jobs on this machine's own kernel, in real time and as root, one at a time.
 
 A job's root folder is a read-only image. It runs in namespaces of its own, so that this machine's
-links, sysctls, mounts and packet filter do not change. The hosts are plain Mininet hosts;
-`backends.containernet` runs jobs whose hosts are containers.
+links, sysctls, mounts and packet filter do not change. The hosts are Mininet's, or containers of
+this machine's engine.
 """
 
 from __future__ import annotations
 
 import contextlib
+import secrets
 import signal
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +19,12 @@ from types import MappingProxyType
 from typing import IO, Any
 
 from losslab import processes
-from losslab.backends import fixes, payload, preflight
+from losslab.backends import payload, preflight, resources, runner
 from losslab.backends.base import (
+    CLEAN,
+    CONSOLE_FILE,
+    ENGINE_IMAGES,
+    ENGINE_START_S,
     HOST,
     STARTED,
     End,
@@ -29,17 +36,22 @@ from losslab.backends.base import (
     refuse_failure,
     without_result,
 )
-from losslab.errors import HostError
+from losslab.errors import HostError, LosslabError
 from losslab.lock import locked, own_folder
 from losslab.study.condition import Condition
 
 # Root's own folder, whose lock all real-time cells on this machine use.
 FOLDER = Path("/run/losslab")
 JOB_PREFIX = "job-"
+MODULE = "losslab.emulation.jobs.hostjob"
 # Exit status of a killed job: its own, and that of `unshare`, which waits for the first process of
 # the namespace.
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 START_S = 60.0  # ten times the usual
+# Time for a job to remove its containers after a signal.
+CLEAN_UP_S = 60.0
+CLEAN_UP_JOB_S = 120.0
+JOB_SOCKET = "/run/docker.sock"  # in the job's root folder
 
 # Make an image the root folder of this mount namespace and run a Python module there. The image is
 # read-only; all other folders are mounted and end with the namespace.
@@ -148,13 +160,12 @@ class OnHost:
         """Wait for this job's turn."""
         with turn() as mine:
             mounts = {mine.source: "/mnt/losslab", job.folder: "/mnt/out"}
-            module = "losslab.emulation.jobs.hostjob"
-            command = enter(tools.image_root, module, own_processes=True, mounts=mounts)
+            command = enter(tools.image_root, MODULE, own_processes=True, mounts=mounts)
             yield Start(lambda console: mine.spawn(command, console))
 
     def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
         """Read a job's result; see `Backend.result`."""
-        last_output = f"its last output: {fixes.last_lines(console)}"
+        last_output = f"its last output: {resources.last_lines(console)}"
         if not (job.folder / STARTED).exists():
             raise HostError(
                 f"a job must enter its image and start, found exit status {end.status}; "
@@ -173,3 +184,68 @@ class OnHost:
             raise without_result(job, end, "job", last_output)
         refuse_failure(found)
         return found
+
+
+class EngineOnHost(OnHost):
+    """Containers of this machine's engine, which are removed at the end."""
+
+    needs = Needs(
+        job="emulation/jobs/hostjob.py", guest=False, images=ENGINE_IMAGES,
+        command="make containernet", start_s=ENGINE_START_S,
+    )  # fmt: skip
+
+    def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
+        """Refuse a machine that cannot measure a condition; return its engine's versions."""
+        versions = preflight.require(image_root, condition, containers=True)
+        return {"where": HOST, "docker": versions}
+
+    @contextlib.contextmanager
+    def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
+        """Wait for this job's turn, and give the job the options of its containers."""
+        with turn() as mine:
+            more = {
+                "owner": f"losslab-{secrets.token_hex(4)}",
+                "image": f"losslab-host:{tools.provenance['image']['hash']}",
+                # Paths of the engine, which does not run in the job's root folder.
+                "image_root": str(tools.image_root.resolve()),
+                "binds": [f"{mine.source}:/mnt/losslab:ro", f"{job.folder.resolve()}:/mnt/out:rw"],
+            }
+            command = _command(tools, mine, job.folder)
+            yield Start(
+                lambda console: mine.spawn(command, console, signal.SIGTERM),
+                more,
+                patience_s=CLEAN_UP_S,
+                clean_up=lambda: _clean(tools, more, mine),
+            )
+
+
+def _command(tools: Instrument, mine: Turn, job_folder: Path) -> list[str]:
+    return enter(
+        tools.engine,
+        MODULE,
+        own_processes=False,
+        mounts={
+            mine.source: "/mnt/losslab", job_folder: "/mnt/out", tools.image_root: "/mnt/image",
+            preflight.socket_path(): JOB_SOCKET,
+        },
+        variables={
+            "DOCKER_HOST": f"unix://{JOB_SOCKET}",
+            # Containernet's mininet comes before Debian's.
+            "PYTHONPATH": "/mnt/losslab:/opt/containernet",
+        },
+    )  # fmt: skip
+
+
+def _clean(tools: Instrument, more: dict[str, Any], mine: Turn) -> None:
+    """Remove the containers of a job that may not have done so itself."""
+    with tempfile.TemporaryDirectory(prefix="clean-", dir=mine.source) as name:
+        folder = Path(name)
+        job = Job({"kind": CLEAN}, folder, 0, CLEAN_UP_JOB_S)
+        command = _command(tools, mine, folder)
+        start = Start(lambda console: mine.spawn(command, console), more)
+        try:
+            end = runner.wait_for_end(start, job)
+            console = (folder / CONSOLE_FILE).read_text(errors="replace")
+            OnHost().result(job, end, console)
+        except LosslabError as error:
+            print(f"losslab: note: containers may remain: {error}", file=sys.stderr)

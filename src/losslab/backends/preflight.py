@@ -88,7 +88,8 @@ def host(
         "make containernet" if containers else "make setup",
     )  # fmt: skip
     if image_root is not None:
-        absent = [t for t in TOOLS if not _tool(image_root, t)]
+        folders = [image_root / "usr/bin", image_root / "usr/sbin"]
+        absent = [name for name in TOOLS if not any((at / name).exists() for at in folders)]
         yield Finding(
             "tools in the image", not absent, f"without {', '.join(absent)}" if absent else "all",
             "make containernet" if containers else "make setup",
@@ -160,10 +161,6 @@ def socket_path() -> Path:
             hint="unset DOCKER_HOST, or set it to unix:///var/run/docker.sock",
         )
     return Path(address.removeprefix("unix://"))
-
-
-def _tool(root: Path, name: str) -> bool:
-    return any((root / folder / name).exists() for folder in ("usr/bin", "usr/sbin"))
 
 
 def kernel_qdisc(qdisc: Qdisc, root: bool, image_root: Path | None = None) -> Finding:

@@ -231,58 +231,49 @@ class Snapshots:
     """
 
     def __init__(self) -> None:
-        self._base, self._cell = _Kept(), _Kept()
+        # By kind: the purpose, the snapshot, and what ends it.
+        self._kept: dict[str, tuple[object, Snapshot, contextlib.ExitStack]] = {}
         self.may_share = True
 
     def base(
         self, purpose: object, boot: Callable[[], AbstractContextManager[Snapshot]]
     ) -> Snapshot:
         """Return the base snapshot for a purpose; boot it if there is none."""
-        return self._base.get(purpose, boot)[0]
+        return self._get("base", purpose, boot)[0]
 
     def get(
         self, purpose: object, boot: Callable[[], AbstractContextManager[Snapshot]]
     ) -> tuple[Snapshot, float]:
-        """Return the snapshot for a purpose, and the wall time spent on preparing it now."""
-        return self._cell.get(purpose, boot)
+        """Return a cell's snapshot for a purpose, and the wall time spent on preparing it now."""
+        return self._get("cell", purpose, boot)
+
+    def _get(
+        self, kind: str, purpose: object, start: Callable[[], AbstractContextManager[Snapshot]]
+    ) -> tuple[Snapshot, float]:
+        kept = self._kept.get(kind)
+        if kept is not None and kept[0] == purpose and kept[1].alive:
+            return kept[1], 0.0
+        self._drop(kind)
+        begin, stack = time.monotonic(), contextlib.ExitStack()
+        found = stack.enter_context(start())
+        self._kept[kind] = purpose, found, stack
+        return found, time.monotonic() - begin
+
+    def _drop(self, kind: str) -> None:
+        if kept := self._kept.pop(kind, None):
+            kept[2].close()
 
     def drop(self) -> None:
         """End the snapshots; the next job boots new ones."""
         self.may_share = False
-        self._cell.drop()
-        self._base.drop()
+        self._drop("cell")
+        self._drop("base")
 
     def __enter__(self) -> Snapshots:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.drop()
-
-
-class _Kept:
-    """One snapshot with its purpose."""
-
-    def __init__(self) -> None:
-        self._stack = contextlib.ExitStack()
-        self._for: object = None
-        self._snapshot: Snapshot | None = None
-
-    def get(
-        self, purpose: object, start: Callable[[], AbstractContextManager[Snapshot]]
-    ) -> tuple[Snapshot, float]:
-        """Return the snapshot for a purpose, and the wall time spent on starting it now."""
-        if self._snapshot is not None and self._for == purpose and self._snapshot.alive:
-            return self._snapshot, 0.0
-        self.drop()
-        begin = time.monotonic()
-        self._snapshot = self._stack.enter_context(start())
-        self._for = purpose
-        return self._snapshot, time.monotonic() - begin
-
-    def drop(self) -> None:
-        """End the snapshot."""
-        self._snapshot = None
-        self._stack.close()
 
 
 class Fork:

@@ -1,7 +1,8 @@
 """Base snapshots that several processes share, from the side of the process that has them.
 
 A process that starts `losslab cell` for many cells boots one guest for each instrument, and forks
-it for these processes.
+it for these processes. Each client has a thread of its own, so one that stops keeps no other
+waiting. One further thread boots and forks, because guests end with the thread that boots them.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
 import socket
+import socketserver
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from losslab import interrupts
-from losslab.backends import shared
+from losslab.backends import virtual
 from losslab.backends.base import Instrument
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshot
@@ -28,177 +29,95 @@ from losslab.backends.virtual import Guest
 SOCKET = "socket"
 # A client sends its request as soon as it has connected.
 READ_LIMIT_S = 10.0
+# The end of the server takes at most this time.
+POLL_S = 0.1
 
 
 @contextlib.contextmanager
 def serving() -> Iterator[dict[str, str]]:
     """Share base snapshots with child processes; yield the variable that these need."""
-    with contextlib.ExitStack() as stack:
-        # Only this user may enter it.
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="losslab-snapshots-"))
+    # Only this user may enter the folder.
+    with tempfile.TemporaryDirectory(prefix="losslab-snapshots-") as folder:
         path = str(Path(folder, SOCKET))
-        listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-        listening.bind(path)
-        listening.listen()
-        server = _Server(listening)
-        stack.callback(server.end)
-        server.start()
-        yield {shared.VARIABLE: path}
-
-
-class _Server:
-    """Reads each client's request in a thread of its own, and forks in one that lasts.
-
-    A client that is slow or stopped keeps no other one waiting. Guests end with the thread that
-    boots them.
-    """
-
-    def __init__(self, listening: socket.socket) -> None:
-        self._listening, self._waiting = listening, queue.SimpleQueue[_Work | None]()
-        self._readers: dict[threading.Thread, socket.socket] = {}
-        self._threads = [
-            threading.Thread(target=each, daemon=True) for each in (self._accept, self._fork)
-        ]
-
-    def start(self) -> None:
-        """Start to answer requests."""
-        for each in self._threads:
-            each.start()
-
-    def end(self) -> None:
-        """End all threads and guests, also if a signal arrives meanwhile."""
-        with interrupts.held():
-            with contextlib.suppress(OSError):
-                self._listening.shutdown(socket.SHUT_RDWR)
-            accepting, forking = self._threads
-            accepting.join()
-            for client in self._readers.values():
-                with contextlib.suppress(OSError):
-                    client.shutdown(socket.SHUT_RDWR)
-            for reader in self._readers:
-                reader.join()
-            self._waiting.put(None)
-            forking.join()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listening.accept()
-            except OSError:
-                return
-            client.settimeout(READ_LIMIT_S)
-            self._readers = {each: its for each, its in self._readers.items() if each.is_alive()}
-            reader = threading.Thread(target=self._read, args=(client,), daemon=True)
-            self._readers[reader] = client
-            reader.start()
-
-    def _read(self, client: socket.socket) -> None:
-        """Answer a client's request, or put it into the queue if it needs a fork."""
-        descriptors: list[int] = []
+        server = _Server(path, _Client)
+        accepting = threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True)
+        accepting.start()
         try:
-            text, descriptors, flags, _ = socket.recv_fds(client, shared.MESSAGE_BYTES, 1)
-            if flags & socket.MSG_TRUNC:
-                raise ValueError(f"more than {shared.MESSAGE_BYTES} bytes")
-            request = _Request.parse(text)
-            if request.folder is not None:
-                if not descriptors:
-                    raise ValueError("no descriptor")
-                self._waiting.put(_Work(client, request, request.folder, descriptors))
-                return
-            reply = shared.STARTED
-        except TimeoutError:
-            reply = f"{shared.FAILED} a request must arrive within {READ_LIMIT_S:g} s"
-        except ValueError as error:
-            reply = f"{shared.FAILED} a request must be one of losslab's, found {error}"
-        except OSError:
-            reply = ""  # it has ended
-        _reply(client, reply, descriptors)
-
-    def _fork(self) -> None:
-        with contextlib.ExitStack() as guests:
-            bases = _Bases(guests)
-            while (work := self._waiting.get()) is not None:
-                its = work.request
-                try:
-                    pid = bases.fork(its.wanted, work.folder, its.cpu, work.descriptors[0])
-                    reply = f"{shared.STARTED} {pid}"
-                except BaseException as error:  # also of a signal, which the main thread heeds
-                    reply = f"{shared.FAILED} {error}"
-                _reply(work.client, reply, work.descriptors)
+            yield {virtual.VARIABLE: path}
+        finally:
+            with interrupts.held():
+                server.shutdown()
+                accepting.join()
+                server.server_close()
 
 
-def _reply(client: socket.socket, text: str, descriptors: Sequence[int]) -> None:
-    """Answer a client, unless it has ended, and close its descriptors."""
-    for descriptor in descriptors:
-        os.close(descriptor)
-    with client, contextlib.suppress(OSError):
-        client.send(text.encode()[: shared.MESSAGE_BYTES])
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """Server of requests; boots each base snapshot when it is first needed."""
 
+    socket_type = socket.SOCK_SEQPACKET
+    daemon_threads = True
+    request_queue_size = 128
 
-@dataclass(frozen=True)
-class _Request:
-    """A request: a base snapshot, and the folder and CPU of its fork, if one is wanted."""
+    def __init__(self, path: str, client: type[_Client]) -> None:
+        super().__init__(path, client)
+        self._forking = ThreadPoolExecutor(1)
+        self._guests, self._bases = contextlib.ExitStack(), dict[str, Snapshot]()
 
-    wanted: dict[str, Any]
-    folder: Path | None
-    cpu: int
-
-    @classmethod
-    def parse(cls, text: bytes) -> _Request:
-        """Parse a request; ValueError if it is malformed."""
-        try:
-            data = json.loads(text)
-        except RecursionError as error:
-            raise ValueError("too many levels") from error
-        if not isinstance(data, dict):
-            raise ValueError(type(data).__name__)
-        folder, cpu = data.pop("folder", None), data.pop("cpu", 0)
-        if not (isinstance(folder, str | None) and type(cpu) is int and cpu >= 0):
-            raise ValueError("another folder or CPU")
-        types = {key: type(value) for key, value in data.items()}
-        if types != shared.TYPES or not all(
-            isinstance(each, str) for key in ("images", "boot") for each in data[key]
-        ):
-            raise ValueError(f"the keys {', '.join(sorted(data)) or 'of none'}")
-        if not data["images"] or not isinstance(
-            BACKENDS.get((data["backend"], data["where"])), Guest
-        ):
-            raise ValueError("no backend with a guest")
-        if data["payload"] != shared.payload_digest():
-            raise ValueError("other code of the guest than that of the process that shares them")
-        return cls(data, None if folder is None else Path(folder), cpu)
-
-
-@dataclass(frozen=True)
-class _Work:
-    """A client, and the fork that it asked for."""
-
-    client: socket.socket
-    request: _Request
-    folder: Path
-    descriptors: list[int]
-
-
-class _Bases:
-    """Base snapshots by what decides them; each is booted when it is first needed."""
-
-    def __init__(self, guests: contextlib.ExitStack) -> None:
-        self._guests, self._bases = guests, dict[str, Snapshot]()
+    def server_close(self) -> None:
+        """End all guests, and refuse further requests."""
+        super().server_close()
+        self._forking.submit(self._guests.close).result()
+        self._forking.shutdown()
 
     def fork(self, wanted: dict[str, Any], folder: Path, cpu: int, control: int) -> int:
-        """Fork a base snapshot; after a failure, it is not used again."""
-        key = json.dumps(wanted)
-        base = self._bases.pop(key, None)
-        if base is None or not base.alive:
-            base = self._guests.enter_context(_backend(wanted).boot(_instrument(wanted)))
-        pid = base.fork_snapshot(folder, cpu, control)
-        self._bases[key] = base
-        return pid
+        """Fork a base snapshot and return its PID; after a failure, it is not used again."""
+
+        def fork() -> int:
+            key = json.dumps(wanted)
+            base = self._bases.pop(key, None)
+            if base is None or not base.alive:
+                base = self._guests.enter_context(_backend(wanted).boot(_instrument(wanted)))
+            pid = base.fork_snapshot(folder, cpu, control)
+            self._bases[key] = base
+            return pid
+
+        return self._forking.submit(fork).result()
+
+
+class _Client(socketserver.BaseRequestHandler):
+    """Answers a request: whether the server has an instrument, or a fork of its base snapshot."""
+
+    request: socket.socket
+    server: _Server
+
+    def handle(self) -> None:
+        """Reply to a client, unless it has ended."""
+        descriptors: list[int] = []
+        self.request.settimeout(READ_LIMIT_S)
+        try:
+            text, descriptors, _, _ = socket.recv_fds(self.request, virtual.MESSAGE_BYTES, 1)
+            reply = self._reply(json.loads(text), descriptors)
+        except BaseException as error:  # also of a signal, which the main thread heeds
+            reply = f"{virtual.FAILED} {error or type(error).__name__}"
+        for descriptor in descriptors:
+            os.close(descriptor)
+        with contextlib.suppress(OSError):
+            self.request.send(reply.encode()[: virtual.MESSAGE_BYTES])
+
+    def _reply(self, wanted: dict[str, Any], descriptors: list[int]) -> str:
+        folder, cpu = wanted.pop("folder", None), wanted.pop("cpu", 0)
+        _backend(wanted)
+        if wanted["payload"] != virtual.payload_digest():
+            raise ValueError("the guest's code must be that of the process that shares snapshots")
+        if folder is None:
+            return virtual.FORKED
+        return f"{virtual.FORKED} {self.server.fork(wanted, Path(folder), cpu, descriptors[0])}"
 
 
 def _backend(wanted: dict[str, Any]) -> Guest:
     backend = BACKENDS[wanted["backend"], wanted["where"]]
-    assert isinstance(backend, Guest)
+    if not isinstance(backend, Guest):
+        raise ValueError(f"a shared snapshot must be of a backend with a guest, found {backend}")
     return backend
 
 

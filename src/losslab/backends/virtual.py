@@ -2,39 +2,55 @@
 
 It is User-Mode Linux with `time-travel=inf-cpu` and needs no root, Docker or kernel module. Its
 root folder is the host image; results go to the job's folder. See Documentation/virt/uml in the
-kernel's source.
+kernel's source. The hosts are Mininet's, or containers of an engine in the guest.
+
+Booting a guest takes most of a second of CPU time, with containers five. A process that measures
+many cells (`backends.snapshot_server`) boots one for all of them. Without such a process, or if its
+instrument differs, each process boots its own.
+
+A fork of a guest in the middle of its traffic, at its cut, continues exactly as the guest would
+have done without the cut (kernel patch 0015). Its files lie in its job's folder; a fork, which is
+one of its futures, gets copies of them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from losslab import processes
-from losslab.backends import fixes, payload, resources, shared, snapshot
+from losslab.backends import payload, resources, runner, snapshot
 from losslab.backends.base import (
     CONSOLE_FILE,
+    ENGINE_IMAGES,
+    ENGINE_START_S,
+    GUEST,
     RESULT_FILE,
     SCRATCH_FULL_BYTES,
     SNAPSHOT_FILE,
     STARTED,
+    Backend,
     End,
     Instrument,
     Job,
     Needs,
+    Outcome,
     Start,
     load_result,
     refuse_failure,
     without_result,
 )
-from losslab.errors import GuestLostError, LosslabError
+from losslab.backends.snapshot import Fork, Snapshot, control_sockets
+from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.lock import own_folder
 from losslab.study.axes import derived_seed
 from losslab.study.condition import Condition
@@ -84,7 +100,7 @@ class Guest:
         self.add_files(tools, job.folder)
         alone = job.alone or job.interactive or not tools.snapshots
         # A guest for a single job is quicker to boot than to boot and fork.
-        if alone or (job.snapshots is None and shared.connect(tools) is None):
+        if alone or (job.snapshots is None and connect(tools) is None):
             with self._resources(tools) as guest, resources.own_cpu() as cpu:
                 _prepare(tools, job, job.folder)
                 seed = _kernel_seed(job)
@@ -117,7 +133,7 @@ class Guest:
         self, tools: Instrument, job: Job, snapshots: snapshot.Snapshots
     ) -> Iterator[snapshot.Snapshot]:
         """Fork a base snapshot, and set it up for a job's condition."""
-        base: snapshot.Base | None = shared.connect(tools) if snapshots.may_share else None
+        base: snapshot.Base | None = connect(tools) if snapshots.may_share else None
         if base is None:
             purpose = (tools.kernel, tools.boot, *tools.image_roots)
             base = snapshots.base(purpose, lambda: self.boot(tools))
@@ -173,11 +189,13 @@ class Guest:
         failed = not result or "error" in result or result.get("reasons")
         if failed or end.status:
             # The host may have caused a violation.
-            fixes.refuse_host_failure(console, end.status, end.scratch_full)
-        fixes.refuse_broken_process(console)
+            resources.refuse_host_failure(console, end.status, end.scratch_full)
+        resources.refuse_broken_process(console)
         if not (job.folder / STARTED).exists():
-            raise fixes.not_started(console, end.status)
-        last_output = f"last on its console: {fixes.last_lines(console)}{fixes.crash(console)}"
+            raise resources.not_started(console, end.status)
+        last_output = (
+            f"last on its console: {resources.last_lines(console)}{resources.crash(console)}"
+        )
         if end.status is None or not result:
             raise without_result(job, end, "guest", last_output)
         if end.status:
@@ -188,7 +206,34 @@ class Guest:
         refuse_failure(result)
         if "reasons" not in result:
             return result
-        return result | {"reasons": [*result["reasons"], *console_violations(console)]}
+        warnings = [
+            f"the guest's console must show no warning, found: {line.strip()}"
+            for line in console.splitlines()
+            if any(text in line for text in TROUBLE)
+        ]
+        return result | {"reasons": [*result["reasons"], *warnings]}
+
+
+class EngineGuest(Guest):
+    """Containers of an engine in a guest."""
+
+    needs = Needs(
+        job="emulation/jobs/engineguest.py", guest=True, images=ENGINE_IMAGES,
+        command="make containernet", start_s=ENGINE_START_S,
+    )  # fmt: skip
+    host_mounts = Guest.host_mounts + 1  # the hosts' image
+
+    def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
+        """Return where the containers run."""
+        return {"where": GUEST}
+
+    def root(self, tools: Instrument) -> Path:
+        """Return the engine image, in which containers/engine/init mounts the host image."""
+        return tools.engine
+
+    def add_files(self, tools: Instrument, folder: Path) -> None:
+        """Add a link to the host image."""
+        (folder / "image").symlink_to(tools.image_root.resolve())
 
 
 @dataclass(frozen=True)
@@ -245,14 +290,14 @@ def _refused(folder: Path, limit_s: float, status: int | None, console: str) -> 
         # Its first program failed, and wrote why.
         return GuestLostError(json.loads((folder / RESULT_FILE).read_text())["error"])
     full = shutil.disk_usage(folder).free < SCRATCH_FULL_BYTES
-    fixes.refuse_host_failure(console, status, full)
-    fixes.refuse_broken_process(console)
+    resources.refuse_host_failure(console, status, full)
+    resources.refuse_broken_process(console)
     if not (folder / STARTED).exists():
-        return fixes.not_started(console, status)
+        return resources.not_started(console, status)
     found = "it is not" if status is None else f"exit status {status}"
     return GuestLostError(
         f"a snapshot must be ready within {limit_s:g} s, found {found}; "
-        f"last on its console: {fixes.last_lines(console)}"
+        f"last on its console: {resources.last_lines(console)}"
     )
 
 
@@ -267,10 +312,157 @@ def _prepare(tools: Instrument, job: Job, folder: Path) -> None:
     (folder / SNAPSHOT_FILE).write_text(text + "\n")
 
 
-def console_violations(console: str) -> list[str]:
-    """List a violation for each console line with a warning or panic of the guest's kernel."""
-    return [
-        f"the guest's console must show no warning, found: {line.strip()}"
-        for line in console.splitlines()
-        if any(text in line for text in TROUBLE)
-    ]
+# Environment variable with the path of the server's socket.
+VARIABLE = "LOSSLAB_BASE_SNAPSHOTS"
+MESSAGE_BYTES = 65_536
+# Limit of a request: others may wait for guests with containers to boot.
+REQUEST_LIMIT_S = 600.0
+FORKED, FAILED = "started", "failed"
+
+
+def describe(tools: Instrument) -> dict[str, Any]:
+    """Return what decides a base snapshot: the instrument and the guest's code."""
+    return {
+        "backend": tools.backend,
+        "where": tools.where,
+        "kernel": str(tools.kernel.resolve()),
+        "images": [str(root.resolve()) for root in tools.image_roots],
+        "boot": list(tools.boot),
+        "payload": payload_digest(),
+    }
+
+
+@functools.cache
+def payload_digest() -> str:
+    """Return the SHA-256 of the guest's code, as this process packs it."""
+    digest = hashlib.sha256()
+    for name, path in payload.files().items():
+        digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class SharedBase:
+    """Base snapshot of the server."""
+
+    path: str
+    wanted: dict[str, Any]
+
+    def fork_snapshot(self, folder: Path, cpu: int, control: int) -> int:
+        """Fork it, as `snapshot.Base`."""
+        request = self.wanted | {"folder": str(folder.resolve()), "cpu": cpu}
+        try:
+            with _connected(self.path) as server:
+                socket.send_fds(server, [json.dumps(request).encode()], [control])
+                status, _, text = server.recv(MESSAGE_BYTES).decode().partition(" ")
+        except OSError as error:
+            status, text = "failed", f"no reply of the process that shares snapshots: {error}"
+        if status != FORKED:
+            raise HostError(text or "the process that shares snapshots must run, found its end")
+        return int(text)
+
+
+def connect(tools: Instrument) -> SharedBase | None:
+    """Return the shared base snapshot for an instrument; None if no process shares one."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return None
+    wanted = describe(tools)
+    # The server answers a request without a folder with whether it has the instrument.
+    with contextlib.suppress(OSError), _connected(path) as server:
+        server.send(json.dumps(wanted).encode())
+        if server.recv(MESSAGE_BYTES).decode() == FORKED:
+            return SharedBase(path, wanted)
+    return None
+
+
+@contextlib.contextmanager
+def _connected(path: str) -> Any:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.settimeout(REQUEST_LIMIT_S)
+        server.connect(path)
+        yield server
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A guest in the middle of its job, at its cut."""
+
+    snapshot: Snapshot
+    backend: Backend
+    tools: Instrument
+    job: Job
+
+    def future(
+        self, folder: Path, orders: Sequence[str] = (), more: Callable[[Path], None] | None = None
+    ) -> Outcome:
+        """Fork the guest and run its job to the end; arguments as of `fork`.
+
+        Raises LosslabError if the job fails, as in `backends.runner.run`.
+        """
+        task = self._task(folder, more)
+        return runner.run(_Future(self, tuple(orders)), self.tools, task)
+
+    @contextlib.contextmanager
+    def again(
+        self, folder: Path, orders: Sequence[str] = (), more: Callable[[Path], None] | None = None
+    ) -> Iterator[Cut]:
+        """Fork the guest, and wait for another cut, which one of the orders asks for."""
+        with cut(_Future(self, tuple(orders)), self.tools, self._task(folder, more)) as found:
+            yield replace(found, backend=self.backend)
+
+    def _task(self, folder: Path, more: Callable[[Path], None] | None) -> Job:
+        """Copy the guest's files to an existing folder, and return the job of a future there."""
+        without = shutil.ignore_patterns(CONSOLE_FILE)
+        # A guest with containers has a link to their image.
+        shutil.copytree(self.job.folder, folder, symlinks=True, ignore=without, dirs_exist_ok=True)
+        if more is not None:
+            more(folder)
+        return replace(self.job, folder=folder, control=None, snapshots=None)
+
+
+@dataclass(frozen=True)
+class _Future:
+    """Backend of the futures of a cut."""
+
+    past: Cut
+    orders: tuple[str, ...]
+
+    @property
+    def needs(self) -> Needs:
+        return self.past.backend.needs
+
+    def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
+        return self.past.backend.ready(image_root, condition)
+
+    @contextlib.contextmanager
+    def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
+        with resources.own_cpu() as cpu:
+
+            def begin(_: object) -> Fork:
+                return self.past.snapshot.fork_future(job.folder, cpu, self.orders, job.control)
+
+            yield Start(begin, scratch=self.past.snapshot.folder)
+
+    def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
+        return self.past.backend.result(job, end, console)
+
+
+@contextlib.contextmanager
+def cut(backend: Backend, tools: Instrument, job: Job) -> Iterator[Cut]:
+    """Run a job up to the cut that its guest asks for; end the guest after the block.
+
+    Raises LosslabError if the guest failed or ended before the cut.
+    """
+    ours, theirs = control_sockets()
+    with ours, contextlib.ExitStack() as stack:
+        with theirs:
+            start = stack.enter_context(backend.start(tools, replace(job, control=theirs.fileno())))
+            process = stack.enter_context(runner.begun(start, job))
+        found = Snapshot(ours, job.folder / CONSOLE_FILE)
+        if not found.ready(job.timeout_s):
+            status = processes.wait(process, 0.0)
+            console = (job.folder / CONSOLE_FILE).read_text(errors="replace")
+            backend.result(job, End(status), console)  # raises the error of a failed job
+            raise LosslabError("a cut must come before the replicate's end, found it after")
+        yield Cut(found, backend, tools, job)

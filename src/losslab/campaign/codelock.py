@@ -28,11 +28,10 @@ COMMON = "emulation"
 # Other files are of the common part.
 FILES = {
     "backends/containers": (
-        "backends/containernet.py", "emulation/containers.py", "emulation/jobs/engineguest.py",
+        "emulation/containers.py", "emulation/jobs/engineguest.py",
     ),
     "backends/host": (
-        "backends/onhost.py", "emulation/jobs/enginehost.py", "emulation/jobs/hostjob.py",
-        "emulation/realtime.py",
+        "backends/onhost.py", "emulation/jobs/hostjob.py", "emulation/realtime.py",
     ),
     "background": ("emulation/background/*", "study/background.py"),
     "apps/datagram": ("emulation/apps/datagram_program.py", "emulation/schemes/__init__.py"),
@@ -42,12 +41,14 @@ FILES = {
 }  # fmt: skip
 MODULES = ("emulation/apps/*.py", "emulation/path/*.py", "emulation/schemes/*.py")
 # Parts whose modules another part's module imports.
-NEEDS = {"apps/web": ("apps/iperf3",), "path/pauses": ("path/schedule",)}
+NEEDS = {
+    "apps/web": ("apps/iperf3",), "path/pauses": ("path/schedule",),
+    "backends/host": ("backends/containers",),
+}  # fmt: skip
 # Files without influence on results: errors, a shell, captures, and what surrounds jobs.
 IGNORED = {
-    "__init__.py", "errors.py", "emulation/jobs/console.py", "emulation/capture.py",
-    "backends/cuts.py", "backends/preflight.py", "backends/registry.py",
-    "backends/snapshot_server.py",
+    "__init__.py", "errors.py", "emulation/capture.py", "backends/preflight.py",
+    "backends/registry.py", "backends/snapshot_server.py",
 }  # fmt: skip
 DIGITS = 16
 HEADER = """\

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ def of(condition: Condition, backend: str, where: str) -> Fingerprint:
     files: dict[str, Mapping[str, Any]] = {
         TRACES: inputs.trace_digests(condition),
         USER_FILES: inputs.digests(condition),
-        OWN_MODULES: _own_modules(condition),
+        OWN_MODULES: _own_modules(condition) | _own_backend(backend, where),
     }
     used = features.used_by(condition)
     if command := features.apps()[condition.app].input_command(condition, ""):
@@ -96,6 +97,14 @@ def _own_modules(condition: Condition) -> dict[str, str]:
         for name, path in doors.files().items()
         if name.removesuffix(".py").partition("_")[0] in used
     }
+
+
+def _own_backend(backend: str, where: str) -> dict[str, str]:
+    """Return the digest of an added backend's module; nothing of losslab's own backends."""
+    name = type(BACKENDS[backend, where]).__module__
+    source = Path(str(sys.modules[name].__file__))
+    own = name.startswith("losslab.")
+    return {} if own else {name: digest_of(source.read_bytes().hex())}
 
 
 @functools.cache

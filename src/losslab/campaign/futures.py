@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from losslab.backends import cuts
+from losslab.backends import virtual
 from losslab.backends.base import Instrument, Job, Outcome
-from losslab.backends.cuts import Cut
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
+from losslab.backends.virtual import Cut
 from losslab.campaign import replicate
-from losslab.emulation import cut, droplist
+from losslab.emulation import droplist
 from losslab.emulation.mechanism import loss_percent
-from losslab.emulation.topology import interface
+from losslab.emulation.topology import interface, reverse_router
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
 from losslab.study.axes import NONE, derived_seed
@@ -111,7 +111,7 @@ class Past:
         def prepare(folder: Path) -> None:
             if orders:
                 future = {"own_drops": own, "algorithm": change.algorithm}
-                (folder / cut.FUTURE).write_text(json.dumps(future))
+                (folder / droplist.FUTURE).write_text(json.dumps(future))
 
         def measure(folder: Path) -> Outcome:
             outcome = self.guest.future(folder, orders, prepare)
@@ -139,7 +139,7 @@ class Past:
             self._require_lists(redrawn)
         found = []
         for way in droplist.DIRECTIONS:
-            device = droplist.of_path(way, path)
+            device = droplist.device(way, reverse_router(path))
             if redrawn and self._lossy(way):
                 seed = derived_seed(self.seed, f"future-{way}-{draw or 0}")
                 found.append(f"draw {device} {seed} {round(loss / 100 * CERTAIN)}")
@@ -206,7 +206,7 @@ def past(
     limit_s = replicate.limit_of(backend, condition)
     with Snapshots() as snapshots:
         job = Job(task, folder, seed, limit_s, snapshots=snapshots)
-        with cuts.cut(backend, tools, job) as guest:
+        with virtual.cut(backend, tools, job) as guest:
             yield Past(guest, condition, seed, at_s, captures, video)
 
 
@@ -228,7 +228,7 @@ def again(
 
 def drops_of(folder: Path) -> list[Drop]:
     """Return the packets that were dropped in a job with a cut, given its folder."""
-    with (folder / cut.TABLE).open(newline="") as file:
+    with (folder / droplist.TABLE).open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["outcome"] == "dropped"]
     return [
         Drop(row["direction"], int(row["number"]), float(row["t_s"]), int(row["bytes"]))

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from losslab.emulation.capture import FILE_HEADER, RECORD
-from losslab.emulation.probes.ping import ECHO_REQUEST, IDENTIFIER
+from losslab.emulation.probes import ECHO_REQUEST, IDENTIFIER
 from losslab.emulation.topology import SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition

@@ -14,8 +14,8 @@ from losslab.study.features import Feature
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from losslab.emulation.flows import Flow, Timeline
     from losslab.emulation.plan import Plan
+    from losslab.emulation.programs import Flow, Timeline
     from losslab.study.condition import Condition
 
 # Folder of the user's files in a job's folder.

@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from losslab.emulation import netns
+from losslab.emulation import hosts
 from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
     import mmap
 
-    from losslab.emulation.flows import Host
     from losslab.emulation.plan import Plan
+    from losslab.emulation.programs import Host
 
 ETH_P_ALL = 3  # linux/if_ether.h
 SOL_PACKET, PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION = 263, 5, 6, 10
@@ -107,7 +107,7 @@ def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.Ex
 
     octets = ring_bytes(plan.path_spec.rate_mbit, plan.duration_s)
     frames = octets // FRAME_ROOM_BYTES
-    with netns.inside(nodes[host].pid):
+    with hosts.inside(nodes[host].pid):
         # Protocol 0: the socket receives nothing until it has its ring and is bound.
         sock = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         sock.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)

@@ -17,7 +17,7 @@ from losslab.study.axes import OWN
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import PathSpec
-    from losslab.emulation.probes.queue import QueueSample
+    from losslab.emulation.probes import QueueSample
 
 # netem rounds delays to ticks of 64 ns. Each clock read of a probe takes 256 ns of virtual time
 # (TIMER_MULTIPLIER, arch/um/kernel/time.c).

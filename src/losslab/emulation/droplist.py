@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from losslab.emulation.topology import interface, reverse_router
+from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE
 
@@ -27,6 +27,9 @@ EXAMPLE = "data 12,57 ack 3"
 # Largest number in netem's lists, and the number of packets for which a request to a guest's kernel
 # has room (SNAPSHOT_REQUEST_MAX, patch 0015).
 MAX_NUMBER, MAX_PACKETS = 2**31 - 1, 10_000
+# In a job's folder: the packets that were dropped; and of a changed future, whether its drops are
+# part of its condition, and the congestion control of its flows if it is another.
+TABLE, FUTURE = "drops.csv", "future.json"
 COLUMNS = ("direction", "number", "listed", "outcome", "t_s", "bytes")
 
 # Numbers of packets by direction; a direction that is absent loses packets at random.
@@ -114,11 +117,6 @@ def devices(plan: Plan) -> dict[str, str]:
     }
     found = {direction: device(direction, plan.back_router) for direction in DIRECTIONS}
     return {direction: name for direction, name in found.items() if name in planned}
-
-
-def of_path(direction: str, path: str) -> str:
-    """Return the interface with the netem link of a direction, given the axis `path`."""
-    return device(direction, reverse_router(path))
 
 
 def order(line: str) -> None:

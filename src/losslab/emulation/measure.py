@@ -1,5 +1,10 @@
 """Measurement of a replicate: plan, set up, read back, run traffic, check, summarise.
 
+A guest with a cut can be forked in the middle of its traffic. It announces the time of the cut when
+its traffic starts. At that time its kernel waits to be forked, between two events (kernel patch
+0015), so that no program of the guest notices. Only the replicate's end differs: it records which
+packets were dropped, and a future summarises itself as the condition that it is a replicate of.
+
 This module runs in the guest, or in an image on the host. It imports the standard library and
 Mininet only.
 """
@@ -7,26 +12,79 @@ Mininet only.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import batch, capture, cut, hosts, netns, preloaded, traffic
+from losslab.emulation import capture, droplist, hosts, probes, programs, traffic
 from losslab.emulation.outcome import Observations, summarise
-from losslab.emulation.plan import make_plan
-from losslab.emulation.probes import ping
+from losslab.emulation.plan import Plan, make_plan
+from losslab.emulation.programs import wait_for_whole_second
 from losslab.emulation.schedule_runner import ScheduleRunner
-from losslab.emulation.timers import wait_for_whole_second
 from losslab.emulation.topology import RECEIVER_ADDRESS, Network, emulated_hosts
 from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
-    from losslab.emulation.batch import Handle
-    from losslab.emulation.flows import Host
+    from losslab.emulation.hosts import Handle
     from losslab.emulation.plan import Plan
+    from losslab.emulation.programs import Host
     from losslab.emulation.realtime import Watch
+    from losslab.emulation.traffic import Run
+
+SNAPSHOT = "/proc/snapshot"
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """Announcement of a cut; a `traffic.Session`."""
+
+    plan: Plan
+    cut_s: float  # on the samples' clock
+    complete = True  # the traffic may end before the cut, which is then refused
+
+    @contextlib.contextmanager
+    def running(self, origin_ns: int) -> Iterator[None]:
+        """Ask for the cut, and count packets from now. Both take no virtual time."""
+        droplist.start_counting(self.plan)
+        descriptor = os.open(SNAPSHOT, os.O_WRONLY)
+        os.write(descriptor, f"cut {round(self.cut_s * 1e9)}".encode())
+        os.close(descriptor)
+        yield
+
+
+def ended(
+    plan: Plan, condition: Condition, seed: int, run: Run, folder: Path, video: Path | None
+) -> tuple[Condition, Plan]:
+    """Record which packets were dropped; return the condition and the plan of this future.
+
+    The arguments are those up to the cut, and the job's folder.
+    """
+    recorded = droplist.records(plan, droplist.KERNEL_FILE.read_text())
+    lists = droplist.parse(condition.drop_list)
+    lines = droplist.rows(recorded, lists, run.timeline.origin_ns)
+    (folder / droplist.TABLE).write_text("\n".join(lines) + "\n")
+    if not (folder / droplist.FUTURE).exists():
+        return condition, plan
+    future = json.loads((folder / droplist.FUTURE).read_text())
+    if future["own_drops"]:
+        own = {way: tuple(drop.number for drop in its.drops) for way, its in recorded.items()}
+        # Acknowledgements that are never lost have no list.
+        kept = {way: numbers for way, numbers in own.items() if way == "data" or numbers}
+        condition = Condition.from_json(condition.to_json() | {"drop_list": droplist.to_text(kept)})
+        plan = make_plan(condition, seed, video)
+    if future["algorithm"] is not None:
+        plan = with_algorithm(plan, future["algorithm"])
+    return condition, plan
+
+
+def with_algorithm(plan: Plan, name: str) -> Plan:
+    """Return the plan of a future whose flows changed their congestion control."""
+    flows = [replace(start.flow, algorithm=name) for start in plan.starts]
+    starts = [replace(s, flow=flow) for s, flow in zip(plan.starts, flows, strict=True)]
+    return replace(plan, starts=starts)
 
 
 @dataclass(frozen=True)
@@ -51,7 +109,7 @@ def bare_hosts(host_class: type | None = None, disposable: bool = False) -> Iter
     """Make bare hosts for the length of the block; arguments as of `topology.emulated_hosts`."""
     with (
         emulated_hosts(host_class, disposable) as network,
-        batch.handles(_pids(network.nodes)) as handles,
+        hosts.handles(_pids(network.nodes)) as handles,
     ):
         yield BareHosts(network, handles)
 
@@ -63,13 +121,13 @@ def stage(bare: BareHosts, condition: Condition, loaded: bool = True) -> Iterato
     hosts.require_algorithms(plan.algorithms)
     hosts.require_ecn(plan.hosts)
     mechanisms = plan.path_spec.mechanisms
-    programs = preloaded.of_flows(plan.programs)
-    programs += [program for each in mechanisms for program in each.preloaded_programs(plan)]
+    preloaded = programs.of_flows(plan.programs)
+    preloaded += [program for each in mechanisms for program in each.preloaded_programs(plan)]
     new = bare.network.extend(plan.background.network) if plan.background else {}
-    with batch.handles(_pids(new)) as more:
+    with hosts.handles(_pids(new)) as more:
         handles = bare.handles | more
         hosts.apply(plan.hosts, handles)
-        with preloaded.hosts(bare.network.nodes, programs if loaded else []) as ready:
+        with programs.preloaded(bare.network.nodes, preloaded if loaded else []) as ready:
             yield Stage(condition, ready, handles)
 
 
@@ -108,7 +166,7 @@ def measure(
 
     Raw files go to the empty `folder`; link traces are in its parent. `video` is the stream that
     the app `ffmpeg` sends, `watch` monitors the machine in real time, `captures` are interfaces,
-    and `cut_s` is the time of a cut (see `emulation.cut`).
+    and `cut_s` is the time of a cut (see `emulation.measure`).
     """
     plan = make_plan(ready.condition, seed, video)
     mechanisms = plan.path_spec.mechanisms
@@ -124,7 +182,7 @@ def measure(
             sessions = (
                 [ScheduleRunner(changes, ready.handles, plan.background_qdiscs)] if changes else []
             )
-            cuts = [] if cut_s is None else [cut.Announcement(plan, cut_s)]
+            cuts = [] if cut_s is None else [Announcement(plan, cut_s)]
             noted: dict[str, Any] = {}
             with contextlib.ExitStack() as stack:
                 for each in mechanisms:
@@ -133,7 +191,7 @@ def measure(
         after = hosts.read_back_settled(plan.hosts, ready.handles, plan.path_spec.rtt_ms)
     condition = ready.condition
     if cut_s is not None:
-        condition, plan = cut.ended(plan, condition, seed, run, folder.parent, video)
+        condition, plan = ended(plan, condition, seed, run, folder.parent, video)
     observations = Observations(idle, before, run, noted, after, sessions)
     result = summarise(plan, observations, folder, watch)
     own = {"cell": condition.to_json()} if cut_s is not None else {}
@@ -142,10 +200,10 @@ def measure(
 
 def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, float]]:
     """Measure the RTT of the idle path with one ping at a time, so that none queues."""
-    with netns.inside(sender_pid):
-        probe = ping.EchoProbe(RECEIVER_ADDRESS)
+    with hosts.inside(sender_pid):
+        probe = probes.EchoProbe(RECEIVER_ADDRESS)
     with contextlib.closing(probe):
         path = plan.path_spec
-        replies = ping.measure_idle(probe, path.rtt_ms, path.effect.above_ms / 1e3)
-    ping.write_csv(replies, folder / "ping_idle.csv")
+        replies = probes.measure_idle(probe, path.rtt_ms, path.effect.above_ms / 1e3)
+    probes.write_replies(replies, folder / "ping_idle.csv")
     return replies

@@ -21,12 +21,12 @@ from losslab.study.features import Feature
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic
-    from losslab.emulation.batch import Handle
     from losslab.emulation.checks import Evidence
-    from losslab.emulation.flows import Host
+    from losslab.emulation.hosts import Handle
     from losslab.emulation.outcome import Observations
     from losslab.emulation.plan import Plan
-    from losslab.emulation.probes.queue import QueueSample
+    from losslab.emulation.probes import QueueSample
+    from losslab.emulation.programs import Host
     from losslab.study.condition import Condition
 
 # Two-sided normal quantile for one false alarm in 16,000 replicates.

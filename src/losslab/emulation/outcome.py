@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import accounting, checks, goodput, hosts
+from losslab.emulation import accounting, checks, goodput, hosts, probes
 from losslab.emulation.background import outcome as background
-from losslab.emulation.flows import ANY, Flow
+from losslab.emulation.background.outcome import BackgroundResults
+from losslab.emulation.mechanism import MechanismResult
 from losslab.emulation.plan import Plan
-from losslab.emulation.probes import queue, tcp
-from losslab.emulation.probes.userprograms import CONNECTIONS
+from losslab.emulation.programs import ANY, Flow
 from losslab.emulation.topology import ALGORITHM_SYSCTL
 from losslab.emulation.traffic import Run
+from losslab.emulation.userprograms import CONNECTIONS
 from losslab.errors import HostError, LosslabError
 from losslab.study import features
 from losslab.study.axes import OWN
@@ -38,163 +40,271 @@ class Observations:
     sessions: Sequence[ScheduleRunner] = ()  # runners of path schedules
 
 
+@dataclass(frozen=True)
+class Part:
+    """What one contributor adds to a replicate's result."""
+
+    summary: Mapping[str, Any] = field(default_factory=dict)  # metrics
+    reasons: Sequence[str] = ()  # violations
+    observed: Mapping[str, Any] = field(default_factory=dict)  # state and counts
+
+
+@dataclass
+class Measured:
+    """A measured replicate, with what several contributors need."""
+
+    plan: Plan
+    seen: Observations
+    folder: Path  # of its raw files
+    watch: Watch | None  # has monitored the machine, in real time
+
+    @property
+    def run(self) -> Run:
+        """The samples of its traffic."""
+        return self.seen.run
+
+    @property
+    def failed(self) -> bool:
+        """Return whether a program failed, and may have left no output."""
+        return bool(self.run.violations)
+
+    @cached_property
+    def app(self) -> dict[str, Any]:
+        """The app's metrics; empty if a program failed."""
+        app = features.apps()[self.plan.app]
+        return {} if self.failed else app.collect(self.plan, self.folder, self.run.timeline)
+
+    @cached_property
+    def background(self) -> BackgroundResults | None:
+        """The results of the background flows, if there are any."""
+        if self.plan.background is None or self.failed:
+            return None
+        return background.collect(
+            self.plan.background, self.app, self.plan, self.folder, self.run.timeline,
+            real_time=self.watch is not None,
+        )  # fmt: skip
+
+    @cached_property
+    def mechanisms(self) -> list[MechanismResult]:
+        """The results of the path's mechanisms."""
+        return [e.note(self.plan, self.seen, self.folder) for e in self.plan.path_spec.mechanisms]
+
+    @cached_property
+    def deltas(self) -> accounting.CounterDeltas:
+        """The increases of the hosts' counters."""
+        return accounting.CounterDeltas(self.seen.before, self.seen.after)
+
+    @cached_property
+    def counted(self) -> accounting.Traffic:
+        """The packet accounting."""
+        counted = accounting.traffic(
+            self.deltas,
+            self.plan.back_router,
+            {name: count for each in self.mechanisms for name, count in each.counts.items()},
+            duplicating=any("duplicates" in e.explains for e in self.plan.path_spec.mechanisms),
+            lossy_sender=self.plan.lossy_sender,
+        )
+        its = self.plan.background
+        return background.of_all_links(counted, its, self.deltas) if its else counted
+
+    @cached_property
+    def tcp_flows(self) -> list[Flow]:
+        """The app's flows over the kernel's TCP."""
+        return [flow for flow in self.plan.flows if flow.protocol == "tcp"]
+
+    @cached_property
+    def deliveries(self) -> dict[int, goodput.Deliveries]:
+        """The deliveries of the sender's connections, by source port."""
+        return goodput.Deliveries.read_all(self.folder / "tcp.csv")
+
+    @cached_property
+    def waiting(self) -> Sequence[probes.QueueSample]:
+        """The samples of the bottleneck's queue."""
+        found = (each.waiting for each in self.mechanisms)
+        return next((each for each in found if each is not None), self.run.queue)
+
+    @cached_property
+    def evidence(self) -> checks.Evidence:
+        """The input of the checks."""
+        plan, flows = self.plan, self.tcp_flows
+        phases = plan.parts["changes"].phases if "changes" in plan.parts else []
+        connections = [_connections(flow, self.run) for flow in flows]
+        delivered = {} if self.failed else {flow.name: self._delivered(flow) for flow in flows}
+        return checks.Evidence(
+            path_spec=plan.path_spec,
+            rtt_ms=min((rtt for _, rtt in self.seen.idle), default=None),
+            goodputs=self._goodputs(),
+            flows=[
+                *map(_flow_evidence, flows, connections),
+                *_programs_evidence(plan, self.folder),
+                *(self.background.evidence if self.background else []),
+            ],
+            traffic=self.counted,
+            max_rate_mbit=max(
+                (phase.values["rate_mbit"] for phase in phases), default=plan.path_spec.rate_mbit
+            ),
+            real_time=self.watch is not None,
+            idle_ms=[rtt for _, rtt in self.seen.idle],
+            accurate_ecn=bool(flows) and all(any(s.accurate_ecn for s in c) for c in connections),
+            bypassed=self.deltas.bypassed,
+            queue=self.run.queue,
+            delivered_bytes=delivered,
+            # A path schedule's changes of the rate fill it, too.
+            buckets=1 + sum(len(session.boundaries) for session in self.seen.sessions),
+        )
+
+    def _delivered(self, flow: Flow) -> int:
+        its = self.deliveries.get(flow.source_port or 0)
+        return its.until(self.plan.duration_s) if its else 0
+
+    def _goodputs(self) -> list[goodput.Goodput]:
+        """List the goodputs with the time that they cover: at most that of the samples."""
+        if self.failed:
+            return []
+        plan, window = self.plan, (self.plan.warmup_s, self.plan.duration_s)
+        found = features.apps()[plan.app].goodputs(self.app, plan)
+        if self.background:
+            found = [*found, goodput.Goodput(self.background.first_mbit, window[1] - window[0])]
+        samples = next(iter(self.deliveries.values()), None)
+        seconds = samples.sampled_s(*window) if samples else 0.0
+        return [
+            replace(each, seconds=min(each.seconds, seconds))
+            if each.in_window and seconds
+            else each
+            for each in found
+        ]
+
+
 def summarise(
     plan: Plan, observations: Observations, folder: Path, watch: Watch | None
 ) -> dict[str, Any]:
     """Return a replicate's result; write queue.csv and the app's tables to its folder.
 
     The result has `summary` (metrics), `reasons` (violations; empty if valid), `observed` (state
-    and counts) and `plan`. `watch` has monitored the machine, in real time.
+    and counts) and `plan`.
     """
-    run = observations.run
-    violations = hosts.deviations(plan.hosts, observations.before)
-    violations += [
-        f"after the traffic: {r}" for r in hosts.deviations(plan.hosts_at_end, observations.after)
-    ]
-    violations += [*run.deviations, *run.violations]
-    # A failed program may leave no output; its violation explains more than a parser's error.
-    summary = (
-        {} if run.violations else features.apps()[plan.app].collect(plan, folder, run.timeline)
-    )
-    goodputs = [] if run.violations else features.apps()[plan.app].goodputs(summary, plan)
-    background_results = None
-    if plan.background is not None and not run.violations:
-        background_results = background.collect(
-            plan.background, summary, plan, folder, run.timeline, real_time=watch is not None
-        )
-        summary |= background_results.summary
-        window_s = plan.duration_s - plan.warmup_s
-        goodputs.append(goodput.Goodput(background_results.first_mbit, window_s))
-        violations += background_results.violations
-    results = [each.note(plan, observations, folder) for each in plan.path_spec.mechanisms]
-    waiting = next((each.waiting for each in results if each.waiting is not None), run.queue)
-    queue.write_csv(waiting, folder / "queue.csv")
-    deltas = accounting.CounterDeltas(observations.before, observations.after)
-    counted = accounting.traffic(
-        deltas,
-        plan.back_router,
-        {name: count for each in results for name, count in each.counts.items()},
-        duplicating=any("duplicates" in each.explains for each in plan.path_spec.mechanisms),
-        lossy_sender=plan.lossy_sender,
-    )
-    if plan.background is not None:
-        counted = background.of_all_links(counted, plan.background, deltas)
-    phases = plan.parts["changes"].phases if "changes" in plan.parts else []
-    tcp_flows = [flow for flow in plan.flows if flow.protocol == "tcp"]
-    evidence = checks.Evidence(
-        path_spec=plan.path_spec,
-        rtt_ms=min((rtt for _, rtt in observations.idle), default=None),
-        goodputs=_sampled(goodputs, plan, folder),
-        flows=[
-            *(_flow_evidence(flow, run.last_samples) for flow in tcp_flows),
-            *_programs_evidence(plan, folder),
-            *(background_results.evidence if background_results else []),
-        ],
-        traffic=counted,
-        max_rate_mbit=max(
-            (phase.values["rate_mbit"] for phase in phases), default=plan.path_spec.rate_mbit
-        ),
-        real_time=watch is not None,
-        idle_ms=[rtt for _, rtt in observations.idle],
-        accurate_ecn=bool(tcp_flows)
-        and all(
-            any(
-                s.accurate_ecn
-                for s in run.last_samples
-                if flow.source_port in (None, s.source_port)
-            )
-            for flow in tcp_flows
-        ),
-        bypassed=deltas.bypassed,
-        queue=run.queue,
-        delivered_bytes=_delivered_bytes(tcp_flows, plan, folder) if not run.violations else {},
-        # A path schedule's changes of the rate fill it, too.
-        buckets=1 + sum(len(session.boundaries) for session in observations.sessions),
-    )
-    violations += checks.violations(evidence)
-    changed: dict[str, Any] = {}
-    samples = (observations.before, observations.after, run.queue)
-    for session in observations.sessions:
-        violations += session.check(
-            *samples, run.replies, evidence.rtt_tolerance_ms, evidence.bucket_bytes
-        )
-        if tcp_flows and not run.violations:
-            changed |= session.summary(*samples, tcp_flows[0].source_port, folder)
-    machine: dict[str, Any] = {}
-    if watch is not None:
-        found = watch.findings(plan.path_spec, evidence.rtt_ms, run.replies, run.queue)
-        violations += found.violations(plan.path_spec)
-        machine = {f"machine_{name}": value for name, value in asdict(found).items()}
-    summary |= {
-        "retransmits": summary.get("retransmits", counted.retransmits),
-        "rtt_ms": evidence.rtt_ms,
-        # Pings bypass a trace-driven link, so they say nothing about its queue.
-        "rtt_loaded_ms": None
-        if plan.path_spec.by_trace
-        else _mean([rtt for _, rtt in run.replies]),
-        **_random_loss(counted, plan),
-        # A trace-driven link has the bottleneck's queue.
-        "bottleneck_drops": counted.bottleneck_drops + counted.link_drops,
-        "sender_drops": counted.sender_drops,
-        # With offloads on, links count aggregates and queues packets.
-        "unexplained_packets": counted.unexplained if plan.path_spec.single_packets else None,
-        "rwnd_limited_percent": 100 * evidence.flows[0].window_limited_share
-        if evidence.flows
-        else None,
-        **(background.link_metrics(plan.background, counted, deltas) if plan.background else {}),
-        **_of_first_flow(tcp_flows, plan, folder),
-        **_queue_summary(waiting, plan),
-        **plan.path_spec.summary(counted),
-        **changed,
-        **{name: value for each in results for name, value in each.summary.items()},
-        **machine,
-    }
+    measured = Measured(plan, observations, folder, watch)
+    parts = [contribute(measured) for contribute in CONTRIBUTORS]
     return {
-        "summary": summary,
-        "reasons": violations,
-        "observed": {
-            "state": observations.after,
-            "traffic": counted.to_json(),
-            "flows": [asdict(flow) for flow in evidence.flows],
-            "started_s": run.timeline.started_s,
-            "link_begin_ms": None,
-            "trace_sha256": {},
-            **{name: value for each in results for name, value in each.observed.items()},
-            "commands": {
-                program.log.removesuffix(".log"): program.command
-                for flow in plan.flows
-                for program in (flow.listener, flow.caller)
-            },
-            **({"without": ["netem", "fq"]} if plan.path_spec.bare else {}),
-        },
+        "summary": {name: value for part in parts for name, value in part.summary.items()},
+        "reasons": [reason for part in parts for reason in part.reasons],
+        "observed": {name: value for part in parts for name, value in part.observed.items()},
         "plan": plan.to_json(),
     }
 
 
-def _sampled(
-    goodputs: Sequence[goodput.Goodput], plan: Plan, folder: Path
-) -> list[goodput.Goodput]:
-    """Return goodputs with the time that they cover: at most that of the samples."""
-    samples = next(iter(goodput.Deliveries.read_all(folder / "tcp.csv").values()), None)
-    seconds = samples.sampled_s(plan.warmup_s, plan.duration_s) if samples else 0.0
-    return [
-        replace(each, seconds=min(each.seconds, seconds)) if each.in_window and seconds else each
-        for each in goodputs
+def _hosts(m: Measured) -> Part:
+    after = hosts.deviations(m.plan.hosts_at_end, m.seen.after)
+    reasons = [
+        *hosts.deviations(m.plan.hosts, m.seen.before),
+        *(f"after the traffic: {each}" for each in after),
+        *m.run.deviations,
     ]
+    bare = {"without": ["netem", "fq"]} if m.plan.path_spec.bare else {}
+    return Part(reasons=reasons, observed={"state": m.seen.after} | bare)
 
 
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _delivered_bytes(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, int]:
-    samples = goodput.Deliveries.read_all(folder / "tcp.csv")
-    return {
-        flow.name: samples[flow.source_port].until(plan.duration_s)
-        if flow.source_port in samples
-        else 0
-        for flow in flows
+def _app(m: Measured) -> Part:
+    programs = [program for flow in m.plan.flows for program in (flow.listener, flow.caller)]
+    observed = {
+        "started_s": m.run.timeline.started_s,
+        "commands": {each.log.removesuffix(".log"): each.command for each in programs},
     }
+    return Part(m.app, m.run.violations, observed)
+
+
+def _background(m: Measured) -> Part:
+    if m.plan.background is None:
+        return Part()
+    found, links = m.background, background.link_metrics(m.plan.background, m.counted, m.deltas)
+    return Part(found.summary | links, found.violations) if found else Part(links)
+
+
+def _mechanisms(m: Measured) -> Part:
+    observed: dict[str, Any] = {"link_begin_ms": None, "trace_sha256": {}}
+    return Part(
+        m.plan.path_spec.summary(m.counted)
+        | {name: value for each in m.mechanisms for name, value in each.summary.items()},
+        observed=observed
+        | {name: value for each in m.mechanisms for name, value in each.observed.items()},
+    )
+
+
+def _queue(m: Measured) -> Part:
+    rows = (each.row() for each in m.waiting)
+    probes.write_csv(m.folder / "queue.csv", probes.QUEUE_COLUMNS, rows)
+    inside = (s for s in m.waiting if m.plan.warmup_s <= s.t_s <= m.plan.duration_s)
+    backlog = sorted(sample.backlog_packets for sample in inside)
+    return Part(
+        {
+            "queue_mean_packets": _mean(backlog),
+            "queue_p95_packets": goodput.quantile(backlog, 0.95),
+            "queue_max_packets": backlog[-1] if backlog else None,
+            # A trace-driven link has the bottleneck's queue.
+            "bottleneck_drops": m.counted.bottleneck_drops + m.counted.link_drops,
+        }
+    )
+
+
+def _path(m: Measured) -> Part:
+    """Contribute the checks, round-trip times and packet counts."""
+    path, evidence, counted = m.plan.path_spec, m.evidence, m.counted
+    summary = {
+        "retransmits": m.app.get("retransmits", counted.retransmits),
+        "rtt_ms": evidence.rtt_ms,
+        # Pings bypass a trace-driven link, so they say nothing about its queue.
+        "rtt_loaded_ms": None if path.by_trace else _mean([rtt for _, rtt in m.run.replies]),
+        "sender_drops": counted.sender_drops,
+        # With offloads on, links count aggregates and queues packets.
+        "unexplained_packets": counted.unexplained if path.single_packets else None,
+        **_random_loss(counted, m.plan),
+    }
+    observed = {
+        "traffic": counted.to_json(), "flows": [asdict(flow) for flow in evidence.flows],
+    }  # fmt: skip
+    return Part(summary, checks.violations(evidence), observed)
+
+
+def _first_flow(m: Measured) -> Part:
+    flows = m.evidence.flows
+    limited = {"rwnd_limited_percent": 100 * flows[0].window_limited_share if flows else None}
+    if not m.tcp_flows or m.tcp_flows[0].source_port is None:
+        return Part(limited)
+    rows = goodput.read_rows(m.folder / "tcp.csv")
+    port, window = m.tcp_flows[0].source_port, (m.plan.warmup_s, m.plan.duration_s)
+    return Part(limited | goodput.cwnd_statistics(rows, port, *window))
+
+
+def _schedule(m: Measured) -> Part:
+    reasons: list[str] = []
+    summary: dict[str, Any] = {}
+    samples = (m.seen.before, m.seen.after, m.run.queue)
+    tolerances = (m.evidence.rtt_tolerance_ms, m.evidence.bucket_bytes)
+    for session in m.seen.sessions:
+        reasons += session.check(*samples, m.run.replies, *tolerances)
+        if m.tcp_flows and not m.failed:
+            summary |= session.summary(*samples, m.tcp_flows[0].source_port, m.folder)
+    return Part(summary, reasons)
+
+
+def _machine(m: Measured) -> Part:
+    if m.watch is None:
+        return Part()
+    path = m.plan.path_spec
+    found = m.watch.findings(path, m.evidence.rtt_ms, m.run.replies, m.run.queue)
+    metrics = {f"machine_{name}": value for name, value in asdict(found).items()}
+    return Part(metrics, found.violations(path))
+
+
+# The violations of a result are in this order. An app's tables must be there before the background
+# flows are summarised.
+CONTRIBUTORS: tuple[Callable[[Measured], Part], ...] = (
+    _hosts, _app, _background, _queue, _path, _first_flow, _schedule, _mechanisms, _machine,
+)  # fmt: skip
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def _random_loss(counted: accounting.Traffic, plan: Plan) -> dict[str, float | None]:
@@ -215,74 +325,43 @@ def _random_loss(counted: accounting.Traffic, plan: Plan) -> dict[str, float | N
     }
 
 
-def _of_first_flow(flows: list[Flow], plan: Plan, folder: Path) -> dict[str, float | None]:
-    """Return the first flow's cwnd statistics; empty without TCP or with an unknown port."""
-    if not flows or flows[0].source_port is None:
-        return {}
-    rows = goodput.read_rows(folder / "tcp.csv")
-    return goodput.cwnd_statistics(rows, flows[0].source_port, plan.warmup_s, plan.duration_s)
+def _connections(flow: Flow, run: Run) -> list[probes.TcpSample]:
+    """List the last samples of a flow's connections."""
+    return [s for s in run.last_samples if flow.source_port in (None, s.source_port)]
 
 
-def _queue_summary(samples: Sequence[queue.QueueSample], plan: Plan) -> dict[str, float | None]:
-    backlog = sorted(
-        s.backlog_packets for s in samples if plan.warmup_s <= s.t_s <= plan.duration_s
-    )
-    return {
-        "queue_mean_packets": _mean([float(packets) for packets in backlog]),
-        "queue_p95_packets": goodput.quantile(backlog, 0.95),
-        "queue_max_packets": backlog[-1] if backlog else None,
-    }
+def _limited(connections: Iterable[Sequence[float]]) -> tuple[float, float]:
+    """Return the shares of the busiest connection's time in which window and buffer limited it.
+
+    Each connection has its busy time, and the times limited by the receive window and send buffer.
+    """
+    busy_s, window_s, buffer_s = max(connections, key=lambda times: times[0], default=(0, 0, 0))
+    return (window_s / busy_s, buffer_s / busy_s) if busy_s > 0 else (0.0, 0.0)
 
 
-def _flow_evidence(flow: Flow, samples: list[tcp.TcpSample]) -> checks.FlowEvidence:
-    connections = [s for s in samples if flow.source_port in (None, s.source_port)]
-    busiest = max(connections, key=lambda s: s.busy_s, default=None)
-    window, buffer = 0.0, 0.0
-    if busiest is not None and busiest.busy_s > 0:
-        window = busiest.rwnd_limited_s / busiest.busy_s
-        buffer = busiest.sndbuf_limited_s / busiest.busy_s
-    return checks.FlowEvidence(
-        name=flow.name,
-        wanted=flow.algorithm,
-        found=sorted({s.algorithm for s in connections}),
-        window_limited_share=window,
-        buffer_limited_share=buffer,
-        bulk=flow.bulk,
-    )
+def _flow_evidence(flow: Flow, connections: Sequence[probes.TcpSample]) -> checks.FlowEvidence:
+    times = [(s.busy_s, s.rwnd_limited_s, s.sndbuf_limited_s) for s in connections]
+    found = sorted({s.algorithm for s in connections})
+    return checks.FlowEvidence(flow.name, flow.algorithm, found, *_limited(times), flow.bulk)
 
 
 def _programs_evidence(plan: Plan, folder: Path) -> Iterator[checks.FlowEvidence]:
     """Yield the evidence of user programs, from the sender's connections that carried data.
 
     The receiver's connections are recorded, but have no part in the measured direction. In a future
-    (see `emulation.cut`), connections began with the algorithm of the past, the hosts' default.
+    (see `emulation.measure`), connections began with the algorithm of the past, the hosts' default.
     """
-    flows = [flow for flow in plan.flows if flow.protocol == ANY]
-    if not flows:
+    flow = next((flow for flow in plan.flows if flow.protocol == ANY), None)
+    rows = [] if flow is None else goodput.read_rows(folder / CONNECTIONS)
+    rows = [row for row in rows if row["host"] == "sender" and row["sent_bytes"] != "0"]
+    if flow is None or not rows:  # UDP has none
         return
-    rows = [
-        row
-        for row in goodput.read_rows(folder / CONNECTIONS)
-        if row["host"] == "sender" and row["sent_bytes"] != "0"
-    ]
-    if not rows:
-        return  # UDP
-    wanted, default = flows[0].algorithm, plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL]
-    past = set() if wanted in (OWN, default) else {default}
-    busiest = max(rows, key=lambda row: float(row["busy_s"] or 0))
-    busy_s = float(busiest["busy_s"] or 0)
-    shares = [
-        float(busiest[column]) / busy_s if busy_s > 0 else 0.0
-        for column in ("rwnd_limited_s", "sndbuf_limited_s")
-    ]
-    yield checks.FlowEvidence(
-        name=flows[0].name,
-        wanted=wanted,
-        found=sorted({name for row in rows for name in row["algorithm"].split()} - past),
-        window_limited_share=shares[0],
-        buffer_limited_share=shares[1],
-        bulk=flows[0].bulk,
-    )
+    default = plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL]
+    past = set() if flow.algorithm in (OWN, default) else {default}
+    columns = ("busy_s", "rwnd_limited_s", "sndbuf_limited_s")
+    limited = _limited([[float(row[name] or 0) for name in columns] for row in rows])
+    found = sorted({name for row in rows for name in row["algorithm"].split()} - past)
+    yield checks.FlowEvidence(flow.name, flow.algorithm, found, *limited, flow.bulk)
 
 
 def write_result(result: dict[str, Any], path: Path) -> None:

@@ -19,8 +19,9 @@ from losslab.emulation.background.plan import (
     own_start_s,
     plan_background_flows,
 )
-from losslab.emulation.flows import Flow
+from losslab.emulation.hosts import HostPlan
 from losslab.emulation.mechanism import Effect, Mechanism, loss_percent
+from losslab.emulation.programs import Flow
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import (
@@ -53,19 +54,6 @@ FIRST_ENTRIES: dict[str, Any] = {
     "early_ms": 0.0, "duplicate_percent": 0.0, "policer_mbit": 0.0, "policer_burst_packets": 0,
     "ack_thinning": 1, "ecn": "off", "marking": False,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class HostPlan:
-    """Settings of a host, which must be read back."""
-
-    ip_commands: list[str]  # `ip -batch` lines: addresses, permanent neighbours, routes
-    routes: dict[str, str]  # outgoing interface by destination, without directly connected ones
-    sysctls: dict[str, str]
-    interfaces: list[str]
-    offloads: str  # "on" or "off", for every interface
-    qdiscs: list[Qdisc]
-    udp_offloads: bool = False  # `offloads` includes UDP segmentation, which few programs use
 
 
 @dataclass(frozen=True)

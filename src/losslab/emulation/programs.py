@@ -1,22 +1,169 @@
-"""Programs on hosts: start them, wait for their end, and kill them."""
+"""Flows and their programs on hosts: data, waiting, starting and ending.
+
+`select.select` and `time.sleep` also read the clock, to continue after a signal. In a guest each
+system call is a context switch between program and kernel, which is most of the CPU time of a
+program that waits once per packet. `Waiter` and `sleep_until` make a single one.
+
+Loading the interpreter and a Python program's modules takes half a second of CPU time in a guest.
+The snapshot preloads it once for all replicates; each program then waits for its arguments and
+standard streams. Standard library only.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
+import gc
+import importlib
+import json
 import os
+import select
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from losslab.emulation.flows import Host, Program, Timed
-from losslab.emulation.timers import Waiter
+from losslab.errors import LosslabError
+
+POLLIN = 0x0001  # asm-generic/poll.h
+TIMER_ABSTIME = 1  # linux/time.h
+NS_PER_S = 10**9
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Timespec(ctypes.Structure):  # struct timespec
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Pollfd(ctypes.Structure):  # struct pollfd
+    _fields_ = (("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short))
+
+
+_libc.ppoll.argtypes = (ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_void_p)
+_libc.clock_nanosleep.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Waiter:
+    """Waits until a descriptor is readable."""
+
+    def __init__(self, *descriptors: int) -> None:
+        self._polled = (_Pollfd * len(descriptors))(*(_Pollfd(fd, POLLIN, 0) for fd in descriptors))
+        self._timeout = _Timespec()
+
+    def wait(self, timeout_ns: int | None) -> list[int]:
+        """Return the readable descriptors, including those at the end of their file.
+
+        Return an empty list after `timeout_ns` (None: no timeout) or a signal; see ppoll(2).
+        """
+        timeout = None
+        if timeout_ns is not None:
+            self._timeout.seconds, self._timeout.nanoseconds = divmod(timeout_ns, NS_PER_S)
+            timeout = ctypes.byref(self._timeout)
+        count = _libc.ppoll(self._polled, len(self._polled), timeout, None)
+        if count > 0:
+            return [each.fd for each in self._polled if each.revents]
+        if count < 0 and ctypes.get_errno() != errno.EINTR:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return []
+
+
+def sleep_until(time_ns: int) -> None:
+    """Sleep until a time of CLOCK_MONOTONIC, also across signals; see clock_nanosleep(2)."""
+    until = _Timespec(*divmod(time_ns, NS_PER_S))
+    status = errno.EINTR
+    # clock_nanosleep returns the error number and does not set errno.
+    while status == errno.EINTR:
+        status = _libc.clock_nanosleep(
+            time.CLOCK_MONOTONIC, TIMER_ABSTIME, ctypes.byref(until), None
+        )
+    if status != 0:
+        raise OSError(status, os.strerror(status))
+
+
+def wait_for_whole_second() -> None:
+    """Sleep until CLOCK_MONOTONIC's next whole second, to align the clock.
+
+    In virtual time computing takes no time, but a clock read takes 256 ns and a failed system call
+    1 us (arch/um/kernel/skas/syscall.c). Their number while Python starts depends, for example, on
+    the length of losslab's modules, which must not change the results. `time.sleep` rounds its
+    argument and would end a nanosecond early or late.
+    """
+    sleep_until((int(time.monotonic()) + 1) * NS_PER_S)
+
+
+ANY, ANY_PORT = "any", 0  # any protocol; a listener's port if any port will do
+NO_PORT = -1  # a listener's port if it need not listen
+
+
+class Host(Protocol):
+    """Required interface of a Mininet node."""
+
+    @property
+    def pid(self) -> int:
+        """PID of a process in the host's namespaces."""
+
+    def popen(self, command: list[str], /, **streams: Any) -> subprocess.Popen[bytes]:
+        """Start a process in the host's namespaces."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command line on a host; its output goes to `log` in the replicate's folder."""
+
+    host: str
+    command: list[str]
+    log: str
+    # Prefix each line of stdout with the clock in ns; write stderr to a file of its own.
+    stamped: bool = False
+    # Runs until it is killed, like a web server; other programs must end with status 0.
+    lasting: bool = False
+
+
+@dataclass(frozen=True)
+class Timed(Program):
+    """A program that is ended with the run, after which any exit status is accepted."""
+
+    until_s: float = 0.0
+    ending: int = signal.SIGTERM
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Two programs and the connection between them; the sender sends the data."""
+
+    name: str
+    algorithm: str
+    port: int
+    listener: Program
+    caller: Program
+    # The data connection's port on the sender; None if the kernel chooses it.
+    source_port: int | None = None
+    # The seed draws the caller's start from this window; None: soon after the flow before it.
+    start_window_s: tuple[float, float] | None = None
+    # A bulk flow: no window or buffer may limit it.
+    bulk: bool = True
+    # "tcp"; "udp", with the program's own congestion control; or `ANY`: any program, whose traffic
+    # is counted at the receiver's interface.
+    protocol: str = "tcp"
+    # Bytes that the receiving program reads at a time; it need not wake up for fewer.
+    receive_block_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Time origin of a replicate's tables, and start times of its flows."""
+
+    origin_ns: int  # CLOCK_MONOTONIC at 0 s of every table, when sampling begins
+    started_s: dict[str, float]  # start of each flow's caller, by flow name
+
 
 SYS_PIDFD_GETFD = 438  # asm-generic/unistd.h; the same number on every architecture
 # Time for a program to end after its signal, before it is killed.
@@ -190,3 +337,141 @@ def receive_blocks(pid: int, sender_port: int, block_bytes: int) -> bool:
     finally:
         os.close(pidfd)
     return False
+
+
+# First words of a command that can be preloaded; the module has a function `main(arguments)`.
+PYTHON = ("python3", "-m")
+READY, GO = b"r", b"g"
+LOAD_LIMIT_S = 60.0
+STREAMS = 3
+
+
+@dataclass
+class Loaded:
+    """A preloaded program that waits for its arguments."""
+
+    module: str
+    popen: subprocess.Popen[bytes]
+    control: socket.socket
+
+    def require(self) -> None:
+        """Wait until the program is loaded."""
+        readable = select.select([self.control], [], [], LOAD_LIMIT_S)[0]
+        if not readable or self.control.recv(len(READY)) != READY:
+            raise LosslabError(
+                f"{self.module} must be loaded within {LOAD_LIMIT_S:g} s, found it is not"
+            )
+
+    def begin(self, arguments: Sequence[str], **streams: Any) -> subprocess.Popen[bytes]:
+        """Run the program; `streams` are stdin, stdout and stderr, as of `subprocess.Popen`."""
+        with contextlib.ExitStack() as stack:
+            numbers = [
+                self._descriptor(streams[name], stack) for name in ("stdin", "stdout", "stderr")
+            ]
+            if streams["stderr"] == subprocess.STDOUT:
+                numbers[2] = numbers[1]
+            socket.send_fds(self.control, [GO], numbers)
+        self.control.sendall(json.dumps(list(arguments)).encode())
+        self.control.close()
+        return self.popen
+
+    def _descriptor(self, stream: Any, stack: contextlib.ExitStack) -> int:
+        """Open a stream and return its descriptor; a pipe becomes `popen.stdout`."""
+        if stream == subprocess.STDOUT:
+            return -1
+        if stream == subprocess.DEVNULL:
+            number = os.open(os.devnull, os.O_RDWR)
+        elif stream == subprocess.PIPE:
+            ours, number = os.pipe()
+            self.popen.stdout = os.fdopen(ours, "rb")
+        else:
+            return int(stream.fileno())
+        stack.callback(os.close, number)
+        return number
+
+    def end(self) -> None:
+        """Kill the program."""
+        self.control.close()
+        self.popen.kill()
+        self.popen.wait()
+
+
+@dataclass
+class ReadyHost:
+    """A host with preloaded programs, each of which can run once."""
+
+    host: Host
+    loaded: list[Loaded] = field(default_factory=list)
+
+    @property
+    def pid(self) -> int:
+        """PID of a process in the host's namespaces."""
+        return self.host.pid
+
+    def popen(self, command: list[str], /, **streams: Any) -> subprocess.Popen[bytes]:
+        """Run a preloaded program if there is one for the command; else start a process."""
+        for each in self.loaded:
+            if tuple(command[:3]) == (*PYTHON, each.module):
+                self.loaded.remove(each)
+                return each.begin(command[3:], **streams)
+        return self.host.popen(command, **streams)
+
+
+def of_flows(flows: Sequence[Flow]) -> list[tuple[str, str]]:
+    """List host and module of the flows' Python programs."""
+    programs = [program for flow in flows for program in (flow.listener, flow.caller)]
+    return [(p.host, p.command[2]) for p in programs if tuple(p.command[:2]) == PYTHON]
+
+
+@contextlib.contextmanager
+def preloaded(
+    nodes: Mapping[str, Host], programs: Sequence[tuple[str, str]]
+) -> Iterator[Mapping[str, Host]]:
+    """Preload programs, given by host and module, and kill them after the block."""
+    ready = {name: ReadyHost(node) for name, node in nodes.items()}
+    with contextlib.ExitStack() as stack:
+        for name, module in programs:
+            each = _load(nodes[name], module)
+            stack.callback(each.end)
+            ready[name].loaded.append(each)
+        for host in ready.values():
+            for each in host.loaded:
+                each.require()
+        yield ready
+
+
+def _load(host: Host, module: str) -> Loaded:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        popen = host.popen(
+            [*PYTHON, __name__, module], stdin=theirs, stdout=sys.stderr, stderr=sys.stderr
+        )
+    return Loaded(module, popen, ours)
+
+
+def main(name: str) -> int:
+    """Load a module, wait for streams and arguments, and run the module's `main`."""
+    module = importlib.import_module(name)
+    # Collections read the clock; otherwise, one more import could make one happen in the traffic.
+    gc.disable()
+    # A duplicate, because standard input is replaced below.
+    with socket.socket(fileno=os.dup(sys.stdin.fileno())) as control:
+        control.sendall(READY)
+        message, numbers, _, _ = socket.recv_fds(control, len(GO), STREAMS)
+        if message != GO:  # the parent has ended
+            return 0
+        text = b""
+        while part := control.recv(65_536):
+            text += part
+    for target, number in enumerate(numbers):
+        os.dup2(number, target)
+    for number in numbers:
+        os.close(number)
+    sys.stdout.reconfigure(line_buffering=False)  # type: ignore[union-attr]  # a file now
+    sys.argv = [name, *json.loads(text)]
+    status: int = module.main(sys.argv[1:])
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

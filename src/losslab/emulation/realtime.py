@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation.goodput import quantile
-from losslab.emulation.probes.queue import QueueSample
+from losslab.emulation.probes import QueueSample
 from losslab.emulation.qdiscs import FRAME_BYTES
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from losslab.study.axes import plain
 from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
-    from losslab.emulation.batch import Handle
-    from losslab.emulation.probes.queue import QueueSample
+    from losslab.emulation.hosts import Handle
+    from losslab.emulation.probes import QueueSample
 
 TABLE = "phases.csv"
 COLUMNS = (

@@ -14,10 +14,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation.beyond_tc import DUALPI2, DualPi2
 from losslab.emulation.mechanism import Mechanism, netem_link, of
-from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc, netem
-from losslab.emulation.tcvalues import htb_quantum
+from losslab.emulation.qdiscs import DUALPI2, FRAME_BYTES, DualPi2, Qdisc, htb_quantum, netem
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
 from losslab.study.axes import derived_seed, plain
 

@@ -10,15 +10,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from losslab.emulation import netns
-from losslab.emulation.flows import ANY, ANY_PORT, NO_PORT, Flow, Host, Timeline
-from losslab.emulation.probes import tcp
-from losslab.emulation.probes.ping import DURING_INTERVAL_S, EchoProbe, write_csv
-from losslab.emulation.probes.queue import QueueProbe, QueueSample
-from losslab.emulation.probes.userprograms import UserProgramsProbe
-from losslab.emulation.programs import ExitWatcher, Process, last_lines, receive_blocks, running
-from losslab.emulation.timers import wait_for_whole_second
+from losslab.emulation.hosts import inside, read_sysctl, write_sysctl
+from losslab.emulation.probes import (
+    DURING_INTERVAL_S,
+    TCP_COLUMNS,
+    EchoProbe,
+    QueueProbe,
+    QueueSample,
+    TcpProbe,
+    TcpSample,
+    write_csv,
+    write_replies,
+)
+from losslab.emulation.programs import (
+    ANY,
+    ANY_PORT,
+    NO_PORT,
+    ExitWatcher,
+    Flow,
+    Host,
+    Process,
+    Timeline,
+    last_lines,
+    receive_blocks,
+    running,
+    wait_for_whole_second,
+)
 from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, bottleneck
+from losslab.emulation.userprograms import UserProgramsProbe
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, OWN
 
@@ -55,7 +74,7 @@ class Run:
     """Samples taken during the traffic, and violations of its programs."""
 
     timeline: Timeline
-    last_samples: list[tcp.TcpSample]  # last sample of every connection of the sender
+    last_samples: list[TcpSample]  # last sample of every connection of the sender
     queue: list[QueueSample]
     replies: list[tuple[float, float]]  # ping: (s, RTT in ms)
     violations: list[str]
@@ -63,14 +82,16 @@ class Run:
     deviations: list[str] = field(default_factory=list)
 
 
-def run(
+def run(  # noqa: PLR0915 (one loop, read from top to bottom)
     plan: Plan, hosts: Mapping[str, Host], folder: Path, sessions: Sequence[Session] = ()
 ) -> Run:
     """Run all flows of a plan, and sessions beside them; write logs and samples to `folder`."""
     sender, router = hosts["sender"], hosts[bottleneck().host]
     flows, limit_s = plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
-        programs = _user_programs(plan, hosts, stack)
+        programs = None
+        if user := next((flow for flow in flows if flow.protocol == ANY), None):
+            programs = stack.enter_context(contextlib.closing(UserProgramsProbe(hosts, user)))
         listeners = {
             flow.name: stack.enter_context(running(hosts, flow.listener, folder))
             for flow in plan.programs
@@ -82,10 +103,10 @@ def run(
             watcher.watch(process)
         for flow in plan.programs:
             _wait_until_listening(hosts[flow.listener.host].pid, flow, listeners[flow.name])
-        with netns.inside(sender.pid):
-            tcp_probe = programs or stack.enter_context(contextlib.closing(tcp.TcpProbe()))
+        with inside(sender.pid):
+            tcp_probe = programs or stack.enter_context(contextlib.closing(TcpProbe()))
             echo_probe = stack.enter_context(contextlib.closing(EchoProbe(RECEIVER_ADDRESS)))
-        with netns.inside(router.pid):
+        with inside(router.pid):
             queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
         wait_for_whole_second()
         time.sleep(plan.start_jitter_s)
@@ -124,7 +145,7 @@ def run(
         replies = echo_probe.replies()
         violations = [found for p in processes if (found := p.violation(limit_s))]
     log.write(folder)
-    write_csv(replies, folder / "ping.csv")
+    write_replies(replies, folder / "ping.csv")
     return Run(
         timeline=Timeline(log.origin_ns, started_s),
         last_samples=list(log.last.values()),
@@ -133,16 +154,6 @@ def run(
         violations=violations,
         deviations=deviations,
     )
-
-
-def _user_programs(
-    plan: Plan, hosts: Mapping[str, Host], stack: contextlib.ExitStack
-) -> UserProgramsProbe | None:
-    """Start the probe of user programs, if the plan has any."""
-    for flow in plan.flows:
-        if flow.protocol == ANY:
-            return stack.enter_context(contextlib.closing(UserProgramsProbe(hosts, flow)))
-    return None
 
 
 def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:
@@ -176,15 +187,15 @@ def _set_algorithm(sender: Host, algorithm: str) -> None:
     """
     if algorithm == OWN:
         return
-    with netns.inside(sender.pid):
-        if netns.read_sysctl(ALGORITHM_SYSCTL) != algorithm:
-            netns.write_sysctl(ALGORITHM_SYSCTL, algorithm)
+    with inside(sender.pid):
+        if read_sysctl(ALGORITHM_SYSCTL) != algorithm:
+            write_sysctl(ALGORITHM_SYSCTL, algorithm)
 
 
 def _changed_algorithm(sender: Host, flows: list[Flow]) -> list[str]:
     """Return whether user programs changed the congestion control of new sockets."""
-    with netns.inside(sender.pid):
-        found, expected = netns.read_sysctl(ALGORITHM_SYSCTL), flows[-1].algorithm
+    with inside(sender.pid):
+        found, expected = read_sysctl(ALGORITHM_SYSCTL), flows[-1].algorithm
     if expected in (OWN, found):
         return []
     return [
@@ -210,7 +221,7 @@ def _wait_until_listening(pid: int, flow: Flow, listener: Process) -> None:
 
 
 def _listening(pid: int, flow: Flow) -> bool:
-    with netns.inside(pid):
+    with inside(pid):
         return any(
             flow.port in (ANY_PORT, port)
             for protocol, state in LISTENING.items()
@@ -236,7 +247,7 @@ class _SampleLog:
 
     def __init__(
         self,
-        tcp_probe: tcp.TcpProbe | UserProgramsProbe,
+        tcp_probe: TcpProbe | UserProgramsProbe,
         queue_probe: QueueProbe,
         echo_probe: EchoProbe,
         interval_s: float,
@@ -246,9 +257,9 @@ class _SampleLog:
         self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
         self._echo_probe, self._echo_due_s = echo_probe, 0.0
         self.origin_ns = time.monotonic_ns()
-        self.last: dict[int, tcp.TcpSample] = {}
+        self.last: dict[int, TcpSample] = {}
         self.queue: list[QueueSample] = []
-        self._tcp_rows = [tcp.COLUMNS]
+        self._tcp_rows: list[str] = []
 
     def now_s(self) -> float:
         """Return the time since the origin, in s."""
@@ -290,6 +301,6 @@ class _SampleLog:
 
     def write(self, folder: Path) -> None:
         """Write tcp.csv, and the tables of user programs."""
-        (folder / "tcp.csv").write_text("\n".join(self._tcp_rows) + "\n")
+        write_csv(folder / "tcp.csv", TCP_COLUMNS, self._tcp_rows)
         if isinstance(self._tcp_probe, UserProgramsProbe):
             self._tcp_probe.write(folder)

@@ -31,13 +31,6 @@ def test_refusal_names_everything_that_is_missing(monkeypatch, tmp_path):
     assert "--where guest" in error.value.hint
 
 
-def test_missing_engine_is_a_finding(monkeypatch, tmp_path):
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'none.sock'}")
-    (finding,) = preflight._docker()
-    assert not finding.good
-    assert "systemctl start docker" in finding.fix
-
-
 def missing_qdiscs(condition, monkeypatch, tmp_path, lacking=()):
     """Return the qdiscs checked for a condition, and the missing ones."""
     tried = []

@@ -135,17 +135,6 @@ def test_forked_snapshot_that_is_not_ready_is_refused(tmp_path, name, limit_s, s
     assert time.monotonic() - begin < 5
 
 
-def test_forks_end_in_any_order(tmp_path):
-    with booted_snapshot(tmp_path) as guest:
-        slow = fork(guest, tmp_path / "slow", lasts_s=0.4, status=5)
-        quick = fork(guest, tmp_path / "quick", status=3)
-        assert slow.poll() is None
-        with pytest.raises(processes.TimeoutExpired):
-            slow.wait(0.05)
-        assert slow.wait(10) == 5
-        assert quick.wait(10) == 3
-
-
 def test_threads_may_wait_for_forks_at_the_same_time(tmp_path):
     with booted_snapshot(tmp_path) as guest, ThreadPoolExecutor(8) as pool:
 
@@ -206,13 +195,6 @@ def test_failed_boot_of_a_snapshot_quotes_its_console(tmp_path):
         pass
 
 
-def test_slow_boot_of_a_snapshot_is_ended(tmp_path):
-    begin = time.monotonic()
-    with pytest.raises(HostError, match="status None"), booted_snapshot(tmp_path, limit_s=0.0):
-        pass
-    assert time.monotonic() - begin < 5
-
-
 def test_next_job_reuses_its_snapshot_unless_lost_or_of_another_kind(tmp_path):
     booted, ended = [], []
 
@@ -236,23 +218,3 @@ def test_next_job_reuses_its_snapshot_unless_lost_or_of_another_kind(tmp_path):
         third._gone = True
         assert snapshots.get("b", boot)[0] is booted[3]
     assert ended == booted
-
-
-def test_base_snapshot_outlives_those_of_cells_but_not_a_failure(tmp_path):
-    ended = []
-
-    @contextlib.contextmanager
-    def boot(name):
-        (tmp_path / name).mkdir()
-        with booted_snapshot(tmp_path / name) as guest:
-            yield guest
-        ended.append(name)
-
-    with snapshot.Snapshots() as snapshots:
-        base = snapshots.base("kernel", lambda: boot("base"))
-        snapshots.get("a", lambda: boot("a"))
-        snapshots.get("b", lambda: boot("b"))
-        assert snapshots.base("kernel", lambda: boot("other")) is base
-        assert ended == ["a"]
-        snapshots.drop()
-        assert ended == ["a", "b", "base"]

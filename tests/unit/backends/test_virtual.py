@@ -7,8 +7,7 @@ import pytest
 
 from losslab import processes
 from losslab.backends.base import Instrument, Job
-from losslab.backends.containernet import EngineGuest
-from losslab.backends.virtual import BOOT_SEED, Guest
+from losslab.backends.virtual import BOOT_SEED, EngineGuest, Guest
 from losslab.study.axes import derived_seed
 
 TOOLS = Instrument(Path("/kernel/linux"), Path("/"), {})

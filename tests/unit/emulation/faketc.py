@@ -9,8 +9,8 @@ image's tc. Sources: iproute2 6.15 (tc/, lib/utils_math.c, lib/json_writer.c) an
 import math
 import re
 
-from losslab.emulation import beyond_tc
-from losslab.emulation.beyond_tc import Filter
+from losslab.emulation import qdiscs
+from losslab.emulation.qdiscs import Filter
 from losslab.emulation.topology import HOSTS
 
 U32 = 0xFFFF_FFFF
@@ -173,12 +173,12 @@ def class_of(words):
 
 
 def action_of(words):
-    """Return a filter's actions as `beyond_tc.read` returns them."""
+    """Return a filter's actions as `qdiscs.read` returns them."""
     if "police" in words:
         its = {name: words[words.index(name) + 1] for name in ("rate", "burst")}
         speed = rate(its["rate"])
-        kept = beyond_tc.POLICE.pack(0, 2, 0, ticks(speed, u32(its["burst"])), 2040, speed)
-        return {"kind": "police"} | beyond_tc._options("police", {beyond_tc.TCA_POLICE_TBF: kept})
+        kept = qdiscs.POLICE.pack(0, 2, 0, ticks(speed, u32(its["burst"])), 2040, speed)
+        return {"kind": "police"} | qdiscs._options("police", {qdiscs.TCA_POLICE_TBF: kept})
     every = int(words[-1])
     assert 1 <= every < 2**16
     return {"kind": "gact", "action": 2, "otherwise": 0, "one_of": every, "random": 2}

@@ -6,8 +6,8 @@ import pytest
 
 from losslab.emulation import goodput
 from losslab.emulation.apps import ffmpeg, iperf3, web
-from losslab.emulation.flows import Timeline
 from losslab.emulation.plan import make_plan
+from losslab.emulation.programs import Timeline
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
 from tests.unit.study.test_condition import CONDITION

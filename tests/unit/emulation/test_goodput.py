@@ -20,14 +20,6 @@ def test_window_is_counted_between_the_samples_inside_it(tmp_path):
     assert read(tmp_path, lines).mbit(0.51, 1.99) == pytest.approx(2)
 
 
-def test_flow_delivers_nothing_before_its_start_and_after_its_end(tmp_path):
-    lines = [f"{i / 10:.6f},5000,{i}" for i in range(31)]
-    lines += [f"{i / 10:.6f},40001,{(i - 9) * 12_500}" for i in range(10, 21)]
-    found = read(tmp_path, lines)
-    assert found.mbit(0, 3) == pytest.approx(11 * 12_500 * 8 / 1e6 / 3)
-    assert found.mbit(0, 0.9) == 0
-
-
 def test_time_before_the_first_connection_does_not_count(tmp_path):
     """The set-up of iperf3 over a long path is no time of its flow."""
     lines = [f"{i / 50:.6f},40001,{(i - 50) * 5_000}" for i in range(50, 101)]

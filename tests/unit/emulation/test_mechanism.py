@@ -7,7 +7,7 @@ import pytest
 from losslab.emulation import accounting, checks
 from losslab.emulation.mechanism import outside_acceptance_interval
 from losslab.emulation.plan import make_plan
-from losslab.emulation.probes.queue import QueueSample
+from losslab.emulation.probes import QueueSample
 from tests.unit.emulation.test_checks import EVIDENCE, TRAFFIC
 from tests.unit.study.test_condition import CONDITION
 

@@ -12,20 +12,19 @@ from unittest import mock
 import pytest
 
 from losslab.campaign import inputs
-from losslab.emulation import accounting, checks, hosts, outcome
+from losslab.emulation import accounting, checks, hosts, outcome, probes
 from losslab.emulation.accounting import Traffic
 from losslab.emulation.apps import ffmpeg
-from losslab.emulation.flows import Timeline
 from losslab.emulation.goodput import read_rows
 from losslab.emulation.link import tracelink
 from losslab.emulation.plan import make_plan
-from losslab.emulation.probes import queue, tcp
+from losslab.emulation.programs import Timeline
 from losslab.emulation.traffic import Run
 from losslab.study import features, metrics
 from losslab.study.condition import Condition
 
 CELLS = Path(__file__).resolve().parents[2] / "golden" / "cells"
-BLANK = tcp.parse_tcp_info(0, "", bytes(tcp.TCP_INFO.size))
+BLANK = probes.parse_tcp_info(0, "", bytes(probes.TCP_INFO.size))
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def _load(packed, folder):
         for found in its["found"]
     ]  # fmt: skip
     backlog = [
-        queue.QueueSample(float(row["t_s"]), *(int(row[key]) for key in list(row)[1:]))
+        probes.QueueSample(float(row["t_s"]), *(int(row[key]) for key in list(row)[1:]))
         for row in read_rows(folder / "queue.csv")
     ]
     loaded = [each for each in _pings(folder / "ping.csv") if each[0] >= plan.warmup_s]

@@ -11,7 +11,6 @@ from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import HOSTS
 from losslab.study import features
 from losslab.study.axes import derived_seed
-from losslab.study.condition import QUEUES
 from tests.unit.study.test_condition import CONDITION
 
 
@@ -79,25 +78,6 @@ def test_set_up_before_the_snapshot_does_not_depend_on_the_seed(changes):
         return hosts_without, [flow.algorithm for flow in made.flows]
 
     assert before(0) == before(7)
-
-
-def test_reverse_path_uses_another_router_on_the_asymmetric_path():
-    same, other = plan(path="symmetric"), plan(path="asymmetric")
-    assert (same.back_router, other.back_router) == ("r2", "r3")
-    assert same.hosts["receiver"].routes == {"default": "receiver-r2"}
-    assert other.hosts["receiver"].routes == {"default": "receiver-r3"}
-    assert kinds(other)["r3"] == ["netem"]
-    assert kinds(same)["r3"] == []
-
-
-@pytest.mark.parametrize("queue", QUEUES)
-def test_every_queue_has_its_qdisc_below_the_shaper(queue):
-    rate, *waiting = plan(queue=queue).hosts["r1"].qdiscs
-    assert rate.kind == "tbf"
-    assert waiting[0].kind == {"fifo": "pfifo", "two-fifos": "drr", "red-step": "red"}.get(
-        queue, queue
-    )
-    assert plan(queue=queue).path_spec.in_order == (queue in ("fifo", "bfifo"))
 
 
 def test_path_specification_has_the_place_of_loss():

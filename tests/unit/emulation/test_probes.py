@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from losslab.emulation.probes import netlink, queue, tcp
+from losslab.emulation import probes
 from tests.golden import netlink as recorded
 
 RECORDED = json.loads(recorded.FILE.read_text())
@@ -29,7 +29,7 @@ class Kernel:
         return self.replies.pop(0)
 
 
-class RecordedDumps(netlink.DumpReader):
+class RecordedDumps(probes.DumpReader):
     """A reader of the recorded replies."""
 
     def __init__(self, sock):
@@ -44,9 +44,9 @@ def samples(monkeypatch):
     """Return a function that samples the connections of a recorded dump."""
 
     def sample(recorded):
-        monkeypatch.setattr(tcp.socket, "socket", lambda *family: Kernel(recorded))
-        monkeypatch.setattr(netlink, "DumpReader", RecordedDumps)
-        return tcp.TcpProbe().sample()
+        monkeypatch.setattr(probes.socket, "socket", lambda *family: Kernel(recorded))
+        monkeypatch.setattr(probes, "DumpReader", RecordedDumps)
+        return probes.TcpProbe().sample()
 
     return sample
 
@@ -56,24 +56,14 @@ def waiting(monkeypatch):
     """Return a function that samples the queue of the interface `index` in a recorded dump."""
 
     def sample(recorded, index=QUEUE["index"]):
-        monkeypatch.setattr(queue.socket, "socket", lambda *family: Kernel(recorded))
-        monkeypatch.setattr(queue.socket, "if_nametoindex", {BOTTLENECK: index}.get)
-        probe = queue.QueueProbe(BOTTLENECK)
+        monkeypatch.setattr(probes.socket, "socket", lambda *family: Kernel(recorded))
+        monkeypatch.setattr(probes.socket, "if_nametoindex", {BOTTLENECK: index}.get)
+        probe = probes.QueueProbe(BOTTLENECK)
         if index != QUEUE["index"]:
             probe._socket.request = probe._request
         return probe.sample(1.5)
 
     return sample
-
-
-def split(dump):
-    """Return the messages of a dump."""
-    found, at = [], 0
-    while at < len(dump):
-        length = struct.unpack_from("=I", dump, at)[0]
-        found.append(dump[at : at + length])
-        at += length
-    return found
 
 
 def test_sampled_connections_equal_those_of_ss(samples):
@@ -101,13 +91,6 @@ def test_sampled_connections_equal_those_of_ss(samples):
     assert {sample.ssthresh_packets is None for sample in found} == {True, False}
 
 
-def test_dump_may_come_in_pieces(samples):
-    first, done = map(bytes.fromhex, TCP["replies"])
-    pieces = TCP | {"replies": [part.hex() for part in (*split(first), done)]}
-    assert len(pieces["replies"]) == 3
-    assert samples(pieces) == samples(TCP)
-
-
 def test_refused_dump_is_an_error(samples):
     refusal = struct.pack("=IHHIIi", 20, 2, 0, 1, 0, -1)  # NLMSG_ERROR, EPERM
     with pytest.raises(PermissionError, match="refused a request"):
@@ -120,14 +103,14 @@ def datagrams(monkeypatch):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     ours.settimeout(5)
     with ours, theirs:
-        yield netlink.DumpReader(ours), theirs.send
+        yield probes.DumpReader(ours), theirs.send
 
 
 def message(kind, payload):
     return struct.pack("=IHHII", 16 + len(payload), kind, 0, 1, 0) + payload
 
 
-DONE = message(netlink.NLMSG_DONE, bytes(4))
+DONE = message(probes.NLMSG_DONE, bytes(4))
 
 
 def test_dump_and_its_end_come_in_one_system_call(datagrams, monkeypatch):
@@ -149,23 +132,10 @@ def test_dump_and_its_end_come_in_one_system_call(datagrams, monkeypatch):
 def test_dump_may_have_more_parts_than_one_call_takes(datagrams):
     reader, send = datagrams
     # net/netlink/af_netlink.c limits each part of an answer to this length.
-    parts = [message(20, bytes([n]) * (netlink.PART_BYTES - 16)) for n in range(3)]
+    parts = [message(20, bytes([n]) * (probes.PART_BYTES - 16)) for n in range(3)]
     for part in [*parts, DONE]:
         send(part)
     assert reader.dump() == [(20, part[16:]) for part in parts]
-
-
-def test_closed_socket_is_an_error(datagrams):
-    reader, _ = datagrams
-    reader._descriptor = -1
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        reader.dump()
-
-
-def test_pacing_rate_without_pacing_is_none():
-    info = bytearray(232)
-    struct.pack_into("=Q", info, 104, 2**64 - 1)
-    assert tcp.parse_tcp_info(1, "cubic", bytes(info)).pacing_mbit == 0
 
 
 def test_selectively_acknowledged_data_counts_as_delivered():
@@ -173,45 +143,47 @@ def test_selectively_acknowledged_data_counts_as_delivered():
     struct.pack_into("=I", info, 16, 1448)  # snd_mss
     struct.pack_into("=I", info, 28, 3)  # sacked
     struct.pack_into("=Q", info, 120, 10_000)  # bytes_acked
-    sample = tcp.parse_tcp_info(1, "cubic", bytes(info))
+    sample = probes.parse_tcp_info(1, "cubic", bytes(info))
     assert (sample.bytes_acked, sample.delivered_bytes) == (10_000, 14_344)
     assert sample.row(0.5).split(",")[-1] == "14344"
-    assert len(sample.row(0.5).split(",")) == len(tcp.COLUMNS.split(","))
-
-
-def test_closing_connection_with_unsent_data_is_sampled():
-    """net/tcp_states.h: established, the first closing state, and simultaneous close."""
-    assert tcp.STATES == 1 << 1 | 1 << 4 | 1 << 11
+    assert len(sample.row(0.5).split(",")) == len(probes.TCP_COLUMNS.split(","))
 
 
 def test_sampled_queue_equals_that_of_tc(waiting):
     [root] = [q for q in json.loads(QUEUE["tool"]) if q["dev"] == BOTTLENECK and "root" in q]
     assert root["qlen"] > 0
     assert root["drops"] > 0
-    assert waiting(QUEUE) == queue.QueueSample(
+    assert waiting(QUEUE) == probes.QueueSample(
         1.5, root["qlen"], root["backlog"], root["drops"], root["bytes"]
     )
 
 
 def test_answer_about_an_inner_qdisc_is_ignored(waiting):
     [reply] = map(bytes.fromhex, QUEUE["replies"])
-    root = struct.pack("=I", queue.TC_H_ROOT)
+    root = struct.pack("=I", probes.TC_H_ROOT)
     assert reply.count(root) == 1
     inner = reply.replace(root, struct.pack("=I", 0x0001_0000))
     with pytest.raises(OSError, match="no root qdisc"):
         waiting(QUEUE | {"replies": [inner.hex()]})
 
 
-def test_more_than_4_gib_are_counted(waiting):
-    sent = waiting(QUEUE).sent_bytes
-    more = [
-        bytes.fromhex(reply).replace(struct.pack("=Q", sent), struct.pack("=Q", sent + 2**40))
-        for reply in QUEUE["replies"]
-    ]
-    found = waiting(QUEUE | {"replies": [reply.hex() for reply in more]})
-    assert found.sent_bytes == sent + 2**40
-
-
 def test_interface_without_a_root_qdisc_is_an_error(waiting):
     with pytest.raises(OSError, match="interface 99"):
         waiting(QUEUE, index=99)
+
+
+def test_checksum_of_a_complete_request_is_zero():
+    assert probes.checksum(probes.echo_request(513)) == 0
+    # RFC 1071, section 3: the sum of 0001 f203 f4f5 f6f7 is ddf2.
+    assert probes.checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0xFFFF & ~0xDDF2
+
+
+def test_only_own_replies_count():
+    header = bytes([0x45]) + bytes(19)
+    reply = struct.pack("!BBHHH", 0, 0, 0, probes.IDENTIFIER, 7)
+    assert probes.reply_sequence(header + reply) == 7
+    assert probes.reply_sequence(header + probes.echo_request(7)) is None
+    other = struct.pack("!BBHHH", 0, 0, 0, probes.IDENTIFIER + 1, 7)
+    assert probes.reply_sequence(header + other) is None
+    with_options = bytes([0x46]) + bytes(23)
+    assert probes.reply_sequence(with_options + reply) == 7

@@ -1,4 +1,4 @@
-"""User programs: start, end, exit status, logs and the receive low-water mark."""
+"""Programs of hosts: start, wait, end, exit status, logs; preloaded ones; user programs."""
 
 import contextlib
 import json
@@ -13,10 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from losslab.emulation import programs
 from losslab.emulation.apps import quic
-from losslab.emulation.flows import Program, Timed, Timeline
 from losslab.emulation.plan import make_plan
-from losslab.emulation.programs import ExitWatcher, Process, receive_blocks
+from losslab.emulation.programs import (
+    ExitWatcher,
+    Process,
+    Program,
+    Timed,
+    Timeline,
+    receive_blocks,
+    wait_for_whole_second,
+)
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition, replicate_seed
 from tests.unit.emulation.test_checks import EVIDENCE, TRAFFIC
@@ -187,22 +195,6 @@ def test_wait_ends_with_the_program():
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_wait_ends_with_another_descriptor_and_says_whether_anything_happened():
-    minute_ns = 60 * 10**9
-    reading, writing = os.pipe()
-    with contextlib.closing(ExitWatcher(reading)) as watcher:
-        assert not watcher.wait(1_000_000)
-        os.write(writing, b"x")
-        assert watcher.wait(minute_ns)
-        os.read(reading, 1)
-        program = started(Program("sender", ["x"], "x.log"), "pass")
-        watcher.watch(program)
-        assert watcher.wait(minute_ns)
-        assert watcher.all_ended
-    for each in (reading, writing):
-        os.close(each)
-
-
 def connection():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         sender = socket.create_connection(listener.getsockname())
@@ -227,3 +219,169 @@ def test_missing_connection_is_reported():
         for end in socket.socketpair():
             stack.enter_context(end)
         assert not receive_blocks(os.getpid(), 1, 16_384)
+
+
+@pytest.fixture
+def pipe():
+    out, into = os.pipe()
+    yield out, into
+    os.close(out)
+    os.close(into)
+
+
+def test_waiter_returns_readable_descriptors(pipe):
+    out, into = pipe
+    quiet, held = os.pipe()
+    waiter = programs.Waiter(quiet, out)
+    assert waiter.wait(0) == []
+    os.write(into, b"x")
+    assert waiter.wait(None) == [out]
+    os.close(held)  # the end of a pipe is readable, too
+    assert waiter.wait(None) == [quiet, out]
+    os.close(quiet)
+
+
+def test_sleep_takes_at_least_its_time(pipe):
+    waiter = programs.Waiter(pipe[0])
+    begin_ns = time.monotonic_ns()
+    assert waiter.wait(1_000_000) == []
+    assert programs.sleep_until(begin_ns + 3_000_000) is None
+    assert time.monotonic_ns() >= begin_ns + 3_000_000
+    programs.sleep_until(begin_ns)  # has passed
+
+
+def test_signal_does_not_end_a_sleep_until_an_instant():
+    came = []
+    before = signal.signal(signal.SIGALRM, lambda *_: came.append(time.monotonic_ns()))
+    instant_ns = time.monotonic_ns() + 300_000_000
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        programs.sleep_until(instant_ns)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic_ns() >= instant_ns
+    assert len(came) == 1
+
+
+def test_wait_ends_at_the_clocks_next_whole_second():
+    before = time.monotonic_ns()
+    wait_for_whole_second()
+    after = time.monotonic_ns()
+    whole = (before // 10**9 + 1) * 10**9
+    assert before < whole <= after
+    assert after - whole < 10**9
+
+
+SAYS = """
+import os, sys
+
+def main(arguments):
+    print("said", len(arguments), arguments[-1][:4], sys.stdin.read() == "", flush=True)
+    print("complained", file=sys.stderr)
+    return 3
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+class Here:
+    """A host on this machine; it counts the programs that it starts."""
+
+    pid = os.getpid()
+
+    def __init__(self, folder):
+        self.environment = os.environ | {
+            "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"
+        }
+        self.started = []
+
+    def popen(self, command, **streams):
+        words = [sys.executable if word == "python3" else word for word in command]
+        popen = subprocess.Popen(words, env=self.environment, **streams)
+        self.started.append(popen)
+        return popen
+
+
+@pytest.fixture
+def here(tmp_path):
+    (tmp_path / "says.py").write_text(SAYS)
+    (tmp_path / "collects.py").write_text("import gc\ndef main(_): return int(gc.isenabled())\n")
+    (tmp_path / "breaks.py").write_text("raise RuntimeError('broken')")
+    return Here(tmp_path)
+
+
+def command(*arguments):
+    return [*programs.PYTHON, "says", *arguments]
+
+
+def test_preloaded_program_gets_arguments_and_streams(here, tmp_path):
+    long = "x" * 300_000  # the arguments of many flows are as long
+    with programs.preloaded({"r1": here}, [("r1", "says")]) as ready:
+        with (tmp_path / "log").open("wb") as log:
+            popen = ready["r1"].popen(
+                command("a", long), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+        assert popen.wait(10) == 3
+    assert (tmp_path / "log").read_text() == "said 2 xxxx True\ncomplained\n"
+    assert here.started == [popen]
+
+
+def test_preloaded_program_collects_no_garbage(here):
+    """A collection reads the clock, and comes earlier or later with each import."""
+    with programs.preloaded({"r1": here}, [("r1", "collects")]) as ready:
+        popen = ready["r1"].popen(
+            [*programs.PYTHON, "collects"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        assert popen.wait(10) == 0
+
+
+def test_preloaded_program_begins_once(here, tmp_path):
+    streams = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with programs.preloaded({"r1": here, "r2": here}, [("r1", "says"), ("r1", "says")]) as ready:
+        loaded = list(here.started)
+        with (tmp_path / "log").open("wb") as log:
+            begun = [ready["r1"].popen(command("a"), stdout=log, **streams) for _ in range(3)]
+            other = ready["r2"].popen(["true"], stdout=log, **streams)
+        assert begun[:2] == loaded
+        assert [popen.wait(10) for popen in (*begun, other)] == [3, 3, 3, 0]
+    assert here.started == [*begun, other]
+
+
+def test_unused_preloaded_program_is_ended(here):
+    with programs.preloaded({"r1": here}, [("r1", "says")]):
+        time.sleep(0.1)
+        assert here.started[0].poll() is None
+    assert here.started[0].returncode is not None
+
+
+def test_preloaded_program_ends_with_its_parent(here):
+    script = (
+        "import subprocess, sys\n"
+        "from losslab.emulation import programs\n"
+        "class Here:\n"
+        "    def popen(self, command, **streams):\n"
+        "        return subprocess.Popen([sys.executable, *command[1:]], **streams)\n"
+        "each = programs._load(Here(), 'says')\n"
+        "each.require()\n"
+        "print(each.popen.pid)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=here.environment, capture_output=True, text=True,
+        check=True, timeout=30,
+    )  # fmt: skip
+    deadline = time.monotonic() + 5
+    while os.path.exists(f"/proc/{int(done.stdout)}") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{int(done.stdout)}")
+
+
+def test_failing_import_of_a_preloaded_module_is_named(here, capfd):
+    with (
+        pytest.raises(LosslabError, match="breaks must be loaded within"),
+        programs.preloaded({"r1": here}, [("r1", "breaks")]),
+    ):
+        pass
+    assert "broken" in capfd.readouterr().err

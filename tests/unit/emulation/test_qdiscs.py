@@ -1,13 +1,25 @@
-"""Netem links: tc commands and read-back."""
+"""Qdiscs: an accepted condition passes its read-back as tc prints it, a wrong one does not."""
 
+import contextlib
 import dataclasses
+import itertools
+import struct
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from losslab.emulation import hosts, mechanism, qdiscs
 from losslab.emulation.mechanism import burst_chances, loss_percent, netem_link
+from losslab.emulation.plan import make_plan
+from losslab.emulation.probes import attribute
 from losslab.emulation.qdiscs import differences
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import interface
+from losslab.errors import LosslabError
+from losslab.study.condition import AXES, BUFFER_MAX_PACKETS
+from tests.unit.emulation.faketc import RefusedError, shown
+from tests.unit.emulation.test_plan import read_back
 from tests.unit.emulation.test_shaping import readback
 from tests.unit.study.test_condition import CONDITION
 
@@ -19,11 +31,6 @@ def made(**more):
     return netem_link(dataclasses.replace(QUIET, **more), "data").qdiscs(WHERE, 7, "netem-data")
 
 
-def test_plain_netem_link_keeps_its_command():
-    [its] = made(loss_percent=1.0)
-    assert its.arguments.startswith("limit 200000000 delay 10000000ns loss random 1% seed ")
-
-
 def test_burst_loss_has_the_same_loss_rate():
     enter, leave = burst_chances(0.02, 5.0)
     assert enter / (enter + leave) == pytest.approx(0.02)
@@ -32,21 +39,6 @@ def test_burst_loss_has_the_same_loss_rate():
     assert "loss gemodel 0.4081632653% 20% seed" in its.arguments
     assert its.expected["loss-gemodel.r"] == 0.2
     assert "loss-random.loss" not in its.expected
-
-
-def test_jitter_adds_to_the_delay_and_keeps_order_by_default():
-    [kept], [mixed] = made(jitter_ms=4.0), made(jitter_ms=4.0, jitter_order="mixed")
-    assert "delay 12000000ns 2000000ns rate 1000gbit seed" in kept.arguments
-    assert "delay 12000000ns 2000000ns seed" in mixed.arguments
-    assert kept.expected["delay.jitter"] == 0.002
-
-
-def test_early_packets_skip_a_second_netem():
-    first, early = made(reorder_percent=2.0, reorder_ms=3.0)
-    assert "delay 7000000ns" in first.arguments
-    assert (early.parent, early.handle) == ("parent 1:1", "10:")
-    assert "delay 3000000ns reorder 2% gap 1" in early.arguments
-    assert first.expected["seed"] != early.expected["seed"]
 
 
 def test_loss_may_affect_acknowledgements_alone():
@@ -98,8 +90,318 @@ def test_wrong_read_back_of_each_option_is_found(name):
             {"loss_direction": "back", "loss_percent": 1, "sender_delay_ms": 1},
             "must not be back with sender_delay_ms",
         ),
+        ({"policer_mbit": 5, "trace": "cellular"}, "policer_mbit must be 0 with a trace"),
+        ({"policer_burst_packets": 5}, "policer_burst_packets 5 needs a policer_mbit above 0"),
+        ({"ack_thinning": 2, "offloads": "on"}, "offloads must be off with ack_thinning"),
     ],
 )
 def test_conflicting_axes_are_refused(changes, words):
     [problem] = dataclasses.replace(QUIET, **({"rate_mbit": 20} | changes)).problems()
     assert words in problem
+
+
+# Text of axes that are mini-languages or names.
+TEXTS = {
+    "changes": st.builds(
+        "at_s={:.9f},rate_mbit={:.9f}+at_s=3,rtt_ms={:.9f},loss_percent={:.9f}+at_s=4,outage_s=1".format,
+        st.floats(1e-6, 2), st.floats(0.01, 1e4), st.floats(0.1, 1e4), st.floats(0.001, 99),
+    ),
+    "pauses": st.builds(
+        "per_s={:.3f},min_ms={:.6f},max_ms=50".format, st.floats(0.01, 20), st.floats(0.01, 49)
+    ),
+    "drop_list": st.just("data 12,57 ack 3"),
+    "flows": st.builds("same,rtt_ms={:.9f}+cubic".format, st.floats(1, 1e4)),
+    "trace": st.just("cellular"),
+    "competitor": st.just("bbr"),
+}  # fmt: skip
+# Axes that shape no path: programs, names and what campaigns set.
+ELSEWHERE = {
+    "algorithm", "app", "kernel", "image", "duration_s", "warmup_s", "trace_back", "scheme",
+    "command", "bring", "video", "write_kib", "competitor",
+}  # fmt: skip
+BASE = dataclasses.replace(CONDITION, loss_percent=0, rtt_ms=20, rate_mbit=20, duration_s=5)
+
+
+def numbers(axis):
+    """Draw numbers of an axis: ends of its span, and others of every magnitude."""
+    low, high = axis.span.minimum, axis.span.maximum
+    if axis.kind == "int":
+        return st.one_of(
+            st.sampled_from([int(low), int(high)]), st.integers(int(low), int(high)),
+            st.integers(int(low), min(int(high), 2_000)),
+        )  # fmt: skip
+    ends = [value for value in (low, axis.smallest, high) if value in axis.span]
+    magnitude = st.floats(-9, 4).map(lambda power: 10**power).filter(lambda v: v in axis.span)
+    digits = st.floats(low, high).map(lambda v: round(v, 4)).filter(lambda v: v in axis.span)
+    return st.one_of(
+        st.sampled_from(ends), magnitude, digits,
+        st.floats(low, high).filter(axis.span.__contains__),
+    )  # fmt: skip
+
+
+def values(name):
+    axis = AXES[name]
+    if name in TEXTS:
+        return TEXTS[name]
+    return numbers(axis) if axis.span else st.sampled_from(list(axis.choices))
+
+
+SHAPING = [
+    name for name, axis in AXES.items()
+    if name not in ELSEWHERE and (axis.span or axis.choices or name in TEXTS)
+]  # fmt: skip
+PAIRS = [*itertools.combinations(SHAPING, 2)]
+
+
+def planned_qdiscs(condition):
+    """Return the lists of qdiscs that a plan creates, one after the other."""
+    plan = make_plan(condition, 7)
+    found = [[q for host in plan.hosts.values() for q in host.qdiscs]]
+    if "changes" in plan.parts:
+        found += [step.then for step in plan.parts["changes"].steps]
+    return found
+
+
+def wrong_read_back(condition):
+    """Return what losslab would find wrong with a condition's plan, if tc obeyed."""
+    wrong = []
+    for planned in planned_qdiscs(condition):
+        qdiscs, classes, filters = shown(planned)
+        wrong += differences(planned, qdiscs, classes, "6.12.0")
+        for each in planned:
+            if each.kind == "clsact":
+                found = {"filters": {each.where.name: filters[each.where.name]}}
+                wrong += each.deviations(found)
+    return wrong
+
+
+# Conditions of section B that were measured and then always invalid.
+ROWS = [
+    *(
+        {"loss_percent": loss, "loss_burst_packets": burst}
+        for loss in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 6, 8, 10)
+        for burst in (1.5, 2, 3, 4, 5, 6, 8, 10, 50)
+    ),
+    {"loss_percent": 1.15478198},
+    {"loss_percent": 99.9999},
+    {"rtt_ms": 200.00123},
+    {"rtt_ms": 40, "sender_delay_ms": 40},
+    {"reorder_percent": 2, "reorder_ms": 10},
+    {"shaper": "htb-netem", "rate_mbit": 20},
+    {"shaper": "htb-netem", "rate_mbit": 10_000, "queue": "two-fifos"},
+    {"shaper": "htb-netem", "rate_mbit": 0.05, "queue": "two-fifos"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("axes", ROWS, ids=str)
+def test_condition_that_was_always_invalid_passes_its_read_back(axes):
+    """Rows of B: all 153 pairs of loss and burst, loss, RTT, sender's netem, reordering, HTB."""
+    condition = dataclasses.replace(BASE, **axes)
+    assert condition.problems() == []
+    assert wrong_read_back(condition) == []
+
+
+@pytest.mark.parametrize("queue", BUFFER_MAX_PACKETS)
+def test_largest_buffer_of_a_queue_is_the_largest_that_tc_takes(queue):
+    """B: `red-step`, `bfifo` and `red` with 10,000,000 packets; also `cake` and `fq_codel`."""
+    largest = BUFFER_MAX_PACKETS[queue]
+    good = dataclasses.replace(BASE, queue=queue, buffer_packets=largest)
+    assert good.problems() == []
+    assert wrong_read_back(good) == []
+    larger = dataclasses.replace(good, buffer_packets=largest + 1)
+    assert larger.problems() == [
+        f"buffer_packets must be at most {largest} with the queue {queue}, found {largest + 1}"
+    ]
+    try:
+        assert wrong_read_back(larger) != []
+    except RefusedError:
+        return
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        ({"loss_percent": 1e-9}, "loss_percent must be 0 or at least 1e-06, found 1e-09"),
+        ({"reorder_percent": 1e-9}, "reorder_percent must be 0 or at least 1e-06"),
+        ({"duplicate_percent": 1e-9}, "duplicate_percent must be 0 or at least 1e-06"),
+        ({"rtt_ms": 1e-6}, "rtt_ms must be 0 or at least 0.001"),
+        ({"jitter_ms": 1e-6}, "jitter_ms must be 0 or at least 0.001"),
+        ({"sender_delay_ms": 1e-6}, "sender_delay_ms must be 0 or at least 0.001"),
+        ({"policer_mbit": 1e-6}, "policer_mbit must be 0 or at least 0.01"),
+        (
+            {"second_rate_mbit": 1e-6, "flows": "cubic"},
+            "second_rate_mbit must be 0 or at least 0.01",
+        ),
+        (
+            {"loss_percent": 90, "loss_burst_packets": 2},
+            "loss_percent must be 2e-06 to 66.6667 with loss_burst_packets 2, found 90",
+        ),
+        ({"loss_percent": 1e-5, "loss_burst_packets": 1000}, "must be 0.001 to 99.9001"),
+        (
+            {"policer_mbit": 0.01, "policer_burst_packets": 10_000},
+            "policer_burst_packets must be at most 226 at policer_mbit 0.01, found 10000",
+        ),
+        ({"flows": "same,rtt_ms=20000"}, "at least the path's 20 and at most 10000, found 20000"),
+    ],
+)
+def test_value_that_cannot_be_set_is_refused(axes, words):
+    assert any(words in problem for problem in dataclasses.replace(BASE, **axes).problems())
+
+
+def test_policer_polices_the_first_of_two_bottlenecks():
+    condition = dataclasses.replace(BASE, policer_mbit=5, second_rate_mbit=10, flows="cubic")
+    assert condition.problems() == []
+    [planned] = planned_qdiscs(condition)
+    assert [q.where.name for q in planned if q.kind == "clsact"] == ["r1-r2"]
+
+
+@pytest.mark.parametrize("changed", [1e-5, -1e-5])
+def test_value_that_differs_in_a_printed_digit_is_found(changed):
+    condition = dataclasses.replace(BASE, loss_percent=1.15478198)
+    [planned] = planned_qdiscs(condition)
+    qdiscs, classes, _ = shown(planned)
+    its = next(q for q in qdiscs["r2"] if "loss-random" in q["options"])
+    assert its["options"]["loss-random"]["loss"] == 0.0115478
+    its["options"]["loss-random"]["loss"] *= 1 + changed
+    [reason] = differences(planned, qdiscs, classes, "6.12.0")
+    assert "must have loss-random.loss 0.0115478, found 0.01154" in reason
+
+
+@st.composite
+def conditions(draw):
+    """Draw a condition in which a pair of axes, and sometimes what they need, is at random."""
+    pair = draw(st.sampled_from(PAIRS))
+    axes = {name: draw(values(name)) for name in pair}
+    if draw(st.booleans()):
+        axes.setdefault("loss_percent", draw(values("loss_percent")))
+        axes.setdefault("policer_mbit", draw(values("policer_mbit")))
+        axes.setdefault("rtt_ms", draw(values("rtt_ms")))
+    if "second_rate_mbit" in axes:
+        axes.setdefault("flows", "cubic")
+    if "mark_packets" in axes:
+        axes.setdefault("queue", "red-step")
+    return dataclasses.replace(BASE, **axes)
+
+
+@settings(max_examples=600, deadline=None)
+@given(conditions())
+def test_accepted_condition_passes_its_own_read_back(condition):
+    """Rows of B: bursts, loss, RTT, zeros that tc omits, HTB's quantum, limits of queues."""
+    if condition.problems():
+        return
+    try:
+        assert wrong_read_back(condition) == []
+    except RefusedError as refused:
+        raise AssertionError(f"accepted, but tc refuses: {refused}") from refused
+
+
+def mechanism_qdiscs(**changes):
+    condition = dataclasses.replace(QUIET, **changes)
+    return [qdisc for its in mechanism.of(condition) for qdisc in its.qdiscs(condition)]
+
+
+def deviations(asked, found):
+    return asked.deviations({"filters": {asked.where.name: found}})
+
+
+def action(kind, options):
+    stats = attribute(1, struct.pack("=QI", 3_000, 2)) + attribute(3, struct.pack("=5I", *range(5)))
+    return (
+        attribute(qdiscs.TCA_ACT_KIND, kind + b"\0")
+        + attribute(qdiscs.TCA_ACT_OPTIONS, options)
+        + attribute(qdiscs.TCA_ACT_STATS, stats)
+    )
+
+
+def of_kernel(kind, number, content):
+    """Return a netlink dump of one filter."""
+    options = attribute(number, attribute(1, content))
+    return dict(
+        [(qdiscs.TCA_KIND, kind + b"\0"), (qdiscs.TCA_OPTIONS, options)]
+    )  # fmt: skip
+
+
+def test_policer_bucket_is_read_back_in_whole_packets():
+    rate, burst = 1_250_000, 100 * 1514
+    ticks = round(burst * 1e9 / rate / 64)
+    police = struct.pack("=IiIIIBBHhHI", 1, 2, 0, ticks, 2_000, 0, 0, 0, 0, 0, rate)
+    parts = of_kernel(b"matchall", 2, action(b"police", attribute(1, police)))
+    [found] = qdiscs._actions(parts)
+    assert found == {
+        "kind": "police", "action": 2, "rate": rate, "burst": burst, "bytes": 3_000, "packets": 2,
+        "drops": 2,
+    }  # fmt: skip
+    [asked] = mechanism_qdiscs(policer_mbit=10)
+    assert deviations(asked, [found]) == []
+    assert "police rate 10000000bit burst 151400 conform-exceed drop/ok" in asked.command()
+    for wrong in ([], [found, found], [found | {"rate": 1}], [found | {"burst": 1514}]):
+        [reason] = deviations(asked, wrong)
+        assert reason.startswith("filter on r1-r2 on r1 must be")
+
+
+def test_ack_thinning_is_read_back_with_its_number():
+    gact = attribute(2, struct.pack("=IIi", 1, 0, 2)) + attribute(3, struct.pack("=HHi", 2, 4, 0))
+    [found] = qdiscs._actions(of_kernel(b"flower", 3, action(b"gact", gact)))
+    [asked] = mechanism_qdiscs(ack_thinning=4, path="asymmetric")
+    assert asked.where.name == "r3-r1"
+    assert deviations(asked, [found]) == []
+    assert deviations(asked, [found | {"one_of": 2}]) != []
+    without = attribute(2, struct.pack("=IIi", 1, 0, 2))
+    [found] = qdiscs._actions(of_kernel(b"flower", 3, action(b"gact", without)))
+    assert deviations(asked, [found]) != []
+
+
+DUAL = dataclasses.replace(QUIET, queue="dualpi2", ecn="on", buffer_packets=300)
+
+
+def test_dualpi2_has_the_configured_limit():
+    its = next(q for q in path_qdiscs(DUAL, 7) if q.kind == "dualpi2")
+    assert its.command() == "qdisc add dev r1-r2 parent 1:1 handle 10: dualpi2"
+    stats = struct.pack("=12I", *range(12))
+    parts = {
+        qdiscs.TCA_OPTIONS: attribute(1, struct.pack("=I", 300)),
+        qdiscs.TCA_STATS2: attribute(4, stats),
+    }
+    found = qdiscs.dualpi2_state(parts)
+    assert (found["limit"], found["packets_in_l"], found["ecn_mark"]) == (300, 4, 6)
+    assert its.deviations({"dualpi2": found}) == []
+    [reason] = its.deviations({"dualpi2": {}})
+    assert "must have limit 300, found None" in reason
+    made = make_plan(DUAL, 7)
+    state = read_back(made) | {}
+    state["r1"]["dualpi2"] = found | {"limit": 10_000}
+    assert any("limit 300, found 10000" in r for r in hosts.deviations(made.hosts, state))
+
+
+def test_qdisc_unknown_to_tc_is_listed():
+    text = '[{"kind":"dualpi2","options":{[Unknown qdisc, optlen=92] },"bytes":7}]'
+    assert hosts._documents(text) == [[{"kind": "dualpi2", "options": {}, "bytes": 7}]]
+
+
+def test_accurate_ecn_is_refused_without_kernel_support(monkeypatch):
+    monkeypatch.setattr(hosts, "ACCURATE_ECN_SYSCTL", "net.ipv4.no_such_thing")
+    hosts.require_ecn(make_plan(DUAL, 7).hosts)
+    with pytest.raises(LosslabError, match="ecn accurate needs a kernel with Accurate ECN"):
+        hosts.require_ecn(make_plan(dataclasses.replace(DUAL, ecn="accurate"), 7).hosts)
+
+
+def test_dualpi2_is_refused_without_kernel_support(monkeypatch):
+    class Tc:
+        said = "Error: Specified qdisc kind is unknown."
+
+        def do(self, lines):
+            raise LosslabError(self.said)
+
+    @contextlib.contextmanager
+    def here(pid):
+        yield
+
+    monkeypatch.setattr(hosts, "inside", here)
+    made = make_plan(DUAL, 7)
+    handles = {name: hosts.Handle(1, None, Tc()) for name in made.hosts}
+    only_r1 = {"r1": made.hosts["r1"]}
+    with pytest.raises(LosslabError, match="queue dualpi2 needs a kernel with DualPI2"):
+        hosts.shape(only_r1, handles)
+    monkeypatch.setattr(Tc, "said", "another word")
+    with pytest.raises(LosslabError, match="another word"):
+        hosts.shape(only_r1, handles)

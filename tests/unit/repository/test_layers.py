@@ -132,7 +132,6 @@ CIRCLES = {
     ("emulation.mechanism", "emulation.checks"),
     ("emulation.mechanism", "emulation.outcome"),
     ("emulation.mechanism", "emulation.plan"),
-    ("emulation.traffic", "emulation.plan"),
     ("study.features", "emulation.app"),
     ("study.features", "emulation.mechanism"),
     ("study.features", "study.condition"),

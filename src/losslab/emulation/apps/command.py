@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import USER_FILES, App
-from losslab.emulation.flows import ANY, ANY_PORT, NO_PORT, Flow, Timed, Timeline
 from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, Goodput, read_rows, write_intervals
-from losslab.emulation.probes.userprograms import ARRIVALS
+from losslab.emulation.programs import ANY, ANY_PORT, NO_PORT, Flow, Timed, Timeline
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
+from losslab.emulation.userprograms import ARRIVALS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, OWN, Seed, axis, plain
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES
-from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.goodput import read_report
-from losslab.emulation.preloaded import PYTHON
+from losslab.emulation.programs import PYTHON, Flow, Program, Timeline
 from losslab.emulation.schemes import make_scheme
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError

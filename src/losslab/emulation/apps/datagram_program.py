@@ -17,8 +17,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+from losslab.emulation.programs import Waiter
 from losslab.emulation.schemes import Ack, Scheme, make_scheme
-from losslab.emulation.timers import Waiter
 
 # sequence number, send time (ns, sender's clock), receive time (ns, receiver's clock)
 MESSAGE = struct.Struct("!QQQ")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
-from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.goodput import Goodput
+from losslab.emulation.programs import Flow, Program, Timeline
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import axis, plain

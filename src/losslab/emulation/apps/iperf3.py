@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
-from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.goodput import (
     INTERVAL_S,
     Deliveries,
@@ -19,6 +18,7 @@ from losslab.emulation.goodput import (
     retransmits_until,
     write_intervals,
 )
+from losslab.emulation.programs import Flow, Program, Timeline
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
-from losslab.emulation.flows import Flow, Timed, Timeline
 from losslab.emulation.goodput import INTERVAL_S, write_intervals
+from losslab.emulation.programs import Flow, Timed, Timeline
 from losslab.emulation.topology import SENDER_ADDRESS
 from losslab.errors import LosslabError
 

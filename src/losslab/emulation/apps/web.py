@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.apps import iperf3
-from losslab.emulation.flows import Flow, Program, Timeline
 from losslab.emulation.goodput import Deliveries, Goodput, read_report, read_rows
-from losslab.emulation.preloaded import PYTHON
+from losslab.emulation.programs import PYTHON, Flow, Program, Timeline
 from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE

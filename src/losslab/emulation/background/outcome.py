@@ -17,8 +17,8 @@ from losslab.study import features
 from losslab.study.background import BOTTLENECKS
 
 if TYPE_CHECKING:
-    from losslab.emulation.flows import Timeline
     from losslab.emulation.plan import Plan
+    from losslab.emulation.programs import Timeline
 
 
 COLUMNS = (

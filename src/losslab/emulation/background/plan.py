@@ -26,11 +26,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from losslab.emulation.beyond_tc import Filter
-from losslab.emulation.flows import Flow, Program
 from losslab.emulation.mechanism import netem_link
-from losslab.emulation.preloaded import PYTHON
-from losslab.emulation.qdiscs import Qdisc, netem
+from losslab.emulation.programs import PYTHON, Flow, Program
+from losslab.emulation.qdiscs import Filter, Qdisc, netem
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import (
     RECEIVER_ADDRESS,

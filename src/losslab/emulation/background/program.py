@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from losslab.emulation.probes.tcp import parse_tcp_info
+from losslab.emulation.probes import parse_tcp_info
 
 # Open files besides flows: Python's own, the listener, the poll.
 OTHER_FILES = 32

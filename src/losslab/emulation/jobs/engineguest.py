@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from losslab.emulation import containers, measure, netns
+from losslab.emulation import containers, hosts, measure
 from losslab.emulation.jobs import guest
 from losslab.emulation.jobs.guest import Job, serve
 from losslab.emulation.measure import BareHosts, stage
@@ -55,10 +55,10 @@ def command(folder: Path) -> list[str]:
 
 def bare_hosts() -> BareHosts:
     """Start the containers of the path, and end the engine, which cells rarely need."""
-    netns.write_sysctl("net.ipv4.tcp_mem", guest.TCP_MEM_PAGES)
+    hosts.write_sysctl("net.ipv4.tcp_mem", guest.TCP_MEM_PAGES)
     # Network namespaces other than the first may only use allowed algorithms.
-    available = netns.read_sysctl("net.ipv4.tcp_available_congestion_control")
-    netns.write_sysctl("net.ipv4.tcp_allowed_congestion_control", available)
+    available = hosts.read_sysctl("net.ipv4.tcp_available_congestion_control")
+    hosts.write_sysctl("net.ipv4.tcp_allowed_congestion_control", available)
     with engine(BARE) as (api, binds):
         VERSION.write_text(api.version()["Version"])
         place = containers.Place(OWNER, IMAGE_NAME, tuple(binds), in_guest=True)

@@ -2,7 +2,8 @@
 
 It runs as root under the pinned kernel, in virtual time. It waits twice to be forked: with bare
 hosts, and set up for a condition (see `backends.snapshot`). The job's folder is mounted on /mnt/out
-and describes the job in job.json.
+and describes the job in job.json. A job may also be a shell, in which each emulated host's name is
+a command that runs others there.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.emulation import measure, netns
-from losslab.emulation.jobs.console import run_shell
+from losslab.emulation import hosts, measure
 from losslab.emulation.measure import BareHosts, Stage, stage
 from losslab.emulation.outcome import write_failure, write_result
 from losslab.emulation.plan import make_plan
-from losslab.emulation.timers import sleep_until
+from losslab.emulation.programs import sleep_until
+from losslab.emulation.topology import HOSTS, RECEIVER_ADDRESS
 from losslab.study.condition import Condition
 
 # The job's folder. Each snapshot has a folder of its own, each fork has that of its job.
@@ -57,6 +58,19 @@ LEVELS, ERROR_LEVEL = 8, 3
 KERNEL = "kernel:"
 # A parameter without a value is a switch that is on.
 SWITCHES = {"": 1, "y": 1, "Y": 1, "on": 1, "n": 0, "N": 0, "off": 0}
+COMMANDS = Path("/tmp/hosts")  # in the guest's tmpfs
+BANNER = """
+    sender ---- r1 ==== r2 ---- receiver        forward; == is the bottleneck
+                 |      (reverse, symmetric)
+                r3 ------------- receiver        reverse, asymmetric
+
+Put a host's name before a command to run it there:
+    sender ping -c 3 {receiver}
+    r1 tc -s qdisc          receiver ip route
+    receiver iperf3 -s -D;  sender iperf3 -c {receiver} -t 5;  sender ss -ti
+The path: {path}, {rate_mbit:g} Mbit/s, RTT {rtt_ms:g} ms, buffer {buffer_packets} packets,
+loss {loss_percent:g} %, {algorithm}. `exit` or Ctrl-D ends the shell.
+"""
 # Contexts that stay open until the power-off, because nothing needs to be taken down.
 UNTIL_POWER_OFF = contextlib.ExitStack()
 
@@ -114,7 +128,7 @@ def _wait(word: str) -> None:
 
 def bare_hosts() -> BareHosts:
     """Make the hosts and links of the path."""
-    netns.write_sysctl("net.ipv4.tcp_mem", TCP_MEM_PAGES)
+    hosts.write_sysctl("net.ipv4.tcp_mem", TCP_MEM_PAGES)
     return UNTIL_POWER_OFF.enter_context(measure.bare_hosts(disposable=True))
 
 
@@ -137,11 +151,11 @@ def _allow(algorithms: set[str]) -> None:
     An algorithm without TCP_CONG_NON_RESTRICTED (net/tcp.h), such as DCTCP or Vegas, is restricted.
     A later check refuses algorithms that the kernel lacks, by name.
     """
-    available = set(netns.read_sysctl("net.ipv4.tcp_available_congestion_control").split())
-    allowed = netns.read_sysctl(ALLOWED_SYSCTL).split()
+    available = set(hosts.read_sysctl("net.ipv4.tcp_available_congestion_control").split())
+    allowed = hosts.read_sysctl(ALLOWED_SYSCTL).split()
     missing = sorted((algorithms & available) - set(allowed))
     if missing:
-        netns.write_sysctl(ALLOWED_SYSCTL, " ".join([*allowed, *missing]))
+        hosts.write_sysctl(ALLOWED_SYSCTL, " ".join([*allowed, *missing]))
 
 
 def kernel_messages(log: str) -> Iterator[str]:
@@ -184,6 +198,36 @@ def _command(job: Job) -> Result:
     return {"done": True}
 
 
+def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int:
+    """Run a command (output to output.txt), or a shell on the console; return its exit status."""
+    condition = ready.condition
+    plan = make_plan(condition, seed)
+    hosts.shape(plan.hosts, ready.handles)
+    violations = hosts.deviations(plan.hosts, hosts.read_back(plan.hosts, ready.handles))
+    COMMANDS.mkdir()
+    for host in HOSTS:
+        path = COMMANDS / host
+        network = f"/proc/{ready.nodes[host].pid}/ns/net"
+        path.write_text(f'#!/bin/sh\nexec nsenter --net={network} -- "$@"\n')
+        path.chmod(0o755)
+    environment = os.environ | {"PATH": f"{COMMANDS}:{os.environ['PATH']}", "TERM": "vt100"}
+    if command is not None:
+        with (folder / "output.txt").open("w") as out:
+            return subprocess.run(
+                ["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                env=environment, check=False,
+            ).returncode  # fmt: skip
+    banner = BANNER.format(receiver=RECEIVER_ADDRESS, **condition.to_json())
+    banner += "".join(f"\nWARNING: {violation}" for violation in violations)
+    start = Path("/tmp/bashrc")
+    start.write_text(f"cat <<'BANNER'\n{banner}\nBANNER\nPS1='losslab> '\n")
+    with Path("/dev/tty0").open("r+b", buffering=0) as terminal:
+        return subprocess.run(
+            ["setsid", "--ctty", "--wait", "bash", "--rcfile", str(start), "-i"],
+            stdin=terminal, stdout=terminal, stderr=terminal, env=environment, check=False,
+        ).returncode  # fmt: skip
+
+
 def replicate(ready: Stage, job: Job, boot: Sequence[str] = ()) -> Result:
     """Measure one replicate into the job's `raw` folder; `boot` as of `parameter_violations`."""
     libc = ctypes.CDLL(None)
@@ -194,7 +238,7 @@ def replicate(ready: Stage, job: Job, boot: Sequence[str] = ()) -> Result:
     # The console has errors already.
     sys.stdout.writelines(kernel_messages(buffer.raw[:read].decode(errors="replace")))
     result["reasons"] = [*result["reasons"], *parameter_violations(boot, MODULES)]
-    result["machine"]["tcp_mem"] = netns.read_sysctl("net.ipv4.tcp_mem")
+    result["machine"]["tcp_mem"] = hosts.read_sysctl("net.ipv4.tcp_mem")
     return result
 
 

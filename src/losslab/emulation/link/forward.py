@@ -23,16 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from losslab.emulation.flows import ANY, Host
 from losslab.emulation.link import tracelink
 from losslab.emulation.link.tracelink import QUEUES, TraceLink
-from losslab.emulation.preloaded import PYTHON
-from losslab.emulation.timers import Waiter, sleep_until
+from losslab.emulation.programs import ANY, PYTHON, Host, Waiter, sleep_until
 from losslab.emulation.topology import RECEIVER_NETWORK, SENDER_NETWORK, interface
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
-    from losslab.emulation.batch import Handle
+    from losslab.emulation.hosts import Handle
     from losslab.emulation.plan import Plan
 
 # The router of every link, and the link's program.

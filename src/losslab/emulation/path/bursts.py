@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from losslab.emulation.mechanism import Effect, Mechanism, NetemLink, burst_chances
-from losslab.emulation.tcvalues import percent
+from losslab.emulation.qdiscs import percent
 from losslab.study.axes import MIN_PERCENT, axis
 
 if TYPE_CHECKING:

@@ -15,14 +15,13 @@ from losslab.errors import LosslabError
 from losslab.study.axes import NONE, Seed, axis
 
 if TYPE_CHECKING:
-    from losslab.emulation.batch import Handle
     from losslab.emulation.checks import Evidence
-    from losslab.emulation.flows import Host
+    from losslab.emulation.hosts import Handle
     from losslab.emulation.outcome import Observations
     from losslab.emulation.plan import Plan
+    from losslab.emulation.programs import Host
     from losslab.study.condition import Condition
 
-TABLE = "drops.csv"
 PASSED, UNLISTED = "listed_passed", "unlisted_dropped"
 
 
@@ -72,8 +71,8 @@ class Drops(Mechanism):
     def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:
         """Count the listed packets that arrived and were not dropped, and unlisted drops."""
         lists = droplist.parse(self.drop_list)
-        droplist.write(plan, lists, observations.run.timeline.origin_ns, folder / TABLE)
-        rows = read_rows(folder / TABLE)
+        droplist.write(plan, lists, observations.run.timeline.origin_ns, folder / droplist.TABLE)
+        rows = read_rows(folder / droplist.TABLE)
         passed = sum(row["outcome"] == "passed" for row in rows)
         unlisted = sum(row["listed"] == "0" and row["direction"] in lists for row in rows)
         return MechanismResult(counts={PASSED: passed, UNLISTED: unlisted})
@@ -87,7 +86,7 @@ class Drops(Mechanism):
         if passed or unlisted:
             yield (
                 f"exactly the listed packets must be dropped, found {passed} that passed and "
-                f"{unlisted} other drops: see {TABLE}"
+                f"{unlisted} other drops: see {droplist.TABLE}"
             )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from losslab.emulation.mechanism import FALSE_ALARM, Effect, Mechanism, NetemLink, Option
-from losslab.emulation.tcvalues import JITTER
+from losslab.emulation.qdiscs import JITTER
 from losslab.study.axes import MIN_MS, axis
 
 if TYPE_CHECKING:

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from losslab.emulation.beyond_tc import DROP, Filter
 from losslab.emulation.mechanism import Mechanism
-from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
-from losslab.emulation.tcvalues import BUCKET_MAX_S
+from losslab.emulation.qdiscs import BUCKET_MAX_S, DROP, FRAME_BYTES, Filter, Qdisc
 from losslab.emulation.topology import bottleneck
 from losslab.study.axes import NONE, axis
 

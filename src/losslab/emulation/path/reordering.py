@@ -16,7 +16,7 @@ from losslab.emulation.mechanism import (
     NetemLink,
     outside_acceptance_interval,
 )
-from losslab.emulation.tcvalues import percent
+from losslab.emulation.qdiscs import percent
 from losslab.study.axes import MIN_PERCENT, axis
 
 if TYPE_CHECKING:

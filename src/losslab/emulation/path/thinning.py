@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from losslab.emulation.beyond_tc import DETERMINISTIC, DROP, OK, Filter
 from losslab.emulation.mechanism import Mechanism
-from losslab.emulation.qdiscs import Qdisc
+from losslab.emulation.qdiscs import DETERMINISTIC, DROP, OK, Filter, Qdisc
 from losslab.emulation.topology import interface, reverse_router
 from losslab.study.axes import NONE, axis
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.link import forward, tracelink
 from losslab.emulation.mechanism import Mechanism, MechanismResult
-from losslab.emulation.probes.queue import QueueSample
+from losslab.emulation.probes import QueueSample
+from losslab.emulation.programs import NS_PER_S, sleep_until
 from losslab.emulation.qdiscs import Qdisc
-from losslab.emulation.timers import NS_PER_S, sleep_until
 from losslab.study.axes import DRAWN_TRACE, NONE, Seed, axis, derived_seed
 
 if TYPE_CHECKING:
-    from losslab.emulation.batch import Handle
     from losslab.emulation.checks import Evidence
-    from losslab.emulation.flows import Host
+    from losslab.emulation.hosts import Handle
     from losslab.emulation.link.forward import LinkPlan
     from losslab.emulation.outcome import Observations
     from losslab.emulation.plan import Plan
+    from losslab.emulation.programs import Host
     from losslab.study.condition import Condition
 
 # Length of the queue behind the link, which never fills.

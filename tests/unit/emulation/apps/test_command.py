@@ -8,11 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from losslab.emulation import checks, cut, outcome, traffic
+from losslab.emulation import checks, measure, outcome, traffic, userprograms
 from losslab.emulation.apps import command
-from losslab.emulation.flows import Timeline
 from losslab.emulation.plan import make_plan
-from losslab.emulation.probes import userprograms
+from losslab.emulation.programs import Timeline
 from losslab.errors import LosslabError
 from losslab.study import names
 from losslab.study.condition import Condition
@@ -116,7 +115,7 @@ def evidence(folder, algorithm, *connections, future=None):
     table = [userprograms.CONNECTION_COLUMNS, *lines]
     (folder / userprograms.CONNECTIONS).write_text("\n".join(table) + "\n")
     plan = make_plan(replace(COMMAND, algorithm=algorithm), 1)
-    plan = plan if future is None else cut.with_algorithm(plan, future)
+    plan = plan if future is None else measure.with_algorithm(plan, future)
     found = list(outcome._programs_evidence(plan, folder))
     return found, checks.violations(replace(EVIDENCE, flows=found))
 
@@ -160,8 +159,8 @@ def test_changed_default_algorithm_is_found_before_losslab_restores_it(
     monkeypatch, algorithm, left
 ):
     """A6: the read-back after the traffic read what losslab had written."""
-    monkeypatch.setattr(traffic.netns, "inside", lambda pid: contextlib.nullcontext())
-    monkeypatch.setattr(traffic.netns, "read_sysctl", lambda name: left)
+    monkeypatch.setattr(traffic, "inside", lambda pid: contextlib.nullcontext())
+    monkeypatch.setattr(traffic, "read_sysctl", lambda name: left)
     flows = make_plan(replace(COMMAND, algorithm=algorithm), 1).flows
     found = traffic._changed_algorithm(SimpleNamespace(pid=1), flows)
     assert len(found) == (algorithm == "bbr" and left == "cubic")

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from losslab.emulation.background import outcome
-from losslab.emulation.flows import Timeline
 from losslab.emulation.goodput import Deliveries
 from losslab.emulation.plan import make_plan
+from losslab.emulation.programs import Timeline
 from losslab.errors import LosslabError
 from tests.unit.study.test_condition import CONDITION
 

@@ -1,0 +1,435 @@
+"""Probes: sockets and queues over netlink, and round-trip times of ICMP echo requests.
+
+`ss` costs a process per sample, and pyroute2 costs 1.5 s of imports per replicate. These probes
+cost a request and a reply per sample. `ping` would poll the clock for up to 10 ms before it sends.
+In virtual time, such polling costs seconds of wall time per run, because only clock reads advance
+the time meanwhile. Layouts: linux/netlink.h, linux/rtnetlink.h, linux/gen_stats.h,
+linux/inet_diag.h, linux/tcp.h. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
+ATTRIBUTE_HEADER = struct.Struct("=HH")
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP = 0x1, 0x4, 0x8, 0x300
+NETLINK_ROUTE = 0
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+# Maximum size of one part of a reply (netlink_recvmsg, net/netlink/af_netlink.c).
+PART_BYTES = 1 << 15
+# A small dump has two parts: its messages and the end marker.
+PARTS = 2
+MSG_WAITFORONE = 0x10000  # linux/socket.h
+
+
+def request(kind: int, flags: int, body: bytes) -> bytes:
+    """Build a request; its socket must have no other request under way."""
+    return HEADER.pack(HEADER.size + len(body), kind, NLM_F_REQUEST | flags, 1, 0) + body
+
+
+def attributes(data: bytes) -> dict[int, bytes]:
+    """Parse netlink attributes into payloads by type; NLA_ALIGNTO is 4."""
+    found = {}
+    at = 0
+    while at + 4 <= len(data):
+        length, kind = ATTRIBUTE_HEADER.unpack_from(data, at)
+        if length < 4:
+            break
+        found[kind & 0x3FFF] = data[at + 4 : at + length]
+        at += (length + 3) & ~3
+    return found
+
+
+def split(part: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the messages of a reply's part as (type, payload); OSError if it is a refusal."""
+    at = 0
+    while at + HEADER.size <= len(part):
+        length, kind, *_ = HEADER.unpack_from(part, at)
+        payload = part[at + HEADER.size : at + length]
+        if kind == NLMSG_ERROR and (code := -struct.unpack_from("=i", payload)[0]):
+            raise OSError(code, "netlink refused a request")
+        yield kind, payload
+        at += (length + 3) & ~3
+
+
+def attribute(kind: int, content: bytes) -> bytes:
+    """Build a netlink attribute."""
+    data = ATTRIBUTE_HEADER.pack(ATTRIBUTE_HEADER.size + len(content), kind) + content
+    return data + bytes(-len(data) % 4)
+
+
+def ask(kind: int, flags: int, body: bytes) -> None:
+    """Send a request about links and wait for the acknowledgement; OSError if refused."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
+        sock.send(request(kind, flags, body))
+        list(split(sock.recv(PART_BYTES)))
+
+
+def dump(kind: int, body: bytes) -> list[tuple[int, bytes]]:
+    """Return the messages of a dump as (type, payload); OSError if it is refused."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
+        sock.send(request(kind, NLM_F_DUMP, body))
+        return _until_done(iter(lambda: sock.recv(PART_BYTES), b""))
+
+
+def _until_done(parts: Iterable[bytes]) -> list[tuple[int, bytes]]:
+    found: list[tuple[int, bytes]] = []
+    for part in parts:
+        for kind, payload in split(part):
+            if kind == NLMSG_DONE:
+                return found
+            found.append((kind, payload))
+    return found
+
+
+class _Iovec(ctypes.Structure):  # struct iovec
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+class _Header(ctypes.Structure):  # struct msghdr
+    _fields_ = (
+        ("name", ctypes.c_void_p),
+        ("name_length", ctypes.c_uint),
+        ("iov", ctypes.POINTER(_Iovec)),
+        ("iov_length", ctypes.c_size_t),
+        ("control", ctypes.c_void_p),
+        ("control_length", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
+    )
+
+
+class _Message(ctypes.Structure):  # struct mmsghdr: buffers, and the number of bytes received
+    _fields_ = (("header", _Header), ("received", ctypes.c_uint))
+
+
+class DumpReader:
+    """Reader of many dumps on one socket.
+
+    It reuses its buffers: `recv` would map, touch and unmap new memory for each dump. It receives a
+    small dump and its end marker in one system call.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Prepare the buffers; the caller keeps and closes the socket."""
+        self._descriptor = sock.fileno()
+        self._buffers = [ctypes.create_string_buffer(PART_BYTES) for _ in range(PARTS)]
+        self._vectors = [_Iovec(ctypes.addressof(each), PART_BYTES) for each in self._buffers]
+        self._messages = (_Message * PARTS)(
+            *(_Message(_Header(iov=ctypes.pointer(each), iov_length=1)) for each in self._vectors)
+        )
+        self._receive = ctypes.CDLL(None, use_errno=True).recvmmsg
+
+    def dump(self) -> list[tuple[int, bytes]]:
+        """Return the messages of a dump as (type, payload); OSError if it is refused."""
+        return _until_done(self._parts())
+
+    def _parts(self) -> Iterator[bytes]:
+        while True:
+            count = self._receive(self._descriptor, self._messages, PARTS, MSG_WAITFORONE, None)
+            if count < 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            for buffer, message in zip(self._buffers[:count], self._messages, strict=False):
+                yield ctypes.string_at(buffer, message.received)
+
+
+def write_csv(path: Path, columns: str, rows: Iterable[str]) -> None:
+    """Write a table."""
+    path.write_text("\n".join([columns, *rows]) + "\n")
+
+
+PING_COLUMNS = "t_s,rtt_ms"
+BEFORE_COUNT = 20  # at 10 % loss in each direction, all 20 are lost in one of 10^14 runs
+BEFORE_INTERVAL_S = 0.02
+# Added to the path's delay: a reply that is later counts as lost.
+BEFORE_TIMEOUT_S = 1.0
+DURING_INTERVAL_S = 0.1
+
+ECHO_REPLY, ECHO_REQUEST = 0, 8  # linux/icmp.h
+ECHO_HEADER = struct.Struct("!BBHHH")  # type, code, checksum, identifier, sequence
+PAYLOAD = bytes(56)  # as ping(8)
+IDENTIFIER = 0x10_55
+SO_TIMESTAMPNS = 35  # asm-generic/socket.h; the control message has the same number
+TIMESPEC = struct.Struct("@qq")
+
+
+def checksum(data: bytes) -> int:
+    """Return the Internet checksum (RFC 1071) of an even number of bytes."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total >> 16) + (total & 0xFFFF)
+    return int(~(total + (total >> 16)) & 0xFFFF)
+
+
+def echo_request(sequence: int) -> bytes:
+    """Build an echo request."""
+    blank = ECHO_HEADER.pack(ECHO_REQUEST, 0, 0, IDENTIFIER, sequence) + PAYLOAD
+    return ECHO_HEADER.pack(ECHO_REQUEST, 0, checksum(blank), IDENTIFIER, sequence) + PAYLOAD
+
+
+def reply_sequence(packet: bytes) -> int | None:
+    """Return the sequence number of a reply to a probe; None for any other ICMP packet."""
+    header_bytes = 4 * (packet[0] & 0x0F)  # a raw socket keeps the IPv4 header
+    kind, _, _, identifier, sequence = ECHO_HEADER.unpack_from(packet, header_bytes)
+    return int(sequence) if (kind, identifier) == (ECHO_REPLY, IDENTIFIER) else None
+
+
+class EchoProbe:
+    """Sender of echo requests in the namespace where it is created, and receiver of the replies."""
+
+    def __init__(self, address: str) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self._socket.setblocking(False)
+        self._socket.connect((address, 0))
+        self._sent: list[tuple[float, int]] = []  # caller's time in s, kernel's clock in ns
+        self._rtt_ms: dict[int, float] = {}
+
+    def send(self, t_s: float) -> None:
+        """Send a request at `t_s` of the caller's clock."""
+        self._sent.append((t_s, time.clock_gettime_ns(time.CLOCK_REALTIME)))
+        self._socket.send(echo_request((len(self._sent) - 1) & 0xFFFF))
+
+    @property
+    def answered(self) -> bool:
+        """Return whether every request has a reply."""
+        return len(self._rtt_ms) == len(self._sent)
+
+    def replies(self) -> list[tuple[float, float]]:
+        """Return (send time in s, RTT in ms) of each request that has a reply."""
+        self.receive()
+        return [(self._sent[n][0], rtt_ms) for n, rtt_ms in sorted(self._rtt_ms.items())]
+
+    def receive(self) -> None:
+        """Read the replies that have arrived, until every request has one."""
+        while not self.answered:
+            try:
+                packet, control, _, _ = self._socket.recvmsg(2048, 64)
+            except BlockingIOError:
+                return
+            sequence = reply_sequence(packet)
+            if sequence is None:
+                continue
+            seconds, nanoseconds = next(
+                TIMESPEC.unpack(data[: TIMESPEC.size])
+                for level, kind, data in control
+                if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS)
+            )
+            # The latest request whose number has these lower 16 bits.
+            number = len(self._sent) - 1 - ((len(self._sent) - 1 - sequence) & 0xFFFF)
+            arrived_ns = seconds * 1_000_000_000 + nanoseconds
+            self._rtt_ms[number] = (arrived_ns - self._sent[number][1]) / 1e6
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+def measure_idle(
+    probe: EchoProbe, rtt_ms: float, min_interval_s: float = 0.0
+) -> list[tuple[float, float]]:
+    """Ping an idle path with an RTT of about `rtt_ms`; return the replies as `replies` does."""
+    interval_s = max(BEFORE_INTERVAL_S, min_interval_s)
+    for number in range(BEFORE_COUNT):
+        probe.send(number * interval_s)
+        time.sleep(interval_s)
+    deadline = time.monotonic() + BEFORE_TIMEOUT_S + 2 * rtt_ms / 1e3 + min_interval_s
+    while not probe.answered and time.monotonic() < deadline:
+        time.sleep(BEFORE_INTERVAL_S)
+        probe.receive()
+    return probe.replies()
+
+
+def write_replies(replies: Iterable[tuple[float, float]], path: Path) -> None:
+    """Write the replies to pings as a table with `PING_COLUMNS`."""
+    write_csv(path, PING_COLUMNS, (f"{t_s:.3f},{rtt_ms:.6f}" for t_s, rtt_ms in replies))
+
+
+RTM_NEWQDISC = 36
+RTM_GETQDISC = 38
+TC_H_ROOT = 0xFFFF_FFFF
+TCA_STATS2 = 7
+TCA_STATS_BASIC = 1
+TCA_STATS_QUEUE = 3
+
+QUEUE_COLUMNS = "t_s,backlog_packets,backlog_bytes,drops"
+
+
+@dataclass(frozen=True)
+class QueueSample:
+    """Backlog of a queue at a time, and its drops and sent bytes so far."""
+
+    t_s: float
+    backlog_packets: int
+    backlog_bytes: int
+    drops: int
+    sent_bytes: int = 0
+
+    def row(self) -> str:
+        """Format as a line of `QUEUE_COLUMNS`."""
+        return f"{self.t_s:.6f},{self.backlog_packets},{self.backlog_bytes},{self.drops}"
+
+
+class QueueProbe:
+    """Probe of an interface's root qdisc, in the namespace where it is created."""
+
+    def __init__(self, interface_name: str) -> None:
+        self._index = socket.if_nametoindex(interface_name)
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
+        # A dump would cover every interface. Without NLM_F_ECHO, kernels before Linux 6.8 reply
+        # only to sockets that listen to changes (tc_get_qdisc, net/sched/sch_api.c).
+        self._request = request(
+            RTM_GETQDISC,
+            NLM_F_ECHO,
+            struct.pack("=BxxxiIII", socket.AF_UNSPEC, self._index, 0, TC_H_ROOT, 0),
+        )
+
+    def sample(self, t_s: float) -> QueueSample:
+        """Read the queue's state at `t_s` of the caller's clock; OSError without a root qdisc."""
+        self._socket.send(self._request)
+        for kind, payload in split(self._socket.recv(PART_BYTES)):
+            if kind != RTM_NEWQDISC:
+                continue
+            index, _, parent = struct.unpack_from("=iII", payload, 4)
+            if index != self._index or parent != TC_H_ROOT:
+                continue
+            stats = attributes(attributes(payload[20:])[TCA_STATS2])
+            packets, octets, drops = struct.unpack_from("=III", stats[TCA_STATS_QUEUE])
+            (sent,) = struct.unpack_from("=Q", stats[TCA_STATS_BASIC])
+            return QueueSample(t_s, packets, octets, drops, sent)
+        raise OSError(f"no root qdisc on interface {self._index}")
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+NETLINK_SOCK_DIAG = 4
+SOCK_DIAG_BY_FAMILY = 20
+INET_DIAG_INFO = 2
+INET_DIAG_CONG = 4
+# net/tcp_states.h. A server closes a connection right after its last write; in the latter two
+# states, TCP still sends the bytes in the socket's buffer.
+TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_CLOSING = 1, 4, 11
+STATES = 1 << TCP_ESTABLISHED | 1 << TCP_FIN_WAIT1 | 1 << TCP_CLOSING
+DIAG_MSG_BYTES = 72
+TCP_INFINITE_SSTHRESH = 0x7FFF_FFFF  # net/tcp.h: no threshold set yet
+# All states in which a socket has a congestion control: from SYN_SENT to CLOSING, without
+# TIME_WAIT, CLOSE and LISTEN.
+OPEN_STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
+# Fields of `struct tcp_info`: snd_mss, unacked, sacked; rtt, rttvar, snd_ssthresh, snd_cwnd;
+# total_retrans, pacing_rate; bytes_acked; notsent_bytes; delivery_rate, busy_time, rwnd_limited,
+# sndbuf_limited; bytes_sent, bytes_retrans.
+TCP_INFO = struct.Struct("=16xI4x2I 36x4I 16xIQ 8xQ 16xI12x4Q 8x2Q")
+UNPACED = 2**64 - 1
+
+# Since Linux 7.0: offset of the byte whose lower two bits are the ECN mode, and
+# TCPI_ECN_MODE_ACCECN.
+ECN_MODE_BYTE, ACCURATE = 276, 2
+
+TCP_COLUMNS = (
+    "t_s,flow,cwnd_packets,ssthresh_packets,srtt_ms,rttvar_ms,pacing_mbit,delivery_mbit,retransmits,"
+    "delivered_bytes"
+)
+
+
+@dataclass(frozen=True)
+class TcpSample:
+    """State of a socket; RTTs in ms, rates in Mbit/s, busy and limited times in s."""
+
+    source_port: int
+    algorithm: str
+    cwnd_packets: int
+    ssthresh_packets: int | None
+    srtt_ms: float
+    rttvar_ms: float
+    pacing_mbit: float
+    delivery_mbit: float
+    retransmits: int
+    bytes_acked: int
+    delivered_bytes: int  # acknowledged, selective acknowledgements (SACK) included
+    busy_s: float
+    rwnd_limited_s: float
+    sndbuf_limited_s: float
+    accurate_ecn: bool = False  # negotiated
+    sent_bytes: int = 0  # without retransmissions
+    pending: bool = False  # has segments that are not sent or not acknowledged
+
+    def row(self, t_s: float) -> str:
+        """Format as a line of `TCP_COLUMNS`."""
+        ssthresh = "" if self.ssthresh_packets is None else self.ssthresh_packets
+        return (
+            f"{t_s:.6f},{self.source_port},{self.cwnd_packets},{ssthresh},{self.srtt_ms:.3f},"
+            f"{self.rttvar_ms:.3f},{self.pacing_mbit:.3f},{self.delivery_mbit:.3f},"
+            f"{self.retransmits},{self.delivered_bytes}"
+        )
+
+
+def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
+    """Decode `struct tcp_info`."""
+    (
+        mss, unacked, sacked, rtt_us, rttvar_us, ssthresh, cwnd, retransmits, pacing, acked,
+        unsent, delivery, busy_us, rwnd_limited_us, sndbuf_limited_us, sent, sent_again,
+    ) = TCP_INFO.unpack_from(info)  # fmt: skip
+    return TcpSample(
+        source_port=source_port,
+        algorithm=algorithm,
+        cwnd_packets=cwnd,
+        ssthresh_packets=None if ssthresh >= TCP_INFINITE_SSTHRESH else ssthresh,
+        srtt_ms=rtt_us / 1e3,
+        rttvar_ms=rttvar_us / 1e3,
+        pacing_mbit=0.0 if pacing == UNPACED else pacing * 8 / 1e6,
+        delivery_mbit=delivery * 8 / 1e6,
+        retransmits=retransmits,
+        bytes_acked=acked,
+        # Packets with selective acknowledgements are full ones, except for the last packet.
+        delivered_bytes=acked + sacked * mss,
+        busy_s=busy_us / 1e6,
+        rwnd_limited_s=rwnd_limited_us / 1e6,
+        sndbuf_limited_s=sndbuf_limited_us / 1e6,
+        accurate_ecn=len(info) > ECN_MODE_BYTE and info[ECN_MODE_BYTE] & 3 == ACCURATE,
+        sent_bytes=sent - sent_again,
+        pending=unacked + unsent > 0,
+    )
+
+
+class TcpProbe:
+    """Probe of the TCP sockets (sock_diag) in the namespace where it is created."""
+
+    def __init__(self, family: int = socket.AF_INET, states: int = STATES) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
+        self._reader = DumpReader(self._socket)
+        extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1)
+        identity = bytes(48)  # struct inet_diag_sockid: any socket
+        self._request = request(
+            SOCK_DIAG_BY_FAMILY,
+            NLM_F_DUMP,
+            struct.pack("=BBBxI", family, socket.IPPROTO_TCP, extensions, states) + identity,
+        )
+
+    def sample(self) -> list[TcpSample]:
+        """Return samples of all connections that may have data to send."""
+        return [sample for _, sample in self.identified()]
+
+    def identified(self) -> Iterator[tuple[bytes, TcpSample]]:
+        """Yield (struct inet_diag_sockid, sample) of all connections in the probe's states."""
+        self._socket.send(self._request)
+        for kind, payload in self._reader.dump():
+            if kind != SOCK_DIAG_BY_FAMILY or len(payload) < DIAG_MSG_BYTES:
+                continue
+            source_port = struct.unpack_from("!H", payload, 4)[0]
+            parts = attributes(payload[DIAG_MSG_BYTES:])
+            if INET_DIAG_INFO in parts:
+                algorithm = parts.get(INET_DIAG_CONG, b"").rstrip(b"\0").decode()
+                sample = parse_tcp_info(source_port, algorithm, parts[INET_DIAG_INFO])
+                yield payload[4:52], sample
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()

@@ -1,1 +1,0 @@
-"""Probes that read the kernel's state while the traffic runs."""
