@@ -1,8 +1,7 @@
 """Evaluate `losslab why`: timeouts with a planted cause, and stalls of random loss.
 
     python -m bench.why            20 planted causes and 10 stalls; print them
-    python -m bench.why --write    also write docs/figures/why.csv and the tables of
-                                   docs/explanation/cuts.md
+    python -m bench.why --write    also write the tables of docs/explanation/cuts.md
 
 A planted cause is a window of consecutive packets that are dropped on a path without random loss,
 which causes a timeout. Between other packets, single ones are dropped, too. The command must name
@@ -16,14 +15,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import functools
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.readme import replaced
@@ -39,7 +37,6 @@ from losslab.whatif import Recorded
 from losslab.why import Cause
 
 ROOT = Path(__file__).resolve().parents[1]
-FILE = ROOT / "docs" / "figures" / "why.csv"
 PAGE = ROOT / "docs" / "explanation" / "cuts.md"
 MARK = "<!-- {}: written by `python -m bench.why --write` -->\n"
 # A slow path with a small buffer, whose window is at most 12 packets.
@@ -208,36 +205,6 @@ def _range(values: Iterable[float]) -> str:
     return f"{found[0]:g} to {found[-1]:g}" if found else "-"
 
 
-def page(text: str, cases: Sequence[Case]) -> str:
-    """Return the documentation page with the tables of cases."""
-    for part, table in tables(cases).items():
-        text = replaced(text, MARK.format(part), table)
-    return text
-
-
-def read(file: Path = FILE) -> list[Case]:
-    """Read recorded cases."""
-    with file.open(newline="") as rows:
-        return [
-            Case(
-                row["kind"], row["algorithm"], float(row["loss_percent"]), int(row["seed"]),
-                row["symptom"], int(row["candidates"]), row["cause"], int(row["futures"]),
-                float(row["core_s"]), float(row["wall_s"]), float(row["stall_s"]),
-                float(row["without_s"]), row["found"] == "True",
-            )
-            for row in csv.DictReader(rows)
-        ]  # fmt: skip
-
-
-def write(cases: Sequence[Case], file: Path = FILE) -> None:
-    """Record cases."""
-    with file.open("w", newline="") as out:
-        names = [field.name for field in fields(Case)]
-        writer = csv.DictWriter(out, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(map(asdict, cases))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the cases; return 1 if a cause is not as demanded."""
     parser = argparse.ArgumentParser(
@@ -254,8 +221,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(*asdict(case).values(), sep="; ", flush=True)
     print(*tables(cases).values(), sep="\n")
     if options.write and options.only is None:
-        write(cases)
-        PAGE.write_text(page(PAGE.read_text(), cases))
+        text = PAGE.read_text()
+        for part, table in tables(cases).items():
+            text = replaced(text, MARK.format(part), table)
+        PAGE.write_text(text)
     return 0 if all(case.found for case in cases) else 1
 
 
