@@ -13,42 +13,17 @@ from losslab.campaign.symptoms import COUNTER
 from losslab.instrument import image
 
 RECORD = golden.load()
-WORDS = [
-    "--algorithm",
-    "cubic",
-    "--loss-percent",
-    "2",
-    "--rtt-ms",
-    "40",
-    "--rate-mbit",
-    "20",
-    "--buffer-packets",
-    "66",
-    "--duration-s",
-    "3",
-    "--warmup-s",
-    "0.5",
-    "--seed",
-    "7",
-]
+WORDS = (
+    "--algorithm cubic --loss-percent 2 --rtt-ms 40 --rate-mbit 20 --buffer-packets 66 "
+    "--duration-s 3 --warmup-s 0.5 --seed 7"
+).split()
 # A flow that keeps up with single losses, and the loss of a window between them.
 WINDOW = range(560, 576)
 SINGLE = (200, 300, 400, 500, 700, 800)
-TIMEOUT = [
-    "--algorithm",
-    "cubic",
-    "--rtt-ms",
-    "40",
-    "--rate-mbit",
-    "2",
-    "--buffer-packets",
-    "5",
-    "--duration-s",
-    "6",
-    "--seed",
-    "3",
-    "--drop-list",
-]
+TIMEOUT = (
+    "--algorithm cubic --rtt-ms 40 --rate-mbit 2 --buffer-packets 5 --duration-s 6 --seed 3 "
+    "--drop-list"
+).split()
 
 
 def losslab(*words):
@@ -62,9 +37,13 @@ def run(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", ["flows", "web", "video-128x64", "changing", "capture"])
+NIGHTLY = [pytest.param(name, marks=pytest.mark.nightly) for name in ("web", "changing")]
+
+
+@pytest.mark.parametrize("name", ["flows", "video-128x64", "capture", *NIGHTLY])
 def test_future_of_a_guest_that_was_cut_five_times_has_the_bytes_of_the_uncut_run(name, tmp_path):
-    words = "--algorithm bbr --loss-percent 1 --duration-s 2 --warmup-s 0.5 --capture r1-r2"
+    words = "--algorithm bbr --loss-percent 1 --rate-mbit 20 --rtt-ms 20 --buffer-packets 50 "
+    words += "--duration-s 2 --warmup-s 0.5 --capture r1-r2"
     words = words if name == "capture" else RECORD.conditions[name].measure
     assert cuts.check(words, tmp_path, 5) is None
 
@@ -75,12 +54,9 @@ def test_future_of_containers_that_were_cut_three_times_has_the_bytes_of_the_unc
 
 
 @pytest.mark.skipif(image.existing("quic") is None, reason="losslab image --variant quic")
-@pytest.mark.parametrize("algorithm", ["cubic", "bbr"])
-def test_future_of_a_quic_flow_that_was_cut_three_times_has_the_bytes_of_the_uncut_run(
-    algorithm, tmp_path
-):
+def test_future_of_a_quic_flow_that_was_cut_three_times_has_the_bytes_of_the_uncut_run(tmp_path):
     words = "--app quic --loss-percent 1 --rate-mbit 10 --rtt-ms 20 --duration-s 2 --warmup-s 0.5"
-    assert cuts.check(f"--algorithm {algorithm} {words}", tmp_path, 3) is None
+    assert cuts.check(f"--algorithm bbr {words}", tmp_path, 3) is None
 
 
 def test_futures_with_other_losses_are_replicates_that_can_be_measured_from_the_start(
@@ -145,18 +121,7 @@ def test_impossible_futures_are_refused_with_the_reason(run, words, message, cap
 
 
 def test_run_without_a_stall_is_refused(tmp_path, capsys):
-    words = [
-        "--algorithm",
-        "bbr",
-        "--rtt-ms",
-        "20",
-        "--rate-mbit",
-        "20",
-        "--duration-s",
-        "1",
-        "--warmup-s",
-        "0.2",
-    ]
+    words = "--algorithm bbr --rtt-ms 20 --rate-mbit 20 --duration-s 1 --warmup-s 0.2".split()
     assert losslab("measure", *words, "--out", tmp_path / "run") == 0
     capsys.readouterr()
     assert losslab("why", tmp_path / "run", "--stall", "--out", tmp_path / "why") == 2

@@ -90,6 +90,7 @@ def hosted(tmp_path):
     return f"file://{repository}"
 
 
+@pytest.mark.nightly
 def test_snakedeploy_writes_a_folder_that_runs_with_its_edited_configuration(hosted, tmp_path):
     """snakedeploy and Snakemake clone the repository as they clone one of the host.
 

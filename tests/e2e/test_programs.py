@@ -73,12 +73,11 @@ def test_datagrams_that_nobody_reads_arrive_at_the_link(tmp_path):
     assert manifest["summary"]["bytes_received"] == 900 * 60
 
 
-@pytest.mark.parametrize("rate_mbit", [200, 1000])
-def test_finite_transfer_is_counted_to_its_last_byte(tmp_path, rate_mbit):
+def test_finite_transfer_is_counted_to_its_last_byte(tmp_path):
     """A5: a transfer of 1,000,000 bytes had 764,056 at 200 Mbit/s, and was refused at 1 Gbit/s."""
     send = "head -c 1000000 /dev/zero | socat -u - TCP:$RECEIVER:5000"
     words = ["--algorithm", "cubic", "--sender-command", send, *RECEIVE]
-    path = ["--rate-mbit", rate_mbit, "--rtt-ms", 1, "--warmup-s", 0]
+    path = ["--rate-mbit", 1000, "--rtt-ms", 1, "--warmup-s", 0]
     status, errors, manifest = command(tmp_path / "out", *words, path=path)
     assert status == 0, errors
     found = manifest["summary"]

@@ -42,6 +42,7 @@ def test_tag_must_be_the_version(jobs, clone, tag, status):
     assert run(jobs, clone, "The tag is the version", tag).returncode == status
 
 
+@pytest.mark.nightly
 def test_source_distribution_makes_the_wheel_of_the_clone(jobs, clone, tmp_path):
     done = run(jobs, clone, "Source distribution, and the wheel from it", "")
     assert done.returncode == 0, done.stderr

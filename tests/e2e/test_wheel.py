@@ -49,7 +49,7 @@ def test_wheel_has_no_trace_of_others(built):
     assert f"losslab/share/{wheel.OTHERS_TRACE}" not in names
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["cells"], ["axes"], ["pins"]])
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["cells"], ["axes"], ["columns"]])
 def test_installed_command_reads_no_file_of_a_clone(losslab, root, words):
     done = losslab(*words)
     assert done.returncode == 0, done.stderr
