@@ -36,6 +36,7 @@ def archive(work, repository, tmp_path_factory):
     return folder / pack.NAME
 
 
+@pytest.mark.nightly
 def test_experiment_of_the_appendix_gives_the_same_bytes_and_verdicts(archive):
     """Run the commands of E2 as an evaluator does, with this environment instead of .venv."""
     appendix = (archive / "APPENDIX.md").read_text()

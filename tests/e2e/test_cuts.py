@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,17 @@ from losslab.campaign.symptoms import COUNTER
 from losslab.instrument import image
 
 RECORD = golden.load()
-WORDS = (
+WORDS = shlex.split(
     "--algorithm cubic --loss-percent 2 --rtt-ms 40 --rate-mbit 20 --buffer-packets 66 "
     "--duration-s 3 --warmup-s 0.5 --seed 7"
-).split()
+)
 # A flow that keeps up with single losses, and the loss of a window between them.
 WINDOW = range(560, 576)
 SINGLE = (200, 300, 400, 500, 700, 800)
-TIMEOUT = (
+TIMEOUT = shlex.split(
     "--algorithm cubic --rtt-ms 40 --rate-mbit 2 --buffer-packets 5 --duration-s 6 --seed 3 "
     "--drop-list"
-).split()
+)
 
 
 def losslab(*words):
@@ -121,8 +122,8 @@ def test_impossible_futures_are_refused_with_the_reason(run, words, message, cap
 
 
 def test_run_without_a_stall_is_refused(tmp_path, capsys):
-    words = "--algorithm bbr --rtt-ms 20 --rate-mbit 20 --duration-s 1 --warmup-s 0.2".split()
-    assert losslab("measure", *words, "--out", tmp_path / "run") == 0
+    words = ["--algorithm", "bbr", "--rtt-ms", 20, "--rate-mbit", 20, "--duration-s", 1]
+    assert losslab("measure", *words, "--warmup-s", 0.2, "--out", tmp_path / "run") == 0
     capsys.readouterr()
     assert losslab("why", tmp_path / "run", "--stall", "--out", tmp_path / "why") == 2
     assert "must have a stall of at least 0.1 s, 3 RTTs" in capsys.readouterr().err
