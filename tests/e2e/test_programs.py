@@ -190,23 +190,6 @@ def test_processes_keep_their_vector_registers(tmp_path, root):
     assert said == f"kept {4 * (500 * 3 + 50 + 5)} times\n"
 
 
-@pytest.mark.skipif(image.existing("rsync") is None, reason="losslab image --variant rsync")
-def test_programs_of_another_image_may_end_before_the_run(tmp_path):
-    words = [
-        "--algorithm", "cubic", "--app", "command", "--image", "rsync", "--duration-s", 6,
-        "--sender-command",
-        "head -c 1000000 /dev/urandom >file; rsync file rsync://$RECEIVER:873/into/",
-        "--receiver-command",
-        "mkdir -p into; printf '[into]\\npath=/tmp/into\\nread only=no\\nuse chroot=no\\nuid=0\\n'"
-        " >conf; exec rsync --daemon --no-detach --config=conf",
-        *PATH[:6],
-    ]  # fmt: skip
-    done = measure(tmp_path / "out", *words)
-    assert done.returncode == 0, done.stderr
-    # The file, and rsync's own messages.
-    assert 1e6 < summary(tmp_path / "out")["bytes_received"] < 1.001e6
-
-
 @pytest.mark.skipif(image.existing("quic") is None, reason="losslab image --variant quic")
 def test_quic_runs_repeat_their_bytes(tmp_path):
     words = ["--algorithm", "bbr", "--app", "quic", *PATH]
