@@ -1,4 +1,4 @@
-"""Packages of a release and of an artifact: source distribution, wheel, and set-up without network."""
+"""Packages of a release and an artifact: source distribution, wheel, set-up without a network."""
 
 import os
 import subprocess

@@ -6,7 +6,7 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code. They are rounded up to the next hundred lines.
 LINES = {"src": 34_900, "tests": 28_800, "bench": 2_800}
-FILES = {"src": 231, "tests": 254, "bench": 15}
+FILES = {"src": 231, "tests": 251, "bench": 15}
 LONGEST = 600
 
 
