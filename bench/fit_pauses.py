@@ -6,15 +6,14 @@
 A pause fills the bottleneck's buffer if it lasts longer than the link takes to empty it. Packets of
 an unpaced flow arrive at the rate R of the link, for a share of the time: goodput / R. The losses
 per second of such arrivals are therefore the pauses per second that are longer than the buffer's
-size over R. The tables have them by R and RTT, from CUBIC's runs. Below 250 Mbit/s, and at short
-RTTs, the flow itself fills the shallow buffer; at 200 ms and 1 Gbit/s, it hardly sends. The map's
-block `shallow-paused` takes its parameters from the runs at 1 Gbit/s and 25 to 150 ms only.
+size over R. At low rates and short RTTs, the flow itself fills the shallow buffer; at 200 ms and
+1 Gbit/s, it hardly sends. The map's block `shallow-paused` therefore takes its parameters from
+CUBIC's runs at 1 Gbit/s and 25 to 150 ms.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import re
 import statistics
 import sys
@@ -31,10 +30,9 @@ NAME = re.compile(r"(?P<buffer>\d+)_(?P<rate>\d+)_(?P<rtt>\d+)_\d+_(?P<algorithm
 SECOND = re.compile(
     r"\[ *\d+\] +(\d+)\.00-\d+\.00 +sec .* ([\d.]+) Kbits/sec +(\d+) +[\d.]+ .?Bytes"
 )
-SHALLOW_KB, DEEP_KB, BUFFER_PACKETS = 100, 10_000, 66
+SHALLOW_KB, BUFFER_PACKETS = 100, 66
 # Slow start and its losses are over.
 SINCE_S = 5
-RATES_MBIT, RTTS_MS = (250, 500, 750, 1000), (5, 10, 25, 50, 75, 100, 150, 200)
 FITTED_MBIT, FITTED_RTTS_MS = 1000, (25, 50, 75, 100, 150)
 
 
@@ -84,13 +82,8 @@ def conditions_of(archives: Iterable[Path]) -> dict[tuple[int, int, int], Found]
     return found
 
 
-def per_s(found: Found, rate_mbit: int) -> float:
-    """Return the losses per second in which packets arrive."""
-    return found.losses / (found.sent_mbit / rate_mbit) if found.sent_mbit else math.nan
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print losses per second of arrivals, and the parameters of the axis `pauses`."""
+    """Print the parameters of the axis `pauses`."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -102,13 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fitted = [found[SHALLOW_KB, FITTED_MBIT, rtt] for rtt in FITTED_RTTS_MS]
     if not all(each.sent_mbit for each in fitted):
         parser.error(f"the archives must have CUBIC's runs of 100 KB and {FITTED_MBIT} Mbit/s")
-    for buffer in (SHALLOW_KB, DEEP_KB):
-        print(f"{buffer} KB: losses per second of arrivals, by rate and RTT")
-        print("  Mbit/s", *(f"{rtt:>5} ms" for rtt in RTTS_MS))
-        for rate in RATES_MBIT:
-            values = (per_s(found[buffer, rate, rtt], rate) for rtt in RTTS_MS)
-            print(f"{rate:>8}", *(f"{value:8.2f}" for value in values))
-    often = statistics.median(per_s(each, FITTED_MBIT) for each in fitted)
+    often = statistics.median(its.losses / (its.sent_mbit / FITTED_MBIT) for its in fitted)
     longest = BUFFER_PACKETS + max(each.packets for each in fitted)
     print(
         f"at {FITTED_MBIT} Mbit/s: per_s={often:.2f},"

@@ -28,7 +28,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -153,18 +152,13 @@ def _short(recipe: dict[str, Any] | None) -> str:
     return " ".join(str(value)[:16] for value in recipe.values()) if recipe else "not recorded"
 
 
-def measure(
-    golden: Golden,
-    out: Path,
-    timeout_s: float = TIMEOUT_S,
-    more: Mapping[str, str] = MappingProxyType({}),
-) -> Path:
-    """Measure a condition's replicate into folder `out`; arguments as of `measuring`.
+def measure(golden: Golden, out: Path, more: Mapping[str, str]) -> Path:
+    """Measure a condition's replicate into folder `out`, with additional environment variables.
 
     Raises:
         LosslabError: The replicate is not valid, or could not be measured.
     """
-    words = [*shlex.split(golden.measure), "--out", str(out), "--timeout-s", str(timeout_s)]
+    words = [*shlex.split(golden.measure), "--out", str(out), "--timeout-s", str(TIMEOUT_S)]
     done = subprocess.run(
         [sys.executable, "-m", "losslab.cli", "measure", *words],
         capture_output=True, text=True, check=False,
@@ -179,24 +173,12 @@ def measure(
 
 @contextmanager
 def measuring(
-    goldens: Iterable[Golden],
-    folder: Path,
-    jobs: int = 0,
-    timeout_s: float = TIMEOUT_S,
-    more: Mapping[str, str] = MappingProxyType({}),
+    goldens: Iterable[Golden], folder: Path, more: Mapping[str, str]
 ) -> Iterator[dict[str, Future[Path]]]:
-    """Measure conditions in parallel into `folder`, by name; pending ones can be cancelled.
-
-    Args:
-        goldens: Conditions to measure.
-        folder: Existing folder.
-        jobs: Number of parallel jobs; 0 means one per CPU.
-        timeout_s: Time limit of each in s of wall time.
-        more: Additional environment variables.
-    """
-    pool = ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0)))
+    """Measure conditions in parallel into an existing folder; pending ones can be cancelled."""
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
     try:
-        yield {g.name: pool.submit(measure, g, folder / g.name, timeout_s, more) for g in goldens}
+        yield {g.name: pool.submit(measure, g, folder / g.name, more) for g in goldens}
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -267,10 +249,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these conditions")
     parser.add_argument("--keep", type=Path, help="leave what was measured in this new folder")
     parser.add_argument("--against", type=Path, help="a folder that was kept: show what differs")
-    parser.add_argument("--jobs", type=int, default=0, help="at a time; default: one per processor")
-    parser.add_argument(
-        "--timeout-s", type=float, default=TIMEOUT_S, help="wall-clock limit of each"
-    )
     options = parser.parse_args(arguments)
     try:
         with tempfile.TemporaryDirectory(prefix="losslab-golden-") as name:
@@ -301,10 +279,10 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
             + ", ".join(not_measured),
             hint=f"run `{RECORD_COMMAND}`",
         )
-    found = _measured(goldens, folder, options)
+    found = _measured(goldens, folder)
     if options.record:
         with tempfile.TemporaryDirectory(prefix="losslab-golden-") as name:
-            _require_confirmed(goldens, found, _measured(goldens[::-1], Path(name), options))
+            _require_confirmed(goldens, found, _measured(goldens[::-1], Path(name)))
     different = 0
     parts: dict[bool, list[list[str]]] = {True: [], False: []}  # by whether the bytes are the same
     for golden in goldens:
@@ -368,14 +346,12 @@ def chosen(record: Record, names: Sequence[str] | None) -> list[Golden]:
     return goldens
 
 
-def _measured(
-    goldens: Sequence[Golden], folder: Path, options: argparse.Namespace
-) -> dict[str, dict[str, str]]:
+def _measured(goldens: Sequence[Golden], folder: Path) -> dict[str, dict[str, str]]:
     """Measure conditions; report failed ones and omit them from the result."""
     found = {}
     with (
         snapshot_server.serving() as shared,
-        measuring(goldens, folder, options.jobs, options.timeout_s, shared) as runs,
+        measuring(goldens, folder, shared) as runs,
     ):
         for name, run in runs.items():
             try:

@@ -2,7 +2,6 @@
 
     python -m bench.speed                          all parts that this machine can measure
     python -m bench.speed --parts rates --runs 9   medians of nine runs
-    python -m bench.speed --against ../before      ratio of the costs of another checkout and this
     python -m bench.speed --write                  record report/speed.csv, which the report reads,
                                                    and the page docs/reference/speed.md
 
@@ -22,7 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -238,17 +237,6 @@ def tables(found: dict[str, Rows]) -> str:
     return "\n".join(texts)
 
 
-def ratios(before: dict[str, Rows], after: dict[str, Rows], runs: int) -> Iterator[str]:
-    """Return the cost of each row in this checkout over that in another one."""
-    for part, rows in after.items():
-        for old, new in zip(before.get(part, []), rows, strict=False):
-            for name, power in (("emulated_s_per_core_s", -1), ("replicate_core_s", 1)):
-                if new.get(name) and old.get(name):
-                    what = " ".join(f"{key}={new[key]}" for key in new if key in BASE.to_json())
-                    ratio = (new[name] / old[name]) ** power
-                    yield f"{part} {what}: {ratio:.2f} times the core-seconds (n = {runs} each)"
-
-
 def run(parts: Sequence[str], runs: int) -> dict[str, Rows]:
     """Measure parts; a part that this machine cannot measure is left out with its reason."""
     found = {}
@@ -262,7 +250,7 @@ def run(parts: Sequence[str], runs: int) -> dict[str, Rows]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the named parts; print tables or ratios, and record them if requested."""
+    """Measure the named parts; print their tables, and record them if requested."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.speed", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -270,18 +258,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     usual = [part for part in PARTS if part != "machine"]
     parser.add_argument("--parts", nargs="+", choices=usual, default=usual)
     parser.add_argument("--runs", type=int, default=RUNS, help="of which the median is taken")
-    parser.add_argument("--against", type=Path, help="another checkout, after its `make setup`")
     parser.add_argument("--write", action="store_true", help="into the report and the docs")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     found = run(options.parts, options.runs)
-    if options.against:
-        # This folder's bench with the other checkout's losslab.
-        words = [options.against.resolve() / ".venv/bin/python", "-m", "bench.speed", "--json",
-                 "--runs", str(options.runs), "--parts", *options.parts]  # fmt: skip
-        said = subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-        print(*ratios(json.loads(said.stdout), found, options.runs), sep="\n")
-        return 0
     if options.write:
         with FILE.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -290,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for number, row in enumerate(rows, 1):
                     writer.writerows((part, number, name, value) for name, value in row.items())
         PAGE.write_text(HEAD + "\n" + tables(found))
-    print(json.dumps(found) if options.json else tables(found))
+    print(tables(found))
     return 0
 
 

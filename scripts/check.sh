@@ -12,9 +12,8 @@ trap 'rm -rf "$folder"' EXIT
 snakemake --cores 1 --dry-run --quiet all --configfile config/quick.yaml --directory "$folder" \
     >"$folder/output" 2>&1 &
 dry_run=$!
-# R's and Snakemake's linters are the slowest, so only `make test` runs them.
+# Snakemake's linter is slow, so only `make test` runs it.
 pytest --numprocesses auto --maxprocesses 8 --dist loadgroup --quiet -m "not alone and not nightly" --durations=5 \
-    --deselect "tests/test_linters.py::test_linter_finds_nothing[lintr]" \
     --deselect "tests/test_linters.py::test_linter_finds_nothing[snakemake --lint]" \
     tests/unit tests/test_linters.py "$@" || status=1
 wait "$dry_run" || { status=1 && cat "$folder/output"; }

@@ -90,7 +90,10 @@ study_jobs <- function(job, study) {
     files <- function(suffixes) as.list(inside("figures/", study, "_", figure, ".", suffixes))
     attempt(paste(job$name, study, "figure", figure), run_script(
       "analysis/figures.R", input,
-      list(figure = files(unlist(job$draw)), described = files(c("csv", "cells.csv", "txt"))),
+      list(
+        figure = files(unlist(job$draw)), others = list("none"),
+        described = files(c("csv", "cells.csv", "txt"))
+      ),
       study
     ))
   }

@@ -53,6 +53,7 @@ def test_site_has_every_page_and_its_generated_parts(root, site):
     assert {page for page in pages if not (site / f"{page}.html").is_file()} == set()
 
 
+@pytest.mark.nightly
 def test_notebook_prints_what_its_page_shows(root, site, tmp_path):
     nbclient = pytest.importorskip("nbclient", reason="scripts/group.sh users")
     nbformat = pytest.importorskip("nbformat")
@@ -70,9 +71,8 @@ def test_notebook_prints_what_its_page_shows(root, site, tmp_path):
     assert printed == executed.shown(page)
 
 
-@pytest.mark.parametrize("term", TERMS)
-def test_search_finds_the_fields_terms(searched, term):
-    assert any(term.lower() in text for text in searched)
+def test_search_finds_the_fields_terms(searched):
+    assert [term for term in TERMS if not any(term.lower() in text for text in searched)] == []
 
 
 def test_site_asks_no_other_server(site):
@@ -108,12 +108,3 @@ def test_search_works_from_files_without_a_network(site, tmp_path):
         )
     assert all(link.startswith(f"file://{site}") for link in links)
     assert any("glossary" in link or "flows" in link for link in links)
-
-
-def test_every_glossary_term_has_a_link(root):
-    text = (root / "docs" / "reference" / "glossary.md").read_text()
-    entries = re.findall(r"^## (.+)\n\n((?:(?!^## ).*\n?)*)", text, re.M)
-    terms = [term for term, _ in entries]
-    assert len(terms) > 25
-    assert terms == sorted(terms, key=str.lower)
-    assert [term for term, entry in entries if "](" not in entry] == []

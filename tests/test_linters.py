@@ -17,7 +17,6 @@ COMMANDS = {
         "Rscript",
         "--vanilla",
         "-e",
-        # Files that were clean and have not changed are not checked again.
         'found <- lintr::lint_dir("analysis", cache = TRUE); print(found); '
         "quit(status = length(found) > 0)",
     ],
@@ -29,7 +28,11 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+# R's linter takes minutes.
+NIGHTLY = [pytest.param(name, marks=pytest.mark.nightly) for name in COMMANDS if name == "lintr"]
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "lintr"] + NIGHTLY)
 def test_linter_finds_nothing(name, root):
     done = subprocess.run(COMMANDS[name], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

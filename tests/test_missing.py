@@ -10,19 +10,15 @@ from losslab.reading import read_rows
 from losslab.study import dictionary
 from tests import madeup
 
-# Every block is empty in one round; in other rounds of the study, a cell is missing.
-ROUNDS = 2
 
-
-def fates(study, number):
-    """Return the fate of each cell in a round."""
-    blocks = list(dict.fromkeys(cell.block for cell in study.cells))
+def fates(study):
+    """Return the fate of lost cells: all of every other block, and the first of the others."""
     found = {}
-    for index, block in enumerate(blocks):
+    for index, block in enumerate(dict.fromkeys(cell.block for cell in study.cells)):
         cells = [cell.name for cell in study.cells if cell.block == block]
-        empty = index % ROUNDS == number
-        lost = cells if empty else [cells[number * (len(cells) - 1) // (ROUNDS - 1)]]
-        found |= dict.fromkeys(lost, madeup.ABSENT if number else madeup.INVALID)
+        empty = index % 2 == 0
+        fate = madeup.INVALID if index % 4 == 0 else madeup.ABSENT
+        found |= dict.fromkeys(cells if empty else cells[:1], fate)
     return found
 
 
@@ -30,22 +26,19 @@ def fates(study, number):
 def folder(root, tmp_path_factory):
     """Return folders with the analysis of made-up results.
 
-    `round0`, `round1` and `nothing` have every study, and `own` one whose claims are on no source.
+    Of `some`, cells are missing; `nothing` has no cell, and `own` a study without a source.
     """
     folder = tmp_path_factory.mktemp("missing")
     noise = random.Random(2)
     studies = madeup.studies(root)
-    jobs = []
-    for number in [*range(ROUNDS), None]:
-        name = "nothing" if number is None else f"round{number}"
+    names = [study.name for study in studies]
+    for name, other in (("some", madeup.VALID), ("nothing", madeup.INVALID)):
         for study in studies:
-            fate = {} if number is None else fates(study, number)
-            other = madeup.INVALID if number is None else madeup.VALID
+            fate = fates(study) if name == "some" else {}
             tables = madeup.tables(study, noise, lambda c, f=fate, o=other: f.get(c.name, o))
             madeup.write(tables, folder / name, study.name)
-        names = [study.name for study in studies]
-        drawn = {"draw": ["svg"]} if number is None else {}
-        jobs.append({"name": name, "folder": name, "studies": names} | drawn)
+    jobs = [{"name": name, "folder": name, "studies": names} for name in ("some", "nothing")]
+    jobs[1]["draw"] = ["svg"]
     [own] = [study for study in studies if study.name == "quic"]
     madeup.write(madeup.tables(own, noise), folder / "own", own.name)
     # First: the list of sentences without numbers grows from job to job.
@@ -59,7 +52,7 @@ def text(folder, name):
     return (folder / name / "staging" / "index.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["round0", "round1", "nothing"])
+@pytest.mark.parametrize("name", ["some", "nothing"])
 def test_chapters_print_words_in_place_of_missing_numbers(folder, name):
     document = text(folder, name)
     assert "(not measured)" in document
@@ -82,22 +75,22 @@ def test_report_without_sources_has_no_methods_for_them(folder):
     assert "**The claims.** Every expectation that can be judged" in text(folder, "own")
     found = {word: [line for line in lines if word in line] for word in OF_SOURCES}
     assert {word: lines for word, lines in found.items() if lines} == {}
-    assert all(word in text(folder, "round0") for word in OF_SOURCES)
+    assert all(word in text(folder, "some") for word in OF_SOURCES)
 
 
 def test_chapters_name_missing_cells_with_the_reason(root, folder):
-    document = text(folder, "round0")
+    document = text(folder, "some")
     for study in madeup.studies(root):
         by_block = {}
         for cell in study.cells:
             by_block.setdefault(cell.block, []).append(cell.name)
-        gone = fates(study, 0)
+        gone = fates(study)
         for block, cells in by_block.items():
             names = [name for name in cells if name in gone]
             assert f"- {study.name}: Block `{block}`: " in document
             assert len(names) == len(cells) or f"`{names[0]}`" in document
     assert r"invalid: idle RTT must be 20 ms, found 41.2 | made\_up." in document
-    assert "not measured." in text(folder, "round1")
+    assert "not measured." in document
     assert "Block `imc` is not part of this campaign." in document
 
 
@@ -105,7 +98,7 @@ def test_claims_without_a_cell_are_not_judged(folder):
     claims = read_rows(folder / "nothing/results/claims.csv")
     assert {claim["verdict"] for claim in claims} == {"not measured"}
     assert all(claim["absent"] and claim["measured"] == "NA" for claim in claims)
-    claims = {c["claim"]: c for c in read_rows(folder / "round0/results/claims.csv")}
+    claims = {c["claim"]: c for c in read_rows(folder / "some/results/claims.csv")}
     extreme = claims["cubic-falls"]
     assert extreme["verdict"] == "not measured"
     assert "no valid replicate" in extreme["absent"]
@@ -131,7 +124,7 @@ def test_figures_without_data_state_that(root, folder):
     assert all(figure.stat().st_size > 1000 for figure in drawn)
 
 
-@pytest.mark.parametrize("name", ["round0", "nothing"])
+@pytest.mark.parametrize("name", ["some", "nothing"])
 def test_every_column_of_every_study_is_in_the_data_dictionary(folder, name):
     results = folder / name / "results"
     tables = [*results.rglob("*.csv")]

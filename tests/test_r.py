@@ -1,6 +1,8 @@
 import csv
 import subprocess
 
+import pytest
+
 
 def test_r_unit_tests_pass(root):
     done = subprocess.run(
@@ -13,6 +15,7 @@ def test_r_unit_tests_pass(root):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.nightly
 def test_interval_coverage_is_simulated_from_a_campaigns_runs(root, tmp_path):
     """Coverage of confidence intervals on made-up runs: 16 cells of 5 replicates each."""
     recorded = root / "tests" / "expected" / "analysis" / "input" / "cloud_replicates.csv"

@@ -1,4 +1,4 @@
-"""`losslab check` and `losslab bisect` on the kernel's own CUBIC, in one cell."""
+"""`losslab check` and `losslab bisect` on the kernel's own CUBIC and BBR."""
 
 import json
 import shutil
@@ -6,24 +6,65 @@ import subprocess
 
 import pytest
 
-from bench import check
 from losslab import cli
-from losslab.instrument import kernel, kernels
+from losslab.instrument import kernel, kernels, kerneltree
+from losslab.instrument.archive import unpinned_allowed
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("gcc") and kernel.existing_objects(kernels.default())),
     reason="no object files of the kernel: run `losslab kernel --algorithm gaimd`",
 )
 CELL = ["--only", "loss/cubic", "--only", "loss/bbr"]
-BETA = check.MUTATIONS[0]
+CUBIC, BBR = "net/ipv4/tcp_cubic.c", "net/ipv4/tcp_bbr.c"
+CELLS = [f"{s}/{a}" for s in ("loss", "deep", "fast", "shared", "short", "steps")
+         for a in ("cubic", "bbr")]  # fmt: skip
+# Cells with a flow of the algorithm: `shared` has a CUBIC flow in any case.
+OF = {
+    CUBIC: {cell for cell in CELLS if cell.endswith("cubic")} | {"shared/bbr"},
+    BBR: {cell for cell in CELLS if cell.endswith("bbr")},
+}
+BETA = ("beta __read_mostly = 717;", "beta __read_mostly = 512;")
+# A file, the text that a mutation replaces, its replacement, and cells in which it certainly acts.
+MUTATIONS = {
+    "beta 0.7 to 0.5": (CUBIC, *BETA, {"loss/cubic", "fast/cubic", "shared/bbr"}),
+    "no fast convergence": (
+        CUBIC, "tcp_snd_cwnd(tp) < ca->last_max_cwnd && fast_convergence",
+        "0 && fast_convergence", {"loss/cubic"},
+    ),
+    "one sample of HyStart more": (
+        CUBIC, "ca->sample_cnt < HYSTART_MIN_SAMPLES", "ca->sample_cnt <= HYSTART_MIN_SAMPLES",
+        set(),
+    ),
+    "wrong sign above the origin": (
+        CUBIC, "bic_target = ca->bic_origin_point + delta;",
+        "bic_target = ca->bic_origin_point - delta;", set(),
+    ),
+    "gain of cwnd 2 to 3": (
+        BBR, "bbr_cwnd_gain  = BBR_UNIT * 2;", "bbr_cwnd_gain  = BBR_UNIT * 3;", OF[BBR],
+    ),
+    "one round less until the pipe is full": (
+        BBR, "bbr_full_bw_cnt = 3;", "bbr_full_bw_cnt = 2;", {"deep/bbr", "fast/bbr"},
+    ),
+    "cwnd is not rounded up": (BBR, "\tcwnd = (cwnd + 1) & ~1U;\n", "", {"loss/bbr"}),
+    "pacing margin 1 % to 2 %": (
+        BBR, "bbr_pacing_margin_percent = 1;", "bbr_pacing_margin_percent = 2;", OF[BBR],
+    ),
+}  # fmt: skip
+
+
+def sources():
+    """Return the kernel's files that are changed here, by path."""
+    kept = kernel.kept_objects(kernels.default(), unpinned_allowed(False))
+    with kerneltree.own_files(kept) as tree:
+        return {path: (tree / path).read_text() for path in (CUBIC, BBR)}
 
 
 @pytest.fixture(scope="module")
 def texts():
     """Return CUBIC's source as it is, with a comment, and with a mutation."""
-    own = check.sources()[check.CUBIC]
+    own = sources()[CUBIC]
     commented = f"/* a comment that moves all lines\n */\n{own}"
-    return {"own": own, "comment": commented, "mutated": BETA.applied(commented)}
+    return {"own": own, "comment": commented, "mutated": commented.replace(*BETA)}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +99,7 @@ def test_mutation_is_reported_with_its_cell_and_first_packet(checked, baseline):
     status, text = checked("mutated", *CELL, "--json")
     report = json.loads(text)
     assert status == 1
-    assert report["replaced"] == [check.CUBIC]
+    assert report["replaced"] == [CUBIC]
     [cell] = report["changed"]
     assert cell["cell"] == "loss/cubic"
     assert len(cell["changed"]) == cell["runs"] == 8
@@ -81,7 +122,7 @@ def test_planted_commit_is_found(texts, tmp_path, capsys):
         command = ["git", "-C", repository, "-c", "user.name=x", "-c", "user.email=x@x", *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
-    path = repository / check.CUBIC
+    path = repository / CUBIC
     path.parent.mkdir(parents=True)
     git("init", "--quiet")
     for number in range(16):
@@ -96,3 +137,17 @@ def test_planted_commit_is_found(texts, tmp_path, capsys):
     assert (found["step"], found["title"]) == (commits[11], "Commit 11")
     assert (found["cell"], found["not_compiled"]) == ("loss/cubic", [])
     assert "differs" in found["first_difference"][0]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_mutation_changes_cells_of_its_algorithm_only(name, baseline, tmp_path, capsys):
+    path, before, after, expected = MUTATIONS[name]
+    text = sources()[path]
+    assert text.count(before) == 1
+    file = tmp_path / "changed.c"
+    file.write_text(text.replace(before, after))
+    words = [f"{path}={file}", "--baseline", str(baseline.with_name("all.json"))]
+    assert cli.main(["check", *words, "--out", str(tmp_path / "out"), "--json"]) == 1
+    changed = {cell["cell"] for cell in json.loads(capsys.readouterr().out)["changed"]}
+    assert expected <= changed <= OF[path]

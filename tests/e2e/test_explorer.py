@@ -113,20 +113,6 @@ def test_dragging_zooms_all_panels_and_a_double_click_resets(page, explored):
     assert page.ask("lab.span()") == whole
 
 
-def test_buttons_zoom_without_a_mouse(page, explored):
-    choose(page, "a", "cell", named(explored[1], "rivals"))
-    page.wait(f"{SHOWN.format('a')}.includes('rivals')")
-    begin, end = page.ask("lab.span()")
-    page.click("[data-zoom=in]")
-    assert page.ask("lab.span()") == pytest.approx([end / 4, end * 3 / 4])
-    page.click("[data-zoom=right]")
-    assert page.ask("lab.span()") == pytest.approx([end / 2, end])
-    page.click("[data-zoom=left]")
-    page.click("[data-zoom=out]")
-    page.click("[data-zoom=all]")
-    assert page.ask("lab.span()") == [begin, end]
-
-
 def test_hovering_shows_values_in_every_panel(page, explored):
     choose(page, "a", "cell", named(explored[1], "rivals"))
     page.wait(f"{SHOWN.format('a')}.includes('rivals')")
@@ -174,26 +160,6 @@ def test_explorer_table_filters_and_sorts(page, explored):
     assert heads == ["Loss (%)"]
 
 
-def test_datagram_runs_are_named_by_their_scheme(page, explored):
-    cell = named(explored[1], "datagrams")
-    shown = page.ask(
-        "(c => [lab.controlOf(c).label,"
-        " lab.columns.find(c => c.title === 'Rate (Mbit/s)').show(c)])"
-        f"(lab.find('seam', '{cell}'))"
-    )
-    assert shown == ["ewma", "trace"]
-
-
-def test_explorer_row_opens_its_cell(page, explored):
-    page.ask(
-        "(f => { f.value = 'video'; f.dispatchEvent(new Event('input')); })"
-        "(document.getElementById('filter'))"
-    )
-    page.click("#table tbody td.show button:nth-child(2)")
-    page.wait(f"{SHOWN.format('b')}?.includes('video')")
-    assert not page.ask("document.querySelector('#pane-b').hidden")
-
-
 def test_invalid_run_shows_its_violations_and_no_numbers(page, explored):
     cell = named(explored[1], "too-")
     choose(page, "a", "cell", cell)
@@ -214,11 +180,3 @@ def test_page_on_a_phone_does_not_scroll_sideways(page, explored, scheme):
     assert page.ask("document.documentElement.dataset.theme") == scheme
     widths = page.ask("[...document.querySelectorAll('.uplot')].map(u => u.offsetWidth)")
     assert all(250 < width <= 390 for width in widths)
-
-
-def test_colour_scheme_changes_without_a_reload(page):
-    back = "getComputedStyle(document.body).backgroundColor"
-    light = page.ask(back)
-    page.click("#theme")
-    assert page.ask(back) != light
-    assert page.ask(CHARTS.format("a")) > 0

@@ -50,16 +50,6 @@ def test_overlay_draws_both_runs_in_the_same_figures(page, explored):
     page.wait("lab.panes.every(pane => pane.charts.length > 0)")
 
 
-def test_overlaid_runs_of_one_algorithm_differ_in_colour(page, explored):
-    cell = named(explored[1], "bulk_cubic")
-    page.open("/dev/null")
-    page.open(explored[0], f"#a=seam/{cell}/0&b=seam/{cell}/1&view=overlay")
-    wait_for(page, "a", f"seam/{cell}/0")
-    wait_for(page, "b", f"seam/{cell}/1")
-    strokes = page.ask("lab.panes[0].charts[0].series.slice(1).map(s => s.stroke())")
-    assert len(set(strokes)) == 2
-
-
 @pytest.mark.parametrize(
     ("query", "kept"),
     [

@@ -104,19 +104,20 @@ def boot(tmp_path_factory):
 
 @pytest.mark.parametrize(("backend", "name"), CASES)
 def test_fork_gives_the_bytes_of_a_freshly_booted_guest(backend, name, fork, boot):
-    other, copy, booted = fork(backend, name, 8), fork(backend, name), boot(backend, name)
+    copy, booted = fork(backend, name), boot(backend, name)
     assert copy.keys() == booted.keys()
     assert [n for n in copy if copy[n] != booted[n]] == []
-    # The seeds differ, so the bytes do.
-    assert copy["manifest.json"] != other["manifest.json"]
-    assert copy["ping.csv"] != other["ping.csv"]
+    if name == "bbr":  # another seed gives other bytes
+        other = fork(backend, name, 8)
+        assert copy["manifest.json"] != other["manifest.json"]
+        assert copy["ping.csv"] != other["ping.csv"]
 
 
 @pytest.mark.parametrize(
     ("backend", "names"),
     [
-        ("virtual", ["bbr", "competitor", "video", "kernel over a trace", "datagram", "flows"]),
-        pytest.param("containernet", ["bbr", "video", "flows"], marks=NEEDS_CONTAINERS),
+        ("virtual", ["bbr", "video", "kernel over a trace", "flows"]),
+        pytest.param("containernet", ["bbr", "video"], marks=NEEDS_CONTAINERS),
     ],
 )
 def test_one_boot_gives_cells_in_any_order_the_bytes_of_guests_of_their_own(
@@ -133,9 +134,7 @@ def test_one_boot_gives_cells_in_any_order_the_bytes_of_guests_of_their_own(
 
 
 @NEEDS_CONTAINERS
-@pytest.mark.parametrize(
-    "name", ["bbr", "competitor", "video", "web", "kernel over a trace", "flows"]
-)
+@pytest.mark.parametrize("name", ["bbr", "video", "web", "kernel over a trace"])
 def test_containers_leave_the_raw_files_of_plain_hosts(name, fork):
     plain, inside = fork("virtual", name), fork("containernet", name)
     assert plain.keys() == inside.keys()
@@ -218,9 +217,9 @@ def test_hanging_fork_is_killed_with_its_processes(tmp_path):
     what = Condition.from_json(COMMON | {"duration_s": 3600, "rate_mbit": 1000})
     with Snapshots() as snapshots:
         manifest = replicate.run(
-            what, 7, tmp_path / "hung", tools, timeout_s=10, attempts=1, snapshots=snapshots
+            what, 7, tmp_path / "hung", tools, timeout_s=5, attempts=1, snapshots=snapshots
         )
-        assert "must end within 10 s" in manifest["reasons"][0]
+        assert "must end within 5 s" in manifest["reasons"][0]
         assert set(below(os.getpid())) <= set(before)
         measured(condition("bbr"), 7, tmp_path / "next", tools, snapshots=snapshots)
 
@@ -267,8 +266,7 @@ def test_full_scratch_folder_is_a_host_error(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_ended_job_leaves_no_process_behind(number, tmp_path):
-    long = condition("bbr").to_json() | {"duration_s": 600, "rate_mbit": 1000}
-    command = kit.cell_command(tmp_path, 3, long)
+    command = kit.cell_command(tmp_path, 3, COMMON | {"duration_s": 600, "rate_mbit": 1000})
     job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60

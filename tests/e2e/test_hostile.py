@@ -39,7 +39,13 @@ def copy_of_the_instrument(cache, name):
     return cache / "image" / tools.image_root.parent.name / "root"
 
 
-@pytest.fixture(scope="module", params=kernels.declared())
+OTHERS = [
+    pytest.param(name, marks=pytest.mark.nightly)
+    for name, its in kernels.declared().items() if its != kernels.default()
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=[kernels.default().name, *OTHERS])
 def name(request):
     """Return the name of a built kernel; the default one always is."""
     which = kernels.get(request.param)

@@ -3,19 +3,16 @@
 import json
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 
-from losslab.campaign.plan import Plan
 from losslab.instrument import archive, integrity, records
-from losslab.workflow import instruments
-from tests.faults.kit import CONDITION, LOSSLAB, cell_command, cell_folder, own_cache, run
+from tests.faults import kit
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    return own_cache(tmp_path_factory.mktemp("cache"))
+    return kit.own_cache(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture
@@ -23,7 +20,7 @@ def losslab(cache):
     """Return a function that runs losslab with that cache."""
 
     def losslab(*words):
-        return run(*LOSSLAB, *words, env=os.environ | cache.environment)
+        return kit.run(*kit.LOSSLAB, *words, env=os.environ | cache.environment)
 
     return losslab
 
@@ -73,13 +70,13 @@ def test_manifest_has_the_image_digest_and_host_json_the_kernels(losslab, cache,
 
 
 def test_kernel_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_path):
-    def cell(loss_percent):
-        command = cell_command(tmp_path, 1, CONDITION | {"loss_percent": loss_percent})
-        record = instruments.smoke_test_record(next(iter(Plan.read(tmp_path).cells.values())).cell)
-        records.write({"found": "valid"}, tmp_path / "instrument" / Path(record).name)
-        return run(*command, env=os.environ | cache.environment)
+    def cell(percent):
+        command = kit.cell_command(tmp_path, 1, kit.CONDITION | {"loss_percent": percent})
+        return kit.run(*command, env=os.environ | cache.environment)
 
-    assert cell(5).returncode == 0
+    records.write({"found": ""}, tmp_path / "instrument/smoke-test-virtual-guest.json")
+    first = cell(1)
+    assert first.returncode == 0, first.stderr
     linux, digest = cache.kernel / "linux", cache.kernel / integrity.LINUX_DIGEST
     aside = {path: path.with_name(f"{path.name}.aside") for path in (linux, digest)}
     for path, other in aside.items():
@@ -89,10 +86,10 @@ def test_kernel_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_pat
         file.write(b"another build")
     digest.write_text(f"{archive.digest(linux)}\n")
     try:
-        done = cell(6)
+        done = cell(2)
         assert done.returncode == 1
         assert "must be the one that this campaign began with" in done.stderr
-        assert not (cell_folder(tmp_path) / "0").exists()
+        assert list(kit.cell_folder(tmp_path).iterdir()) == []
     finally:
         for path, other in aside.items():
             other.rename(path)

@@ -52,12 +52,6 @@ def test_cell_on_another_kernel_is_valid_and_repeats_its_bytes(tmp_path, name):
     assert contents(tmp_path / "c")["tcp.csv"] != contents(tmp_path / "a")["tcp.csv"]
 
 
-def test_kernels_without_the_snapshot_patch_boot_each_job(name):
-    tools = instrument(spec=kernels.get(name))
-    patches = kernels.get(name).patch_names
-    assert tools.snapshots == ("0013-um-copies-of-copies.patch" in patches)
-
-
 def test_fork_on_another_kernel_gives_the_bytes_of_a_freshly_booted_guest(tmp_path, name):
     tools = instrument(spec=kernels.get(name))
     if not tools.snapshots:
@@ -102,14 +96,6 @@ def test_algorithm_selects_its_kernel(tmp_path):
     status, manifest = measured(tmp_path / "out", "--algorithm", "bbr3")
     assert (status, manifest["cell"]["kernel"]) == (0, "default")
     assert manifest["instrument"]["kernel"]["name"] == "6.12-bbr3"
-
-
-def test_missing_kernel_is_named_with_its_build_command(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path))
-    assert cli.main(["measure", "--algorithm", "cubic", "--kernel", "6.1", "--out", "x"]) == 1
-    words = capsys.readouterr().err
-    assert "the pinned kernel 6.1 is not built" in words
-    assert "losslab kernel --name 6.1" in words
 
 
 def test_features_of_newer_kernels_mark_and_are_counted(tmp_path):

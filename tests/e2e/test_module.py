@@ -66,15 +66,6 @@ def test_module_statement_of_another_workflow_runs_the_rules(root, tmp_path):
     assert int(counts["losslab_measure_cell"]) > 10
 
 
-def test_catalogue_finds_what_it_deploys(root):
-    """Files that the catalogue asks of a workflow with standardized usage."""
-    for name in ("workflow/Snakefile", "config/README.md", "config/config.yaml", "LICENSE"):
-        assert (root / name).is_file()
-    shown = yaml.safe_load((root / ".snakemake-workflow-catalog.yml").read_text())["usage"]
-    assert shown["software-stack-deployment"] == {"conda": True}
-    assert "docs/how-to/install.md" in shown["mandatory-flags"]["desc"]
-
-
 @pytest.fixture
 def hosted(tmp_path):
     """Return the address of these sources as a repository with the tag `v1`.
@@ -90,6 +81,7 @@ def hosted(tmp_path):
     return f"file://{repository}"
 
 
+@pytest.mark.nightly
 def test_snakedeploy_writes_a_folder_that_runs_with_its_edited_configuration(hosted, tmp_path):
     """snakedeploy and Snakemake clone the repository as they clone one of the host.
 

@@ -60,7 +60,7 @@ def test_broken_algorithm_is_an_invalid_row_with_its_violation(tools, tmp_path, 
     before, after, words = BROKEN[name]
     assert before in TEMPLATE
     broken = tools(name, TEMPLATE.replace(before, after))
-    manifest = run(condition(name), 1, tmp_path / "out", broken, timeout_s=20, attempts=1)
+    manifest = run(condition(name), 1, tmp_path / "out", broken, timeout_s=10, attempts=1)
     assert not manifest["valid"]
     assert words in " ".join(manifest["reasons"])
     written = json.loads((tmp_path / "out" / "manifest.json").read_text())

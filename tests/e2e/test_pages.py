@@ -1,5 +1,6 @@
-"""Commands of the README and the tutorial, run in order."""
+"""Commands of the README and the tutorial, run in order, and the code of a page."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import pages
+from tests import executed, pages
 
 RUN = {"measure", "rerun", "plot"}
 OUTPUT = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -31,3 +32,11 @@ def test_commands_of_a_page_succeed(root, tmp_path, page):
         printed += done.stdout
     # The output that the page shows is the real one.
     assert [text for text in OUTPUT.findall((root / page).read_text()) if text not in printed] == []
+
+
+def test_page_shows_the_output_of_its_code(root, tmp_path):
+    page = (root / "docs/how-to/python.md").read_text()
+    if importlib.util.find_spec("polars"):  # scripts/group.sh users
+        page = page.replace('```python title="with Polars"', "```python")
+    assert len(executed.shown(page)) > 2
+    assert executed.outputs(page, tmp_path) == executed.shown(page)

@@ -73,12 +73,11 @@ def test_datagrams_that_nobody_reads_arrive_at_the_link(tmp_path):
     assert manifest["summary"]["bytes_received"] == 900 * 60
 
 
-@pytest.mark.parametrize("rate_mbit", [200, 1000])
-def test_finite_transfer_is_counted_to_its_last_byte(tmp_path, rate_mbit):
+def test_finite_transfer_is_counted_to_its_last_byte(tmp_path):
     """A5: a transfer of 1,000,000 bytes had 764,056 at 200 Mbit/s, and was refused at 1 Gbit/s."""
     send = "head -c 1000000 /dev/zero | socat -u - TCP:$RECEIVER:5000"
     words = ["--algorithm", "cubic", "--sender-command", send, *RECEIVE]
-    path = ["--rate-mbit", rate_mbit, "--rtt-ms", 1, "--warmup-s", 0]
+    path = ["--rate-mbit", 1000, "--rtt-ms", 1, "--warmup-s", 0]
     status, errors, manifest = command(tmp_path / "out", *words, path=path)
     assert status == 0, errors
     found = manifest["summary"]
@@ -189,23 +188,6 @@ def test_processes_keep_their_vector_registers(tmp_path, root):
     # Four threads compare 500 times at three places, 50 times at a signal and 5 at a child.
     said = (tmp_path / "out" / "program-registers").read_text()
     assert said == f"kept {4 * (500 * 3 + 50 + 5)} times\n"
-
-
-@pytest.mark.skipif(image.existing("rsync") is None, reason="losslab image --variant rsync")
-def test_programs_of_another_image_may_end_before_the_run(tmp_path):
-    words = [
-        "--algorithm", "cubic", "--app", "command", "--image", "rsync", "--duration-s", 6,
-        "--sender-command",
-        "head -c 1000000 /dev/urandom >file; rsync file rsync://$RECEIVER:873/into/",
-        "--receiver-command",
-        "mkdir -p into; printf '[into]\\npath=/tmp/into\\nread only=no\\nuse chroot=no\\nuid=0\\n'"
-        " >conf; exec rsync --daemon --no-detach --config=conf",
-        *PATH[:6],
-    ]  # fmt: skip
-    done = measure(tmp_path / "out", *words)
-    assert done.returncode == 0, done.stderr
-    # The file, and rsync's own messages.
-    assert 1e6 < summary(tmp_path / "out")["bytes_received"] < 1.001e6
 
 
 @pytest.mark.skipif(image.existing("quic") is None, reason="losslab image --variant quic")

@@ -147,7 +147,10 @@ def test_bare_path_in_real_time_is_valid_and_leaves_nothing(place, tmp_path):
     "words",
     [
         ["--app", "ffmpeg", "--video", "128x64", "--duration-s", 4],
-        ["--app", "web", "--competitor", ALLOWED[0], "--duration-s", 26, "--path", "symmetric"],
+        pytest.param(
+            ["--app", "web", "--competitor", ALLOWED[0], "--duration-s", 26, "--path", "symmetric"],
+            marks=pytest.mark.nightly,
+        ),
         ["--app", "datagram", "--scheme", "fixed", "--duration-s", 4],
     ],
     ids=["video", "web", "datagram"],
@@ -199,7 +202,7 @@ def started(backend, environment, out):
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_ended_run_removes_its_hosts(place, tmp_path, number):
     backend, environment = place
     before = host_state.state()
@@ -252,13 +255,13 @@ def test_containers_of_others_are_kept(engine, tmp_path):
 def test_parallel_runs_in_real_time_wait_for_each_other(place, tmp_path):
     backend, environment = place
     begin = time.monotonic()
-    with ThreadPoolExecutor(3) as pool:
-        outs = [tmp_path / str(n) for n in range(3)]
+    with ThreadPoolExecutor(2) as pool:
+        outs = [tmp_path / str(n) for n in range(2)]
         done = list(pool.map(lambda out: measure(backend, out, env=environment), outs))
-    assert sum("waiting for its end" in d.stderr for d in done) == 2
-    assert [trouble(out) for out in outs] == [[], [], []]
-    # Each transfers for 2 s; in parallel, all three would have taken little more.
-    assert time.monotonic() - begin > 3 * 2
+    assert sum("waiting for its end" in d.stderr for d in done) == 1
+    assert [trouble(out) for out in outs] == [[], []]
+    # Each transfers for 2 s; in parallel, both would have taken little more.
+    assert time.monotonic() - begin > 2 * 2
 
 
 def test_kernel_without_netem_is_refused_at_once(tmp_path):

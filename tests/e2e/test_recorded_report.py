@@ -7,6 +7,8 @@ import pytest
 from losslab.campaign.recorded_verdicts import read_recorded
 from losslab.reading import read_rows
 
+pytestmark = pytest.mark.nightly
+
 RECORD = "docs/results/full"
 
 

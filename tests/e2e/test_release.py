@@ -1,4 +1,4 @@
-"""Release workflow: the package that it builds, and the permissions with which it publishes."""
+"""Packages of a release and an artifact: source distribution, wheel, set-up without a network."""
 
 import os
 import subprocess
@@ -11,39 +11,25 @@ import pytest
 import yaml
 
 import losslab
+from losslab.artifact import pack
 from tests import sources, wheel
 
+pytestmark = pytest.mark.nightly
 
-@pytest.fixture(scope="module")
-def jobs(root):
+
+def test_source_distribution_makes_the_wheel_of_the_clone(root, tmp_path):
+    """Run the release workflow's own step in a copy of the sources with this environment."""
+    clone = sources.copy(tmp_path / "clone")
+    (clone / ".venv").symlink_to(Path(sys.executable).parents[1])
     text = (root / ".github" / "workflows" / "release.yml").read_text()
-    return yaml.safe_load(text)["jobs"]
-
-
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory):
-    """Return a copy of the sources with this environment."""
-    folder = sources.copy(tmp_path_factory.mktemp("release") / "clone")
-    (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
-    return folder
-
-
-def run(jobs, clone, name, tag):
-    """Run a named step of the job `package`."""
-    step = next(step for step in jobs["package"]["steps"] if step.get("name") == name)
-    return subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], cwd=clone,
-        env=os.environ | {"GITHUB_REF_NAME": tag}, capture_output=True, text=True, check=False,
+    [step] = [
+        each["run"] for each in yaml.safe_load(text)["jobs"]["package"]["steps"]
+        if each.get("name") == "Source distribution, and the wheel from it"
+    ]  # fmt: skip
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step], cwd=clone,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(("tag", "status"), [(f"v{losslab.__version__}", 0), ("v99.0", 1)])
-def test_tag_must_be_the_version(jobs, clone, tag, status):
-    assert run(jobs, clone, "The tag is the version", tag).returncode == status
-
-
-def test_source_distribution_makes_the_wheel_of_the_clone(jobs, clone, tmp_path):
-    done = run(jobs, clone, "Source distribution, and the wheel from it", "")
     assert done.returncode == 0, done.stderr
     packed, archive = sorted((clone / "dist").iterdir())
     with tarfile.open(archive) as tar:
@@ -53,25 +39,31 @@ def test_source_distribution_makes_the_wheel_of_the_clone(jobs, clone, tmp_path)
     assert "losslab/share/workflow/Snakefile" in names[0]
 
 
-def test_package_is_published_without_a_password_after_the_release(jobs):
-    publish = jobs["pypi"]
-    assert publish["permissions"] == {"id-token": "write"}
-    assert set(publish["needs"]) == {"package", "instrument"}
-    *_, step = publish["steps"]
-    assert step["uses"].startswith("pypa/gh-action-pypi-publish@")
-    assert "with" not in step
-    # The job that publishes builds nothing.
-    assert not [each for each in publish["steps"] if "run" in each]
+# No index, no configuration of pip and no copies of earlier downloads.
+WITHOUT_INDEX = {
+    "PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "https://localhost:9/", "PIP_NO_CACHE_DIR": "1",
+    "PIP_RETRIES": "0",
+}  # fmt: skip
 
 
-def test_artifacts_that_jobs_download_were_uploaded(jobs):
-    def named(action):
-        steps = [(name, step) for name, job in jobs.items() for step in job["steps"]]
-        return {
-            name: step["with"]["name"] for name, step in steps if action in step.get("uses", "")
-        }
+@pytest.fixture
+def unpacked(root, tmp_path):
+    """Return an unpacked artifact: these sources, with the packages of their locks."""
+    asked = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", tmp_path]
+    if subprocess.run([*asked, "packaging"], capture_output=True, check=False).returncode:
+        pytest.skip("no package index can be reached")
+    folder = sources.copy(tmp_path / "artifact")
+    pack.fetch_wheels(root, folder)
+    return folder
 
-    (uploaded,) = named("upload-artifact").items()
-    for name, artifact in named("download-artifact").items():
-        assert artifact == uploaded[1]
-        assert uploaded[0] in jobs[name]["needs"]
+
+@pytest.mark.alone
+def test_artifact_with_wheels_is_set_up_without_a_package_index(unpacked):
+    done = subprocess.run(
+        ["scripts/setup.sh", "tools"], cwd=unpacked, env=os.environ | WITHOUT_INDEX,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    for program in ("losslab", "snakemake", "pytest"):
+        words = [unpacked / ".venv" / "bin" / program, "--version"]
+        subprocess.run(words, cwd=unpacked, check=True, capture_output=True)

@@ -79,6 +79,7 @@ def rendered(root, folder):
     return done, (folder / "o.html").read_text(), (folder / "o.pdf").read_bytes()
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(analysis.quarto() is None, reason="no Quarto here: `make setup` installs it")
 def test_quarto_prints_what_its_replacement_prints(root, tmp_path, monkeypatch):
     name, page, pdf = rendered(root, tmp_path / "quarto")

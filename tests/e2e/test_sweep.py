@@ -1,7 +1,8 @@
-"""Sweeps: measurement, figure, and continuation after an interrupt."""
+"""Sweeps and the demo: measurement, figure, and continuation after an interrupt."""
 
 import csv
 
+from losslab import cli, demo
 from tests.e2e.test_measure import losslab
 
 WORDS = [
@@ -26,3 +27,13 @@ def test_sweep_writes_table_and_figure_and_adds_to_existing_cells(tmp_path):
         rows = list(csv.DictReader(file))
     assert [(row["algorithm"], row["n_valid"]) for row in rows] == [("cubic", "2"), ("bbr", "2")]
     assert float(rows[1]["mean"]) > float(rows[0]["mean"])
+
+
+def test_demo_measures_its_path(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(demo, "PATH", demo.PATH | {"rate-mbit": 10, "duration-s": 3})
+    monkeypatch.setattr(demo, "REPLICATES", 1)
+    assert cli.main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    said = capsys.readouterr().out
+    assert "CUBIC: 1 % loss costs" in said
+    assert str(next((tmp_path / "demo/cells").glob("bbr_loss1_*"))) in said
+    assert (tmp_path / "demo/sweep.svg").is_file()

@@ -9,7 +9,7 @@ import pytest
 
 from tests import wheel
 
-AXES = ("--loss-percent", "1", "--rate-mbit", "20", "--duration-s", "3")
+AXES = ("--loss-percent", "1", "--rate-mbit", "20", "--duration-s", "2", "--warmup-s", "0.5")
 
 
 @pytest.fixture(scope="module")
@@ -36,24 +36,19 @@ def losslab(installed, tmp_path):
     return run
 
 
-def test_wheel_says_that_it_is_typed(built):
-    """Without this file, type checkers ignore the package's annotations (PEP 561)."""
-    with zipfile.ZipFile(built) as archive:
-        assert archive.read("losslab/py.typed") == b""
-
-
 def test_wheel_has_no_trace_of_others(built):
     with zipfile.ZipFile(built) as archive:
         names = archive.namelist()
+    assert "losslab/py.typed" in names  # PEP 561: type checkers read the annotations
     assert "losslab/share/config/traces/drawn-down" in names
     assert f"losslab/share/{wheel.OTHERS_TRACE}" not in names
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["cells"], ["axes"], ["metrics"]])
-def test_installed_command_reads_no_file_of_a_clone(losslab, root, words):
-    done = losslab(*words)
-    assert done.returncode == 0, done.stderr
-    assert str(root) not in done.stdout + done.stderr
+def test_installed_command_reads_no_file_of_a_clone(losslab, root):
+    for word in ("--help", "axes", "columns"):
+        done = losslab(word)
+        assert done.returncode == 0, done.stderr
+        assert str(root) not in done.stdout + done.stderr
 
 
 def test_installed_command_lists_the_same_cells_as_the_clone(losslab):
@@ -79,25 +74,10 @@ def test_installed_command_measures_in_any_folder(losslab, tmp_path):
     assert "same bytes" in again.stdout
 
 
-def test_installed_command_sweeps_in_any_folder(losslab, tmp_path):
-    words = ("--algorithm", "cubic,bbr", *AXES, "--replicates", "1", "--out", "swept")
-    done = losslab("sweep", *words)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "swept" / "sweep.csv").read_text().count("\n") == 3
-
-
 def test_installed_package_refuses_an_algorithm_that_an_upgrade_would_delete(losslab):
     done = losslab("new", "algorithm", "mine")
     assert done.returncode == 2
     assert "losslab init my-campaign" in done.stderr
-
-
-def test_doctor_of_an_installed_package_names_no_make_target(losslab):
-    done = losslab("doctor", "--json")
-    analysis = next(s for s in json.loads(done.stdout) if s["name"] == "analysis and report")
-    fixes = {each["requirement"]: each["fix"] for each in analysis["findings"]}
-    assert fixes["Snakemake"] == "install losslab with its extra `campaign`"
-    assert fixes["R"].startswith("apt-get install --no-install-recommends r-base-core")
 
 
 def test_installed_command_needs_no_package_of_a_campaign(installed):

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from losslab.backends import resources
-from losslab.instrument import kernel
 from losslab.instrument.cache import cache_folder
 from tests.faults import kit
 from tests.faults.kit import LOSSLAB, QUICK, ROOT, SNAKEMAKE, WAIT_S
@@ -55,7 +54,7 @@ def running_cell(results):
     assert list(folder.glob(".*")) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_ended_cell_ends_its_guest_and_keeps_finished_replicates(number, tmp_path):
     with running_cell(tmp_path) as (job, _, cell):
         job.send_signal(number)
@@ -102,6 +101,7 @@ def test_next_start_removes_what_a_killed_measurement_left(tmp_path):
     assert [path for path in left if path.exists()] == []
 
 
+@pytest.mark.nightly
 def test_guest_that_stops_responding_is_ended_and_invalid(tmp_path):
     job = started([*MEASURE, tmp_path / "out", "--timeout-s", "4"])
     kit.wait_for(lambda: list(tmp_path.glob(".losslab-*/*/started")), "the guest's start")
@@ -114,6 +114,7 @@ def test_guest_that_stops_responding_is_ended_and_invalid(tmp_path):
     assert not Path(f"/proc/{guest}").exists()
 
 
+@pytest.mark.nightly
 def test_guest_that_is_paused_measures_the_same_bytes(tmp_path):
     """A host that is slow, or sleeps, does not reach the guest's clock."""
     job = started([*MEASURE, tmp_path / "paused"])
@@ -179,11 +180,14 @@ def test_forbidden_ptrace_is_named(tmp_path):
     explained(done.stderr, "trace its processes", "SYS_PTRACE")
 
 
+AT_NIGHT = pytest.mark.nightly
+
+
 @pytest.mark.parametrize(
     ("script", "status", "words"),
     [
-        ("mount -t tmpfs -o size=64m tmpfs /dev/shm", 0, "MiB free"),
-        ("mount -t tmpfs -o noexec tmpfs /dev/shm", 0, "noexec"),
+        pytest.param("mount -t tmpfs -o size=64m tmpfs /dev/shm", 0, "MiB free", marks=AT_NIGHT),
+        pytest.param("mount -t tmpfs -o noexec tmpfs /dev/shm", 0, "noexec", marks=AT_NIGHT),
         ("mount -t tmpfs -o noexec tmpfs /dev/shm; mount -t tmpfs -o noexec tmpfs /tmp; "
          "mkdir -p {0}; unset TMPDIR LOSSLAB_SCRATCH", 1, "set LOSSLAB_SCRATCH"),
         ("mkdir {0}/out; mount -t tmpfs -o size=100k tmpfs {0}/out", 2, "free disk space"),
@@ -203,7 +207,14 @@ def test_mounts_without_space_or_permission_are_avoided_or_named(script, status,
     explained(done.stderr, words)
 
 
-@pytest.mark.parametrize(("name", "limit"), [("nofile", 40), ("as", 2 * 10**9), ("fsize", 10**9)])
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("nofile", 40),
+        pytest.param("as", 2 * 10**9, marks=AT_NIGHT),
+        pytest.param("fsize", 10**9, marks=AT_NIGHT),
+    ],
+)
 def test_low_hard_limit_is_named_with_the_one_to_set(name, limit, tmp_path):
     done = kit.run("prlimit", f"--{name}={limit}:{limit}", "--", *MEASURE, tmp_path / "out")
     what, shell, need, _ = resources.NEEDED[name]
@@ -211,19 +222,12 @@ def test_low_hard_limit_is_named_with_the_one_to_set(name, limit, tmp_path):
     explained(done.stderr, what, f"`{shell} {need}`")
 
 
+@pytest.mark.nightly
 def test_empty_cache_is_named(tmp_path):
     environment = os.environ | {"LOSSLAB_CACHE": str(tmp_path / "empty")}
     done = kit.run(*MEASURE, tmp_path / "out", env=environment)
     assert done.returncode == 1
     explained(done.stderr, "make setup")
-
-
-def test_unknown_kernel_option_is_refused():
-    built = kernel.existing() or pytest.skip("no kernel is built")
-    wanted = (kernel.RECIPE / "fragment.config").read_text() + "CONFIG_TCP_CONG_NO_SUCH=y\n"
-    assert kernel.dropped_symbols(wanted, (built / "config").read_text()) == [
-        "CONFIG_TCP_CONG_NO_SUCH"
-    ]
 
 
 def test_second_job_of_a_cell_waits_and_measures_nothing(tmp_path):
@@ -237,7 +241,7 @@ CLAIM = ("statistic: max\n", "statistic: maximum\n", "'maximum' is not one of")
 KEY = ("warmup_s", "warm_up", "warm_up")
 
 
-@pytest.mark.parametrize("wrong", [CLAIM, KEY], ids=["claim", "configuration"])
+@pytest.mark.parametrize("wrong", [pytest.param(CLAIM, marks=AT_NIGHT), KEY], ids=["claim", "key"])
 def test_misspelt_word_stops_a_campaign_before_it_measures(wrong, tmp_path):
     before, after, word = wrong
     clone, config = ROOT, tmp_path / "small.yaml"
@@ -265,6 +269,7 @@ def test_misspelt_word_stops_a_campaign_before_it_measures(wrong, tmp_path):
 # Faults of whole campaigns, which take minutes.
 
 
+@pytest.mark.nightly
 def test_second_workflow_in_a_folder_is_refused(tmp_path):
     command = kit.campaign(tmp_path)
     first = started(command)

@@ -93,25 +93,6 @@ def test_errors_go_to_stderr_and_nothing_to_stdout(tmp_path):
     assert done.stderr.startswith("losslab: error: ")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--ecn", "accurate"], "ecn accurate needs a kernel with Accurate ECN"),
-        (["--queue", "dualpi2"], "queue dualpi2 needs a kernel with DualPI2"),
-        (["--queue", "bfifo", "--buffer-packets", "10000000"], "buffer_packets must be at most"),
-        (["--loss-percent", "90", "--loss-burst-packets", "2"], "loss_percent must be 2e-06 to"),
-    ],
-)
-def test_condition_that_cannot_be_measured_is_refused_before_anything_runs(
-    options, words, tmp_path, capsys
-):
-    """B: refused with exit status 2, and nothing is written."""
-    out = tmp_path / "run"
-    assert cli.main(["measure", "--algorithm", "cubic", *options, "--out", str(out)]) == 2
-    assert words in capsys.readouterr().err
-    assert not any(tmp_path.iterdir())
-
-
 def test_json_output_has_cells_and_axes(capsys):
     cells = json.loads(said(capsys, "cells", "loss", "--json"))
     assert cells[0]["study"] == "loss"

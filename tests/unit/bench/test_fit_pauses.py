@@ -3,8 +3,6 @@
 import io
 import tarfile
 
-import pytest
-
 from bench import fit_pauses
 
 LINE = "[  6] {0:5}.00-{1}.00 sec  1.25 MBytes  {2} Kbits/sec  {3:4}    491 KBytes"
@@ -27,14 +25,6 @@ def archive(path, logs):
     return path
 
 
-def test_losses_of_one_moment_count_once_and_those_of_slow_start_do_not():
-    found = fit_pauses.Found()
-    found.add(fit_pauses.seconds_of(log(100, {0: 500, 1: 20, 10: 40, 11: 5, 30: 60})))
-    assert (found.losses, found.packets) == (2, 60)
-    # 100 of 1000 Mbit/s for 55 s: packets arrive for 5.5 s.
-    assert fit_pauses.per_s(found, 1000) == pytest.approx(2 / 5.5)
-
-
 def test_parameters_follow_from_the_shallow_buffer_at_the_highest_rate(tmp_path, capsys):
     logs = {f"100_1000_{rtt}_1_cubic.txt": log(100, {20: 594}) for rtt in fit_pauses.FITTED_RTTS_MS}
     # Neither of these counts.
@@ -42,15 +32,3 @@ def test_parameters_follow_from_the_shallow_buffer_at_the_highest_rate(tmp_path,
     assert fit_pauses.main([str(archive(tmp_path / "logs.tgz", logs))]) == 0
     # A link of 1 Gbit/s takes 8 ms for 660 full packets.
     assert "per_s=0.18,min_ms=0.8,max_ms=8\n" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("content", [b"no archive", None])
-def test_archive_without_runs_is_refused(content, tmp_path, capsys):
-    path = tmp_path / "logs.tgz"
-    if content is None:
-        archive(path, {})
-    else:
-        path.write_bytes(content)
-    with pytest.raises(SystemExit):
-        fit_pauses.main([str(path)])
-    assert "must" in capsys.readouterr().err

@@ -29,10 +29,3 @@ def test_packet_filter_is_compared_without_time_and_counters(monkeypatch):
     assert host_state.packet_filter() == host_state.packet_filter()
     monkeypatch.setattr(host_state, "words", lambda command: dump)
     assert "-A INPUT -j DROP" in host_state.packet_filter()
-
-
-def test_containers_are_compared_without_a_docker_command(monkeypatch):
-    listing = [{"Names": ["/losslab-abc.r1"]}, {"Names": ["/other"]}]
-    monkeypatch.setattr(host_state, "ask_engine", lambda path: listing)
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert host_state.containers() == ["/losslab-abc.r1", "/other"]

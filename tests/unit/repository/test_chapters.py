@@ -1,33 +1,35 @@
-"""Structure of the report's chapters."""
+"""Chapters of the report: references, names of R code, and the evidence for reasons."""
 
+import importlib
+import inspect
 import re
+from statistics import fmean
 
 import pytest
 
 from losslab import report
-from losslab.study import studyfiles
+from losslab.campaign import cellrecord, recorded_numbers
+from losslab.reading import read_config, read_rows, read_yaml
+from losslab.repository import ROOT
+from losslab.study import claims, design, metrics, studyfiles
+from losslab.workflow.analysis import DEFINITION, require_defined_once
 
-# Sections of a chapter on a source, in this order.
-ORDER = (
-    "What the source did and found", "What we did differently, and why", "Published and measured",
-    "What differs, and why", "So what",
-)  # fmt: skip
-# Chapters that reproduce a source; the others are about the instrument.
-OF_SOURCES = ("loss", "bufferbloat", "cloud", "map", "cellular")
 REFERENCE = re.compile(r"@((?:fig|tbl|sec)-[A-Za-z0-9-]*[A-Za-z0-9])")
-
-
-@pytest.mark.parametrize("study", OF_SOURCES)
-def test_chapters_on_sources_have_one_order(root, study):
-    body, marked, details = studyfiles.chapter(root, study).read_text().partition(report.DETAILS)
-    titles = re.findall(r"^## (.*)$", body, re.MULTILINE)
-    assert titles == list(ORDER)
-    assert body.count("**The question: ") == 1
-    # One main figure; everything else is in the appendix.
-    assert body.count("#| label: fig-") == 1
-    assert body.count("#| label: tbl-") == 0
-    assert marked
-    assert details
+# Assignments in the shared environment, which have no indentation; those of functions have some.
+ASSIGNED = re.compile(
+    r"^(?:for \()?([A-Za-z.][\w.]*)`? (?:<<?-|=|in) *(function|\\\()?", re.MULTILINE
+)
+CHUNK = re.compile(r"^```\{r\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+REASONS = [
+    (study, sentence)
+    for study in studyfiles.study_names(ROOT)
+    for claim in read_yaml(studyfiles.claims_file(ROOT, study))["claims"]
+    for sentence in claim.get("reason", [])
+]
+CONFIGS = {
+    "contest": "config/contest.yaml", "full": "config/config.yaml", "quick": "config/quick.yaml",
+}  # fmt: skip
+RECORDS = ROOT / "docs" / "results"
 
 
 def test_every_reference_has_a_target(root):
@@ -38,17 +40,102 @@ def test_every_reference_has_a_target(root):
         assert set(REFERENCE.findall(path.read_text())) - defined == set(), path.name
 
 
-def test_no_section_begins_with_a_figure_or_table(root):
-    for chapter in (root / "report").glob("_*.qmd"):
-        text = chapter.read_text()
-        # Hidden chunks do not count; appendices may begin with their tables.
-        text = re.sub(r"^```\{r\}\n#\| include: false\n.*?^```\n", "", text, flags=re.M | re.S)
-        for title, first in re.findall(r"^#+ (.*)\n\n(.*)$", text, re.MULTILINE):
-            is_appendix = title.startswith("Appendix") or "-details}" in title
-            assert is_appendix or not first.startswith("```{r}"), f"{chapter.name}, {title}"
+def defined(code):
+    return {name for path in code for name in DEFINITION.findall(path.read_text())}
 
 
-def test_every_study_says_so_what(root):
-    for study in studyfiles.study_names(root):
-        text = studyfiles.chapter(root, study).read_text()
-        assert "## So what" in text or "**So what.**" in text, study
+def assigned(chapter):
+    """Return the names that a chapter's chunks assign, and whether they are functions."""
+    code = "".join(CHUNK.findall(chapter.read_text()))
+    return {match[1]: bool(match[2]) for match in ASSIGNED.finditer(code)}
+
+
+def test_names_of_r_code_are_not_overwritten(root):
+    """All chapters run in the environment of the studies' functions, and any may be absent."""
+    functions = studyfiles.functions(root, studyfiles.study_names(root))
+    require_defined_once(functions)
+    assert len(names := defined(functions)) > 50
+    scripts = [*(root / "analysis" / "studies").glob("*/figures/*.R"),
+               *(studyfiles.tables(root, its) for its in studyfiles.study_names(root))]  # fmt: skip
+    for script in scripts:
+        assert not defined([script]) & names, script
+    chapters = {path.name: assigned(path) for path in (root / "report").glob("*.qmd")}
+    for name, its in chapters.items():
+        assert set(its) & names == set(), name
+        own = {word for word, function in its.items() if function}
+        for other, theirs in chapters.items():
+            if other != name:
+                taken = own | (set(its) if name == "index.qmd" else set())
+                assert not taken & set(theirs), f"{other} assigns names of {name}"
+            if other.startswith("_") and name.startswith("_") and other != name:
+                called = re.findall(r"\b([A-Za-z][\w.]*)\(", (root / "report" / other).read_text())
+                assert not (set(called) - set(theirs)) & own, f"{other} calls functions of {name}"
+
+
+def test_a_reason_on_published_numbers_falls_with_them():
+    for study, sentence in REASONS:
+        if "published" not in sentence:
+            continue
+        support = sentence["published"]
+        [path] = studyfiles.published(ROOT, study)
+        rows = read_rows(path)
+        assert claims.published_problems(support, rows) == []
+        column, change = support["column"], -1e6 if "at_least" in support else 1e6
+        other = [
+            row | ({column: f"{float(row[column]) + change}"} if row[column] else {})
+            for row in rows
+        ]
+        assert "found" in claims.published_problems(support, other)[0], sentence
+
+
+def test_a_reason_on_a_test_falls_with_the_numbers_that_it_reads(monkeypatch):
+    for _, sentence in REASONS:
+        if "test" not in sentence:
+            continue
+        name, function = sentence["test"].split("::")
+        module = importlib.import_module(name.removesuffix(".py").replace("/", "."))
+        shows = inspect.unwrap(getattr(module, function))
+        shows()
+
+        def falling(*names, read=module.ours):
+            """Shrink each row's throughput more than the row's before."""
+            return [
+                (row, {k: v * (0.7**i if k == "throughput_mbit" else 1) for k, v in its.items()})
+                for i, (row, its) in enumerate(read(*names))
+            ]
+
+        with monkeypatch.context() as patch, pytest.raises(AssertionError):
+            patch.setattr(module, "ours", falling)
+            shows()
+
+
+def cells(name):
+    config = read_config(ROOT / CONFIGS[name])
+    return {f"{cell.study}/{cell.name}": cell for cell in design.load_cells(config, ROOT)}
+
+
+def test_recorded_cells_are_those_of_the_campaign():
+    wrong = []
+    for path in sorted(RECORDS.glob("*.tsv")):
+        campaign = cells(path.stem)
+        for name, row in cellrecord.read(path).items():
+            rule = campaign[name].stopping if name in campaign else None
+            if not rule or not rule.minimum <= row.replicates <= rule.maximum:
+                wrong.append(f"{path.stem}: {name}")
+    assert wrong == []
+    assert cellrecord.read(RECORDS / "quick.tsv").keys() == cells("quick").keys()
+
+
+@pytest.mark.nightly
+def test_recorded_numbers_are_those_of_the_recorded_cells():
+    record = cellrecord.read(RECORDS / "full.tsv")
+    names = {}
+    for row in read_rows(RECORDS / "full" / "cells.tsv", "\t"):
+        names.setdefault(row["study"], []).append(row["cell"])
+    for study, its in names.items():
+        for name, cell in recorded_numbers.read(RECORDS / "full", study, its).items():
+            row, runs = record[f"{study}/{name}"], cell.data.content["replicates"]
+            found = [metrics.value(run["summary"], row.metric) for run in runs if run["valid"]]
+            assert (len(runs), len(found)) == (row.replicates, row.valid), row.name
+            values = [value for value in found if value is not None]
+            assert not row.mean or f"{fmean(values):.6g}" == row.mean, row.name

@@ -7,6 +7,7 @@ import re
 import sys
 
 from losslab.backends import payload
+from losslab.emulation import qdiscs
 from losslab.emulation.topology import INTERFACES
 from losslab.instrument import image
 
@@ -44,12 +45,7 @@ def is_module(dotted):
 
 @functools.cache
 def imports(path, types=True):
-    """Return the modules that a file imports; those of losslab without the prefix.
-
-    Args:
-        path: Path of the file.
-        types: Whether imports for type checkers count.
-    """
+    """Return the modules that a file imports; those of losslab without the prefix."""
     found, nodes = set(), [ast.parse(path.read_text())]
     while nodes:
         node = nodes.pop()
@@ -110,22 +106,6 @@ def test_payload_has_exactly_the_imported_modules(tmp_path):
     assert found == wanted
 
 
-def test_only_backends_depend_on_their_names(root):
-    """Differences of backends are in `backends.base.Needs` or in their methods.
-
-    Only studies compare them: names of cells omit the default, and real time has its own checks.
-    """
-    comparison = re.compile(
-        r"\b(backend|where)\)?\s*(==|!=)|(==|!=)\s*(VIRTUAL|CONTAINERNET|GUEST|HOST)"
-    )
-    files = [*PACKAGE.rglob("*.py"), *(root / "workflow").rglob("*.smk")]
-    exempt = ("backends", "study", "instrument")  # instrument: images are called HOST, too
-    named = [p for p in files if not {PACKAGE / w for w in exempt} & set(p.parents)]
-    lines = {f"{p}: {line}" for p in named for line in p.read_text().splitlines()
-             if comparison.search(line)}  # fmt: skip
-    assert lines == set()
-
-
 # Imports that close a circle, to be removed. Imports inside functions and for types count.
 CIRCLES = {
     ("campaign.replicate", "__init__"),
@@ -170,6 +150,8 @@ def test_programs_are_started_by_one_module():
     assert [m for m in users if not m.startswith("emulation/")] == ["processes.py"]
 
 
-def test_image_and_topology_agree_on_host_names():
+def test_image_and_r_have_the_constants_of_the_emulation(root):
     names = [f"{end.address} {end.host}" for end in INTERFACES]
     assert image.FIXED_FILES["etc/hosts"].splitlines() == ["127.0.0.1 localhost", *names]
+    text = (root / "analysis/R/models.R").read_text()
+    assert re.findall(r"^frame_bytes <- (\d+)$", text, re.MULTILINE) == [str(qdiscs.FRAME_BYTES)]

@@ -1,36 +1,22 @@
-"""Locks of Python packages: one environment has them all."""
+"""Locks of Python packages, and the metadata of the project, agree with each other."""
 
 import itertools
+import json
 import re
 import tomllib
 from collections import defaultdict
 from importlib import metadata
 
-import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from losslab import __version__
+from losslab.reading import read_yaml
 from losslab.repository import ROOT
 
 # Versions may depend on Python's, so a lock may have several of a package.
 ROW = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
-
-
-def test_locks_agree_on_the_versions_of_shared_packages():
-    locks = {}
-    for path in (ROOT / "requirements.lock", *(ROOT / "requirements").glob("*.lock")):
-        locks[path.name] = defaultdict(set)
-        for name, version in ROW.findall(path.read_text()):
-            locks[path.name][name].add(version)
-    first = locks.pop("requirements.lock")
-    assert len(first) > 50
-    different = {
-        f"{name} of {lock}": (versions, first[name])
-        for lock, rows in locks.items()
-        for name, versions in rows.items()
-        if name in first and versions != first[name]
-    }
-    assert different == {}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def locked(path):
@@ -43,22 +29,37 @@ def canonical(requirements):
     return {canonicalize_name(requirement.name): requirement for requirement in requirements}
 
 
-def test_python_lock_satisfies_the_projects_requirements(root):
-    project = tomllib.loads((root / "pyproject.toml").read_text())
-    wanted = canonical(
-        Requirement(words)
-        for words in (
-            *project["project"]["dependencies"],
-            *itertools.chain(*project["project"]["optional-dependencies"].values()),
-        )
-    )
+def version_of(requirement):
+    (version,) = (each.version for each in requirement.specifier)
+    return version
+
+
+def test_locks_agree_on_the_versions_of_shared_packages():
+    versions = defaultdict(lambda: defaultdict(set))
+    for path in (ROOT / "requirements.lock", *(ROOT / "requirements").glob("*.lock")):
+        for name, version in ROW.findall(path.read_text()):
+            versions[name][path.name].add(version)
+    assert len(versions) > 50
+    differ = {
+        name: dict(locks) for name, locks in versions.items()
+        if "requirements.lock" in locks and any(v != locks["requirements.lock"]
+                                                for v in locks.values())
+    }  # fmt: skip
+    assert differ == {}
+
+
+def test_locks_satisfy_the_projects_requirements_and_conda_has_their_versions():
+    wanted = [*PROJECT["project"]["dependencies"],
+              *itertools.chain(*PROJECT["project"]["optional-dependencies"].values())]  # fmt: skip
+    packages = canonical(locked(ROOT / "requirements.lock"))
     build = canonical(locked(ROOT / "requirements-build.lock"))
-    everything = canonical(locked(ROOT / "requirements.lock"))
-    wanted_to_build = canonical(map(Requirement, project["build-system"]["requires"]))
-    for asked, has in ((wanted, everything), (wanted_to_build, build)):
-        for name, requirement in asked.items():
-            (version,) = (each.version for each in has[name].specifier)
-            assert requirement.specifier.contains(version), name
+    for asked, has in ((wanted, packages), (PROJECT["build-system"]["requires"], build)):
+        for name, requirement in canonical(map(Requirement, asked)).items():
+            assert requirement.specifier.contains(version_of(has[name])), name
+    named = read_yaml(ROOT / "environment.yml")["dependencies"]
+    conda = {"snakemake": "snakemake-minimal"}
+    for name in ("snakemake", "pandas", "jsonschema", "pyyaml", "scipy", "urllib3"):
+        assert f"{conda.get(name, name)}={version_of(packages[name])}" in named
 
 
 def test_python_lock_is_complete_for_this_version():
@@ -72,11 +73,16 @@ def test_python_lock_is_complete_for_this_version():
                 assert canonicalize_name(needed.name) in packages, f"{name} needs {needed.name}"
 
 
-def test_conda_environment_has_the_locked_python_versions(root):
-    environment = yaml.safe_load((root / "environment.yml").read_text())
-    named = [words for words in environment["dependencies"] if isinstance(words, str)]
-    packages = canonical(locked(ROOT / "requirements.lock"))
-    conda = {"snakemake": "snakemake-minimal"}
-    for name in ("snakemake", "pandas", "jsonschema", "pyyaml", "scipy", "urllib3"):
-        (version,) = (each.version for each in packages[name].specifier)
-        assert f"{conda.get(name, name)}={version}" in named
+def test_metadata_for_citations_and_archives_are_those_of_the_package():
+    citation = read_yaml(ROOT / "CITATION.cff")
+    codemeta = json.loads((ROOT / "codemeta.json").read_text())
+    assert {citation["version"], codemeta["version"]} == {__version__}
+    assert {citation["title"], codemeta["name"]} == {PROJECT["project"]["name"]}
+    assert " ".join(citation["abstract"].split()) == codemeta["description"]
+    assert [each["name"] for each in codemeta["author"]] == [
+        each["name"] for each in citation["authors"]
+    ]
+    licences = {address.rpartition("/")[2] for address in codemeta["license"]}
+    assert licences == set(PROJECT["project"]["license"]["text"].split(" AND "))
+    assert citation["license"] in licences
+    assert f"Python {PROJECT['project']['requires-python']}" in codemeta["softwareRequirements"]

@@ -2,18 +2,19 @@
 
 import importlib.util
 import re
-from pathlib import Path
+import runpy
+import sys
 
 import pytest
 from snakemake.cli import parse_args
 
-from bench import readme
+from bench import readme, verdict_errors
 from losslab import cli, commands
 from losslab.reading import read_rows
+from losslab.repository import ROOT
 from losslab.study import design
 from tests import pages
 
-ROOT = Path(__file__).resolve().parents[3]
 SHOWN = pages.shown(ROOT)
 EXAMPLES = [
     command
@@ -108,6 +109,37 @@ def test_snakemake_parses_the_commands_of_pages():
     assert wrong == []
 
 
+# Other tests may have imported the module, which runs again here.
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+def test_benches_print_their_help(monkeypatch, capsys):
+    names = [f"bench.{path.stem}" for path in (ROOT / "bench").glob("[a-z]*.py")]
+    for name in [*names, "bench.random", "tests.acceptance"]:
+        monkeypatch.setattr(sys, "argv", [name, "--help"])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        assert (end.value.code or 0) == 0, name
+        assert capsys.readouterr().out.startswith("usage: "), name
+
+
+# A path from the root, in a code span or in the list of folders; and a step of the layout page.
+PATH = re.compile(
+    r"(?:^|`)((?:src|config|workflow|containers|tests|analysis|report|bench)/[\w/.-]+)", re.M
+)
+STEP = re.compile(r"^\d+\. `(?:\w+\.)?(\w+)` \(([\w/.]+)\)", re.M)
+
+
+def test_paths_and_functions_named_by_guides_exist():
+    guides = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
+    named = {(guide.name, path) for guide in guides for path in PATH.findall(guide.read_text())}
+    assert len(named) > 40
+    wrong = [f"{g}: {path}" for g, path in named if "NAME" not in path
+             and not (ROOT / path).exists()]  # fmt: skip
+    layout = (ROOT / "docs/explanation/layout.md").read_text()
+    wrong += [f"{name} in {file}" for name, file in STEP.findall(layout)
+              if not re.search(rf"(def|rule) {name}\b", (ROOT / file).read_text())]  # fmt: skip
+    assert wrong == []
+
+
 def test_modules_and_tests_named_in_pages_exist():
     """A page shows modules, not files."""
     wrong = [str(c) for c in of("python")
@@ -140,15 +172,11 @@ def test_exit_statuses_equal_those_of_the_help():
     assert [(number, words.replace("\\|", "|")) for number, words in rows] == said
 
 
-def test_every_command_has_examples_of_its_use():
-    without = [n for n, _, _ in commands.leaves(cli.parser()) if not commands.examples(n)]
-    assert without == []
-
-
-def test_readme_equals_what_its_bench_writes(root):
+def test_pages_equal_what_their_benches_write(root):
     text = (root / "README.md").read_text()
     assert readme.written(text, root / "docs/figures/loss_decrease.csv") == text
-    assert "docs/figures/loss_goodput.svg" in text
+    page = verdict_errors.PAGE.read_text()
+    assert verdict_errors.page(page, verdict_errors.read()) == page
 
 
 # Cells of the README's findings: their common name, the part that varies, and the numbers' form.
@@ -180,21 +208,6 @@ def test_readmes_findings_are_the_recorded_means(root):
         f"**{here:.1f} to 1 here, but {paused:.1f} to 1 without pacing",
     ]
     assert [each for each in said if each not in text] == []
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("make docs  # a comment", [("make", "docs")]),
-        ("losslab axes | less -S", [("losslab", "axes"), ("less", "-S")]),
-        ('eval "$(losslab completion bash)"',
-         [("losslab", "completion", "bash"), ("eval", "$(losslab completion bash)")]),
-        ("A=1 B=2 losslab axes && ls", [("losslab", "axes"), ("ls",)]),
-        ("losslab shell -c 'a | b'", [("losslab", "shell", "-c", "a | b")]),
-    ],
-)  # fmt: skip
-def test_command_lines_are_split_like_in_a_shell(line, words):
-    assert [c.words for c in pages.commands(line)] == words
 
 
 def test_readme_has_the_number_of_cells(root, capsys):

@@ -4,19 +4,66 @@
 them to those of `config/published`.
 """
 
+import csv
 import re
 from collections import defaultdict
-from itertools import accumulate, pairwise
 from statistics import fmean
 
 import pytest
 
 from losslab.reading import read_yaml
+from losslab.repository import ROOT
 from losslab.study import schemas
-from tests.unit.repository.transcriptions import ROOT, mbit, number, ours, same, theirs
 
 # 100 KB and 10 MB in frames of 1514 bytes.
 BUFFERS = {"100KB": 66.0, "10MB": 6605.0, "100": 66.0, "10000": 6605.0}
+CONTEST = ("exercise", "part", "scheme")
+
+
+def ours(study, axes):
+    """Read a study's published numbers: name and numbers of each row."""
+    with (ROOT / f"config/published/{study}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        (
+            tuple(row[axis] for axis in axes),
+            {
+                name: float(text)
+                for name, text in row.items()
+                if text and name not in axes and re.fullmatch(r"-?[\d.]+", text)
+            },
+        )
+        for row in rows
+    ]
+
+
+def theirs(name):
+    """Read a table of the second transcription."""
+    with (ROOT / f"tests/expected/published/{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def number(text):
+    """Return the number of "7%", "22.6 Mbps" or "100 KB"."""
+    return float(re.match(r"[\d.]+", text)[0])
+
+
+def mbit(text):
+    """Convert "285 Kbps" and "1 Gbps" to Mbit/s."""
+    factor = {"K": 1e-3, "k": 1e-3, "M": 1.0, "G": 1e3}[re.search(r"[KkMG]", text)[0]]
+    return number(text) * factor
+
+
+def same(found, wanted):
+    """Compare rows of names and numbers in any order."""
+
+    def order(row):
+        return row[0], sorted(row[1].items())
+
+    assert sorted(name for name, _ in found) == sorted(name for name, _ in wanted)
+    pairs = zip(sorted(found, key=order), sorted(wanted, key=order), strict=True)
+    for (name, numbers), (_, expected) in pairs:
+        assert numbers == pytest.approx(expected), name
 
 
 def test_loss_study_numbers_equal_the_paper():
@@ -36,17 +83,6 @@ def test_loss_study_numbers_equal_the_paper():
         if "again" not in row["how"]
     ]
     same(ours("loss", ("algorithm", "path", "loss_percent", "reading")), wanted)
-
-
-def test_inferred_quartiles_fit_the_mean():
-    rows = [row for row in theirs("loss") if "inferred" in row["how"]]
-    assert len(rows) == 8
-    for row in rows:
-        low, middle, high, most = (float(row[name]) for name in ("25%", "50%", "75%", "Max"))
-        assert low <= middle <= high <= most
-        # The mean of each quarter of the values lies between its ends.
-        ends = [0.0, low, middle, high, most]
-        assert fmean(ends[:4]) <= float(row["Mean"]) <= fmean(ends[1:])
 
 
 def test_bufferbloat_numbers_equal_the_source():
@@ -198,19 +234,6 @@ def test_cloud_numbers_equal_the_source():
     same(found, list(wanted.items()))
 
 
-def test_video_log_of_the_cloud_study_has_other_rtts_than_its_text():
-    """The text states 22.13 ms. One run in the log had no added delay."""
-    means = {
-        (row["algorithm"], row["loss"]): float(row["value"])
-        for row in theirs("cloud")
-        if row["app"] == "ffmpeg" and row["what"] == "mean rtt"
-    }
-    undelayed = means.pop(("BBR", ""))
-    assert undelayed < 1
-    assert len(means) == 5
-    assert all(21.2 < mean < 21.5 for mean in means.values())
-
-
 def test_curves_have_a_recorded_origin():
     sources = read_yaml(ROOT / "config/published/sources.yaml")
     assert schemas.problems(sources, "sources") == []
@@ -220,23 +243,113 @@ def test_curves_have_a_recorded_origin():
     assert all(f"{{{source['citation']}," in cited for source in sources.values())
 
 
-def test_cloud_curves_have_the_medians_of_the_second_transcription():
-    """Each curve's median over time is the median of all samples, which was read independently."""
-    windows = defaultdict(list)
-    for axes, numbers in ours("cloud_curves", ("app", "algorithm", "loss_percent")):
-        windows[axes].append((numbers["t_s"], numbers["cwnd_packets"]))
-    assert len(windows) == 12
-    compared = 0
-    for row in theirs("cloud"):
-        axes = (row["app"], row["algorithm"].lower(), row["loss"].rstrip("%") or "0")
-        if row["what"] == "median cwnd" and axes in windows:
-            samples = windows[axes]
-            lasting = sorted(
-                (window, end - begin) for (begin, window), (end, _) in pairwise(samples)
-            )
-            half = sum(duration for _, duration in lasting) / 2
-            passed = accumulate(duration for _, duration in lasting)
-            at = next(number for number, total in enumerate(passed) if total >= half)
-            assert lasting[at][0] == pytest.approx(float(row["value"]), rel=0.01)
-            compared += 1
-    assert compared == 12
+def test_contest_tables_equal_the_source():
+    wanted = []
+    for row in theirs("cellular_b"):
+        scheme = (
+            f"aimd,rtt_gain={number(row['RTT gain']):g},add={row['Add gain']}"
+            f",multiply={row['Mult decrease']}"
+        )
+        wanted.append(
+            (("B", "table", scheme), contest_numbers(row) | {"index": float(row["Index"])})
+        )
+    for row in theirs("cellular_d"):
+        scheme = f"ewma,alpha={row['Alpha']},scale={row['Window Scale']},timeout={row['Timeout']}"
+        wanted.append(
+            (("D", "table", scheme), contest_numbers(row) | {"index": float(row["Index"])})
+        )
+    said = {row["what"]: number(row["value"]) for row in theirs("cellular_text")}
+    wanted[9][1]["power"] = said["score of the best AIMD"]
+    wanted[24][1]["power"] = said["highest power score"]
+    # The text's 3.55 Mbit/s and 97 ms are row 6 of its table.
+    assert wanted[24][1] == {"throughput_mbit": 3.55, "signal_delay_p95_ms": 97, "index": 6,
+                             "power": 36.6}  # fmt: skip
+    found = [row for row in ours("cellular", CONTEST) if row[0][1] == "table"]
+    same(found, wanted)
+
+
+def contest_numbers(row):
+    names = {"Throughput": "throughput_mbit", "throughput": "throughput_mbit",
+             "througput": "throughput_mbit", "Signal Delay": "signal_delay_p95_ms",
+             "signal_delay": "signal_delay_p95_ms", "queue_delay": "queue_delay_p95_ms",
+             "queueing_delay": "queue_delay_p95_ms"}  # fmt: skip
+    return {name: float(row[column]) for column, name in names.items() if column in row}
+
+
+def test_contest_numbers_equal_the_authors_repository():
+    wanted = []
+    runs = defaultdict(int)
+
+    def add(exercise, part, scheme, row, **more):
+        wanted.append(((exercise, part, scheme), contest_numbers(row) | more))
+
+    for row in theirs("cellular_a_windows"):
+        scheme = f"fixed,window={row['window']}"
+        runs[scheme] += 1
+        add("A", "runs", scheme, row, run=runs[scheme])
+    words = {"rtt": "rtt_gain", "mult": "multiply"}
+    for row in theirs("cellular_b_single"):
+        name, value = words.get(row["key"], row["key"]), f"{float(row['value']):g}"
+        standard = {"rtt_gain": "4", "add": "1", "multiply": "2"}
+        if name in standard or (name, value) in (("alpha", "0.125"), ("beta", "0.25")):
+            changed = standard | ({name: value} if name in standard else {})
+            settings = ",".join(f"{key}={its}" for key, its in changed.items())
+        else:
+            settings = f"{name}={value}"
+        add("B", f"single {name}", f"aimd,{settings}", row)
+    for row in theirs("cellular_c_thresholds"):
+        add("C", "thresholds", f"threshold,threshold_ms={row['delay']}", row)
+    for line, row in enumerate(theirs("cellular_d_searches")):
+        scheme = f"ewma,alpha={row['alpha']},scale={float(row['window_scale']):g},timeout=100"
+        runs[scheme] += 1
+        add("D", "first search" if line < 18 else "narrowed search", scheme, row, run=runs[scheme])
+    overall = {row["alg"]: row for row in theirs("cellular_d_approaches")}
+    said = {row["what"]: number(row["value"]) for row in theirs("cellular_text")}
+    add("D", "approaches", "timely", overall["TIMELY"], power=said["power score of TIMELY"])
+    add("D", "approaches", "bbr,rtt_window_ms=10000,tuned=0", overall["BBR-paper"])
+    assert (
+        wanted[-1][1]["signal_delay_p95_ms"] == said["signal delay of BBR with startup and drain"]
+    )
+    least = {"signal_delay": said["signal delay of BBR with a single min rtt"]}
+    add("D", "approaches", "bbr,tuned=0", least)
+    add("D", "approaches", "bbr,tuned=1", overall["BBR-tuned"],
+        power=said["power score of BBR after all"])  # fmt: skip
+    for name, numbers in wanted:
+        if name[2] == "threshold,threshold_ms=160":
+            numbers["power"] = said["score of the best threshold"]
+    found = [row for row in ours("cellular", CONTEST) if row[0][1] != "table"]
+    same(found, wanted)
+
+
+def powers(exercise, part=None):
+    """Return the power of each distinct run of an exercise, by scheme: some rows are copies."""
+    found = {}
+    for (its, name, scheme), numbers in ours("cellular", CONTEST):
+        if its == exercise and part in (None, name) and "throughput_mbit" in numbers:
+            run = (numbers["throughput_mbit"], numbers["signal_delay_p95_ms"])
+            found.setdefault(scheme, {})[run] = 1000 * run[0] / run[1]
+    return {scheme: list(runs.values()) for scheme, runs in found.items()}
+
+
+def test_repeated_runs_of_one_scheme_scatter():
+    """The source ran TCP's own parameters once in each of five series."""
+    again = powers("B")["aimd,rtt_gain=4,add=1,multiply=2"]
+    # The series of growth, decrease, gain, alpha and beta; the table's row 1 is a copy.
+    assert len(again) == 5
+    assert 0.03 < (max(again) - min(again)) / (sum(again) / len(again)) < 0.05
+    table = {scheme: max(runs) for scheme, runs in powers("B", "table").items()}
+    best = table.pop("aimd,rtt_gain=6,add=0.5,multiply=1.5")
+    assert 1.08 < best / max(table.values()) < 1.10
+
+
+def test_windows_of_8_and_10_packets_have_almost_the_same_power():
+    windows = {scheme: sum(runs) / len(runs) for scheme, runs in powers("A").items()}
+    ratio = windows["fixed,window=8"] / windows["fixed,window=10"]
+    assert 0.95 < ratio < 1
+    assert max(windows, key=windows.__getitem__) == "fixed,window=10"
+
+
+def test_settings_of_the_ewma_table_are_close():
+    settings = [power for runs in powers("D", "table").values() for power in runs]
+    assert len(settings) == 8
+    assert 0.75 < min(settings) / max(settings) < 0.8
