@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from losslab import cellspec
 from losslab.campaign import capturing, explanation, futures, rerun, symptoms
 from losslab.campaign.futures import Change, Drop, Future, Past
 from losslab.campaign.symptoms import Symptom
@@ -22,8 +22,7 @@ from losslab.emulation import droplist
 from losslab.errors import LosslabError
 from losslab.reading import number_option, out_folder
 from losslab.study import metrics
-from losslab.study.axes import short
-from losslab.study.condition import AXES, Condition
+from losslab.study.condition import Condition
 from losslab.study.ddmin import minimise, shortest_prefix
 from losslab.whatif import Recorded
 
@@ -129,7 +128,7 @@ def _why(options: argparse.Namespace) -> int:
     print("\n".join(explanation.lines(*folders, cause.packets, *ends)))
     manifest = rerun.load_manifest(cause.folders[CAUSE])
     condition = Condition.from_json(manifest["cell"])
-    print(f"\nReproduce it from the start: {measure_command(condition, manifest['seed'])}")
+    print(f"\nReproduce it from the start: {cellspec.measure_command(condition, manifest['seed'])}")
     return 0
 
 
@@ -198,13 +197,3 @@ def _measured(
     for folder, places in zip(folders.values(), (cause, rest), strict=True):
         capturing.from_start(search.dropping(places), recorded.prepared, folder)
     return folders
-
-
-def measure_command(condition: Condition, seed: int) -> str:
-    """Return the command that measures a condition."""
-    words = ["losslab", "measure"]
-    for name, axis in AXES.items():
-        value = getattr(condition, name)
-        if value != axis.default:
-            words += [f"--{name.replace('_', '-')}", short(value)]
-    return shlex.join([*words, "--seed", str(seed), "--out", "reproduced"])

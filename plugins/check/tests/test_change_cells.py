@@ -2,23 +2,24 @@
 
 import pytest
 
-from losslab import changecells, cli
+from losslab import cli
 from losslab.errors import LosslabError
 from losslab.instrument import kernels
+from losslab_check import cells
 
 SCENARIOS = ("loss", "deep", "fast", "shared", "short", "steps")
 
 
 def plan(*words):
-    return changecells.plan(cli.parser().parse_args(["check", "--out", "x", *words]))
+    return cells.plan(cli.parser().parse_args(["check", "--out", "x", *words]))
 
 
 def test_suite_has_twelve_cells_of_cubic_and_bbr():
-    cells = plan()
-    assert list(cells) == [f"{name}/{a}" for name in SCENARIOS for a in ("cubic", "bbr")]
-    assert {cell.replicates for cell in cells.values()} == {8}
-    assert cells["shared/bbr"].condition.competitor == "cubic"
-    assert cells["deep/bbr"].condition.buffer_packets == 264
+    its = plan()
+    assert list(its) == [f"{name}/{a}" for name in SCENARIOS for a in ("cubic", "bbr")]
+    assert {cell.replicates for cell in its.values()} == {8}
+    assert its["shared/bbr"].condition.competitor == "cubic"
+    assert its["deep/bbr"].condition.buffer_packets == 264
 
 
 def test_algorithms_are_added_and_cells_selected():
@@ -48,19 +49,19 @@ def test_kernel_is_an_axis_of_all_cells():
 
 
 def test_program_replaces_tcp_in_scenarios_without_other_flows():
-    cells = plan("--sender-command", "./send", "--receiver-command", "./receive")
-    assert [name.split("/")[0] for name in cells] == ["loss", "deep", "fast", "steps"]
-    assert {cell.condition.app for cell in cells.values()} == {"command"}
+    its = plan("--sender-command", "./send", "--receiver-command", "./receive")
+    assert [name.split("/")[0] for name in its] == ["loss", "deep", "fast", "steps"]
+    assert {cell.condition.app for cell in its.values()} == {"command"}
 
 
 def test_side_has_its_kernel_and_user_files(tmp_path, root):
     path = tmp_path / "net" / "ipv4" / "tcp_cubic.c"
     path.parent.mkdir(parents=True)
     path.write_text("")
-    side = changecells.Side(tmp_path, "tests/fixtures/programs")
+    side = cells.Side(tmp_path, "tests/fixtures/programs")
     with side.active():
         assert [each.path for each in kernels.get("default").replaced] == ["net/ipv4/tcp_cubic.c"]
     assert kernels.get("default").replaced == ()
     condition = plan()["loss/cubic"].condition
     assert side.of(condition).bring == "tests/fixtures/programs"
-    assert changecells.Side(None).of(condition) == condition
+    assert cells.Side(None).of(condition) == condition

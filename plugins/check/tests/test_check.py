@@ -2,11 +2,11 @@
 
 import pytest
 
-from losslab import check, cli
-from losslab.campaign.behaviour import CellChange, Difference
+from losslab import cli
 from losslab.errors import LosslabError
 from losslab.study.schemas import check_schema
-from losslab.ui import checkreport
+from losslab_check import behaviour, check
+from losslab_check.behaviour import CellChange, Difference
 
 WORSE = Difference("x", "goodput_mbit", 8, 10, 9, 0.9, (0.88, 0.92), (-1.2, -0.8), 1e-6, 1e-5)
 BETTER = Difference("x", "retransmits", 8, 0, 3, None, None, (2, 4), 1e-6, 1e-5)
@@ -57,14 +57,12 @@ def data(*changed, **more):
 
 
 def row(*differences, **more):
-    from losslab.campaign import behaviour
-
     [found] = behaviour.as_json([change(*differences)])
     return found | {"seed": 7, "first_difference": ["packet 3"], "command": "losslab ..."} | more
 
 
 def test_report_of_no_change_is_short():
-    text = checkreport.markdown(data())
+    text = check.markdown(data())
     assert text.startswith("**losslab check: no cell changed.** 2 cells, 16 runs.\n")
     assert len(text.splitlines()) == 3
 
@@ -72,7 +70,7 @@ def test_report_of_no_change_is_short():
 def test_report_names_cells_metrics_intervals_and_first_differences():
     its = data(row(WORSE, BETTER, QUIET), skipped=["README"])
     check_schema(its, "check", "the report")
-    text = checkreport.markdown(its)
+    text = check.markdown(its)
     assert "1 of 2 cells changed, 2 metrics moved significantly" in text
     assert "Goodput (Mbit/s)" in text
     assert "-10 %" in text
@@ -87,7 +85,7 @@ def test_report_names_cells_metrics_intervals_and_first_differences():
 
 
 def test_report_names_cells_without_a_moved_metric():
-    text = checkreport.markdown(data(row(QUIET), same_kernel=["loss/bbr"]))
+    text = check.markdown(data(row(QUIET), same_kernel=["loss/bbr"]))
     assert "0 metrics moved" in text
     assert "no metric moved significantly: loss/cubic." in text
     assert "1 cells were not measured: their kernel has the same binary" in text

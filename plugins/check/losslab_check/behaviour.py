@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import fingerprint, integrity, scorecard
+from losslab.campaign import fingerprint, integrity
 from losslab.campaign.folder import digest_of, replace_json
 from losslab.reading import read_json
 from losslab.study import metrics
@@ -32,6 +32,8 @@ FORMAT = 1
 # Parts of a manifest that follow from the measurement; `files` has the digests of all raw files.
 DIGESTED = ("files", "summary", "observed", "reasons")
 BETTER, WORSE, MOVED = "better", "worse", "different"
+# Differences below this share of the value before are ignored.
+MIN_CHANGE = 0.01
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,10 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """Return better, worse or different for a significant difference, or else "".
-
-        Differences below 1 % of the value before are ignored, as in scorecards.
-        """
+        """Return better, worse or different for a significant difference, or else ""."""
         significant = self.p_adjusted is not None and self.p_adjusted < 1 - LEVEL
         change = self.after - self.before
-        if not significant or abs(change) < scorecard.MIN_CHANGE * abs(self.before):
+        if not significant or abs(change) < MIN_CHANGE * abs(self.before):
             return ""
         sign = {"more": 1, "less": -1}.get(metrics.declared()[self.metric].better, 0)
         return MOVED if not sign else BETTER if sign * change > 0 else WORSE

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from losslab.campaign import behaviour
-from losslab.campaign.behaviour import Baseline, Run
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
+from losslab_check import behaviour
+from losslab_check.behaviour import Baseline, Run
 
 METRICS = ("goodput_mbit", "retransmits")
 

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from losslab import bisection, changecells, cli
+from losslab import cli
 from losslab.campaign.folder import MANIFEST_FILE
 from losslab.errors import LosslabError
 from losslab.instrument.kerneltree import SourceError
 from losslab.study.condition import Condition
+from losslab_check import bisect, cells
 
 CONDITION = Condition(algorithm="cubic", rtt_ms=10)
 BROKEN = SourceError("net/ipv4/tcp_cubic.c must compile, found:\nerror")
@@ -19,7 +20,7 @@ def search(monkeypatch, tmp_path):
     """Return a function that makes a search over steps with these goodputs; None: broken."""
     measured = []
 
-    def made(goodputs, cells=("a", "b"), quiet=("a",)):
+    def made(goodputs, names=("a", "b"), quiet=("a",)):
         def write(folder, at):
             folder.mkdir()
             (folder / "file.c").write_text(str(at))
@@ -39,68 +40,68 @@ def search(monkeypatch, tmp_path):
                 manifest = {"valid": True, "summary": {"goodput_mbit": value}}
                 (folder / MANIFEST_FILE).write_text(json.dumps(manifest))
 
-        monkeypatch.setattr(changecells, "kernel_digests", digests)
-        monkeypatch.setattr(changecells, "capture", capture)
+        monkeypatch.setattr(cells, "kernel_digests", digests)
+        monkeypatch.setattr(cells, "capture", capture)
         monkeypatch.setattr(
-            bisection, "load_manifest", lambda path: json.loads((path / MANIFEST_FILE).read_text())
+            bisect, "load_manifest", lambda path: json.loads((path / MANIFEST_FILE).read_text())
         )
         steps = [
-            bisection.Step(f"commit {at}", "", lambda folder, at=at: write(folder, at))
+            bisect.Step(f"commit {at}", "", lambda folder, at=at: write(folder, at))
             for at in range(len(goodputs))
         ]
-        its = {name: changecells.Cell(CONDITION, 8) for name in cells}
-        return bisection.Search(steps, its, dict.fromkeys(cells, 7), tmp_path / "out", 1), measured
+        its = {name: cells.Cell(CONDITION, 8) for name in names}
+        return bisect.Search(steps, its, dict.fromkeys(names, 7), tmp_path / "out", 1), measured
 
     return made
 
 
 def found(search, test):
-    cell, expected = bisection._deciding_cell(search, test)
-    return cell, *bisection._halve(search, test, cell, expected)
+    cell, expected = bisect._deciding_cell(search, test)
+    return cell, *bisect._halve(search, test, cell, expected)
 
 
 @pytest.mark.parametrize("at", [1, 2, 31, 32, 62, 63])
 def test_changed_step_of_64_is_found(search, at):
     its, measured = search([1.0 if n < at else 2.0 for n in range(64)])
-    assert found(its, bisection.Criterion()) == ("b", at - 1, at, [])
+    assert found(its, bisect.Criterion()) == ("b", at - 1, at, [])
     assert len(measured) <= 2, "a step with the same binary has its runs"
 
 
 def test_every_step_with_its_own_binary_needs_one_run(search):
     its, measured = search([1.0 + n / 1000 + (n >= 40) for n in range(64)])
-    bound = bisection.Criterion("goodput_mbit", at_most=1.5)
+    bound = bisect.Criterion("goodput_mbit", at_most=1.5)
     assert found(its, bound) == ("b", 39, 40, [])
     assert len(measured) == 2 + 6
 
 
 def test_first_step_with_other_bytes_is_found_although_later_ones_differ(search):
     its, _ = search([1.0] * 20 + [2.0 + n for n in range(20)])
-    assert found(its, bisection.Criterion()) == ("b", 19, 20, [])
+    assert found(its, bisect.Criterion()) == ("b", 19, 20, [])
 
 
 def test_steps_that_do_not_compile_are_skipped_and_named(search):
     its, _ = search([1.0, 1.0, None, None, 2.0, 2.0])
-    assert found(its, bisection.Criterion()) == ("b", 1, 4, ["commit 3", "commit 2"])
+    assert found(its, bisect.Criterion()) == ("b", 1, 4, ["commit 3", "commit 2"])
     its, _ = search([1.0, None, 1.0, 1.0, 2.0, 2.0])
-    assert found(its, bisection.Criterion())[1:] == (3, 4, [])
+    assert found(its, bisect.Criterion())[1:] == (3, 4, [])
 
 
 def test_ends_without_a_difference_are_refused(search):
     its, _ = search([1.0, 1.0, 1.0])
     with pytest.raises(LosslabError, match="a cell must have other bytes"):
-        found(its, bisection.Criterion())
+        found(its, bisect.Criterion())
     its, _ = search([1.0, 1.5, 1.9])
     with pytest.raises(LosslabError, match="move goodput_mbit beyond the bound"):
-        found(its, bisection.Criterion("goodput_mbit", at_most=2.0))
+        found(its, bisect.Criterion("goodput_mbit", at_most=2.0))
 
 
 def test_invalid_run_is_beyond_every_bound(tmp_path, monkeypatch):
     manifest = {"valid": False, "summary": {"goodput_mbit": 10.0}}
-    monkeypatch.setattr(bisection, "load_manifest", lambda _: manifest)
-    assert bisection.Criterion("goodput_mbit", at_least=9).result(tmp_path) is False
+    monkeypatch.setattr(bisect, "load_manifest", lambda _: manifest)
+    assert bisect.Criterion("goodput_mbit", at_least=9).result(tmp_path) is False
     manifest["valid"] = True
-    assert bisection.Criterion("goodput_mbit", at_least=9).result(tmp_path) is True
-    assert bisection.Criterion("goodput_mbit", at_least=11).result(tmp_path) is False
+    assert bisect.Criterion("goodput_mbit", at_least=9).result(tmp_path) is True
+    assert bisect.Criterion("goodput_mbit", at_least=11).result(tmp_path) is False
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from losslab import changecells, processes
-from losslab.campaign import behaviour
+from losslab import processes
 from losslab.campaign.rerun import load_manifest
-from losslab.changecells import Cell, Side
-from losslab.check import parted
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
 from losslab.instrument.changes import Change
@@ -28,6 +25,10 @@ from losslab.reading import UsageError, number, out_folder, whole_option
 from losslab.study import metrics
 from losslab.study.condition import Condition
 from losslab.study.seed_family import seed_of
+from losslab_check import behaviour
+from losslab_check import cells as changecells
+from losslab_check.cells import Cell, Side
+from losslab_check.check import parted
 
 GOOD, BAD = "before", "after"
 
