@@ -93,12 +93,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab plot my-run other-run",
             "losslab plot my-run --out run.svg",
         ),
-        "export": _command(
-            "campaign.export",
-            "write a run as qlog or pcap",
-            "losslab export my-run --qlog --out my-run.qlog",
-            "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
-        ),
         "status": _command(
             "ui.commands",
             "show a campaign's progress from another terminal",
@@ -135,23 +129,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "explain the columns of CSV files",
             "losslab columns",
             "losslab columns my-run/queue.csv --json",
-        ),
-    },
-    "ask what would have happened": {
-        "whatif": _command(
-            "whatif",
-            "run other futures of a replicate from a time on",
-            "losslab whatif my-run --at 3.2 --list",
-            "losslab whatif my-run --at 3.2 --spare 1461 --set loss_percent=0 --algorithm bbr",
-            "losslab whatif my-run --at 3.2 --drop 1500 --seeds 64 --figure futures.svg",
-        ),
-        "why": _command(
-            "why",
-            "find the dropped packets that caused a stall",
-            "losslab why my-run --stall --out cause",
-            "losslab why my-run --below 2.5 --out cause",
-            "losslab why my-run --metric fct_p99_s --out cause",
-            "losslab why my-run --timeout --at 2.5 --out cause",
         ),
     },
     "judge an algorithm or a change": {

@@ -13,9 +13,9 @@ from losslab.campaign import (
     cellrecord,
     diff,
     divergence,
-    export,
     hosts,
     inputs,
+    packets,
     rerun,
     staleness,
 )
@@ -111,7 +111,7 @@ def _measure(options: argparse.Namespace) -> int:
             video(condition, tools, options.timeout_s),
             timeout_s=options.timeout_s,
             attempts=1,
-            captures=export.links(options.capture, condition),
+            captures=packets.links(options.capture, condition),
         )
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)

@@ -1,6 +1,5 @@
 """Repetition of a replicate from its manifest, and comparison of the bytes.
 
-`losslab rerun`, `export` and `artifact verify` use `again` and `compare`; `diff` uses `compare`.
 A manifest that names programs of its author runs only with the user's permission.
 """
 
@@ -16,7 +15,6 @@ from typing import Any
 
 from losslab.backends.base import GUEST, Instrument
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import futures
 from losslab.campaign.documents import read_host, read_manifest
 from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
@@ -35,6 +33,8 @@ TRUST_HELP = (
     "kernel"
 )
 
+# A manifest's key of a future that is no replicate of a condition.
+FUTURE = "future"
 # Few replicates have a console log, whose end depends on the host.
 NOT_COMPARED = (HOST_FILE, "console.log")
 # Limit of the quoted part of a line; a line of a manifest may have a megabyte.
@@ -97,13 +97,16 @@ def again(
     `prepared` is the result of `ready`. Without `out`, the folder exists only during the block.
     Interfaces of `captures` are captured in addition to the manifest's.
     """
+    if FUTURE in manifest:
+        raise LosslabError(
+            "a run must begin at 0 s to be measured again, found a future, whose "
+            "connections changed their algorithm",
+            hint="repeat the command that made it",
+        )
     links = (*manifest.get("captures", ()), *captures)
     condition, tools, movie = prepared
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = out or folder / "again"
-        if futures.FUTURE in manifest and not captures:
-            yield out, futures.again(manifest, prepared, out, folder)
-            return
         found = run(
             condition, manifest["seed"], out, tools, movie, attempts=attempts, captures=links
         )

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign.futures import Future
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
 from losslab.study import metrics
 from losslab.study.condition import Condition
 from losslab.study.metrics import Summary
+from losslab_timetravel.futures import Future
 
 # A future has the symptom if this share of the original remains: of a stall's length, or of the
 # metric's difference from a run without any drop.

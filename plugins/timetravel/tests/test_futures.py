@@ -3,12 +3,12 @@
 import pytest
 
 from losslab.backends.base import Instrument
-from losslab.campaign import futures
 from losslab.campaign.instrument import CUT_PATCH, SNAPSHOT_PATCH
 from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.reading import UsageError
 from losslab.study.condition import Condition
+from losslab_timetravel import futures
 
 CONDITION = Condition(algorithm="cubic", duration_s=2)
 

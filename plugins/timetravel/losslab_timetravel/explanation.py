@@ -1,6 +1,6 @@
 """Explanation of a cause: which packets it dropped, and what the sender did with and without it.
 
-It reads the captures of both runs (see `capturing`) and their samples in tcp.csv.
+It reads the captures of both runs (see `why.from_start`) and their samples in tcp.csv.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from losslab.campaign import qlog
-from losslab.campaign.capturing import BEFORE_LOSS
-from losslab.campaign.export import SENDERS_LINK
-from losslab.campaign.futures import Drop, drops_of
-from losslab.campaign.qlog import Segment
+from losslab.campaign.packets import SENDERS_LINK, Segment, by_flow, segments, sent
 from losslab.campaign.rerun import load_manifest
-from losslab.campaign.symptoms import longest_stall, samples, timeouts
 from losslab.emulation import capture
+from losslab.emulation.topology import interface
 from losslab.study.condition import Condition
+from losslab_timetravel.export import outstanding
+from losslab_timetravel.futures import Drop, drops_of
+from losslab_timetravel.symptoms import longest_stall, samples, timeouts
+
+# Where data packets are captured just before netem drops some.
+BEFORE_LOSS = interface("r2", "r1").name
 
 # Rows of the table, and the time that it shows before the cause's first packet.
 ROWS, BEFORE_S = 12, 0.1
@@ -43,10 +45,10 @@ class _Run:
     @classmethod
     def read(cls, folder: Path) -> _Run:
         rows = samples(folder)
-        origin_ns, segments = _segments(folder, SENDERS_LINK)
-        segments = qlog.by_flow(segments, Condition.from_json(load_manifest(folder)["cell"]))
+        origin_ns, found = _segments(folder, SENDERS_LINK)
+        found = by_flow(found, Condition.from_json(load_manifest(folder)["cell"]))
         port = int(rows[0]["flow"])
-        return cls(folder, rows, [each for each in segments if each.port == port], origin_ns)
+        return cls(folder, rows, [each for each in found if each.port == port], origin_ns)
 
     def cells(self, t_s: float, outstanding: Sequence[tuple[int, int]]) -> list[str]:
         """Return the flow's state at a time: the values of HEAD, without the first."""
@@ -70,14 +72,14 @@ def packets(folder: Path, cause: Sequence[Drop]) -> Iterator[str]:
     Times are those of this run: after the first packet, they may differ from the original's.
     """
     lost = _lost(folder)
-    origin_ns, sent = _segments(folder, SENDERS_LINK)
+    origin_ns, own = _segments(folder, SENDERS_LINK)
     names = {(drop.direction, drop.number) for drop in cause}
     for drop in drops_of(folder):
         name = drop.direction, drop.number
         if name in names:
             text = f"{drop.direction} packet {drop.number}, dropped at {drop.t_s:.6f} s"
             its = lost.get(name)
-            yield text if its is None else f"{text}: {_described(its, drop.t_s, origin_ns, sent)}"
+            yield text if its is None else f"{text}: {_described(its, drop.t_s, origin_ns, own)}"
 
 
 def _lost(folder: Path) -> dict[tuple[str, int], Segment]:
@@ -88,7 +90,7 @@ def _lost(folder: Path) -> dict[tuple[str, int], Segment]:
     file = folder / capture.name(BEFORE_LOSS)
     if not file.exists():
         return {}
-    origin_ns, arrivals = qlog.sent(file.read_bytes())
+    origin_ns, arrivals = sent(file.read_bytes())
     found = {}
     for drop in drops_of(folder):
         segment = arrivals[drop.number - 1] if drop.number <= len(arrivals) else None
@@ -141,7 +143,7 @@ def lines(
     begin_s = max(from_s, min(drop.t_s for drop in drops) - BEFORE_S)
     times = [t_s for row in runs[0].rows if begin_s <= (t_s := float(row["t_s"])) <= until_s]
     step = -(-len(times) // ROWS) or 1
-    states = [qlog.outstanding(run.segments) for run in runs]
+    states = [outstanding(run.segments) for run in runs]
     table = [
         [
             f"{t_s:.2f}",
@@ -154,4 +156,4 @@ def lines(
 
 
 def _segments(folder: Path, link: str) -> tuple[int, list[Segment]]:
-    return qlog.segments((folder / capture.name(link)).read_bytes())
+    return segments((folder / capture.name(link)).read_bytes())

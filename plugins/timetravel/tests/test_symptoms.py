@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from losslab.campaign import symptoms
-from losslab.campaign.futures import UNTOUCHED, Future
 from losslab.reading import UsageError
 from losslab.study.condition import Condition
+from losslab_timetravel import symptoms
+from losslab_timetravel.futures import UNTOUCHED, Future
 
 CONDITION = Condition(algorithm="cubic", rtt_ms=40, rate_mbit=10, duration_s=6, warmup_s=1)
 STEP_S = 0.1

@@ -10,21 +10,25 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from losslab import cellspec
-from losslab.campaign import capturing, explanation, futures, rerun, symptoms
-from losslab.campaign.futures import Change, Drop, Future, Past
-from losslab.campaign.symptoms import Symptom
-from losslab.emulation import droplist
+from losslab.campaign import replicate, rerun
+from losslab.campaign.folder import MANIFEST_FILE
+from losslab.campaign.packets import SENDERS_LINK
+from losslab.emulation import capture, droplist
 from losslab.errors import LosslabError
 from losslab.reading import number_option, out_folder
 from losslab.study import metrics
 from losslab.study.condition import Condition
-from losslab.study.ddmin import minimise, shortest_prefix
-from losslab.whatif import Recorded
+from losslab_timetravel import explanation, futures, symptoms
+from losslab_timetravel.explanation import BEFORE_LOSS
+from losslab_timetravel.futures import Change, Drop, Future, Past
+from losslab_timetravel.symptoms import Symptom
+from losslab_timetravel.whatif import Recorded
 
 # First distance of the cut from the symptom; doubled if the symptom no longer depends on later
 # drops.
@@ -195,5 +199,104 @@ def _measured(
     rest = [at for at in range(len(search.drops)) if at not in cause]
     folders = {CAUSE: out / CAUSE, WITHOUT: out / WITHOUT}
     for folder, places in zip(folders.values(), (cause, rest), strict=True):
-        capturing.from_start(search.dropping(places), recorded.prepared, folder)
+        from_start(search.dropping(places), recorded.prepared, folder)
     return folders
+
+
+def from_start(future: Future, prepared: rerun.Ready, out: Path) -> None:
+    """Measure a future from the start, as a replicate of the condition that lists its drops.
+
+    Its folder `out` also has captures of the sender's link and, if it fits into the guest's memory,
+    of the link before the loss. `prepared` is that of its replicate, as from `rerun.ready`. Raises
+    LosslabError if a file has other bytes than the future's.
+    """
+    _, tools, video = prepared
+    manifest = future.manifest
+    condition = Condition.from_json(manifest["cell"])
+    links = [SENDERS_LINK]
+    room = capture.ring_bytes(condition.rate_mbit, condition.duration_s)
+    links += [BEFORE_LOSS] if 2 * room <= capture.RING_MAX_BYTES else []
+    captures = dict.fromkeys((*manifest.get("captures", ()), *links))
+    replicate.run(condition, manifest["seed"], out, tools, video, captures=[*captures])
+    different = rerun.compare(future.folder, out).different
+    for name in (*map(capture.name, links), MANIFEST_FILE):
+        different.pop(name, None)
+    if different:
+        problems = "; ".join(f"{name}: {problem}" for name, problem in different.items())
+        raise LosslabError(
+            f"a future must have the bytes of its condition, measured from the start, found: "
+            f"{problems}",
+            hint="report this, with the replicate's manifest",
+        )
+
+
+def minimise(
+    items: Sequence[int], shows: Callable[[Sequence[int]], bool], at_once: int = 1
+) -> list[int]:
+    """Return a 1-minimal sublist that shows a symptom: without any one item it does not.
+
+    The algorithm is ddmin (Zeller and Hildebrandt, IEEE TSE 28(2), 2002), on the shortest prefix
+    that bisection finds. A 1-minimal list need not be the smallest. `shows` is called once for each
+    sublist, for up to `at_once` of them at the same time, in threads.
+    """
+    with ThreadPoolExecutor(at_once) as pool:
+        return _Reduction(shows, at_once, pool).minimise(items)
+
+
+def shortest_prefix(
+    items: Sequence[int], shows: Callable[[Sequence[int]], bool], at_once: int = 1
+) -> list[int]:
+    """Return a prefix that shows a symptom, while one shorter by 1 does not; see `minimise`."""
+    with ThreadPoolExecutor(at_once) as pool:
+        return [*items[: _Reduction(shows, at_once, pool).prefix(items)]]
+
+
+@dataclass
+class _Reduction:
+    shows: Callable[[Sequence[int]], bool]
+    at_once: int
+    pool: ThreadPoolExecutor
+    known: dict[tuple[int, ...], bool] = field(default_factory=dict)
+
+    def first(self, parts: Sequence[Sequence[int]]) -> int | None:
+        """Return the place of the first part that shows the symptom; None if none does."""
+        for begin in range(0, len(parts), self.at_once):
+            keys = [tuple(part) for part in parts[begin : begin + self.at_once]]
+            new = [key for key in dict.fromkeys(keys) if key not in self.known]
+            self.known.update(zip(new, self.pool.map(self.shows, new), strict=True))
+            for place, key in enumerate(keys, begin):
+                if self.known[key]:
+                    return place
+        return None
+
+    def minimise(self, items: Sequence[int]) -> list[int]:
+        if self.first([[]]) is not None:
+            return []
+        found = [*items[: self.prefix(items)]]
+        parts = 2
+        while len(found) > 1:
+            size = -(-len(found) // parts)
+            chunks = [found[at : at + size] for at in range(0, len(found), size)]
+            rests = [[item for item in found if item not in chunk] for chunk in chunks]
+            if (at := self.first(chunks)) is not None:
+                found, parts = chunks[at], 2
+            elif (at := self.first(rests)) is not None:
+                found, parts = rests[at], max(parts - 1, 2)
+            elif size == 1:
+                break
+            else:
+                parts = min(len(found), 2 * parts)
+        return found
+
+    def prefix(self, items: Sequence[int]) -> int:
+        """Return the length of a prefix that shows the symptom, while one shorter by 1 does not."""
+        low, high = 0, len(items)
+        while high - low > 1:
+            points = self.at_once + 1
+            lengths = sorted({low + (high - low) * n // points for n in range(1, points)} - {low})
+            at = self.first([items[:length] for length in lengths])
+            if at is None:
+                low = lengths[-1]
+            else:
+                low, high = [low, *lengths][at], lengths[at]
+        return high

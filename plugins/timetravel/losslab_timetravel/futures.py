@@ -23,6 +23,7 @@ from losslab.backends.cuts import Cut
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign import replicate
+from losslab.campaign.rerun import FUTURE
 from losslab.emulation import cut, droplist
 from losslab.emulation.mechanism import loss_percent
 from losslab.emulation.topology import interface
@@ -32,8 +33,6 @@ from losslab.study.axes import NONE
 from losslab.study.condition import Condition
 from losslab.study.seeds import derived_seed
 
-# The manifest's key of a future that is no replicate of a condition.
-FUTURE = "future"
 # netem's probabilities are integers (tc_netem_qopt.loss, linux/pkt_sched.h).
 CERTAIN = 2**32 - 1
 
@@ -209,22 +208,6 @@ def past(
         job = Job(task, folder, seed, limit_s, snapshots=snapshots)
         with cuts.cut(backend, tools, job) as guest:
             yield Past(guest, condition, seed, at_s, captures, video)
-
-
-def again(
-    manifest: Mapping[str, Any],
-    prepared: tuple[Condition, Instrument, Path | None],
-    out: Path,
-    work: Path,
-) -> dict[str, Any]:
-    """Repeat a future whose manifest has a `future` into the folder `out`; return its manifest.
-
-    `prepared` is as of `past`, whose files go to the folder `work`.
-    """
-    future = manifest[FUTURE]
-    (work / "past").mkdir()
-    with past(manifest, prepared, future["at_s"], work / "past") as found:
-        return found.run(Change("again", algorithm=future["algorithm"]), out).manifest
 
 
 def drops_of(folder: Path) -> list[Drop]:

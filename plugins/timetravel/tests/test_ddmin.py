@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from losslab.study.ddmin import minimise, shortest_prefix
+from losslab_timetravel.why import minimise, shortest_prefix
 
 
 def minimal(items, shows, at_once=1):

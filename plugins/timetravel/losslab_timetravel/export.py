@@ -1,7 +1,7 @@
-"""A run's TCP connections as qlog for qvis: congestion window, RTT, bytes in flight, losses.
+"""`losslab export`: a run's packets as pcap for Wireshark, or its TCP connections as qlog for qvis.
 
-The data come from samples of the kernel's sockets (tcp.csv) and from the capture of the sender's
-interface. Each data segment is a packet, which is sent and later acknowledged (cumulatively or
+The qlog's data come from samples of the kernel's sockets (tcp.csv) and from the capture of the
+sender's link. Each data segment is a packet, which is sent and later acknowledged (cumulatively or
 selectively) or lost, when its bytes are retransmitted. The format is qlog 0.3 in JSON, which qvis
 and ngtcp2 support, with the events `packet_sent`, `packet_received`, `packet_lost` and
 `metrics_updated` (draft-ietf-quic-qlog-main-schema, draft-ietf-quic-qlog-quic-events).
@@ -9,42 +9,90 @@ and ngtcp2 support, with the events `packet_sent`, `packet_received`, `packet_lo
 
 from __future__ import annotations
 
+import argparse
 import itertools
-import struct
+import json
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from losslab.emulation.capture import FILE_HEADER, RECORD
-from losslab.emulation.probes.ping import ECHO_REQUEST, IDENTIFIER
-from losslab.emulation.topology import SENDER_ADDRESS
+from losslab.campaign import integrity, packets, rerun
+from losslab.campaign.celldata import flow_names
+from losslab.campaign.folder import whole_file
+from losslab.campaign.packets import SENDERS_LINK, Segment
 from losslab.errors import LosslabError
+from losslab.reading import UsageError, out_file, read_rows
 from losslab.study.condition import Condition
 
-IPV4 = 0x0800
-ICMP, TCP = 1, 6  # RFC 790
-ETHERNET_BYTES = 14
-SACK, END, NOTHING = 5, 0, 1  # TCP options, RFC 9293 and RFC 2018
 HALF = 1 << 31  # sequence numbers are compared modulo 2^32
 # Data of a full segment: Ethernet's 1,500 bytes less 20 of IP and 32 of TCP with time stamps.
 SEGMENT_BYTES = 1448
 Event = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Segment:
-    """A TCP segment at the sender's interface."""
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `export`."""
+    command = commands.add_parser("export")
+    command.add_argument(
+        "folder", metavar="RUN", type=Path, help="a replicate's folder, or its manifest.json"
+    )
+    formats = command.add_mutually_exclusive_group(required=True)
+    formats.add_argument("--qlog", action="store_true", help="write the sender's TCP connections")
+    formats.add_argument(
+        "--pcap", metavar="LINK", nargs="?", const=SENDERS_LINK,
+        help=f"write the packets of an interface, such as r1-r2 (default {SENDERS_LINK})",
+    )  # fmt: skip
+    command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
+    command.add_argument("--out", type=out_file, help="file to write (default: RUN.qlog, RUN.pcap)")
+    command.set_defaults(run=_export)
 
-    at_ns: int
-    sent: bool  # False: received
-    port: int  # the sender's port
-    begin: int  # first sequence number of the data
-    octets: int
-    acked: int
-    sacked: tuple[tuple[int, int], ...] = ()
-    remote_port: int = 0
+
+def _export(options: argparse.Namespace) -> int:
+    given: Path = options.folder
+    manifest = rerun.load_manifest(given)
+    folder = given if given.is_dir() else given.parent
+    integrity.read_replicate(folder)
+    name = folder.resolve().name
+    condition = Condition.from_json(manifest["cell"])
+    link = options.pcap or SENDERS_LINK
+    kind = "pcap" if options.pcap else "qlog"
+    out: Path = options.out or Path(f"{name}.{kind}")
+    if out.exists():
+        raise LosslabError(
+            f"the output file must not exist, found {out}", hint="choose another with --out"
+        )
+    with packets.captured(folder, manifest, link, options.trust) as path:
+        if options.pcap:
+            with whole_file(out) as partial:
+                shutil.copyfile(path, partial)
+        else:
+            capture = path.read_bytes()
+    title = f"losslab {condition.slug()}, seed {manifest['seed']}"
+    if options.qlog:
+        origin_ns, segments = packets.segments(capture)
+        samples = read_rows(folder / "tcp.csv")
+        try:
+            segments = packets.by_flow(segments, condition)
+            content = log(title, samples, segments, origin_ns, flow_names(folder))
+        except (KeyError, OverflowError, ValueError) as error:
+            raise UsageError(
+                f"{folder / 'tcp.csv'} must have the format of this version, found: {error!r}",
+                hint="measure again with this version of losslab",
+            ) from error
+        if not content["traces"]:
+            raise LosslabError(
+                "a run must have a TCP connection of its sender to be exported as qlog, found none "
+                f"in {folder}",
+                hint="for the app quic, use the qlog that its program wrote to the run's folder",
+            )
+        with whole_file(out) as partial:
+            partial.write_text(json.dumps(content) + "\n")
+    print(out)
+    return 0
 
 
 @dataclass
@@ -91,98 +139,6 @@ class _Connection:
 def _before(a: int, b: int) -> bool:
     """Return whether a sequence number comes before another, modulo 2^32."""
     return 0 < (b - a) % (1 << 32) < HALF
-
-
-def packets(capture: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the packets of a capture: the time in ns, and the captured part of the frame.
-
-    Raises LosslabError if the capture does not have losslab's pcap header.
-    """
-    if not capture.startswith(FILE_HEADER):
-        raise LosslabError("a capture must be a pcap file written by losslab, found another header")
-    at = len(FILE_HEADER)
-    while at < len(capture):
-        seconds, nanoseconds, kept, _ = RECORD.unpack_from(capture, at)
-        at += RECORD.size
-        yield seconds * 1_000_000_000 + nanoseconds, capture[at : at + kept]
-        at += kept
-
-
-def segments(capture: bytes) -> tuple[int, list[Segment]]:
-    """Read the TCP segments of all connections from a capture of the sender's interface.
-
-    Also returns the time in ns that is 0 s in the run's tables, that of the first ping during the
-    traffic. Raises LosslabError if the capture has no such ping.
-    """
-    origin_ns, found = _traffic(capture)
-    return origin_ns, [segment for _, segment in found if segment is not None]
-
-
-def by_flow(found: Iterable[Segment], condition: Condition) -> list[Segment]:
-    """Return segments with the port that tcp.csv has in its column flow.
-
-    Connections of a server of the app `command` share the sender's port.
-    """
-    remote = condition.listens == "sender"
-    return [replace(each, port=each.remote_port) if remote else each for each in found]
-
-
-def sent(capture: bytes) -> tuple[int, list[Segment | None]]:
-    """Read the sender's packets of the traffic; None for those that are not TCP.
-
-    The time and the error are those of `segments`. Pings on the idle path are before the traffic.
-    """
-    origin_ns, found = _traffic(capture)
-    own = [(at_ns, segment) for at_ns, segment in found if segment is None or segment.sent]
-    first = next(n for n, (at_ns, its) in enumerate(own) if its is not None or at_ns >= origin_ns)
-    return origin_ns, [segment for _, segment in own[first:]]
-
-
-def _traffic(capture: bytes) -> tuple[int, list[tuple[int, Segment | None]]]:
-    """Return the origin of `segments`, and all TCP segments and the sender's other packets."""
-    origins, found = [], list[tuple[int, Segment | None]]()
-    sender = bytes(map(int, SENDER_ADDRESS.split(".")))
-    for at_ns, frame in packets(capture):
-        if struct.unpack_from("!H", frame, 12)[0] != IPV4:
-            continue
-        header = ETHERNET_BYTES + 4 * (frame[ETHERNET_BYTES] & 0x0F)
-        protocol, own = frame[ETHERNET_BYTES + 9], frame[26:30] == sender
-        if protocol == ICMP:
-            kind, _, _, identifier, number = struct.unpack_from("!BBHHH", frame, header)
-            if (kind, identifier, number) == (ECHO_REQUEST, IDENTIFIER, 0):
-                origins.append(at_ns)
-        if protocol == TCP:
-            end = ETHERNET_BYTES + struct.unpack_from("!H", frame, ETHERNET_BYTES + 2)[0]
-            found.append((at_ns, _segment(at_ns, frame, header, end, own)))
-        elif own:
-            found.append((at_ns, None))
-    # The first origin is that of the pings on the idle path.
-    if len(origins) < 2:
-        raise LosslabError("a capture must contain the first ping of the traffic, found none")
-    return origins[1], found
-
-
-def _segment(at_ns: int, frame: bytes, header: int, end: int, sent: bool) -> Segment:
-    source, target, begin, acked, size, flags = struct.unpack_from("!HHIIBB", frame, header)
-    data = header + 4 * (size >> 4)
-    syn = flags & 0x02
-    return Segment(
-        at_ns, sent, source if sent else target, begin + (1 if syn else 0), end - data, acked,
-        () if sent else tuple(_sacked(frame[header + 20 : data])), target if sent else source,
-    )  # fmt: skip
-
-
-def _sacked(options: bytes) -> Iterator[tuple[int, int]]:
-    at = 0
-    while at < len(options) and options[at] != END:
-        if options[at] == NOTHING:
-            at += 1
-            continue
-        length = options[at + 1]
-        if options[at] == SACK:
-            for block in range(at + 2, at + length, 8):
-                yield struct.unpack_from("!II", options, block)
-        at += max(2, length)
 
 
 def outstanding(segments: Sequence[Segment]) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +21,8 @@ from tabulate import tabulate
 
 from losslab import cellspec
 from losslab.backends.base import Instrument
-from losslab.campaign import futures, rerun
+from losslab.campaign import rerun
 from losslab.campaign.folder import MANIFEST_FILE, read_json
-from losslab.campaign.futures import UNTOUCHED, Change, Future, Past
 from losslab.campaign.instrument import kernel_of
 from losslab.emulation import droplist
 from losslab.errors import LosslabError
@@ -31,12 +31,22 @@ from losslab.reading import UsageError, number, number_option, out_file, out_fol
 from losslab.repository import ROOT
 from losslab.study import design, metrics
 from losslab.study.condition import AXES, Condition
-from losslab.ui import futureplot, futuretable, plot
+from losslab.study.intervals import Interval, difference_interval
+from losslab.ui import plot
+from losslab_timetravel import futures
+from losslab_timetravel.futures import REDRAWN, UNTOUCHED, Change, Future, Past
+from losslab_timetravel.symptoms import samples
 
 # Parts of a manifest that follow from the measurement, not from the instrument.
 MEASURED = ("cell", "seed", "summary", "observed", "plan", "reasons", "valid")
-TABLE = "futures.csv"
 MAX_DRAWS = 1000
+HEAD = ("future", "n", "{}", "effect", "95 % CI", "drops", "retransmits")
+FIGURE_COLUMNS = ("run", "future", "cut_s", "panel", "t_s", "value")
+# Panels: title, column of tcp.csv and its factor.
+PANELS = (
+    ("Delivered data (MB)", "delivered_bytes", 1e-6),
+    ("Congestion window (packets)", "cwnd_packets", 1.0),
+)
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -90,15 +100,14 @@ def _whatif(options: argparse.Namespace) -> int:
         for change in changes:
             _require_dropped_later(change.spare, untouched, options.at)
         found = _run(past, changes, options.seeds, out)
-        rows = [*futuretable.compare(untouched, found, metric, options.at)]
-        futuretable.write(rows, metric, out / TABLE)
+        rows = [*compare(untouched, found, metric, options.at)]
         if options.figure:
             every = [untouched, *(each for group in found for each in group)]
-            futureplot.figure(every, options.at, options.figure)
+            figure(every, options.at, options.figure)
     if options.json:
-        print(json.dumps([*map(futuretable.as_json, rows)], indent=1))
+        print(json.dumps([*map(as_json, rows)], indent=1))
         return 0
-    print(futuretable.text(rows, metric))
+    print(text(rows, metric))
     print(f"\nThe untouched future has the bytes of {options.replicate}. Cut at {options.at:g} s;")
     if options.seeds:
         print(f"effects: mean of {options.seeds} pairs with the same losses drawn after the cut.")
@@ -222,7 +231,7 @@ def _run(past: Past, changes: Sequence[Change], draws: int, out: Path) -> list[l
     found = past.run_all(
         [
             (each, out / _name(each) / f"{draw:03}", draw)
-            for each in (futures.REDRAWN, *changes)
+            for each in (REDRAWN, *changes)
             for draw in range(1, draws + 1)
         ]
     )
@@ -243,3 +252,95 @@ def _print_drops(untouched: Future, options: argparse.Namespace) -> None:
         return
     rows = [(drop.direction, drop.number, f"{drop.t_s:.6f}", drop.size_bytes) for drop in later]
     print(tabulate(rows, ("direction", "packet", "time (s)", "bytes"), tablefmt="plain"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A change's futures, compared with the same futures without it."""
+
+    change: str
+    values: list[float]
+    effects: list[float]  # empty for futures without a change
+    drops: float  # mean number of packets dropped after the cut
+    retransmits: float | None
+
+    @property
+    def interval(self) -> Interval | None:
+        """Return the confidence interval of the mean effect; None for few draws."""
+        return difference_interval(self.effects)
+
+
+def compare(
+    untouched: Future, found: Sequence[Sequence[Future]], metric: str, at_s: float
+) -> Iterator[Row]:
+    """Yield the table's rows: the untouched future, and each change's."""
+    yield _row([untouched], [], metric, at_s)
+    for its in found:
+        drawn = its[0].draw is not None
+        compared = found[0] if drawn else [untouched]
+        yield _row(its, [] if its[0].change is REDRAWN else compared, metric, at_s)
+
+
+def _row(its: Sequence[Future], bases: Sequence[Future], metric: str, at_s: float) -> Row:
+    values, before = ([_value(each, metric) for each in group] for group in (its, bases))
+    drops = [sum(drop.t_s > at_s for drop in each.drops) for each in its]
+    again = [metrics.value(each.manifest["summary"], "retransmits") for each in its]
+    counted = [each for each in again if each is not None]
+    return Row(
+        its[0].change.label, values, [a - b for a, b in zip(values, before, strict=False)],
+        statistics.fmean(drops), statistics.fmean(counted) if counted else None,
+    )  # fmt: skip
+
+
+def _value(future: Future, metric: str) -> float:
+    value = metrics.value(future.manifest["summary"], metric)
+    if value is None or not future.manifest["valid"]:
+        reasons = "; ".join(future.manifest["reasons"]) or f"no {metric}"
+        raise LosslabError(f"the future {future.folder} must be valid, found: {reasons}")
+    return value
+
+
+def as_json(row: Row) -> dict[str, Any]:
+    """Return a row as JSON-ready data."""
+    return {
+        "future": row.change, "draws": len(row.values), "value": statistics.fmean(row.values),
+        "values": row.values, "effect": statistics.fmean(row.effects) if row.effects else None,
+        "effect_interval": row.interval, "drops_after_cut": row.drops,
+        "retransmits": row.retransmits,
+    }  # fmt: skip
+
+
+def text(rows: Sequence[Row], metric: str) -> str:
+    """Return rows as a table for the terminal."""
+    cells = [
+        (
+            row.change,
+            len(row.values),
+            f"{statistics.fmean(row.values):.4g}",
+            f"{statistics.fmean(row.effects):+.4g}" if row.effects else "",
+            "{:+.4g} to {:+.4g}".format(*row.interval) if row.interval else "",
+            f"{row.drops:.4g}",
+            "" if row.retransmits is None else f"{row.retransmits:.4g}",
+        )
+        for row in rows
+    ]
+    head = [each.format(metrics.declared()[metric].title) for each in HEAD]
+    return str(tabulate(cells, head, tablefmt="plain", disable_numparse=True))
+
+
+def figure(found: Sequence[Future], at_s: float, paths: Sequence[Path]) -> None:
+    """Plot futures of one past, the untouched first, to files of the suffixes' formats.
+
+    Raises LosslabError if the replicate has no TCP connection.
+    """
+    rows = [row for number, each in enumerate(found) for row in _samples(number, each, at_s)]
+    plot.draw("futures.R", FIGURE_COLUMNS, rows, paths)
+
+
+def _samples(number: int, future: Future, at_s: float) -> Iterator[dict[str, Any]]:
+    for row in samples(future.folder):
+        for title, column, factor in PANELS:
+            yield {
+                "run": number, "future": future.change.label, "cut_s": at_s, "panel": title,
+                "t_s": float(row["t_s"]), "value": factor * float(row[column]),
+            }  # fmt: skip
