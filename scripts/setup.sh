@@ -76,9 +76,6 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     echo "made by scripts/setup.sh, which replaces this folder" >.venv/.losslab-made
     "$python" -m venv .venv
     install=".venv/bin/pip install --quiet --disable-pip-version-check"
-    # An artifact may have the packages for this version of Python.
-    wheels="wheels/$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
-    [ ! -d "$wheels" ] || install="$install --no-index --find-links $wheels"
     # Install every package by its hash: first those that build packages from sources, images and kernel.
     if awk '/^[a-z]/ { on = FILENAME ~ /build/ || /^(pyyaml|urllib3|zstandard)==/ } on' \
         requirements-build.lock requirements.lock | $install --require-hashes -r /dev/stdin; then

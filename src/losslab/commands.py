@@ -140,12 +140,6 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
     },
     "reproduce and verify": {
-        "verify": _command(
-            "artifact.commands",
-            "recompute results, from raw files to the report, and compare",
-            "losslab verify results",
-            "losslab verify /data/results --json",
-        ),
         "rerun": _command(
             "runs",
             "repeat a replicate and compare the bytes",
@@ -169,16 +163,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "campaign.provenance",
             "write a table of the instrument, machines and dates of cells",
             "losslab origin results/summary/loss_cells.csv --out results/tables/origin.csv",
-        ),
-        "artifact": _command(
-            "artifact.commands",
-            "pack a campaign as an archive, or verify one",
-            "losslab artifact pack --campaign config/quick.yaml",
-            "losslab artifact pack --raw-limit-mb 0 --no-instrument --out small.tar.gz",
-            "losslab artifact pack --wheels",
-            "losslab artifact verify",
-            "losslab artifact verify losslab-artifact --sample 60 --seed 8023415",
-            "losslab artifact verify losslab-artifact --sample all",
         ),
     },
     "add your own": {

@@ -98,7 +98,7 @@ def test_collected_replicates_have_the_error_share_of_their_cells_rule(tmp_path)
 
 # Modules that other commands need.
 NOT_FOR_A_CELL = (
-    "artifact", "campaign.collect", "emulation.plan", "runs", "report", "score", "ui",
+    "campaign.collect", "emulation.plan", "runs", "report", "score", "ui",
     "sweep",
 )  # fmt: skip
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from losslab import cli
-from losslab.artifact import verify
 from losslab.backends.base import GUEST, HOST, VIRTUAL
 from losslab.campaign import packets, replicate, rerun
 from losslab.errors import LosslabError
+from losslab_artifact import verify
 
 COMMAND = {
     "algorithm": "cubic", "app": "command", "duration_s": 1, "warmup_s": 0.1,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
-import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -14,35 +12,32 @@ from pathlib import Path
 import yaml
 
 from losslab import processes
-from losslab.artifact import appendix, crate, verify
-from losslab.artifact.results import (
+from losslab.campaign import recorded
+from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
+from losslab.campaign.hosts import is_container
+from losslab.campaign.recorded import RecordedCampaign
+from losslab.errors import LosslabError
+from losslab.instrument import image, kernel, packed
+from losslab.instrument.cache import cache_folder
+from losslab.repository import ROOT
+from losslab_artifact import appendix, crate, verify
+from losslab_artifact.appendix import Run
+from losslab_artifact.remake import path_of
+from losslab_artifact.verify import (
     COMMIT,
     INSTRUMENTS,
     RESULTS,
-    WHEELS,
-    Run,
     contents,
     is_raw,
     link,
     result_files,
     write_digests,
 )
-from losslab.campaign import recorded
-from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
-from losslab.campaign.hosts import is_container
-from losslab.campaign.recorded import RecordedCampaign
-from losslab.campaign.verification import path_of
-from losslab.errors import LosslabError
-from losslab.instrument import image, kernel, packed
-from losslab.instrument.cache import cache_folder
-from losslab.repository import ROOT
 
 NAME = "losslab-artifact"
 # With more raw data, an archive has only the digests of raw files: public repositories accept some
 # gigabytes without a request.
 RAW_LIMIT_MB = 4000.0
-# Python packages, in the order in which scripts/setup.sh installs them.
-LOCKS = ("requirements-build.lock", "requirements.lock")
 
 
 def pack(
@@ -52,7 +47,6 @@ def pack(
     limit_mb: float,
     instrument: bool,
     *,
-    with_wheels: bool = False,
     processors: int = 1,
     repository: Path = ROOT,
     say: Callable[[str], None] = verify.say,
@@ -84,9 +78,6 @@ def pack(
             containers = any(is_container(run.instrument) for run in runs)
             for archive in packed_instrument(containers):
                 link(archive, root / INSTRUMENTS / archive.name)
-        if with_wheels:
-            say("fetching the Python packages")
-            fetch_wheels(repository, root)
         day = datetime.now(UTC).strftime("%Y-%m-%d")
         size = sum((work / path).stat().st_size for path in everything)
         packing = appendix.Packing(
@@ -186,30 +177,6 @@ def _export_sources(root: Path, repository: Path) -> None:
         processes.run([*git, "archive", f"--output={tar}", "HEAD"])
         processes.run(["tar", "-xf", tar, "-C", root])
     (root / COMMIT).write_text(processes.run([*git, "rev-parse", "HEAD"]))
-
-
-def fetch_wheels(repository: Path, root: Path) -> None:
-    """Fetch the packages of the repository's locks to an archive's folder, verified by hash.
-
-    Wheels fit one version of Python, the running one, which names their folder. Raises LosslabError
-    if a package cannot be fetched.
-    """
-    folder = root / WHEELS / ".".join(platform.python_version_tuple()[:2])
-    folder.mkdir(parents=True)
-    for lock in LOCKS:
-        done = processes.attempt(
-            [
-                sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-                "--no-deps", "--require-hashes", "--no-build-isolation", "--use-pep517",
-                "--dest", folder, "--requirement", repository / lock,
-            ],
-            limit_s=processes.WORK_LIMIT_S,
-        )  # fmt: skip
-        if not done.good:
-            raise LosslabError(
-                f"the Python packages of {lock} must be fetched, found: {done.err.strip()}",
-                hint="check the network, or pack without --wheels",
-            )
 
 
 def packed_instrument(containers: bool = False) -> list[Path]:

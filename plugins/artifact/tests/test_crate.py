@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab.artifact import crate
-from tests.unit.artifact.conftest import RUNS
+from losslab_artifact import crate
 
 PROFILE, WORKFLOW = "workflow-run-crate", "ComputationalWorkflow"
 
@@ -39,14 +38,14 @@ def issues(folder, monkeypatch, profile):
 
 
 @pytest.fixture
-def described(campaign, root):
+def described(campaign, root, runs):
     """Return the folder of an archive with its description, and the entities by name."""
     # `make test` installs the validator.
     pytest.importorskip("rocrate_validator", reason="scripts/group.sh artifact")
     for name in ("Snakefile", "config/quick.yaml", "config/studies/loss.yaml"):
         (campaign / name).parent.mkdir(parents=True, exist_ok=True)
         (campaign / name).write_text((root / name).read_text())
-    crate.describe(campaign, "config/quick.yaml", RUNS, "2026-01-31", "Ada")
+    crate.describe(campaign, "config/quick.yaml", runs, "2026-01-31", "Ada")
     graph = json.loads((campaign / "ro-crate-metadata.json").read_text())["@graph"]
     return campaign, {each["@id"]: each for each in graph}
 

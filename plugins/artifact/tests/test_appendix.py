@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from losslab.artifact import appendix
-from losslab.artifact.results import EXPERIMENTS, WHEELS
 from losslab.campaign import recorded
 from losslab.repository import ROOT
 from losslab.study import design
-from tests.unit.artifact.conftest import RUNS
+from losslab_artifact import appendix
+from losslab_artifact.verify import EXPERIMENTS
 
 # cTuning's template of ACM, and the template of USENIX. A heading may have words of both.
 ACM = (
@@ -29,8 +28,8 @@ PACKING = appendix.Packing("config/quick.yaml", "2026-01-31", 5_000_000, 2_000_0
 
 
 @pytest.fixture
-def text(campaign):
-    return appendix.text(campaign, RUNS, ["loss", "cloud"], PACKING)
+def text(campaign, runs):
+    return appendix.text(campaign, runs, ["loss", "cloud"], PACKING)
 
 
 @pytest.mark.parametrize("template", [ACM, USENIX], ids=["acm", "usenix"])
@@ -79,23 +78,20 @@ def test_minutes_follow_from_the_recorded_wall_times(text, campaign):
     assert "measured on A box" in text
 
 
-def test_registries_are_named(text, campaign):
+def test_registries_are_named(text):
     assert "Installation needs two registries: PyPI" in text
-    (campaign / WHEELS / "3.13").mkdir(parents=True)
-    assert "Python packages for Python 3.13 in `wheels`" in appendix.registries(campaign)
-    assert "needs no network" in appendix.registries(campaign)
 
 
-def test_archive_without_raw_files_asks_for_all_replicates(campaign):
+def test_archive_without_raw_files_asks_for_all_replicates(campaign, runs):
     packing = appendix.Packing("config/quick.yaml", "2026-01-31", 5, 2, False, True, 60)
-    found = appendix.text(campaign, RUNS, ["loss"], packing)
+    found = appendix.text(campaign, runs, ["loss"], packing)
     assert "make verify-artifact SAMPLE=all" in found
     assert "digests only" in found
 
 
-def test_each_experiment_has_a_configuration_of_its_study_alone(campaign):
+def test_each_experiment_has_a_configuration_of_its_study_alone(campaign, runs):
     loaded = recorded.load(ROOT / "config" / "quick.yaml", ROOT)
-    appendix.write(campaign, RUNS, loaded, PACKING)
+    appendix.write(campaign, runs, loaded, PACKING)
     files = {path.stem: path for path in (campaign / EXPERIMENTS).iterdir()}
     assert set(files) == {study.name for study in loaded.studies}
     for name, path in files.items():

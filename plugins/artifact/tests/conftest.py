@@ -2,7 +2,7 @@
 
 import pytest
 
-from losslab.artifact import results
+from losslab_artifact import appendix, verify
 
 CLAIMS = """\
 study,claim,sentence,source,evidence,published,measured,low,high,n,unit,tolerance,limit_is,\
@@ -13,7 +13,7 @@ loss,two,BBR loses little.,slide 2,order,8,,NA,NA,0,%,at most 8,theirs,,not meas
 """
 
 RUNS = [
-    results.Run(
+    appendix.Run(
         f"results/cells/loss/cell/{number}",
         "cubic",
         {"kernel": {"version": "6.12.1", "hash": "0123", "pinned": True}},
@@ -34,6 +34,12 @@ def campaign(tmp_path):
     (tmp_path / "results/claims.csv").write_text(CLAIMS)
     (tmp_path / "results/tables").mkdir()
     (tmp_path / "results/tables/origin.csv").write_text("part,what,cells\nmachine,A box,1\n")
-    (tmp_path / results.COMMIT).write_text("0123\n")
-    results.write_digests(tmp_path, results.contents(tmp_path))
+    (tmp_path / verify.COMMIT).write_text("0123\n")
+    verify.write_digests(tmp_path, verify.contents(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def runs():
+    """Return three valid replicates of a cell."""
+    return RUNS

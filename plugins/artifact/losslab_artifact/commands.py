@@ -9,11 +9,11 @@ import secrets
 from dataclasses import asdict
 from pathlib import Path
 
-from losslab.artifact import pack, verify
-from losslab.artifact.verify import ALL, Verdict
 from losslab.campaign import recorded, rerun
 from losslab.reading import UsageError, out_file, whole_option
 from losslab.repository import BASE, ROOT
+from losslab_artifact import pack, verify
+from losslab_artifact.verify import ALL, Verdict
 
 SEED_BITS = 63
 
@@ -32,8 +32,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.add_argument("--raw-limit-mb", type=float, default=pack.RAW_LIMIT_MB,
                       help="pack only digests of more raw data (default %(default)g)")  # fmt: skip
     made.add_argument("--no-instrument", action="store_true", help="do not pack kernel and image")
-    made.add_argument("--wheels", action="store_true",
-                      help="pack the Python packages, for machines without PyPI")  # fmt: skip
     _processors(made)
     made.set_defaults(run=_pack)
 
@@ -48,10 +46,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     place.add_argument(
         "results", nargs="?", type=Path, default=Path("results"), help="results folder"
     )
-    place.add_argument(
-        "--campaign", type=Path,
-        help="configuration file of the campaign; the recorded one by default",
-    )  # fmt: skip
     _verifying(place, 0)
     place.set_defaults(run=_verify_results)
 
@@ -85,7 +79,7 @@ def _count(word: str) -> int | None:
 def _pack(options: argparse.Namespace) -> int:
     archive = pack.pack(
         options.folder, pack.campaign_file(options.campaign), options.out, options.raw_limit_mb,
-        not options.no_instrument, with_wheels=options.wheels, processors=options.processors,
+        not options.no_instrument, processors=options.processors,
     )  # fmt: skip
     print(archive)
     return 0
@@ -114,16 +108,12 @@ def _verify_results(options: argparse.Namespace) -> int:
             hint="use `losslab artifact verify` for an unpacked archive",
         )
     record = options.results / recorded.CAMPAIGN_FILE
-    if options.campaign is None and not record.is_file():
+    if not record.is_file():
         raise UsageError(
             f"{record} must name the campaign of the results, found no such file",
-            hint="name the configuration file: `--campaign config/quick.yaml`",
+            hint="start the workflow again, which writes it",
         )
-    campaign = (
-        recorded.read(options.results, ROOT)
-        if options.campaign is None
-        else recorded.load(options.campaign, ROOT)
-    )
+    campaign = recorded.read(options.results, ROOT)
     found = verify.verify_results(options.results, campaign, _options(options))
     return _state(found, options.json)
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from losslab.campaign import recorded, verification
+from losslab.campaign import recorded
 from losslab.campaign.recorded import RecordedCampaign
+from losslab_artifact import remake
 
 HERE = {"r-base": "4.5.0", "python": "3.13"}
 PAGE = "<html><body><svg>{drawn}</svg></body></html>"
@@ -20,7 +21,7 @@ def compare(tmp_path, monkeypatch):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         campaign = RecordedCampaign(("a.yaml",), {}, [], software)
-        found = verification.compare(tmp_path / "then", tmp_path / "now", campaign)
+        found = remake.compare(tmp_path / "then", tmp_path / "now", campaign)
         return [each.path for each in found.findings], found.not_compared
 
     return compare

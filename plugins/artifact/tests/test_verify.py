@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from losslab.artifact import verify
 from losslab.campaign import rerun
-from losslab.campaign.verification import Finding, Remade
+from losslab_artifact import verify
+from losslab_artifact.remake import Finding, Remade
 from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 

@@ -4,21 +4,21 @@ import os
 
 import pytest
 
-from losslab.artifact import results
 from losslab.errors import LosslabError
+from losslab_artifact import verify
 
 
 def test_integrity_finds_changed_missing_and_extra_files(campaign):
-    digests = results.read_digests(campaign)
+    digests = verify.read_digests(campaign)
     assert len(digests) == 6
-    assert results.wrong_files(campaign, digests) == {}
+    assert verify.wrong_files(campaign, digests) == {}
     changed = campaign / "results/cells/loss/cell/1/tcp.csv"
     changed.write_text(changed.read_text().replace("1", "2"))
     (campaign / "results/claims.csv").unlink()
     (campaign / "results/.more").write_text("more")
     (campaign / "results/more").symlink_to("/etc")
     os.mkfifo(campaign / "results/fifo")  # opening it would block
-    assert results.wrong_files(campaign, digests) == {
+    assert verify.wrong_files(campaign, digests) == {
         "results/.more": "not listed",
         "results/cells/loss/cell/1/tcp.csv": "changed",
         "results/claims.csv": "missing",
@@ -28,25 +28,25 @@ def test_integrity_finds_changed_missing_and_extra_files(campaign):
 
 
 def test_integrity_ignores_only_files_of_set_up(campaign):
-    digests = results.read_digests(campaign)
+    digests = verify.read_digests(campaign)
     for name in (".venv/bin", "src/losslab.egg-info", "src/losslab/__pycache__"):
         (campaign / name).mkdir(parents=True)
         (campaign / name / "file").write_text("made here")
-    assert results.wrong_files(campaign, digests) == {}
+    assert verify.wrong_files(campaign, digests) == {}
     for name in ("results/.venv", "src/other.egg-info"):
         (campaign / name).mkdir(parents=True)
         (campaign / name / "file").write_text("added")
-    found = results.wrong_files(campaign, digests)
+    found = verify.wrong_files(campaign, digests)
     assert set(found) == {"results/.venv/file", "src/other.egg-info/file"}
 
 
 def test_malformed_file_list_is_refused(campaign):
-    (campaign / results.DIGESTS).unlink()
+    (campaign / verify.DIGESTS).unlink()
     with pytest.raises(LosslabError, match=r"must list the artifact's files"):
-        results.read_digests(campaign)
-    (campaign / results.DIGESTS).write_text("name\nx\ty\n")
+        verify.read_digests(campaign)
+    (campaign / verify.DIGESTS).write_text("name\nx\ty\n")
     with pytest.raises(LosslabError, match="must list each file once"):
-        results.read_digests(campaign)
+        verify.read_digests(campaign)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,6 @@ def test_malformed_file_list_is_refused(campaign):
 )
 def test_file_list_with_outside_or_repeated_paths_is_refused(tmp_path, names):
     rows = "".join(f"{'0' * 64}  {name}\n" for name in names)
-    (tmp_path / results.DIGESTS).write_text(rows)
+    (tmp_path / verify.DIGESTS).write_text(rows)
     with pytest.raises(LosslabError, match="must list each file once"):
-        results.read_digests(tmp_path)
+        verify.read_digests(tmp_path)

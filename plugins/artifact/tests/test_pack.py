@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from losslab.artifact import pack
 from losslab.errors import LosslabError
+from losslab_artifact import pack
 
 
 def test_campaign_to_pack_must_be_a_file_of_the_repository(tmp_path, root):

@@ -7,34 +7,47 @@ replicates again. A stage with findings is the last.
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from losslab.artifact.results import (
-    COMMIT,
-    DIGESTS,
-    RESULTS,
-    is_raw,
-    link,
-    read_digests,
-    result_files,
-    wrong_files,
-)
-from losslab.campaign import hosts, recordcheck, recorded, rerun, verification
-from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, read_json
+from losslab.backends.base import CONSOLE_FILE
+from losslab.campaign import hosts, integrity, recordcheck, recorded, rerun
+from losslab.campaign.cellrun import LOST_FILE
+from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
 from losslab.campaign.integrity import FILES
 from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
 from losslab.campaign.replicate import ATTEMPTS
-from losslab.campaign.verification import Finding, Remade
 from losslab.errors import LosslabError
+from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.repository import ROOT
+from losslab_artifact import remake
+from losslab_artifact.remake import Finding, Remade
 
+RESULTS = Path("results")
+# List of all files, in the format of sha256sum(1).
+DIGESTS = Path("SHA256SUMS")
+LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+# File with the name of the sources' commit.
+COMMIT = Path("COMMIT")
+INSTRUMENTS = Path("instruments")
+# Folder of the configuration files of single studies.
+EXPERIMENTS = Path("experiments")
+# Folder of the results: the records of kernels and images.
+INSTRUMENT = "instrument"
+# Files of a replicate that are not raw files. Consoles of two runs of a seed differ.
+NOT_RAW = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)
+# Folders that set-up and verification add to the archive's folder: anywhere, and at its root.
+BYTE_CODE = "__pycache__"
+MADE_THERE = frozenset({".venv", "src/losslab.egg-info"})
 # If 5 of 100 replicates are wrong, a sample of 20 has one with probability 68 %; 60 with 99 %.
 SAMPLE = 20
 MAX_SHOWN = 30  # findings in the text; `--json` lists all
@@ -154,9 +167,7 @@ def _campaign(results: Path, repository: Path, verdict: Verdict) -> RecordedCamp
 def _make_again(
     results: Path, campaign: RecordedCampaign, options: Options, verdict: Verdict
 ) -> None:
-    verdict.remade = verification.remake(
-        results, campaign, options.repository, options.processors, say
-    )
+    verdict.remade = remake.remake(results, campaign, options.repository, options.processors, say)
     verdict.findings += verdict.remade.findings
 
 
@@ -166,7 +177,7 @@ def _draw(results: Path, campaign: RecordedCampaign, options: Options, verdict: 
     Replicates of virtual time can be drawn, also invalid and lost ones.
     """
     for cell in campaign.cells:
-        place = verification.path_of(cell)
+        place = remake.path_of(cell)
         try:
             content = read_json(results / place / CELL_FILE)
             rows = content["replicates"]
@@ -280,3 +291,86 @@ def not_verified(verdict: Verdict) -> list[str]:
     if left := verdict.replicates - len(verdict.same):
         lines.append(f"raw files of {left} of {verdict.replicates} replicates, not run again")
     return lines + [f"{path}, not run: {problem}" for path, problem in verdict.cannot.items()]
+
+
+def is_raw(path: Path) -> bool:
+    """Return whether a path is a replicate's raw file."""
+    in_replicate = path.parts[:2] == (str(RESULTS), "cells") and len(path.parts) >= 6
+    return in_replicate and path.name not in NOT_RAW
+
+
+def link(source: Path, target: Path) -> None:
+    """Hard-link a file, or copy it across file systems."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
+    """List the files of a campaign's results, relative to the folder where it was measured.
+
+    Files of other campaigns or of a killed workflow in the same folder are omitted.
+    """
+    results = work / RESULTS
+    found = [results / CAMPAIGN_FILE, *(results / name for name in remake.files(results))]
+    found += (results / INSTRUMENT).glob("*.json")
+    for place in map(remake.path_of, campaign.cells):
+        found.append(results / place / CELL_FILE)
+        lost = results / place / LOST_FILE
+        found += [lost] if lost.is_file() else []
+        for number in range(len(read_json(results / place / CELL_FILE)["replicates"])):
+            found += [p for p in (results / place / str(number)).rglob("*") if p.is_file()]
+    return sorted(path.relative_to(work) for path in found)
+
+
+def contents(root: Path) -> Iterator[str]:
+    """Yield every file, link and device below a folder, except those that set-up adds."""
+    for place, folders, names in os.walk(root):
+        inside = Path(place).relative_to(root)
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in (BYTE_CODE, *links) and str(inside / name) not in MADE_THERE
+        )
+        yield from (str(inside / name) for name in sorted([*names, *links]))
+
+
+def write_digests(root: Path, names: Iterable[str]) -> None:
+    """Write the list of files with their digests; `sha256sum --check` reads it, too."""
+    lines = [f"{digest(root / name)}  {name}\n" for name in sorted(names)]
+    (root / DIGESTS).write_text("".join(lines))
+
+
+def read_digests(root: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file by path, from the list of `write_digests`."""
+    path = root / DIGESTS
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, ValueError) as error:
+        raise LosslabError(
+            f"{path} must list the artifact's files, found: {error}",
+            hint="unpack the archive of `make artifact`, and run this in the unpacked folder",
+        ) from error
+    found: dict[str, str] = {}
+    for line in lines:
+        match = LINE.fullmatch(line)
+        if match is None or not _inside(match[2]) or match[2] in found:
+            raise LosslabError(
+                f"{path} must list each file once, by its relative path, found {line!r}"
+            )
+        found[match[2]] = match[1]
+    return found
+
+
+def _inside(name: str) -> bool:
+    """Return whether a path is normalised and stays inside its folder."""
+    path = PurePosixPath(name)
+    return str(path) == name and not path.is_absolute() and ".." not in path.parts and name != "."
+
+
+def wrong_files(root: Path, digests: dict[str, str]) -> dict[str, str]:
+    """Return the problems of missing, changed and unlisted files by path."""
+    return integrity.differences(root, digests, {*contents(root)} - {str(DIGESTS)})

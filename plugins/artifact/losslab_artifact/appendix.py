@@ -14,23 +14,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from losslab import __version__
-from losslab.artifact.results import COMMIT, EXPERIMENTS, RESULTS, WHEELS, Run
-from losslab.artifact.verify import SAMPLE
 from losslab.campaign.recorded import RecordedCampaign
 from losslab.campaign.verdicts import read_claims
-from losslab.campaign.verification import RELATIVE
 from losslab.reading import read_yaml
 from losslab.repository import ROOT, debian_packages
 from losslab.study import design
+from losslab_artifact.remake import RELATIVE
+from losslab_artifact.verify import COMMIT, EXPERIMENTS, RESULTS, SAMPLE
 
-FOLDER = ROOT / "report" / "artifact"
-TEMPLATE, EXPERIMENT = FOLDER / "appendix.md", FOLDER / "experiment.md"
+TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATE, EXPERIMENT = TEMPLATES / "appendix.md", TEMPLATES / "experiment.md"
 # Parts of scripts/packages.txt that `make verify-artifact` installs.
 PARTS = ("python", "analysis", "tests")
+
+
+@dataclass(frozen=True)
+class Run:
+    """Valid replicate of a campaign."""
+
+    path: str  # its folder, from the root
+    algorithm: str
+    instrument: dict[str, Any]
+    started_utc: str  # as 2026-01-31T12:00:00+00:00
+    wall_s: float
+    virtual: bool = True  # in virtual time: the same seed gives the same bytes
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,8 @@ def text(root: Path, runs: Sequence[Run], studies: Sequence[str], packing: Packi
         snakemake=metadata.version("snakemake"),
         instrument="in the archive" if packing.with_instrument else "built by `make setup`",
         contents="results, kernel and image" if packing.with_instrument else "results",
-        registries=registries(root),
+        debian_packages=sum(len(debian_packages(part)) for part in PARTS),
+        parts=", ".join(PARTS),
         archive_note=f"{packing.raw_bytes / 1e6:.0f} MB, "
         + ("in the archive" if packing.with_raw else "digests only"),
         size_mb=packing.result_bytes / 1e6,
@@ -97,23 +110,6 @@ def text(root: Path, runs: Sequence[Run], studies: Sequence[str], packing: Packi
             _experiment(study, number, runs, [row["study"] for row in claims])
             for study, number in numbers.items()
         ),
-    )
-
-
-def registries(root: Path) -> str:
-    """Return which registries an evaluator's machine must reach to install the archive."""
-    count = sum(len(debian_packages(part)) for part in PARTS)
-    debian = f"{count} Debian packages (`scripts/packages.txt`: {', '.join(PARTS)}) from a mirror"
-    versions = sorted(path.name for path in (root / WHEELS).glob("*"))
-    if not versions:
-        return (
-            f"Installation needs two registries: PyPI for the Python packages, and {debian} unless "
-            "they are installed. Other software is in the archive."
-        )
-    return (
-        f"The archive has the Python packages for Python {', '.join(versions)} in `{WHEELS}`, so "
-        f"installation does not need PyPI. It needs {debian} unless they are installed; with them, "
-        "it needs no network."
     )
 
 

@@ -16,17 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from losslab import __version__
-from losslab.artifact.results import RESULTS, Run
 from losslab.campaign.folder import digest_of
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
 from losslab.repository import ROOT
 from losslab.study import dictionary
 from losslab.study.dictionary import Column
+from losslab_artifact.appendix import TEMPLATES, Run
+from losslab_artifact.verify import RESULTS
 
 LICENSE = "https://spdx.org/licenses/MIT"
 # Descriptions of files and folders for readers.
-CONTENTS = ROOT / "report" / "artifact" / "contents.yaml"
+CONTENTS = TEMPLATES / "contents.yaml"
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
     "https://w3id.org/ro/wfrun/workflow/0.5": ("Workflow Run Crate", "0.5"),

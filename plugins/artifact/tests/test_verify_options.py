@@ -3,7 +3,7 @@
 import pytest
 
 from losslab import cli
-from losslab.artifact import verify
+from losslab_artifact import verify
 
 
 @pytest.mark.parametrize("seed", ["2026-01-31", "-1", "1.5", ""])
@@ -43,4 +43,4 @@ def test_folder_without_results_is_a_usage_error(tmp_path, capsys):
     assert cli.main(["verify", str(tmp_path / "none")]) == 2
     assert "must be a campaign's results folder" in capsys.readouterr().err
     assert cli.main(["verify", str(tmp_path)]) == 2
-    assert "--campaign" in capsys.readouterr().err
+    assert "must name the campaign" in capsys.readouterr().err
