@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import tomllib
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from losslab.errors import LosslabError
@@ -131,14 +133,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab columns my-run/queue.csv --json",
         ),
     },
-    "judge an algorithm or a change": {
-        "score": _command(
-            "score",
-            "judge algorithms by the criteria of RFC 9743",
-            "losslab score cubic bbr --quick --out scores",
-            "losslab score mine --out scores --against recorded/scorecard.json",
-        ),
-    },
     "reproduce and verify": {
         "rerun": _command(
             "runs",
@@ -217,11 +211,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "gather a study's cells into tables",
             "losslab collect loss",
         ),
-        "explorer": _command(
-            "ui.commands",
-            "make the run explorer",
-            "losslab explorer results/summary/loss_cells.csv --out results/report/explorer.html",
-        ),
     },
 }
 COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
@@ -239,6 +228,14 @@ def installed() -> dict[str, Command]:
     """Return all commands by name, those of installed packages last."""
     added = {entry.name: entry for entry in metadata.entry_points(group=DOOR)}
     return COMMANDS | {name: _load(added[name]) for name in sorted(added.keys() - COMMANDS.keys())}
+
+
+def sources(name: str) -> list[str]:
+    """List the files of the package that adds a command; none if it is not installed."""
+    command = None if name in COMMANDS else find(name)
+    spec = importlib.util.find_spec(command.module.partition(".")[0]) if command else None
+    found = Path(spec.origin).parent.rglob("*.*") if spec and spec.origin else []
+    return sorted(str(path) for path in found if path.suffix != ".pyc")
 
 
 def _load(entry: metadata.EntryPoint) -> Command:

@@ -1,4 +1,4 @@
-"""Commands that show runs and progress: `plot`, `status` and `explorer`."""
+"""Commands that show runs and progress: `plot` and `status`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from losslab.reading import out_file, whole_option
-from losslab.ui import explorer, plot, status
+from losslab.reading import out_file
+from losslab.ui import plot, status
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `plot`, `status` and `explorer`."""
+    """Add `plot` and `status`."""
     drawn = commands.add_parser("plot")
     drawn.add_argument(
         "folders", nargs="+", type=Path, metavar="DIR", help="folder of a run or a cell"
@@ -28,19 +28,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     shown.add_argument("folder", nargs="?", type=Path, default=Path(), help="the campaign's folder")
     shown.add_argument("--json", action="store_true", help="print JSON")
     shown.set_defaults(run=_status)
-
-    page = commands.add_parser("explorer")
-    page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY_cells.csv")
-    page.add_argument("--cells", type=Path, default=Path("results", "cells"))
-    page.add_argument("--recorded", type=Path, help="folder of recorded numbers")
-    page.add_argument("--out", type=out_file, required=True, help="HTML file to write")
-    page.add_argument(
-        "--processes",
-        type=whole_option("processes", 1),
-        default=1,
-        help="number of processes that read runs",
-    )
-    page.set_defaults(run=_explorer)
 
 
 def say(text: str) -> None:
@@ -65,13 +52,4 @@ def _status(options: argparse.Namespace) -> int:
         say(json.dumps(status.facts(options.folder), indent=1))
     else:
         say("\n".join(status.report(options.folder)))
-    return 0
-
-
-def _explorer(options: argparse.Namespace) -> int:
-    say(
-        explorer.build(
-            options.overviews, options.cells, options.out, options.processes, options.recorded
-        )
-    )
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import html
 import json
@@ -16,7 +17,7 @@ from losslab.campaign import recorded_numbers
 from losslab.campaign.documents import read_cell
 from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE
 from losslab.errors import LosslabError
-from losslab.reading import read_rows
+from losslab.reading import out_file, read_rows, whole_option
 from losslab.repository import ROOT
 from losslab.study.condition import AXES
 from losslab.study.metrics import primary_names
@@ -24,7 +25,7 @@ from losslab.study.names import drawn_controls
 from losslab.ui import series
 from losslab.ui.series import PANELS, Series
 
-FOLDER = ROOT / "report" / "explorer"
+FOLDER = Path(__file__).parent / "page"
 STYLES = ("uplot/uPlot.min.css", "explorer.css")
 # uPlot has 50 kB and no dependencies, draws thousands of samples, zooms, and shares the cursor of
 # several figures. Vega-Lite is many times larger; Observable Plot cannot zoom.
@@ -44,6 +45,27 @@ SERIES_BUDGET = 8_000_000
 CHUNK = 16
 
 Run = tuple[dict[str, Any], int]  # a cell's result, and the number of a replicate
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `explorer`."""
+    page = commands.add_parser("explorer")
+    page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY_cells.csv")
+    page.add_argument("--cells", type=Path, default=Path("results", "cells"))
+    page.add_argument("--recorded", type=Path, help="folder of recorded numbers")
+    page.add_argument("--out", type=out_file, required=True, help="HTML file to write")
+    page.add_argument(
+        "--processes",
+        type=whole_option("processes", 1),
+        default=1,
+        help="number of processes that read runs",
+    )
+    page.set_defaults(run=_explorer)
+
+
+def _explorer(options: argparse.Namespace) -> int:
+    print(build(options.overviews, options.cells, options.out, options.processes, options.recorded))
+    return 0
 
 
 def build(

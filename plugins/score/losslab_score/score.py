@@ -18,9 +18,8 @@ from typing import Any
 import yaml
 
 from losslab import cellspec, processes, report, sweeps
-from losslab.campaign import cost, scorecard, verdicts
+from losslab.campaign import cost, verdicts
 from losslab.campaign.folder import write_json
-from losslab.campaign.scorecard import STUDY, Card
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis
 from losslab.reading import out_folder, read_yaml
@@ -29,6 +28,8 @@ from losslab.study import design, files, suite
 from losslab.study.design import Cell
 from losslab.study.names import load_algorithms
 from losslab.study.schemas import SCHEMAS
+from losslab_score import scorecard
+from losslab_score.scorecard import STUDY, Card
 
 CARD = "scorecard.json"
 SCHEMA = "scorecard.schema.json"

@@ -7,11 +7,12 @@ import sys
 import pytest
 from jsonschema import Draft202012Validator
 
-from losslab import cli, score
+from losslab import cli
 from losslab.instrument import analysis
 from losslab.reading import read_yaml
 from losslab.study import design, suite
 from losslab.study.schemas import SCHEMAS
+from losslab_score import score
 
 
 def test_unknown_algorithm_is_refused(capsys, tmp_path):

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from losslab.campaign import scorecard
 from losslab.errors import LosslabError
 from losslab.study import suite
+from losslab_score import scorecard
 
 
 def row(algorithm, criterion, value, low="", high="", **more):

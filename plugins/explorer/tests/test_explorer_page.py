@@ -13,8 +13,9 @@ import pytest
 from losslab.campaign import celldata, collect
 from losslab.errors import LosslabError
 from losslab.reading import read_rows
-from losslab.ui import explorer, series
+from losslab.ui import series
 from losslab.ui.series import Series
+from losslab_explorer import explorer
 
 
 def inflated(text):
@@ -163,8 +164,8 @@ def test_missing_cell_is_named(campaign):
         explorer.build([overview], cells, out)
 
 
-def test_library_is_the_pinned_one(root):
-    folder = root / "report/explorer/uplot"
+def test_library_is_the_pinned_one():
+    folder = explorer.FOLDER / "uplot"
     pin = tomllib.loads((folder / "source.toml").read_text())
     files = {path.name for path in folder.iterdir()} - {"source.toml"}
     assert set(pin["sha256"]) == files
