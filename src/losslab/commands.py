@@ -90,13 +90,13 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "inspect runs and campaigns": {
         "plot": _command(
-            "ui.commands",
+            "ui.plot",
             "plot runs in the terminal or to a file",
             "losslab plot my-run other-run",
             "losslab plot my-run --out run.svg",
         ),
         "status": _command(
-            "ui.commands",
+            "ui.status",
             "show a campaign's progress from another terminal",
             "losslab status",
             "losslab status /data/campaign",

@@ -27,8 +27,7 @@ from losslab.reading import UsageError, number_option, out_folder, read_config
 from losslab.repository import ROOT
 from losslab.study import axisdocs, design
 from losslab.study.condition import AXES, Condition
-from losslab.ui import commands as ui
-from losslab.ui import difftable, runsummary
+from losslab.ui import plot, runsummary, tables
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -118,7 +117,7 @@ def _measure(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(manifest["summary"], indent=1, sort_keys=True))
     else:
-        ui.say(runsummary.text(manifest, options.out))
+        plot.say(runsummary.text(manifest, options.out))
     return 0 if manifest["valid"] else 1
 
 
@@ -188,7 +187,7 @@ def _diff(options: argparse.Namespace) -> int:
         found = _compared(options)
     except LosslabError as error:  # of what was named; nothing was compared
         raise UsageError(error.message, error.hint) from error
-    print(diff.as_json(found) if options.json else difftable.text(found))
+    print(diff.as_json(found) if options.json else tables.diff_text(found))
     return 0 if found.agree else 1
 
 
