@@ -30,7 +30,7 @@ def archive(work, repository, tmp_path_factory):
     folder = tmp_path_factory.mktemp("elsewhere")
     packed = pack.pack(
         work, pack.campaign_file(repository / "config/tiny.yaml", repository),
-        folder / "a.tar.gz", 100, False, processors=2, repository=repository,
+        folder / "a.tar.gz", False, processors=2, repository=repository,
     )  # fmt: skip
     subprocess.run(["tar", "-xzf", packed, "-C", folder], check=True)
     return folder / pack.NAME
@@ -207,25 +207,12 @@ def test_changed_raw_file_without_its_digest_stops_the_workflow(forger, reposito
     assert "tcp.csv has changed since it was measured" in finding.what
 
 
-def test_artifact_without_raw_files_needs_all_replicates(forger, repository, without_guests):
-    for name in list(verify.read_digests(forger.root)):
-        if verify.is_raw(Path(name)):
-            (forger.root / name).unlink()
-    (forger.root / verify.DIGESTS).unlink()
-    verify.write_digests(forger.root, verify.contents(forger.root))
-    with pytest.raises(LosslabError, match="every replicate again"):
-        verify.verify(forger.root, verify.Options(7, 5, repository=repository))
-    verdict = verify.verify(forger.root, everything(repository))
-    assert verdict.good, verdict.findings
-    assert len(verdict.same) == len(verdict.population)
-
-
 def test_changed_results_are_not_packed(work, repository, tmp_path, monkeypatch, without_guests):
     shutil.copytree(work / "results", tmp_path / "results")
     Forger(tmp_path).substitute("results/claims.csv", "tiny-cubic", "tiny-bbr")
     for name, words in (("tiny", r"verified before(.|\n)*claims.csv"), ("quick", "must have the")):
         with pytest.raises(LosslabError, match=words):
             pack.pack(
-                tmp_path, Path(f"config/{name}.yaml"), tmp_path / "a.tar.gz", 1, False,
+                tmp_path, Path(f"config/{name}.yaml"), tmp_path / "a.tar.gz", False,
                 repository=repository,
             )  # fmt: skip

@@ -8,7 +8,7 @@ ARTIFACT = Command(
     "pack a campaign as an archive, or verify one",
     (
         "losslab artifact pack --campaign config/quick.yaml",
-        "losslab artifact pack --raw-limit-mb 0 --no-instrument --out small.tar.gz",
+        "losslab artifact pack --no-instrument --out small.tar.gz",
         "losslab artifact verify",
         "losslab artifact verify losslab-artifact --sample 60 --seed 8023415",
         "losslab artifact verify losslab-artifact --sample all",

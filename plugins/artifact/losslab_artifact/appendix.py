@@ -52,8 +52,6 @@ class Packing:
     campaign: str  # path of the configuration file in the repository
     day: str  # as 2026-01-31
     result_bytes: int
-    raw_bytes: int
-    with_raw: bool  # False if the archive has only the digests of raw files
     with_instrument: bool
     verification_s: float  # CPU time of the verification, while packing
 
@@ -72,7 +70,7 @@ def text(root: Path, runs: Sequence[Run], studies: Sequence[str], packing: Packi
     claims = read_claims(root / RESULTS / "claims.csv")
     numbers = {study: number for number, study in enumerate(studies, start=2)}
     wall_s = sum(run.wall_s for run in runs)
-    sample = min(SAMPLE, len(runs)) if packing.with_raw else len(runs)
+    sample = min(SAMPLE, len(runs))
     verify_s = packing.verification_s + sample * wall_s / max(len(runs), 1)
     return TEMPLATE.read_text().format(
         version=__version__,
@@ -95,12 +93,9 @@ def text(root: Path, runs: Sequence[Run], studies: Sequence[str], packing: Packi
         contents="results, kernel and image" if packing.with_instrument else "results",
         debian_packages=sum(len(debian_packages(part)) for part in PARTS),
         parts=", ".join(PARTS),
-        archive_note=f"{packing.raw_bytes / 1e6:.0f} MB, "
-        + ("in the archive" if packing.with_raw else "digests only"),
         size_mb=packing.result_bytes / 1e6,
         wall_min=wall_s / 60,
         sample=sample,
-        verify=f"make verify-artifact{'' if packing.with_raw else ' SAMPLE=all'}",
         verify_min=verify_s / 60,
         digits=-round(math.log10(RELATIVE)),
         claim_rows="\n".join(

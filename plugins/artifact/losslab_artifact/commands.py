@@ -29,8 +29,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.add_argument(
         "--out", type=out_file, default=f"{pack.NAME}.tar.gz", help="archive to write"
     )
-    made.add_argument("--raw-limit-mb", type=float, default=pack.RAW_LIMIT_MB,
-                      help="pack only digests of more raw data (default %(default)g)")  # fmt: skip
     made.add_argument("--no-instrument", action="store_true", help="do not pack kernel and image")
     _processors(made)
     made.set_defaults(run=_pack)
@@ -78,7 +76,7 @@ def _count(word: str) -> int | None:
 
 def _pack(options: argparse.Namespace) -> int:
     archive = pack.pack(
-        options.folder, pack.campaign_file(options.campaign), options.out, options.raw_limit_mb,
+        options.folder, pack.campaign_file(options.campaign), options.out,
         not options.no_instrument, processors=options.processors,
     )  # fmt: skip
     print(archive)

@@ -28,23 +28,18 @@ from losslab_artifact.verify import (
     INSTRUMENTS,
     RESULTS,
     contents,
-    is_raw,
     link,
     result_files,
     write_digests,
 )
 
 NAME = "losslab-artifact"
-# With more raw data, an archive has only the digests of raw files: public repositories accept some
-# gigabytes without a request.
-RAW_LIMIT_MB = 4000.0
 
 
 def pack(
     work: Path,
     name: Path,
     out: Path,
-    limit_mb: float,
     instrument: bool,
     *,
     processors: int = 1,
@@ -67,12 +62,8 @@ def pack(
         root = Path(folder) / NAME
         _export_sources(root, repository)
         everything = result_files(work, campaign)
-        raw = {path for path in everything if is_raw(path)}
-        raw_bytes = sum((work / path).stat().st_size for path in raw)
-        left_out = raw if raw_bytes > limit_mb * 1e6 else set()
         for path in everything:
-            if path not in left_out:
-                link(work / path, root / path)
+            link(work / path, root / path)
         if instrument:
             say("packing kernel and image, unless the cache has them packed")
             containers = any(is_container(run.instrument) for run in runs)
@@ -80,9 +71,7 @@ def pack(
                 link(archive, root / INSTRUMENTS / archive.name)
         day = datetime.now(UTC).strftime("%Y-%m-%d")
         size = sum((work / path).stat().st_size for path in everything)
-        packing = appendix.Packing(
-            str(name), day, size, raw_bytes, not left_out, instrument, spent_s
-        )
+        packing = appendix.Packing(str(name), day, size, instrument, spent_s)
         appendix.write(root, runs, campaign, packing)
         agent = processes.run(["git", "-C", repository, "log", "-1", "--format=%cn"]).strip()
         crate.describe(root, str(name), runs, day, agent)

@@ -12,22 +12,18 @@ import random
 import re
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from losslab.backends.base import CONSOLE_FILE
 from losslab.campaign import hosts, integrity, recordcheck, recorded, rerun
 from losslab.campaign.cellrun import LOST_FILE
-from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
-from losslab.campaign.integrity import FILES
+from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, read_json
 from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
 from losslab.campaign.replicate import ATTEMPTS
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
-from losslab.lock import own_folder
 from losslab.repository import ROOT
 from losslab_artifact import remake
 from losslab_artifact.remake import Finding, Remade
@@ -43,8 +39,6 @@ INSTRUMENTS = Path("instruments")
 EXPERIMENTS = Path("experiments")
 # Folder of the results: the records of kernels and images.
 INSTRUMENT = "instrument"
-# Files of a replicate that are not raw files. Consoles of two runs of a seed differ.
-NOT_RAW = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)
 # Folders that set-up and verification add to the archive's folder: anywhere, and at its root.
 BYTE_CODE = "__pycache__"
 MADE_THERE = frozenset({".venv", "src/losslab.egg-info"})
@@ -98,11 +92,7 @@ def say(text: str) -> None:
 
 
 def verify(root: Path, options: Options) -> Verdict:
-    """Verify an unpacked archive.
-
-    Raises LosslabError if there is no archive, or if it has no raw files and a sample was asked
-    for.
-    """
+    """Verify an unpacked archive; LosslabError if there is none."""
     digests = read_digests(root)
     verdict = Verdict(options.seed, options.count, files=len(digests))
     verdict.own_sources = root.resolve() == options.repository.resolve()
@@ -110,13 +100,6 @@ def verify(root: Path, options: Options) -> Verdict:
         verdict.note("files", name, problem)
     if verdict.findings:
         return verdict
-    raw = any(is_raw(Path(name)) for name in digests)
-    if not raw and options.count is not None:
-        raise LosslabError(
-            "an archive without raw files must be verified by running every replicate again, found "
-            f"a sample of {options.count}",
-            hint=f"repeat the command with --sample {ALL}",
-        )
     results = root / RESULTS
     campaign = _campaign(results, options.repository, verdict)
     _draw(results, campaign, options, verdict)
@@ -126,15 +109,7 @@ def verify(root: Path, options: Options) -> Verdict:
     for name in sorted(name for name in digests if name.startswith(f"{RESULTS}/")):
         if name not in expected:
             verdict.note("cells", name, "not a file of the campaign's results")
-    if raw or verdict.findings:
-        return _verify_results(results, campaign, options, verdict)
-    with own_folder(Path(tempfile.gettempdir()), "losslab-verify-raw-") as folder:
-        for name in expected:
-            link(root / name, folder / name)
-        _run_sample(results, options, verdict, keep=folder / RESULTS)
-        if not verdict.findings:
-            _make_again(folder / RESULTS, campaign, options, verdict)
-    return verdict
+    return _verify_results(results, campaign, options, verdict)
 
 
 def verify_results(results: Path, campaign: RecordedCampaign, options: Options) -> Verdict:
@@ -199,14 +174,12 @@ def sample(paths: Iterable[str], count: int | None, seed: int) -> list[str]:
     return sorted(random.Random(seed).sample(paths, count))
 
 
-def _run_sample(
-    results: Path, options: Options, verdict: Verdict, keep: Path | None = None
-) -> None:
-    """Run the drawn replicates again; `keep`: results folder for the raw files that are made."""
+def _run_sample(results: Path, options: Options, verdict: Verdict) -> None:
+    """Run the drawn replicates again."""
     for path in verdict.drawn:
         began = time.monotonic()
         try:
-            difference = run_again(results / path, options.trust, keep and keep / path)
+            difference = run_again(results / path, options.trust)
         except CannotRunError as error:
             verdict.cannot[path] = error.message
             outcome = f"cannot be run here: {error.message.splitlines()[0]}"
@@ -223,12 +196,12 @@ class CannotRunError(LosslabError):
     """Replicate that cannot run here: its instrument is missing or its programs untrusted."""
 
 
-def run_again(folder: Path, trust: bool, keep: Path | None = None) -> str:
+def run_again(folder: Path, trust: bool) -> str:
     """Run a replicate again; return how its bytes differ, or an empty string.
 
     A lost guest gets as many attempts as in a campaign; a result then counts as a difference.
-    `trust`: also run programs of the manifest's author; `keep`: folder for the raw files if they
-    are the same. Raises CannotRunError if the instrument is missing or its programs are untrusted.
+    `trust`: also run programs of the manifest's author. Raises CannotRunError if the instrument is
+    missing or its programs are untrusted.
     """
     manifest = read_json(folder / MANIFEST_FILE)
     try:
@@ -238,15 +211,12 @@ def run_again(folder: Path, trust: bool, keep: Path | None = None) -> str:
     with rerun.again(manifest, prepared, attempts=ATTEMPTS) as (out, now):
         if manifest.get("lost") and now.get("lost"):
             return ""  # the files of a lost guest differ from run to run
-        different = rerun.compare(folder, out, manifest[FILES]).different
+        different = rerun.compare(folder, out).different
         if different:
             # The manifest is last, as it lists the others' digests.
             name = min(different, key=lambda name: (name == MANIFEST_FILE, name))
             others = rerun.changes(manifest, now)
             return "; ".join([f"{name}: {different[name]}", *others])
-        if keep is not None:
-            for name in manifest[FILES]:
-                link(out / name, keep / name)
     return ""
 
 
@@ -291,12 +261,6 @@ def not_verified(verdict: Verdict) -> list[str]:
     if left := verdict.replicates - len(verdict.same):
         lines.append(f"raw files of {left} of {verdict.replicates} replicates, not run again")
     return lines + [f"{path}, not run: {problem}" for path, problem in verdict.cannot.items()]
-
-
-def is_raw(path: Path) -> bool:
-    """Return whether a path is a replicate's raw file."""
-    in_replicate = path.parts[:2] == (str(RESULTS), "cells") and len(path.parts) >= 6
-    return in_replicate and path.name not in NOT_RAW
 
 
 def link(source: Path, target: Path) -> None:

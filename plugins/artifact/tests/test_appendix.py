@@ -24,7 +24,7 @@ USENIX = (
     "How to access", "Hardware dependencies", "Software dependencies", "Set-up", "Installation",
     "Basic test", "Evaluation", "Major claims", "Experiments", "Notes on reusability", "Version",
 )  # fmt: skip
-PACKING = appendix.Packing("config/quick.yaml", "2026-01-31", 5_000_000, 2_000_000, True, True, 60)
+PACKING = appendix.Packing("config/quick.yaml", "2026-01-31", 5_000_000, True, 60)
 
 
 @pytest.fixture
@@ -80,13 +80,6 @@ def test_minutes_follow_from_the_recorded_wall_times(text, campaign):
 
 def test_registries_are_named(text):
     assert "Installation needs two registries: PyPI" in text
-
-
-def test_archive_without_raw_files_asks_for_all_replicates(campaign, runs):
-    packing = appendix.Packing("config/quick.yaml", "2026-01-31", 5, 2, False, True, 60)
-    found = appendix.text(campaign, runs, ["loss"], packing)
-    assert "make verify-artifact SAMPLE=all" in found
-    assert "digests only" in found
 
 
 def test_each_experiment_has_a_configuration_of_its_study_alone(campaign, runs):

@@ -18,7 +18,7 @@ def test_campaign_to_pack_must_be_a_file_of_the_repository(tmp_path, root):
 
 def test_packing_without_results_is_refused(tmp_path):
     with pytest.raises(LosslabError, match="must record the campaign"):
-        pack.pack(tmp_path, Path("config/quick.yaml"), tmp_path / "a.tar.gz", 1, False)
+        pack.pack(tmp_path, Path("config/quick.yaml"), tmp_path / "a.tar.gz", False)
 
 
 def test_all_uncommitted_files_are_named_with_what_to_do(tmp_path):

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import GUEST, Instrument
@@ -20,7 +19,6 @@ from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
-from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.reading import UsageError
 from losslab.repository import ROOT
@@ -146,22 +144,12 @@ def require_result(manifest: dict[str, Any], run_name: str) -> None:
         )
 
 
-def compare(
-    first: Path, second: Path, digests: Mapping[str, str] = MappingProxyType({})
-) -> Agreement:
-    """Compare two replicate folders, without the files that describe the host.
-
-    If the first folder lacks files that its manifest lists, `digests` replaces them.
-    """
+def compare(first: Path, second: Path) -> Agreement:
+    """Compare two replicate folders, without the files that describe the host."""
     same, different = [], {}
-    for name in sorted(names(first) | names(second) | digests.keys()):
+    for name in sorted(names(first) | names(second)):
         a, b = first / name, second / name
-        if name in digests and b.is_file() and not a.is_file():
-            if digest(b) == digests[name]:
-                same.append(name)
-            else:
-                different[name] = "the content differs"
-        elif not (a.is_file() and b.is_file()):
+        if not (a.is_file() and b.is_file()):
             different[name] = f"only in {second if b.is_file() else first}"
         elif (bytes_a := a.read_bytes()) == (bytes_b := b.read_bytes()):
             same.append(name)
