@@ -1,13 +1,11 @@
 """RO-Crate description of an artifact, with the package `rocrate`.
 
 It has the profile Workflow Run Crate: the measurement is an action with agent, times, object (the
-campaign's configuration), instruments (workflow and kernels) and results. Folders of tables have
-the type, unit and meaning of each column.
+campaign's configuration), instruments (workflow and kernels) and results.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -16,12 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from losslab import __version__
-from losslab.campaign.folder import digest_of
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
 from losslab.repository import ROOT
-from losslab.study import dictionary
-from losslab.study.dictionary import Column
 from losslab_artifact.appendix import TEMPLATES, Run
 from losslab_artifact.verify import RESULTS
 
@@ -76,38 +71,9 @@ def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str, agent: 
             crate.add_file(folder / name, name, properties=properties)
     for name, title in contents["folders"].items():
         if (folder / name).is_dir():
-            its = crate.add_dataset(folder / name, f"{name}/", properties={"name": title})
-            if columns := _columns(folder, name):
-                its["variableMeasured"] = [_column(crate, each) for each in columns]
+            crate.add_dataset(folder / name, f"{name}/", properties={"name": title})
     _add_measuring(crate, runs, campaign, agent)
     crate.metadata.write(folder)
-
-
-def _columns(root: Path, folder: str) -> list[Column]:
-    """Return the columns of all tables below a folder of the results, each once."""
-    if Path(folder).parts[0] != str(RESULTS):
-        return []
-    tables = {(path.name, header(path)): path for path in sorted((root / folder).rglob("*.csv"))}
-    found = (
-        column
-        for (_, names), path in tables.items()
-        for column in dictionary.describe(str(path.relative_to(root)), names)
-    )
-    return list(dict.fromkeys(found))
-
-
-def header(path: Path) -> tuple[str, ...]:
-    """Return the names of a table's columns."""
-    with path.open(newline="") as file:
-        return tuple(next(csv.reader(file), ()))
-
-
-def _column(crate: Any, column: Column) -> Any:
-    """Add a column as a schema.org PropertyValue, which RO-Crate has for variables."""
-    its = {"name": column.name, "description": column.description, "additionalType": column.type}
-    its |= {"unitText": column.unit} if column.unit else {}
-    identifier = f"#column-{digest_of(its)[:12]}"
-    return crate.add(_entity(crate, identifier, "PropertyValue", **its))
 
 
 def _add_measuring(crate: Any, runs: Sequence[Run], campaign: str, agent: str) -> None:

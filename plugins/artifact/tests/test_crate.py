@@ -80,10 +80,3 @@ def test_action_says_who_measured_what_when_and_with_what(described):
     assert identifiers["object"] == {"config/quick.yaml", "config/studies/"}
     assert identifiers["instrument"] == {"Snakefile", "#kernel-0123"}
     assert "results/claims.csv" in identifiers["result"]
-
-
-def test_tables_have_type_unit_and_meaning_of_their_columns(described):
-    (column,) = described[1]["results/cells/"]["variableMeasured"]
-    its = described[1][column["@id"]]
-    assert (its["name"], its["additionalType"], its["unitText"]) == ("t_s", "number", "s")
-    assert its["description"]

@@ -9,7 +9,7 @@ WHATIF = Command(
     (
         "losslab whatif my-run --at 3.2 --list",
         "losslab whatif my-run --at 3.2 --spare 1461 --set loss_percent=0 --algorithm bbr",
-        "losslab whatif my-run --at 3.2 --drop 1500 --seeds 64 --figure futures.svg",
+        "losslab whatif my-run --at 3.2 --drop 1500 --seeds 64",
     ),
     HEADING,
 )

@@ -5,65 +5,21 @@ It reads the captures of both runs (see `why.from_start`) and their samples in t
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from tabulate import tabulate
-
-from losslab.campaign.packets import SENDERS_LINK, Segment, by_flow, segments, sent
+from losslab.campaign.packets import SENDERS_LINK, Segment, segments, sent
 from losslab.campaign.rerun import load_manifest
 from losslab.emulation import capture
 from losslab.emulation.topology import interface
-from losslab.study.condition import Condition
-from losslab_timetravel.export import outstanding
 from losslab_timetravel.futures import Drop, drops_of
 from losslab_timetravel.symptoms import longest_stall, samples, timeouts
 
 # Where data packets are captured just before netem drops some.
 BEFORE_LOSS = interface("r2", "r1").name
 
-# Rows of the table, and the time that it shows before the cause's first packet.
-ROWS, BEFORE_S = 12, 0.1
 # The clocks of captures and of tables begin some microseconds apart.
 SAME_S = 1e-4
-# TCP_RTO_MIN of Linux (net/tcp.h).
-RTO_MIN_MS = 200.0
-HEAD = ("t (s)", "delivered (kB)", "cwnd", "ssthresh", "RTO (ms)", "outstanding", "retransmits")
-
-
-@dataclass(frozen=True)
-class _Run:
-    """A run's largest TCP flow."""
-
-    folder: Path
-    rows: list[dict[str, str]]  # of tcp.csv
-    segments: list[Segment]  # at the sender
-    origin_ns: int
-
-    @classmethod
-    def read(cls, folder: Path) -> _Run:
-        rows = samples(folder)
-        origin_ns, found = _segments(folder, SENDERS_LINK)
-        found = by_flow(found, Condition.from_json(load_manifest(folder)["cell"]))
-        port = int(rows[0]["flow"])
-        return cls(folder, rows, [each for each in found if each.port == port], origin_ns)
-
-    def cells(self, t_s: float, outstanding: Sequence[tuple[int, int]]) -> list[str]:
-        """Return the flow's state at a time: the values of HEAD, without the first."""
-        at = bisect.bisect_right(self.rows, t_s, key=lambda row: float(row["t_s"])) - 1
-        if at < 0:
-            return ["-"] * (len(HEAD) - 1)
-        row = self.rows[at]
-        time_ns = self.origin_ns + round(float(row["t_s"]) * 1e9)
-        place = bisect.bisect_right(outstanding, time_ns, key=lambda each: each[0]) - 1
-        rto_ms = float(row["srtt_ms"]) + max(4 * float(row["rttvar_ms"]), RTO_MIN_MS)
-        return [
-            f"{int(row['delivered_bytes']) / 1e3:.0f}", row["cwnd_packets"],
-            row["ssthresh_packets"] or "none", f"{rto_ms:.0f}",
-            str(outstanding[place][1] if place >= 0 else 0), row["retransmits"],
-        ]  # fmt: skip
 
 
 def packets(folder: Path, cause: Sequence[Drop]) -> Iterator[str]:
@@ -121,38 +77,23 @@ def _described(lost: Segment, t_s: float, origin_ns: int, sent: Sequence[Segment
     return text + after
 
 
-def lines(
-    cause: Path, without: Path, drops: Sequence[Drop], from_s: float, until_s: float
-) -> Iterator[str]:
+def lines(cause: Path, without: Path, from_s: float, until_s: float) -> Iterator[str]:
     """Yield what the sender did in the runs with the cause alone and without it.
 
-    The cause are `drops` after the cut at `from_s`; the symptom ends at `until_s`.
+    The cut is at `from_s`; the symptom ends at `until_s`.
     """
-    runs = [_Run.read(folder) for folder in (cause, without)]
-    names = ("only the cause", "all drops but the cause")
-    for name, run in zip(names, runs, strict=True):
-        stall = longest_stall(run.folder, from_s, until_s)
+    for name, folder in (("only the cause", cause), ("all drops but the cause", without)):
+        stall = longest_stall(folder, from_s, until_s)
         windows = [
-            int(row["cwnd_packets"]) for row in run.rows if from_s < float(row["t_s"]) <= until_s
+            int(row["cwnd_packets"])
+            for row in samples(folder)
+            if from_s < float(row["t_s"]) <= until_s
         ]
         span = f"cwnd from {min(windows)} to {max(windows)} packets" if windows else "no samples"
         yield (
             f"{name}: until {until_s:.3g} s, longest stall {stall.length_s:.3f} s, "
-            f"timeouts: {timeouts(load_manifest(run.folder))}, {span}"
+            f"timeouts: {timeouts(load_manifest(folder))}, {span}"
         )
-    begin_s = max(from_s, min(drop.t_s for drop in drops) - BEFORE_S)
-    times = [t_s for row in runs[0].rows if begin_s <= (t_s := float(row["t_s"])) <= until_s]
-    step = -(-len(times) // ROWS) or 1
-    states = [outstanding(run.segments) for run in runs]
-    table = [
-        [
-            f"{t_s:.2f}",
-            *map(" | ".join, zip(*map(_Run.cells, runs, [t_s] * 2, states), strict=True)),
-        ]
-        for t_s in times[::step]
-    ]
-    yield "\nThe sender with the cause | without it:"
-    yield str(tabulate(table, HEAD, tablefmt="plain", disable_numparse=True))
 
 
 def _segments(folder: Path, link: str) -> tuple[int, list[Segment]]:

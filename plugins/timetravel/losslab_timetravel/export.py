@@ -141,18 +141,6 @@ def _before(a: int, b: int) -> bool:
     return 0 < (b - a) % (1 << 32) < HALF
 
 
-def outstanding(segments: Sequence[Segment]) -> list[tuple[int, int]]:
-    """Return a connection's packets in flight, neither acknowledged nor sent again, by ns."""
-    connection, found = _Connection(), list[tuple[int, int]]()
-    for segment in segments:
-        if segment.sent and segment.octets > 0:
-            list(connection.send(segment))
-        elif not segment.sent:
-            connection.acknowledge(segment)
-        found.append((segment.at_ns, len(connection.in_flight)))
-    return found
-
-
 def log(
     title: str,
     samples: Iterable[Mapping[str, str]],

@@ -27,26 +27,18 @@ from losslab.campaign.instrument import kernel_of
 from losslab.emulation import droplist
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
-from losslab.reading import UsageError, number, number_option, out_file, out_folder, whole_option
+from losslab.reading import UsageError, number, number_option, out_folder, whole_option
 from losslab.repository import ROOT
 from losslab.study import design, metrics
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import Interval, difference_interval
-from losslab.ui import plot
 from losslab_timetravel import futures
 from losslab_timetravel.futures import REDRAWN, UNTOUCHED, Change, Future, Past
-from losslab_timetravel.symptoms import samples
 
 # Parts of a manifest that follow from the measurement, not from the instrument.
 MEASURED = ("cell", "seed", "summary", "observed", "plan", "reasons", "valid")
 MAX_DRAWS = 1000
 HEAD = ("future", "n", "{}", "effect", "95 % CI", "drops", "retransmits")
-FIGURE_COLUMNS = ("run", "future", "cut_s", "panel", "t_s", "value")
-# Panels: title, column of tcp.csv and its factor.
-PANELS = (
-    ("Delivered data (MB)", "delivered_bytes", 1e-6),
-    ("Congestion window (packets)", "cwnd_packets", 1.0),
-)
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -77,17 +69,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument("--list", action="store_true", help="list the drops after the cut; stop")
     command.add_argument("--metric", help="metric to compare; default: the app's main metric")
     command.add_argument("--out", type=out_folder, help="keep the futures in this new folder")
-    command.add_argument(
-        "--figure", type=out_file, action="append", default=[], metavar="FILE",
-        help=f"plot past and futures to this file ({', '.join(plot.FORMATS)}); may be repeated",
-    )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=_whatif, interrupted="futures that are complete are kept in --out")
 
 
 def _whatif(options: argparse.Namespace) -> int:
-    plot.require_drawable(options.figure)
     recorded = Recorded.of(options)
     changes = [*_changes(options, recorded.condition)]
     # The untouched future has the summary of the recorded replicate.
@@ -101,9 +88,6 @@ def _whatif(options: argparse.Namespace) -> int:
             _require_dropped_later(change.spare, untouched, options.at)
         found = _run(past, changes, options.seeds, out)
         rows = [*compare(untouched, found, metric, options.at)]
-        if options.figure:
-            every = [untouched, *(each for group in found for each in group)]
-            figure(every, options.at, options.figure)
     if options.json:
         print(json.dumps([*map(as_json, rows)], indent=1))
         return 0
@@ -326,21 +310,3 @@ def text(rows: Sequence[Row], metric: str) -> str:
     ]
     head = [each.format(metrics.declared()[metric].title) for each in HEAD]
     return str(tabulate(cells, head, tablefmt="plain", disable_numparse=True))
-
-
-def figure(found: Sequence[Future], at_s: float, paths: Sequence[Path]) -> None:
-    """Plot futures of one past, the untouched first, to files of the suffixes' formats.
-
-    Raises LosslabError if the replicate has no TCP connection.
-    """
-    rows = [row for number, each in enumerate(found) for row in _samples(number, each, at_s)]
-    plot.draw("futures.R", FIGURE_COLUMNS, rows, paths)
-
-
-def _samples(number: int, future: Future, at_s: float) -> Iterator[dict[str, Any]]:
-    for row in samples(future.folder):
-        for title, column, factor in PANELS:
-            yield {
-                "run": number, "future": future.change.label, "cut_s": at_s, "panel": title,
-                "t_s": float(row["t_s"]), "value": factor * float(row[column]),
-            }  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -129,10 +130,11 @@ def _why(options: argparse.Namespace) -> int:
     print(f"{cause.futures} futures, {cause.core_s:.1f} core-s.\n")
     ends = cause.at_s, cause.symptom.until_s
     folders = cause.folders[CAUSE], cause.folders[WITHOUT]
-    print("\n".join(explanation.lines(*folders, cause.packets, *ends)))
+    print("\n".join(explanation.lines(*folders, *ends)))
     manifest = rerun.load_manifest(cause.folders[CAUSE])
     condition = Condition.from_json(manifest["cell"])
-    print(f"\nReproduce it from the start: {cellspec.measure_command(condition, manifest['seed'])}")
+    print(f"\nBoth over time: losslab plot {shlex.join(map(str, folders))}")
+    print(f"Reproduce it from the start: {cellspec.measure_command(condition, manifest['seed'])}")
     return 0
 
 

@@ -4,13 +4,6 @@ from losslab.campaign import packets
 from losslab_timetravel import export
 from tests.unit.campaign.test_packets import PORT, ack, capture, data
 
-
-def test_packets_are_outstanding_until_acknowledged_or_sent_again():
-    frames = data(0), data(1000), data(2000), ack(1000, (2000, 3000)), data(1000), ack(3000)
-    _, seen = packets.segments(capture(*frames))
-    assert [count for _, count in export.outstanding(seen)] == [1, 2, 3, 1, 1, 0]
-
-
 ROW = {
     "t_s": "0.0015", "flow": str(PORT), "cwnd_packets": "10", "ssthresh_packets": "",
     "srtt_ms": "20.5", "rttvar_ms": "1.25", "pacing_mbit": "8.000",
