@@ -5,8 +5,8 @@ import subprocess
 from tests.conftest import ROOT
 
 # Lower these when a change removes code. They are rounded up to the next hundred lines.
-LINES = {"src": 34_900, "tests": 29_800, "bench": 4_000}
-FILES = {"src": 231, "tests": 266, "bench": 21}
+LINES = {"src": 34_600, "tests": 29_800, "bench": 4_000}
+FILES = {"src": 224, "tests": 262, "bench": 21}
 LONGEST = 600
 
 
