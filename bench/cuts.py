@@ -19,12 +19,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import golden
-from losslab import cellspec, cli, runs, whatif
-from losslab.campaign import export, futures, rerun
-from losslab.campaign.futures import UNTOUCHED
+from losslab import cellspec, cli, runs
+from losslab.campaign import packets, rerun
 from losslab.campaign.instrument import video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
+from losslab_timetravel import futures, whatif
 
 INSTANTS = 20
 # The first cut: earlier, a guest has no connection.
@@ -57,7 +57,7 @@ def check(words: str, folder: Path, count: int) -> str | None:
     if not tools.cuts:
         return "its kernel has no cuts"
     film = video(condition, tools)
-    captures = export.links(options.capture, condition)
+    captures = packets.links(options.capture, condition)
     whole = run(condition, options.seed, folder / "whole", tools, film, captures=captures)
     rerun.require_result(whole, "the uncut replicate")
     first_s, *later = instants(condition.duration_s, count)
@@ -71,7 +71,7 @@ def check(words: str, folder: Path, count: int) -> str | None:
             order = f"cut {round(1e9 * (at_s - before_s))}"
             guest = stack.enter_context(guest.again(folder / str(number), [order]))
             before_s = at_s
-        its = replace(past, guest=guest).run(UNTOUCHED, folder / "future")
+        its = replace(past, guest=guest).run(futures.UNTOUCHED, folder / "future")
     whatif.require_same(folder / "whole", its.folder, whole)
     return None
 

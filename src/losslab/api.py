@@ -11,10 +11,10 @@ from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import (
     cellfiles,
     documents,
-    export,
     fingerprint,
     inputs,
     integrity,
+    packets,
     replicate,
 )
 from losslab.campaign.cellrun import finished
@@ -63,7 +63,7 @@ def measure(
     number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
     limit_s = pyarguments.limit_s("timeout_s", timeout_s)
     accepted = pyarguments.flag("allow_invalid", allow_invalid)
-    links = export.links(pyarguments.names("captures", captures), condition)
+    links = packets.links(pyarguments.names("captures", captures), condition)
     default = _default_folder(condition, backend, where, number, links)
     folder = pyarguments.output(default if out is None else out)
     at_first_use(condition, backend, where)

@@ -17,7 +17,7 @@ from losslab.errors import LosslabError
 from losslab.reading import input_errors
 from losslab.study import metrics
 from losslab.study.condition import AXES, Condition
-from losslab.ui import cellstable
+from losslab.ui import tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,10 +172,10 @@ class Results:
         chosen = None if metric is None else pyarguments.text("metric", metric)
         measured = [(cell.condition, cell.file) for cell in self._cells]
         varied = [name for name in AXES if len({getattr(c, name) for c, _ in measured}) > 1]
-        rows = cellstable.rows(measured, varied or ["algorithm"], chosen)
+        rows = tables.rows(measured, varied or ["algorithm"], chosen)
         names = [{key: row[key] for key in IDENTITY} for row in self._tables.cells]
         found = [named | row for named, row in zip(names, rows, strict=True)]
-        columns = [*IDENTITY, *(varied or ["algorithm"]), "metric", *cellstable.STATISTICS]
+        columns = [*IDENTITY, *(varied or ["algorithm"]), "metric", *tables.STATISTICS]
         # Cells without five valid runs have no interval.
         return _frame(found, columns).astype({end: float for end in ("mean", "low", "high")})
 

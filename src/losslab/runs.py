@@ -13,9 +13,9 @@ from losslab.campaign import (
     cellrecord,
     diff,
     divergence,
-    export,
     hosts,
     inputs,
+    packets,
     rerun,
     staleness,
 )
@@ -27,8 +27,7 @@ from losslab.reading import UsageError, number_option, out_folder, read_config
 from losslab.repository import ROOT
 from losslab.study import design, dictionary
 from losslab.study.condition import AXES, Condition
-from losslab.ui import commands as ui
-from losslab.ui import difftable, runsummary
+from losslab.ui import plot, runsummary, tables
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -111,14 +110,14 @@ def _measure(options: argparse.Namespace) -> int:
             video(condition, tools, options.timeout_s),
             timeout_s=options.timeout_s,
             attempts=1,
-            captures=export.links(options.capture, condition),
+            captures=packets.links(options.capture, condition),
         )
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
     if options.json:
         print(json.dumps(manifest["summary"], indent=1, sort_keys=True))
     else:
-        ui.say(runsummary.text(manifest, options.out))
+        plot.say(runsummary.text(manifest, options.out))
     return 0 if manifest["valid"] else 1
 
 
@@ -188,7 +187,7 @@ def _diff(options: argparse.Namespace) -> int:
         found = _compared(options)
     except LosslabError as error:  # of what was named; nothing was compared
         raise UsageError(error.message, error.hint) from error
-    print(diff.as_json(found) if options.json else difftable.text(found))
+    print(diff.as_json(found) if options.json else tables.diff_text(found))
     return 0 if found.agree else 1
 
 

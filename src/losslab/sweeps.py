@@ -36,7 +36,7 @@ from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
 from losslab.study.studyfiles import POINTS_MAX, block_grid
-from losslab.ui import cellstable
+from losslab.ui import tables
 
 KEPT = "finished runs are kept; repeat the same command to continue"
 
@@ -274,10 +274,10 @@ def run(
         at_first_use(each.condition, backend, where)
     measure(todo, replicates, cores, backend, where)
     measured = [(each.condition, each.file) for each in todo]
-    found = cellstable.rows(measured, varied, metric)
-    files = cellstable.write(found, varied, out, figure)
+    found = tables.rows(measured, varied, metric)
+    files = tables.write(found, varied, out, figure)
     files.append(write_replicates(todo, out))
-    print(cellstable.text(found, varied))
+    print(tables.text(found, varied))
     print("\n" + "\n".join(map(str, files)))
     for row in found:
         if row["reasons"]:

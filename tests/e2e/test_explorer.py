@@ -3,7 +3,7 @@
 import pytest
 
 from losslab.campaign import celldata, collect
-from losslab.ui import explorer
+from losslab_explorer import explorer
 from tests import browser
 from tests.golden import seam
 

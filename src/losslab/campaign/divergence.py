@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from losslab.campaign import export, qlog, rerun
-from losslab.campaign.qlog import Segment
+from losslab.campaign import packets, rerun
+from losslab.campaign.packets import Segment
 from losslab.reading import read_rows
 
 # Packets shown before the first that differs, and after it.
@@ -51,7 +51,7 @@ class PacketDivergence:
 def of_packets(first: Path, second: Path, trusted: bool) -> PacketDivergence | None:
     """Return the first packet that differs; None if all are the same.
 
-    A run without a capture is measured again, as by `losslab export`. Raises LosslabError if a run
+    A run without a capture is measured again. Raises LosslabError if a run
     cannot be measured again.
     """
     one, other = (_packets(folder, trusted) for folder in (first, second))
@@ -71,13 +71,13 @@ def first_packet(one: Sequence[str], other: Sequence[str]) -> PacketDivergence |
 
 def _packets(folder: Path, trusted: bool) -> list[str]:
     manifest = rerun.load_manifest(folder)
-    with export.captured(folder, manifest, export.SENDERS_LINK, trusted) as path:
+    with packets.captured(folder, manifest, packets.SENDERS_LINK, trusted) as path:
         content = path.read_bytes()
-    origin_ns, segments = qlog.segments(content)
+    origin_ns, segments = packets.segments(content)
     if segments:
         return [described(segment, origin_ns) for segment in segments]
     # Without TCP, any packets, such as QUIC's.
-    return [frame_text(at_ns - origin_ns, frame) for at_ns, frame in qlog.packets(content)]
+    return [frame_text(at_ns - origin_ns, frame) for at_ns, frame in packets.packets(content)]
 
 
 def frame_text(at_ns: int, frame: bytes) -> str:

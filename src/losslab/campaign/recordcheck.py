@@ -1,6 +1,6 @@
 """Comparison of a cell.json, measured or recorded, with the campaign's cell.
 
-`losslab verify` compares measured cells, and a campaign with recorded numbers the recorded ones.
+A verification compares measured cells, and a campaign with recorded numbers the recorded ones.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A study's files follow from its name. Its grid is the cross product of each bloc
 
 If a study names a suite (`suite: rfc9743`), the suite's scenarios are the study's blocks, for each
 of the study's algorithms. A suite has criteria for congestion controls, or metrics that a change
-may move. A campaign may replace the algorithms, as `losslab score` does.
+may move. A campaign may replace the algorithms.
 """
 
 from __future__ import annotations

@@ -22,8 +22,6 @@ from losslab.study.design import Study
 DEFINITION = re.compile(r"^([A-Za-z.][\w.]*) *<-", re.MULTILINE)
 # Output of the rule that renders the report.
 RENDERED = ".snakemake/losslab/rendered"
-# Name endings of the run explorer's page and of the modules that fill it.
-EXPLORER_FILES = (".html", ".css", ".js", "explorer.py", "series.py")
 
 
 def require_programs(workflow: Any) -> None:
@@ -140,13 +138,3 @@ class Analysis:
             found.append(studyfiles.tables(self._root, study.name))
             found += [studyfiles.figure(self._root, study.name, name) for name in study.figures]
         return list(map(str, found))
-
-    def explorer_code(self) -> list[str]:
-        """List the source files of the run explorer's page."""
-        folders = (self._root / "report" / "explorer", PACKAGE / "ui")
-        return [
-            str(path)
-            for folder in folders
-            for path in sorted(folder.rglob("*.*"))
-            if path.name.endswith(EXPLORER_FILES)
-        ]

@@ -9,7 +9,7 @@ from losslab import cli
 from losslab.campaign import diff
 from losslab.study.metrics import primary_names
 from losslab.study.schemas import schema
-from losslab.ui import difftable
+from losslab.ui import tables
 from tests.unit.campaign.cells import write_cell
 
 NOISE = [100, 110, 90, 105, 97]
@@ -62,7 +62,7 @@ def test_each_cell_has_its_verdict(sets):
     }
     assert found.only_in_first == ["loss/lonely"]
     assert not found.agree
-    text = difftable.text(found)
+    text = tables.diff_text(found)
     assert "only in A: loss/lonely" in text
     assert text.splitlines()[-1] == (
         "A and B do not agree: significantly different in 1 cell; too few runs in 1 cell; "
@@ -120,7 +120,7 @@ def test_diff_table_and_interval_equal_the_reports(sets):
     # R: ratio_interval(c(104, 95, 92, 108, 101), c(100, 110, 90, 105, 97))
     assert found.ratio == pytest.approx(0.996641, abs=1e-6)
     assert found.confidence_interval == pytest.approx((0.901904, 1.101329), abs=1e-6)
-    assert difftable.text(diff.compare_sets(*sets)).splitlines()[:2] == [
+    assert tables.diff_text(diff.compare_sets(*sets)).splitlines()[:2] == [
         "cell       metric        n             A      B    B/A     95 % CI         "
         "p (adjusted)    verdict",
         "loss/cell  goodput_mbit  5 + 5 paired  100.4  100  0.9966  0.902 to 1.101  "
@@ -170,7 +170,7 @@ def test_run_that_is_invalid_on_one_side_is_a_difference(sets):
 def test_run_that_is_invalid_on_both_sides_is_no_difference(sets):
     found = compared(sets, [*NOISE, None], [*OTHER_NOISE, None])
     assert (found.verdict, found.problems) == (diff.Verdict.NO_DIFFERENCE, [])
-    assert difftable._runs(found) == "5 of 6 + 5 of 6 paired"
+    assert tables._runs(found) == "5 of 6 + 5 of 6 paired"
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), int("9" * 400), "7", True])

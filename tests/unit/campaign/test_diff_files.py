@@ -7,7 +7,7 @@ import pytest
 
 from losslab import cli
 from losslab.campaign import cellfiles, diff
-from losslab.ui import difftable
+from losslab.ui import tables
 from tests import sealed
 from tests.unit.campaign.cells import INSTRUMENT, write_cell
 
@@ -225,7 +225,7 @@ def test_problems_are_shortened_in_the_table_only(sets, other):
             file.write("{")
         (other / str(number) / f"{number}.csv").touch()
     comparison = diff.compare_sets(*sets)
-    text = difftable.text(comparison)
+    text = tables.diff_text(comparison)
     count = len(comparison.cells[0].problems)
     assert count > 4
     assert f"loss/cell: and {count - 3} more problems (all are in --json)" in text

@@ -11,7 +11,7 @@ from losslab.campaign.divergence import (
     first_row,
     of_state,
 )
-from losslab.campaign.qlog import Segment
+from losslab.campaign.packets import Segment
 
 ROWS = [{"t_s": "0.10", "cwnd": "10", "srtt": "20"}, {"t_s": "0.12", "cwnd": "11", "srtt": "20"}]
 
@@ -67,11 +67,11 @@ def test_runs_without_tcp_are_compared_by_their_frames(tmp_path, monkeypatch):
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(divergence.rerun, "load_manifest", lambda _: {})
     monkeypatch.setattr(
-        divergence.export, "captured", lambda folder, *_: contextlib.nullcontext(folder)
+        divergence.packets, "captured", lambda folder, *_: contextlib.nullcontext(folder)
     )
-    monkeypatch.setattr(divergence.qlog, "segments", lambda _: (1_000_000_000, []))
+    monkeypatch.setattr(divergence.packets, "segments", lambda _: (1_000_000_000, []))
     monkeypatch.setattr(
-        divergence.qlog, "packets",
+        divergence.packets, "packets",
         lambda content: [((n + 1) * 10**9, f) for n, f in enumerate(frames[content.decode()])],
     )  # fmt: skip
     found = divergence.of_packets(tmp_path / "a", tmp_path / "b", trusted=False)

@@ -19,7 +19,7 @@ from losslab.errors import LosslabError
 from losslab.study.condition import seed_of
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
-from losslab.ui import cellstable, series
+from losslab.ui import series, tables
 from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 
@@ -176,7 +176,7 @@ def test_cell_of_another_condition_is_refused_with_both_values(cell):
     for read in (
         lambda: integrity.read_cell(cell, asked),
         lambda: celldata.read(cell, asked=asked),
-        lambda: cellstable.rows([(asked, cell)], ["algorithm"], None),
+        lambda: tables.rows([(asked, cell)], ["algorithm"], None),
     ):
         with pytest.raises(LosslabError, match=r"duration_s [\d.]+ instead of 29.0") as error:
             read()

@@ -9,7 +9,7 @@ from losslab import cli
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, kernels
 from losslab.repository import ROOT
-from losslab.study import design, suite
+from losslab.study import design, studyfiles
 
 MEASURE = (
     "measure", "--algorithm", "cubic", "--duration-s", "1", "--warmup-s", "0.1", "--out", "x",
@@ -128,10 +128,10 @@ def test_broken_recipe_is_refused_with_its_path(written, file, text, words):
 def test_own_suite_is_found_and_checked(written):
     text = (ROOT / "config/suites/ci.yaml").read_text().replace("suite: ci", "suite: mine")
     path = written("suites/mine.yaml", text)
-    assert suite.load_suite("mine", ROOT)["suite"] == "mine"
+    assert studyfiles.load_suite("mine", ROOT)["suite"] == "mine"
     with pytest.raises(LosslabError, match="must be one of ci, mine, rfc9743") as error:
-        suite.load_suite("mien", ROOT)
+        studyfiles.load_suite("mien", ROOT)
     assert "did you mean mine?" in error.value.message
     path.write_text(text.replace("goodput_mbit", "goodput_gbit"))
     with pytest.raises(LosslabError, match="goodput_gbit"):
-        suite.load_suite("mine", ROOT)
+        studyfiles.load_suite("mine", ROOT)

@@ -18,7 +18,7 @@ from tests import pages
 SHOWN = pages.shown(ROOT)
 EXAMPLES = [
     command
-    for each in commands.COMMANDS.values()
+    for each in commands.installed().values()
     for line in each.examples
     for command in pages.commands(line, "commands.py")
 ]
