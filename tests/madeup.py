@@ -12,7 +12,6 @@ from losslab.repository import ROOT
 from losslab.study import design, studyfiles
 from losslab.study.condition import AXES
 
-TABLES = ("cells", "replicates", "intervals", "flows", "queue")
 
 # The minimum of a confidence interval, and one invalid replicate.
 REPLICATES = 6
@@ -213,8 +212,7 @@ def tables(
 
 def write(found: collect.Tables, folder, study: str) -> None:
     """Write a study's tables to the workflow's paths."""
-    summary = folder / "results" / "summary"
-    found.write(*(summary / f"{study}_{table}.csv" for table in TABLES))
+    found.write(folder / "results" / "summary", study)
 
 
 def run_scripts(root, folder, jobs):
