@@ -12,7 +12,6 @@ from losslab.repository import ROOT
 from losslab.study import design, studyfiles
 from losslab.study.condition import AXES
 
-
 # The minimum of a confidence interval, and one invalid replicate.
 REPLICATES = 6
 # Possible fates of a cell.
