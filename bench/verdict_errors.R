@@ -117,7 +117,7 @@ of_logarithm <- list(
 )
 
 # Simulate cells that end early: how often the mean's interval misses the mean, with an ordinary
-# interval and with the shared error (src/losslab/study/stopping.py), and the mean number of runs.
+# interval and with the shared error (src/losslab/study/intervals.py), and the mean number of runs.
 stopping_errors <- function(rule, spread) {
   missed <- replicate(2 * draws, {
     x <- normal(rule$maximum, centre, spread)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.readme import replaced
-from losslab.study.stopping import EARLY_ERROR
+from losslab.study.intervals import EARLY_ERROR
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "report" / "verdict_errors.csv"

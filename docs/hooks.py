@@ -9,7 +9,7 @@ import jupytext
 from mkdocs.structure.files import File
 
 from losslab import cli, commands
-from losslab.study import axisdocs, dictionary
+from losslab.study import dictionary
 
 ROOT = Path(__file__).resolve().parents[1]
 # Sections in the order of the navigation; their pages are sorted by file name.
@@ -78,6 +78,6 @@ def _commands() -> str:
 
 # Tables by the name of the comment that they replace.
 TABLES = {
-    "commands": _commands, "axes": axisdocs.table, "metrics": axisdocs.metrics_table,
+    "commands": _commands, "axes": dictionary.axes_table, "metrics": dictionary.metrics_table,
     "columns": dictionary.page,
 }  # fmt: skip

@@ -9,7 +9,7 @@ import yaml
 
 from losslab.campaign import collect
 from losslab.repository import ROOT
-from losslab.study import design, grid, suite
+from losslab.study import design, studyfiles
 from losslab.study.condition import AXES
 
 TABLES = ("cells", "replicates", "intervals", "flows", "queue")
@@ -41,12 +41,12 @@ def campaign(measured) -> dict:
     """
     studies: dict[str, dict] = {}
     for study in measured:
-        described = suite.load_study(study.name, ROOT, ())
+        described = studyfiles.load_study(study.name, ROOT, ())
         blocks = studies[study.name] = {}
         for block in dict.fromkeys(cell.block for cell in study.cells):
             points = [
                 {name: point.get(name, its.default) for name, its in AXES.items()}
-                for point in grid.block_grid(described, described["blocks"][block])
+                for point in studyfiles.block_grid(described, described["blocks"][block])
             ]
             # Only axes with several values distinguish the block's cells.
             varying = [name for name in AXES if len({point[name] for point in points}) > 1]

@@ -10,7 +10,7 @@ interval_level <- 0.95
 level_of <- function(share, level = interval_level) 1 - (1 - level) * share
 
 # Get the share of the error that runs of a cell have. Cells that may end early have a share at each
-# look (src/losslab/study/stopping.py).
+# look (src/losslab/study/intervals.py).
 share_of <- function(runs) min(1, runs[["error_share"]])
 
 no_interval <- list(low = NA_real_, high = NA_real_)

@@ -25,10 +25,10 @@ from losslab.instrument.compiled import COMPILED, UNCOMPILED, fix_of
 from losslab.provide import at_first_use
 from losslab.reading import UsageError
 from losslab.repository import ROOT
-from losslab.study import design, suite
+from losslab.study import design, studyfiles
 from losslab.study.axes import NONE
 from losslab.study.condition import DEFAULT_KERNEL, Condition
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 
 SUITE = "ci"
 # Axes of scenarios that the app `command` does not have.
@@ -89,15 +89,15 @@ def plan(options: argparse.Namespace) -> dict[str, Cell]:
 
     Raises UsageError if an algorithm, a cell or a program is unknown or impossible.
     """
-    selected = suite.load_suite(options.suite, ROOT)
+    selected = studyfiles.load_suite(options.suite, ROOT)
     if "compared" not in selected:
         raise UsageError(
             f"the suite must name metrics to compare (`compared`), found none in {options.suite}"
         )
     cellspec.require_algorithms(options.algorithm)
     algorithms = list(dict.fromkeys([*options.algorithm, *selected["baselines"]]))
-    blocks = suite.blocks(selected, algorithms)
-    runs = suite.runs(selected, suite.FULL if options.full else suite.QUICK)
+    blocks = studyfiles.blocks(selected, algorithms)
+    runs = studyfiles.runs(selected, studyfiles.FULL if options.full else studyfiles.QUICK)
     more: dict[str, Any] = {}
     if options.kernel != DEFAULT_KERNEL:
         more["kernel"] = options.kernel

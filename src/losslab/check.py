@@ -23,7 +23,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
 from losslab.reading import UsageError, out_file, out_folder
 from losslab.repository import ROOT
-from losslab.study import suite
+from losslab.study import studyfiles
 from losslab.study.schemas import check_schema
 from losslab.ui import checkreport
 from losslab.why import measure_command
@@ -79,7 +79,7 @@ def _check(options: argparse.Namespace) -> int:
     cellspec.refuse_inside(given_files, out)
     cellspec.refuse_not_own(out)
     cells = changecells.plan(options)
-    compared = suite.load_suite(options.suite, ROOT)["compared"]
+    compared = studyfiles.load_suite(options.suite, ROOT)["compared"]
     spec = kernels.get(options.kernel).base
     cellspec.make_own(out, "losslab check")
     sides, made = [], []

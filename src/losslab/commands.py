@@ -109,19 +109,19 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab claims --record quick",
         ),
         "axes": _command(
-            "study.axisdocs",
+            "study.dictionary",
             "list the axes of a study's design",
             "losslab axes",
             "losslab axes --write",
         ),
         "metrics": _command(
-            "study.axisdocs",
+            "study.dictionary",
             "list the metrics of results",
             "losslab metrics",
             "losslab metrics --json",
         ),
         "columns": _command(
-            "study.axisdocs",
+            "study.dictionary",
             "explain the columns of CSV files",
             "losslab columns",
             "losslab columns my-run/queue.csv --json",

@@ -10,7 +10,7 @@ from losslab import doors
 from losslab.instrument import kernels
 from losslab.reading import UsageError, out_file
 from losslab.repository import ALGORITHMS, INSTALLED, ROOT
-from losslab.study import palette
+from losslab.study import names
 from losslab.study.axes import OWN
 from losslab.study.names import load_algorithms
 
@@ -188,7 +188,7 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
     text = re.sub(rf"(?<![a-z]){TEMPLATE}", name, kernels.source_of(TEMPLATE).read_text())
     (folder / path).parent.mkdir(parents=True)
     (folder / path).write_text(text)
-    colour = palette.next_colour([row["colour"] for row in rows])
+    colour = names.next_colour([row["colour"] for row in rows])
     shape = min(SHAPES, key=[row["shape"] for row in rows].count)
     if not table.exists():
         table.parent.mkdir(exist_ok=True)

@@ -19,7 +19,7 @@ from losslab.campaign import inputs
 from losslab.errors import did_you_mean
 from losslab.reading import UsageError, out_folder, shown
 from losslab.study.condition import AXES
-from losslab.study.grid import POINTS_MAX
+from losslab.study.studyfiles import POINTS_MAX
 
 Value = str | float
 

@@ -27,7 +27,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import quarto
 from losslab.reading import parse_json, read_rows
 from losslab.repository import ROOT
-from losslab.study import typed_numbers
+from losslab.study import claims
 
 RENDER = ROOT / "report" / "render"
 # Files that both renderers use.
@@ -78,7 +78,7 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
     citation, picture or included file.
     """
     texts = (parts.document, *parts.chapters, *parts.extra_files)
-    typed_numbers.check((file for file in texts if file.suffix == ".qmd"), ROOT)
+    claims.check_prose((file for file in texts if file.suffix == ".qmd"), ROOT)
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
         for file in (parts.document, *parts.chapters, *parts.extra_files, *OF_BOTH):

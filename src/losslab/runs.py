@@ -25,7 +25,7 @@ from losslab.errors import LosslabError, did_you_mean
 from losslab.provide import at_first_use
 from losslab.reading import UsageError, number_option, out_folder, read_config
 from losslab.repository import ROOT
-from losslab.study import axisdocs, design
+from losslab.study import design, dictionary
 from losslab.study.condition import AXES, Condition
 from losslab.ui import commands as ui
 from losslab.ui import difftable, runsummary
@@ -36,7 +36,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     measure = commands.add_parser(
         "measure", usage="%(prog)s --algorithm NAME --out FOLDER [OPTION ...]"
     )
-    groups = axisdocs.add_options(measure)
+    groups = dictionary.add_options(measure)
     groups["run"].add_argument(
         "--seed", type=cellspec.SEED, default=1, help="seed of all random draws"
     )

@@ -25,7 +25,7 @@ from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis
 from losslab.reading import out_folder, read_yaml
 from losslab.repository import FOR_CAMPAIGNS, ROOT
-from losslab.study import design, files, suite
+from losslab.study import design, studyfiles
 from losslab.study.design import Cell
 from losslab.study.names import load_algorithms
 from losslab.study.schemas import SCHEMAS
@@ -71,8 +71,8 @@ def _score(options: argparse.Namespace) -> int:
     cellspec.require_algorithms(names)
     if not options.estimate:
         _require_programs()
-    selected = suite.load_suite(suite.load_study(STUDY, root)["suite"], root)
-    form = suite.QUICK if options.quick else suite.FULL
+    selected = studyfiles.load_suite(studyfiles.load_study(STUDY, root)["suite"], root)
+    form = studyfiles.QUICK if options.quick else studyfiles.FULL
     campaign = plan(selected, form, names)
     before = scorecard.load(options.against) if options.against else None
     if before:
@@ -173,7 +173,7 @@ def write_pages(card: Card, out: Path) -> list[Path]:
     figures = out / "figures"
     figures.mkdir(exist_ok=True)
     code = root / "analysis" / "scorecard.R"
-    functions = files.functions(root, [STUDY])
+    functions = studyfiles.functions(root, [STUDY])
     processes.run(
         ["Rscript", "--vanilla", code, out / CRITERIA, algorithms, figures, str(len(functions)),
          *functions, *card["tested"]],
@@ -195,9 +195,9 @@ def _page(card: Card, name: str, label: str, out: Path, figures: Path) -> list[P
         subject = Path(folder, "subject.json")
         subject.write_text(json.dumps({"name": name, "folder": str(out)}))
         extra_files = [
-            *files.functions(root, [STUDY]), *sorted(figures.glob("*.svg")),
+            *studyfiles.functions(root, [STUDY]), *sorted(figures.glob("*.svg")),
             root / "report" / "style.css",
-            root / "config" / "algorithms.tsv", suite.suite_path(card["suite"], root),
+            root / "config" / "algorithms.tsv", studyfiles.suite_path(card["suite"], root),
             out / CRITERIA, out / CELLS, out / CARD, subject,
         ]  # fmt: skip
         html, pdf = out / f"{name}.html", out / f"{name}.pdf"

@@ -18,7 +18,7 @@ from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.provide import at_first_use
 from losslab.runs import condition_of
-from losslab.study import axisdocs
+from losslab.study import dictionary
 from losslab.study.condition import Condition
 
 # Limits of wall time of a command and of a session at a terminal.
@@ -79,7 +79,7 @@ def _job(command: str | None, condition: Condition, seed: int, folder: Path) -> 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `shell`."""
     shell = commands.add_parser("shell")
-    axisdocs.add_options(shell, algorithm="cubic")
+    dictionary.add_options(shell, algorithm="cubic")
     shell.add_argument("--seed", type=cellspec.SEED, default=1)
     shell.add_argument(
         "-c", "--command",

@@ -34,8 +34,8 @@ from losslab.repository import ROOT
 from losslab.study import design, metrics
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
-from losslab.study.grid import POINTS_MAX, block_grid
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
+from losslab.study.studyfiles import POINTS_MAX, block_grid
 from losslab.ui import cellstable
 
 KEPT = "finished runs are kept; repeat the same command to continue"

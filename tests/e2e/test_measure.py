@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab.emulation.link import traces
+from losslab.emulation.link import tracelink
 from losslab.study.axes import derived_seed
 from tests.faults import kit
 
@@ -165,7 +165,7 @@ def test_trace_driven_link_carries_what_the_trace_allows(alone, cell):
     assert manifest["summary"]["rtt_ms"] == pytest.approx(40, abs=0.001)
     log = [line.split() for line in (alone / cell / "link.log").read_text().splitlines()]
     departures = [int(words[0]) for words in log if words[1] == "-"]
-    times = traces.generate(derived_seed(manifest["seed"], "trace"))
+    times = tracelink.generate(derived_seed(manifest["seed"], "trace"))
     # Small packets may share an opportunity; full ones may not.
     full = Counter(int(words[0]) for words in log if words[1] == "-" and int(words[2]) == 1500)
     room = Counter(times)

@@ -7,7 +7,7 @@ import pytest
 
 from losslab import score
 from losslab.campaign import scorecard, verdicts
-from losslab.study import files, suite
+from losslab.study import studyfiles
 
 JUDGE = """
 arguments <- commandArgs(trailingOnly = TRUE)
@@ -31,13 +31,13 @@ def card_and_folder(root, tmp_path_factory):
         (out / path).parent.mkdir(parents=True)
     (out / score.CELLS).write_text((recorded / "score_cells.csv").read_text())
     tables = [recorded / f"score_{name}.csv" for name in ("cells", "replicates", "intervals")]
-    functions = files.functions(root, ["score"])
-    path = suite.suite_path("rfc9743", root)
+    functions = studyfiles.functions(root, ["score"])
+    path = studyfiles.suite_path("rfc9743", root)
     words = ["Rscript", "--vanilla", code, path, *tables, out / score.CRITERIA, *functions]
     subprocess.run(list(map(str, words)), check=True)
     rows = verdicts.read_table(out / score.CRITERIA)
     cells = verdicts.read_table(out / score.CELLS)
-    asked = suite.load_suite("rfc9743", root)
+    asked = studyfiles.load_suite("rfc9743", root)
     card = scorecard.scorecard(asked, "quick", ["never_grows"], rows, cells)
     scorecard_file = out / score.CARD
     score.write_json(card, scorecard_file)

@@ -10,7 +10,7 @@ import yaml
 
 from losslab.instrument import image, packed, records
 from losslab.reading import read_rows
-from losslab.study import files
+from losslab.study import studyfiles
 from tests import axe, browser, madeup
 
 # The page shows the first two formats. Only figures that the workflow draws have the others here:
@@ -67,7 +67,9 @@ def rendered(root, tmp_path_factory):
     assert done.returncode == 0, done.stdout + done.stderr
     for path in (folder / "results/figures").glob("cloud_cwnd.*"):
         path.unlink()
-    done = snakemake(root, folder, REPORT, "--allowed-rules", *analysis(files.study_names(root)))
+    done = snakemake(
+        root, folder, REPORT, "--allowed-rules", *analysis(studyfiles.study_names(root))
+    )
     logs = "\n".join(p.read_text() for p in (folder / "logs").rglob("*.log"))
     assert done.returncode == 0, done.stderr + logs
     return folder
@@ -288,12 +290,14 @@ def test_every_claim_has_a_verdict(root, rendered):
         assert verdicts["calibration", claim] == "reproduced"
     assert verdicts["loss", "cubic-symmetric-1-percent"] == "reproduced"
     assert verdicts["loss", "cubic-asymmetric-baseline"] == "not reproduced"
-    assert {study for study, _ in verdicts} == set(files.study_names(root))
+    assert {study for study, _ in verdicts} == set(studyfiles.study_names(root))
     assert [name for name, verdict in verdicts.items() if verdict == "not measured"] == []
 
 
 def test_second_run_does_nothing(root, rendered):
-    done = snakemake(root, rendered, REPORT, "--allowed-rules", *analysis(files.study_names(root)))
+    done = snakemake(
+        root, rendered, REPORT, "--allowed-rules", *analysis(studyfiles.study_names(root))
+    )
     assert "Nothing to be done" in done.stdout + done.stderr
 
 

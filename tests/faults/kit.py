@@ -24,7 +24,7 @@ from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
 from losslab.study import design
 from losslab.study.condition import Condition
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 
 ROOT = Path(__file__).resolve().parents[2]
 LOSSLAB = [sys.executable, "-m", "losslab.cli"]

@@ -10,7 +10,7 @@ from losslab import cellspec, cli, steps
 from losslab.campaign.plan import Plan, Planned
 from losslab.reading import UsageError
 from losslab.study.design import Cell
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 from tests.unit.study.test_condition import CONDITION
 from tests.unit.test_command_line import LOSSLAB
 

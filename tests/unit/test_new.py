@@ -8,7 +8,7 @@ from losslab import cli, new
 from losslab.cellspec import UsageError
 from losslab.instrument import kernels
 from losslab.repository import ALGORITHMS, MARK, ROOT
-from losslab.study import palette
+from losslab.study import names
 from losslab.study.names import load_algorithms
 
 
@@ -43,7 +43,7 @@ def test_new_algorithm_has_the_next_colour(copy):
     colours = {
         row["name"]: row["colour"] for row in load_algorithms(copy / "config" / "algorithms.tsv")
     }
-    assert colours["mine"] == palette.COLOURS[0]
+    assert colours["mine"] == names.COLOURS[0]
 
 
 @pytest.mark.parametrize("name", ["", "Mine", "1st", "two words", "a-b", "a" * 16, "../x"])

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from losslab import cli, score
 from losslab.instrument import analysis
 from losslab.reading import read_yaml
-from losslab.study import design, suite
+from losslab.study import design, studyfiles
 from losslab.study.schemas import SCHEMAS
 
 
@@ -55,7 +55,7 @@ def test_score_without_r_or_a_renderer_is_refused_before_it_begins(
 
 
 def test_quick_score_of_one_algorithm_takes_less_than_15_minutes(root):
-    campaign = score.plan(suite.load_suite("rfc9743", root), suite.QUICK, ["gaimd"])
+    campaign = score.plan(studyfiles.load_suite("rfc9743", root), studyfiles.QUICK, ["gaimd"])
     assert campaign["algorithms"] == ["gaimd", "reno", "cubic", "bbr"]
     assert score.minutes(design.load_cells(campaign, root), cores=2) < 15
 
@@ -82,7 +82,9 @@ def write_table(path, rows):
 @pytest.fixture
 def scored(root, tmp_path, monkeypatch):
     """Return a function that scores an algorithm with one criterion, a number from 0 to 100."""
-    criterion = next(c for c in suite.load_suite("rfc9743", root)["criteria"] if c["id"] == "wired")
+    criterion = next(
+        c for c in studyfiles.load_suite("rfc9743", root)["criteria"] if c["id"] == "wired"
+    )
 
     def run(value, name, *words):
         row = {key: criterion[key] for key in ("section", "title", "metric", "unit")} | {

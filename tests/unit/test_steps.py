@@ -13,7 +13,7 @@ from losslab.campaign.plan import Plan, Planned
 from losslab.instrument import records
 from losslab.reading import read_rows
 from losslab.study.design import Cell
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 from losslab.workflow import instruments
 from tests.golden import seam
 from tests.unit.study.test_condition import CONDITION

@@ -11,7 +11,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
-from losslab.study.grid import block_grid
+from losslab.study.studyfiles import block_grid
 from losslab.ui import cellstable, plot
 from tests import sealed
 

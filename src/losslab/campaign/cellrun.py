@@ -24,8 +24,8 @@ from losslab.instrument import kernels
 from losslab.lock import locked, own_folder, sweep
 from losslab.repository import SET_UP
 from losslab.study.condition import FIRST_FAMILY, Condition, seed_of
+from losslab.study.intervals import StoppingRule
 from losslab.study.metrics import primary_value
-from losslab.study.stopping import StoppingRule
 
 # Record of the last lost guest in a cell's folder. The workflow retries a cell that has one.
 LOST_FILE = "lost.json"

@@ -34,10 +34,7 @@ FILES = {
         "backends/onhost.py", "emulation/jobs/hostjob.py", "emulation/realtime.py",
     ),
     "background": ("emulation/background/*", "study/background.py"),
-    "apps/datagram": (
-        "emulation/apps/datagram_program.py", "emulation/schemes/__init__.py",
-        "emulation/schemes/base.py",
-    ),
+    "apps/datagram": ("emulation/apps/datagram_program.py", "emulation/schemes/__init__.py"),
     "apps/web": ("emulation/apps/page_server.py",),
     "path/schedule": ("emulation/schedule_runner.py", "study/schedule.py"),
     "path/trace": ("emulation/link/*",),

@@ -16,7 +16,7 @@ from losslab.campaign.folder import CELL_FILE
 from losslab.campaign.plan import Plan, Planned
 from losslab.campaign.recorded_numbers import RecordedCell
 from losslab.study.condition import AXES, Condition
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 
 SHARED = ("study", "block", "cell", *AXES, "replicate")
 REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons",

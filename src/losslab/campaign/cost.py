@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
-from losslab.emulation.link.traces import MEAN_MBIT
+from losslab.emulation.link.tracelink import MEAN_MBIT
 from losslab.study import background, features
 from losslab.study.condition import NO_TRACE, Condition
 

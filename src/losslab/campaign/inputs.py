@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from losslab.emulation.link.traces import parse
+from losslab.emulation.link.tracelink import parse
 from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument.archive import digest
 from losslab.reading import UsageError, input_errors, read_text

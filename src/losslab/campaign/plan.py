@@ -18,7 +18,7 @@ from losslab.reading import UsageError, read_json
 from losslab.study import design
 from losslab.study.condition import Condition
 from losslab.study.design import Cell, Study
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 
 RESULTS, FILE = Path("results"), "plan.json"
 

@@ -13,7 +13,7 @@ from losslab.reading import UsageError
 from losslab.study import metrics
 from losslab.study.condition import Condition, seed_of
 from losslab.study.design import Cell
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 
 HINT = "restore the record, for example with `git checkout`, or measure the cell again"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from losslab.emulation.goodput import Goodput
 from losslab.study.features import Feature
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from losslab.emulation.goodput import Goodput
     from losslab.emulation.plan import Plan
     from losslab.emulation.programs import Flow, Timeline
     from losslab.study.condition import Condition
@@ -68,7 +68,7 @@ class App(Feature):
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         """List the goodputs that the link's rate limits, from the app's metrics; never empty."""
-        raise NotImplementedError
+        return [Goodput(summary["goodput_mbit"], plan.duration_s - plan.warmup_s)]
 
     def input_command(self, condition: Condition, output: str) -> list[str] | None:
         """Return the command that makes its input file on the image; None if it has none."""

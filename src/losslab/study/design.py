@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,13 @@ from typing import Any
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, read_toml, read_yaml, repeats
 from losslab.repository import ROOT
+from losslab.study import studyfiles
 from losslab.study.axes import DRAWN_TRACE, limited
 from losslab.study.condition import AXES, DEFAULT_KERNEL, FIRST_FAMILY, NO_TRACE, Condition
-from losslab.study.grid import as_list, block_grid, matches
+from losslab.study.intervals import StoppingRule
 from losslab.study.names import Names, Need, images_of, load_algorithms
 from losslab.study.schemas import check_schema
-from losslab.study.stopping import StoppingRule
-from losslab.study.suite import Point, form_runs, load_study
+from losslab.study.studyfiles import Point, as_list, block_grid, form_runs, load_study, matches
 
 # For modules that load campaigns with studies.
 load_yaml = read_yaml
@@ -81,7 +81,7 @@ class Study:
 def load_names(root: Path) -> Names:
     """Read the names of all algorithms, kernels and images."""
     rows = load_algorithms(root / "config" / "algorithms.tsv")
-    data = _kernels(root / "config" / "kernels.toml")
+    data = load_kernels(root / "config" / "kernels.toml")
     kernels = data["kernels"]
     for row in rows:
         if row["kernel"] not in (DEFAULT_KERNEL, *kernels):
@@ -103,12 +103,7 @@ def load_names(root: Path) -> Names:
 
 @input_errors()
 def load_kernels(path: Path) -> dict[str, Any]:
-    """Read and validate kernels.toml; return its kernels by name."""
-    kernels: dict[str, Any] = _kernels(path)["kernels"]
-    return kernels
-
-
-def _kernels(path: Path) -> dict[str, Any]:
+    """Read and validate kernels.toml."""
     data: dict[str, Any] = read_toml(path)
     check_schema(data, "kernels", str(path))
     kernels, needs = data["kernels"], data.get("needs", [])
@@ -278,3 +273,27 @@ def blocks_to_run(config: dict[str, Any], root: Path) -> dict[str, dict[str, Any
 def load_cells(config: dict[str, Any], root: Path) -> list[Cell]:
     """Return all cells of a configuration."""
     return [cell for study in load_studies(config, root) for cell in study.cells]
+
+
+@input_errors()
+def check_files(studies: Iterable[Study], root: Path) -> None:
+    """Check that studies have all files that their YAML files name, and no other figures."""
+    for study in studies:
+        yaml = root / "config" / "studies" / f"{study.name}.yaml"
+        drawn = {studyfiles.figure(root, study.name, name) for name in study.figures}
+        needed = [
+            studyfiles.chapter(root, study.name),
+            studyfiles.tables(root, study.name),
+            *sorted(drawn),
+        ]
+        if missing := [str(path.relative_to(root)) for path in needed if not path.is_file()]:
+            raise LosslabError(
+                f"files of study {study.name} are missing: {', '.join(missing)}",
+                hint=f"write them, or remove figures from {yaml}",
+            )
+        present = studyfiles.figure(root, study.name, "").parent.glob("*.R")
+        if unnamed := sorted(path.stem for path in set(present) - drawn):
+            raise LosslabError(
+                f"{yaml} must name all of the study's figures, found other files: "
+                f"{', '.join(unnamed)}"
+            )

@@ -21,7 +21,6 @@ from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
     from losslab.emulation.app import App
-    from losslab.emulation.background.feature import Background
     from losslab.emulation.mechanism import Mechanism
     from losslab.study.condition import Condition
 
@@ -95,9 +94,9 @@ def mechanisms() -> list[Mechanism]:
 
 
 @functools.cache
-def background() -> Background:
+def background() -> Feature:
     """Return the feature of background flows."""
-    found: Background = importlib.import_module(BACKGROUND).FEATURE
+    found: Feature = importlib.import_module(BACKGROUND).FEATURE
     return found
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, read_rows, repeats
-from losslab.study import background, palette
+from losslab.study import background
 from losslab.study.axes import NONE, OWN
 from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
@@ -137,7 +137,7 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
             hint="rename the algorithm",
         )
     if repeated := repeats(row["colour"] for row in rows):
-        free = palette.next_colour([row["colour"] for row in rows])
+        free = next_colour([row["colour"] for row in rows])
         raise UsageError(
             f"colours must be unique in {path}, found {repeated} more than once",
             hint=f"a free one is {free}",
@@ -149,7 +149,7 @@ def drawn_controls(path: Path) -> list[dict[str, str]]:
     """Read algorithms.tsv and add rows for schemes over UDP and for programs' own controls."""
     rows = load_algorithms(path)
     for name in (*sorted(SCHEMES.keys() - {row["name"] for row in rows}), OWN):
-        colour = palette.next_colour([row["colour"] for row in rows])
+        colour = next_colour([row["colour"] for row in rows])
         row = {"name": name, "label": name, "colour": colour, "shape": "16", "kernel": "default"}
         rows.append(row)
     return rows
@@ -159,3 +159,18 @@ def images_of(root: Path) -> frozenset[str]:
     """Return the names of the images for hosts: those with a recipe, without the engine's."""
     found = (path.parent.name for path in (root / "containers").glob("*/packages.txt"))
     return frozenset(found) - {ENGINE}
+
+
+# In the order of use. Each had, in Oklab, the largest distance of all colours with enough contrast
+# from the repository's colours and those before it; tests/unit/study/test_names.py checks both.
+COLOURS = (
+    "#CC00EE", "#EE0066", "#AA44AA", "#0044AA", "#8844EE", "#006666", "#EE44CC", "#00AA00",
+    "#4466EE", "#6688AA", "#AA8866", "#008800", "#666600", "#AA4466", "#8800AA", "#6644AA",
+    "#EE6666", "#CC0088", "#8866AA", "#EE0000", "#AA66EE", "#662288", "#0088EE", "#884444",
+    "#008888", "#884488", "#AA00CC", "#AA4400", "#CC0044",
+)  # fmt: skip
+
+
+def next_colour(used: Collection[str]) -> str:
+    """Return the first of `COLOURS` that is not in use; one of them again if all are."""
+    return next((each for each in COLOURS if each not in used), COLOURS[len(used) % len(COLOURS)])

@@ -12,7 +12,7 @@ from losslab import processes
 from losslab.campaign.collect import write_csv
 from losslab.errors import LosslabError
 from losslab.repository import ROOT, require_programs
-from losslab.study import files
+from losslab.study import studyfiles
 from losslab.study.names import drawn_controls
 from losslab.ui import series
 from losslab.ui.series import PANELS, Run, Series
@@ -123,7 +123,7 @@ def draw(
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
     folder = ROOT / "analysis"
-    functions = files.functions(ROOT, [])
+    functions = studyfiles.functions(ROOT, [])
     with tempfile.TemporaryDirectory(prefix="losslab-plot-") as name:
         table = Path(name, "table.csv")
         write_csv(table, columns, [dict(row) for row in rows])

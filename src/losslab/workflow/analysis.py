@@ -15,7 +15,7 @@ from losslab.campaign.codelock import PACKAGE
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.repository import ROOT
-from losslab.study import files
+from losslab.study import studyfiles
 from losslab.study.design import Study
 
 # Top-level definitions of R files.
@@ -64,17 +64,17 @@ class Analysis:
         """Check the studies' R functions."""
         self._studies, self._root = studies, root
         self._scripts = root / "analysis"
-        require_defined_once(files.functions(root, studies))
+        require_defined_once(studyfiles.functions(root, studies))
 
     def functions(self, *studies: str) -> list[str]:
         """List the R files with functions: the shared ones, and the given studies' own."""
-        return [str(path) for path in files.functions(self._root, studies)]
+        return [str(path) for path in studyfiles.functions(self._root, studies)]
 
     # A study's tables
 
     def table_code(self, study: str) -> str:
         """Return the path of the R file that makes a study's tables."""
-        return str(files.tables(self._root, study))
+        return str(studyfiles.tables(self._root, study))
 
     def table_files(self, study: str) -> dict[str, str]:
         """Return the files of a study's tables by name."""
@@ -84,20 +84,20 @@ class Analysis:
 
     def published(self, study: str) -> list[str]:
         """List the file of a study's published numbers, if it has one."""
-        return list(map(str, files.published(self._root, study)))
+        return list(map(str, studyfiles.published(self._root, study)))
 
     def curves(self, study: str) -> list[str]:
         """List the file of a study's published curves, if it has one."""
-        return list(map(str, files.curves(self._root, study)))
+        return list(map(str, studyfiles.curves(self._root, study)))
 
     def suite(self, study: str) -> list[str]:
         """List the file of the suite that a study runs, if it runs one."""
-        return list(map(str, files.suite(self._root, study)))
+        return list(map(str, studyfiles.suite_files(self._root, study)))
 
     def figure_code(self, study: str) -> list[str]:
         """List the R files that draw a study's figures."""
         figures = self._studies[study].figures
-        return [str(files.figure(self._root, study, figure)) for figure in figures]
+        return [str(studyfiles.figure(self._root, study, figure)) for figure in figures]
 
     def figure_files(self, study: str, *suffixes: str) -> list[str]:
         """List the files of a study's figures with some suffixes."""
@@ -111,7 +111,7 @@ class Analysis:
 
     def chapters(self) -> list[str]:
         """List the chapters: one per study, and the one on the reliability of the numbers."""
-        chapters = [files.chapter(self._root, study) for study in self._studies]
+        chapters = [studyfiles.chapter(self._root, study) for study in self._studies]
         return list(map(str, [*chapters, self._root / "report" / "_agreement.qmd"]))
 
     def figures(self) -> list[str]:
@@ -133,8 +133,8 @@ class Analysis:
         """List the R scripts that the report links to."""
         found = [self._scripts / "agreement.R", self._scripts / "factors.R"]
         for study in self._studies.values():
-            found.append(files.tables(self._root, study.name))
-            found += [files.figure(self._root, study.name, name) for name in study.figures]
+            found.append(studyfiles.tables(self._root, study.name))
+            found += [studyfiles.figure(self._root, study.name, name) for name in study.figures]
         return list(map(str, found))
 
     def explorer_code(self) -> list[str]:

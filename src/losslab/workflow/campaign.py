@@ -32,10 +32,9 @@ from losslab.errors import LosslabError
 from losslab.instrument import kernels, packed, records
 from losslab.instrument.archive import digest
 from losslab.repository import ROOT
-from losslab.study import claims, files, metrics
+from losslab.study import claims, design, metrics, studyfiles
 from losslab.study.design import Cell
-from losslab.study.grid import declared_values
-from losslab.study.suite import load_study
+from losslab.study.studyfiles import declared_values, load_study
 from losslab.workflow.analysis import Analysis, require_programs
 from losslab.workflow.instruments import parts_of, smoke_test_record
 
@@ -96,7 +95,7 @@ class Campaign:
         studies, self.plan = plan.make(config, root)
         self.studies = {study.name: study for study in studies}
         claims.check(self.studies, root)
-        files.check(self.studies.values(), root)
+        design.check_files(self.studies.values(), root)
         self.analysis = Analysis(self.studies, root)
         self._cells = [cell for study in studies for cell in study.cells]
 
@@ -167,9 +166,8 @@ class Campaign:
         return int(self.cell(wildcards).real_time)
 
     def stopping_rule(self, _: Any) -> list[str]:
-        """Return the digests of the stopping rule's code, and the metrics that it uses."""
-        code = (PACKAGE / "study" / name for name in ("stopping.py", "intervals.py"))
-        return [*map(digest, code), *metrics.primary_names()]
+        """Return the digest of the stopping rule's code, and the metrics that it uses."""
+        return [digest(PACKAGE / "study" / "intervals.py"), *metrics.primary_names()]
 
     def lost(self, wildcards: Any) -> str:
         """Return when a cell last lost a guest; a change makes Snakemake retry the cell.
@@ -240,7 +238,7 @@ class Campaign:
 
     def claims(self) -> list[str]:
         """List the files of the studies' claims."""
-        return [str(files.claims(self._root, study)) for study in self.studies]
+        return [str(studyfiles.claims_file(self._root, study)) for study in self.studies]
 
     def verdicts(self) -> list[str]:
         """List the table of recorded verdicts if it has this campaign's."""

@@ -15,7 +15,7 @@ DEPENDENT = {
     "backends/host": ("emulation/realtime.py", HOST),
     "background": ("emulation/background/program.py", {"background"}),
     "apps/command": ("emulation/apps/command.py", set()),
-    "apps/datagram": ("emulation/schemes/base.py", {"scheme"}),
+    "apps/datagram": ("emulation/schemes/__init__.py", {"scheme"}),
     "apps/ffmpeg": ("emulation/apps/ffmpeg.py", {"video"}),
     "apps/iperf3": ("emulation/apps/iperf3.py", ALL - {"video", "scheme"}),
     "apps/quic": ("emulation/apps/quic.py", set()),

@@ -6,7 +6,7 @@ from losslab.campaign import hosts
 from losslab.instrument import image
 from losslab.study.condition import Condition
 from losslab.study.design import Cell
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 
 
 @pytest.mark.parametrize(("built", "kind"), [(None, "virtual"), ("engine", "containernet")])

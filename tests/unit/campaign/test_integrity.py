@@ -18,7 +18,7 @@ from losslab.campaign import (
 from losslab.errors import LosslabError
 from losslab.study.condition import seed_of
 from losslab.study.design import Cell
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 from losslab.ui import cellstable, series
 from tests import sealed
 from tests.unit.study.test_condition import CONDITION

@@ -13,7 +13,7 @@ from losslab.campaign.folder import read_json
 from losslab.campaign.integrity import DamagedError
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 from tests import sealed
 from tests.golden import seam
 

@@ -14,7 +14,7 @@ from losslab.campaign import cellrun, codelock, fingerprint, folder, replicate
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity, kernels
 from losslab.study.condition import replicate_seed, seed_of
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 from tests.unit.study.test_condition import CONDITION
 
 GOOD = {"summary": {"goodput_mbit": 5.0}, "observed": {}, "plan": {}, "machine": {}, "reasons": []}

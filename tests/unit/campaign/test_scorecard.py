@@ -6,7 +6,7 @@ import pytest
 
 from losslab.campaign import scorecard
 from losslab.errors import LosslabError
-from losslab.study import suite
+from losslab.study import studyfiles
 
 
 def row(algorithm, criterion, value, low="", high="", **more):
@@ -27,7 +27,7 @@ CELLS = [{"cell": name, "n_replicates": "5", "n_valid": "4"} for name in ("a", "
 
 @pytest.fixture
 def rfc(root):
-    return suite.load_suite("rfc9743", root)
+    return studyfiles.load_suite("rfc9743", root)
 
 
 @pytest.fixture

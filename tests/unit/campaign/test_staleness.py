@@ -8,7 +8,7 @@ from losslab.campaign import fingerprint, staleness
 from losslab.reading import UsageError
 from losslab.study.condition import seed_of
 from losslab.study.design import Cell
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 

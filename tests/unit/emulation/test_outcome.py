@@ -16,7 +16,7 @@ from losslab.emulation import accounting, checks, hosts, outcome, probes
 from losslab.emulation.accounting import Traffic
 from losslab.emulation.apps import ffmpeg
 from losslab.emulation.goodput import read_rows
-from losslab.emulation.link import traces
+from losslab.emulation.link import tracelink
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import Timeline
 from losslab.emulation.traffic import Run
@@ -82,8 +82,8 @@ def _load(packed, folder):
     plan = make_plan(condition, manifest["seed"], video)
     texts = inputs.trace_texts(condition)
     for link in plan.parts.get("links", ()):
-        drawn = link.drawn_seed and traces.generate(link.drawn_seed, mean=link.drawn_mbit)
-        text = traces.write(drawn) if drawn else texts[link.file]
+        drawn = link.drawn_seed and tracelink.generate(link.drawn_seed, mean=link.drawn_mbit)
+        text = tracelink.write(drawn) if drawn else texts[link.file]
         (folder.parent / link.file).write_text(text)
     origin_ns = _origin_ns(plan, folder)
     ports = {flow.name: flow.source_port for flow in plan.flows}

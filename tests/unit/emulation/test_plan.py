@@ -6,7 +6,7 @@ import json
 import pytest
 
 from losslab.emulation import hosts
-from losslab.emulation.link import traces
+from losslab.emulation.link import tracelink
 from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import HOSTS
 from losslab.study import features
@@ -94,7 +94,7 @@ def test_trace_makes_a_link_with_the_conditions_queue():
     [link] = made.parts["links"]
     assert (link.way, link.queue, link.file) == ("data", "codel", "trace")
     assert link.buffer_packets == CONDITION.buffer_packets
-    assert (link.drawn_seed, link.drawn_mbit) == (derived_seed(7, "trace"), traces.MEAN_MBIT)
+    assert (link.drawn_seed, link.drawn_mbit) == (derived_seed(7, "trace"), tracelink.MEAN_MBIT)
     assert made.path_spec.by_trace
     assert plan().to_json()["links"] == []
 
@@ -104,7 +104,7 @@ def test_reverse_path_may_have_its_own_trace():
     data, back = made.parts["links"]
     assert (back.way, back.queue, back.file) == ("back", "fifo", "trace-back")
     assert back.drawn_seed not in (None, data.drawn_seed)
-    assert back.drawn_mbit == traces.MEAN_BACK_MBIT
+    assert back.drawn_mbit == tracelink.MEAN_BACK_MBIT
     [file] = plan(trace="cellular", trace_back="up").parts["links"][1:]
     assert file.drawn_seed is None
     [problem] = dataclasses.replace(CONDITION, trace_back="cellular").problems()

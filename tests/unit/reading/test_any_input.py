@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from losslab import cellspec, reading, sweeps, whatif
 from losslab.campaign import documents
-from losslab.emulation.link import traces
+from losslab.emulation.link import tracelink
 from losslab.instrument import kernels
 from losslab.reading import UsageError
-from losslab.study import claims, design, suite
+from losslab.study import claims, design, studyfiles
 from losslab.study.condition import AXES
 from tests.conftest import ROOT
 
 NAMES = design.load_names(ROOT)
-GRID = claims.design_points(suite.load_study("quic", ROOT))
+GRID = claims.design_points(studyfiles.load_study("quic", ROOT))
 # Inputs that broke readers: NaN, other notations, syntax, bytes.
 PIECES = [
     *(text.encode() for text in (
@@ -95,7 +95,7 @@ def of_campaign(path):
 
 def of_trace(path):
     with reading.input_errors():
-        times = traces.parse(reading.read_text(path, reading.files.RESULT_BYTES), str(path))
+        times = tracelink.parse(reading.read_text(path, reading.RESULT_BYTES), str(path))
     assert times == sorted(times)
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from losslab import report
-from losslab.study import files
+from losslab.study import studyfiles
 
 # Sections of a chapter on a source, in this order.
 ORDER = (
@@ -19,7 +19,7 @@ REFERENCE = re.compile(r"@((?:fig|tbl|sec)-[A-Za-z0-9-]*[A-Za-z0-9])")
 
 @pytest.mark.parametrize("study", OF_SOURCES)
 def test_chapters_on_sources_have_one_order(root, study):
-    body, marked, details = files.chapter(root, study).read_text().partition(report.DETAILS)
+    body, marked, details = studyfiles.chapter(root, study).read_text().partition(report.DETAILS)
     titles = re.findall(r"^## (.*)$", body, re.MULTILINE)
     assert titles == list(ORDER)
     assert body.count("**The question: ") == 1
@@ -49,6 +49,6 @@ def test_no_section_begins_with_a_figure_or_table(root):
 
 
 def test_every_study_says_so_what(root):
-    for study in files.study_names(root):
-        text = files.chapter(root, study).read_text()
+    for study in studyfiles.study_names(root):
+        text = studyfiles.chapter(root, study).read_text()
         assert "## So what" in text or "**So what.**" in text, study

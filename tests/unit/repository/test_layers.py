@@ -17,7 +17,7 @@ BASE = {"doors", "errors", "interrupts", "processes", "lock", "reading", "reposi
 PACKAGES = {
     # Loading a study checks names of schemes, and finds features by their packages and types.
     "study": BASE
-    | {f"emulation.{name}" for name in ("schemes", "app", "mechanism", "background.feature")},
+    | {f"emulation.{name}" for name in ("schemes", "app", "mechanism")},
     "emulation": {"doors", "errors"}
     | {f"study.{name}" for name in ("axes", "schedule", "condition", "background", "features")},
     "instrument": BASE,
@@ -133,7 +133,6 @@ CIRCLES = {
     ("emulation.mechanism", "emulation.outcome"),
     ("emulation.mechanism", "emulation.plan"),
     ("study.features", "emulation.app"),
-    ("study.features", "emulation.background.feature"),
     ("study.features", "emulation.mechanism"),
     ("study.features", "study.condition"),
 }

@@ -2,7 +2,7 @@
 
 import re
 
-from losslab.study import files
+from losslab.study import studyfiles
 from losslab.workflow.analysis import DEFINITION, require_defined_once
 
 
@@ -11,7 +11,7 @@ def defined(code):
 
 
 def test_functions_of_all_studies_are_defined_once(root):
-    functions = files.functions(root, files.study_names(root))
+    functions = studyfiles.functions(root, studyfiles.study_names(root))
     require_defined_once(functions)
     assert len(defined(functions)) > 50
 
@@ -42,7 +42,7 @@ def test_assignments_of_chapters_are_found(tmp_path):
 
 def test_no_chapter_gives_a_variable_the_name_of_a_function(root):
     """All chapters run in one environment: later chapters would not find the function."""
-    functions = defined(files.functions(root, files.study_names(root)))
+    functions = defined(studyfiles.functions(root, studyfiles.study_names(root)))
     for chapter in (root / "report").glob("*.qmd"):
         assert set(assigned(chapter)) & functions == set(), chapter.name
 
@@ -75,9 +75,9 @@ def test_no_chapter_uses_a_function_of_another(root):
 
 def test_no_script_of_a_study_reuses_a_functions_name(root):
     """Chapters run in the environment of the functions."""
-    functions = defined(files.functions(root, files.study_names(root)))
+    functions = defined(studyfiles.functions(root, studyfiles.study_names(root)))
     for code in (root / "analysis" / "studies").glob("*/figures/*.R"):
         assert not defined([code]) & functions, code
-    for study in files.study_names(root):
-        code = files.tables(root, study)
+    for study in studyfiles.study_names(root):
+        code = studyfiles.tables(root, study)
         assert not defined([code]) & functions, code

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from losslab.reading import read_rows, read_yaml
-from losslab.study import claims, files
+from losslab.study import claims, studyfiles
 
 ROOT = Path(__file__).resolve().parents[3]
 SENTENCES = [
     pytest.param(study, sentence, id=f"{study}-{claim['id']}")
-    for study in files.study_names(ROOT)
-    for claim in read_yaml(files.claims(ROOT, study))["claims"]
+    for study in studyfiles.study_names(ROOT)
+    for claim in read_yaml(studyfiles.claims_file(ROOT, study))["claims"]
     for sentence in claim.get("reason", [])
 ]
 
@@ -28,7 +28,7 @@ def with_key(key):
 @pytest.mark.parametrize(("study", "sentence"), with_key("published"))
 def test_a_reason_on_published_numbers_falls_with_them(study, sentence):
     support = sentence["published"]
-    [path] = files.published(ROOT, study)
+    [path] = studyfiles.published(ROOT, study)
     rows = read_rows(path)
     assert claims.published_problems(support, rows) == []
     change = -1e6 if "at_least" in support else 1e6

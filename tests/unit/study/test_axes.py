@@ -10,7 +10,7 @@ import yaml
 
 from losslab.emulation import shaping
 from losslab.errors import LosslabError
-from losslab.study import axes, axisdocs, design, features, schemas
+from losslab.study import axes, design, dictionary, features, schemas
 from losslab.study.condition import AXES, Condition, replicate_seed
 from losslab.study.names import Names, load_algorithms
 from tests.unit.study import recorded
@@ -22,7 +22,7 @@ OF_STUDIES = [name for name, its in AXES.items() if not its.of_campaign]
 
 def options(words=("--algorithm", "cubic")):
     parser = argparse.ArgumentParser()
-    axisdocs.add_options(parser)
+    dictionary.add_options(parser)
     return parser.parse_args(words)
 
 
@@ -34,13 +34,15 @@ def test_names_and_seeds_of_recorded_cells_do_not_change(root):
 
 
 def test_lists_of_axes_in_r_are_up_to_date(root, tmp_path):
-    for path in (axisdocs.R_COLUMNS, axisdocs.R_METRICS):
+    for path in (dictionary.R_COLUMNS, dictionary.R_METRICS):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / path, tmp_path / path)
-    assert axisdocs.write(tmp_path) == [], "run `losslab axes --write`"
-    (tmp_path / axisdocs.R_COLUMNS).write_text("condition_columns <- c()")
-    assert axisdocs.write(tmp_path) == [str(axisdocs.R_COLUMNS)]
-    assert (tmp_path / axisdocs.R_COLUMNS).read_text() == (root / axisdocs.R_COLUMNS).read_text()
+    assert dictionary.write_r(tmp_path) == [], "run `losslab axes --write`"
+    (tmp_path / dictionary.R_COLUMNS).write_text("condition_columns <- c()")
+    assert dictionary.write_r(tmp_path) == [str(dictionary.R_COLUMNS)]
+    assert (tmp_path / dictionary.R_COLUMNS).read_text() == (
+        root / dictionary.R_COLUMNS
+    ).read_text()
 
 
 def test_command_line_has_every_axis_with_its_default():
@@ -148,8 +150,8 @@ def test_new_axis_is_one_declaration(wider, root):
     for name in ("claims", "published"):
         assert "wobble_ms" in schemas.schema.__wrapped__(name)["$defs"]["axis"]["enum"]
     row = "| `wobble_ms` | ms | [0, 100] | `0` | how uneven the delay is |\n"
-    assert row in axisdocs.table() + "\n"
-    assert '"wobble_ms"' in axisdocs.r_columns()
+    assert row in dictionary.axes_table() + "\n"
+    assert '"wobble_ms"' in dictionary.r_columns()
 
 
 def test_new_algorithm_is_one_row(root, tmp_path):

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.study import axisdocs, background, design
+from losslab.study import background, design, dictionary
 from losslab.study.background import Group, parse, to_text
 from losslab.study.condition import replicate_seed
 from losslab.study.names import Names
@@ -124,5 +124,5 @@ def test_schema_has_every_key_of_flows(root):
 )
 def test_flows_are_set_on_the_command_line(options, found):
     parser = argparse.ArgumentParser()
-    axisdocs.add_options(parser)
+    dictionary.add_options(parser)
     assert parser.parse_args(["--algorithm", "cubic", *options]).flows == found

@@ -19,7 +19,7 @@ from losslab.study import background, schedule
 from losslab.study.axes import limited
 from losslab.study.condition import AXES, Condition
 from losslab.study.design import Cell
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 
 PLAIN = Condition(algorithm="cubic")
 PARSERS = {

@@ -4,8 +4,8 @@ import pytest
 
 from losslab.errors import LosslabError
 from losslab.study import design
+from losslab.study.intervals import StoppingRule
 from losslab.study.names import Names, load_algorithms
-from losslab.study.stopping import StoppingRule
 from tests.unit.study.test_condition import BARE
 
 NAMES = Names({"cubic": "default", "bbr": "default"})

@@ -2,14 +2,14 @@
 
 import pytest
 
-from losslab.study import design, files
-from losslab.study.grid import matches
-from losslab.study.stopping import StoppingRule
+from losslab.study import design, studyfiles
+from losslab.study.intervals import StoppingRule
+from losslab.study.studyfiles import matches
 
 
 def claimed_cells(study, root):
     """Return the cells of a study that its claims select, without claims about all cells."""
-    for claim in design.load_yaml(files.claims(root, study.name))["claims"]:
+    for claim in design.load_yaml(studyfiles.claims_file(root, study.name))["claims"]:
         meant = [*meant_cells(study, claim)]
         assert all(meant), f"{study.name}: claim {claim['id']} means no cell"
         yield from (cell for cells in meant for cell in cells)
@@ -17,7 +17,7 @@ def claimed_cells(study, root):
 
 def cells_of_causes(study, root):
     """Return the cells of a study that show the causes of its claims' verdicts."""
-    for claim in design.load_yaml(files.claims(root, study.name))["claims"]:
+    for claim in design.load_yaml(studyfiles.claims_file(root, study.name))["claims"]:
         for sentence in claim.get("reason", []):
             if sentence.get("cause"):
                 meant = meant_cells(study, sentence["shown_by"])

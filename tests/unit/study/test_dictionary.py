@@ -8,7 +8,7 @@ import pytest
 
 from losslab import cli
 from losslab.errors import LosslabError
-from losslab.study import dictionary, files, metrics
+from losslab.study import dictionary, metrics, studyfiles
 from losslab.study.condition import AXES
 from losslab.ui import cellstable
 from tests.conftest import ROOT
@@ -71,7 +71,7 @@ def test_every_axis_and_metric_is_a_column_of_replicates():
 
 
 def test_columns_of_a_study_are_in_a_file_with_the_studys_name():
-    studies = set(files.study_names(ROOT))
+    studies = set(studyfiles.study_names(ROOT))
     assert {path.stem for path in dictionary.STUDIES.glob("*.tsv")} <= studies
 
 

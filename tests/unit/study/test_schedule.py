@@ -6,7 +6,7 @@ import math
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.study import design, grid, schedule
+from losslab.study import design, schedule, studyfiles
 from tests.unit.study.test_condition import CONDITION
 
 START = {"rate_mbit": 20.0, "rtt_ms": 40.0, "loss_percent": 0.0}
@@ -45,7 +45,7 @@ def test_study_may_name_its_changes(root):
     study["changes"] = {"step": [{"at_s": 2, "rate_mbit": 5}, {"at_s": 3, "outage_s": 0.5}]}
     study["blocks"] = {"main": {"algorithm": "cubic", "changes": ["none", "step"]}}
     design.check_schema(study, "study", "loss.yaml")
-    found = [point["changes"] for point in grid.block_grid(study, study["blocks"]["main"])]
+    found = [point["changes"] for point in studyfiles.block_grid(study, study["blocks"]["main"])]
     assert found == ["none", "at_s=2,rate_mbit=5+at_s=3,outage_s=0.5"]
     study["changes"]["step"].append({"at_s": 4})
     with pytest.raises(LosslabError, match=r"changes\.step\.2: "):

@@ -9,7 +9,7 @@ from losslab import cli, lock
 from losslab.campaign.plan import Plan, Planned
 from losslab.errors import LosslabError
 from losslab.study.design import Cell
-from losslab.study.stopping import StoppingRule
+from losslab.study.intervals import StoppingRule
 from losslab.ui import status
 from tests.unit.study.test_condition import CONDITION
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
 from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES
-from losslab.emulation.goodput import Goodput, read_report
+from losslab.emulation.goodput import read_report
 from losslab.emulation.programs import PYTHON, Flow, Program, Timeline
 from losslab.emulation.schemes import make_scheme
 from losslab.emulation.topology import RECEIVER_ADDRESS
@@ -101,9 +101,6 @@ class Datagram(App):
             "datagrams_received": counts["received"],
             "timeouts": counts["timeouts"],
         }
-
-    def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
-        return [Goodput(summary["goodput_mbit"], plan.duration_s - plan.warmup_s)]
 
 
 FEATURE = Datagram()

@@ -11,12 +11,12 @@ import contextlib
 import json
 import shutil
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
-from losslab.emulation.goodput import INTERVAL_S, Goodput, write_intervals
+from losslab.emulation.goodput import INTERVAL_S, write_intervals
 from losslab.emulation.programs import Flow, Timed, Timeline
 from losslab.emulation.topology import SENDER_ADDRESS
 from losslab.errors import LosslabError
@@ -196,9 +196,6 @@ class Quic(App):
             "bytes_received": sum(count for _, count in arrivals),
             "retransmits": lost,
         }
-
-    def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
-        return [Goodput(summary["goodput_mbit"], plan.duration_s - plan.warmup_s)]
 
 
 FEATURE = Quic()

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from losslab.emulation.link import traces
+from losslab.emulation.link import tracelink
 from losslab.emulation.link.tracelink import QUEUES, TraceLink
 from losslab.emulation.programs import ANY, PYTHON, Host, Waiter, sleep_until
 from losslab.emulation.topology import RECEIVER_NETWORK, SENDER_NETWORK, interface
@@ -223,7 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--begin-ns", type=int, required=True)
     options = parser.parse_args(arguments)
     gc.disable()  # collections read the clock; packets leave no reference cycles
-    times = traces.parse(options.trace.read_text(), str(options.trace))
+    times = tracelink.parse(options.trace.read_text(), str(options.trace))
     # The handler does nothing: the signal makes the pipe readable.
     stop, stopped = os.pipe2(os.O_NONBLOCK)
     signal.signal(signal.SIGTERM, lambda *_: None)

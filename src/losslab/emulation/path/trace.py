@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation.link import forward, tracelink, traces
+from losslab.emulation.link import forward, tracelink
 from losslab.emulation.mechanism import Mechanism, MechanismResult
 from losslab.emulation.probes import QueueSample
 from losslab.emulation.programs import NS_PER_S, sleep_until
@@ -73,8 +73,8 @@ class Trace(Mechanism):
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         ways = (
-            ("data", condition.trace, condition.queue, "trace", traces.MEAN_MBIT),
-            ("back", condition.trace_back, "fifo", "trace-back", traces.MEAN_BACK_MBIT),
+            ("data", condition.trace, condition.queue, "trace", tracelink.MEAN_MBIT),
+            ("back", condition.trace_back, "fifo", "trace-back", tracelink.MEAN_BACK_MBIT),
         )
         return {
             "links": [
@@ -101,8 +101,8 @@ class Trace(Mechanism):
         router, handle = nodes[forward.ROUTER], handles[forward.ROUTER]
         for link in plan.parts["links"]:
             if link.drawn_seed is not None:
-                drawn = traces.generate(link.drawn_seed, mean=link.drawn_mbit)
-                (folder.parent / link.file).write_text(traces.write(drawn))
+                drawn = tracelink.generate(link.drawn_seed, mean=link.drawn_mbit)
+                (folder.parent / link.file).write_text(tracelink.write(drawn))
         # The traces of both directions may be recorded together, so they begin together.
         begin_ns = (int(time.monotonic()) + BEGIN_AFTER_S) * NS_PER_S
         with contextlib.ExitStack() as stack:
@@ -133,7 +133,7 @@ class Trace(Mechanism):
             # Drops of the whole log count; the other figures are of the run's time.
             drops[name] = sum(line.split()[1] == "d" for line in lines)
             path = folder.parent / link.file
-            described = traces.describe(traces.parse(path.read_text(), str(path)))
+            described = tracelink.describe(tracelink.parse(path.read_text(), str(path)))
             found = tracelink.summarise(lines, begin_ms, begin_ms + plan.duration_s * 1e3)
             if link.way == "back":
                 summary["trace_back_mbit"] = described["trace_mbit"]

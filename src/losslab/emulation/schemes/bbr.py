@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from losslab.emulation.schemes.base import Ack, Delivery, Scheme
+from losslab.emulation.schemes import Ack, Delivery, Scheme
 
 STARTUP_GAIN = 2.885  # 2 / ln 2
 STEADY_WINDOW_GAIN = 2.0

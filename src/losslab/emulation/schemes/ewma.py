@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from losslab.emulation.schemes.base import Ack, Delivery, Scheme
+from losslab.emulation.schemes import Ack, Delivery, Scheme
 
 FIRST_WINDOW = 10.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from losslab.emulation.schemes.base import Scheme
+from losslab.emulation.schemes import Scheme
 
 
 @dataclass

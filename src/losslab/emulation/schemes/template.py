@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from losslab.emulation.schemes.base import Ack, Scheme
+from losslab.emulation.schemes import Ack, Scheme
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from losslab.emulation.schemes.base import Ack, Scheme
+from losslab.emulation.schemes import Ack, Scheme
 
 FIRST_WINDOW = 10.0
 MIN_HALVED_WINDOW = 10.0  # a smaller window is not halved

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslab.emulation.background import metrics, outcome
+from losslab.emulation.background import outcome
 from losslab.emulation.goodput import Deliveries
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import Timeline
@@ -185,7 +185,7 @@ def sized(start_s, end_s, size_bytes=1_000_000, acked_bytes=None):
     stream = made("same,size_kb=1000").background.streams[0]
     acked = size_bytes if acked_bytes is None else acked_bytes
     sent = {"how": "finished", "told_bytes": size_bytes, "acked_bytes": acked + 1}
-    return metrics.FlowRecord(stream, sent, {}, start_s, end_s, None)
+    return outcome.FlowRecord(stream, sent, {}, start_s, end_s, None)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_goodput_of_a_sized_flow_counts_the_bytes_acknowledged_in_the_window(
     samples = {} if (start_s, end_s) == (3.01, 3.05) else samples
     record = sized(start_s, end_s)
     assert record.stream.source_port == 10_001
-    found = metrics.carried(record, samples, made())
+    found = outcome.carried(record, samples, made())
     assert found == pytest.approx(octets * 8 / 1e6 / 9)
 
 
@@ -222,7 +222,7 @@ def test_sized_flow_never_has_more_than_its_samples_in_the_window(start_s, lasts
     octets = [sum(steps[:n]) for n in range(len(steps) + 1)]
     end_s = start_s + lasts_s
     record = sized(start_s, end_s, max(1, octets[-1]), octets[-1])
-    found = metrics.carried(record, {10_001: Deliveries(times, octets)}, made()) * 9 * 1e6 / 8
+    found = outcome.carried(record, {10_001: Deliveries(times, octets)}, made()) * 9 * 1e6 / 8
     inside = sum(step for t_s, step in zip(times[1:], steps, strict=True) if t_s <= 10.001)
     last = steps[-1] if end_s <= 10 else 0
     assert -0.01 <= found <= inside + last + 0.01

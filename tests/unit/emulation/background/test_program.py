@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from losslab.emulation.background import program, reader
+from losslab.emulation.background import program
 from losslab.emulation.background.program import Sending
 
 HERE = "127.0.0.1"
@@ -23,9 +23,9 @@ def ends(monkeypatch):
             one.bind(("", 0))
             other.bind(("", 0))
             port, end_port = one.getsockname()[1], other.getsockname()[1]
-        monkeypatch.setattr(reader, "END_PORT", end_port)
+        monkeypatch.setattr(program, "END_PORT", end_port)
         received = {}
-        thread = threading.Thread(target=lambda: received.update(reader.receive(port, len(flows))))
+        thread = threading.Thread(target=lambda: received.update(program.receive(port, len(flows))))
         thread.start()
         while True:
             try:
@@ -97,7 +97,7 @@ def test_program_may_open_as_many_files_as_it_has_flows(flows, status):
     """The test needs its own process because the raised limit remains."""
     words = (
         "import resource, socket\n"
-        "from losslab.emulation.background.reader import allow_files\n"
+        "from losslab.emulation.background.program import allow_files\n"
         "_, most = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))\n"
         f"allow_files({flows})\n"

@@ -8,12 +8,13 @@ import yaml
 
 from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.errors import LosslabError
-from losslab.study import design, suite
+from losslab.study import design, studyfiles
+from losslab.study.studyfiles import declared_values
 
 
 @pytest.fixture
 def rfc(root):
-    return suite.load_suite("rfc9743", root)
+    return studyfiles.load_suite("rfc9743", root)
 
 
 def test_every_section_of_rfc_9743_is_covered_or_excluded(rfc):
@@ -24,26 +25,26 @@ def test_every_section_of_rfc_9743_is_covered_or_excluded(rfc):
 
 
 def test_tested_algorithm_replaces_the_placeholder(rfc):
-    made = suite.blocks(rfc, ["vegas"])
+    made = studyfiles.blocks(rfc, ["vegas"])
     assert {p["algorithm"] for p in made["beside-cubic"]} == {"vegas"}
     assert {p["competitor"] for p in made["rack"]} == {"vegas"}
 
 
 def test_buffers_in_bdp_become_packets(rfc):
-    assert suite.FRAME_BITS == 8 * FRAME_BYTES
+    assert studyfiles.FRAME_BITS == 8 * FRAME_BYTES
     # 10 Mbit/s times 40 ms are 400,000 bits, or 33.03 packets.
-    assert [p["buffer_packets"] for p in suite.blocks(rfc, ["bbr"])["fifo"]] == [7, 33, 264]
-    assert suite.buffer_packets({"rate_mbit": 1, "rtt_ms": 1}, 0.1) == 2
+    assert [p["buffer_packets"] for p in studyfiles.blocks(rfc, ["bbr"])["fifo"]] == [7, 33, 264]
+    assert studyfiles.buffer_packets({"rate_mbit": 1, "rtt_ms": 1}, 0.1) == 2
 
 
 def test_scenario_of_another_kernel_omits_algorithms_that_need_their_own(rfc):
-    made = suite.blocks(rfc, ["bbr3", "bbr"], {"bbr3": "6.12-bbr3"})
+    made = studyfiles.blocks(rfc, ["bbr3", "bbr"], {"bbr3": "6.12-bbr3"})
     assert {point["algorithm"] for point in made["two-queues"]} == {"bbr"}
     assert {point["algorithm"] for point in made["fifo"]} == {"bbr3", "bbr"}
 
 
 @pytest.mark.parametrize("algorithm", ["bbr3", "gaimd"])
-@pytest.mark.parametrize("form", suite.FORMS)
+@pytest.mark.parametrize("form", studyfiles.FORMS)
 def test_every_algorithm_can_be_scored(root, algorithm, form):
     config = {"studies": {"score": form}, "algorithms": [algorithm, "reno"]}
     found = {cell.condition.algorithm for cell in design.load_cells(config, root)}
@@ -51,7 +52,7 @@ def test_every_algorithm_can_be_scored(root, algorithm, form):
 
 
 def test_campaign_may_name_other_algorithms(root, rfc):
-    runs = {"score": {"collapse": suite.runs(rfc, suite.QUICK)["collapse"]}}
+    runs = {"score": {"collapse": studyfiles.runs(rfc, studyfiles.QUICK)["collapse"]}}
     cells = design.load_cells({"studies": runs, "algorithms": ["gaimd", "reno"]}, root)
     assert [cell.condition.algorithm for cell in cells] == ["gaimd", "reno"]
     own = design.load_cells({"studies": runs}, root)
@@ -59,13 +60,13 @@ def test_campaign_may_name_other_algorithms(root, rfc):
 
 
 def test_quick_and_full_forms_have_their_sizes(rfc):
-    quick, full = suite.runs(rfc, suite.QUICK), suite.runs(rfc, suite.FULL)
+    quick, full = studyfiles.runs(rfc, studyfiles.QUICK), studyfiles.runs(rfc, studyfiles.FULL)
     assert set(full) == set(rfc["scenarios"]) > set(quick)
 
 
 def test_campaign_may_name_a_form(root, rfc):
     cells = design.load_cells({"studies": {"score": "quick"}, "algorithms": ["reno"]}, root)
-    assert {cell.block for cell in cells} == set(suite.runs(rfc, suite.QUICK))
+    assert {cell.block for cell in cells} == set(studyfiles.runs(rfc, studyfiles.QUICK))
     with pytest.raises(LosslabError, match="names no suite"):
         design.load_cells({"studies": {"loss": "quick"}}, root)
 
@@ -111,7 +112,7 @@ def test_mistakes_in_a_suite_are_refused(root, rfc, tmp_path, change, words):
     change(broken)
     (copy / "broken.yaml").write_text(yaml.safe_dump(broken))
     with pytest.raises(LosslabError, match=re.compile(words, re.DOTALL)):
-        suite.load_suite("broken", tmp_path)
+        studyfiles.load_suite("broken", tmp_path)
 
 
 def test_study_of_a_suite_has_no_blocks(root, tmp_path):
@@ -119,4 +120,76 @@ def test_study_of_a_suite_has_no_blocks(root, tmp_path):
     path = tmp_path / "config/studies/score.yaml"
     path.write_text(path.read_text() + "blocks: { more: { algorithm: cubic } }\n")
     with pytest.raises(LosslabError, match="blocks"):
-        suite.load_study("score", tmp_path)
+        studyfiles.load_study("score", tmp_path)
+
+
+STUDY = {
+    "defaults": {"rtt_ms": 20},
+    "blocks": {
+        "main": {"algorithm": ["cubic", "bbr"], "loss_percent": [0, 0.1], "competitor": "same"},
+        "small": [{"algorithm": "reno", "rtt_ms": 5}],
+    },
+}
+
+
+def test_values_of_all_blocks_are_declared():
+    found = declared_values([STUDY])
+    assert found["block"] == ["main", "small"]
+    assert set(found["algorithm"]) >= {"cubic", "bbr", "reno"}
+    assert set(found["loss_percent"]) >= {"0", "0.1"}
+    assert "20" in found["rtt_ms"]
+    assert "5" in found["rtt_ms"]
+    # The names that grids give to values are replaced, and axes that no block sets have defaults.
+    assert set(found["competitor"]) == {"none", "cubic", "bbr"}
+    assert found["queue"] == ["fifo"]
+
+
+@pytest.fixture
+def copy(root, tmp_path):
+    for folder in ("config", "analysis", "report"):
+        shutil.copytree(root / folder, tmp_path / folder)
+    return tmp_path
+
+
+def studies(copy):
+    return design.load_studies(design.load_yaml(copy / "config/quick.yaml"), copy)
+
+
+def test_every_study_has_its_files(root, copy):
+    assert len(studyfiles.study_names(root)) >= 7
+    design.check_files(studies(copy), copy)
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["report/_loss.qmd", "analysis/studies/loss/tables.R", "analysis/studies/loss/figures/cwnd.R"],
+)
+def test_missing_file_of_a_study_is_named(copy, file):
+    (copy / file).unlink()
+    with pytest.raises(LosslabError, match=f"files of study loss are missing: {file}"):
+        design.check_files(studies(copy), copy)
+
+
+def test_unlisted_figure_is_reported(copy):
+    (copy / "analysis/studies/loss/figures/new.R").write_text("draw <- function(data) NULL\n")
+    with pytest.raises(LosslabError, match="found other files: new"):
+        design.check_files(studies(copy), copy)
+
+
+def test_studies_follow_others_in_a_campaign(root, copy):
+    shutil.copy(root / "tests/fixtures/study/config/studies/tiny.yaml", copy / "config/studies")
+    quick = design.load_yaml(copy / "config/quick.yaml")
+    names = [study.name for study in design.load_studies(quick, copy)]
+    assert "tiny" not in names
+    others = [s.name for s in design.load_studies(quick | {"others": True}, copy)][len(names) :]
+    assert others == ["kernels", "quic", "tiny"]
+    full = design.load_studies(design.load_yaml(copy / "config/config.yaml"), copy)
+    assert [len(study.cells) for study in full if study.name == "tiny"] == [4]
+
+
+def test_runs_of_following_studies_are_checked(root, copy):
+    text = (root / "tests/fixtures/study/config/studies/tiny.yaml").read_text()
+    path = copy / "config/studies/tiny.yaml"
+    path.write_text(text.replace("warmup_s: 0", "warmupp_s: 0"))
+    with pytest.raises(LosslabError, match=r"`runs` of .*tiny.yaml .*\n.*warmupp_s"):
+        design.load_studies(design.load_yaml(copy / "config/config.yaml"), copy)

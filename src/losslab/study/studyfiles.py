@@ -1,23 +1,91 @@
-"""Suites: scenarios, and criteria for congestion controls or metrics that a change may move.
+"""Studies: their files, their parameter grids, and suites of scenarios.
+
+A study's files follow from its name. Its grid is the cross product of each block's axes.
 
 If a study names a suite (`suite: rfc9743`), the suite's scenarios are the study's blocks, for each
-of the study's algorithms. A campaign may replace the algorithms, as `losslab score` does.
+of the study's algorithms. A suite has criteria for congestion controls, or metrics that a change
+may move. A campaign may replace the algorithms, as `losslab score` does.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, repeats
-from losslab.study import metrics
+from losslab.study import background, metrics, schedule
 from losslab.study.condition import AXES, DEFAULT_KERNEL
-from losslab.study.grid import as_list, block_grid, matches
 from losslab.study.names import load_algorithms
 from losslab.study.schemas import load_checked
+
+# The value of `competitor` that stands for the foreground flow's algorithm.
+SAME = "same"
+# Axes for whose values a study may declare names, with the text of a declaration.
+NAMED: Mapping[str, Callable[[Any], str]] = {
+    "flows": background.to_text, "changes": schedule.to_text,
+}  # fmt: skip
+# The largest product in the repository has some 500 cells.
+POINTS_MAX = 10_000
+
+
+def block_grid(
+    study: Mapping[str, Any], block: dict[str, Any] | list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the points of a block: the cross product of its axes, or of each of its products.
+
+    Axes that the block does not set have the study's defaults. Names that the study declares for
+    values, such as those of `flows` and `changes`, are replaced by these values.
+    """
+    named = {
+        axis: {name: to_text(declared) for name, declared in study.get(axis, {}).items()}
+        for axis, to_text in NAMED.items()
+    }
+    for product in as_list(block):
+        axes = {axis: as_list(value) for axis, value in (study["defaults"] | product).items()}
+        if (count := math.prod(map(len, axes.values()))) > POINTS_MAX:
+            raise LosslabError(
+                f"a block's product must have at most {POINTS_MAX} cells, found {count}",
+                hint="give its axes fewer values, or split it into several blocks",
+            )
+        for values in itertools.product(*axes.values()):
+            point = dict(zip(axes, values, strict=True))
+            if point.get("competitor") == SAME and "algorithm" in point:
+                point["competitor"] = point["algorithm"]
+            for axis in named.keys() & point.keys():
+                point[axis] = named[axis].get(point[axis], point[axis])
+            yield point
+
+
+def declared_values(studies: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the values that studies declare for each axis, and their blocks, as text.
+
+    A campaign may measure fewer. An axis that a block does not set has its default there.
+    """
+    found = {name: {str(each.default): None} for name, each in AXES.items()}
+    for study in studies:
+        for name, block in study["blocks"].items():
+            found.setdefault("block", {})[name] = None
+            for axis, value in itertools.chain(*(p.items() for p in block_grid(study, block))):
+                found[axis][str(value)] = None
+    return {axis: list(values) for axis, values in found.items()}
+
+
+def matches(values: Mapping[str, Any], selector: Mapping[str, Any]) -> bool:
+    """Return whether a point, or its defaults, have the selector's values on every axis."""
+    return all(
+        (values[axis] if axis in values else AXES[axis].default) in as_list(value)
+        for axis, value in selector.items()
+    )
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list unchanged, and any other value as a list of one."""
+    return value if isinstance(value, list) else [value]
+
 
 # The value that stands for the scored algorithm, and the axes that may have it.
 TESTED = "tested"
@@ -181,3 +249,53 @@ def form_runs(study: str, root: Path, form: str) -> dict[str, Any]:
             f"form {form}"
         )
     return runs(load_suite(named, root), form)
+
+
+def study_names(root: Path) -> list[str]:
+    """List the names of all studies of the repository `root`."""
+    return sorted(path.stem for path in (root / "config" / "studies").glob("*.yaml"))
+
+
+def published(root: Path, study: str) -> list[Path]:
+    """List the file of a study's published numbers, if it has one."""
+    path = root / "config" / "published" / f"{study}.csv"
+    return [path] if path.exists() else []
+
+
+def curves(root: Path, study: str) -> list[Path]:
+    """List the file of a study's published curves, if it has one."""
+    path = root / "config" / "published" / f"{study}_curves.csv"
+    return [path] if path.exists() else []
+
+
+def suite_files(root: Path, study: str) -> list[Path]:
+    """List the file of the suite that a study runs, if it runs one."""
+    named = load_study(study, root).get("suite")
+    return [suite_path(named, root)] if named else []
+
+
+def claims_file(root: Path, study: str) -> Path:
+    """Return the path of a study's claims."""
+    return root / "report" / "claims" / f"{study}.yaml"
+
+
+def chapter(root: Path, study: str) -> Path:
+    """Return the path of a study's chapter of the report."""
+    return root / "report" / f"_{study}.qmd"
+
+
+def tables(root: Path, study: str) -> Path:
+    """Return the path of the R file that makes a study's tables."""
+    return root / "analysis" / "studies" / study / "tables.R"
+
+
+def figure(root: Path, study: str, name: str) -> Path:
+    """Return the path of the R file that draws one of a study's figures."""
+    return root / "analysis" / "studies" / study / "figures" / f"{name}.R"
+
+
+def functions(root: Path, studies: Iterable[str]) -> list[Path]:
+    """List the R files with functions: those that all studies share, and the given studies' own."""
+    folders = [root / "analysis" / "R", *(tables(root, study).parent for study in studies)]
+    found = [path for folder in folders for path in sorted(folder.glob("*.R"))]
+    return [path for path in found if path.name != "tables.R" or path.parent == folders[0]]
