@@ -9,7 +9,7 @@ import jupytext
 from mkdocs.structure.files import File
 
 from losslab import cli, commands
-from losslab.study import dictionary, dictionary
+from losslab.study import dictionary
 
 ROOT = Path(__file__).resolve().parents[1]
 # Sections in the order of the navigation; their pages are sorted by file name.

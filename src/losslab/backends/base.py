@@ -77,7 +77,7 @@ class Job:
     # Keeps the snapshots for further jobs; by default, none is kept.
     snapshots: Snapshots | None = None
     # Descriptor of a socket on which the job's guest waits for requests at its cut
-    # (`backends.cuts`).
+    # (`virtual.Cut`).
     control: int | None = None
 
     @property

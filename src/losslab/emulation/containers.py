@@ -4,12 +4,6 @@ This module runs in the engine image, which has Containernet's `mininet` module:
 the host. Programs run in a container's namespaces and control group, but are children of the job,
 so that the job can signal, wait for and inspect them. With `docker exec` they would be children of
 the engine.
-
-
-Job in containers of this machine's Docker engine, in real time.
-
-It runs as root in the engine image, in its own network and mount namespaces; see
-`backends.containernet`. The job's folder is /mnt/out, the host image is in /mnt/image.
 """
 
 from __future__ import annotations

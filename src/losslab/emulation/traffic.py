@@ -89,9 +89,7 @@ def run(  # noqa: PLR0915 (one loop, read from top to bottom)
     sender, router = hosts["sender"], hosts[bottleneck().host]
     flows, limit_s = plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
-        programs = None
-        if user := next((flow for flow in flows if flow.protocol == ANY), None):
-            programs = stack.enter_context(contextlib.closing(UserProgramsProbe(hosts, user)))
+        programs = _user_programs(plan, hosts, stack)
         listeners = {
             flow.name: stack.enter_context(running(hosts, flow.listener, folder))
             for flow in plan.programs
@@ -154,6 +152,16 @@ def run(  # noqa: PLR0915 (one loop, read from top to bottom)
         violations=violations,
         deviations=deviations,
     )
+
+
+def _user_programs(
+    plan: Plan, hosts: Mapping[str, Host], stack: contextlib.ExitStack
+) -> UserProgramsProbe | None:
+    """Start the probe of user programs, if the plan has any."""
+    for flow in plan.flows:
+        if flow.protocol == ANY:
+            return stack.enter_context(contextlib.closing(UserProgramsProbe(hosts, flow)))
+    return None
 
 
 def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:

@@ -5,8 +5,8 @@ import subprocess
 from tests.conftest import ROOT
 
 # Lower these when a change removes code. They are rounded up to the next hundred lines.
-LINES = {"src": 34_500, "tests": 29_300, "bench": 4_000}
-FILES = {"src": 208, "tests": 257, "bench": 21}
+LINES = {"src": 34_400, "tests": 29_300, "bench": 4_000}
+FILES = {"src": 197, "tests": 250, "bench": 21}
 LONGEST = 600
 
 
