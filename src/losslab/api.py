@@ -8,17 +8,8 @@ from pathlib import Path
 
 from losslab import cellspec, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import (
-    cellfiles,
-    documents,
-    export,
-    fingerprint,
-    inputs,
-    integrity,
-    replicate,
-)
+from losslab.campaign import export, fingerprint, inputs, replicate, results
 from losslab.campaign.cellrun import finished
-from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
 from losslab.errors import LosslabError
 from losslab.frames import InvalidRunError, Results, Run, Value
@@ -124,7 +115,7 @@ def sweep(
 
 def read(folder: str | Path) -> Results:
     """Read the measured cells of a campaign's or sweep's results; LosslabError if damaged."""
-    found = cellfiles.load_cells(pyarguments.folder("folder", folder))
+    found = results.read_cells(pyarguments.folder("folder", folder))
     return Results(Path(folder), tuple(cell.file for cell in found.values()))
 
 
@@ -139,10 +130,10 @@ def _condition(axes: Mapping[str, Value], own_kernel: bool) -> Condition:
 def _other(folder: Path, condition: Condition) -> str:
     """Describe what is in a folder instead of a finished run: both values of what differs."""
     try:
-        manifest = documents.read_manifest(folder / MANIFEST_FILE)
+        manifest = results.Replicate(folder).manifest
     except LosslabError:
         return "other files"
-    different = integrity.other_values(manifest["cell"], condition)
+    different = results.other_values(Condition.from_json(manifest["cell"]), condition)
     captured = ", ".join(manifest.get("captures", ())) or "none"
     return "; ".join(different) or (
         f"a run with the seed {manifest['seed']}, the captures {captured} and its own version of "

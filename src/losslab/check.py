@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from losslab import cellspec, changecells, sweeps
-from losslab.campaign import behaviour, cellfiles, divergence, verdicts
+from losslab.campaign import behaviour, divergence, results, verdicts
 from losslab.campaign.behaviour import Baseline, CellChange, Run
-from losslab.campaign.folder import CELL_FILE
+from losslab.campaign.results import CELL_FILE
 from losslab.changecells import Cell, Side
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
@@ -162,7 +162,7 @@ def _runs(cells: Iterable[str], out: Path, compared: Sequence[str]) -> dict[str,
     return {
         name: [
             behaviour.read_run(each.folder, compared)
-            for each in cellfiles.load_cell(out / name / CELL_FILE).replicates
+            for each in results.read_cell(out / name / CELL_FILE).replicates
         ]
         for name in cells
     }

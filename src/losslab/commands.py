@@ -189,7 +189,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab diff my-run other-run --packets",
         ),
         "record": _command(
-            "campaign.cellrecord",
+            "campaign.records",
             "record the digest and the primary metric of each measured cell",
             "losslab record results record.tsv",
         ),

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab import pyarguments
-from losslab.campaign import celldata, cellfiles, collect, integrity, limiters, queueing
+from losslab.campaign import limiters, queueing, tables
+from losslab.campaign.results import MeasuredCell, Replicate, read_cell
 from losslab.errors import LosslabError
 from losslab.reading import input_errors
 from losslab.study import metrics
@@ -60,7 +61,7 @@ class Run:
 
         Raises LosslabError if a file of the run is missing or was changed.
         """
-        return integrity.read_replicate(self.folder)[0]
+        return Replicate(self.folder).checked().manifest
 
     @property
     def valid(self) -> bool:
@@ -133,24 +134,24 @@ class Results:
     files: tuple[Path, ...]  # the cells' cell.json
 
     @cached_property
-    def _tables(self) -> collect.Tables:
-        return collect.gather(map(celldata.read, self.files))
+    def _tables(self) -> tables.Tables:
+        return tables.gather(map(tables.numbers_of, self._cells))
 
     @cached_property
-    def _cells(self) -> list[cellfiles.Cell]:
-        return [cellfiles.load_cell(file) for file in self.files]
+    def _cells(self) -> list[MeasuredCell]:
+        return [read_cell(file).checked() for file in self.files]
 
     @property
     def cells(self) -> pd.DataFrame:
         """One row per cell: its axes, numbers of replicates, and violations."""
-        columns = [name for name in collect.CELL_COLUMNS if name != "recorded"]
+        columns = [name for name in tables.CELL_COLUMNS if name != "recorded"]
         return _frame(self._tables.cells, columns)
 
     @property
     def replicates(self) -> pd.DataFrame:
         """One row per replicate: its axes, its seed, whether it is valid, and its metrics."""
         # A campaign computes the error's share from its stopping rule, which is not in cell.json.
-        columns = [name for name in collect.REPLICATE_COLUMNS if name != "error_share"]
+        columns = [name for name in tables.REPLICATE_COLUMNS if name != "error_share"]
         columns += self._tables.metrics()
         frame = _frame(self._tables.replicates, columns)
         return frame.assign(valid=frame["valid"] == "TRUE")
@@ -158,7 +159,7 @@ class Results:
     @property
     def intervals(self) -> pd.DataFrame:
         """Goodput of each second of iperf3's valid replicates."""
-        return _frame(self._tables.intervals, collect.INTERVAL_COLUMNS)
+        return _frame(self._tables.intervals, tables.INTERVAL_COLUMNS)
 
     def means(self, metric: str | None = None) -> pd.DataFrame:
         """Return the mean of a metric per cell, with a 95 % confidence interval from five runs on.
@@ -170,9 +171,9 @@ class Results:
             metric: Name of the metric; by default the main metric of each cell's app.
         """
         chosen = None if metric is None else pyarguments.text("metric", metric)
-        measured = [(cell.condition, cell.file) for cell in self._cells]
-        varied = [name for name in AXES if len({getattr(c, name) for c, _ in measured}) > 1]
-        rows = cellstable.rows(measured, varied or ["algorithm"], chosen)
+        conditions = [cell.condition for cell in self._cells]
+        varied = [name for name in AXES if len({getattr(c, name) for c in conditions}) > 1]
+        rows = cellstable.rows(self._cells, varied or ["algorithm"], chosen)
         names = [{key: row[key] for key in IDENTITY} for row in self._tables.cells]
         found = [named | row for named, row in zip(names, rows, strict=True)]
         columns = [*IDENTITY, *(varied or ["algorithm"]), "metric", *cellstable.STATISTICS]
@@ -191,8 +192,8 @@ class Results:
             Run(each.folder)
             for cell in self._cells
             if all(getattr(cell.condition, name) == value for name, value in wanted.items())
-            for each in cell.replicates
-            if each.valid
+            for row, each in zip(cell.rows, cell.replicates, strict=True)
+            if row["valid"]
         ]
 
 

@@ -19,7 +19,7 @@ import yaml
 
 from losslab import cellspec, processes, report, sweeps
 from losslab.campaign import cost, scorecard, verdicts
-from losslab.campaign.folder import write_json
+from losslab.campaign.results import write_json
 from losslab.campaign.scorecard import STUDY, Card
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis

@@ -22,10 +22,10 @@ import yaml
 from losslab import cellspec, interrupts
 from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import celldata, collect, inputs
+from losslab.campaign import inputs, tables
 from losslab.campaign.cellrun import measure_cell
-from losslab.campaign.folder import CELL_FILE
 from losslab.campaign.instrument import instrument
+from losslab.campaign.results import CELL_FILE, MeasuredCell, read_cell
 from losslab.errors import HostError
 from losslab.instrument import analysis
 from losslab.provide import at_first_use
@@ -178,12 +178,11 @@ def _say(done: int, total: int, title: str) -> None:
         print(f"losslab: measured {total} {title}", file=sys.stderr)
 
 
-def write_replicates(todo: Sequence[Cell], out: Path) -> Path:
+def write_replicates(cells: Sequence[MeasuredCell], out: Path) -> Path:
     """Write replicates.csv, a row per run of the cells; return its path."""
-    cells = (celldata.read(each.file, asked=each.condition) for each in todo)
-    tables, path = collect.gather(cells), out / "replicates.csv"
-    columns = (*collect.REPLICATE_COLUMNS, *tables.metrics())
-    collect.write_csv(path, columns, tables.replicates)
+    found, path = tables.gather(map(tables.numbers_of, cells)), out / "replicates.csv"
+    columns = (*tables.REPLICATE_COLUMNS, *found.metrics())
+    tables.write_csv(path, columns, found.replicates)
     return path
 
 
@@ -273,10 +272,10 @@ def run(
     for each in todo:
         at_first_use(each.condition, backend, where)
     measure(todo, replicates, cores, backend, where)
-    measured = [(each.condition, each.file) for each in todo]
+    measured = [read_cell(each.file).checked(each.condition) for each in todo]
     found = cellstable.rows(measured, varied, metric)
     files = cellstable.write(found, varied, out, figure)
-    files.append(write_replicates(todo, out))
+    files.append(write_replicates(measured, out))
     print(cellstable.text(found, varied))
     print("\n" + "\n".join(map(str, files)))
     for row in found:

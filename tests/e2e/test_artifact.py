@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from losslab.artifact import pack, results, verify
-from losslab.campaign import integrity, recorded, rerun, verification
-from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE, write_json
+from losslab.campaign import recorded, rerun, verification
+from losslab.campaign.results import FILES, HOST_FILE, MANIFEST_FILE, SELF, write_json
 from losslab.errors import LosslabError
 from tests import sealed
 
@@ -97,7 +97,7 @@ class Forger:
         """Write all digests of the cell again."""
         for folder in sorted(path.parent for path in self.cell().glob(f"*/{HOST_FILE}")):
             host = json.loads((folder / HOST_FILE).read_text())
-            plain = {k: v for k, v in host.items() if k not in (integrity.FILES, integrity.SELF)}
+            plain = {k: v for k, v in host.items() if k not in (FILES, SELF)}
             sealed.reseal(folder, **plain)
         content = json.loads((self.cell() / "cell.json").read_text())
         count = len(list(self.cell().glob(f"*/{HOST_FILE}")))

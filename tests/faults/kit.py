@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from losslab.campaign.folder import HOST_FILE
 from losslab.campaign.plan import Plan, Planned
+from losslab.campaign.results import HOST_FILE
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
 from losslab.study import design

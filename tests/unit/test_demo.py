@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from losslab import demo, sweeps
-from losslab.campaign.collect import write_csv
+from losslab.campaign.tables import write_csv
 
 MEANS = {
     ("cubic", 0): 90.0, ("cubic", 1): 4.5, ("cubic", 5): 9.0,

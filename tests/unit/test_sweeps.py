@@ -1,11 +1,11 @@
 """Values, cells and table of a sweep, without measuring."""
 
 import csv
-import math
 
 import pytest
 
 from losslab import cli, sweeps
+from losslab.campaign.results import read_cell
 from losslab.cellspec import UsageError
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
@@ -76,7 +76,7 @@ def cell(folder, algorithm, *goodputs, metric="goodput_mbit"):
             "summary": {metric: value},
         }  # fmt: skip
         sealed.replicate(folder / str(number), manifest, {"intervals.csv": "t_s,goodput_mbit\n"})
-    return condition, sealed.cell(folder, condition.to_json(), len(goodputs))
+    return read_cell(sealed.cell(folder, condition.to_json(), len(goodputs)))
 
 
 def test_sweep_table_has_means_intervals_and_invalid_runs(tmp_path):
@@ -93,7 +93,7 @@ def test_sweep_table_has_means_intervals_and_invalid_runs(tmp_path):
 
 
 def test_n_counts_the_runs_that_have_the_metric(tmp_path):
-    measured = [cell(tmp_path / "a", "cubic", None, math.inf, 8, metric="download_s")]
+    measured = [cell(tmp_path / "a", "cubic", None, 1e200, 8, metric="download_s")]
     [row] = cellstable.rows(measured, ["algorithm"], "download_s")
     assert (row["mean"], row["n_values"], row["n_valid"], row["low"]) == (8, 1, 2, None)
     assert cellstable.text([row], ["algorithm"]).splitlines()[1].endswith("1 of 3")

@@ -7,7 +7,7 @@ rule make_explorer:
         runs=campaign.results(),
         records=campaign.records(),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
-        code=analysis.explorer_code(),
+        code=explorer_code(),
     output:
         "results/report/explorer.html",
     log:

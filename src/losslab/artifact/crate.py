@@ -17,7 +17,7 @@ from typing import Any
 
 from losslab import __version__
 from losslab.artifact.results import RESULTS, Run
-from losslab.campaign.folder import digest_of
+from losslab.campaign.results import digest_of
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
 from losslab.repository import ROOT

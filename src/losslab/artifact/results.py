@@ -11,10 +11,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from losslab.backends.base import CONSOLE_FILE
-from losslab.campaign import integrity, verification
-from losslab.campaign.cellrun import LOST_FILE
-from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
+from losslab.campaign import verification
 from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
+from losslab.campaign.results import (
+    CELL_FILE,
+    HOST_FILE,
+    LOST_FILE,
+    MANIFEST_FILE,
+    differences,
+    read_cell,
+)
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 
@@ -75,8 +81,8 @@ def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
         found.append(results / place / CELL_FILE)
         lost = results / place / LOST_FILE
         found += [lost] if lost.is_file() else []
-        for number in range(len(read_json(results / place / CELL_FILE)["replicates"])):
-            found += [p for p in (results / place / str(number)).rglob("*") if p.is_file()]
+        for each in read_cell(results / place / CELL_FILE).replicates:
+            found += [path for path in each.folder.rglob("*") if path.is_file()]
     return sorted(path.relative_to(work) for path in found)
 
 
@@ -128,4 +134,4 @@ def _inside(name: str) -> bool:
 
 def wrong_files(root: Path, digests: dict[str, str]) -> dict[str, str]:
     """Return the problems of missing, changed and unlisted files by path."""
-    return integrity.differences(root, digests, {*contents(root)} - {str(DIGESTS)})
+    return differences(root, digests, {*contents(root)} - {str(DIGESTS)})

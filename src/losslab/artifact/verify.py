@@ -25,11 +25,10 @@ from losslab.artifact.results import (
     result_files,
     wrong_files,
 )
-from losslab.campaign import hosts, recordcheck, recorded, rerun, verification
-from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, read_json
-from losslab.campaign.integrity import FILES
+from losslab.campaign import plan, recorded, rerun, verification
 from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
 from losslab.campaign.replicate import ATTEMPTS
+from losslab.campaign.results import CELL_FILE, FILES, MANIFEST_FILE, read_cell, read_manifest
 from losslab.campaign.verification import Finding, Remade
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
@@ -168,16 +167,18 @@ def _draw(results: Path, campaign: RecordedCampaign, options: Options, verdict: 
     for cell in campaign.cells:
         place = verification.path_of(cell)
         try:
-            content = read_json(results / place / CELL_FILE)
-            rows = content["replicates"]
-            if "absent" not in content or not cell.optional or rows:
-                measured = hosts.measured(cell, rows)
-                recordcheck.require_planned(content, f"{place}/{CELL_FILE}", measured)
-        except (OSError, ValueError, LookupError, TypeError, LosslabError) as error:
-            verdict.note("cells", place, getattr(error, "message", f"{CELL_FILE}: {error}"))
+            measured = read_cell(results / place / CELL_FILE)
+        except LosslabError as error:
+            verdict.note("cells", place, error.message)
             continue
-        verdict.replicates += len(rows)
-        verdict.population += [f"{place}/{n}" for n in range(len(rows)) if not cell.real_time]
+        others = plan.contradictions(measured.content, cell)
+        if "absent" in measured.content and not cell.optional:
+            others.append("no instrument, which the campaign must have")
+        for problem in others[:1]:
+            verdict.note("cells", place, f"{CELL_FILE} is of another cell: {problem}")
+        count = 0 if others else len(measured.rows)
+        verdict.replicates += count
+        verdict.population += [f"{place}/{n}" for n in range(count) if not cell.real_time]
     verdict.drawn = sample(verdict.population, options.count, options.seed)
 
 
@@ -219,7 +220,7 @@ def run_again(folder: Path, trust: bool, keep: Path | None = None) -> str:
     `trust`: also run programs of the manifest's author; `keep`: folder for the raw files if they
     are the same. Raises CannotRunError if the instrument is missing or its programs are untrusted.
     """
-    manifest = read_json(folder / MANIFEST_FILE)
+    manifest = read_manifest(folder / MANIFEST_FILE)
     try:
         prepared = rerun.ready(manifest, trust)
     except LosslabError as error:

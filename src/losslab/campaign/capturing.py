@@ -6,9 +6,9 @@ from pathlib import Path
 
 from losslab.campaign import replicate, rerun
 from losslab.campaign.export import SENDERS_LINK
-from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.futures import Future
 from losslab.campaign.rerun import Ready
+from losslab.campaign.results import MANIFEST_FILE
 from losslab.emulation import capture
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError

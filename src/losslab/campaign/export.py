@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import integrity, qlog, rerun
-from losslab.campaign.celldata import flow_names
-from losslab.campaign.folder import MANIFEST_FILE, whole_file
+from losslab.campaign import qlog, rerun
+from losslab.campaign.results import MANIFEST_FILE, Replicate, whole_file
+from losslab.campaign.tables import flow_names
 from losslab.emulation import capture
 from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import interface
@@ -47,7 +47,7 @@ def _export(options: argparse.Namespace) -> int:
     given: Path = options.folder
     manifest = rerun.load_manifest(given)
     folder = given if given.is_dir() else given.parent
-    integrity.read_replicate(folder)
+    Replicate(folder).checked()
     name = folder.resolve().name
     condition = Condition.from_json(manifest["cell"])
     link = options.pcap or SENDERS_LINK

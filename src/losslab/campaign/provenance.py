@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import celldata, integrity, recorded_numbers
-from losslab.campaign.collect import write_csv
-from losslab.campaign.folder import CELL_FILE, digest_of
+from losslab.campaign import records, results
+from losslab.campaign.results import digest_of
+from losslab.campaign.tables import write_csv
 from losslab.reading import read_rows
 
 COLUMNS = ("part", "what", "cells")
@@ -26,8 +26,8 @@ Part = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class MeasuredCell:
-    """The content of a cell.json, and the host.json of each of its replicates that has one."""
+class Origin:
+    """The content of a cell.json, and the host.json of each of its replicates."""
 
     content: dict[str, Any]
     hosts: list[dict[str, Any]]
@@ -65,23 +65,24 @@ def host_parts(host: dict[str, Any]) -> Iterable[Part]:
     yield "machine", f"{host['host_cpu']}, Linux {host['host_kernel']}"
 
 
-def records(
-    overviews: Sequence[Path], results: Path, recorded: Path | None = None
-) -> Iterable[MeasuredCell]:
+def origins(
+    overviews: Sequence[Path], folder: Path, recorded: Path | None = None
+) -> Iterable[Origin]:
     """Yield the cells in tables of cells that were measured here, or have recorded numbers."""
     for overview in overviews:
         rows = [row for row in read_rows(overview, columns=("study", "cell")) if row["cell"]]
-        known = recorded_numbers.of_overview(rows, recorded)
+        known = records.of_overview(rows, recorded)
         for row in rows:
-            path = results / "cells" / row["study"] / row["cell"] / CELL_FILE
+            path = results.cell_file(folder, row["study"], row["cell"])
             if row["cell"] in known:
                 one = known[row["cell"]]
-                yield MeasuredCell(one.data.content, one.hosts, recorded)
+                yield Origin(one.content, one.hosts, recorded)
             elif path.is_file():
-                yield MeasuredCell(integrity.read_cell(path), celldata.read_hosts(path))
+                cell = results.read_cell(path).checked()
+                yield Origin(cell.content, [each.host for each in cell.replicates])
 
 
-def table(cells: Iterable[MeasuredCell]) -> list[dict[str, Any]]:
+def table(cells: Iterable[Origin]) -> list[dict[str, Any]]:
     """Count the cells measured with each part of the instrument, on each machine and day."""
     counts: Counter[Part] = Counter()
     days: list[str] = []
@@ -112,7 +113,7 @@ def table(cells: Iterable[MeasuredCell]) -> list[dict[str, Any]]:
     return [{"part": part, "what": what, "cells": count} for (part, what), count in ranked]
 
 
-def digests(cells: Iterable[MeasuredCell]) -> list[dict[str, Any]]:
+def digests(cells: Iterable[Origin]) -> list[dict[str, Any]]:
     """Return a digest of each cell's results; equal results have equal digests on all machines."""
     rows = []
     for cell in (each.content for each in cells):
@@ -127,7 +128,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add `origin`, which writes the tables."""
 
     def run(options: argparse.Namespace) -> int:
-        found = list(records(options.overviews, options.results, options.recorded))
+        found = list(origins(options.overviews, options.results, options.recorded))
         write_csv(options.out, COLUMNS, table(found))
         if options.digests is not None:
             write_csv(options.digests, DIGEST_COLUMNS, digests(found))

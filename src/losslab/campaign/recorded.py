@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from losslab import processes
-from losslab.campaign.folder import read_json, replace_json
+from losslab.campaign.results import replace_json
 from losslab.errors import LosslabError
 from losslab.instrument import quarto
+from losslab.reading import read_json
 from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.design import Cell, Study
@@ -75,7 +76,7 @@ def read(results: Path, repository: Path) -> RecordedCampaign:
         data = read_json(path)
         names, config = tuple(map(str, data["files"])), dict(data["config"])
         versions = {str(k): str(v) for k, v in data.get("software", {}).items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (LosslabError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise LosslabError(
             f"{path} must record the campaign of the results, found: {error}",
             hint="name the configuration file, for example `--campaign config/quick.yaml`",

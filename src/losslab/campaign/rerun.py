@@ -17,10 +17,9 @@ from typing import Any
 from losslab.backends.base import GUEST, Instrument
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import futures
-from losslab.campaign.documents import read_host, read_manifest
-from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
+from losslab.campaign.results import HOST_FILE, MANIFEST_FILE, Replicate, read_manifest
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
@@ -57,9 +56,8 @@ class Agreement:
 def load_manifest(path: Path) -> dict[str, Any]:
     """Read a manifest, given as a file or a replicate's folder; UsageError if it is none."""
     file = path / MANIFEST_FILE if path.is_dir() else path
-    host_file = file.parent / HOST_FILE
-    if host_file.exists():  # a manifest may come without it
-        read_host(host_file)
+    if (file.parent / HOST_FILE).exists():  # a manifest may come without it
+        _ = Replicate(file.parent).host
     if not file.exists():
         raise UsageError(
             f"{path} must be a run's folder or its {MANIFEST_FILE}, found no {file}",

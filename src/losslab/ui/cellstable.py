@@ -9,11 +9,11 @@ from typing import Any
 
 from tabulate import tabulate
 
-from losslab.campaign import integrity
-from losslab.campaign.collect import write_csv
+from losslab.campaign.results import MeasuredCell
+from losslab.campaign.tables import write_csv
 from losslab.study import metrics
 from losslab.study.axes import short
-from losslab.study.condition import AXES, Condition
+from losslab.study.condition import AXES
 from losslab.study.intervals import MIN_RUNS, mean_interval
 from losslab.ui import plot
 
@@ -29,25 +29,22 @@ STATISTICS = ("n_runs", "n_valid", "n_values", "mean", "low", "high", "least", "
 
 
 def rows(
-    measured: Sequence[tuple[Condition, Path]], varied: Sequence[str], metric: str | None
+    measured: Sequence[MeasuredCell], varied: Sequence[str], metric: str | None
 ) -> list[dict[str, Any]]:
     """Return a row per cell: the mean of its valid runs with a 95 % confidence interval.
 
-    `measured` has each cell's condition and cell.json, and `varied` the axes with several values.
-    The metric is by default the app's main one. Raises LosslabError if a cell.json is of another
-    condition.
+    `varied` has the axes with several values. The metric is by default the app's main one.
     """
-    cells = [(asked, integrity.read_cell(path, asked)["replicates"]) for asked, path in measured]
-    summaries = [[run["summary"] for run in runs if run["valid"]] for _, runs in cells]
     if metric is not None:
         metrics.require_declared(metric, [])
     found = []
-    for (condition, runs), valid in zip(cells, summaries, strict=True):
+    for cell in measured:
+        runs, valid = cell.rows, cell.summaries
         name = metric or metrics.primary(valid)
         numbers = [v for summary in valid if (v := metrics.value(summary, name)) is not None]
         low, high = mean_interval(numbers) or (None, None)
         found.append(
-            {axis: getattr(condition, axis) for axis in varied}
+            {axis: getattr(cell.condition, axis) for axis in varied}
             | {"metric": name, "n_runs": len(runs), "n_valid": len(valid)}
             | {"n_values": len(numbers), "mean": _mean(valid, name), "low": low, "high": high}
             | {"least": min(numbers, default=None), "most": max(numbers, default=None)}

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from tabulate import tabulate
 
-from losslab.campaign.diff import AGREEING, CORRECTION, CellDifference, Comparison, Verdict, cells
+from losslab.campaign.compare import (
+    AGREEING,
+    CORRECTION,
+    CellDifference,
+    Comparison,
+    Verdict,
+    counted,
+)
 from losslab.study.intervals import MIN_RUNS
 
 HEAD = ("cell", "metric", "n", "A", "B", "B/A", "95 % CI", "p (adjusted)", "verdict")
@@ -63,7 +70,7 @@ def _conclusion(comparison: Comparison) -> Iterator[str]:
             "between them is called significant."
         )
     if counts[Verdict.NOT_MEASURED]:
-        yield f"{cells(counts[Verdict.NOT_MEASURED])} without the metric: not compared."
+        yield f"{counted(counts[Verdict.NOT_MEASURED])} without the metric: not compared."
     if any(cell.p_adjusted is not None for cell in comparison.cells):
         yield (
             f"Significant: p < 0.05, adjusted for the number of cells ({CORRECTION}). The "
@@ -82,6 +89,6 @@ def _conclusion(comparison: Comparison) -> Iterator[str]:
             "The widest confidence interval without a significant difference is that of "
             f"{name}: {low:.3f} to {high:.3f}."
         )
-    found = ", ".join(f"{v} in {cells(counts[v])}" for v in AGREEING if counts[v])
+    found = ", ".join(f"{v} in {counted(counts[v])}" for v in AGREEING if counts[v])
     reasons = "; ".join(comparison.reasons)
     yield f"A and B agree: {found}." if comparison.agree else f"A and B do not agree: {reasons}."

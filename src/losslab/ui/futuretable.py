@@ -11,8 +11,8 @@ from typing import Any
 from tabulate import tabulate
 
 from losslab.campaign import futures
-from losslab.campaign.collect import write_csv
 from losslab.campaign.futures import Future
+from losslab.campaign.tables import write_csv
 from losslab.errors import LosslabError
 from losslab.study import metrics
 from losslab.study.intervals import Interval, difference_interval

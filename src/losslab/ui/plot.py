@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from losslab import processes
-from losslab.campaign.collect import write_csv
+from losslab.campaign.tables import write_csv
 from losslab.errors import LosslabError
 from losslab.repository import ROOT, require_programs
 from losslab.study import files

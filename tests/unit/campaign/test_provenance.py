@@ -1,9 +1,10 @@
 """Provenance table: instrument, place and time of cells, from their own records."""
 
 from losslab import cli
-from losslab.campaign import collect, provenance
+from losslab.campaign import provenance, tables
 from losslab.reading import read_rows
 from tests import sealed
+from tests.unit.study.test_condition import CONDITION
 
 INSTRUMENT = {
     "kernel": {"version": "6.12.1", "patches": ["0001-a.patch", "0002-b.patch"]},
@@ -20,11 +21,11 @@ def cell(folder, name, *instruments, host=HOST):
     path = folder / "results" / "cells" / "x" / name
     for number, instrument in enumerate(instruments):
         manifest = {
-            "cell": {}, "seed": number, "valid": True, "reasons": [], "summary": {},
-            "instrument": instrument,
+            "cell": CONDITION.to_json(), "seed": number, "valid": True, "reasons": [],
+            "summary": {}, "instrument": instrument,
         }  # fmt: skip
         sealed.replicate(path / str(number), manifest, **host)
-    sealed.cell(path, {}, len(instruments), study="x")
+    sealed.cell(path, CONDITION.to_json(), len(instruments), study="x")
 
 
 def test_provenance_counts_cells_by_part(tmp_path):
@@ -34,7 +35,7 @@ def test_provenance_counts_cells_by_part(tmp_path):
     cell(tmp_path, "b", INSTRUMENT, other, host=later)
     overview = tmp_path / "x_cells.csv"
     rows = [{"study": "x", "block": "main", "cell": name} for name in ("a", "b", "absent", "")]
-    collect.write_csv(overview, list(rows[0]), rows)
+    tables.write_csv(overview, list(rows[0]), rows)
     out = tmp_path / "origin.csv"
     arguments = ["origin", str(overview), "--results", str(tmp_path / "results")]
     assert cli.main([*arguments, "--out", str(out)]) == 0

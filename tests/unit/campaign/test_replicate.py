@@ -10,7 +10,7 @@ import pytest
 from losslab import processes
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
-from losslab.campaign import cellrun, codelock, fingerprint, folder, replicate
+from losslab.campaign import cellrun, codelock, fingerprint, replicate, results
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity, kernels
 from losslab.study.seed_family import seed_of
@@ -35,7 +35,7 @@ def tools(tmp_path):
     built.mkdir()
     (built / "linux").write_text("a kernel")
     (built / integrity.LINUX_DIGEST).write_text(archive.digest(built / "linux") + "\n")
-    return Instrument(built / "linux", tmp_path / "cache/root", {"kernel": "k"})
+    return Instrument(built / "linux", tmp_path / "cache/root", {"kernel": {"hash": "k"}})
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def measured(tmp_path, tools, rule=ONE):
     folder = tmp_path / "cell"
     folder.mkdir(exist_ok=True)
     count = cellrun.run_cell(CONDITION, folder, rule, tools)
-    return cellrun.cell_result("study", "block", CONDITION, folder, count)["replicates"]
+    return results.cell_content("study", "block", CONDITION, folder, count)["replicates"]
 
 
 def names(tmp_path):
@@ -95,7 +95,7 @@ def test_another_family_of_seeds_is_measured_again(tmp_path, tools, guests):
     guests(GOOD, GOOD)
     first = measured(tmp_path, tools)
     cellrun.run_cell(CONDITION, tmp_path / "cell", ONE, tools, family=2)
-    rows = cellrun.cell_result("study", "block", CONDITION, tmp_path / "cell", 1)["replicates"]
+    rows = results.cell_content("study", "block", CONDITION, tmp_path / "cell", 1)["replicates"]
     assert [row["seed"] for row in first] == [seed_of(CONDITION, 0)]
     assert [row["seed"] for row in rows] == [seed_of(CONDITION, 0, 2)]
 
@@ -115,7 +115,7 @@ def test_guest_lost_twice_becomes_a_row_that_is_retried_later(tmp_path, tools, g
     assert [(row["valid"], row["lost"]) for row in rows] == [(True, False), (False, True)]
     assert kept(tmp_path, tools, 0)
     assert not kept(tmp_path, tools, 1)
-    note = json.loads((tmp_path / "cell" / cellrun.LOST_FILE).read_text())
+    note = json.loads((tmp_path / "cell" / results.LOST_FILE).read_text())
     assert (note["replicate"], note["reasons"]) == ("1", [str(LOST)])
     guests(GOOD, GOOD)
     rows = measured(tmp_path, tools, StoppingRule(3, 3))
@@ -145,7 +145,7 @@ def test_lost_guest_of_a_changed_kernel_is_its_result(tmp_path, tools, guests):
 
 def test_full_disk_is_a_host_error(tmp_path, tools, guests, monkeypatch):
     usage = namedtuple("usage", "free")
-    monkeypatch.setattr(folder.shutil, "disk_usage", lambda _: usage(free=2**20))
+    monkeypatch.setattr(results.shutil, "disk_usage", lambda _: usage(free=2**20))
     guests(LosslabError("tc must succeed"))
     with pytest.raises(HostError, match="is full"):
         measured(tmp_path, tools)

@@ -3,7 +3,7 @@
 import re
 
 from losslab.study import files
-from losslab.workflow.analysis import DEFINITION, require_defined_once
+from losslab.workflow import DEFINITION, require_defined_once
 
 
 def defined(code):

@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pytest
 
-from losslab.campaign import cellrecord, recorded_numbers
+from losslab.campaign import records
 from losslab.reading import read_config, read_rows
 from losslab.repository import ROOT
 from losslab.study import design, metrics
@@ -27,7 +27,7 @@ def test_recorded_cells_are_those_of_the_campaign():
     wrong = []
     for path in RECORDS:
         campaign = cells(path.stem)
-        for name, row in cellrecord.read(path).items():
+        for name, row in records.read_record(path).items():
             rule = campaign[name].stopping if name in campaign else None
             if not rule or not rule.minimum <= row.replicates <= rule.maximum:
                 wrong.append(f"{path.stem}: {name}")
@@ -35,19 +35,19 @@ def test_recorded_cells_are_those_of_the_campaign():
 
 
 def test_every_cell_of_the_quick_campaign_is_recorded():
-    recorded = cellrecord.read(ROOT / "docs" / "results" / "quick.tsv")
+    recorded = records.read_record(ROOT / "docs" / "results" / "quick.tsv")
     assert recorded.keys() == cells("quick").keys()
 
 
 @pytest.mark.nightly
 def test_recorded_numbers_are_those_of_the_recorded_cells():
-    record = cellrecord.read(ROOT / "docs" / "results" / "full.tsv")
+    record = records.read_record(ROOT / "docs" / "results" / "full.tsv")
     names = {}
     for row in read_rows(NUMBERS / "cells.tsv", "\t"):
         names.setdefault(row["study"], []).append(row["cell"])
     for study, cells in names.items():
-        for name, cell in recorded_numbers.read(NUMBERS, study, cells).items():
-            row, runs = record[f"{study}/{name}"], cell.data.content["replicates"]
+        for name, cell in records.read(NUMBERS, study, cells).items():
+            row, runs = record[f"{study}/{name}"], cell.content["replicates"]
             found = [metrics.value(run["summary"], row.metric) for run in runs if run["valid"]]
             assert (len(runs), len(found)) == (row.replicates, row.valid), row.name
             values = [value for value in found if value is not None]

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from losslab.campaign.collect import write_csv
+from losslab.campaign.tables import write_csv
 from losslab.emulation.goodput import read_rows
 from losslab.errors import LosslabError
 from losslab.ui import series

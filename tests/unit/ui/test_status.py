@@ -11,6 +11,7 @@ from losslab.errors import LosslabError
 from losslab.study.design import Cell
 from losslab.study.stopping import StoppingRule
 from losslab.ui import status
+from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 
 NAMES = ("first", "second", "third")
@@ -31,11 +32,15 @@ def folder(tmp_path):
 
 
 def measured(folder, planned, *valid):
-    its = folder / "results" / planned.folder
-    (its / "0").mkdir(parents=True)
-    (its / "cell.json").write_text(json.dumps({"replicates": [{"valid": v} for v in valid]}))
-    manifest = {"fingerprint": {"digest": planned.fingerprint}}
-    (its / "0/manifest.json").write_text(json.dumps(manifest))
+    its = planned.file(folder / "results").parent
+    for number, good in enumerate(valid):
+        manifest = {
+            "cell": CONDITION.to_json(), "seed": number, "valid": good, "reasons": [],
+            "summary": {}, "instrument": {},
+            "fingerprint": {"digest": planned.fingerprint, "parts": {}},
+        }  # fmt: skip
+        sealed.replicate(its / str(number), manifest)
+    sealed.cell(its, CONDITION.to_json(), len(valid))
 
 
 def test_status_counts_cells_and_runs_that_are_measured_as_planned(folder, capsys):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from losslab.campaign.celldata import FLOW_NAMES, flow_names, one_second_means, other_windows
+from losslab.campaign.tables import FLOW_NAMES, flow_names, one_second_means, other_windows
 
 
 def intervals(*rows):
