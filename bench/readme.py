@@ -21,7 +21,7 @@ from pathlib import Path
 
 import yaml
 
-from losslab.campaign.recorded_verdicts import CAUSES, Name, Recorded, explained, read_recorded
+from losslab.campaign.verdicts import CAUSES, Name, Recorded, explained, read_recorded
 from losslab.instrument import kernels
 from losslab.reading import read_rows
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab import pyarguments
-from losslab.campaign import limiters, queueing, tables
+from losslab.campaign import limiters, tables
 from losslab.campaign.results import MeasuredCell, Replicate, read_cell
 from losslab.errors import LosslabError
 from losslab.reading import input_errors
@@ -89,13 +89,13 @@ class Run:
         return limiters.of_run(self.folder, self.manifest)
 
     @property
-    def queueing_delay(self) -> queueing.QueueingDelay | None:
+    def queueing_delay(self) -> limiters.QueueingDelay | None:
         """Mean and 95th percentile of the time that packets wait at the bottleneck, in ms.
 
         None if it cannot be known: several flows in queues of their own, the shaper htb-netem, or a
         second bottleneck.
         """
-        return queueing.of_run(self.folder, self.manifest)
+        return limiters.queueing_delay(self.folder, self.manifest)
 
     def table(self, name: str) -> pd.DataFrame:
         """Read one of the run's CSV files, such as `ping`; LosslabError if it has none."""

@@ -27,8 +27,8 @@ from losslab.campaign.cellrun import self_test, self_test_on
 from losslab.campaign.codelock import PACKAGE
 from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, smoke_test_record
 from losslab.campaign.plan import Planned
-from losslab.campaign.recorded_verdicts import TABLE, read_recorded
 from losslab.campaign.results import LOST_FILE, RESULTS, digest_of, read_cell
+from losslab.campaign.verdicts import TABLE, read_recorded
 from losslab.doors import MARK
 from losslab.errors import LosslabError
 from losslab.instrument import analysis, image, kernels, packed

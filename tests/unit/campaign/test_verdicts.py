@@ -6,7 +6,7 @@ import pytest
 
 from losslab import cli
 from losslab.campaign import verdicts
-from losslab.campaign.recorded_verdicts import explained, read_recorded
+from losslab.campaign.verdicts import explained, read_recorded
 from losslab.errors import LosslabError
 
 COLUMNS = (
