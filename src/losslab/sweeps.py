@@ -41,7 +41,7 @@ from losslab.ui import cellstable
 KEPT = "finished runs are kept; repeat the same command to continue"
 
 
-class Cell(NamedTuple):
+class SweepCell(NamedTuple):
     """Combination of values, with the folder of its replicates."""
 
     condition: Condition
@@ -99,7 +99,7 @@ def _too_many(count: float) -> UsageError:
 
 def cells(
     given: Mapping[str, Sequence[str | float]], folder: Path, own_kernel: bool = False
-) -> list[Cell]:
+) -> list[SweepCell]:
     """Return the cells of all combinations of the given values.
 
     Raises UsageError if a combination is impossible, or there are too many.
@@ -118,16 +118,20 @@ def cells(
     inputs.require(conditions)
     # Two points may be one condition: competitor cubic, and same for algorithm cubic.
     distinct = dict.fromkeys(conditions)
-    return [Cell(each, folder / "cells" / each.full_name()) for each in distinct]
+    return [SweepCell(each, folder / "cells" / each.full_name()) for each in distinct]
 
 
 def measure(
-    todo: Sequence[Cell], replicates: int, cores: int, backend: str = VIRTUAL, where: str = GUEST
+    todo: Sequence[SweepCell],
+    replicates: int,
+    cores: int,
+    backend: str = VIRTUAL,
+    where: str = GUEST,
 ) -> None:
     """Measure `replicates` runs of each cell, `cores` cells at a time; keep finished runs."""
     rule = StoppingRule(replicates, replicates)
 
-    def cell(each: Cell) -> None:
+    def cell(each: SweepCell) -> None:
         tools = instrument(backend, where, each.condition)
         measure_cell("sweep", "main", each.condition, each.file, rule, tools, say=quiet)
 

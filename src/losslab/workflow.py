@@ -27,7 +27,7 @@ from losslab.campaign.cellrun import self_test, self_test_on
 from losslab.campaign.codelock import PACKAGE
 from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, smoke_test_record
 from losslab.campaign.plan import Planned
-from losslab.campaign.results import LOST_FILE, RESULTS, digest_of, read_cell
+from losslab.campaign.results import LOST_FILE, digest_of, read_cell
 from losslab.campaign.verdicts import TABLE, read_recorded
 from losslab.doors import MARK
 from losslab.errors import LosslabError
@@ -112,7 +112,7 @@ class Campaign:
         """Write the plan of the cells, test the instrument, and boot the base snapshot."""
         require_programs(workflow)
         lock.hold_for_life(STATE)
-        self.plan.write()
+        self.plan.write(more=recorded.facts(self._configfiles, self._config))
         self._test_instruments({str(f) for job in workflow.dag.needrun_jobs() for f in job.output})
         # One boot for all cells. Jobs on other machines find no server, and boot guests themselves.
         server = contextlib.ExitStack()
@@ -141,8 +141,7 @@ class Campaign:
             print(self_test(tool), file=sys.stderr)
 
     def end(self) -> None:
-        """Record the campaign, and print the cells that end with a lost guest."""
-        recorded.record(RESULTS, self._configfiles, self._config)
+        """Print the cells that end with a lost guest."""
         lost = []
         for file in (each.file() for each in self.plan.cells.values()):
             if (file.parent / LOST_FILE).exists() and file.exists():

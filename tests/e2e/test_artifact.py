@@ -118,7 +118,7 @@ def without_replicate(f):
 
 def smaller_campaign(f):
     """Drop a block from the recorded campaign."""
-    path = f.results / "campaign.json"
+    path = f.results / "plan.json"
     content = json.loads(path.read_text())
     del content["config"]["studies"]["tiny"]["slow"]
     write_json(content, path)
@@ -137,7 +137,7 @@ FORGERIES = (
     ("swapped cells", swap_cells, True, "cells", CELL),
     ("a dropped replicate", without_replicate, True, "cells", CELL),
     ("another seed", lambda f: f.manifest(seed=7), True, "cells", CELL),
-    ("a smaller campaign", smaller_campaign, True, "cells", "campaign.json"),
+    ("a smaller campaign", smaller_campaign, True, "cells", "plan.json"),
     ("a table", lambda f: f.substitute(f.results / "tables/tiny_goodput.csv", r",9\.\d", ",8.8"),
      True, "tables", "tables/tiny_goodput.csv"),
     ("claims", lambda f: f.substitute(f.results / "claims.csv", "tiny-cubic", "tiny-bbr"), True,

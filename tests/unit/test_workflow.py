@@ -9,12 +9,12 @@ import pytest
 from snakemake.exceptions import WorkflowError
 
 from losslab import cli, lock
-from losslab.campaign import fingerprint, records
+from losslab.campaign import fingerprint, recorded, records
 from losslab.campaign.plan import Plan
 from losslab.errors import LosslabError
 from losslab.instrument import analysis, image, kernels
 from losslab.reading import read_rows
-from losslab.repository import MARK
+from losslab.repository import MARK, ROOT
 from losslab.study.seed_family import seed_of
 from losslab.workflow import Campaign, require_defined_once
 from tests import sealed
@@ -61,9 +61,10 @@ def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
 
 
 def test_plan_is_read_as_it_was_written(campaign):
-    campaign.plan.write()
+    campaign.plan.write(more=recorded.facts(["config/quick.yaml"], CONFIG))
     again = Plan.read()
     assert again == campaign.plan
+    assert recorded.read(Path("results"), ROOT).config == CONFIG
     assert again.to_json("loss") == campaign.plan.to_json()
 
 
@@ -134,7 +135,6 @@ def test_lost_cells_are_named_at_the_end(campaign, job, capsys):
     }  # fmt: skip
     (folder / "cell.json").write_text(json.dumps(content))
     campaign.end()
-    assert json.loads(Path("results/campaign.json").read_text())["config"] == CONFIG
     assert f"a guest was lost in {folder}" in capsys.readouterr().err
 
 

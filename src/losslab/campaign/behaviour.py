@@ -35,7 +35,7 @@ BETTER, WORSE, MOVED = "better", "worse", "different"
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparedRun:
     """A run of a cell: its digest and the metrics that are compared."""
 
     seed: int
@@ -85,12 +85,12 @@ class CellChange:
     differences: list[Difference]
 
 
-def read_run(folder: Path, compared: Sequence[str]) -> Run:
+def read_run(folder: Path, compared: Sequence[str]) -> ComparedRun:
     """Read a run after a check of its files; DamagedError if one is missing or was changed."""
     manifest = Replicate(folder).checked().manifest
     found = {name: metrics.value(manifest["summary"], name) for name in compared}
     values = {name: value for name, value in found.items() if value is not None}
-    return Run(manifest["seed"], digest(manifest), manifest["reasons"], values)
+    return ComparedRun(manifest["seed"], digest(manifest), manifest["reasons"], values)
 
 
 def digest(manifest: Mapping[str, Any]) -> str:
@@ -98,7 +98,7 @@ def digest(manifest: Mapping[str, Any]) -> str:
     return digest_of({part: manifest.get(part) for part in DIGESTED})
 
 
-Runs = Mapping[str, Sequence[Run]]
+Runs = Mapping[str, Sequence[ComparedRun]]
 
 
 def compare(before: Runs, after: Runs, compared: Sequence[str]) -> list[CellChange]:
@@ -118,7 +118,9 @@ def compare(before: Runs, after: Runs, compared: Sequence[str]) -> list[CellChan
     return _judged(found)
 
 
-def _difference(cell: str, metric: str, pairs: Sequence[tuple[Run, Run]]) -> Difference | None:
+def _difference(
+    cell: str, metric: str, pairs: Sequence[tuple[ComparedRun, ComparedRun]]
+) -> Difference | None:
     """Compare a metric of the valid runs; None if a side has none."""
     values = [
         (one.metrics[metric], other.metrics[metric])
@@ -181,7 +183,7 @@ class Baseline:
 
     def read(
         self, conditions: Mapping[str, Condition], replicates: Mapping[str, int]
-    ) -> dict[str, list[Run]]:
+    ) -> dict[str, list[ComparedRun]]:
         """Return the recorded runs of cells whose results they still are; {} without a record."""
         if not self.file.is_file():
             return {}
@@ -197,11 +199,11 @@ class Baseline:
         cells: Mapping[str, Any],
         conditions: Mapping[str, Condition],
         replicates: Mapping[str, int],
-    ) -> Iterator[tuple[str, list[Run]]]:
+    ) -> Iterator[tuple[str, list[ComparedRun]]]:
         for name, condition in conditions.items():
             its = cells.get(name)
             if its and its["fingerprint"] == _fingerprint(condition):
-                runs = [Run(**each) for each in its["runs"]]
+                runs = [ComparedRun(**each) for each in its["runs"]]
                 if len(runs) >= replicates[name]:
                     yield name, runs[: replicates[name]]
 

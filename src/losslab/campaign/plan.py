@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
@@ -109,10 +110,10 @@ class Plan:
             "record": self.record and str(self.record),
         }
 
-    def write(self, folder: Path = RESULTS) -> None:
-        """Write the plan to a results folder; HostError if that fails."""
+    def write(self, folder: Path = RESULTS, more: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Write the plan to a results folder, and `recorded.facts`; HostError if that fails."""
         folder.mkdir(parents=True, exist_ok=True)
-        results.replace_json(self.to_json(), folder / FILE)
+        results.replace_json({**self.to_json(), **more}, folder / FILE)
 
     @classmethod
     def read(cls, folder: Path = RESULTS) -> Plan:

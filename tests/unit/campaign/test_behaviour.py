@@ -5,7 +5,7 @@ import math
 import pytest
 
 from losslab.campaign import behaviour
-from losslab.campaign.behaviour import Baseline, Run
+from losslab.campaign.behaviour import Baseline, ComparedRun
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
@@ -14,7 +14,7 @@ METRICS = ("goodput_mbit", "retransmits")
 
 def runs(goodputs, retransmits=0.0, tag="a", reasons=()):
     return [
-        Run(seed, f"{tag}{value}", list(reasons), {"goodput_mbit": value,
+        ComparedRun(seed, f"{tag}{value}", list(reasons), {"goodput_mbit": value,
                                                   "retransmits": float(retransmits)})
         for seed, value in enumerate(goodputs)
     ]  # fmt: skip
@@ -83,7 +83,7 @@ def test_json_has_no_infinite_number():
 
 
 def test_cell_that_ends_with_a_lost_guest_is_reported():
-    lost = [Run(0, "lost", ["a panic"], {})]
+    lost = [ComparedRun(0, "lost", ["a panic"], {})]
     [found] = behaviour.compare({"x": runs(BEFORE)}, {"x": lost}, METRICS)
     assert (found.changed, found.runs, found.reasons) == ([0], 1, ["a panic"])
 
