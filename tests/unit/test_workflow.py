@@ -14,7 +14,7 @@ from losslab.campaign.plan import Plan
 from losslab.errors import LosslabError
 from losslab.instrument import analysis, image, kernels
 from losslab.reading import read_rows
-from losslab.repository import MARK, ROOT
+from losslab.repository import ROOT
 from losslab.study.seed_family import seed_of
 from losslab.workflow import Campaign, require_defined_once
 from tests import sealed
@@ -170,13 +170,6 @@ def test_campaign_has_the_command_that_repeats_it(root, campaign, names, command
     assert campaign.command() == command
 
 
-def test_command_of_a_campaigns_folder_needs_no_configuration(campaign, tmp_path):
-    campaign._configfiles = [tmp_path / "config" / "config.yaml"]
-    assert campaign.command() == "snakemake --cores all --configfile config.yaml"
-    (tmp_path / MARK).touch()
-    assert campaign.command() == "snakemake --cores all"
-
-
 RECORD = "numbers"
 
 
@@ -221,14 +214,6 @@ def test_recorded_cells_are_collected_without_a_measurement(known):
 
 
 def test_campaign_without_recorded_numbers_measures_every_cell(campaign):
-    assert len(campaign.results()) == len(campaign.plan.cells)
-    assert campaign.records() == campaign.record_option() == []
-
-
-@pytest.mark.usefixtures("known")
-def test_record_without_any_of_the_cells_changes_nothing(tmp_path):
-    (tmp_path / RECORD / "cells.tsv").write_text("study\tcell\tmeasured_for\n")
-    campaign = Campaign(CONFIG | {"recorded": RECORD}, [])
     assert len(campaign.results()) == len(campaign.plan.cells)
     assert campaign.records() == campaign.record_option() == []
 

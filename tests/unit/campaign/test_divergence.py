@@ -1,8 +1,5 @@
 """First divergence of two replicates."""
 
-import contextlib
-
-from losslab.campaign import divergence
 from losslab.campaign.divergence import (
     PacketDivergence,
     StateDivergence,
@@ -59,21 +56,3 @@ def test_segment_is_described_with_its_time_since_the_origin():
     assert described(segment, 1_000_000_000) == (
         "0.500000256 s sent port 40001 seq 7 length 1448 ack 9 SACK 20-30"
     )
-
-
-def test_runs_without_tcp_are_compared_by_their_frames(tmp_path, monkeypatch):
-    frames = {"a": [b"ping", b"one"], "b": [b"ping", b"two"]}
-    for name in frames:
-        (tmp_path / name).write_text(name)
-    monkeypatch.setattr(divergence.rerun, "load_manifest", lambda _: {})
-    monkeypatch.setattr(
-        divergence.export, "captured", lambda folder, *_: contextlib.nullcontext(folder)
-    )
-    monkeypatch.setattr(divergence.qlog, "segments", lambda _: (1_000_000_000, []))
-    monkeypatch.setattr(
-        divergence.qlog, "packets",
-        lambda content: [((n + 1) * 10**9, f) for n, f in enumerate(frames[content.decode()])],
-    )  # fmt: skip
-    found = divergence.of_packets(tmp_path / "a", tmp_path / "b", trusted=False)
-    assert found.number == 2
-    assert found.after[0][0].startswith("1.000000000 s 3 captured bytes, SHA-256 ")

@@ -10,7 +10,6 @@ from losslab.campaign import fingerprint, inputs
 from losslab.campaign.instrument import image_of
 from losslab.errors import LosslabError
 from losslab.instrument import image
-from losslab.reading import UsageError
 from losslab.study import design
 from losslab.study.condition import Condition
 
@@ -109,21 +108,3 @@ def test_every_other_image_has_the_hosts_package_versions(name):
     host, other = image.lock().versions(), image.lock(name).versions()
     assert {package: other.get(package) for package in host} == host
     assert set(image.packages(name)) <= set(other)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("1\n2\n".encode("utf-16"), "must be UTF-8"),
-        (b"1\n9999999999999\n", "which is a day"),
-        (b"1\n" * 2**23 + b"2\n", "bytes"),
-        (None, ""),
-    ],
-)
-def test_unreadable_trace_is_refused_before_anything_runs(content, message, tmp_path, monkeypatch):
-    """E: a UTF-16 trace was "a bug in losslab"; one of 18 bytes made a list of 2e10 entries."""
-    monkeypatch.setattr(inputs, "TRACES", tmp_path)
-    path = tmp_path / "mine"
-    path.mkdir() if content is None else path.write_bytes(content)
-    with pytest.raises(UsageError, match=message):
-        inputs.require([dataclasses.replace(PLAIN, trace="mine")])

@@ -51,18 +51,6 @@ def test_shares_count_samples_after_the_warm_up():
     assert limiters.of_samples(rows, "40001", path(warmup_s=1.01))["cwnd_limited_percent"] == 0
 
 
-def test_other_flows_and_empty_tables_have_no_share():
-    assert limiters.of_samples(samples(10, 86, 24, port="40002"), "40001", path()) == {}
-    assert limiters.of_samples([], "40001", path()) == {}
-
-
-def test_windows_below_the_bandwidth_delay_product_are_counted():
-    rows = samples(10, 86, 24)
-    for row in rows[48:]:
-        row["cwnd_packets"] = "166"
-    assert limiters.of_samples(rows, "40001", path())["below_bdp_percent"] == 50
-
-
 def sorted_by_time(*flows):
     """Return the samples of several flows in the order of tcp.csv."""
     return [row for rows in zip(*flows, strict=True) for row in rows]
@@ -186,17 +174,6 @@ def phases_of(*rates):
 )
 def test_delay_is_the_time_to_send_the_backlog_at_the_rates_of_the_phases(rates, t_s, octets, ms):
     assert limiters.delay_ms(t_s, octets, phases_of(*rates)) == pytest.approx(ms)
-
-
-@given(
-    st.lists(st.floats(0.01, 1000), min_size=1, max_size=6),
-    st.floats(0, 8),
-    st.integers(0, 10**7),
-)
-def test_delay_is_between_those_at_the_fastest_and_the_slowest_rate(rates, t_s, octets):
-    found = limiters.delay_ms(t_s, octets, phases_of(*rates))
-    low, high = (octets * 8 / (rate * 1e3) for rate in (max(rates), min(rates)))
-    assert low * 0.999 - 1e-6 <= found <= high * 1.001 + 1e-6
 
 
 def measured(tmp_path, condition, octets=12_500, link=None):

@@ -1,7 +1,7 @@
 """Provenance table: instrument, place and time of cells, from their own records."""
 
 from losslab import cli
-from losslab.campaign import provenance, tables
+from losslab.campaign import tables
 from losslab.reading import read_rows
 from tests import sealed
 from tests.unit.study.test_condition import CONDITION
@@ -54,7 +54,3 @@ def test_provenance_counts_cells_by_part(tmp_path):
         ("image's packages", "001122334455"): "2",
     }
     assert next(iter(found))[0] == "measured on"
-
-
-def test_provenance_of_missing_cells_is_refused(tmp_path):
-    assert provenance.table([]) == []

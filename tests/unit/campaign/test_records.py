@@ -13,7 +13,6 @@ from losslab.campaign import provenance, records, results, tables
 from losslab.campaign.results import DamagedError, read_cell
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
-from losslab.study.schemas import check_schema
 from losslab.study.stopping import StoppingRule
 from tests import sealed
 from tests.golden import seam
@@ -263,17 +262,6 @@ def test_other_bytes_do_not_agree_and_say_where_the_mean_lies(tmp_path, row_reco
     assert "the mean of A is outside the recorded confidence interval, " in out
 
 
-def test_cell_of_the_record_that_was_not_measured_does_not_agree(tmp_path, row_record, capsys):
-    write_cell(tmp_path / "other", "one", VALUES)
-    assert compare(tmp_path / "other", row_record) == 1
-    assert "only in B: loss/two" in capsys.readouterr().out
-
-
-def test_comparison_with_a_record_follows_the_schema(folder, row_record, capsys):
-    assert compare(folder, row_record, "--json") == 0
-    check_schema(json.loads(capsys.readouterr().out), "diff", "the output")
-
-
 def test_second_part_of_a_campaign_keeps_the_rows_of_the_first(tmp_path, row_record, capsys):
     write_cell(tmp_path / "part", "three", VALUES)
     assert cli.main(["record", str(tmp_path / "part"), str(row_record)]) == 0
@@ -314,11 +302,6 @@ def test_damaged_record_is_refused_with_its_line(folder, row_record, old, new, m
     row_record.write_text(row_record.read_text().replace(old, new, 1))
     assert compare(folder, row_record) == 2
     assert message in capsys.readouterr().err
-
-
-def test_record_compares_only_the_main_metric(folder, row_record, capsys):
-    assert compare(folder, row_record, "--metric", "rtt_ms") == 2
-    assert "--metric must compare two folders" in capsys.readouterr().err
 
 
 def test_record_is_a_tsv_file(folder, tmp_path, capsys):

@@ -3,14 +3,12 @@
 import json
 from collections import namedtuple
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
-from losslab import processes
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
-from losslab.campaign import cellrun, codelock, fingerprint, replicate, results
+from losslab.campaign import cellrun, codelock, fingerprint, results
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity, kernels
 from losslab.study.seed_family import seed_of
@@ -200,15 +198,6 @@ def test_replaced_kernel_stops_measuring(tmp_path, tools, guests):
         measured(tmp_path, tools, StoppingRule(2, 2))
 
 
-def test_new_version_number_keeps_results(tmp_path, tools, guests, monkeypatch):
-    guests(GOOD)
-    measured(tmp_path, tools)
-    monkeypatch.setattr(replicate, "__version__", "99")
-    assert kept(tmp_path, tools)
-    manifest = json.loads((tmp_path / "cell/0/manifest.json").read_text())
-    assert "losslab" not in manifest
-
-
 def test_changed_code_or_kernel_measures_again(tmp_path, tools, guests, monkeypatch):
     guests(GOOD)
     measured(tmp_path, tools)
@@ -219,23 +208,3 @@ def test_changed_code_or_kernel_measures_again(tmp_path, tools, guests, monkeypa
         with monkeypatch.context() as changed:
             changed.setattr(module, part, lambda *_, other=other: other)
             assert not kept(tmp_path, tools)
-
-
-def test_replicates_of_a_cell_ask_git_once(monkeypatch):
-    asked = []
-    attempt = processes.attempt
-
-    def counted(command, **more):
-        asked.append(command)
-        return attempt(command, **more)
-
-    monkeypatch.setattr(processes, "attempt", counted)
-    replicate.git_state.cache_clear()
-    said = [replicate.host(datetime.now(UTC), 1.0, [], None)["git"] for _ in range(3)]
-    assert said[0] == said[1] == said[2]
-    assert set(said[0]) == {"commit", "dirty"}
-    assert len(asked) == 2
-
-
-def test_commit_is_unknown_outside_a_checkout(tmp_path):
-    assert replicate.git_state(tmp_path) == {"commit": None, "dirty": None}

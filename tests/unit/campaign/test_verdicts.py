@@ -65,12 +65,6 @@ def test_claims_table_has_number_interval_n_unit_limit_and_reason(claims, capsys
     ]
 
 
-def test_claims_of_one_study_are_listed(claims, capsys):
-    path = claims(row("fast"), row("calm", study="cloud"))
-    assert cli.main(["claims", "cloud", "--claims", str(path)]) == 0
-    assert "loss" not in capsys.readouterr().out
-
-
 def test_recorded_verdicts_pass(claims, recorded):
     path = claims(row("fast"), row("slow", "not reproduced", reason="So."))
     assert verdicts.record(path, "quick", recorded) == [
