@@ -53,7 +53,7 @@ def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
     planned = json.loads(campaign.planned(job))
     cell = campaign.cell(job)
     assert planned["condition"] == cell.condition.to_json()
-    assert planned["stopping"] == [5, 9, 3]
+    assert [*planned["stopping"].values()] == [5, 9, 3]
     assert planned["fingerprint"] == fingerprint.of(cell.condition, "virtual", "guest").digest
     assert campaign.real_time(job) == 0
     assert campaign.smoke_test(job) == "results/instrument/smoke-test-virtual-guest.json"

@@ -7,7 +7,7 @@ bytes cannot differ. The tests of all other cells are one family, judged by Holm
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -163,20 +163,15 @@ class Baseline:
 
     def write(self, conditions: Mapping[str, Condition], runs: Runs) -> None:
         """Record runs, with what their results depend on; keep the records of other cells."""
-        known = self._data()["cells"] if self.file.is_file() else {}
-        data = {
-            "format": FORMAT,
-            "suite": self.suite,
-            "cells": known
-            | {
-                name: {
-                    "condition": condition.to_json(),
-                    "fingerprint": _fingerprint(condition),
-                    "runs": [vars(each) for each in runs[name]],
-                }
-                for name, condition in conditions.items()
-            },
+        new = {
+            name: {
+                "condition": condition.to_json(),
+                "fingerprint": _fingerprint(condition),
+                "runs": [vars(each) for each in runs[name]],
+            }
+            for name, condition in conditions.items()
         }
+        data = {"format": FORMAT, "suite": self.suite, "cells": self._cells() | new}
         check_schema(data, "baseline", str(self.file))
         self.file.parent.mkdir(parents=True, exist_ok=True)
         replace_json(data, self.file)
@@ -185,27 +180,21 @@ class Baseline:
         self, conditions: Mapping[str, Condition], replicates: Mapping[str, int]
     ) -> dict[str, list[ComparedRun]]:
         """Return the recorded runs of cells whose results they still are; {} without a record."""
+        cells = self._cells()
+        return {
+            name: [ComparedRun(**each) for each in cells[name]["runs"][: replicates[name]]]
+            for name, condition in conditions.items()
+            if name in cells
+            and cells[name]["fingerprint"] == _fingerprint(condition)
+            and len(cells[name]["runs"]) >= replicates[name]
+        }
+
+    def _cells(self) -> dict[str, Any]:
         if not self.file.is_file():
             return {}
-        return dict(self._current(self._data()["cells"], conditions, replicates))
-
-    def _data(self) -> Any:
         data = read_json(self.file)
         check_schema(data, "baseline", str(self.file), "remove the file to record it again")
-        return data
-
-    @staticmethod
-    def _current(
-        cells: Mapping[str, Any],
-        conditions: Mapping[str, Condition],
-        replicates: Mapping[str, int],
-    ) -> Iterator[tuple[str, list[ComparedRun]]]:
-        for name, condition in conditions.items():
-            its = cells.get(name)
-            if its and its["fingerprint"] == _fingerprint(condition):
-                runs = [ComparedRun(**each) for each in its["runs"]]
-                if len(runs) >= replicates[name]:
-                    yield name, runs[: replicates[name]]
+        return dict(data["cells"])
 
 
 def _fingerprint(condition: Condition) -> str:

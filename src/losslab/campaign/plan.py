@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -49,35 +49,17 @@ class Planned:
 
     def to_json(self) -> dict[str, Any]:
         """Return the cell's entry in the plan."""
-        cell, rule = self.cell, self.cell.stopping
-        return {
-            "study": cell.study,
-            "cell": cell.name,
-            "block": cell.block,
-            "condition": cell.condition.to_json(),
-            "backend": cell.backend,
-            "where": cell.where,
-            "any_backend": cell.any_backend,
-            "stopping": [rule.minimum, rule.maximum, rule.half_width_percent],
-            "seed_family": cell.seed_family,
-            "fingerprint": self.fingerprint,
-            "recorded": self.recorded,
-        }
+        cell = asdict(self.cell) | {"condition": self.cell.condition.to_json()}
+        return cell | {"cell": self.cell.name, "fingerprint": self.fingerprint,
+                       "recorded": self.recorded}  # fmt: skip
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Planned:
         """Make a cell from its entry in the plan."""
-        cell = Cell(
-            study=entry["study"],
-            block=entry["block"],
-            condition=Condition.from_json(entry["condition"]),
-            stopping=StoppingRule(*entry["stopping"]),
-            backend=entry["backend"],
-            where=entry["where"],
-            seed_family=entry["seed_family"],
-            any_backend=entry["any_backend"],
-        )
-        return cls(cell, entry["fingerprint"], entry["recorded"])
+        values = {field.name: entry[field.name] for field in fields(Cell)}
+        values["condition"] = Condition.from_json(entry["condition"])
+        values["stopping"] = StoppingRule(**entry["stopping"])
+        return cls(Cell(**values), entry["fingerprint"], entry["recorded"])
 
 
 @dataclass(frozen=True)
