@@ -10,7 +10,7 @@ from losslab import cellspec
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import cellrun, inputs
 from losslab.campaign.instrument import instrument, require_first, smoke_test_record
-from losslab.campaign.plan import Plan
+from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import LOST_FILE, RESULTS, cell_content, replace_json, write_json
 from losslab.errors import did_you_mean
 from losslab.instrument import image, kernels, records
@@ -66,7 +66,7 @@ def _smoke_test(options: argparse.Namespace) -> int:
 
 def _cell(options: argparse.Namespace) -> int:
     study, _, name = options.name.partition("/")
-    plan = Plan.read(options.results)
+    plan = CampaignPlan.read(options.results)
     if (study, name) not in plan.cells:
         raise UsageError(
             f"the cell must be one of results/plan.json, found {options.name}"
@@ -97,7 +97,7 @@ def _collect(options: argparse.Namespace) -> int:
     from losslab.campaign import tables
     from losslab.campaign.records import of_plan
 
-    plan, study = Plan.read(options.results), options.study
+    plan, study = CampaignPlan.read(options.results), options.study
     if study not in plan.series:
         raise UsageError(
             f"the study must be one of results/plan.json ({', '.join(plan.series)}), found {study}"

@@ -85,7 +85,7 @@ def pack(folder: Path, cells: Path = CELLS) -> None:
             target.write_bytes(content)
 
 
-def in_plan(project: Path, folder: Path) -> plan.Plan:
+def in_plan(project: Path, folder: Path) -> plan.CampaignPlan:
     """Write the plan of the study of a `project` to the results folder in `folder`."""
     runs = design.load_yaml(project / f"config/studies/{NAME}.yaml")["runs"]
     _, found = plan.make({"studies": {NAME: runs}}, project)

@@ -10,7 +10,7 @@ import pytest
 from losslab import cli, commands
 from losslab.campaign import results, tables
 from losslab.campaign.instrument import smoke_test_record
-from losslab.campaign.plan import Plan, Planned
+from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.instrument import records
 from losslab.reading import read_rows
 from losslab.study.design import Cell
@@ -52,7 +52,7 @@ def campaign(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     left_out = {"main": 3, "other": 88}
     cells = {("s", CELL.name): Planned(CELL, "f", recorded=False)}
-    Plan(cells, {"s": []}, {"s": left_out}, None).write()
+    CampaignPlan(cells, {"s": []}, {"s": left_out}, None).write()
 
 
 @pytest.mark.usefixtures("campaign")

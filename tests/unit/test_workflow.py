@@ -10,7 +10,7 @@ from snakemake.exceptions import WorkflowError
 
 from losslab import cli, lock
 from losslab.campaign import fingerprint, recorded, records
-from losslab.campaign.plan import Plan
+from losslab.campaign.plan import CampaignPlan
 from losslab.errors import LosslabError
 from losslab.instrument import analysis, image, kernels
 from losslab.reading import read_rows
@@ -62,7 +62,7 @@ def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
 
 def test_plan_is_read_as_it_was_written(campaign):
     campaign.plan.write(more=recorded.facts(["config/quick.yaml"], CONFIG))
-    again = Plan.read()
+    again = CampaignPlan.read()
     assert again == campaign.plan
     assert recorded.read(Path("results"), ROOT).config == CONFIG
     assert again.to_json("loss") == campaign.plan.to_json()

@@ -46,7 +46,7 @@ INPUTS = (
 FINGERPRINT = "fingerprint"
 
 
-class Verdict(StrEnum):
+class CellVerdict(StrEnum):
     """The verdict on a compared cell; docs/how-to/compare.md explains each."""
 
     SAME_BYTES = "same bytes"
@@ -62,7 +62,7 @@ class Verdict(StrEnum):
     OTHER_NUMBERS = "different numbers"
 
 
-AGREEING = (Verdict.SAME_BYTES, Verdict.EQUAL, Verdict.NO_DIFFERENCE)
+AGREEING = (CellVerdict.SAME_BYTES, CellVerdict.EQUAL, CellVerdict.NO_DIFFERENCE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class CellDifference:
     p_value: float | None = None
     p_adjusted: float | None = None
     paired: bool
-    verdict: Verdict = Verdict.TOO_FEW
+    verdict: CellVerdict = CellVerdict.TOO_FEW
     problems: list[str]
 
 
@@ -98,8 +98,8 @@ class Comparison:
         """Why the sets do not agree; empty if they agree."""
         counts = Counter(cell.verdict for cell in self.cells)
         # A chosen metric may be missing in cells of another app.
-        passing = (*AGREEING, Verdict.NOT_MEASURED) if self.metric else AGREEING
-        failing = [verdict for verdict in Verdict if verdict not in passing]
+        passing = (*AGREEING, CellVerdict.NOT_MEASURED) if self.metric else AGREEING
+        failing = [verdict for verdict in CellVerdict if verdict not in passing]
         found = [f"{v} in {counted(counts[v])}" for v in failing if counts[v]]
         if not self.common:
             for side, names in (("A", self.only_in_first), ("B", self.only_in_second)):
@@ -145,7 +145,9 @@ def judged(compared: Sequence[CellDifference]) -> list[CellDifference]:
         zip((c.cell for c in tested), adjusted([c.p_value or 0.0 for c in tested]), strict=True)
     )
     return [
-        replace(cell, p_adjusted=p, verdict=Verdict.DIFFERENT if p < 1 - LEVEL else cell.verdict)
+        replace(
+            cell, p_adjusted=p, verdict=CellVerdict.DIFFERENT if p < 1 - LEVEL else cell.verdict
+        )
         if (p := by_cell.get(cell.cell)) is not None
         else cell
         for cell in compared
@@ -179,26 +181,26 @@ def compare_cell(
         problems=other_values(first.condition, second.condition),
     )
     if found.problems:
-        return replace(found, verdict=Verdict.CONDITIONS)
+        return replace(found, verdict=CellVerdict.CONDITIONS)
     file_problems, same_bytes = compare_files(first, second, common)
     measured = any(values) or not (first.summaries and second.summaries)
     problems = _value_problems(first, second, chosen if measured else None) + file_problems
     ratio = ratio_interval(b, a, paired) if a and b else None
     found = replace(found, problems=problems, ratio=_finite(ratio.value if ratio else None))
     if same_bytes and not problems:
-        return replace(found, verdict=Verdict.SAME_BYTES)
-    agreeing = Verdict.NO_DIFFERENCE
+        return replace(found, verdict=CellVerdict.SAME_BYTES)
+    agreeing = CellVerdict.NO_DIFFERENCE
     if not measured:
-        agreeing = Verdict.NOT_MEASURED
+        agreeing = CellVerdict.NOT_MEASURED
     elif ratio is None or min(found.n) < MIN_RUNS:
         return found
     elif len({*a}) == len({*b}) == 1:
-        agreeing = Verdict.EQUAL
+        agreeing = CellVerdict.EQUAL
         if a[0] != b[0]:
-            return replace(found, verdict=Verdict.UNEQUAL)
+            return replace(found, verdict=CellVerdict.UNEQUAL)
     else:
         found = replace(found, confidence_interval=ratio.interval, p_value=ratio.p_value)
-    return replace(found, verdict=Verdict.INCONSISTENT if problems else agreeing)
+    return replace(found, verdict=CellVerdict.INCONSISTENT if problems else agreeing)
 
 
 def _values(cell: MeasuredCell, metric: str) -> dict[int, float]:

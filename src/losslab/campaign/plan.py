@@ -63,7 +63,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CampaignPlan:
     """The cells of a campaign.
 
     Attributes:
@@ -98,7 +98,7 @@ class Plan:
         results.replace_json({**self.to_json(), **more}, folder / FILE)
 
     @classmethod
-    def read(cls, folder: Path = RESULTS) -> Plan:
+    def read(cls, folder: Path = RESULTS) -> CampaignPlan:
         """Read the plan of a results folder; UsageError if there is none."""
         hint = "start `snakemake` in the campaign's folder: it writes this file"
         try:
@@ -116,7 +116,7 @@ class Plan:
             ) from error
 
 
-def make(config: Mapping[str, Any], root: Path) -> tuple[list[Study], Plan]:
+def make(config: Mapping[str, Any], root: Path) -> tuple[list[Study], CampaignPlan]:
     """Return a configuration's studies and plan; LosslabError if it is invalid."""
     from losslab.campaign import records  # `losslab cell` does not need it
 
@@ -124,7 +124,7 @@ def make(config: Mapping[str, Any], root: Path) -> tuple[list[Study], Plan]:
     cells = [cell for study in studies for cell in study.cells]
     record = Path(config["recorded"]) if config.get("recorded") else None
     known = records.available(record, cells) if record else set()
-    return studies, Plan(
+    return studies, CampaignPlan(
         {
             (cell.study, cell.name): Planned(
                 cell,

@@ -22,8 +22,8 @@ from typing import Any
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import fingerprint, plan, recorded, results, tables
-from losslab.campaign.compare import CellDifference, Comparison, Verdict, counted
-from losslab.campaign.plan import Plan, Planned
+from losslab.campaign.compare import CellDifference, CellVerdict, Comparison, counted
+from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.campaign.results import DamagedError, MeasuredCell, Row, digest_of, whole_file
 from losslab.campaign.tables import CellNumbers
 from losslab.errors import LosslabError
@@ -165,10 +165,10 @@ def _difference(one: RecordRow, other: RecordRow) -> CellDifference:
     """Compare a measured cell with its recorded row."""
     means = [float(row.mean) if row.mean else None for row in (one, other)]
     same, problems = one.sha256 == other.sha256, []
-    verdict = Verdict.SAME_BYTES if same else Verdict.OTHER_BYTES
+    verdict = CellVerdict.SAME_BYTES if same else CellVerdict.OTHER_BYTES
     if same and one != other:
         # All other columns follow from the files.
-        verdict = Verdict.OTHER_NUMBERS
+        verdict = CellVerdict.OTHER_NUMBERS
         pairs = {each: (getattr(one, each), getattr(other, each)) for each in COLUMNS}
         problems = [
             f"{each} of A is {a or 'empty'}, and the record has {b or 'nothing'}"
@@ -232,7 +232,7 @@ def file_of(folder: Path, study: str) -> Path:
     return folder / f"{study}{SUFFIX}"
 
 
-def of_plan(planned: Plan, study: str, folder: Path) -> tuple[list[CellNumbers], set[str]]:
+def of_plan(planned: CampaignPlan, study: str, folder: Path) -> tuple[list[CellNumbers], set[str]]:
     """Return the numbers of a study's planned cells, and the names of those from a record.
 
     Raises LosslabError if a cell is not measured yet, damaged, or of another campaign.

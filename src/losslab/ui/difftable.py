@@ -11,8 +11,8 @@ from losslab.campaign.compare import (
     AGREEING,
     CORRECTION,
     CellDifference,
+    CellVerdict,
     Comparison,
-    Verdict,
     counted,
 )
 from losslab.study.intervals import MIN_RUNS
@@ -64,13 +64,13 @@ def _number(value: float | None, form: str) -> str:
 def _conclusion(comparison: Comparison) -> Iterator[str]:
     """Yield the findings, their confidence, and whether the sets agree."""
     counts = Counter(cell.verdict for cell in comparison.cells)
-    if counts[Verdict.TOO_FEW]:
+    if counts[CellVerdict.TOO_FEW]:
         yield (
             f"Fewer than {MIN_RUNS} runs on a side have no confidence interval, and no difference "
             "between them is called significant."
         )
-    if counts[Verdict.NOT_MEASURED]:
-        yield f"{counted(counts[Verdict.NOT_MEASURED])} without the metric: not compared."
+    if counts[CellVerdict.NOT_MEASURED]:
+        yield f"{counted(counts[CellVerdict.NOT_MEASURED])} without the metric: not compared."
     if any(cell.p_adjusted is not None for cell in comparison.cells):
         yield (
             f"Significant: p < 0.05, adjusted for the number of cells ({CORRECTION}). The "
@@ -81,7 +81,7 @@ def _conclusion(comparison: Comparison) -> Iterator[str]:
         for cell in comparison.cells
         if (ends := cell.confidence_interval)
         and ends[0] > 0
-        and cell.verdict is Verdict.NO_DIFFERENCE
+        and cell.verdict is CellVerdict.NO_DIFFERENCE
     ]
     if undetected:
         _, name, (low, high) = max(undetected)

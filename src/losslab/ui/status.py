@@ -7,14 +7,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign.plan import Plan, Planned
+from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.campaign.results import RESULTS, read_cell
 from losslab.reading import UsageError
 
 
 def facts(folder: Path) -> dict[str, Any]:
     """Return the progress as data for JSON; UsageError if the folder has no started campaign."""
-    plan = Plan.read(folder / RESULTS)
+    plan = CampaignPlan.read(folder / RESULTS)
     cells = [each for each in plan.cells.values() if not each.recorded]
     runs = {each: _runs(each, folder / RESULTS) for each in cells}
     done = {each: its for each, its in runs.items() if its is not None}

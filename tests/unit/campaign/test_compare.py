@@ -91,7 +91,7 @@ def test_difference_by_chance_among_many_cells_is_not_significant(sets):
         low, high = cell.confidence_interval
         assert not low <= 1 <= high
         assert cell.p_adjusted > 0.05
-        assert cell.verdict == compare.Verdict.NO_DIFFERENCE
+        assert cell.verdict == compare.CellVerdict.NO_DIFFERENCE
     assert found.agree
 
 
@@ -103,7 +103,7 @@ def test_small_difference_in_all_cells_is_significant(sets):
     found = compare.compare_sets(*sets)
     # The corrections of Holm and Bonferroni would find none of them.
     assert all(0.05 / 10 < cell.p_value < 0.05 for cell in found.cells)
-    assert {cell.verdict for cell in found.cells} == {compare.Verdict.DIFFERENT}
+    assert {cell.verdict for cell in found.cells} == {compare.CellVerdict.DIFFERENT}
     assert not found.agree
 
 
@@ -123,23 +123,23 @@ def test_diff_table_and_interval_equal_the_reports(sets):
 def test_paired_seeds_reveal_a_difference_within_their_variation(sets):
     values = [10, 200, 50, 400, 90]
     more = [value * (1.02 + number / 1e4) for number, value in enumerate(values)]
-    assert compared(sets, values, more).verdict == compare.Verdict.DIFFERENT
+    assert compared(sets, values, more).verdict == compare.CellVerdict.DIFFERENT
     write_cell(sets[0].with_name("c"), "cell", more, seeds=range(10, 15))
     unpaired = only(compare.compare_sets(sets[0], sets[0].with_name("c")))
-    assert (unpaired.verdict, unpaired.paired) == (compare.Verdict.NO_DIFFERENCE, False)
+    assert (unpaired.verdict, unpaired.paired) == (compare.CellVerdict.NO_DIFFERENCE, False)
 
 
 def test_pairs_are_the_common_seeds(sets):
     found = compared(sets, NOISE, [*OTHER_NOISE, 500, 500])
     assert (found.n, found.replicates, found.paired) == ((5, 5), (5, 7), True)
-    assert found.verdict == compare.Verdict.NO_DIFFERENCE
+    assert found.verdict == compare.CellVerdict.NO_DIFFERENCE
     assert found.mean[1] == 100
 
 
 @pytest.mark.parametrize("n", range(1, 5))
 def test_fewer_than_five_runs_are_never_significant(sets, n, capsys):
     found = compared(sets, NOISE[:n], [900 + v for v in NOISE[:n]])
-    assert (found.verdict, found.confidence_interval) == (compare.Verdict.TOO_FEW, None)
+    assert (found.verdict, found.confidence_interval) == (compare.CellVerdict.TOO_FEW, None)
     assert found.ratio > 9
     assert status(sets) == 1
     assert "Fewer than 5 runs on a side have no confidence interval" in capsys.readouterr().out
@@ -148,20 +148,20 @@ def test_fewer_than_five_runs_are_never_significant(sets, n, capsys):
 @pytest.mark.parametrize("runs", [[], [None] * 6, [5.0] + [None] * 5])
 def test_cells_without_enough_valid_runs_do_not_agree(sets, runs):
     found = compared(sets, runs, runs, instrument={"another": 1})
-    assert found.verdict == compare.Verdict.TOO_FEW
+    assert found.verdict == compare.CellVerdict.TOO_FEW
     assert status(sets) == 1
 
 
 def test_run_that_is_invalid_on_one_side_is_a_difference(sets):
     found = compared(sets, [*NOISE, 99, 99], [*OTHER_NOISE, None, 101])
-    assert found.verdict == compare.Verdict.INCONSISTENT
+    assert found.verdict == compare.CellVerdict.INCONSISTENT
     assert found.problems == ["replicate 5 (seed 5) of B is invalid"]
     assert status(sets) == 1
 
 
 def test_run_without_a_value_is_named_and_not_compared(sets):
     found = compared(sets, [*NOISE, 99], [*OTHER_NOISE, 1e200])
-    assert (found.verdict, found.n) == (compare.Verdict.INCONSISTENT, (5, 5))
+    assert (found.verdict, found.n) == (compare.CellVerdict.INCONSISTENT, (5, 5))
     assert found.problems == ["replicate 5 (seed 5) of B is valid, but goodput_mbit is 1e+200"]
 
 
@@ -197,7 +197,7 @@ def test_zero_mean_is_compared_without_a_ratio(sets, a, b, verdict):
 
 def test_different_conditions_of_one_name_are_not_compared(sets):
     found = compared(sets, NOISE, NOISE, rate_mbit=7)
-    assert found.verdict == compare.Verdict.CONDITIONS
+    assert found.verdict == compare.CellVerdict.CONDITIONS
     assert found.problems[0].startswith("rate_mbit 1000.0 instead of 7")
     assert found.ratio is None
     assert status(sets) == 1
@@ -227,7 +227,7 @@ def test_primary_metric_is_taken_from_either_side(sets):
     write_cell(sets[0], "cell", [None] * 5)
     write_cell(sets[1], "cell", NOISE, metric=primary_names()[1])
     found = only(compare.compare_sets(*sets))
-    assert (found.metric, found.verdict) == (primary_names()[1], compare.Verdict.TOO_FEW)
+    assert (found.metric, found.verdict) == (primary_names()[1], compare.CellVerdict.TOO_FEW)
 
 
 def test_cells_on_one_side_fail_without_the_option_common(sets):
@@ -255,7 +255,7 @@ def test_json_of_diff_follows_its_schema_and_has_no_nan(sets, capsys):
     assert data["agree"] is False
     assert data["reasons"] == ["significantly different in 1 cell"]
     row = schema("diff")["properties"]["cells"]["items"]
-    assert row["properties"]["verdict"]["enum"] == [str(verdict) for verdict in compare.Verdict]
+    assert row["properties"]["verdict"]["enum"] == [str(verdict) for verdict in compare.CellVerdict]
     assert set(row["required"]) == set(row["properties"]) == set(rows["loss/cell"])
 
 
@@ -281,7 +281,7 @@ def test_same_bytes_need_no_statistics_and_may_be_invalid(sets, values):
     for root in sets:
         write_cell(root, "cell", values, instrument=INSTRUMENT)
     found = only(compare.compare_sets(*sets))
-    assert (found.verdict, found.problems) == (compare.Verdict.SAME_BYTES, [])
+    assert (found.verdict, found.problems) == (compare.CellVerdict.SAME_BYTES, [])
     assert status(sets) == 0
 
 
@@ -292,7 +292,7 @@ def test_lost_guests_do_not_agree(sets):
         sealed.reseal(folder / "0")
         content = json.loads((folder / "cell.json").read_text())
         sealed.cell(folder, content["condition"], 1, study="loss")
-    assert only(compare.compare_sets(*sets)).verdict == compare.Verdict.TOO_FEW
+    assert only(compare.compare_sets(*sets)).verdict == compare.CellVerdict.TOO_FEW
     assert status(sets) == 1
 
 
@@ -312,7 +312,7 @@ def test_damaged_file_is_named_and_fails(sets, which, damage, problem, common, r
     for number in range(len(NOISE)):
         damage(folder / str(number) / "tcp.csv")
     found = only(compare.compare_sets(*sets))
-    assert found.verdict == compare.Verdict.INCONSISTENT
+    assert found.verdict == compare.CellVerdict.INCONSISTENT
     assert found.problems[0].startswith(f"B: {problem}")
     assert (status(sets), status(sets, "--common")) == (1, common)
     assert f"loss/cell: B: {problem}" in capsys.readouterr().out
@@ -326,7 +326,7 @@ def test_same_instrument_and_seed_must_give_the_same_bytes(sets, same, name):
         path.write_text(f"{text}\n")
         sealed.reseal(root / "cells" / "loss" / "cell" / "4")  # as if measured
     found = only(compare.compare_sets(*sets))
-    assert found.verdict == compare.Verdict.INCONSISTENT
+    assert found.verdict == compare.CellVerdict.INCONSISTENT
     assert (
         f"{name} must have the same bytes, found line 1: 'a', 'b' (replicate 4)" in found.problems
     )
@@ -335,7 +335,7 @@ def test_same_instrument_and_seed_must_give_the_same_bytes(sets, same, name):
 def test_bytes_may_differ_in_real_time(sets):
     where = {"instrument": {"where": "host"}}
     found = compared(sets, NOISE, OTHER_NOISE, **where)
-    assert (found.verdict, found.problems) == (compare.Verdict.NO_DIFFERENCE, [])
+    assert (found.verdict, found.problems) == (compare.CellVerdict.NO_DIFFERENCE, [])
 
 
 def test_cell_json_that_contradicts_its_manifests_is_named(sets, other):
@@ -350,7 +350,7 @@ def test_cell_json_that_contradicts_its_manifests_is_named(sets, other):
 def test_results_without_raw_folders_are_compared_only_on_request(sets, other):
     for number in range(len(OTHER_NOISE)):
         shutil.rmtree(other / str(number))
-    assert only(compare.compare_sets(*sets)).verdict == compare.Verdict.INCONSISTENT
+    assert only(compare.compare_sets(*sets)).verdict == compare.CellVerdict.INCONSISTENT
     assert (status(sets), status(sets, "--common")) == (1, 0)
 
 
@@ -369,9 +369,9 @@ def test_problems_are_shortened_in_the_table_only(sets, other):
 @pytest.mark.parametrize(
     ("values", "code", "verdict", "problems"),
     [
-        ([100.0] * 5, "bb", compare.Verdict.SAME_BYTES, 0),
-        ([101.0] * 5, "bb", compare.Verdict.UNEQUAL, 0),
-        ([101.0] * 5, "aa", compare.Verdict.UNEQUAL, 2),
+        ([100.0] * 5, "bb", compare.CellVerdict.SAME_BYTES, 0),
+        ([101.0] * 5, "bb", compare.CellVerdict.UNEQUAL, 0),
+        ([101.0] * 5, "aa", compare.CellVerdict.UNEQUAL, 2),
     ],
     ids=["same bytes", "other bytes", "other bytes of the same code"],
 )

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from losslab.campaign import fingerprint, plan, records
-from losslab.campaign.plan import Plan, Planned
+from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.campaign.results import DamagedError, read_cell
 from losslab.instrument import image
 from losslab.reading import UsageError
@@ -96,7 +96,7 @@ def test_cell_of_another_campaign_is_refused(results, change, problem):
 
 def test_cell_of_another_campaign_is_not_collected(results):
     other = Planned(dataclasses.replace(CELL, seed_family=2), "f", recorded=False)
-    found = Plan({("loss", CELL.name): other}, {"loss": []}, {"loss": {}}, None)
+    found = CampaignPlan({("loss", CELL.name): other}, {"loss": []}, {"loss": {}}, None)
     (raw,) = results.rglob("tcp.csv")
     raw.with_name("tcp.csv").write_text("t_s,flow\n")
     raw.with_name("intervals.csv").write_text("t_s,goodput_mbit\n")

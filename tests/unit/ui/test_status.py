@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from losslab import cli, lock
-from losslab.campaign.plan import Plan, Planned
+from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.errors import LosslabError
 from losslab.study.design import Cell
 from losslab.study.stopping import StoppingRule
@@ -24,7 +24,7 @@ def folder(tmp_path):
     for number, block in enumerate(NAMES):
         cell = Cell("loss", block, CONDITION, StoppingRule(2, 5))
         cells["loss", cell.name] = Planned(cell, f"now {number}", recorded=False)
-    Plan(cells, {"loss": []}, {"loss": {}}, None).write(tmp_path / "results")
+    CampaignPlan(cells, {"loss": []}, {"loss": {}}, None).write(tmp_path / "results")
     first, second, _ = cells.values()
     measured(tmp_path, first, True, False, True)
     measured(tmp_path, replace(second, fingerprint="then"), True, True)
