@@ -99,7 +99,7 @@ class Campaign:
         self._config, self._configfiles, self._root = config, list(configfiles), root
         for path in self._configfiles:  # Snakemake accepts repeated keys
             reading.read_config(Path(path))
-        studies, self.plan = plan.make(config, root)
+        studies, self.plan = plan.make(config, root, records.available)
         self.studies = {study.name: study for study in studies}
         claims.check(self.studies, root)
         files.check(self.studies.values(), root)

@@ -10,7 +10,7 @@ engine, and elsewhere in plain hosts of the same guest. Both leave the same byte
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -116,14 +116,17 @@ class CampaignPlan:
             ) from error
 
 
-def make(config: Mapping[str, Any], root: Path) -> tuple[list[Study], CampaignPlan]:
-    """Return a configuration's studies and plan; LosslabError if it is invalid."""
-    from losslab.campaign import records  # `losslab cell` does not need it
+def make(
+    config: Mapping[str, Any], root: Path, available: Callable[[Path, list[Cell]], set[Name]]
+) -> tuple[list[Study], CampaignPlan]:
+    """Return a configuration's studies and plan; LosslabError if it is invalid.
 
+    `available` is `records.available`.
+    """
     studies = design.load_studies(with_hosts(config), root)
     cells = [cell for study in studies for cell in study.cells]
     record = Path(config["recorded"]) if config.get("recorded") else None
-    known = records.available(record, cells) if record else set()
+    known = available(record, cells) if record else set()
     return studies, CampaignPlan(
         {
             (cell.study, cell.name): Planned(

@@ -111,14 +111,14 @@ class Replicate:
             if present_only and not (self.folder / name).exists():
                 continue
             try:
-                record = self.host if name == HOST_FILE else self.manifest
+                record = self.manifest if name == MANIFEST_FILE else self.host
             except UsageError as error:
                 return [f"{name} is unreadable: {error.message}"]
             if not isinstance(record.get(FILES), dict):
                 return [f"{name} has no digests"]
             digests |= record[FILES]
             own = {key: value for key, value in record.items() if key != SELF}
-            if name == HOST_FILE and record.get(SELF) != digest_of(own):
+            if name != MANIFEST_FILE and record.get(SELF) != digest_of(own):
                 found.append(f"{HOST_FILE} has changed since it was written")
         present = set(_files(self.folder))
         if not (self.folder / HOST_FILE).is_symlink():

@@ -44,7 +44,7 @@ Name = tuple[str, str]
 Row = dict[str, str]
 
 
-class RecordedVerdict(NamedTuple):
+class Judged(NamedTuple):
     """A claim's recorded verdict, and the kind of its cause."""
 
     verdict: str
@@ -54,17 +54,17 @@ class RecordedVerdict(NamedTuple):
         return self.verdict if self.cause == "none" else f"{self.verdict} ({self.cause})"
 
 
-FIELDS = {str(each): each for each in (RecordedVerdict(v, c) for v in ORDER for c in CAUSES)}
-Verdicts = Mapping[str, Mapping[Name, RecordedVerdict]]
+FIELDS = {str(each): each for each in (Judged(v, c) for v in ORDER for c in CAUSES)}
+Verdicts = Mapping[str, Mapping[Name, Judged]]
 
 
-def read_recorded(path: Path = TABLE) -> dict[str, dict[Name, RecordedVerdict]]:
+def read_recorded(path: Path = TABLE) -> dict[str, dict[Name, Judged]]:
     """Read the recorded verdicts of each campaign.
 
     Raises UsageError if a field is no verdict, or a claim is repeated.
     """
     rows = read_rows(path, "\t", KEYS)
-    found: dict[str, dict[Name, RecordedVerdict]] = {
+    found: dict[str, dict[Name, Judged]] = {
         name: {} for name in (rows[0] if rows else ()) if name not in KEYS
     }
     names: set[Name] = set()
@@ -138,7 +138,7 @@ def read_claims(path: Path) -> list[Row]:
     return rows
 
 
-def problems(claims: Sequence[Row], recorded: Mapping[Name, RecordedVerdict]) -> list[str]:
+def problems(claims: Sequence[Row], recorded: Mapping[Name, Judged]) -> list[str]:
     """List claims that are not reproduced without a supported reason, and changed verdicts."""
     found = []
     for row in claims:
@@ -199,7 +199,7 @@ def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
         raise LosslabError(
             "a claim that is not reproduced must have a reason, found\n" + "\n".join(unsupported)
         )
-    found = {(r["study"], r["claim"]): RecordedVerdict(r["verdict"], r["cause"]) for r in rows}
+    found = {(r["study"], r["claim"]): Judged(r["verdict"], r["cause"]) for r in rows}
     old = before.get(campaign, {})
     write_recorded(before | {campaign: found}, recorded)
     return [
