@@ -16,7 +16,7 @@ from typing import Any
 
 from losslab import cellspec, changecells, sweeps
 from losslab.campaign import behaviour, divergence, results, verdicts
-from losslab.campaign.behaviour import Baseline, CellChange, ComparedRun
+from losslab.campaign.behaviour import Baseline, CellChange, Run
 from losslab.campaign.results import CELL_FILE
 from losslab.changecells import Cell, Side
 from losslab.errors import LosslabError
@@ -143,7 +143,7 @@ def _before(
     out: Path,
     compared: Sequence[str],
     cores: int,
-) -> dict[str, list[ComparedRun]]:
+) -> dict[str, list[Run]]:
     """Return the runs before the change: recorded ones, and those measured and recorded now."""
     conditions = {name: side.of(cell.condition) for name, cell in cells.items()}
     replicates = {name: cell.replicates for name, cell in cells.items()}
@@ -157,7 +157,7 @@ def _before(
     return known
 
 
-def _runs(cells: Iterable[str], out: Path, compared: Sequence[str]) -> dict[str, list[ComparedRun]]:
+def _runs(cells: Iterable[str], out: Path, compared: Sequence[str]) -> dict[str, list[Run]]:
     """Read the runs of cells; a cell ends early with a replicate whose guest was lost."""
     return {
         name: [
@@ -171,7 +171,7 @@ def _runs(cells: Iterable[str], out: Path, compared: Sequence[str]) -> dict[str,
 def _with_first(
     found: Sequence[CellChange],
     cells: Mapping[str, Cell],
-    then: Mapping[str, Sequence[ComparedRun]],
+    then: Mapping[str, Sequence[Run]],
     sides: Sequence[Side],
     out: Path,
     cores: int,

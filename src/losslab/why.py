@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from losslab.campaign import capturing, futures, rerun, symptoms
+from losslab.campaign import capturing, explanation, futures, rerun, symptoms
 from losslab.campaign.futures import Change, Drop, Future, Past
 from losslab.campaign.symptoms import Symptom
 from losslab.emulation import droplist
@@ -120,13 +120,13 @@ def _why(options: argparse.Namespace) -> int:
     recorded = Recorded.of(options)
     cause = find(recorded, _symptom(recorded, options), options.out, options.at)
     print(f"{cause.symptom.text}: caused by {len(cause.packets)} of {cause.candidates} packets")
-    for line in symptoms.dropped_packets(cause.folders[CAUSE], cause.packets):
+    for line in explanation.packets(cause.folders[CAUSE], cause.packets):
         print(f"  {line}")
     print(f"dropped after the cut at {cause.at_s:g} s; without any one of them it does not occur.")
     print(f"{cause.futures} futures, {cause.core_s:.1f} core-s.\n")
     ends = cause.at_s, cause.symptom.until_s
     folders = cause.folders[CAUSE], cause.folders[WITHOUT]
-    print("\n".join(symptoms.explanation(*folders, cause.packets, *ends)))
+    print("\n".join(explanation.lines(*folders, cause.packets, *ends)))
     manifest = rerun.load_manifest(cause.folders[CAUSE])
     condition = Condition.from_json(manifest["cell"])
     print(f"\nReproduce it from the start: {measure_command(condition, manifest['seed'])}")

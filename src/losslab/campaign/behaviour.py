@@ -7,7 +7,7 @@ bytes cannot differ. The tests of all other cells are one family, judged by Holm
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -35,7 +35,7 @@ BETTER, WORSE, MOVED = "better", "worse", "different"
 
 
 @dataclass(frozen=True)
-class ComparedRun:
+class Run:
     """A run of a cell: its digest and the metrics that are compared."""
 
     seed: int
@@ -85,12 +85,12 @@ class CellChange:
     differences: list[Difference]
 
 
-def read_run(folder: Path, compared: Sequence[str]) -> ComparedRun:
+def read_run(folder: Path, compared: Sequence[str]) -> Run:
     """Read a run after a check of its files; DamagedError if one is missing or was changed."""
     manifest = Replicate(folder).checked().manifest
     found = {name: metrics.value(manifest["summary"], name) for name in compared}
     values = {name: value for name, value in found.items() if value is not None}
-    return ComparedRun(manifest["seed"], digest(manifest), manifest["reasons"], values)
+    return Run(manifest["seed"], digest(manifest), manifest["reasons"], values)
 
 
 def digest(manifest: Mapping[str, Any]) -> str:
@@ -98,7 +98,7 @@ def digest(manifest: Mapping[str, Any]) -> str:
     return digest_of({part: manifest.get(part) for part in DIGESTED})
 
 
-Runs = Mapping[str, Sequence[ComparedRun]]
+Runs = Mapping[str, Sequence[Run]]
 
 
 def compare(before: Runs, after: Runs, compared: Sequence[str]) -> list[CellChange]:
@@ -118,9 +118,7 @@ def compare(before: Runs, after: Runs, compared: Sequence[str]) -> list[CellChan
     return _judged(found)
 
 
-def _difference(
-    cell: str, metric: str, pairs: Sequence[tuple[ComparedRun, ComparedRun]]
-) -> Difference | None:
+def _difference(cell: str, metric: str, pairs: Sequence[tuple[Run, Run]]) -> Difference | None:
     """Compare a metric of the valid runs; None if a side has none."""
     values = [
         (one.metrics[metric], other.metrics[metric])
@@ -163,38 +161,49 @@ class Baseline:
 
     def write(self, conditions: Mapping[str, Condition], runs: Runs) -> None:
         """Record runs, with what their results depend on; keep the records of other cells."""
-        new = {
-            name: {
-                "condition": condition.to_json(),
-                "fingerprint": _fingerprint(condition),
-                "runs": [vars(each) for each in runs[name]],
-            }
-            for name, condition in conditions.items()
+        known = self._data()["cells"] if self.file.is_file() else {}
+        data = {
+            "format": FORMAT,
+            "suite": self.suite,
+            "cells": known
+            | {
+                name: {
+                    "condition": condition.to_json(),
+                    "fingerprint": _fingerprint(condition),
+                    "runs": [vars(each) for each in runs[name]],
+                }
+                for name, condition in conditions.items()
+            },
         }
-        data = {"format": FORMAT, "suite": self.suite, "cells": self._cells() | new}
         check_schema(data, "baseline", str(self.file))
         self.file.parent.mkdir(parents=True, exist_ok=True)
         replace_json(data, self.file)
 
     def read(
         self, conditions: Mapping[str, Condition], replicates: Mapping[str, int]
-    ) -> dict[str, list[ComparedRun]]:
+    ) -> dict[str, list[Run]]:
         """Return the recorded runs of cells whose results they still are; {} without a record."""
-        cells = self._cells()
-        return {
-            name: [ComparedRun(**each) for each in cells[name]["runs"][: replicates[name]]]
-            for name, condition in conditions.items()
-            if name in cells
-            and cells[name]["fingerprint"] == _fingerprint(condition)
-            and len(cells[name]["runs"]) >= replicates[name]
-        }
-
-    def _cells(self) -> dict[str, Any]:
         if not self.file.is_file():
             return {}
+        return dict(self._current(self._data()["cells"], conditions, replicates))
+
+    def _data(self) -> Any:
         data = read_json(self.file)
         check_schema(data, "baseline", str(self.file), "remove the file to record it again")
-        return dict(data["cells"])
+        return data
+
+    @staticmethod
+    def _current(
+        cells: Mapping[str, Any],
+        conditions: Mapping[str, Condition],
+        replicates: Mapping[str, int],
+    ) -> Iterator[tuple[str, list[Run]]]:
+        for name, condition in conditions.items():
+            its = cells.get(name)
+            if its and its["fingerprint"] == _fingerprint(condition):
+                runs = [Run(**each) for each in its["runs"]]
+                if len(runs) >= replicates[name]:
+                    yield name, runs[: replicates[name]]
 
 
 def _fingerprint(condition: Condition) -> str:

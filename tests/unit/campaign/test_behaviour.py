@@ -5,7 +5,8 @@ import math
 import pytest
 
 from losslab.campaign import behaviour
-from losslab.campaign.behaviour import Baseline, ComparedRun
+from losslab.campaign.behaviour import Baseline, Run
+from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
 METRICS = ("goodput_mbit", "retransmits")
@@ -13,7 +14,7 @@ METRICS = ("goodput_mbit", "retransmits")
 
 def runs(goodputs, retransmits=0.0, tag="a", reasons=()):
     return [
-        ComparedRun(seed, f"{tag}{value}", list(reasons), {"goodput_mbit": value,
+        Run(seed, f"{tag}{value}", list(reasons), {"goodput_mbit": value,
                                                   "retransmits": float(retransmits)})
         for seed, value in enumerate(goodputs)
     ]  # fmt: skip
@@ -82,7 +83,7 @@ def test_json_has_no_infinite_number():
 
 
 def test_cell_that_ends_with_a_lost_guest_is_reported():
-    lost = [ComparedRun(0, "lost", ["a panic"], {})]
+    lost = [Run(0, "lost", ["a panic"], {})]
     [found] = behaviour.compare({"x": runs(BEFORE)}, {"x": lost}, METRICS)
     assert (found.changed, found.runs, found.reasons) == ([0], 1, ["a panic"])
 
@@ -101,3 +102,17 @@ def test_record_is_read_if_the_results_are_still_its_own(tmp_path, monkeypatch):
     assert set(baseline.read({"x": CONDITION, "y": CONDITION}, {"x": 5, "y": 5})) == {"x", "y"}
     monkeypatch.setattr(behaviour, "_fingerprint", lambda _: "another")
     assert baseline.read({"x": CONDITION}, {"x": 5}) == {}
+
+
+def test_damaged_record_is_refused(tmp_path):
+    baseline = Baseline(tmp_path / "baseline.json", "ci")
+    baseline.file.write_text('{"format": 1}')
+    with pytest.raises(LosslabError, match=r"baseline\.schema\.yaml"):
+        baseline.read({"x": CONDITION}, {"x": 5})
+
+
+def test_digest_covers_results_and_not_the_instrument():
+    manifest = {"files": {"tcp.csv": "1"}, "summary": {}, "observed": {}, "reasons": []}
+    same = manifest | {"instrument": {"kernel": "another"}, "fingerprint": {}}
+    assert behaviour.digest(manifest) == behaviour.digest(same)
+    assert behaviour.digest(manifest) != behaviour.digest(manifest | {"summary": {"x": 1}})
