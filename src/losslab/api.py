@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from losslab import cellspec, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import export, fingerprint, inputs, limiters, replicate, results, tables
+from losslab.campaign import export, fingerprint, inputs, limiters, replicate, results
 from losslab.campaign.cellrun import finished
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.results import MeasuredCell, Replicate, read_cell
+from losslab.campaign.tables import (
+    CELL_COLUMNS,
+    INTERVAL_COLUMNS,
+    REPLICATE_COLUMNS,
+    Tables,
+    gather,
+    numbers_of,
+)
 from losslab.errors import LosslabError
 from losslab.provide import at_first_use
 from losslab.reading import UsageError, input_errors
@@ -142,8 +150,8 @@ class Results:
     files: tuple[Path, ...]  # the cells' cell.json
 
     @cached_property
-    def _tables(self) -> tables.Tables:
-        return tables.gather(map(tables.numbers_of, self._cells))
+    def _tables(self) -> Tables:
+        return gather(map(numbers_of, self._cells))
 
     @cached_property
     def _cells(self) -> list[MeasuredCell]:
@@ -152,14 +160,14 @@ class Results:
     @property
     def cells(self) -> pd.DataFrame:
         """One row per cell: its axes, numbers of replicates, and violations."""
-        columns = [name for name in tables.CELL_COLUMNS if name != "recorded"]
+        columns = [name for name in CELL_COLUMNS if name != "recorded"]
         return _frame(self._tables.cells, columns)
 
     @property
     def replicates(self) -> pd.DataFrame:
         """One row per replicate: its axes, its seed, whether it is valid, and its metrics."""
         # A campaign computes the error's share from its stopping rule, which is not in cell.json.
-        columns = [name for name in tables.REPLICATE_COLUMNS if name != "error_share"]
+        columns = [name for name in REPLICATE_COLUMNS if name != "error_share"]
         columns += self._tables.metrics()
         frame = _frame(self._tables.replicates, columns)
         return frame.assign(valid=frame["valid"] == "TRUE")
@@ -167,7 +175,7 @@ class Results:
     @property
     def intervals(self) -> pd.DataFrame:
         """Goodput of each second of iperf3's valid replicates."""
-        return _frame(self._tables.intervals, tables.INTERVAL_COLUMNS)
+        return _frame(self._tables.intervals, INTERVAL_COLUMNS)
 
     def means(self, metric: str | None = None) -> pd.DataFrame:
         """Return the mean of a metric per cell, with a 95 % confidence interval from five runs on.

@@ -22,10 +22,11 @@ import yaml
 from losslab import cellspec, interrupts
 from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import inputs, tables
+from losslab.campaign import inputs
 from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import instrument
 from losslab.campaign.results import CELL_FILE, MeasuredCell, read_cell
+from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
 from losslab.instrument import analysis
 from losslab.provide import at_first_use
@@ -184,9 +185,9 @@ def _say(done: int, total: int, title: str) -> None:
 
 def write_replicates(cells: Sequence[MeasuredCell], out: Path) -> Path:
     """Write replicates.csv, a row per run of the cells; return its path."""
-    found, path = tables.gather(map(tables.numbers_of, cells)), out / "replicates.csv"
-    columns = (*tables.REPLICATE_COLUMNS, *found.metrics())
-    tables.write_csv(path, columns, found.replicates)
+    found, path = gather(map(numbers_of, cells)), out / "replicates.csv"
+    columns = (*REPLICATE_COLUMNS, *found.metrics())
+    write_csv(path, columns, found.replicates)
     return path
 
 
