@@ -283,10 +283,13 @@ def test_cell_in_real_time_is_not_recorded(tmp_path):
 
 
 def test_lost_guest_is_not_recorded(tmp_path):
-    folder = write_cell(tmp_path / "lost", "one", VALUES)
+    folder = write_cell(tmp_path / "results", "one", VALUES)
     sealed.edit(folder / "0" / "manifest.json", lost=True)
-    with pytest.raises(LosslabError, match="lost"):
-        records.update_record(tmp_path / "lost", tmp_path / "record.tsv")
+    sealed.reseal(folder / "0")
+    condition = read_cell(folder / "cell.json").content["condition"]
+    sealed.cell(folder, condition, len(VALUES), study="loss")
+    with pytest.raises(LosslabError, match="the guest of a replicate was lost"):
+        records.update_record(tmp_path / "results", tmp_path / "record.tsv")
 
 
 @pytest.mark.parametrize(
