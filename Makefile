@@ -37,9 +37,9 @@ figure: setup ## Measure and draw the README's figure, and write its caption
 		--configfile config/quick.yaml
 	.venv/bin/python -m bench.readme
 
-artifact: tools ## Pack a measured campaign: losslab-artifact.tar.gz (WHEELS=1: with Python packages)
+artifact: tools ## Pack a measured campaign: losslab-artifact.tar.gz
 	@scripts/group.sh artifact
-	.venv/bin/losslab artifact pack --campaign $(CONFIG) $(if $(WHEELS),--wheels)
+	.venv/bin/losslab artifact pack --campaign $(CONFIG)
 
 verify-artifact: ## In an unpacked artifact: re-run a random sample, compare every byte
 	@LOSSLAB_INSTRUMENTS="$${LOSSLAB_INSTRUMENTS:-instruments}" scripts/setup.sh

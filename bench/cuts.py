@@ -23,13 +23,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import golden
-from losslab import cellspec, cli, runs, whatif
-from losslab.campaign import export, futures, rerun
-from losslab.campaign.futures import UNTOUCHED
+from losslab import cellspec, cli, runs
+from losslab.campaign import packets, rerun
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
+from losslab_timetravel import futures, whatif
+from losslab_timetravel.futures import UNTOUCHED
 
 INSTANTS = 20
 # The first cut: earlier, a guest has no connection.
@@ -76,7 +77,7 @@ def check(words: str, folder: Path, count: int) -> str | None:
     if not tools.cuts:
         return "its kernel has no cuts"
     film = video(condition, tools)
-    captures = export.links(options.capture, condition)
+    captures = packets.links(options.capture, condition)
     whole = run(condition, options.seed, folder / "whole", tools, film, captures=captures)
     rerun.require_result(whole, "the uncut replicate")
     first_s, *later = instants(condition.duration_s, count)

@@ -22,8 +22,6 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from bench.readme import replaced
-from losslab.campaign import futures, symptoms
-from losslab.campaign.futures import Change, Future
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.emulation.qdiscs import FRAME_BYTES
@@ -31,6 +29,8 @@ from losslab.study.condition import Condition
 from losslab.study.intervals import difference_interval
 from losslab.study.seeds import replicate_seed
 from losslab.ui import plot
+from losslab_timetravel import futures, symptoms
+from losslab_timetravel.futures import Change, Future
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs" / "figures" / "one_packet.csv"

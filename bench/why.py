@@ -27,16 +27,16 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from bench.readme import replaced
-from losslab import why
 from losslab.backends.snapshot import Snapshots
-from losslab.campaign import futures, rerun, symptoms
+from losslab.campaign import rerun
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
-from losslab.campaign.symptoms import Stall, Symptom
 from losslab.emulation import droplist
 from losslab.study.condition import Condition
-from losslab.whatif import Recorded
-from losslab.why import Cause
+from losslab_timetravel import futures, symptoms, why
+from losslab_timetravel.symptoms import Stall, Symptom
+from losslab_timetravel.whatif import Recorded
+from losslab_timetravel.why import Cause
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs" / "figures" / "why.csv"

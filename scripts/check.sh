@@ -16,6 +16,6 @@ dry_run=$!
 pytest --numprocesses auto --maxprocesses 8 --dist loadgroup --quiet -m "not alone and not nightly" --durations=5 \
     --deselect "tests/test_linters.py::test_linter_finds_nothing[lintr]" \
     --deselect "tests/test_linters.py::test_linter_finds_nothing[snakemake --lint]" \
-    tests/unit tests/test_linters.py "$@" || status=1
+    tests/unit plugins tests/test_linters.py "$@" || status=1
 wait "$dry_run" || { status=1 && cat "$folder/output"; }
 exit "$status"

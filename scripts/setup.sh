@@ -68,7 +68,7 @@ build() {
     others="$quarto $kernel $image $engine"
 }
 
-stamp="$(cat pyproject.toml requirements*.lock scripts/setup.sh | sha256sum | cut -d' ' -f1) $(pwd)"
+stamp="$(cat pyproject.toml plugins/*/pyproject.toml requirements*.lock scripts/setup.sh | sha256sum | cut -d' ' -f1) $(pwd)"
 if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     echo "losslab: making .venv"
     rm -rf .venv
@@ -76,18 +76,17 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     echo "made by scripts/setup.sh, which replaces this folder" >.venv/.losslab-made
     "$python" -m venv .venv
     install=".venv/bin/pip install --quiet --disable-pip-version-check"
-    # An artifact may have the packages for this version of Python.
-    wheels="wheels/$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
-    [ ! -d "$wheels" ] || install="$install --no-index --find-links $wheels"
     # Install every package by its hash: first those that build packages from sources, images and kernel.
     if awk '/^[a-z]/ { on = FILENAME ~ /build/ || /^(pyyaml|urllib3|zstandard)==/ } on' \
         requirements-build.lock requirements.lock | $install --require-hashes -r /dev/stdin; then
         [ "${1:-}" = tools ] || [ -n "${LOSSLAB_INSTRUMENTS:-}" ] || build
     fi
+    plugins="$(dirname plugins/*/pyproject.toml | sed 's/^/-e /')"
+    # shellcheck disable=SC2086 # a list of options
     if $install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock; then
-        $install --no-build-isolation --no-deps -e .
+        $install --no-build-isolation --no-deps -e . $plugins
     elif [ "${LOSSLAB_UNPINNED:-0}" != 0 ]; then
-        $install -e '.[campaign,dev]'
+        $install -e '.[campaign,dev]' $plugins
     else
         echo "losslab: error: pip could not install the Python packages pinned in requirements*.lock." >&2
         echo "  -> check the network, or use current versions: LOSSLAB_UNPINNED=1 make setup" >&2

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Download uPlot's files from npm again, as pinned in report/explorer/uplot/source.toml. For another
+# Download uPlot's files from npm again, as pinned in the explorer's uplot/source.toml. For another
 # version, change version and integrity there (`npm view uplot@VERSION dist.integrity`), run this script,
 # and write the printed hashes there.
 set -eu
-cd "$(dirname "$0")/../report/explorer/uplot"
+cd "$(dirname "$0")/../plugins/explorer/losslab_explorer/page/uplot"
 
 value() { sed -n "s/^$1 = \"\(.*\)\"\$/\1/p" source.toml; }
 

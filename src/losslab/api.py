@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab import cellspec, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import export, fingerprint, inputs, limiters, replicate, results
+from losslab.campaign import fingerprint, inputs, limiters, packets, replicate, results
 from losslab.campaign.cellrun import finished
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.results import MeasuredCell, Replicate, read_cell
@@ -32,7 +32,7 @@ from losslab.provide import at_first_use
 from losslab.reading import UsageError, input_errors
 from losslab.study import metrics
 from losslab.study.condition import AXES, Condition
-from losslab.ui import cellstable
+from losslab.ui import tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,10 +189,10 @@ class Results:
         chosen = None if metric is None else pyarguments.text("metric", metric)
         conditions = [cell.condition for cell in self._cells]
         varied = [name for name in AXES if len({getattr(c, name) for c in conditions}) > 1]
-        rows = cellstable.rows(self._cells, varied or ["algorithm"], chosen)
+        rows = tables.rows(self._cells, varied or ["algorithm"], chosen)
         names = [{key: row[key] for key in IDENTITY} for row in self._tables.cells]
         found = [named | row for named, row in zip(names, rows, strict=True)]
-        columns = [*IDENTITY, *(varied or ["algorithm"]), "metric", *cellstable.STATISTICS]
+        columns = [*IDENTITY, *(varied or ["algorithm"]), "metric", *tables.STATISTICS]
         # Cells without five valid runs have no interval.
         return _frame(found, columns).astype({end: float for end in ("mean", "low", "high")})
 
@@ -246,7 +246,7 @@ def measure(
     number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
     limit_s = pyarguments.limit_s("timeout_s", timeout_s)
     accepted = pyarguments.flag("allow_invalid", allow_invalid)
-    links = export.links(pyarguments.names("captures", captures), condition)
+    links = packets.links(pyarguments.names("captures", captures), condition)
     default = _default_folder(condition, backend, where, number, links)
     folder = pyarguments.output(default if out is None else out)
     at_first_use(condition, backend, where)

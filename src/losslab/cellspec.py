@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import hashlib
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from losslab.lock import mark, marked, taken
 from losslab.reading import UsageError, input_errors, shown, whole_option
 from losslab.repository import ROOT
 from losslab.study import design
+from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
 from losslab.study.names import Names, load_algorithms
 
@@ -92,6 +94,16 @@ def _is_unicode(text: str) -> bool:
         return bool(text.encode()) or not text
     except UnicodeEncodeError:
         return False
+
+
+def measure_command(condition: Condition, seed: int) -> str:
+    """Return the command that measures a condition."""
+    words = ["losslab", "measure"]
+    for name, axis in AXES.items():
+        value = getattr(condition, name)
+        if value != axis.default:
+            words += [f"--{name.replace('_', '-')}", short(value)]
+    return shlex.join([*words, "--seed", str(seed), "--out", "reproduced"])
 
 
 def instrument(options: argparse.Namespace, condition: Condition) -> Instrument:

@@ -1,28 +1,40 @@
 """The commands: where each is, what it does, and examples; a test parses each example.
 
 A command's module is imported when the command is called. Its `add_commands` adds the parsers.
+Installed packages add commands by entry points in the group `losslab.commands`: each has a
+command's name, and names a `Command`.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
+import tomllib
 from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from losslab.errors import LosslabError
+from losslab.reading import UsageError
+from losslab.repository import BASE, INSTALLED
+
+DOOR = "losslab.commands"
 WORKFLOW = "the workflow"  # commands of its rules, which the overview does not list
 
 
 class Command(NamedTuple):
-    """A command: its module below `losslab`, its help and examples."""
+    """A command: its module, its help and examples, and the overview's heading."""
 
     module: str
     help: str
     examples: tuple[str, ...]
+    heading: str = "other packages"
 
 
 def _command(module: str, text: str, *examples: str) -> Command:
-    return Command(module, text, examples)
+    return Command(f"losslab.{module}", text, examples)
 
 
 # By purpose.
@@ -78,19 +90,13 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "inspect runs and campaigns": {
         "plot": _command(
-            "ui.commands",
+            "ui.plot",
             "plot runs in the terminal or to a file",
             "losslab plot my-run other-run",
             "losslab plot my-run --out run.svg",
         ),
-        "export": _command(
-            "campaign.export",
-            "write a run as qlog or pcap",
-            "losslab export my-run --qlog --out my-run.qlog",
-            "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
-        ),
         "status": _command(
-            "ui.commands",
+            "ui.status",
             "show a campaign's progress from another terminal",
             "losslab status",
             "losslab status /data/campaign",
@@ -127,53 +133,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab columns my-run/queue.csv --json",
         ),
     },
-    "ask what would have happened": {
-        "whatif": _command(
-            "whatif",
-            "run other futures of a replicate from a time on",
-            "losslab whatif my-run --at 3.2 --list",
-            "losslab whatif my-run --at 3.2 --spare 1461 --set loss_percent=0 --algorithm bbr",
-            "losslab whatif my-run --at 3.2 --drop 1500 --seeds 64 --figure futures.svg",
-        ),
-        "why": _command(
-            "why",
-            "find the dropped packets that caused a stall",
-            "losslab why my-run --stall --out cause",
-            "losslab why my-run --below 2.5 --out cause",
-            "losslab why my-run --metric fct_p99_s --out cause",
-            "losslab why my-run --timeout --at 2.5 --out cause",
-        ),
-    },
-    "judge an algorithm or a change": {
-        "score": _command(
-            "score",
-            "judge algorithms by the criteria of RFC 9743",
-            "losslab score cubic bbr --quick --out scores",
-            "losslab score mine --out scores --against recorded/scorecard.json",
-        ),
-        "check": _command(
-            "check",
-            "report what a change does to a suite's cells",
-            "losslab check tcp_cubic.c --out check",
-            "losslab check series/ --only loss --only deep/bbr --fail-on worse --out check",
-            "losslab check net/ipv4/tcp_input.c=new.c --base net/ipv4/tcp_input.c=old.c "
-            "--out check",
-        ),
-        "bisect": _command(
-            "bisection",
-            "find the first commit that changes a run",
-            "losslab bisect --git ~/linux --good v1 --bad v2 --out bisect",
-            "losslab bisect --patches series --metric goodput_mbit --at-least 9 --out bisect",
-            "losslab bisect --releases 6.1,6.12,7.2 --only loss --out bisect",
-        ),
-    },
     "reproduce and verify": {
-        "verify": _command(
-            "artifact.commands",
-            "recompute results, from raw files to the report, and compare",
-            "losslab verify results",
-            "losslab verify /data/results --json",
-        ),
         "rerun": _command(
             "runs",
             "repeat a replicate and compare the bytes",
@@ -197,16 +157,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "campaign.provenance",
             "write a table of the instrument, machines and dates of cells",
             "losslab origin results/summary/loss_cells.csv --out results/tables/origin.csv",
-        ),
-        "artifact": _command(
-            "artifact.commands",
-            "pack a campaign as an archive, or verify one",
-            "losslab artifact pack --campaign config/quick.yaml",
-            "losslab artifact pack --raw-limit-mb 0 --no-instrument --out small.tar.gz",
-            "losslab artifact pack --wheels",
-            "losslab artifact verify",
-            "losslab artifact verify losslab-artifact --sample 60 --seed 8023415",
-            "losslab artifact verify losslab-artifact --sample all",
         ),
     },
     "add your own": {
@@ -261,14 +211,55 @@ GROUPS: dict[str, dict[str, Command]] = {
             "gather a study's cells into tables",
             "losslab collect loss",
         ),
-        "explorer": _command(
-            "ui.commands",
-            "make the run explorer",
-            "losslab explorer results/summary/loss_cells.csv --out results/report/explorer.html",
-        ),
     },
 }
 COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
+
+
+def find(name: str) -> Command | None:
+    """Return a command of losslab or of an installed package; None if there is none."""
+    if name in COMMANDS:
+        return COMMANDS[name]
+    found = metadata.entry_points(group=DOOR, name=name)
+    return _load(next(iter(found))) if found else None
+
+
+def installed() -> dict[str, Command]:
+    """Return all commands by name, those of installed packages last."""
+    added = {entry.name: entry for entry in metadata.entry_points(group=DOOR)}
+    return COMMANDS | {name: _load(added[name]) for name in sorted(added.keys() - COMMANDS.keys())}
+
+
+def sources(name: str) -> list[str]:
+    """List the files of the package that adds a command; none if it is not installed."""
+    command = None if name in COMMANDS else find(name)
+    spec = importlib.util.find_spec(command.module.partition(".")[0]) if command else None
+    found = Path(spec.origin).parent.rglob("*.*") if spec and spec.origin else []
+    return sorted(str(path) for path in found if path.suffix != ".pyc")
+
+
+def _load(entry: metadata.EntryPoint) -> Command:
+    try:
+        found: Command = entry.load()
+    except Exception as error:
+        raise LosslabError(
+            f"{entry.value} must be importable for the command {entry.name}, found "
+            f"{type(error).__name__}: {error}",
+            hint=f"install or remove the package {entry.dist.name if entry.dist else ''}",
+        ) from error
+    return found
+
+
+def _refuse_absent(name: str) -> None:
+    """Refuse a command of one of this repository's packages that is not installed."""
+    for path in BASE.glob("plugins/*/pyproject.toml"):
+        project = tomllib.loads(path.read_text())["project"]
+        if name in project["entry-points"][DOOR]:
+            source = project["name"] if INSTALLED else path.parent
+            raise UsageError(
+                f"`losslab {name}` needs the package {project['name']}, found it not installed",
+                hint=f"python -m pip install {source}",
+            )
 
 
 class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
@@ -276,20 +267,23 @@ class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
 
     def add_parser(self, name: str, **more: Any) -> Any:
         """Add the parser of a command."""
-        return super().add_parser(name, **{"help": COMMANDS[name].help, **more})
+        command = find(name)
+        return super().add_parser(name, **{"help": command.help if command else "", **more})
 
     def add(self, called: str | None = None) -> None:
         """Add all commands, or the called one with the others of its module.
 
         If there is none of that name, add the names of all.
         """
-        if called is not None and called not in COMMANDS:
-            for name in COMMANDS:
+        command = None if called is None else find(called)
+        if called is not None and command is None:
+            _refuse_absent(called)
+            for name in installed():
                 self.add_parser(name)
             return
-        wanted = COMMANDS.values() if called is None else [COMMANDS[called]]
+        wanted = [command] if command else installed().values()
         for module in dict.fromkeys(each.module for each in wanted):
-            importlib.import_module(f"losslab.{module}").add_commands(self)
+            importlib.import_module(module).add_commands(self)
 
 
 def leaves(
@@ -307,8 +301,9 @@ def leaves(
 
 def examples(name: str) -> list[str]:
     """Return the examples of a command, such as `new study`."""
-    group = COMMANDS[name.split()[0]].examples
-    return [line for line in group if f"losslab {name} " in f"{line} "]
+    command = find(name.split()[0])
+    lines = command.examples if command else ()
+    return [line for line in lines if f"losslab {name} " in f"{line} "]
 
 
 def with_examples(parser: argparse.ArgumentParser) -> None:
@@ -321,10 +316,14 @@ def with_examples(parser: argparse.ArgumentParser) -> None:
 
 def overview() -> str:
     """List the commands by purpose, without those of the workflow."""
-    width = max(map(len, COMMANDS))
+    known = installed()
+    groups = {heading: {**group} for heading, group in GROUPS.items() if heading != WORKFLOW}
+    for name in [each for each in known if each not in COMMANDS]:
+        groups.setdefault(known[name].heading, {})[name] = known[name]
+    groups.pop(WORKFLOW, None)
+    width = max(map(len, known))
     lines = ["losslab measures how network paths affect TCP congestion control.", ""]
-    for title, group in GROUPS.items():
-        if title != WORKFLOW:
-            lines += [f"{title}:", *(f"  {n:<{width}}  {c.help}" for n, c in group.items()), ""]
+    for heading, group in groups.items():
+        lines += [f"{heading}:", *(f"  {n:<{width}}  {c.help}" for n, c in group.items()), ""]
     lines += ["Begin with:", f"  {COMMANDS['measure'].examples[0]}", ""]
     return "\n".join([*lines, "Options and examples: `losslab COMMAND --help`."])

@@ -10,7 +10,7 @@ from pathlib import Path
 from losslab import sweeps
 from losslab.emulation.goodput import read_rows
 from losslab.reading import out_folder
-from losslab.ui.commands import say
+from losslab.ui.plot import say
 
 LABELS = {"cubic": "CUBIC", "bbr": "BBR"}
 LOSSES_PERCENT = (0, 1, 5)

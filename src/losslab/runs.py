@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from losslab import cellspec
-from losslab.campaign import compare, divergence, export, inputs, plan, records, rerun
+from losslab.campaign import compare, divergence, inputs, packets, plan, records, rerun
 from losslab.campaign.instrument import video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError, did_you_mean
@@ -18,8 +18,7 @@ from losslab.reading import UsageError, number_option, out_folder, read_config
 from losslab.repository import ROOT
 from losslab.study import axisdocs, design
 from losslab.study.condition import AXES, Condition
-from losslab.ui import commands as ui
-from losslab.ui import difftable, runsummary
+from losslab.ui import plot, runsummary, tables
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -102,14 +101,14 @@ def _measure(options: argparse.Namespace) -> int:
             video(condition, tools, options.timeout_s),
             timeout_s=options.timeout_s,
             attempts=1,
-            captures=export.links(options.capture, condition),
+            captures=packets.links(options.capture, condition),
         )
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
     if options.json:
         print(json.dumps(manifest["summary"], indent=1, sort_keys=True))
     else:
-        ui.say(runsummary.text(manifest, options.out))
+        plot.say(runsummary.text(manifest, options.out))
     return 0 if manifest["valid"] else 1
 
 
@@ -179,7 +178,7 @@ def _diff(options: argparse.Namespace) -> int:
         found = _compared(options)
     except LosslabError as error:  # of what was named; nothing was compared
         raise UsageError(error.message, error.hint) from error
-    print(compare.as_json(found) if options.json else difftable.text(found))
+    print(compare.as_json(found) if options.json else tables.diff_text(found))
     return 0 if found.agree else 1
 
 

@@ -37,7 +37,7 @@ from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.grid import POINTS_MAX, block_grid
 from losslab.study.stopping import StoppingRule
-from losslab.ui import cellstable
+from losslab.ui import tables
 
 KEPT = "finished runs are kept; repeat the same command to continue"
 
@@ -278,10 +278,10 @@ def run(
         at_first_use(each.condition, backend, where)
     measure(todo, replicates, cores, backend, where)
     measured = [read_cell(each.file).checked(each.condition) for each in todo]
-    found = cellstable.rows(measured, varied, metric)
-    files = cellstable.write(found, varied, out, figure)
+    found = tables.rows(measured, varied, metric)
+    files = tables.write(found, varied, out, figure)
     files.append(write_replicates(measured, out))
-    print(cellstable.text(found, varied))
+    print(tables.text(found, varied))
     print("\n" + "\n".join(map(str, files)))
     for row in found:
         if row["reasons"]:

@@ -51,8 +51,6 @@ FULL, QUICK = "config/config.yaml", "config/quick.yaml"
 RENDERED = ".snakemake/losslab/rendered"
 # Top-level definitions of R files.
 DEFINITION = re.compile(r"^([A-Za-z.][\w.]*) *<-", re.MULTILINE)
-# Name endings of the run explorer's page and of the modules that fill it.
-EXPLORER_FILES = (".html", ".css", ".js", "explorer.py", "series.py")
 
 
 def as_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
@@ -363,13 +361,6 @@ def report_code() -> list[Path]:
     """List the source files of the report's renderer."""
     modules = [PACKAGE / name for name in ("report.py", "instrument/quarto.py")]
     return [*modules, *sorted((ROOT / "report" / "render").iterdir())]
-
-
-def explorer_code() -> list[Path]:
-    """List the source files of the run explorer's page."""
-    folders = (ROOT / "report" / "explorer", PACKAGE / "ui")
-    found = (path for folder in folders for path in sorted(folder.rglob("*.*")))
-    return [path for path in found if path.name.endswith(EXPLORER_FILES)]
 
 
 def study_tables(study: str) -> dict[str, str]:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from losslab.artifact import pack, results, verify
-from losslab.campaign import recorded, rerun, verification
+from losslab.campaign import recorded, rerun
 from losslab.campaign.results import FILES, HOST_FILE, MANIFEST_FILE, SELF, write_json
 from losslab.errors import LosslabError
+from losslab_artifact import pack, remake, verify
 from tests import sealed
 
 # These tests and those of a new study share the campaign.
@@ -30,7 +30,7 @@ def archive(work, repository, tmp_path_factory):
     folder = tmp_path_factory.mktemp("elsewhere")
     packed = pack.pack(
         work, pack.campaign_file(repository / "config/tiny.yaml", repository),
-        folder / "a.tar.gz", 100, False, processors=2, repository=repository,
+        folder / "a.tar.gz", False, processors=2, repository=repository,
     )  # fmt: skip
     subprocess.run(["tar", "-xzf", packed, "-C", folder], check=True)
     return folder / pack.NAME
@@ -49,8 +49,8 @@ def test_experiment_of_the_appendix_gives_the_same_bytes_and_verdicts(archive):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(" same bytes\n") == 5
     claims = [
-        f"again-tiny/{results.RESULTS}/claims.csv",
-        f"{pack.NAME}/{results.RESULTS}/claims.csv",
+        f"again-tiny/{verify.RESULTS}/claims.csv",
+        f"{pack.NAME}/{verify.RESULTS}/claims.csv",
     ]
     assert len({(archive.parent / path).read_bytes() for path in claims}) == 1
 
@@ -63,7 +63,7 @@ def test_unchanged_artifact_is_verified(archive, repository):
     assert len(verdict.drawn) == len(verdict.same) == 2
     assert re.search(r"raw files of \d+ of 1\d replicates, not run again", words)
     assert words.endswith("\nVERIFIED")
-    subprocess.run(["sha256sum", "--check", "--quiet", results.DIGESTS], cwd=archive, check=True)
+    subprocess.run(["sha256sum", "--check", "--quiet", verify.DIGESTS], cwd=archive, check=True)
 
 
 class Forger:
@@ -172,14 +172,14 @@ def without_guests(archive, monkeypatch):
         return json.loads((out / "manifest.json").read_text())
 
     def run_workflow(campaign, repository, folder, processors):
-        for part in verification.MADE:
+        for part in remake.MADE:
             source = archive / "results" / part
             copy = shutil.copytree if source.is_dir() else shutil.copy
             copy(source, folder / "results" / part)
 
     monkeypatch.setattr(rerun, "run", run)
     monkeypatch.setattr(rerun, "instrument", lambda *_: None)
-    monkeypatch.setattr(verification, "run_workflow", run_workflow)
+    monkeypatch.setattr(remake, "run_workflow", run_workflow)
 
 
 def everything(repository):
@@ -191,8 +191,8 @@ def test_forgery_is_found(forger, repository, without_guests, forgery):
     _, edit, listed, stage, path = forgery
     edit(forger)
     if listed:
-        (forger.root / results.DIGESTS).unlink()
-        results.write_digests(forger.root, results.contents(forger.root))
+        (forger.root / verify.DIGESTS).unlink()
+        verify.write_digests(forger.root, verify.contents(forger.root))
     verdict = verify.verify(forger.root, everything(repository))
     assert (stage, path) in [(each.stage, each.path) for each in verdict.findings]
     assert verify.statement(verdict).endswith("\nNOT VERIFIED")
@@ -207,25 +207,12 @@ def test_changed_raw_file_without_its_digest_stops_the_workflow(forger, reposito
     assert "tcp.csv has changed since it was measured" in finding.what
 
 
-def test_artifact_without_raw_files_needs_all_replicates(forger, repository, without_guests):
-    for name in list(results.read_digests(forger.root)):
-        if results.is_raw(Path(name)):
-            (forger.root / name).unlink()
-    (forger.root / results.DIGESTS).unlink()
-    results.write_digests(forger.root, results.contents(forger.root))
-    with pytest.raises(LosslabError, match="every replicate again"):
-        verify.verify(forger.root, verify.Options(7, 5, repository=repository))
-    verdict = verify.verify(forger.root, everything(repository))
-    assert verdict.good, verdict.findings
-    assert len(verdict.same) == len(verdict.population)
-
-
 def test_changed_results_are_not_packed(work, repository, tmp_path, monkeypatch, without_guests):
     shutil.copytree(work / "results", tmp_path / "results")
     Forger(tmp_path).substitute("results/claims.csv", "tiny-cubic", "tiny-bbr")
     for name, words in (("tiny", r"verified before(.|\n)*claims.csv"), ("quick", "must have the")):
         with pytest.raises(LosslabError, match=words):
             pack.pack(
-                tmp_path, Path(f"config/{name}.yaml"), tmp_path / "a.tar.gz", 1, False,
+                tmp_path, Path(f"config/{name}.yaml"), tmp_path / "a.tar.gz", False,
                 repository=repository,
             )  # fmt: skip

@@ -3,7 +3,7 @@
 import pytest
 
 from losslab.campaign import results, tables
-from losslab.ui import explorer
+from losslab_explorer import explorer
 from tests import browser
 from tests.golden import seam
 
@@ -18,9 +18,8 @@ def explored(tmp_path_factory):
     """Return the recorded cells' explorer, and their names."""
     folder = tmp_path_factory.mktemp("explorer")
     cells = seam.unpack(folder / "results/cells/seam")
-    found = tables.gather(
-        map(tables.numbers_of, map(results.read_cell, sorted(cells.glob("*/cell.json"))))
-    )
+    measured = map(results.read_cell, sorted(cells.glob("*/cell.json")))
+    found = tables.gather(map(tables.numbers_of, measured))
     overview = folder / "results/summary/seam_cells.csv"
     for row in found.cells:
         row["study"] = "seam"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from losslab.campaign import qlog
+from losslab.campaign import packets
 from losslab.emulation.goodput import read_rows
 from tests.e2e.test_measure import contents, losslab, measure
 
@@ -38,7 +38,7 @@ def test_capture_changes_no_other_byte(runs):
 def test_capture_has_as_many_packets_as_the_links_counted(runs):
     out = runs / "r1-r2.pcap"
     assert losslab("export", runs / "with", "--pcap", "r1-r2", "--out", out).returncode == 0
-    _, seen = qlog.segments(out.read_bytes())
+    _, seen = packets.segments(out.read_bytes())
     summary = json.loads((runs / "with" / "manifest.json").read_text())["summary"]
     # After the bottleneck, the lossy interface is also offered the pings: 20 before the flow, and
     # those during it.

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from losslab import score
-from losslab.campaign import scorecard, verdicts
+from losslab.campaign import verdicts
 from losslab.study import files, suite
+from losslab_score import score, scorecard
 
 JUDGE = """
 arguments <- commandArgs(trailingOnly = TRUE)

@@ -11,7 +11,7 @@ from losslab.instrument import analysis
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
 from losslab.study.grid import block_grid
-from losslab.ui import cellstable, plot
+from losslab.ui import plot, tables
 from tests import sealed
 
 
@@ -81,12 +81,12 @@ def cell(folder, algorithm, *goodputs, metric="goodput_mbit"):
 
 def test_sweep_table_has_means_intervals_and_invalid_runs(tmp_path):
     measured = [cell(tmp_path / "a", "cubic", 1, 2, 3, 4, 5), cell(tmp_path / "b", "bbr", 7, None)]
-    one, other = cellstable.rows(measured, ["algorithm"], None)
+    one, other = tables.rows(measured, ["algorithm"], None)
     assert (one["mean"], one["n_runs"], one["n_valid"]) == (3, 5, 5)
     # The report's interval on logarithms. R: mean_interval(1:5)
     assert (one["low"], one["high"]) == pytest.approx((1.318, 7.710), abs=1e-3)
     assert (other["low"], other["n_valid"], other["reasons"]) == (None, 1, "lost")
-    words = cellstable.text([one, other], ["algorithm"]).splitlines()
+    words = tables.text([one, other], ["algorithm"]).splitlines()
     assert words[0].split() == ["algorithm", "goodput_mbit", "95", "%", "CI", "n"]
     assert words[2].endswith("1 of 2")
     assert words[3] == "Cells with fewer than 5 valid runs have no confidence interval (CI)."
@@ -94,16 +94,16 @@ def test_sweep_table_has_means_intervals_and_invalid_runs(tmp_path):
 
 def test_n_counts_the_runs_that_have_the_metric(tmp_path):
     measured = [cell(tmp_path / "a", "cubic", None, 1e200, 8, metric="download_s")]
-    [row] = cellstable.rows(measured, ["algorithm"], "download_s")
+    [row] = tables.rows(measured, ["algorithm"], "download_s")
     assert (row["mean"], row["n_values"], row["n_valid"], row["low"]) == (8, 1, 2, None)
-    assert cellstable.text([row], ["algorithm"]).splitlines()[1].endswith("1 of 3")
+    assert tables.text([row], ["algorithm"]).splitlines()[1].endswith("1 of 3")
 
 
 def test_cells_with_different_metrics_name_them(tmp_path):
     pages = cell(tmp_path / "b", "bbr", 3, metric="download_s")
     measured = [cell(tmp_path / "a", "cubic", 1, 2), pages]
-    found = cellstable.rows(measured, ["algorithm"], None)
-    head, *lines = cellstable.text(found, ["algorithm"]).splitlines()
+    found = tables.rows(measured, ["algorithm"], None)
+    head, *lines = tables.text(found, ["algorithm"]).splitlines()
     assert head.split() == ["algorithm", "metric", "mean", "95", "%", "CI", "n"]
     assert [line.split()[1] for line in lines[:2]] == ["goodput_mbit", "download_s"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from losslab.instrument import records
 from losslab.repository import ROOT
 from losslab.study import files
-from losslab.workflow import Campaign, explorer_code, report_code, without_traceback
+from losslab.workflow import Campaign, report_code, without_traceback
 
 if workflow.is_main_process:
     sys.excepthook = without_traceback

@@ -1,5 +1,8 @@
 """The run explorer: one page next to the report with every cell and its runs over time."""
 
+from losslab import commands
+from losslab.ui import series
+
 
 rule make_explorer:
     input:
@@ -7,7 +10,7 @@ rule make_explorer:
         runs=campaign.results(),
         records=campaign.records(),
         algorithms=workflow.source_path("../../config/algorithms.tsv"),
-        code=explorer_code(),
+        code=[*commands.sources("explorer"), series.__file__],
     output:
         "results/report/explorer.html",
     log:

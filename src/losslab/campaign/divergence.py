@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from losslab.campaign import export, qlog, rerun
-from losslab.campaign.qlog import Segment
+from losslab.campaign import packets, rerun
+from losslab.campaign.packets import Segment
 from losslab.reading import read_rows
 
 # Packets shown before the first that differs, and after it.
@@ -20,15 +20,15 @@ TABLES = ("tcp.csv", "queue.csv", "ping.csv")
 def report(first: Path, second: Path, trusted: bool) -> tuple[list[str], bool]:
     """Return where two replicates part, as lines, and whether they do.
 
-    A run without a capture is measured again, as by `losslab export`. Raises LosslabError if a run
+    A run without a capture is measured again. Raises LosslabError if a run
     cannot be measured again.
     """
-    packets = packet_lines(*(_packets(folder, trusted) for folder in (first, second)))
+    lines = packet_lines(*(_packets(folder, trusted) for folder in (first, second)))
     sample = sample_line(first, second)
-    if not packets and not sample:
+    if not lines and not sample:
         return ["A and B have the same packets and samples"], False
-    packets = packets or ["all packets on the sender's link are the same"]
-    return [*packets, sample or "all samples are the same"], True
+    lines = lines or ["all packets on the sender's link are the same"]
+    return [*lines, sample or "all samples are the same"], True
 
 
 def packet_lines(one: Sequence[str], other: Sequence[str]) -> list[str]:
@@ -38,8 +38,8 @@ def packet_lines(one: Sequence[str], other: Sequence[str]) -> list[str]:
         return []
     lines = [f"packet {at + 1} on the sender's link differs:"]
     lines += [f"  both  {line}" for line in one[max(0, at - BEFORE) : at]]
-    for name, packets in (("A", one), ("B", other)):
-        rest = packets[at : at + 1 + AFTER] or ["no further packet"]
+    for name, its in (("A", one), ("B", other)):
+        rest = its[at : at + 1 + AFTER] or ["no further packet"]
         lines += [f"  {name}     {line}" for line in rest]
     return lines
 
@@ -63,13 +63,13 @@ def sample_line(first: Path, second: Path) -> str:
 
 def _packets(folder: Path, trusted: bool) -> list[str]:
     manifest = rerun.load_manifest(folder)
-    with export.captured(folder, manifest, export.SENDERS_LINK, trusted) as path:
+    with packets.captured(folder, manifest, packets.SENDERS_LINK, trusted) as path:
         content = path.read_bytes()
-    origin_ns, segments = qlog.segments(content)
+    origin_ns, segments = packets.segments(content)
     if segments:
         return [described(segment, origin_ns) for segment in segments]
     # Without TCP, any packets, such as QUIC's.
-    return [frame_text(at_ns - origin_ns, frame) for at_ns, frame in qlog.packets(content)]
+    return [frame_text(at_ns - origin_ns, frame) for at_ns, frame in packets.packets(content)]
 
 
 def frame_text(at_ns: int, frame: bytes) -> str:

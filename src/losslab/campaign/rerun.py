@@ -1,6 +1,5 @@
 """Repetition of a replicate from its manifest, and comparison of the bytes.
 
-`losslab rerun`, `export` and `artifact verify` use `again` and `compare`; `diff` uses `compare`.
 A manifest that names programs of its author runs only with the user's permission.
 """
 
@@ -11,17 +10,14 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import GUEST, Instrument
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import futures
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
 from losslab.campaign.results import HOST_FILE, MANIFEST_FILE, Replicate, read_manifest
 from losslab.errors import LosslabError
-from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.reading import UsageError
 from losslab.repository import ROOT
@@ -34,6 +30,8 @@ TRUST_HELP = (
     "kernel"
 )
 
+# A manifest's key of a future that is no replicate of a condition.
+FUTURE = "future"
 # Few replicates have a console log, whose end depends on the host.
 NOT_COMPARED = (HOST_FILE, "console.log")
 # Limit of the quoted part of a line; a line of a manifest may have a megabyte.
@@ -95,13 +93,16 @@ def again(
     `prepared` is the result of `ready`. Without `out`, the folder exists only during the block.
     Interfaces of `captures` are captured in addition to the manifest's.
     """
+    if FUTURE in manifest:
+        raise LosslabError(
+            "a run must begin at 0 s to be measured again, found a future, whose "
+            "connections changed their algorithm",
+            hint="repeat the command that made it",
+        )
     links = (*manifest.get("captures", ()), *captures)
     condition, tools, movie = prepared
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = out or folder / "again"
-        if futures.FUTURE in manifest and not captures:
-            yield out, futures.again(manifest, prepared, out, folder)
-            return
         found = run(
             condition, manifest["seed"], out, tools, movie, attempts=attempts, captures=links
         )
@@ -141,22 +142,12 @@ def require_result(manifest: dict[str, Any], run_name: str) -> None:
         )
 
 
-def compare(
-    first: Path, second: Path, digests: Mapping[str, str] = MappingProxyType({})
-) -> Agreement:
-    """Compare two replicate folders, without the files that describe the host.
-
-    If the first folder lacks files that its manifest lists, `digests` replaces them.
-    """
+def compare(first: Path, second: Path) -> Agreement:
+    """Compare two replicate folders, without the files that describe the host."""
     same, different = [], {}
-    for name in sorted(names(first) | names(second) | digests.keys()):
+    for name in sorted(names(first) | names(second)):
         a, b = first / name, second / name
-        if name in digests and b.is_file() and not a.is_file():
-            if digest(b) == digests[name]:
-                same.append(name)
-            else:
-                different[name] = "the content differs"
-        elif not (a.is_file() and b.is_file()):
+        if not (a.is_file() and b.is_file()):
             different[name] = f"only in {second if b.is_file() else first}"
         elif (bytes_a := a.read_bytes()) == (bytes_b := b.read_bytes()):
             same.append(name)

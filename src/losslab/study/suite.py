@@ -1,7 +1,7 @@
 """Suites: scenarios, and criteria for congestion controls or metrics that a change may move.
 
 If a study names a suite (`suite: rfc9743`), the suite's scenarios are the study's blocks, for each
-of the study's algorithms. A campaign may replace the algorithms, as `losslab score` does.
+of the study's algorithms. A campaign may replace the algorithms.
 """
 
 from __future__ import annotations

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import math
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 from losslab import processes
 from losslab.campaign.tables import write_csv
 from losslab.errors import LosslabError
+from losslab.reading import out_file
 from losslab.repository import ROOT, require_programs
 from losslab.study import files
 from losslab.study.names import drawn_controls
@@ -31,7 +35,7 @@ STRIP_LINES = 3
 MIN_WIDTH, MAX_WIDTH = 60, 120
 # Series of each panel that the terminal shows; figures show all.
 IN_TERMINAL = {
-    "goodput": ("received", "carried by the link", series.ACKNOWLEDGED, "delivery rate of TCP"),
+    "goodput": ("received", "carried by the link", series.ACKNOWLEDGED),
     "cwnd": ("cwnd",),
     "rtt": ("ping",),
     "queue": ("queue",),
@@ -41,6 +45,36 @@ IN_TERMINAL = {
 # by the first factor are cut off at the second: the rest of the panel would be a flat line.
 PEAK_FACTOR, CUT_FACTOR = 5.0, 1.25
 COUNTERS = ("retransmits",)
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `plot`."""
+    drawn = commands.add_parser("plot")
+    drawn.add_argument(
+        "folders", nargs="+", type=Path, metavar="DIR", help="folder of a run or a cell"
+    )
+    drawn.add_argument(
+        "--out", type=out_file, action="append", default=[], metavar="FILE",
+        help=f"plot to this file ({', '.join(FORMATS)}); may be repeated",
+    )  # fmt: skip
+    drawn.set_defaults(run=_plot)
+
+
+def _plot(options: argparse.Namespace) -> int:
+    require_drawable(options.out)
+    runs = load(options.folders)
+    if options.out:
+        figure(runs, options.out)
+        say("\n".join(map(str, options.out)))
+    else:
+        say(text(runs, shutil.get_terminal_size().columns))
+    return 0
+
+
+def say(text: str) -> None:
+    """Print text, with replacements for characters that the terminal lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), flush=True)
 
 
 def load(folders: Sequence[Path]) -> list[Run]:
@@ -65,7 +99,6 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
 
     The files' suffixes select the formats. A page has space for `MAX_CONDITIONS`.
     """
-    require_drawable(paths)
     conditions = series.labels(runs, without=["algorithm"])
     if len(set(conditions)) > MAX_CONDITIONS:
         raise LosslabError(

@@ -116,11 +116,7 @@ def _next_steps(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
     folder = shlex.quote(str(out))
     steps = {f"losslab plot {folder}": "draw it"}
     if manifest["valid"]:
-        steps |= {
-            f"losslab rerun {folder}": "repeat it and compare every byte",
-            f"losslab export {folder} --pcap r1-r2 --out {shlex.quote(f'{out}.pcap')}":
-                "its packets, for Wireshark",
-        }  # fmt: skip
+        steps[f"losslab rerun {folder}"] = "repeat it and compare every byte"
     yield "Next"
     for command, what in steps.items():
         yield f"  {command}\n      {what}"

@@ -169,10 +169,7 @@ def _goodput(folder: Path, flows: dict[str, list[Row]], begin_ms: float) -> Iter
     for flow, rows in flows.items():
         if flow in counted_flows:
             continue
-        if "delivered_bytes" in rows[0]:
-            yield _binned(ACKNOWLEDGED, flow, _acknowledged(rows))
-        else:
-            yield from _line("goodput", "delivery rate of TCP", flow, rows, "delivery_mbit")
+        yield _binned(ACKNOWLEDGED, flow, _acknowledged(rows))
 
 
 def _carried(log: Path, begin_ms: float) -> Iterator[tuple[float, int]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import fcntl
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,22 @@ from typing import Any
 from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.campaign.results import RESULTS, read_cell
 from losslab.reading import UsageError
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `status`."""
+    shown = commands.add_parser("status")
+    shown.add_argument("folder", nargs="?", type=Path, default=Path(), help="the campaign's folder")
+    shown.add_argument("--json", action="store_true", help="print JSON")
+    shown.set_defaults(run=_status)
+
+
+def _status(options: argparse.Namespace) -> int:
+    if options.json:
+        print(json.dumps(facts(options.folder), indent=1))
+    else:
+        print("\n".join(report(options.folder)))
+    return 0
 
 
 def facts(folder: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from losslab import cli
 from losslab.campaign import compare
 from losslab.study.metrics import primary_names
 from losslab.study.schemas import schema
-from losslab.ui import difftable
+from losslab.ui import tables
 from tests import sealed
 from tests.unit.campaign.cells import CODE, INSTRUMENT, write_cell
 
@@ -64,7 +64,7 @@ def test_each_cell_has_its_verdict(sets):
     }
     assert found.only_in_first == ["loss/lonely"]
     assert not found.agree
-    text = difftable.text(found)
+    text = tables.diff_text(found)
     assert "only in A: loss/lonely" in text
     assert text.splitlines()[-1] == (
         "A and B do not agree: significantly different in 1 cell; too few runs in 1 cell; "
@@ -112,7 +112,7 @@ def test_diff_table_and_interval_equal_the_reports(sets):
     # R: ratio_interval(c(104, 95, 92, 108, 101), c(100, 110, 90, 105, 97))
     assert found.ratio == pytest.approx(0.996641, abs=1e-6)
     assert found.confidence_interval == pytest.approx((0.901904, 1.101329), abs=1e-6)
-    assert difftable.text(compare.compare_sets(*sets)).splitlines()[:2] == [
+    assert tables.diff_text(compare.compare_sets(*sets)).splitlines()[:2] == [
         "cell       metric        n             A      B    B/A     95 % CI         "
         "p (adjusted)    verdict",
         "loss/cell  goodput_mbit  5 + 5 paired  100.4  100  0.9966  0.902 to 1.101  "
@@ -361,7 +361,7 @@ def test_problems_are_shortened_in_the_table_only(sets, other):
     comparison = compare.compare_sets(*sets)
     count = len(comparison.cells[0].problems)
     assert count == 8
-    text = difftable.text(comparison)
+    text = tables.diff_text(comparison)
     assert f"loss/cell: and {count - 3} more problems (all are in --json)" in text
     assert len(json.loads(compare.as_json(comparison))["cells"][0]["problems"]) == count
 

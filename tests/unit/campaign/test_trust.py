@@ -8,7 +8,7 @@ import pytest
 
 from losslab import cli
 from losslab.backends.base import GUEST, HOST, VIRTUAL
-from losslab.campaign import export, replicate, rerun
+from losslab.campaign import packets, replicate, rerun
 from losslab.errors import LosslabError
 
 COMMAND = {
@@ -97,13 +97,13 @@ def test_export_needs_permission(tmp_path, measured):
     folder = written(tmp_path / "run", content)
     with (
         pytest.raises(LosslabError, match="programs that are not losslab"),
-        export.captured(folder, content, "r1-r2"),
+        packets.captured(folder, content, "r1-r2"),
     ):
         pass
     assert measured == []
     with (
         pytest.raises(LosslabError, match=re.escape("measured")),
-        export.captured(folder, content, "r1-r2", trusted=True),
+        packets.captured(folder, content, "r1-r2", trusted=True),
     ):
         pass
     assert len(measured) == 1

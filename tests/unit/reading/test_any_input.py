@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from losslab import cellspec, reading, sweeps, whatif
+from losslab import cellspec, reading, sweeps
 from losslab.campaign import results
 from losslab.emulation.link import traces
 from losslab.instrument import kernels
 from losslab.reading import UsageError
 from losslab.study import claims, design, suite
 from losslab.study.condition import AXES
+from losslab_timetravel import whatif
 from tests.conftest import ROOT
 
 NAMES = design.load_names(ROOT)

@@ -24,9 +24,6 @@ PACKAGES = {
     "instrument": BASE,
     "backends": BASE | {"study", "emulation", "instrument"},
     "campaign": BASE | {"__init__", "study", "emulation", "instrument", "backends"},
-    # Verification builds cells from options, as commands do.
-    "artifact": BASE
-    | {"__init__", "cellspec", "study", "emulation", "instrument", "backends", "campaign"},
     # The name of a link's log in a replicate's folder.
     "ui": BASE | {"study", "instrument", "backends", "campaign", "emulation.link.forward"},
 }  # fmt: skip

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SHOWN = pages.shown(ROOT)
 EXAMPLES = [
     command
-    for each in commands.COMMANDS.values()
+    for each in commands.installed().values()
     for line in each.examples
     for command in pages.commands(line, "commands.py")
 ]

@@ -10,7 +10,7 @@ from losslab import cli
 from losslab.errors import LosslabError
 from losslab.study import dictionary, files, metrics
 from losslab.study.condition import AXES
-from losslab.ui import cellstable
+from losslab.ui import tables
 from tests.conftest import ROOT
 
 RECORDED = sorted(
@@ -37,7 +37,7 @@ def test_no_column_of_a_recorded_table_is_undeclared():
 
 
 def test_columns_of_a_sweep_are_declared():
-    columns = [*AXES, "metric", *cellstable.STATISTICS, *cellstable.MORE, "reasons"]
+    columns = [*AXES, "metric", *tables.STATISTICS, *tables.MORE, "reasons"]
     assert dictionary.undeclared("my-sweep/sweep.csv", columns) == []
 
 

@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 
-from losslab.campaign.tables import write_csv
 from losslab.emulation.goodput import read_rows
 from losslab.errors import LosslabError
 from losslab.ui import series
@@ -64,17 +63,6 @@ def test_flow_without_receiver_samples_has_the_senders_values(recorded, tmp_path
     counts = [int(row["delivered_bytes"]) for row in rows if row["flow"] == "40002"]
     drawn = sum(lines["acknowledged", "competitor"].values) * series.BIN_S / 8 * 1e6
     assert drawn == pytest.approx(counts[-1])
-
-
-def test_runs_of_an_older_version_have_tcps_delivery_rate(recorded, tmp_path):
-    shutil.copytree(recorded("rivals") / "0", tmp_path / "run")
-    (tmp_path / "run" / "competitor-intervals.csv").unlink()
-    rows = read_rows(tmp_path / "run" / "tcp.csv")
-    kept = [column for column in rows[0] if column != "delivered_bytes"]
-    write_csv(tmp_path / "run" / "tcp.csv", kept, rows)
-    sealed.reseal(tmp_path / "run")
-    found = named(series.load(tmp_path / "run"))
-    assert ("goodput", "delivery rate of TCP", "competitor") in found
 
 
 def test_trace_driven_link_has_its_carried_rate(recorded):

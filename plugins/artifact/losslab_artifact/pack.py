@@ -1,0 +1,202 @@
+"""Pack a campaign: sources, locks, instrument, configuration, results and descriptions."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from losslab import processes
+from losslab.campaign import recorded
+from losslab.campaign.recorded import RecordedCampaign
+from losslab.campaign.results import CELL_FILE, in_containers, read_cell
+from losslab.errors import LosslabError
+from losslab.instrument import image, kernel, packed
+from losslab.instrument.cache import cache_folder
+from losslab.repository import ROOT
+from losslab_artifact import appendix, crate, verify
+from losslab_artifact.appendix import Run
+from losslab_artifact.remake import path_of
+from losslab_artifact.verify import (
+    COMMIT,
+    INSTRUMENTS,
+    RESULTS,
+    contents,
+    link,
+    result_files,
+    write_digests,
+)
+
+NAME = "losslab-artifact"
+
+
+def pack(
+    work: Path,
+    name: Path,
+    out: Path,
+    instrument: bool,
+    *,
+    processors: int = 1,
+    repository: Path = ROOT,
+    say: Callable[[str], None] = verify.say,
+) -> Path:
+    """Write the archive and return its path.
+
+    `work`: folder in which the campaign was measured; `name`: path of its configuration file in the
+    repository; `instrument`: also pack the default kernel and image; `say`: called with lines on
+    the progress. Raises LosslabError if the results are of another campaign or not those that the
+    workflow makes from the cells, or the repository has uncommitted changes.
+    """
+    before = os.times()
+    campaign = _verified(work, name, repository, processors)
+    spent_s = sum(os.times()[:4]) - sum(before[:4])
+    runs = measured(work, campaign)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{NAME}-", dir=out.parent) as folder:
+        root = Path(folder) / NAME
+        _export_sources(root, repository)
+        everything = result_files(work, campaign)
+        for path in everything:
+            link(work / path, root / path)
+        if instrument:
+            say("packing kernel and image, unless the cache has them packed")
+            containers = any(in_containers(run.instrument) for run in runs)
+            for archive in packed_instrument(containers):
+                link(archive, root / INSTRUMENTS / archive.name)
+        day = datetime.now(UTC).strftime("%Y-%m-%d")
+        size = sum((work / path).stat().st_size for path in everything)
+        packing = appendix.Packing(str(name), day, size, instrument, spent_s)
+        appendix.write(root, runs, campaign, packing)
+        agent = processes.run(["git", "-C", repository, "log", "-1", "--format=%cn"]).strip()
+        crate.describe(root, str(name), runs, day, agent)
+        write_digests(root, contents(root))
+        say(f"writing {out}")
+        # In a folder with an unpredictable name: other users may be able to write next to `out`.
+        partial = Path(folder) / f"{NAME}.tar.gz"
+        # Level 1 compresses SVG and CSV to a fifth; packed images are compressed already.
+        with tarfile.open(partial, "w:gz", compresslevel=1) as tar:
+            tar.add(root, NAME)
+        partial.rename(out)
+    return out
+
+
+def _verified(work: Path, name: Path, repository: Path, processors: int) -> RecordedCampaign:
+    """Return the campaign of results whose tables and report follow from the cells.
+
+    Raises LosslabError if the results are of another campaign or verification has findings.
+    """
+    record = recorded.read(work / RESULTS, repository)
+    campaign = recorded.load(repository / name, repository, record.software)
+    if record.config != campaign.config:
+        raise LosslabError(
+            f"{work / RESULTS} must have the campaign {name}, found {', '.join(record.names)}",
+            hint=f"`make report CONFIG={name}`, or name the campaign that was measured",
+        )
+    # Before the verification, which takes minutes.
+    require_committed(repository)
+    options = verify.Options(0, count=0, processors=processors, repository=repository)
+    found = verify.verify_results(work / RESULTS, campaign, options)
+    if found.findings:
+        raise LosslabError(
+            f"results must be verified before they are packed, found:\n{verify.statement(found)}",
+            hint="remove the files and folders listed here, and start the workflow, which makes "
+            "only these again",
+        )
+    return campaign
+
+
+def measured(work: Path, campaign: RecordedCampaign) -> list[Run]:
+    """List the valid replicates of a campaign's cells."""
+    found = []
+    for cell in campaign.cells:
+        place = path_of(cell)
+        its = read_cell(work / RESULTS / place / CELL_FILE)
+        for row, each in zip(its.rows, its.replicates, strict=True):
+            if row["valid"]:
+                # Without a check of digests: the results are verified.
+                path, host = str(each.folder.relative_to(work)), each.host
+                found.append(
+                    Run(
+                        path, str(cell.condition.algorithm), row["instrument"],
+                        host["started_utc"], float(host["wall_s"] or 0.0), not cell.real_time,
+                    )
+                )  # fmt: skip
+    return found
+
+
+def require_committed(repository: Path) -> None:
+    """Raise LosslabError with all uncommitted files, or if there is no repository."""
+    changes = processes.attempt(["git", "-C", repository, "status", "--porcelain"])
+    if not changes.good:
+        raise LosslabError(
+            f"{repository} must be a git repository, found none",
+            hint="clone losslab with git: an artifact names its commit",
+        )
+    lines = changes.out.splitlines()
+    new = [line[3:] for line in lines if line.startswith("??")]
+    changed = [line[3:] for line in lines if not line.startswith("??")]
+    if not lines:
+        return
+    hints = [f"commit or undo the changes of {' '.join(changed)}"] if changed else []
+    if new:
+        hints.append(
+            "move what does not belong to the repository to `runs/`, which git ignores, or commit "
+            f"it: mkdir -p runs && mv {' '.join(new)} runs/"
+        )
+    raise LosslabError(
+        f"{repository} must have no uncommitted files, because an artifact names its commit; "
+        f"found {len(new)} new and {len(changed)} changed: {', '.join([*new, *changed])}",
+        hint="; ".join(hints),
+    )
+
+
+def _export_sources(root: Path, repository: Path) -> None:
+    """Copy the repository's commit."""
+    git = ("git", "-C", repository)
+    root.mkdir()
+    with tempfile.TemporaryDirectory(prefix="losslab-sources-") as folder:
+        tar = Path(folder) / "sources.tar"
+        processes.run([*git, "archive", f"--output={tar}", "HEAD"])
+        processes.run(["tar", "-xf", tar, "-C", root])
+    (root / COMMIT).write_text(processes.run([*git, "rev-parse", "HEAD"]))
+
+
+def packed_instrument(containers: bool = False) -> list[Path]:
+    """Pack the default kernel and image, unless the cache has them packed; list the files.
+
+    `containers`: also pack the image of Docker's engine.
+    """
+    out = cache_folder() / "archives"
+    archives = []
+    parts = [(packed.KERNEL, kernel.existing()), (packed.IMAGE, image.existing())]
+    parts += [(packed.IMAGE, image.existing(image.ENGINE))] if containers else []
+    for kind, folder in parts:
+        if folder is None:
+            raise LosslabError(
+                f"the pinned {kind} must be built, found none", hint="run `make setup`"
+            )
+        archive = out / f"{kind}-{folder.name}.tar.zst"
+        if not archive.is_file():
+            packed.pack(folder, kind, out)
+        archives += sorted(out.glob(f"{archive.name}*"))
+    return archives
+
+
+def campaign_file(path: Path, repository: Path = ROOT) -> Path:
+    """Return a configuration file relative to the repository.
+
+    Raises LosslabError if it is no configuration file or is outside the repository.
+    """
+    try:
+        yaml.safe_load(path.read_text())["studies"]
+        return path.resolve().relative_to(repository.resolve())
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise LosslabError(
+            f"a campaign must be a configuration file of this repository, found {path}: {error}",
+            hint="name one such as config/quick.yaml",
+        ) from error

@@ -1,0 +1,76 @@
+"""Comparison of remade files, by the same and by other software."""
+
+import pytest
+
+from losslab.campaign import recorded
+from losslab.campaign.recorded import RecordedCampaign
+from losslab_artifact import remake
+
+HERE = {"r-base": "4.5.0", "python": "3.13"}
+PAGE = "<html><body><svg>{drawn}</svg></body></html>"
+
+
+@pytest.fixture
+def compare(tmp_path, monkeypatch):
+    """Compare a file of a results folder with its remade version."""
+    monkeypatch.setattr(recorded, "software", lambda: HERE)
+
+    def compare(name, then, now, software):
+        for place, text in (("then", then), ("now", now)):
+            path = tmp_path / place / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        campaign = RecordedCampaign(("a.yaml",), {}, [], software)
+        found = remake.compare(tmp_path / "then", tmp_path / "now", campaign)
+        return [each.path for each in found.findings], found.not_compared
+
+    return compare
+
+
+@pytest.mark.parametrize(
+    ("name", "then", "now"),
+    [
+        ("summary/a.csv", "x\n1.0\n", "x\n1.00000001\n"),
+        ("figures/a.svg", "<svg>1</svg>", "<svg>2</svg>"),
+        ("figures/a.txt", "one", "two"),
+        ("report/report.html", PAGE.format(drawn=1), PAGE.format(drawn=2)),
+    ],
+)
+def test_same_software_must_make_the_same_bytes(compare, name, then, now):
+    assert compare(name, then, now, HERE) == ([name], [])
+    assert compare(name, now, now, HERE) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "then", "now", "found"),
+    [
+        ("summary/a.csv", "x\n1.0\n", "x\n1.00000001\n", ([], [])),
+        ("summary/a.csv", "x\n1.0\n", "x\n1.01\n", (["summary/a.csv"], [])),
+        ("claims.csv", "x\nreproduced\n", "x\ndiffers\n", (["claims.csv"], [])),
+        ("figures/a.svg", "<svg>1</svg>", "<svg>2</svg>", ([], ["a.svg"])),
+        ("figures/a.txt", "one", "two", (["figures/a.txt"], [])),
+        (
+            "report/report.html", PAGE.format(drawn=1), PAGE.format(drawn=2),
+            ([], ["report.html"]),
+        ),
+    ],
+)  # fmt: skip
+def test_other_software_may_only_draw_and_round_differently(compare, name, then, now, found):
+    assert compare(name, then, now, HERE | {"r-base": "4.2.2"}) == found
+
+
+def test_creation_time_of_a_pdf_does_not_count(compare):
+    texts = [f"%PDF /CreationDate (D:2026010{day}000000Z) x" for day in (1, 2)]
+    assert compare("figures/a.pdf", *texts, HERE) == ([], [])
+    assert compare("figures/a.pdf", texts[0], texts[1] + "y", HERE) == (["figures/a.pdf"], [])
+
+
+def test_own_campaign_is_written_to_the_remade_folder(tmp_path):
+    (tmp_path / "mine.yaml").write_text("studies: {a: {}}\n")
+    same = RecordedCampaign(("mine.yaml",), {"studies": {"a": {}}}, [], {})
+    assert same.files(tmp_path, tmp_path / "folder") == [tmp_path / "mine.yaml"]
+    other = RecordedCampaign(("mine.yaml",), {"studies": {"b": {}}}, [], {})
+    (tmp_path / "folder").mkdir()
+    [written] = other.files(tmp_path, tmp_path / "folder")
+    assert written == tmp_path / "folder/mine.yaml"
+    assert '"b"' in written.read_text()

@@ -1,0 +1,230 @@
+"""Effects of a change on cells: changed bytes, and metrics that differ significantly.
+
+Both sides have the same seeds, so runs are compared in pairs. A cell whose runs all have the same
+bytes cannot differ. The tests of all other cells are one family, judged by Holm's method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from losslab.backends.base import GUEST, VIRTUAL
+from losslab.campaign import fingerprint
+from losslab.campaign.results import Replicate, digest_of, replace_json
+from losslab.reading import read_json
+from losslab.study import metrics
+from losslab.study.condition import Condition
+from losslab.study.intervals import (
+    LEVEL,
+    Interval,
+    difference_interval,
+    holm,
+    ratio_interval,
+)
+from losslab.study.schemas import check_schema
+
+FORMAT = 1
+# Parts of a manifest that follow from the measurement; `files` has the digests of all raw files.
+DIGESTED = ("files", "summary", "observed", "reasons")
+BETTER, WORSE, MOVED = "better", "worse", "different"
+# Differences below this share of the value before are ignored.
+MIN_CHANGE = 0.01
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a cell: its digest and the metrics that are compared."""
+
+    seed: int
+    digest: str
+    reasons: list[str]  # of its invalidity
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric of a changed cell before and after a change; runs are paired by seed."""
+
+    cell: str
+    metric: str
+    n: int
+    before: float
+    after: float
+    ratio: float | None  # geometric mean of after / before
+    # Confidence intervals of this comparison alone, not adjusted for the family.
+    ratio_interval: Interval | None
+    difference_interval: Interval | None
+    p_value: float | None
+    p_adjusted: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Return better, worse or different for a significant difference, or else ""."""
+        significant = self.p_adjusted is not None and self.p_adjusted < 1 - LEVEL
+        change = self.after - self.before
+        if not significant or abs(change) < MIN_CHANGE * abs(self.before):
+            return ""
+        sign = {"more": 1, "less": -1}.get(metrics.declared()[self.metric].better, 0)
+        return MOVED if not sign else BETTER if sign * change > 0 else WORSE
+
+
+@dataclass(frozen=True)
+class CellChange:
+    """A cell of which at least one run changed."""
+
+    cell: str
+    changed: list[int]  # numbers of the replicates that changed
+    runs: int
+    reasons: list[str]  # why runs are invalid after the change that were valid before
+    differences: list[Difference]
+
+
+def read_run(folder: Path, compared: Sequence[str]) -> Run:
+    """Read a run after a check of its files; DamagedError if one is missing or was changed."""
+    manifest = Replicate(folder).checked().manifest
+    found = {name: metrics.value(manifest["summary"], name) for name in compared}
+    values = {name: value for name, value in found.items() if value is not None}
+    return Run(manifest["seed"], digest(manifest), manifest["reasons"], values)
+
+
+def digest(manifest: Mapping[str, Any]) -> str:
+    """Return the digest of a run's results, which does not depend on its instrument's name."""
+    return digest_of({part: manifest.get(part) for part in DIGESTED})
+
+
+Runs = Mapping[str, Sequence[Run]]
+
+
+def compare(before: Runs, after: Runs, compared: Sequence[str]) -> list[CellChange]:
+    """Compare the runs of cells, by name; return the cells that changed.
+
+    `compared` are metrics. A cell that is absent in `after` did not change.
+    """
+    found = []
+    for cell, now in after.items():
+        # A cell ends with a replicate whose guest was lost.
+        pairs = list(zip(before[cell], now, strict=False))
+        changed = [at for at, (one, other) in enumerate(pairs) if one.digest != other.digest]
+        if changed:
+            new = dict.fromkeys(r for one, other in pairs if not one.reasons for r in other.reasons)
+            rows = [row for name in compared if (row := _difference(cell, name, pairs))]
+            found.append(CellChange(cell, changed, len(pairs), [*new], rows))
+    return _judged(found)
+
+
+def _difference(cell: str, metric: str, pairs: Sequence[tuple[Run, Run]]) -> Difference | None:
+    """Compare a metric of the valid runs; None if a side has none."""
+    values = [
+        (one.metrics[metric], other.metrics[metric])
+        for one, other in pairs
+        if not (one.reasons or other.reasons) and metric in one.metrics and metric in other.metrics
+    ]
+    if not values:
+        return None
+    before, after = [one for one, _ in values], [other for _, other in values]
+    ratio = ratio_interval(after, before, paired=True)
+    differences = [other - one for one, other in values]
+    return Difference(
+        cell, metric, len(values), fmean(before), fmean(after), ratio.value, ratio.interval,
+        difference_interval(differences), ratio.p_value,
+    )  # fmt: skip
+
+
+def _judged(found: Sequence[CellChange]) -> list[CellChange]:
+    """Adjust the p-values of all cells for their number."""
+    tested = [d for cell in found for d in cell.differences if d.p_value is not None]
+    values = iter(holm([d.p_value for d in tested if d.p_value is not None]))
+    return [
+        replace(
+            cell,
+            differences=[
+                d if d.p_value is None else replace(d, p_adjusted=next(values))
+                for d in cell.differences
+            ],
+        )
+        for cell in found
+    ]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Recorded runs of cells before a change."""
+
+    file: Path
+    suite: str
+
+    def write(self, conditions: Mapping[str, Condition], runs: Runs) -> None:
+        """Record runs, with what their results depend on; keep the records of other cells."""
+        known = self._data()["cells"] if self.file.is_file() else {}
+        data = {
+            "format": FORMAT,
+            "suite": self.suite,
+            "cells": known
+            | {
+                name: {
+                    "condition": condition.to_json(),
+                    "fingerprint": _fingerprint(condition),
+                    "runs": [vars(each) for each in runs[name]],
+                }
+                for name, condition in conditions.items()
+            },
+        }
+        check_schema(data, "baseline", str(self.file))
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        replace_json(data, self.file)
+
+    def read(
+        self, conditions: Mapping[str, Condition], replicates: Mapping[str, int]
+    ) -> dict[str, list[Run]]:
+        """Return the recorded runs of cells whose results they still are; {} without a record."""
+        if not self.file.is_file():
+            return {}
+        return dict(self._current(self._data()["cells"], conditions, replicates))
+
+    def _data(self) -> Any:
+        data = read_json(self.file)
+        check_schema(data, "baseline", str(self.file), "remove the file to record it again")
+        return data
+
+    @staticmethod
+    def _current(
+        cells: Mapping[str, Any],
+        conditions: Mapping[str, Condition],
+        replicates: Mapping[str, int],
+    ) -> Iterator[tuple[str, list[Run]]]:
+        for name, condition in conditions.items():
+            its = cells.get(name)
+            if its and its["fingerprint"] == _fingerprint(condition):
+                runs = [Run(**each) for each in its["runs"]]
+                if len(runs) >= replicates[name]:
+                    yield name, runs[: replicates[name]]
+
+
+def _fingerprint(condition: Condition) -> str:
+    return fingerprint.of(condition, VIRTUAL, GUEST).digest
+
+
+def as_json(changes: Sequence[CellChange]) -> list[dict[str, Any]]:
+    """Return changed cells as JSON-ready data, with null instead of numbers that are not finite."""
+
+    def finite(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return [finite(each) for each in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return [
+        vars(cell)
+        | {
+            "differences": [
+                {name: finite(value) for name, value in vars(each).items()}
+                | {"verdict": each.verdict}
+                for each in cell.differences
+            ]
+        }
+        for cell in changes
+    ]

@@ -1,0 +1,218 @@
+"""Cells that show what a change does, and their measurement before and after it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from losslab import cellspec, sweeps
+from losslab.campaign import inputs
+from losslab.campaign.cellrun import measure_cell
+from losslab.campaign.instrument import instrument, video
+from losslab.campaign.packets import SENDERS_LINK
+from losslab.campaign.replicate import run
+from losslab.campaign.results import CELL_FILE
+from losslab.errors import LosslabError
+from losslab.instrument import kernels
+from losslab.instrument.changes import Change
+from losslab.instrument.compiled import COMPILED, UNCOMPILED, fix_of
+from losslab.provide import at_first_use
+from losslab.reading import UsageError
+from losslab.repository import ROOT
+from losslab.study import design, suite
+from losslab.study.axes import NONE
+from losslab.study.condition import DEFAULT_KERNEL, Condition
+from losslab.study.stopping import StoppingRule
+
+SUITE = "ci"
+# Axes of scenarios that the app `command` does not have.
+TCP_ONLY = ("flows", "competitor")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a suite, and its number of runs."""
+
+    condition: Condition
+    replicates: int
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: replaced files of the kernel, and the user's files."""
+
+    files: Path | None  # folder, as in `kernels.REPLACED_FILES`
+    bring: str = NONE
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Use its kernel in the block, in this process and the programs that it starts."""
+        with kernels.replacing(self.files):
+            yield
+
+    def of(self, condition: Condition) -> Condition:
+        """Return a condition with its user files."""
+        return condition if self.bring == NONE else _with(condition, bring=self.bring)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose cells."""
+    parser.add_argument("--suite", default=SUITE, help="suite of config/suites (default ci)")
+    parser.add_argument(
+        "--algorithm", action="append", default=[], metavar="NAME",
+        help="also run the scenarios with this algorithm; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="SCENARIO[/ALGORITHM]",
+        help="use only these cells; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--full", action="store_true", help="use more and longer runs")
+    parser.add_argument(
+        "--kernel", default=DEFAULT_KERNEL, help="kernel of config/kernels.toml to change"
+    )
+    parser.add_argument(
+        "--sender-command", default=NONE, help="measure this program at the sender instead of TCP"
+    )
+    parser.add_argument("--receiver-command", default=NONE, help="and this one at the receiver")
+    parser.add_argument("--bring", type=Path, metavar="FOLDER", help="files of the changed program")
+    cellspec.cores_option(parser, "runs")
+
+
+def plan(options: argparse.Namespace) -> dict[str, Cell]:
+    """Return the cells of a suite by SCENARIO/ALGORITHM.
+
+    Raises UsageError if an algorithm, a cell or a program is unknown or impossible.
+    """
+    selected = suite.load_suite(options.suite, ROOT)
+    if "compared" not in selected:
+        raise UsageError(
+            f"the suite must name metrics to compare (`compared`), found none in {options.suite}"
+        )
+    cellspec.require_algorithms(options.algorithm)
+    algorithms = list(dict.fromkeys([*options.algorithm, *selected["baselines"]]))
+    blocks = suite.blocks(selected, algorithms)
+    runs = suite.runs(selected, suite.FULL if options.full else suite.QUICK)
+    more: dict[str, Any] = {}
+    if options.kernel != DEFAULT_KERNEL:
+        more["kernel"] = options.kernel
+    if (options.sender_command, options.receiver_command) != (NONE, NONE):
+        more |= {
+            "app": "command", "sender_command": options.sender_command,
+            "receiver_command": options.receiver_command,
+        }  # fmt: skip
+        # The algorithm of TCP does not matter to a program over UDP.
+        blocks = {
+            name: [p for p in points if not {*TCP_ONLY} & p.keys()][:1]
+            for name, points in blocks.items()
+        }
+    study = {
+        "study": options.suite,
+        "defaults": selected["defaults"],
+        "blocks": {name: [point | more for point in points] for name, points in blocks.items()},
+    }
+    runs = {name: run for name, run in runs.items() if study["blocks"][name]}
+    cells: dict[str, Cell] = {}
+    for each in design.study_cells(study, runs, design.load_names(ROOT)):
+        name = f"{each.block}/{each.condition.algorithm}"
+        same = sum(1 for other in cells if other == name or other.startswith(f"{name}-"))
+        name = f"{name}-{same + 1}" if same else name
+        cells[name] = Cell(each.condition, each.stopping.minimum)
+    inputs.require(cell.condition for cell in cells.values())
+    return _only(cells, options.only)
+
+
+def _only(cells: dict[str, Cell], names: Sequence[str]) -> dict[str, Cell]:
+    """Return the cells with these names or scenarios; all if there are no names."""
+    for name in names:
+        if not any(name in (cell, cell.split("/")[0]) for cell in cells):
+            raise UsageError(f"--only must name one of {', '.join(cells)}, found {name}")
+    return {
+        cell: its
+        for cell, its in cells.items()
+        if not names or {cell, cell.split("/")[0]} & {*names}
+    }
+
+
+def brought(folder: Path | None) -> str:
+    """Return the name of a folder of user files in conditions."""
+    return NONE if folder is None else inputs.named(folder)
+
+
+def kernel_digests(cells: Mapping[str, Cell], side: Side) -> dict[str, str | None]:
+    """Return the digest of each cell's kernel on a side; build changed kernels.
+
+    Raises LosslabError if a changed file does not compile, or a kernel is not built.
+    """
+    found: dict[str, str | None] = {}
+    with side.active():
+        for name, cell in cells.items():
+            condition = side.of(cell.condition)
+            at_first_use(condition)
+            found[name] = instrument(condition=condition).kernel_sha256
+    return found
+
+
+def require_compiled(cells: Mapping[str, Cell], side: Side, change: Change) -> list[str]:
+    """Return the changed files that no cell's kernel compiles; `kernel_digests` has built them.
+
+    Raises LosslabError for an added file, and if none of the changed sources is compiled: "no cell
+    changed" would say nothing about it.
+    """
+    unused: set[str] | None = None
+    with side.active():
+        for cell in cells.values() if change.paths else ():
+            file = instrument(condition=side.of(cell.condition)).kernel.parent / UNCOMPILED
+            its = set(file.read_text().splitlines()) if file.is_file() else set()
+            unused = its if unused is None else unused & its
+    files = sorted(unused or ())
+    sources = [path for path in change.paths if Path(path).suffix in COMPILED]
+    skipped = [path for path in change.skipped if Path(path).suffix in COMPILED]
+    refused = [path for path in files if path in change.added]
+    if not set(sources) - set(files):
+        refused += [path for path in (*files, *skipped) if path not in refused]
+    for path in refused[:1]:
+        makefile = change.folder / Path(path).with_name("Makefile")
+        text = makefile.read_text(errors="replace") if makefile.is_file() else ""
+        raise LosslabError(
+            f"a changed source must be compiled into the kernel, found that no object has {path}",
+            hint=fix_of(path, text),
+        )
+    return files
+
+
+def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> None:
+    """Measure all runs of cells on a side into folders of `out`; finished runs are kept."""
+
+    def cell(name: str) -> None:
+        condition, count = side.of(cells[name].condition), cells[name].replicates
+        block, file = name.split("/")[0], out / name / CELL_FILE
+        rule, tools = StoppingRule(count, count), instrument(condition=condition)
+        measure_cell("check", block, condition, file, rule, tools, say=sweeps.quiet)
+
+    with side.active():
+        sweeps.measure_all([functools.partial(cell, name) for name in cells], cores, "cells")
+
+
+def capture(runs: Mapping[Path, tuple[Condition, int]], side: Side, cores: int, title: str) -> None:
+    """Measure single runs, condition and seed by folder, with the packets of the sender's link."""
+
+    def one(folder: Path) -> None:
+        condition, seed = side.of(runs[folder][0]), runs[folder][1]
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        tools = instrument(condition=condition)
+        movie = video(condition, tools)
+        run(condition, seed, folder, tools, movie, attempts=1, captures=[SENDERS_LINK])
+
+    with side.active():
+        sweeps.measure_all([functools.partial(one, folder) for folder in runs], cores, title)
+
+
+def _with(condition: Condition, **axes: Any) -> Condition:
+    return Condition.from_json(condition.to_json() | axes)

@@ -1,0 +1,321 @@
+"""`losslab check`: report what a change of a kernel file or a program does to a suite's cells.
+
+A cell whose kernel has the same binary before and after the change is not measured: it cannot
+differ. Of the other cells, all runs are measured with the same seeds on both sides and compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from losslab import cellspec, sweeps
+from losslab.campaign import divergence, results, verdicts
+from losslab.campaign.results import CELL_FILE
+from losslab.errors import LosslabError
+from losslab.instrument import changes, kernels
+from losslab.reading import UsageError, out_file, out_folder
+from losslab.repository import ROOT
+from losslab.study import metrics, suite
+from losslab.study.schemas import check_schema
+from losslab_check import behaviour
+from losslab_check import cells as changecells
+from losslab_check.behaviour import Baseline, CellChange, Run
+from losslab_check.cells import Cell, Side
+
+BASELINE, CHANGE, FIRST = "baseline", "change", "first-difference"
+REPORT, DATA = "report.md", "check.json"
+HEAD = ("cell", "metric", "before", "after", "change", "95 % CI", "n", "p (Holm)", "")
+# What fails: any changed byte, a significant difference, or one for the worse.
+CHANGED, MOVED, WORSE = FAILS = ("changed", "moved", "worse")
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `check`."""
+    command = commands.add_parser("check")
+    command.add_argument(
+        "change", nargs="*",
+        help="changed file of the kernel (tcp_cubic.c, PATH=FILE), patch, or folder of patches; "
+        "without one, only the baseline is recorded",
+    )  # fmt: skip
+    command.add_argument(
+        "--base", action="append", default=[], metavar="CHANGE",
+        help="compare with this version instead of the kernel's own; may be repeated",
+    )  # fmt: skip
+    changecells.add_options(command)
+    command.add_argument(
+        "--base-bring", type=Path, metavar="FOLDER", help="files of the program before the change"
+    )
+    command.add_argument(
+        "--baseline", type=Path, metavar="FILE",
+        help="record of the runs before the change; read if it exists, written otherwise "
+        f"(default: {BASELINE}.json in --out)",
+    )  # fmt: skip
+    command.add_argument(
+        "--out", type=out_folder, required=True, help="folder; finished runs are kept"
+    )
+    command.add_argument(
+        "--fail-on", choices=FAILS, default=CHANGED,
+        help="exit with 1 if a cell changed (default), a metric moved, or a metric is worse",
+    )  # fmt: skip
+    command.add_argument(
+        "--measure-all", action="store_true",
+        help="also measure cells whose kernel has the same binary",
+    )  # fmt: skip
+    command.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
+    command.set_defaults(run=_check, interrupted=sweeps.KEPT)
+
+
+def _check(options: argparse.Namespace) -> int:
+    out: Path = options.out.resolve()
+    if (options.bring is None) != (options.base_bring is None):
+        raise UsageError("--bring and --base-bring need each other")
+    given_files = changes.files_given([*options.base, *options.change])
+    given_files += [each for each in (options.bring, options.base_bring) if each is not None]
+    cellspec.refuse_inside(given_files, out)
+    cellspec.refuse_not_own(out)
+    cells = changecells.plan(options)
+    compared = suite.load_suite(options.suite, ROOT)["compared"]
+    spec = kernels.get(options.kernel).base
+    cellspec.make_own(out, "losslab check")
+    sides, made = [], []
+    for name, given, bring in (
+        (BASELINE, options.base, options.base_bring),
+        (CHANGE, options.change, options.bring),
+    ):
+        files = out / name / "files"
+        shutil.rmtree(files, ignore_errors=True)
+        made.append(changes.of_files(given, spec, files))
+        sides.append(Side(files, changecells.brought(bring)))
+    before, after = sides
+    file = options.baseline or out / f"{BASELINE}.json"
+    if not file.exists():
+        out_file(file)
+    if not options.change and after.bring == before.bring:
+        _before(cells, before, Baseline(file, options.suite), out, compared, options.cores)
+        print(f"recorded {len(cells)} cells in {file}")
+        return 0
+    old, new = (changecells.kernel_digests(cells, side) for side in sides)
+    unused = [
+        changecells.require_compiled(cells, side, change)
+        for side, change in zip(sides, made, strict=True)
+    ][1]
+    differ = {
+        name: cell
+        for name, cell in cells.items()
+        if options.measure_all or old[name] != new[name] or before.bring != after.bring
+    }
+    baseline = Baseline(file, options.suite)
+    then = _before(differ, before, baseline, out, compared, options.cores)
+    changecells.measure(differ, after, out / CHANGE, options.cores)
+    found = behaviour.compare(then, _runs(differ, out / CHANGE, compared), compared)
+    data = {
+        "format": behaviour.FORMAT,
+        "suite": options.suite,
+        "change": [*options.change, *([after.bring] if options.bring else [])],
+        "replaced": list(made[1].paths),
+        "skipped": [*made[1].skipped, *unused],
+        "cells": list(cells),
+        "same_kernel": [name for name in cells if name not in differ],
+        "runs": sum(cell.replicates for cell in cells.values()),
+        "changed": _with_first(found, cells, then, sides, out, options.cores),
+    }
+    check_schema(data, "check", "the report")
+    text = markdown(data)
+    (out / DATA).write_text(json.dumps(data, indent=1) + "\n")
+    (out / REPORT).write_text(text)
+    print(json.dumps(data, indent=1) if options.json else text, end="\n" if options.json else "")
+    verdicts.require_as_recorded(
+        list(failures(found, options.fail_on)), "cells", file,
+        f"see {out / REPORT}; --fail-on chooses what fails",
+    )  # fmt: skip
+    return 0
+
+
+def _before(
+    cells: Mapping[str, Cell],
+    side: Side,
+    baseline: Baseline,
+    out: Path,
+    compared: Sequence[str],
+    cores: int,
+) -> dict[str, list[Run]]:
+    """Return the runs before the change: recorded ones, and those measured and recorded now."""
+    conditions = {name: side.of(cell.condition) for name, cell in cells.items()}
+    replicates = {name: cell.replicates for name, cell in cells.items()}
+    with side.active():
+        known = baseline.read(conditions, replicates)
+        missing = {name: cell for name, cell in cells.items() if name not in known}
+        if missing:
+            changecells.measure(missing, side, out / BASELINE, cores)
+            known |= _runs(missing, out / BASELINE, compared)
+            baseline.write(conditions, known)
+    return known
+
+
+def _runs(cells: Iterable[str], out: Path, compared: Sequence[str]) -> dict[str, list[Run]]:
+    """Read the runs of cells; a cell ends early with a replicate whose guest was lost."""
+    return {
+        name: [
+            behaviour.read_run(each.folder, compared)
+            for each in results.read_cell(out / name / CELL_FILE).replicates
+        ]
+        for name in cells
+    }
+
+
+def _with_first(
+    found: Sequence[CellChange],
+    cells: Mapping[str, Cell],
+    then: Mapping[str, Sequence[Run]],
+    sides: Sequence[Side],
+    out: Path,
+    cores: int,
+) -> list[dict[str, Any]]:
+    """Return changed cells as data, each with the first difference of its first changed run."""
+    first = {
+        change.cell: (cells[change.cell].condition, then[change.cell][change.changed[0]].seed)
+        for change in found
+    }
+    for side, name in zip(sides, (BASELINE, CHANGE), strict=True):
+        runs = {out / FIRST / cell / name: run for cell, run in first.items()}
+        changecells.capture(runs, side, cores, f"runs with their packets ({name})")
+    rows = behaviour.as_json(found)
+    for row in rows:
+        folder = out / FIRST / row["cell"]
+        condition, row["seed"] = first[row["cell"]]
+        row["first_difference"] = parted(folder / BASELINE, folder / CHANGE)
+        command = cellspec.measure_command(sides[1].of(condition), row["seed"])
+        files = sides[1].files
+        if files and any(files.iterdir()):
+            command = f"{kernels.REPLACED_FILES}={shlex.quote(str(files))} {command}"
+        row["command"] = command
+    return rows
+
+
+def parted(first: Path, second: Path) -> list[str]:
+    """Return the lines of the first packet and the first sample in which two runs differ."""
+    try:
+        return divergence.report(first, second, trusted=True)[0]
+    except (LosslabError, OSError, KeyError) as error:
+        return [f"not found: {error}"]
+
+
+def failures(found: Sequence[CellChange], fail_on: str) -> list[str]:
+    """List what fails, a line each."""
+    lines = []
+    for cell in found:
+        if fail_on == CHANGED:
+            lines.append(f"{cell.cell}: {len(cell.changed)} of {cell.runs} runs have other bytes")
+        lines += [f"{cell.cell}: {reason}" for reason in cell.reasons]
+        lines += [
+            f"{cell.cell}: {each.metric} was {each.before:.4g}, is {each.after:.4g}"
+            f" ({each.verdict})"
+            for each in cell.differences
+            if each.verdict == WORSE or (each.verdict and fail_on != WORSE)
+        ]
+    return lines
+
+
+def markdown(data: Mapping[str, Any]) -> str:
+    """Return the report of a comparison, data by workflow/schemas/check.schema.yaml."""
+    return "\n".join([*_lines(data), ""])
+
+
+def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    changed, cells = data["changed"], data["cells"]
+    what = ", ".join(f"`{path}`" for path in data["replaced"] or data["change"]) or "nothing"
+    if not changed:
+        yield f"**losslab check: no cell changed.** {len(cells)} cells, {data['runs']} runs."
+        yield ""
+        yield f"Change: {what}. {_same_kernel(data)}".rstrip()
+        yield from _skipped(data)
+        return
+    moved = [(row["cell"], d) for row in changed for d in row["differences"] if d["verdict"]]
+    yield (
+        f"**losslab check: {len(changed)} of {len(cells)} cells changed, "
+        f"{len(moved)} metrics moved significantly.**"
+    )
+    yield ""
+    yield f"Change: {what}. {_same_kernel(data)}".rstrip()
+    yield from _skipped(data)
+    yield ""
+    if moved:
+        rows = [_row(cell, each) for cell, each in moved]
+        yield tabulate(rows, HEAD, tablefmt="github", disable_numparse=True)
+        yield ""
+        yield (
+            "Runs are paired by seed. Each confidence interval is of its comparison alone; "
+            "p-values are adjusted for all compared metrics (Holm)."
+        )
+        yield ""
+    for row in changed:
+        for reason in row["reasons"]:
+            yield f"- **{row['cell']}: invalid after the change**: {reason}"
+    quiet = [row["cell"] for row in changed if not any(d["verdict"] for d in row["differences"])]
+    if quiet:
+        yield f"Other bytes, but no metric moved significantly: {', '.join(quiet)}."
+        yield ""
+    same = [cell for cell in cells if cell not in {row["cell"] for row in changed}]
+    if same:
+        yield f"Same bytes: {', '.join(same)}."
+        yield ""
+    yield from _first_differences(changed)
+
+
+def _same_kernel(data: Mapping[str, Any]) -> str:
+    count = len(data["same_kernel"])
+    if not count:
+        return ""
+    return f"{count} cells were not measured: their kernel has the same binary."
+
+
+def _skipped(data: Mapping[str, Any]) -> Iterator[str]:
+    if data["skipped"]:
+        paths = ", ".join(f"`{path}`" for path in data["skipped"])
+        yield f"Skipped, as no result depends on them in this kernel: {paths}."
+
+
+def _row(cell: str, each: Mapping[str, Any]) -> tuple[str, ...]:
+    declared = metrics.declared()[each["metric"]]
+    interval, ratio = each["ratio_interval"], each["ratio"]
+    if interval and ratio is not None and None not in interval:
+        change = f"{100 * (ratio - 1):+.3g} %"
+        ends = [f"{100 * (end - 1):+.3g}" for end in interval]
+        span = f"[{', '.join(ends)}] %"
+    else:
+        change = f"{each['after'] - each['before']:+.3g}"
+        ends = [f"{end:+.3g}" for end in each["difference_interval"] or ()]
+        span = f"[{', '.join(ends)}]" if ends else ""
+    return (
+        cell, declared.title, f"{each['before']:.4g}", f"{each['after']:.4g}", change, span,
+        str(each["n"]), f"{each['p_adjusted']:.2g}", f"**{each['verdict']}**",
+    )  # fmt: skip
+
+
+def _first_differences(changed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the first difference of each cell, folded, with the command that repeats it."""
+    for row in changed:
+        count = f"{len(row['changed'])} of {row['runs']} runs changed"
+        yield f"<details><summary>{row['cell']}: {count}, first difference</summary>"
+        yield ""
+        yield "```"
+        yield f"seed {row['seed']}; A: before the change, B: after it"
+        yield from row["first_difference"]
+        yield "```"
+        yield ""
+        yield "Repeat it after the change:"
+        yield ""
+        yield "```"
+        yield row["command"]
+        yield "```"
+        yield ""
+        yield "</details>"
+        yield ""

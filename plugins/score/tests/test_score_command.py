@@ -1,0 +1,129 @@
+"""`losslab score`: its campaign, its exit status and refused requests."""
+
+import csv
+import json
+import sys
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from losslab import cli
+from losslab.instrument import analysis
+from losslab.reading import read_yaml
+from losslab.study import design, suite
+from losslab.study.schemas import SCHEMAS
+from losslab_score import score
+
+
+def test_unknown_algorithm_is_refused(capsys, tmp_path):
+    assert cli.main(["score", "nobody", "--quick", "--out", str(tmp_path)]) == 2
+    assert "found nobody" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_estimate_measures_nothing(capsys, tmp_path):
+    out = tmp_path / "card"
+    assert cli.main(["score", "gaimd", "--quick", "--estimate", "--out", str(out)]) == 0
+    assert "idle cores" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_score_without_snakemake_is_refused_before_it_begins(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "snakemake", None)
+    monkeypatch.setattr(score, "FOR_CAMPAIGNS", "install losslab with its extra `campaign`")
+    out = tmp_path / "card"
+    assert cli.main(["score", "gaimd", "--quick", "--out", str(out)]) == 1
+    assert capsys.readouterr().err == (
+        "losslab: error: losslab score needs Snakemake, found none\n"
+        "  -> install losslab with its extra `campaign`\n"
+    )
+    assert not out.exists()
+    assert cli.main(["score", "gaimd", "--quick", "--estimate", "--out", str(out)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "missing"),
+    [("missing_r_packages", ["ragg"]), ("renderer", "")],
+)
+def test_score_without_r_or_a_renderer_is_refused_before_it_begins(
+    monkeypatch, capsys, tmp_path, part, missing
+):
+    monkeypatch.setattr(analysis, part, lambda: missing)
+    out = tmp_path / "card"
+    assert cli.main(["score", "gaimd", "--quick", "--out", str(out)]) == 1
+    assert "losslab score needs" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_quick_score_of_one_algorithm_takes_less_than_15_minutes(root):
+    campaign = score.plan(suite.load_suite("rfc9743", root), suite.QUICK, ["gaimd"])
+    assert campaign["algorithms"] == ["gaimd", "reno", "cubic", "bbr"]
+    assert score.minutes(design.load_cells(campaign, root), cores=2) < 15
+
+
+def test_scorecard_schema_refuses_other_documents():
+    published = read_yaml(SCHEMAS / "scorecard.schema.yaml")
+    Draft202012Validator.check_schema(published)
+    assert not Draft202012Validator(published).is_valid(json.loads("{}"))
+
+
+@pytest.mark.parametrize("kind", ["algorithm", "comparison"])
+def test_pages_of_the_score_have_their_documents(root, kind):
+    assert (root / score.PAGES / f"{kind}.qmd").is_file()
+
+
+def write_table(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture
+def scored(root, tmp_path, monkeypatch):
+    """Return a function that scores an algorithm with one criterion, a number from 0 to 100."""
+    criterion = next(c for c in suite.load_suite("rfc9743", root)["criteria"] if c["id"] == "wired")
+
+    def run(value, name, *words):
+        row = {key: criterion[key] for key in ("section", "title", "metric", "unit")} | {
+            "algorithm": "vegas", "criterion": "wired", "value": value, "low": value - 1,
+            "high": value + 1, "n": 5, "at_least": criterion["at_least"], "at_most": "NA",
+            "limit_is": "ours", "limit_because": "why", "verdict": "inconclusive", "absent": "NA",
+            "cells": "a",
+        }  # fmt: skip
+
+        def measure(campaign, out, cores):
+            assert campaign["algorithms"][0] == "vegas"
+            write_table(out / score.CRITERIA, [row])
+            write_table(out / score.CELLS, [{"cell": "a", "n_replicates": 5, "n_valid": 5}])
+
+        monkeypatch.setattr(score, "measure", measure)
+        monkeypatch.setattr(score, "write_pages", lambda card, out: [])
+        return cli.main(["score", "vegas", "--quick", "--out", str(tmp_path / name), *words])
+
+    return run
+
+
+def test_exit_status_says_whether_the_score_is_worse_than_recorded(scored, tmp_path, capsys):
+    assert scored(90, "recorded") == 0
+    against = ("--against", str(tmp_path / "recorded" / score.CARD))
+    # Overlapping intervals, then better, then worse.
+    assert scored(88.5, "like", *against) == 0
+    assert scored(99, "better", *against) == 0
+    assert "must agree with" not in capsys.readouterr().err
+    assert scored(80, "worse", *against) == 1
+    said = capsys.readouterr().err
+    assert "criteria must agree with" in said
+    assert "vegas, wired (6.3): was 90 [89, 91] % of the link, is 80 [79, 81]" in said
+    # The scorecard is written anyway.
+    assert json.loads((tmp_path / "worse" / score.CARD).read_text())["tested"] == ["vegas"]
+
+
+def test_recorded_score_of_another_form_is_refused_before_measuring(scored, tmp_path, capsys):
+    assert scored(90, "recorded") == 0
+    path = tmp_path / "recorded" / score.CARD
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"form": "full"}))
+    assert scored(90, "again", "--against", str(path)) == 1
+    assert "scorecards must have the same form" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()

@@ -1,0 +1,206 @@
+"""Symptoms of a replicate: what `losslab why` finds the cause of."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from losslab.errors import LosslabError
+from losslab.reading import UsageError, read_rows
+from losslab.study import metrics
+from losslab.study.condition import Condition
+from losslab.study.metrics import Summary
+from losslab_timetravel.futures import Future
+
+# A future has the symptom if this share of the original remains: of a stall's length, or of the
+# metric's difference from a run without any drop.
+SAME = 0.8
+# A future's stall may begin and end this much later than the original.
+LATER_S = 0.5
+# Shorter times without delivered data occur without any loss, such as in slow start.
+MIN_STALL_RTTS, MIN_STALL_S = 3, 0.1
+# Length of the window in which `--below` compares goodput: a second, or more on long paths.
+MIN_WINDOW_S, WINDOW_RTTS = 1.0, 10
+COUNTER = "TcpExtTCPTimeouts"
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """A symptom of a replicate, and whether a future has it.
+
+    Attributes:
+        text: Description for a terminal.
+        begin_s: Time before which the replicate is cut.
+        until_s: Time by which a future has the symptom, if it has it.
+        shows: Whether the first future has it; the second is the one without any drop after the
+            same cut.
+    """
+
+    text: str
+    begin_s: float
+    until_s: float
+    shows: Callable[[Future, Future], bool]
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A time in which a flow delivered nothing."""
+
+    begin_s: float
+    length_s: float
+
+    @property
+    def until_s(self) -> float:
+        """Time by which a future has the same stall, if it has it."""
+        return self.begin_s + self.length_s + LATER_S
+
+    def remains(self, folder: Path, after_s: float) -> bool:
+        """Return whether a replicate has a stall after a time that is almost as long."""
+        found = longest_stall(folder, after_s, self.begin_s + LATER_S)
+        return found.length_s >= SAME * self.length_s
+
+
+def stall(folder: Path, condition: Condition) -> Symptom:
+    """Return a replicate's longest stall; UsageError if it is too short to be one."""
+    found = longest_stall(folder, end_s=condition.duration_s)
+    min_s = min_stall_s(condition)
+    if found.length_s < min_s:
+        raise UsageError(
+            f"the run must have a stall of at least {min_s:g} s, {MIN_STALL_RTTS} RTTs, found at "
+            f"most {found.length_s:.3f} s without delivered data"
+        )
+    text = f"stall of {found.length_s:.3f} s at {found.begin_s:.3f} s"
+    return Symptom(
+        text, found.begin_s, found.until_s,
+        lambda future, _: found.remains(future.folder, future.at_s),
+    )  # fmt: skip
+
+
+def min_stall_s(condition: Condition) -> float:
+    """Return the shortest time without delivered data that is a stall."""
+    return max(MIN_STALL_S, MIN_STALL_RTTS * condition.rtt_ms / 1e3)
+
+
+def timeout(folder: Path, condition: Condition, manifest: Mapping[str, Any]) -> Symptom:
+    """Return a replicate's timeout, at its longest stall's time; UsageError without any."""
+    if not timeouts(manifest):
+        raise UsageError("the run must have a retransmission timeout, found none")
+    around = longest_stall(folder, end_s=condition.duration_s)
+    return Symptom(
+        "timeout after the cut", around.begin_s, around.until_s,
+        lambda future, spared: timeouts(future.manifest) > timeouts(spared.manifest),
+    )  # fmt: skip
+
+
+def slow(folder: Path, condition: Condition, limit_mbit: float) -> Symptom:
+    """Return the slowest window of a replicate's largest flow after the warm-up.
+
+    Raises UsageError if its goodput is not below the limit.
+    """
+    window_s = max(MIN_WINDOW_S, WINDOW_RTTS * condition.rtt_ms / 1e3)
+    first_s, last_s = condition.warmup_s, condition.duration_s - window_s
+    delivered = _delivered(folder)
+    begins = [t_s for t_s, _ in delivered if first_s <= t_s <= last_s]
+    if not begins:
+        raise UsageError(
+            f"the run must last {window_s:g} s after its warm-up, found "
+            f"{condition.duration_s - condition.warmup_s:g} s"
+        )
+    goodputs = {t_s: _rate_mbit(delivered, t_s, window_s) for t_s in begins}
+    begin_s = min(begins, key=goodputs.__getitem__)
+    until_s = begin_s + window_s
+    if goodputs[begin_s] >= limit_mbit:
+        raise UsageError(
+            f"a window of {window_s:g} s must have a goodput below {limit_mbit:g} Mbit/s, found at "
+            f"least {goodputs[begin_s]:.3g}"
+        )
+    return Symptom(
+        f"{goodputs[begin_s]:.3g} Mbit/s from {begin_s:.3f} to {until_s:.3f} s, below "
+        f"{limit_mbit:g} Mbit/s",
+        begin_s, until_s,
+        lambda future, _: _rate_mbit(_delivered(future.folder), begin_s, window_s) < limit_mbit,
+    )  # fmt: skip
+
+
+def worse(name: str, recorded: Summary, lossless: Summary, end_s: float) -> Symptom:
+    """Return a metric that is worse than in the same run without any drop, from 0 s to its end.
+
+    Raises UsageError if the metric has no better direction, or is not worse.
+    """
+    metrics.require_declared(name, [recorded])
+    found, without = (metrics.value(each, name) for each in (recorded, lossless))
+    better = metrics.declared()[name].better
+    if found is None or without is None or better not in ("more", "less"):
+        raise UsageError(
+            f"--metric must be a number of which more or less is better, found {name}: {found}, "
+            f"and {without} without any drop"
+        )
+    difference = found - without
+    if difference * (1 if better == "less" else -1) <= 0:
+        raise UsageError(
+            f"--metric must be worse than without any drop, found {name} {found:.4g}, and "
+            f"{without:.4g} without any drop"
+        )
+
+    def shows(future: Future, _: Future) -> bool:
+        value = metrics.value(future.manifest["summary"], name)
+        return value is not None and (value - without) / difference >= SAME
+
+    title = metrics.declared()[name].title
+    return Symptom(f"{title} {found:.4g}, without any drop {without:.4g}", 0.0, end_s, shows)
+
+
+def longest_stall(
+    folder: Path, from_s: float = 0.0, until_s: float = math.inf, end_s: float = math.inf
+) -> Stall:
+    """Return the longest stall of a replicate's largest flow.
+
+    It begins between `from_s` and `until_s`, and ends at `end_s` at the latest. Raises LosslabError
+    if the replicate has no TCP connection.
+    """
+    last: tuple[float, int] | None = None
+    longest = Stall(from_s, 0.0)
+    for t_s, delivered in _delivered(folder):
+        if t_s > end_s:
+            break
+        if not delivered:
+            continue  # before the first data
+        if last is None or delivered != last[1]:
+            if last and from_s <= last[0] <= until_s and t_s - last[0] > longest.length_s:
+                longest = Stall(last[0], t_s - last[0])
+            last = t_s, delivered
+    return longest
+
+
+def _rate_mbit(delivered: Sequence[tuple[float, int]], begin_s: float, window_s: float) -> float:
+    """Return the goodput of a flow in a window, given its delivered bytes by time."""
+    places = (
+        bisect.bisect_right(delivered, t_s, key=lambda each: each[0]) - 1
+        for t_s in (begin_s, begin_s + window_s)
+    )
+    first, last = (delivered[at][1] if at >= 0 else 0 for at in places)
+    return (last - first) * 8 / 1e6 / window_s
+
+
+def _delivered(folder: Path) -> list[tuple[float, int]]:
+    """Return the bytes that a replicate's largest flow had delivered, by time."""
+    return [(float(row["t_s"]), int(row["delivered_bytes"])) for row in samples(folder)]
+
+
+def samples(folder: Path) -> list[dict[str, str]]:
+    """Return the rows of tcp.csv of the flow that delivered most."""
+    rows = read_rows(folder / "tcp.csv")
+    delivered = {row["flow"]: int(row["delivered_bytes"]) for row in rows}
+    if not delivered:
+        raise LosslabError("the run must have a TCP connection of its sender, found none")
+    flow = max(delivered, key=delivered.__getitem__)
+    return [row for row in rows if row["flow"] == flow]
+
+
+def timeouts(manifest: Mapping[str, Any]) -> int:
+    """Return the number of retransmission timeouts of the sender."""
+    return int(manifest["observed"]["state"]["sender"]["counters"].get(COUNTER, 0))

@@ -1,0 +1,304 @@
+"""`losslab why`: the dropped packets that caused a stall, a timeout or a bad metric.
+
+The replicate is cut before the symptom. Of the packets dropped from then on, delta debugging keeps
+those without which the symptom does not occur: a 1-minimal cause. The past stays exact. The cause
+alone and the run without it are then measured from the start, with captures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import shlex
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from losslab import cellspec
+from losslab.campaign import replicate, rerun
+from losslab.campaign.packets import SENDERS_LINK
+from losslab.campaign.results import MANIFEST_FILE
+from losslab.emulation import capture, droplist
+from losslab.errors import LosslabError
+from losslab.reading import number_option, out_folder
+from losslab.study import metrics
+from losslab.study.condition import Condition
+from losslab_timetravel import explanation, futures, symptoms
+from losslab_timetravel.explanation import BEFORE_LOSS
+from losslab_timetravel.futures import Change, Drop, Future, Past
+from losslab_timetravel.symptoms import Symptom
+from losslab_timetravel.whatif import Recorded
+
+# First distance of the cut from the symptom; doubled if the symptom no longer depends on later
+# drops.
+BEFORE_S = 0.5
+CAUSE, WITHOUT = "cause", "without"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A 1-minimal cause of a symptom, given the past up to a cut."""
+
+    symptom: Symptom
+    at_s: float  # time of the cut
+    packets: list[Drop]
+    candidates: int  # drops after the cut
+    futures: int
+    core_s: float  # CPU time of the futures, of their guests and of losslab
+    folders: dict[str, Path]  # of the run with the cause alone, and of the one without it
+
+
+@dataclass
+class Search:
+    """A search for the cause of a symptom after a cut."""
+
+    past: Past
+    untouched: Future
+    folder: Path
+    count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        self.drops = [drop for drop in self.untouched.drops if drop.t_s > self.past.at_s]
+        # Every direction that drops packets: a future may have packets that the run did not have.
+        self.ways = {"data", *(drop.direction for drop in self.untouched.drops)}
+        self.spared = self.dropping([])
+
+    def dropping(self, places: Sequence[int]) -> Future:
+        """Run the future that drops exactly these of `drops` after the cut."""
+        only: dict[str, tuple[int, ...]] = {
+            way: tuple(self.drops[at].number for at in places if self.drops[at].direction == way)
+            for way in droplist.DIRECTIONS
+            if way in self.ways
+        }
+        self.runs = next(self.count)
+        return self.past.run(Change("only", only=only), self.folder / f"{self.runs:04}")
+
+    def shows(self, symptom: Symptom, places: Sequence[int]) -> bool:
+        """Return whether the future that drops exactly these packets has a symptom."""
+        return symptom.shows(self.dropping(places), self.spared)
+
+    def cause(self, symptom: Symptom) -> list[int] | None:
+        """Return the 1-minimal cause of a symptom; None if it does not depend on `drops`."""
+        spared, untouched = (
+            symptom.shows(each, self.spared) for each in (self.spared, self.untouched)
+        )
+        if spared or not untouched:
+            return None
+        every = range(len(self.drops))
+        return minimise(every, lambda part: self.shows(symptom, part), futures.at_once())
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `why`."""
+    command = commands.add_parser("why")
+    command.add_argument("replicate", metavar="RUN", type=Path, help="a replicate's folder")
+    symptom = command.add_mutually_exclusive_group(required=True)
+    symptom.add_argument(
+        "--stall", action="store_true", help="the longest time without delivered data"
+    )
+    symptom.add_argument("--timeout", action="store_true", help="a retransmission timeout")
+    symptom.add_argument(
+        "--below", type=number_option("below", above=0), metavar="MBIT",
+        help="the slowest second of the largest flow, if its goodput is below this",
+    )  # fmt: skip
+    symptom.add_argument(
+        "--metric", metavar="NAME",
+        help="a metric of the run that is worse than without any drop, such as fct_p99_s",
+    )  # fmt: skip
+    command.add_argument(
+        "--at", type=number_option("at", above=0), metavar="S",
+        help="time of the cut in s (default: shortly before the symptom)",
+    )  # fmt: skip
+    command.add_argument(
+        "--out", type=out_folder, required=True,
+        help="new folder for the run with the cause alone, and the run without it",
+    )  # fmt: skip
+    command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
+    command.set_defaults(run=_why, interrupted="remove --out if it exists")
+
+
+def _why(options: argparse.Namespace) -> int:
+    recorded = Recorded.of(options)
+    cause = find(recorded, _symptom(recorded, options), options.out, options.at)
+    print(f"{cause.symptom.text}: caused by {len(cause.packets)} of {cause.candidates} packets")
+    for line in explanation.packets(cause.folders[CAUSE], cause.packets):
+        print(f"  {line}")
+    print(f"dropped after the cut at {cause.at_s:g} s; without any one of them it does not occur.")
+    print(f"{cause.futures} futures, {cause.core_s:.1f} core-s.\n")
+    ends = cause.at_s, cause.symptom.until_s
+    folders = cause.folders[CAUSE], cause.folders[WITHOUT]
+    print("\n".join(explanation.lines(*folders, *ends)))
+    manifest = rerun.load_manifest(cause.folders[CAUSE])
+    condition = Condition.from_json(manifest["cell"])
+    print(f"\nBoth over time: losslab plot {shlex.join(map(str, folders))}")
+    print(f"Reproduce it from the start: {cellspec.measure_command(condition, manifest['seed'])}")
+    return 0
+
+
+def _symptom(recorded: Recorded, options: argparse.Namespace) -> Symptom:
+    """Return the symptom that the options name; UsageError if the run does not have it."""
+    folder, condition = recorded.folder, recorded.condition
+    if options.stall:
+        return symptoms.stall(folder, condition)
+    if options.timeout:
+        return symptoms.timeout(folder, condition, recorded.manifest)
+    if options.below is not None:
+        return symptoms.slow(folder, condition, options.below)
+    return _worse(recorded, options.metric)
+
+
+def _worse(recorded: Recorded, metric: str) -> Symptom:
+    """Return a metric that drops made worse, and the time of the drop at which it became so."""
+    metrics.require_declared(metric, [recorded.manifest["summary"]])
+    with recorded.cut(0.0) as (past, untouched, work):
+        search = Search(past, untouched, work)
+        lossless = search.spared.manifest["summary"]
+        end_s = recorded.condition.duration_s
+        found = symptoms.worse(metric, untouched.manifest["summary"], lossless, end_s)
+        prefix = shortest_prefix(
+            range(len(search.drops)), lambda part: search.shows(found, part), futures.at_once()
+        )
+        last_s = search.drops[prefix[-1]].t_s
+    return replace(found, begin_s=last_s)
+
+
+def find(recorded: Recorded, symptom: Symptom, out: Path, at_s: float | None = None) -> Cause:
+    """Find the cause of a replicate's symptom; write the runs with and without it to a new folder.
+
+    The cut is by default `BEFORE_S` before the symptom, or earlier if needed. Raises LosslabError
+    if the symptom does not depend on packets dropped after it.
+    """
+    before_s, core_s = BEFORE_S, -time.process_time()
+    while True:
+        cut_s = max(0.0, symptom.begin_s - before_s) if at_s is None else at_s
+        with recorded.cut(cut_s) as (past, untouched, work):
+            search = Search(past, untouched, work)
+            places = search.cause(symptom)
+            core_s += past.guest.snapshot.forks_cpu_s
+            if places is not None:
+                core_s += time.process_time()
+                folders = _measured(search, places, recorded, out)
+                packets, count = [search.drops[at] for at in places], len(search.drops)
+                return Cause(symptom, cut_s, packets, count, search.runs, core_s, folders)
+        if at_s is not None or cut_s == 0:
+            raise LosslabError(
+                f"the symptom must depend on packets dropped after {cut_s:g} s, found that it also "
+                "occurs without them",
+                hint="name an earlier time with --at"
+                if cut_s
+                else "packets that the bottleneck drops are no part of the search",
+            )
+        before_s *= 2
+
+
+def _measured(
+    search: Search, cause: Sequence[int], recorded: Recorded, out: Path
+) -> dict[str, Path]:
+    """Measure the runs with the cause alone and without it from the start; return their folders."""
+    rest = [at for at in range(len(search.drops)) if at not in cause]
+    folders = {CAUSE: out / CAUSE, WITHOUT: out / WITHOUT}
+    for folder, places in zip(folders.values(), (cause, rest), strict=True):
+        from_start(search.dropping(places), recorded.prepared, folder)
+    return folders
+
+
+def from_start(future: Future, prepared: rerun.Ready, out: Path) -> None:
+    """Measure a future from the start, as a replicate of the condition that lists its drops.
+
+    Its folder `out` also has captures of the sender's link and, if it fits into the guest's memory,
+    of the link before the loss. `prepared` is that of its replicate, as from `rerun.ready`. Raises
+    LosslabError if a file has other bytes than the future's.
+    """
+    _, tools, video = prepared
+    manifest = future.manifest
+    condition = Condition.from_json(manifest["cell"])
+    links = [SENDERS_LINK]
+    room = capture.ring_bytes(condition.rate_mbit, condition.duration_s)
+    links += [BEFORE_LOSS] if 2 * room <= capture.RING_MAX_BYTES else []
+    captures = dict.fromkeys((*manifest.get("captures", ()), *links))
+    replicate.run(condition, manifest["seed"], out, tools, video, captures=[*captures])
+    different = rerun.compare(future.folder, out).different
+    for name in (*map(capture.name, links), MANIFEST_FILE):
+        different.pop(name, None)
+    if different:
+        problems = "; ".join(f"{name}: {problem}" for name, problem in different.items())
+        raise LosslabError(
+            f"a future must have the bytes of its condition, measured from the start, found: "
+            f"{problems}",
+            hint="report this, with the replicate's manifest",
+        )
+
+
+def minimise(
+    items: Sequence[int], shows: Callable[[Sequence[int]], bool], at_once: int = 1
+) -> list[int]:
+    """Return a 1-minimal sublist that shows a symptom: without any one item it does not.
+
+    The algorithm is ddmin (Zeller and Hildebrandt, IEEE TSE 28(2), 2002), on the shortest prefix
+    that bisection finds. A 1-minimal list need not be the smallest. `shows` is called once for each
+    sublist, for up to `at_once` of them at the same time, in threads.
+    """
+    with ThreadPoolExecutor(at_once) as pool:
+        return _Reduction(shows, at_once, pool).minimise(items)
+
+
+def shortest_prefix(
+    items: Sequence[int], shows: Callable[[Sequence[int]], bool], at_once: int = 1
+) -> list[int]:
+    """Return a prefix that shows a symptom, while one shorter by 1 does not; see `minimise`."""
+    with ThreadPoolExecutor(at_once) as pool:
+        return [*items[: _Reduction(shows, at_once, pool).prefix(items)]]
+
+
+@dataclass
+class _Reduction:
+    shows: Callable[[Sequence[int]], bool]
+    at_once: int
+    pool: ThreadPoolExecutor
+    known: dict[tuple[int, ...], bool] = field(default_factory=dict)
+
+    def first(self, parts: Sequence[Sequence[int]]) -> int | None:
+        """Return the place of the first part that shows the symptom; None if none does."""
+        for begin in range(0, len(parts), self.at_once):
+            keys = [tuple(part) for part in parts[begin : begin + self.at_once]]
+            new = [key for key in dict.fromkeys(keys) if key not in self.known]
+            self.known.update(zip(new, self.pool.map(self.shows, new), strict=True))
+            for place, key in enumerate(keys, begin):
+                if self.known[key]:
+                    return place
+        return None
+
+    def minimise(self, items: Sequence[int]) -> list[int]:
+        if self.first([[]]) is not None:
+            return []
+        found = [*items[: self.prefix(items)]]
+        parts = 2
+        while len(found) > 1:
+            size = -(-len(found) // parts)
+            chunks = [found[at : at + size] for at in range(0, len(found), size)]
+            rests = [[item for item in found if item not in chunk] for chunk in chunks]
+            if (at := self.first(chunks)) is not None:
+                found, parts = chunks[at], 2
+            elif (at := self.first(rests)) is not None:
+                found, parts = rests[at], max(parts - 1, 2)
+            elif size == 1:
+                break
+            else:
+                parts = min(len(found), 2 * parts)
+        return found
+
+    def prefix(self, items: Sequence[int]) -> int:
+        """Return the length of a prefix that shows the symptom, while one shorter by 1 does not."""
+        low, high = 0, len(items)
+        while high - low > 1:
+            points = self.at_once + 1
+            lengths = sorted({low + (high - low) * n // points for n in range(1, points)} - {low})
+            at = self.first([items[:length] for length in lengths])
+            if at is None:
+                low = lengths[-1]
+            else:
+                low, high = [low, *lengths][at], lengths[at]
+        return high

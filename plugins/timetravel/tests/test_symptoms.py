@@ -1,0 +1,93 @@
+"""Symptoms of made-up replicates."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from losslab.reading import UsageError
+from losslab.study.condition import Condition
+from losslab_timetravel import symptoms
+from losslab_timetravel.futures import UNTOUCHED, Future
+
+CONDITION = Condition(algorithm="cubic", rtt_ms=40, rate_mbit=10, duration_s=6, warmup_s=1)
+STEP_S = 0.1
+
+
+def replicate(folder: Path, *rates_mbit: float) -> Path:
+    """Write samples of a flow with these rates, each for a second, and of a smaller flow."""
+    folder.mkdir()
+    delivered, rows = 1.0, []
+    for number in range(int(len(rates_mbit) / STEP_S)):
+        t_s = STEP_S * (1 + number)
+        delivered += STEP_S * rates_mbit[int((t_s - STEP_S / 2) // 1)] * 1e6 / 8
+        rows += [(f"{t_s:.6f}", "40001", round(delivered)), (f"{t_s:.6f}", "40100", 5)]
+    with (folder / "tcp.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([("t_s", "flow", "delivered_bytes"), *rows])
+    return folder
+
+
+def future(folder, at_s=0.0, timeouts=0, **summary):
+    state = {"sender": {"counters": {symptoms.COUNTER: timeouts}}}
+    manifest = {"summary": summary, "observed": {"state": state}}
+    return Future(UNTOUCHED, None, at_s, folder, manifest, [])
+
+
+def test_the_stall_is_the_longest_time_without_delivered_data(tmp_path):
+    found = symptoms.stall(replicate(tmp_path / "run", 8, 8, 0, 8, 8, 8), CONDITION)
+    assert found.text == "stall of 1.100 s at 2.000 s"
+    longer = future(replicate(tmp_path / "longer", 8, 8, 0, 0, 8, 8))
+    shorter = future(replicate(tmp_path / "shorter", 8, 8, 8, 8, 8, 8))
+    assert [found.shows(each, shorter) for each in (longer, shorter)] == [True, False]
+    # Before the cut, everything is as it was.
+    assert not found.shows(replace(longer, at_s=2.5), shorter)
+
+
+def test_run_without_a_stall_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"of at least 0\.12 s, 3 RTTs, found at most 0\.100 s"):
+        symptoms.stall(replicate(tmp_path / "run", *[8] * 6), CONDITION)
+
+
+def test_the_slowest_second_after_the_warmup_is_judged(tmp_path):
+    run = replicate(tmp_path / "run", 0, 8, 8, 2, 8, 8)
+    found = symptoms.slow(run, CONDITION, 4)
+    assert (found.begin_s, found.until_s) == (3.0, 4.0)
+    assert found.text == "2 Mbit/s from 3.000 to 4.000 s, below 4 Mbit/s"
+    faster = future(replicate(tmp_path / "faster", 0, 8, 8, 5, 8, 8))
+    assert [found.shows(each, faster) for each in (future(run), faster)] == [True, False]
+    with pytest.raises(UsageError, match=r"below 1 Mbit/s, found at least 2$"):
+        symptoms.slow(run, CONDITION, 1)
+    with pytest.raises(UsageError, match=r"must last 1 s after its warm-up, found 0\.5 s"):
+        symptoms.slow(run, replace(CONDITION, duration_s=1.5), 4)
+
+
+def test_a_timeout_is_one_more_than_without_later_drops(tmp_path):
+    run = replicate(tmp_path / "run", 8, 8, 0, 8, 8, 8)
+    found = symptoms.timeout(run, CONDITION, future(run, timeouts=2).manifest)
+    assert found.begin_s == 2.0
+    assert found.shows(future(run, timeouts=2), future(run, timeouts=1))
+    assert not found.shows(future(run, timeouts=2), future(run, timeouts=2))
+    with pytest.raises(UsageError, match="found none"):
+        symptoms.timeout(run, CONDITION, future(run).manifest)
+
+
+@pytest.mark.parametrize(
+    ("metric", "recorded", "lossless", "almost", "little"),
+    [("fct_p99_s", 2.0, 1.0, 1.85, 1.5), ("goodput_mbit", 5.0, 9.0, 5.5, 7.0)],
+)
+def test_a_metric_is_as_bad_if_most_of_its_difference_remains(
+    metric, recorded, lossless, almost, little
+):
+    found = symptoms.worse(metric, {metric: recorded}, {metric: lossless}, 6)
+    without = future(Path(), **{metric: lossless})
+    assert found.shows(future(Path(), **{metric: almost}), without)
+    assert not found.shows(future(Path(), **{metric: little}), without)
+    assert not found.shows(future(Path()), without)
+    with pytest.raises(UsageError, match="must be worse than without any drop"):
+        symptoms.worse(metric, {metric: lossless}, {metric: recorded}, 6)
+
+
+def test_metrics_without_a_better_direction_are_refused():
+    with pytest.raises(UsageError, match="of which more or less is better, found loss_packets"):
+        symptoms.worse("loss_packets", {"loss_packets": 5}, {"loss_packets": 0}, 6)

@@ -1,1 +1,0 @@
-"""Pack a campaign into a verifiable archive; verify it and re-run a sample."""

@@ -1,0 +1,179 @@
+"""Captured packets of a run, and the TCP segments at its sender.
+
+A run without a capture is measured again with one, which must give the same bytes otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from losslab.campaign import rerun
+from losslab.campaign.results import MANIFEST_FILE
+from losslab.emulation import capture
+from losslab.emulation.capture import FILE_HEADER, RECORD
+from losslab.emulation.plan import make_plan
+from losslab.emulation.probes.ping import ECHO_REQUEST, IDENTIFIER
+from losslab.emulation.topology import SENDER_ADDRESS, interface
+from losslab.errors import LosslabError
+from losslab.reading import UsageError
+from losslab.study.condition import Condition
+
+SENDERS_LINK = interface("sender", "r1").name
+IPV4 = 0x0800
+ICMP, TCP = 1, 6  # RFC 790
+ETHERNET_BYTES = 14
+SACK, END, NOTHING = 5, 0, 1  # TCP options, RFC 9293 and RFC 2018
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A TCP segment at the sender's interface."""
+
+    at_ns: int
+    sent: bool  # False: received
+    port: int  # the sender's port
+    begin: int  # first sequence number of the data
+    octets: int
+    acked: int
+    sacked: tuple[tuple[int, int], ...] = ()
+    remote_port: int = 0
+
+
+def packets(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the packets of a capture: the time in ns, and the captured part of the frame.
+
+    Raises LosslabError if the capture does not have losslab's pcap header.
+    """
+    if not content.startswith(FILE_HEADER):
+        raise LosslabError("a capture must be a pcap file written by losslab, found another header")
+    at = len(FILE_HEADER)
+    while at < len(content):
+        seconds, nanoseconds, kept, _ = RECORD.unpack_from(content, at)
+        at += RECORD.size
+        yield seconds * 1_000_000_000 + nanoseconds, content[at : at + kept]
+        at += kept
+
+
+def segments(content: bytes) -> tuple[int, list[Segment]]:
+    """Read the TCP segments of all connections from a capture of the sender's interface.
+
+    Also returns the time in ns that is 0 s in the run's tables, that of the first ping during the
+    traffic. Raises LosslabError if the capture has no such ping.
+    """
+    origin_ns, found = _traffic(content)
+    return origin_ns, [segment for _, segment in found if segment is not None]
+
+
+def by_flow(found: Iterable[Segment], condition: Condition) -> list[Segment]:
+    """Return segments with the port that tcp.csv has in its column flow.
+
+    Connections of a server of the app `command` share the sender's port.
+    """
+    remote = condition.listens == "sender"
+    return [replace(each, port=each.remote_port) if remote else each for each in found]
+
+
+def sent(content: bytes) -> tuple[int, list[Segment | None]]:
+    """Read the sender's packets of the traffic; None for those that are not TCP.
+
+    The time and the error are those of `segments`. Pings on the idle path are before the traffic.
+    """
+    origin_ns, found = _traffic(content)
+    own = [(at_ns, segment) for at_ns, segment in found if segment is None or segment.sent]
+    first = next(n for n, (at_ns, its) in enumerate(own) if its is not None or at_ns >= origin_ns)
+    return origin_ns, [segment for _, segment in own[first:]]
+
+
+def _traffic(content: bytes) -> tuple[int, list[tuple[int, Segment | None]]]:
+    """Return the origin of `segments`, and all TCP segments and the sender's other packets."""
+    origins, found = [], list[tuple[int, Segment | None]]()
+    sender = bytes(map(int, SENDER_ADDRESS.split(".")))
+    for at_ns, frame in packets(content):
+        if struct.unpack_from("!H", frame, 12)[0] != IPV4:
+            continue
+        header = ETHERNET_BYTES + 4 * (frame[ETHERNET_BYTES] & 0x0F)
+        protocol, own = frame[ETHERNET_BYTES + 9], frame[26:30] == sender
+        if protocol == ICMP:
+            kind, _, _, identifier, number = struct.unpack_from("!BBHHH", frame, header)
+            if (kind, identifier, number) == (ECHO_REQUEST, IDENTIFIER, 0):
+                origins.append(at_ns)
+        if protocol == TCP:
+            end = ETHERNET_BYTES + struct.unpack_from("!H", frame, ETHERNET_BYTES + 2)[0]
+            found.append((at_ns, _segment(at_ns, frame, header, end, own)))
+        elif own:
+            found.append((at_ns, None))
+    # The first origin is that of the pings on the idle path.
+    if len(origins) < 2:
+        raise LosslabError("a capture must contain the first ping of the traffic, found none")
+    return origins[1], found
+
+
+def _segment(at_ns: int, frame: bytes, header: int, end: int, sent: bool) -> Segment:
+    source, target, begin, acked, size, flags = struct.unpack_from("!HHIIBB", frame, header)
+    data = header + 4 * (size >> 4)
+    syn = flags & 0x02
+    return Segment(
+        at_ns, sent, source if sent else target, begin + (1 if syn else 0), end - data, acked,
+        () if sent else tuple(_sacked(frame[header + 20 : data])), target if sent else source,
+    )  # fmt: skip
+
+
+def _sacked(options: bytes) -> Iterator[tuple[int, int]]:
+    at = 0
+    while at < len(options) and options[at] != END:
+        if options[at] == NOTHING:
+            at += 1
+            continue
+        length = options[at + 1]
+        if options[at] == SACK:
+            for block in range(at + 2, at + length, 8):
+                yield struct.unpack_from("!II", options, block)
+        at += max(2, length)
+
+
+def links(names: Sequence[str], condition: Condition) -> list[str]:
+    """Return the distinct names of links to capture; refuse unknown ones."""
+    available = [
+        name for host in make_plan(condition, 0).hosts.values() for name in host.interfaces
+    ]
+    unknown = sorted(set(names) - set(available))
+    if unknown:
+        raise UsageError(
+            f"a link to capture must be one of {', '.join(sorted(available))}, found "
+            f"{', '.join(unknown)}"
+        )
+    return list(dict.fromkeys(names))
+
+
+@contextlib.contextmanager
+def captured(
+    folder: Path, manifest: dict[str, Any], link: str, trusted: bool = False
+) -> Iterator[Path]:
+    """Yield the capture of a link; measure the run again if it has none.
+
+    Raises UsageError if the path has no such link, and LosslabError if the run cannot be measured
+    again on this machine, the bytes differ, or the manifest names programs of its author and is not
+    `trusted`.
+    """
+    file = folder / capture.name(link)
+    if file.is_file():
+        yield file
+        return
+    links([link], Condition.from_json(manifest["cell"]))
+    with rerun.again(manifest, rerun.ready(manifest, trusted), captures=[link]) as (again, _):
+        different = rerun.compare(folder, again).different
+        # The capture is new, and the manifest lists it.
+        for name in (file.name, MANIFEST_FILE):
+            different.pop(name, None)
+        if different:
+            raise LosslabError(
+                f"the run must give the same bytes as {folder} when measured again, found: "
+                + "; ".join(f"{name}: {problem}" for name, problem in different.items()),
+                hint="another instrument or machine measured it; measure again with --capture",
+            )
+        yield again / file.name

@@ -1,0 +1,106 @@
+"""The door `losslab.commands`: commands of installed packages."""
+
+import os
+import subprocess
+import sys
+import tomllib
+import venv
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from losslab import cli, commands
+from tests.conftest import ROOT
+
+PROJECTS = {
+    path.parent: tomllib.loads(path.read_text())["project"]
+    for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))
+}
+ENTRIES = [
+    (name, value, project)
+    for project in PROJECTS.values()
+    for name, value in project["entry-points"][commands.DOOR].items()
+]
+
+
+def test_core_imports_and_names_no_plugin():
+    names = [project["name"] for project in PROJECTS.values()]
+    names += [name.replace("-", "_") for name in names]
+    names += [f"losslab {name}" for name, _, _ in ENTRIES]
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in ROOT.glob("src/losslab/**/*.py")
+        for text in [path.read_text()]
+        for name in names
+        if name in text
+    ]
+    assert found == []
+
+
+def test_plugins_have_the_version_and_license_texts_of_losslab():
+    assert {p["version"] for p in PROJECTS.values()} == {cli.__version__}
+    assert all((folder / "README.md").is_file() for folder in PROJECTS)
+
+
+def test_every_plugin_of_the_repository_is_installed():
+    assert {name for name, _, _ in ENTRIES} <= commands.installed().keys()
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """No package adds commands."""
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: metadata.EntryPoints())
+
+
+@pytest.mark.usefixtures("without")
+@pytest.mark.parametrize(("name", "value", "project"), ENTRIES)
+def test_absent_command_says_which_package_to_install(name, value, project, capsys):
+    assert cli.main([name, "x"]) == 2
+    error = capsys.readouterr().err
+    assert f"`losslab {name}` needs the package {project['name']}" in error
+    assert "pip install" in error
+
+
+@pytest.mark.usefixtures("without")
+def test_overview_without_plugins_lists_losslabs_own_commands(capsys):
+    assert cli.main([]) == 0
+    text = capsys.readouterr().out
+    assert "  measure " in text
+    assert [name for name, _, _ in ENTRIES if f"\n  {name} " in text] == []
+
+
+def test_package_that_cannot_be_imported_is_named(monkeypatch, capsys):
+    broken = metadata.EntryPoint("mine", "no_such_package:MINE", commands.DOOR)
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: metadata.EntryPoints([broken]))
+    assert cli.main(["mine"]) == 1
+    assert "no_such_package:MINE must be importable for the command mine" in capsys.readouterr().err
+
+
+def test_command_appears_with_its_package_and_disappears_with_it(tmp_path):
+    venv.create(tmp_path / "env", symlinks=True)
+    python = tmp_path / "env/bin/python"
+    # The packages of this environment without losslab's plug-ins.
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for path in Path(pytest.__file__).parents[1].iterdir():
+        if not path.name.startswith("losslab_") and path.suffix != ".pth":
+            (packages / path.name).symlink_to(path)
+    variables = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{packages}"}
+
+    def pip(*words):
+        command = [sys.executable, "-m", "pip", "--python", python, "--quiet", *words]
+        subprocess.run(command, env=variables, check=True)
+
+    def lists(name):
+        done = subprocess.run(
+            [python, "-m", "losslab.cli", "--help"], env=variables, cwd=tmp_path,
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return f"\n  {name} " in done.stdout
+
+    assert not lists("bisect")
+    pip("install", "--no-index", "--no-deps", "--no-build-isolation", "-e", ROOT / "plugins/check")
+    assert lists("bisect")
+    pip("uninstall", "--yes", "losslab-check")
+    assert not lists("bisect")
