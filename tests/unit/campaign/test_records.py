@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab import cli
-from losslab.campaign import provenance, records, results, tables
+from losslab.campaign import records, results, tables
 from losslab.campaign.results import DamagedError, read_cell
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
@@ -100,15 +100,15 @@ def test_provenance_of_recorded_cells_is_theirs_and_says_that_they_are_recorded(
     overview = tmp_path / "overview.csv"
     rows = [{"study": study.name, "cell": cell.name, "recorded": "FALSE"} for cell in study.cells]
     tables.write_csv(overview, list(rows[0]), rows)
-    here = list(provenance.origins([overview], measured))
+    here = list(records.origins([overview], measured))
     rows = [row | {"recorded": "TRUE"} for row in rows]
     tables.write_csv(overview, list(rows[0]), rows)
-    there = list(provenance.origins([overview], tmp_path, record))
-    assert provenance.digests(here) == provenance.digests(there)
+    there = list(records.origins([overview], tmp_path, record))
+    assert records.digests(here) == records.digests(there)
     note = {"part": "not measured here", "what": f"numbers recorded in {record}"}
-    assert provenance.table(there) == [note | {"cells": len(rows)}, *provenance.table(here)]
+    assert records.origin_table(there) == [note | {"cells": len(rows)}, *records.origin_table(here)]
     with pytest.raises(UsageError, match="--recorded must name the folder"):
-        list(provenance.origins([overview], tmp_path))
+        list(records.origins([overview], tmp_path))
 
 
 @pytest.mark.usefixtures("as_measured")
