@@ -154,7 +154,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab record results record.tsv",
         ),
         "origin": _command(
-            "campaign.provenance",
+            "campaign.records",
             "write a table of the instrument, machines and dates of cells",
             "losslab origin results/summary/loss_cells.csv --out results/tables/origin.csv",
         ),

@@ -62,23 +62,25 @@ def numbers_of(cell: MeasuredCell, series: bool = False) -> CellNumbers:
     """
     condition, app = cell.checked().condition, features.apps()[cell.condition.app]
     port = str(next(iter(app.ports), ""))
-    found = CellNumbers(cell.content, [], [], None, [each.host for each in cell.replicates])
+    times = condition.warmup_s, condition.duration_s
+    analysed: list[dict[str, float]] = []
+    intervals: list[list[Second]] = []
     samples: Row | None = None
-    for number, replicate in enumerate(cell.replicates):
-        found.analysed.append({})
-        found.intervals.append([])
-        if not cell.rows[number]["valid"]:
+    for number, (row, replicate) in enumerate(zip(cell.rows, cell.replicates, strict=True)):
+        analysed.append({})
+        intervals.append([])
+        if not row["valid"]:
             continue
         tcp = replicate.table("tcp.csv")
-        found.analysed[-1].update(limiters.of_samples(tcp, port, condition))
+        analysed[-1] |= limiters.of_samples(tcp, port, condition)
         if app.per_second:
             rows = replicate.table("intervals.csv")
-            times = condition.warmup_s, condition.duration_s
-            found.analysed[-1].update(other_windows(rows, *times))
-            found.intervals[-1].extend(one_second_means(rows, *times))
+            analysed[-1] |= other_windows(rows, *times)
+            intervals[-1] = one_second_means(rows, *times)
         if series and samples is None:
             samples = {"replicate": number} | _samples(replicate, tcp)
-    return CellNumbers(found.content, found.analysed, found.intervals, samples, found.hosts)
+    hosts = [each.host for each in cell.replicates]
+    return CellNumbers(cell.content, analysed, intervals, samples, hosts)
 
 
 def _samples(replicate: Replicate, tcp: Iterable[Row]) -> Row:

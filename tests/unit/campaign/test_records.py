@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab import cli
-from losslab.campaign import provenance, records, results, tables
+from losslab.campaign import records, results, tables
 from losslab.campaign.results import DamagedError, read_cell
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
@@ -17,6 +17,7 @@ from losslab.study.stopping import StoppingRule
 from tests import sealed
 from tests.golden import seam
 from tests.unit.campaign.cells import CODE, write_cell
+from tests.unit.study.test_condition import CONDITION
 
 
 @pytest.fixture(scope="module")
@@ -100,15 +101,15 @@ def test_provenance_of_recorded_cells_is_theirs_and_says_that_they_are_recorded(
     overview = tmp_path / "overview.csv"
     rows = [{"study": study.name, "cell": cell.name, "recorded": "FALSE"} for cell in study.cells]
     tables.write_csv(overview, list(rows[0]), rows)
-    here = list(provenance.origins([overview], measured))
+    here = list(records.origins([overview], measured))
     rows = [row | {"recorded": "TRUE"} for row in rows]
     tables.write_csv(overview, list(rows[0]), rows)
-    there = list(provenance.origins([overview], tmp_path, record))
-    assert provenance.digests(here) == provenance.digests(there)
+    there = list(records.origins([overview], tmp_path, record))
+    assert records.digests(here) == records.digests(there)
     note = {"part": "not measured here", "what": f"numbers recorded in {record}"}
-    assert provenance.table(there) == [note | {"cells": len(rows)}, *provenance.table(here)]
+    assert records.origin_table(there) == [note | {"cells": len(rows)}, *records.origin_table(here)]
     with pytest.raises(UsageError, match="--recorded must name the folder"):
-        list(provenance.origins([overview], tmp_path))
+        list(records.origins([overview], tmp_path))
 
 
 @pytest.mark.usefixtures("as_measured")
@@ -323,3 +324,56 @@ def test_edited_column_of_a_record_does_not_agree(folder, row_record, capsys, co
     out = capsys.readouterr().out
     assert "different numbers in 1 cell" in out
     assert f"{column} of A is" in out
+
+
+# Provenance
+
+
+ORIGIN_INSTRUMENT = {
+    "kernel": {"version": "6.12.1", "patches": ["0001-a.patch", "0002-b.patch"]},
+    "image": {"packages": {"iperf3": "3.18-2", "bash": "5.2"}, "packages_sha256": "00112233445566"},
+}
+
+ORIGIN_HOST = {
+    "started_utc": "2026-11-20T23:59:59+00:00", "losslab": "0.1.0", "host_cpu": "A processor",
+    "host_kernel": "6.1", "wall_s": 900.0, "git": {"commit": "0123456789abcdef", "dirty": True},
+}  # fmt: skip
+
+
+def origin_cell(folder, name, *instruments, host=ORIGIN_HOST):
+    path = folder / "results" / "cells" / "x" / name
+    for number, instrument in enumerate(instruments):
+        manifest = {
+            "cell": CONDITION.to_json(), "seed": number, "valid": True, "reasons": [],
+            "summary": {}, "instrument": instrument,
+        }  # fmt: skip
+        sealed.replicate(path / str(number), manifest, **host)
+    sealed.cell(path, CONDITION.to_json(), len(instruments), study="x")
+
+
+def test_provenance_counts_cells_by_part(tmp_path):
+    later = ORIGIN_HOST | {"started_utc": "2026-11-21T00:00:01+00:00", "git": {}}
+    other = {"kernel": {"version": "6.1.2", "patches": ["0009-bbr3.patch"]}}
+    origin_cell(tmp_path, "a", ORIGIN_INSTRUMENT, ORIGIN_INSTRUMENT)
+    origin_cell(tmp_path, "b", ORIGIN_INSTRUMENT, other, host=later)
+    overview = tmp_path / "x_cells.csv"
+    rows = [{"study": "x", "block": "main", "cell": name} for name in ("a", "b", "absent", "")]
+    tables.write_csv(overview, list(rows[0]), rows)
+    out = tmp_path / "origin.csv"
+    arguments = ["origin", str(overview), "--results", str(tmp_path / "results")]
+    assert cli.main([*arguments, "--out", str(out)]) == 0
+    found = {(row["part"], row["what"]): row["cells"] for row in read_rows(out)}
+    assert found == {
+        ("measured on", "2026-11-20 to 2026-11-21"): "2",
+        ("time", "1 h 0 min, the runs one after the other"): "2",
+        ("losslab", "0.1.0, commit 0123456789ab with changes"): "1",
+        ("losslab", "0.1.0"): "1",
+        ("machine", "A processor, Linux 6.1"): "2",
+        ("kernel", "Linux 6.12.1 with 2 patches of ours"): "2",
+        ("kernel", "Linux 6.1.2 with 1 patches of ours"): "1",
+        ("BBR", "version 1, tcp_bbr.c of Linux 6.12.1"): "2",
+        ("BBR", "as in 0009-bbr3.patch"): "1",
+        ("iperf3", "3.18-2"): "2",
+        ("image's packages", "001122334455"): "2",
+    }
+    assert next(iter(found))[0] == "measured on"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from losslab import cli
-from losslab.campaign import cellrun, fingerprint, provenance, results, tables
+from losslab.campaign import cellrun, fingerprint, records, results, tables
 from losslab.campaign.results import DamagedError, Replicate, read_cell, read_cells
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
@@ -101,7 +101,7 @@ def test_damage_of_any_file_is_found_by_every_reader(cell, tmp_path, name, damag
     for read in (
         lambda: read_cell(cell).checked(),
         lambda: tables.numbers_of(read_cell(cell)),
-        lambda: list(provenance.origins([overview], tmp_path)),
+        lambda: list(records.origins([overview], tmp_path)),
         lambda: results.cell_content("study", "block", CONDITION, cell.parent, 2),
         lambda: series.load(whole),
     ):
