@@ -30,7 +30,6 @@ from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 from losslab_timetravel import futures, whatif
-from losslab_timetravel.futures import UNTOUCHED
 
 INSTANTS = 20
 # The first cut: earlier, a guest has no connection.
@@ -91,7 +90,7 @@ def check(words: str, folder: Path, count: int) -> str | None:
             order = f"cut {round(1e9 * (at_s - before_s))}"
             guest = stack.enter_context(guest.again(folder / str(number), [order]))
             before_s = at_s
-        its = replace(past, guest=guest).run(UNTOUCHED, folder / "future")
+        its = replace(past, guest=guest).run(futures.UNTOUCHED, folder / "future")
     whatif.require_same(folder / "whole", its.folder, whole)
     return None
 

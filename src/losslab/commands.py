@@ -133,6 +133,9 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab columns my-run/queue.csv --json",
         ),
     },
+    # Commands of packages.
+    "ask what would have happened": {},
+    "judge an algorithm or a change": {},
     "reproduce and verify": {
         "rerun": _command(
             "runs",
@@ -324,6 +327,7 @@ def overview() -> str:
     width = max(map(len, known))
     lines = ["losslab measures how network paths affect TCP congestion control.", ""]
     for heading, group in groups.items():
-        lines += [f"{heading}:", *(f"  {n:<{width}}  {c.help}" for n, c in group.items()), ""]
+        if group:
+            lines += [f"{heading}:", *(f"  {n:<{width}}  {c.help}" for n, c in group.items()), ""]
     lines += ["Begin with:", f"  {COMMANDS['measure'].examples[0]}", ""]
     return "\n".join([*lines, "Options and examples: `losslab COMMAND --help`."])

@@ -1,6 +1,7 @@
 """The door `losslab.commands`: commands of installed packages."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -34,6 +35,17 @@ def test_core_imports_and_names_no_plugin():
         for text in [path.read_text()]
         for name in names
         if name in text
+    ]
+    assert found == []
+
+
+def test_no_plugin_imports_another():
+    found = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for folder in PROJECTS
+        for path in folder.glob("losslab_*/*.py")
+        for line in path.read_text().splitlines()
+        if re.match(r"(from|import) losslab_", line) and path.parent.name not in line
     ]
     assert found == []
 

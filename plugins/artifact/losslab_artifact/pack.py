@@ -1,26 +1,34 @@
-"""Pack a campaign: sources, locks, instrument, configuration, results and descriptions."""
+"""Pack a campaign: sources, locks, instrument, configuration, results and descriptions.
+
+The description as an RO-Crate has the profile Workflow Run Crate: the measurement is an action with
+agent, times, object (the campaign's configuration), instruments (workflow and kernels) and results.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from losslab import processes
+from losslab import __version__, processes
 from losslab.campaign import recorded
 from losslab.campaign.recorded import RecordedCampaign
 from losslab.campaign.results import CELL_FILE, in_containers, read_cell
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import cache_folder
+from losslab.reading import read_yaml
 from losslab.repository import ROOT
-from losslab_artifact import appendix, crate, verify
-from losslab_artifact.appendix import Run
+from losslab_artifact import appendix, verify
+from losslab_artifact.appendix import TEMPLATES, Run
 from losslab_artifact.remake import path_of
 from losslab_artifact.verify import (
     COMMIT,
@@ -32,6 +40,14 @@ from losslab_artifact.verify import (
     write_digests,
 )
 
+LICENSE = "https://spdx.org/licenses/MIT"
+# Descriptions of files and folders for readers.
+CONTENTS = TEMPLATES / "contents.yaml"
+PROFILES = {
+    "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
+    "https://w3id.org/ro/wfrun/workflow/0.5": ("Workflow Run Crate", "0.5"),
+    "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
+}
 NAME = "losslab-artifact"
 
 
@@ -73,7 +89,7 @@ def pack(
         packing = appendix.Packing(str(name), day, size, instrument, spent_s)
         appendix.write(root, runs, campaign, packing)
         agent = processes.run(["git", "-C", repository, "log", "-1", "--format=%cn"]).strip()
-        crate.describe(root, str(name), runs, day, agent)
+        describe(root, str(name), runs, day, agent)
         write_digests(root, contents(root))
         say(f"writing {out}")
         # In a folder with an unpredictable name: other users may be able to write next to `out`.
@@ -200,3 +216,83 @@ def campaign_file(path: Path, repository: Path = ROOT) -> Path:
             f"a campaign must be a configuration file of this repository, found {path}: {error}",
             hint="name one such as config/quick.yaml",
         ) from error
+
+
+def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str, agent: str) -> None:
+    """Write `ro-crate-metadata.json` to a folder; LosslabError without the package `rocrate`.
+
+    `agent`: name of the person who measured.
+    """
+    try:
+        from rocrate.rocrate import ROCrate
+    except ImportError as error:
+        raise LosslabError(
+            "the Python package rocrate must be installed to describe an artifact, found none",
+            hint="install it: scripts/group.sh artifact",
+        ) from error
+    citation = read_yaml(ROOT / "CITATION.cff")
+    # The profile's validator knows this version.
+    crate = ROCrate(version="1.1")
+    crate.name = f"losslab {__version__}, campaign {campaign}"
+    crate.description = " ".join(citation["abstract"].split())
+    crate.datePublished = day
+    crate.license = crate.add(_entity(crate, LICENSE, "CreativeWork", name="MIT License",
+                                      description="The licence of code and results"))  # fmt: skip
+    crate.creator = [
+        crate.add(_entity(crate, f"#author-{number}", "Organization", name=author["name"]))
+        for number, author in enumerate(citation["authors"])
+    ]
+    crate.root_dataset["conformsTo"] = [
+        crate.add(_entity(crate, address, "CreativeWork", name=name, version=version))
+        for address, (name, version) in PROFILES.items()
+    ]
+    workflow = crate.add_workflow(folder / "Snakefile", "Snakefile", main=True, lang="snakemake")
+    workflow["programmingLanguage"]["version"] = metadata.version("snakemake")
+    workflow["name"] = "losslab"
+    workflow["version"] = __version__
+    contents = read_yaml(CONTENTS)
+    contents["files"][campaign] = ["The campaign's configuration", "application/yaml"]
+    for name, (title, kind) in contents["files"].items():
+        if (folder / name).is_file():
+            size = (folder / name).stat().st_size
+            properties = {"name": title, "encodingFormat": kind, "contentSize": str(size)}
+            crate.add_file(folder / name, name, properties=properties)
+    for name, title in contents["folders"].items():
+        if (folder / name).is_dir():
+            crate.add_dataset(folder / name, f"{name}/", properties={"name": title})
+    _add_measuring(crate, runs, campaign, agent)
+    crate.metadata.write(folder)
+
+
+def _add_measuring(crate: Any, runs: Sequence[Run], campaign: str, agent: str) -> None:
+    """Add the measurement as an action; `agent`: name of the person."""
+    ends = [datetime.fromisoformat(r.started_utc) + timedelta(seconds=r.wall_s) for r in runs]
+    kernels = {json.dumps(run.instrument["kernel"], sort_keys=True) for run in runs}
+    tools = []
+    for each in map(json.loads, sorted(kernels)):
+        identifier = f"#kernel-{each.get('hash', 'own')}".replace(" ", "-")
+        linux = _entity(
+            crate, identifier, "SoftwareApplication", name=f"Linux {each['version']}",
+            version=each["version"], url="https://www.kernel.org",
+        )  # fmt: skip
+        tools.append(crate.add(linux))
+    action = _entity(
+        crate, "#measure", "CreateAction",
+        name=f"Measured {len(runs)} replicates of the campaign {campaign}",
+    )  # fmt: skip
+    action["agent"] = crate.add(_entity(crate, "#agent", "Person", name=agent))
+    action["startTime"] = min(run.started_utc for run in runs)
+    action["endTime"] = max(ends).isoformat(timespec="seconds")
+    action["actionStatus"] = "http://schema.org/CompletedActionStatus"
+    inputs = (campaign, "config/studies/", "config/published/")
+    action["object"] = [each for each in crate.data_entities if each.id in inputs]
+    action["instrument"] = [crate.mainEntity, *tools]
+    action["result"] = [each for each in crate.data_entities if each.id.startswith(str(RESULTS))]
+    crate.add(action)
+    crate.root_dataset["mentions"] = action
+
+
+def _entity(crate: Any, identifier: str, kind: str, **properties: str) -> Any:
+    from rocrate.model.contextentity import ContextEntity
+
+    return ContextEntity(crate, identifier, properties={"@type": kind, **properties})

@@ -1,12 +1,15 @@
-"""Drawing replicates and running them again, without a guest; statement of the outcome."""
+"""Verification: digests, options, the sample and its reruns without a guest, and the statement."""
 
 import json
+import os
 import shutil
 from types import SimpleNamespace
 
 import pytest
 
+from losslab import cli
 from losslab.campaign import rerun
+from losslab.errors import LosslabError
 from losslab_artifact import verify
 from losslab_artifact.remake import Finding, Remade
 from tests import sealed
@@ -93,3 +96,94 @@ def test_finding_prevents_verification():
 
 def test_verification_needs_at_least_one_rerun():
     assert not verdict(same=[], cannot={"cell/1": "no kernel"}).good
+
+
+def test_integrity_finds_changed_missing_and_extra_files(campaign):
+    digests = verify.read_digests(campaign)
+    assert len(digests) == 6
+    assert verify.wrong_files(campaign, digests) == {}
+    changed = campaign / "results/cells/loss/cell/1/tcp.csv"
+    changed.write_text(changed.read_text().replace("1", "2"))
+    (campaign / "results/claims.csv").unlink()
+    (campaign / "results/.more").write_text("more")
+    (campaign / "results/more").symlink_to("/etc")
+    os.mkfifo(campaign / "results/fifo")  # opening it would block
+    assert verify.wrong_files(campaign, digests) == {
+        "results/.more": "not listed",
+        "results/cells/loss/cell/1/tcp.csv": "changed",
+        "results/claims.csv": "missing",
+        "results/fifo": "not a regular file",
+        "results/more": "not a regular file",
+    }
+
+
+def test_integrity_ignores_only_files_of_set_up(campaign):
+    digests = verify.read_digests(campaign)
+    for name in (".venv/bin", "src/losslab.egg-info", "src/losslab/__pycache__"):
+        (campaign / name).mkdir(parents=True)
+        (campaign / name / "file").write_text("made here")
+    assert verify.wrong_files(campaign, digests) == {}
+    for name in ("results/.venv", "src/other.egg-info"):
+        (campaign / name).mkdir(parents=True)
+        (campaign / name / "file").write_text("added")
+    found = verify.wrong_files(campaign, digests)
+    assert set(found) == {"results/.venv/file", "src/other.egg-info/file"}
+
+
+def test_malformed_file_list_is_refused(campaign):
+    (campaign / verify.DIGESTS).unlink()
+    with pytest.raises(LosslabError, match=r"must list the artifact's files"):
+        verify.read_digests(campaign)
+    (campaign / verify.DIGESTS).write_text("name\nx\ty\n")
+    with pytest.raises(LosslabError, match="must list each file once"):
+        verify.read_digests(campaign)
+
+
+@pytest.mark.parametrize(
+    "names", [["../x"], ["/etc/passwd"], ["a/../b"], ["a//b"], ["./a"], ["a", "a"], ["."]]
+)
+def test_file_list_with_outside_or_repeated_paths_is_refused(tmp_path, names):
+    rows = "".join(f"{'0' * 64}  {name}\n" for name in names)
+    (tmp_path / verify.DIGESTS).write_text(rows)
+    with pytest.raises(LosslabError, match="must list each file once"):
+        verify.read_digests(tmp_path)
+
+
+@pytest.mark.parametrize("seed", ["2026-01-31", "-1", "1.5", ""])
+def test_malformed_seed_is_refused(capsys, seed):
+    assert cli.main(["artifact", "verify", f"--seed={seed}"]) == 2
+    assert "seed must" in capsys.readouterr().err
+
+
+def test_seed_of_the_sample_is_drawn_at_the_verification(monkeypatch, tmp_path):
+    """C2: the author of an archive could try days and lists until nothing forged is drawn."""
+    seen = []
+
+    def record(_, options):
+        seen.append(options.seed)
+        return verify.Verdict(options.seed, 20)
+
+    monkeypatch.setattr(verify, "verify", record)
+    for words in ([], [], ["--seed", "7"]):
+        cli.main(["artifact", "verify", str(tmp_path), *words])
+    assert len({*seen}) == 3
+    assert seen[2] == 7
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(f"--sample={count}" for count in ("-3", "1.5", "some", "\u0661", "")),
+        "--processors=0",
+    ],
+)
+def test_malformed_sample_size_is_refused(capsys, option):
+    assert cli.main(["artifact", "verify", option]) == 2
+    assert option.strip("-").partition("=")[0] in capsys.readouterr().err
+
+
+def test_folder_without_results_is_a_usage_error(tmp_path, capsys):
+    assert cli.main(["verify", str(tmp_path / "none")]) == 2
+    assert "must be a campaign's results folder" in capsys.readouterr().err
+    assert cli.main(["verify", str(tmp_path)]) == 2
+    assert "must name the campaign" in capsys.readouterr().err

@@ -5,8 +5,8 @@ import subprocess
 from tests.conftest import ROOT
 
 # Lower these when a change removes code. They are rounded up to the next hundred lines.
-LINES = {"src": 34_300, "tests": 29_000, "bench": 4_000}
-FILES = {"src": 215, "tests": 254, "bench": 21}
+LINES = {"src": 34_000, "tests": 29_100, "bench": 4_000}
+FILES = {"src": 208, "tests": 250, "bench": 21}
 LONGEST = 600
 
 
