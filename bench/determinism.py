@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from losslab.campaign.folder import HOST_FILE
+from losslab.campaign.results import HOST_FILE
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
 

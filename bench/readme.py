@@ -21,7 +21,7 @@ from pathlib import Path
 
 import yaml
 
-from losslab.campaign.recorded_verdicts import CAUSES, Name, Recorded, explained, read_recorded
+from losslab.campaign.verdicts import CAUSES, Judged, Name, explained, read_recorded
 from losslab.instrument import kernels
 from losslab.reading import read_rows
 
@@ -121,7 +121,7 @@ def full(campaign: str = "full") -> str:
     )
 
 
-def _counted(recorded: Mapping[Name, Recorded], causes: Container[Name]) -> dict[str, Counter[str]]:
+def _counted(recorded: Mapping[Name, Judged], causes: Container[Name]) -> dict[str, Counter[str]]:
     """Count recorded verdicts by evidence, for each study with predictions, orders or signs."""
     counts = {}
     for path in sorted(CLAIMS.glob("*.yaml")):

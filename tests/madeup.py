@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import yaml
 
-from losslab.campaign import collect
+from losslab.campaign.tables import REPLICATE_COLUMNS, Tables, cell_row
 from losslab.repository import ROOT
 from losslab.study import design, studyfiles
 from losslab.study.condition import AXES
@@ -146,7 +146,7 @@ def result(cell, rows, instrument):
             "instrument": instrument,
             "summary": {
                 key: value for key, value in row.items()
-                if key not in collect.REPLICATE_COLUMNS and key != "rtt_measured_ms"
+                if key not in REPLICATE_COLUMNS and key != "rtt_measured_ms"
             } | {"rtt_ms": row["rtt_measured_ms"]},
         }
         for row in rows
@@ -162,7 +162,7 @@ def tables(
     noise: random.Random,
     fate: Callable[[design.Cell], str] = lambda cell: VALID,
     unpinned: tuple[str, ...] = (),
-) -> collect.Tables:
+) -> Tables:
     """Return made-up tables of a study's cells, as `losslab collect` writes them.
 
     Args:
@@ -171,7 +171,7 @@ def tables(
         fate: Fate of each cell.
         unpinned: Parts of the instrument that are not pinned.
     """
-    found = collect.Tables()
+    found = Tables()
     instrument = {"kernel": {"version": "6.12.1"}, "image": {}}
     instrument |= {part: {"pinned": False} for part in unpinned}
     for cell in study.cells:
@@ -181,7 +181,7 @@ def tables(
             for number in range(0 if became == ABSENT else REPLICATES)
         ]
         found.replicates += rows
-        found.cells.append(collect.cell_row(result(cell, rows, instrument), cell.condition))
+        found.cells.append(cell_row(result(cell, rows, instrument), cell.condition))
         counting = [row for row in rows if row["valid"] == "TRUE"]
         found.intervals += [
             {**row, "t_s": t, "goodput_mbit": row["goodput_mbit"] * noise.uniform(0.9, 1.0)}
@@ -205,11 +205,14 @@ def tables(
                 {**s, "backlog_packets": noise.randint(0, 90), "backlog_bytes": 0, "drops": 0}
                 for s in samples
             ]
-    found.cells += collect.left_out_rows(study.name, study.left_out)
+    found.cells += [
+        {"study": study.name, "block": block, "n_left_out": count}
+        for block, count in study.left_out.items()
+    ]
     return found
 
 
-def write(found: collect.Tables, folder, study: str) -> None:
+def write(found: Tables, folder, study: str) -> None:
     """Write a study's tables to the workflow's paths."""
     found.write(folder / "results" / "summary", study)
 

@@ -2,8 +2,7 @@
 
 import json
 
-from losslab.campaign import integrity
-from losslab.campaign.folder import FORMAT, HOST_FILE, MANIFEST_FILE, write_json
+from losslab.campaign.results import FORMAT, MANIFEST_FILE, Replicate, seal, write_json
 
 HOST = {
     "attempt": 1, "earlier_reasons": [], "format": FORMAT, "git": {"commit": None, "dirty": None},
@@ -17,15 +16,13 @@ def replicate(folder, manifest, files=None, **host):
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (files or {}).items():
         (folder / name).write_text(text)
-    write_json(manifest | integrity.listed(folder), folder / MANIFEST_FILE)
-    write_json(integrity.sealed(HOST | host, folder), folder / HOST_FILE)
+    seal(folder, {"backend": "virtual"} | manifest, HOST | host)
     return folder
 
 
 def cell(folder, condition, replicates, study="study", block="block"):
     """Write the cell.json of numbered replicates in a folder."""
-    found = [integrity.read_replicate(folder / str(number)) for number in range(replicates)]
-    rows = [integrity.replicate_row(*each) for each in found]
+    rows = [Replicate(folder / str(number)).checked().row for number in range(replicates)]
     content = {
         "format": FORMAT, "study": study, "block": block, "cell": folder.name,
         "condition": condition, "replicates": rows,

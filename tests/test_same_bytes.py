@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from bench.golden import without_later_axes
-from losslab.campaign import collect
+from losslab.campaign import tables
 from losslab.reading import read_rows
 from losslab.study.condition import AXES
 from tests import madeup
@@ -35,7 +35,7 @@ def made(root, tmp_path_factory):
                 continue
             if name == "shuffled":
                 noise.shuffle(rows)
-            collect.write_csv(summary / source.name, list(rows[0]), rows)
+            tables.write_csv(summary / source.name, list(rows[0]), rows)
     jobs = [
         {"name": name, "folder": name, "studies": ["cloud"], "until": "claims"}
         for name in ("as-they-are", "shuffled")

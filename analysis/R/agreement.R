@@ -90,7 +90,7 @@ path_agreement <- function(replicates) {
   with_columns(dplyr::bind_rows(found), path_columns)
 }
 
-# Columns of goodput over other windows of a run (src/losslab/campaign/collect.py).
+# Columns of goodput over other windows of a run (src/losslab/campaign/tables.py).
 agreement_windows <- c(early = "early_goodput_mbit", late = "late_goodput_mbit",
                        whole = "whole_goodput_mbit")
 

@@ -12,7 +12,7 @@ read_report <- function(path = "report.json") list2env(jsonlite::fromJSON(path),
 
 # Get the causes of the claims' verdicts that hold with both recorded families of seeds, too; "" for
 # others. `families` has a row for each claim with its verdict with the `first` and `second` family,
-# and what explains it with both (losslab.campaign.recorded_verdicts): "" if nothing does.
+# and what explains it with both (losslab.campaign.verdicts): "" if nothing does.
 lasting_causes <- function(claims, families) {
   lasting <- families$claim[families$explained != ""]
   ifelse(paste0(claims$study, "/", claims$claim) %in% lasting, as_text(claims$cause, ""), "")

@@ -4,19 +4,18 @@ __version__ = "1.0.0"
 
 TYPE_CHECKING = False  # as in `typing`, which guests need not import
 if TYPE_CHECKING:
-    from losslab.api import measure, read, sweep
+    from losslab.api import InvalidRunError, Results, Run, measure, read, sweep
     from losslab.errors import HostError, LosslabError
-    from losslab.frames import InvalidRunError, Results, Run
     from losslab.reading import UsageError
 
 # Modules of the Python interface, by name. They are imported at the first use of a name: commands
 # and guests need none of them.
 _MODULES = {
     "HostError": "losslab.errors",
-    "InvalidRunError": "losslab.frames",
+    "InvalidRunError": "losslab.api",
     "LosslabError": "losslab.errors",
-    "Results": "losslab.frames",
-    "Run": "losslab.frames",
+    "Results": "losslab.api",
+    "Run": "losslab.api",
     "UsageError": "losslab.reading",
     "measure": "losslab.api",
     "read": "losslab.api",

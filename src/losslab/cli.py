@@ -119,7 +119,7 @@ class _Version(argparse.Action):
     """Print the version and the installed kernels and images."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from losslab.campaign.folder import FORMAT
+        from losslab.campaign.results import FORMAT
         from losslab.instrument.records import installed
 
         print(f"losslab {__version__}", f"results {FORMAT}", *installed(), sep="\n")

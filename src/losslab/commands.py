@@ -152,12 +152,12 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab diff my-run other-run --packets",
         ),
         "record": _command(
-            "campaign.cellrecord",
+            "campaign.records",
             "record the digest and the primary metric of each measured cell",
             "losslab record results record.tsv",
         ),
         "origin": _command(
-            "campaign.provenance",
+            "campaign.records",
             "write a table of the instrument, machines and dates of cells",
             "losslab origin results/summary/loss_cells.csv --out results/tables/origin.csv",
         ),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign.instrument import image_of, kernel_of
+from losslab.campaign.instrument import image_of, kernel_of, parts
 from losslab.instrument import image, kernel, kernels, packed, records
 from losslab.instrument.archive import unpinned_allowed
 from losslab.repository import INSTALLED, require_programs
 from losslab.study.condition import Condition
-from losslab.workflow import instruments
 
 
 def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) -> None:
@@ -20,7 +19,7 @@ def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) ->
     HostError if programs that build them are missing on this machine. Raises LosslabError if a
     source is unavailable, or a build failed.
     """
-    needed = instruments.parts(backend, where, kernel_of(condition), image_of(condition))
+    needed = parts(backend, where, kernel_of(condition), image_of(condition))
     default = (image.HOST, kernels.default().key)
     missing = [part for part in needed if part[1] in default and not records.in_cache(*part)]
     if missing and not os.environ.get(packed.PLACE):

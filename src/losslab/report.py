@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab import processes
-from losslab.campaign.recorded_verdicts import FAMILIES, explained, read_recorded
+from losslab.campaign.verdicts import FAMILIES, explained, read_recorded
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.reading import parse_json, read_rows

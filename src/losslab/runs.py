@@ -9,16 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from losslab import cellspec
-from losslab.campaign import (
-    cellrecord,
-    diff,
-    divergence,
-    hosts,
-    inputs,
-    packets,
-    rerun,
-    staleness,
-)
+from losslab.campaign import compare, divergence, inputs, packets, plan, records, rerun
 from losslab.campaign.instrument import video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError, did_you_mean
@@ -122,7 +113,7 @@ def _measure(options: argparse.Namespace) -> int:
 
 
 def _cells(options: argparse.Namespace) -> int:
-    studies = design.load_studies(hosts.chosen(read_config(options.config)), ROOT)
+    studies = design.load_studies(plan.with_hosts(read_config(options.config)), ROOT)
     names = [study.name for study in studies]
     if options.study not in (None, *names):
         raise UsageError(
@@ -140,7 +131,7 @@ def _cells(options: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=1))
         return 0
     if options.why:
-        todo = staleness.lines(cells, options.results)
+        todo = plan.to_measure(cells, options.results)
         print("\n".join([*todo, f"{len(todo)} of {len(cells)} cells will be measured"]))
         return 0
     for cell in cells:
@@ -187,13 +178,13 @@ def _diff(options: argparse.Namespace) -> int:
         found = _compared(options)
     except LosslabError as error:  # of what was named; nothing was compared
         raise UsageError(error.message, error.hint) from error
-    print(diff.as_json(found) if options.json else tables.diff_text(found))
+    print(compare.as_json(found) if options.json else tables.diff_text(found))
     return 0 if found.agree else 1
 
 
-def _compared(options: argparse.Namespace) -> diff.Comparison:
-    if options.second.suffix != cellrecord.SUFFIX:
-        return diff.compare_sets(options.first, options.second, options.metric, options.common)
+def _compared(options: argparse.Namespace) -> compare.Comparison:
+    if options.second.suffix != records.RECORD_SUFFIX:
+        return compare.compare_sets(options.first, options.second, options.metric, options.common)
     if options.metric:
         raise UsageError("--metric must compare two folders, found a record of the main metric")
-    return cellrecord.compare(options.first, options.second, options.common)
+    return records.compare(options.first, options.second, options.common)

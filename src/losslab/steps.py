@@ -9,14 +9,12 @@ from pathlib import Path
 from losslab import cellspec
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import cellrun, inputs
-from losslab.campaign.folder import CELL_FILE, replace_json, write_json
-from losslab.campaign.instrument import instrument, require_first, video
-from losslab.campaign.plan import RESULTS, Plan
+from losslab.campaign.instrument import instrument, require_first, smoke_test_record
+from losslab.campaign.plan import CampaignPlan
+from losslab.campaign.results import LOST_FILE, RESULTS, cell_content, replace_json, write_json
 from losslab.errors import did_you_mean
 from losslab.instrument import image, kernels, records
-from losslab.lock import locked
 from losslab.reading import UsageError
-from losslab.workflow import instruments
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -68,48 +66,44 @@ def _smoke_test(options: argparse.Namespace) -> int:
 
 def _cell(options: argparse.Namespace) -> int:
     study, _, name = options.name.partition("/")
-    plan = Plan.read(options.results)
+    plan = CampaignPlan.read(options.results)
     if (study, name) not in plan.cells:
         raise UsageError(
             f"the cell must be one of results/plan.json, found {options.name}"
             + did_you_mean(options.name, map("/".join, plan.cells)),
             hint="`losslab cells` lists the cells of a configuration",
         )
-    planned = plan.cells[study, name]
-    cell, folder = planned.cell, options.results / planned.folder
+    cell, out = plan.cells[study, name].cell, plan.cells[study, name].file(options.results)
     inputs.require([cell.condition])
-    folder.mkdir(parents=True, exist_ok=True)
-    record = options.results / "instrument" / Path(instruments.smoke_test_record(cell)).name
+    record = options.results / "instrument" / Path(smoke_test_record(cell)).name
     if missing := records.absent(record):
         # Retried at a later start, like a lost guest's cell, if the cache then has the part.
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        write_json({"absent": missing, "when_utc": when}, folder / cellrun.LOST_FILE)
-        result = cellrun.cell_result(study, cell.block, cell.condition, folder, 0)
-        replace_json(result | {"absent": missing}, folder / CELL_FILE)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_json({"absent": missing, "when_utc": when}, out.parent / LOST_FILE)
+        content = cell_content(study, cell.block, cell.condition, out.parent, 0)
+        replace_json(content | {"absent": missing}, out)
         return 0
     tools = instrument(cell.backend, cell.where, cell.condition)
     if record.exists():
         require_first(tools, record.parent)
-    movie = video(cell.condition, tools)
-    # A job that outlived its workflow may still be measuring this cell.
-    with locked(folder, f"{folder}: waiting for another process that measures here"):
-        count = cellrun.run_cell(
-            cell.condition, folder, cell.stopping, tools, movie, cell.seed_family
-        )
-        result = cellrun.cell_result(study, cell.block, cell.condition, folder, count)
-        replace_json(result, folder / CELL_FILE)
+    cellrun.measure_cell(
+        study, cell.block, cell.condition, out, cell.stopping, tools, cell.seed_family
+    )
     return 0
 
 
 def _collect(options: argparse.Namespace) -> int:
-    from losslab.campaign import collect
+    from losslab.campaign import tables
+    from losslab.campaign.records import of_plan
 
-    plan = Plan.read(options.results)
-    if options.study not in plan.series:
+    plan, study = CampaignPlan.read(options.results), options.study
+    if study not in plan.series:
         raise UsageError(
-            f"the study must be one of results/plan.json ({', '.join(plan.series)}), found "
-            f"{options.study}"
+            f"the study must be one of results/plan.json ({', '.join(plan.series)}), found {study}"
         )
-    tables = collect.of_plan(plan, options.study, options.results)
-    tables.write(options.results / "summary", options.study)
+    cells, recorded = of_plan(plan, study, options.results)
+    rules = [each.cell.stopping for each in plan.of_study(study)]
+    found = tables.gather(cells, plan.left_out[study], rules, recorded)
+    found.write(options.results / "summary", study)
     return 0

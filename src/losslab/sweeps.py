@@ -22,10 +22,11 @@ import yaml
 from losslab import cellspec, interrupts
 from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import celldata, collect, inputs
+from losslab.campaign import inputs
 from losslab.campaign.cellrun import measure_cell
-from losslab.campaign.folder import CELL_FILE
 from losslab.campaign.instrument import instrument
+from losslab.campaign.results import CELL_FILE, MeasuredCell, read_cell
+from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
 from losslab.instrument import analysis
 from losslab.provide import at_first_use
@@ -41,7 +42,7 @@ from losslab.ui import tables
 KEPT = "finished runs are kept; repeat the same command to continue"
 
 
-class Cell(NamedTuple):
+class SweepCell(NamedTuple):
     """Combination of values, with the folder of its replicates."""
 
     condition: Condition
@@ -99,7 +100,7 @@ def _too_many(count: float) -> UsageError:
 
 def cells(
     given: Mapping[str, Sequence[str | float]], folder: Path, own_kernel: bool = False
-) -> list[Cell]:
+) -> list[SweepCell]:
     """Return the cells of all combinations of the given values.
 
     Raises UsageError if a combination is impossible, or there are too many.
@@ -118,16 +119,20 @@ def cells(
     inputs.require(conditions)
     # Two points may be one condition: competitor cubic, and same for algorithm cubic.
     distinct = dict.fromkeys(conditions)
-    return [Cell(each, folder / "cells" / each.full_name()) for each in distinct]
+    return [SweepCell(each, folder / "cells" / each.full_name()) for each in distinct]
 
 
 def measure(
-    todo: Sequence[Cell], replicates: int, cores: int, backend: str = VIRTUAL, where: str = GUEST
+    todo: Sequence[SweepCell],
+    replicates: int,
+    cores: int,
+    backend: str = VIRTUAL,
+    where: str = GUEST,
 ) -> None:
     """Measure `replicates` runs of each cell, `cores` cells at a time; keep finished runs."""
     rule = StoppingRule(replicates, replicates)
 
-    def cell(each: Cell) -> None:
+    def cell(each: SweepCell) -> None:
         tools = instrument(backend, where, each.condition)
         measure_cell("sweep", "main", each.condition, each.file, rule, tools, say=quiet)
 
@@ -178,12 +183,11 @@ def _say(done: int, total: int, title: str) -> None:
         print(f"losslab: measured {total} {title}", file=sys.stderr)
 
 
-def write_replicates(todo: Sequence[Cell], out: Path) -> Path:
+def write_replicates(cells: Sequence[MeasuredCell], out: Path) -> Path:
     """Write replicates.csv, a row per run of the cells; return its path."""
-    cells = (celldata.read(each.file, asked=each.condition) for each in todo)
-    tables, path = collect.gather(cells), out / "replicates.csv"
-    columns = (*collect.REPLICATE_COLUMNS, *tables.metrics())
-    collect.write_csv(path, columns, tables.replicates)
+    found, path = gather(map(numbers_of, cells)), out / "replicates.csv"
+    columns = (*REPLICATE_COLUMNS, *found.metrics())
+    write_csv(path, columns, found.replicates)
     return path
 
 
@@ -273,10 +277,10 @@ def run(
     for each in todo:
         at_first_use(each.condition, backend, where)
     measure(todo, replicates, cores, backend, where)
-    measured = [(each.condition, each.file) for each in todo]
+    measured = [read_cell(each.file).checked(each.condition) for each in todo]
     found = tables.rows(measured, varied, metric)
     files = tables.write(found, varied, out, figure)
-    files.append(write_replicates(todo, out))
+    files.append(write_replicates(measured, out))
     print(tables.text(found, varied))
     print("\n" + "\n".join(map(str, files)))
     for row in found:

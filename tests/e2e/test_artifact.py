@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from losslab.campaign import integrity, recorded, rerun
-from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE, write_json
+from losslab.campaign import recorded, rerun
+from losslab.campaign.results import FILES, HOST_FILE, MANIFEST_FILE, SELF, write_json
 from losslab.errors import LosslabError
 from losslab_artifact import pack, remake, verify
 from tests import sealed
@@ -98,7 +98,7 @@ class Forger:
         """Write all digests of the cell again."""
         for folder in sorted(path.parent for path in self.cell().glob(f"*/{HOST_FILE}")):
             host = json.loads((folder / HOST_FILE).read_text())
-            plain = {k: v for k, v in host.items() if k not in (integrity.FILES, integrity.SELF)}
+            plain = {k: v for k, v in host.items() if k not in (FILES, SELF)}
             sealed.reseal(folder, **plain)
         content = json.loads((self.cell() / "cell.json").read_text())
         count = len(list(self.cell().glob(f"*/{HOST_FILE}")))
@@ -119,7 +119,7 @@ def without_replicate(f):
 
 def smaller_campaign(f):
     """Drop a block from the recorded campaign."""
-    path = f.results / "campaign.json"
+    path = f.results / "plan.json"
     content = json.loads(path.read_text())
     del content["config"]["studies"]["tiny"]["slow"]
     write_json(content, path)
@@ -137,7 +137,7 @@ FORGERIES = (
     ("swapped cells", swap_cells, True, "cells", CELL),
     ("a dropped replicate", without_replicate, True, "cells", CELL),
     ("another seed", lambda f: f.manifest(seed=7), True, "cells", CELL),
-    ("a smaller campaign", smaller_campaign, True, "cells", "campaign.json"),
+    ("a smaller campaign", smaller_campaign, True, "cells", "plan.json"),
     ("a table", lambda f: f.substitute(f.results / "tables/tiny_goodput.csv", r",9\.\d", ",8.8"),
      True, "tables", "tables/tiny_goodput.csv"),
     ("claims", lambda f: f.substitute(f.results / "claims.csv", "tiny-cubic", "tiny-bbr"), True,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from losslab.campaign import celldata, collect
+from losslab.campaign import results, tables
 from losslab_explorer import explorer
 from tests import browser
 from tests.golden import seam
@@ -18,14 +18,15 @@ def explored(tmp_path_factory):
     """Return the recorded cells' explorer, and their names."""
     folder = tmp_path_factory.mktemp("explorer")
     cells = seam.unpack(folder / "results/cells/seam")
-    tables = collect.gather(map(celldata.read, sorted(cells.glob("*/cell.json"))))
+    measured = map(results.read_cell, sorted(cells.glob("*/cell.json")))
+    found = tables.gather(map(tables.numbers_of, measured))
     overview = folder / "results/summary/seam_cells.csv"
-    for row in tables.cells:
+    for row in found.cells:
         row["study"] = "seam"
-    collect.write_csv(overview, collect.CELL_COLUMNS, tables.cells)
+    tables.write_csv(overview, tables.CELL_COLUMNS, found.cells)
     out = folder / "results/report/explorer.html"
     explorer.build([overview], folder / "results/cells", out)
-    return out, [row["cell"] for row in tables.cells]
+    return out, [row["cell"] for row in found.cells]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from losslab.campaign.recorded_verdicts import read_recorded
+from losslab.campaign.verdicts import read_recorded
 from losslab.reading import read_rows
 
 pytestmark = pytest.mark.nightly

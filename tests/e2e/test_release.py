@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from losslab.artifact import pack
 
 import losslab
-from losslab.artifact import pack
 from tests import sources, wheel
 
 pytestmark = pytest.mark.nightly

@@ -71,7 +71,7 @@ DEPENDENT = [
     (
         (
             "README.md", "report/_loss.qmd", "src/losslab/report.py",
-            "src/losslab/campaign/collect.py", "src/losslab/emulation/apps/ffmpeg.py",
+            "src/losslab/campaign/tables.py", "src/losslab/emulation/apps/ffmpeg.py",
         ),
         set(),
     ),

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 from losslab import lock
-from losslab.workflow.campaign import without_traceback
+from losslab.workflow import without_traceback
 
 sys.excepthook = without_traceback
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from losslab.campaign.folder import HOST_FILE
-from losslab.campaign.plan import Plan, Planned
+from losslab.campaign.plan import CampaignPlan, Planned
+from losslab.campaign.results import HOST_FILE
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
 from losslab.study import design
@@ -72,13 +72,13 @@ def cell_command(
     rule = StoppingRule(replicates, replicates)
     cell = design.Cell("loss", "main", Condition.from_json(condition), rule)
     planned = Planned(cell, "", recorded=False)
-    Plan({("loss", cell.name): planned}, {"loss": []}, {"loss": {}}, None).write(results)
+    CampaignPlan({("loss", cell.name): planned}, {"loss": []}, {"loss": {}}, None).write(results)
     return [*LOSSLAB, "cell", f"loss/{cell.name}", "--results", str(results)]
 
 
 def cell_folder(results: Path) -> Path:
     """Return the folder of the cell of `cell_command`."""
-    (cell,) = Plan.read(results).cells.values()
+    (cell,) = CampaignPlan.read(results).cells.values()
     return results / cell.folder
 
 

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.golden import without_later_axes
-from losslab.campaign import plan
+from losslab.campaign import plan, records
 from losslab.study import design
 from tests import madeup, sealed
 from tests.golden import netlink
@@ -85,10 +85,10 @@ def pack(folder: Path, cells: Path = CELLS) -> None:
             target.write_bytes(content)
 
 
-def in_plan(project: Path, folder: Path) -> plan.Plan:
+def in_plan(project: Path, folder: Path) -> plan.CampaignPlan:
     """Write the plan of the study of a `project` to the results folder in `folder`."""
     runs = design.load_yaml(project / f"config/studies/{NAME}.yaml")["runs"]
-    _, found = plan.make({"studies": {NAME: runs}}, project)
+    _, found = plan.make({"studies": {NAME: runs}}, project, records.available)
     found.write(folder / "results")
     return found
 

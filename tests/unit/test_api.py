@@ -8,7 +8,7 @@ import pytest
 
 import losslab
 from losslab import api
-from losslab.campaign.folder import read_json, write_json
+from losslab.campaign.results import read_json, write_json
 from losslab.study.condition import Condition
 from tests import sealed
 

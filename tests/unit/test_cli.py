@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from losslab import cellspec, cli, steps
-from losslab.campaign.plan import Plan, Planned
+from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.reading import UsageError
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
@@ -41,7 +41,7 @@ def test_interrupt_names_kept_results(capsys, tmp_path, monkeypatch, command, sa
     if command == "cell":
         cell = Cell("s", "b", CONDITION, StoppingRule(1, 1))
         planned = Planned(cell, "", recorded=False)
-        Plan({("s", cell.name): planned}, {"s": []}, {"s": {}}, None).write(tmp_path)
+        CampaignPlan({("s", cell.name): planned}, {"s": []}, {"s": {}}, None).write(tmp_path)
         words = ["cell", f"s/{cell.name}", "--results", str(tmp_path)]
     assert cli.main(words) == 130
     words = capsys.readouterr().err

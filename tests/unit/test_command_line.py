@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from losslab import cli, commands
-from losslab.campaign import diff, folder, rerun
+from losslab.campaign import compare, rerun, results
 from losslab.errors import LosslabError
 
 LOSSLAB = str(Path(sys.executable).parent / "losslab")
@@ -47,7 +47,7 @@ def test_version_names_kernel_and_image(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert end.value.code == 0
     assert [line.split()[0] for line in lines] == ["losslab", "results", "kernel", "image"]
-    assert lines[1] == f"results {folder.FORMAT}"
+    assert lines[1] == f"results {results.FORMAT}"
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["measure", "--help"]])
@@ -141,7 +141,7 @@ def test_results_of_another_major_format_are_refused(tmp_path, found):
     cell.parent.mkdir(parents=True)
     cell.write_text(json.dumps({"format": found, "replicates": []}))
     with pytest.raises(LosslabError, match=rf"format 1\.x, found {found}"):
-        diff.compare_sets(tmp_path, tmp_path)
+        compare.compare_sets(tmp_path, tmp_path)
     (cell.parent / "host.json").write_text(json.dumps({"format": found}))
     with pytest.raises(LosslabError, match="must have results format"):
         rerun.load_manifest(cell.parent)
@@ -151,4 +151,4 @@ def test_results_of_another_major_format_are_refused(tmp_path, found):
 def test_results_of_this_major_format_are_read(tmp_path, data):
     path = tmp_path / "cell.json"
     path.write_text(json.dumps(data))
-    assert folder.read_json(path) == data
+    results.require_format(json.loads(path.read_text()), path)

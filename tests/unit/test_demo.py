@@ -1,11 +1,9 @@
 """The demo's sweep and its text."""
 
-import argparse
-
 import pytest
 
 from losslab import demo, sweeps
-from losslab.campaign.collect import write_csv
+from losslab.campaign.tables import write_csv
 
 MEANS = {
     ("cubic", 0): 90.0, ("cubic", 1): 4.5, ("cubic", 5): 9.0,
@@ -42,12 +40,6 @@ def test_demo_without_a_valid_run_prints_no_number(out):
     table = out / "sweep.csv"
     table.write_text(table.read_text().replace("bbr,5.0,40.0", "bbr,5.0,"))
     assert "BBR: no valid run" in demo.text(out)
-
-
-def test_demo_ends_with_its_sweeps_status(out, monkeypatch, capsys):
-    monkeypatch.setattr(sweeps, "run", lambda *_: 1)
-    assert demo._demo(argparse.Namespace(out=out)) == 1
-    assert "costs 95 %" in capsys.readouterr().out
 
 
 def test_next_steps_name_existing_runs(out):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from losslab import cli, lock
-from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, replace_json, whole_folder
+from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, replace_json, whole_folder
 from losslab.errors import HostError, LosslabError
 from losslab.repository import ROOT
 

@@ -84,7 +84,7 @@ def test_new_study_is_a_valid_campaign(tmp_path, root, monkeypatch):
     )
     code = (
         "from pathlib import Path; from losslab.reading import read_yaml;"
-        "from losslab.workflow.campaign import Campaign;"
+        "from losslab.workflow import Campaign;"
         "print(*sorted(Campaign(read_yaml(Path('campaign.yaml')), []).plan.cells))"
     )
     done = subprocess.run(

@@ -7,7 +7,7 @@ from losslab.campaign import inputs
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
 from losslab.study import metrics
-from losslab.study.condition import AXES, Condition
+from losslab.study.condition import Condition
 
 
 def test_metric_of_an_axis_needs_the_axis():
@@ -54,22 +54,9 @@ def test_folder_that_is_no_trace_is_refused(campaign_folder):
         inputs.require([Condition(algorithm="cubic", trace="mine")])
 
 
-def test_points_that_are_one_condition_are_one_cell(tmp_path):
-    given = {"algorithm": ["cubic"], "competitor": ["same", "cubic", "bbr"]}
-    found = sweeps.cells(given, tmp_path)
-    assert [cell.condition.competitor for cell in found] == ["cubic", "bbr"]
-
-
 @pytest.mark.parametrize("name", ["duration_s", "warmup_s"])
 def test_lengths_of_runs_are_different_cells_of_a_sweep(name, tmp_path):
     """Row A1: all rows of a sweep over durations had one run's number."""
     given = {"algorithm": ["cubic"], name: [0.5, 0.25]}
     given |= {"warmup_s": [0.1]} if name == "duration_s" else {}
     assert len({cell.folder for cell in sweeps.cells(given, tmp_path)}) == 2
-
-
-@pytest.mark.parametrize(
-    ("said", "meant"), [("20.0000000001", [20.0000000001]), ("1e-10", [1e-10])]
-)
-def test_single_value_of_a_sweep_is_not_rounded(said, meant):
-    assert sweeps.values(AXES["rtt_ms"], said) == meant

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from losslab import cli, commands
-from losslab.campaign import celldata, collect
-from losslab.campaign.plan import Plan, Planned
+from losslab.campaign import results, tables
+from losslab.campaign.instrument import smoke_test_record
+from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.instrument import records
 from losslab.reading import read_rows
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
-from losslab.workflow import instruments
 from tests.golden import seam
 from tests.unit.study.test_condition import CONDITION
 
@@ -52,12 +52,12 @@ def campaign(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     left_out = {"main": 3, "other": 88}
     cells = {("s", CELL.name): Planned(CELL, "f", recorded=False)}
-    Plan(cells, {"s": []}, {"s": left_out}, None).write()
+    CampaignPlan(cells, {"s": []}, {"s": left_out}, None).write()
 
 
 @pytest.mark.usefixtures("campaign")
 def test_cell_without_an_instrument_has_a_reason_and_no_replicate():
-    records.write({"absent": WHY}, Path(instruments.smoke_test_record(CELL)))
+    records.write({"absent": WHY}, Path(smoke_test_record(CELL)))
     assert cli.main(["cell", f"s/{CELL.name}"]) == 0
     # The workflow retries the cell because of this file.
     note = json.loads((Path("results/cells/s") / CELL.name / "lost.json").read_text())
@@ -89,16 +89,16 @@ def test_cell_or_study_without_a_plan_is_refused(capsys, words, message):
 def test_collected_replicates_have_the_error_share_of_their_cells_rule(tmp_path):
     cells = sorted(seam.unpack(tmp_path).glob("*/cell.json"))[:2]
     rules = [StoppingRule(1, 9), StoppingRule(1, 1)]
-    measured = list(map(celldata.read, cells))
-    rows = collect.gather(measured, rules=rules).replicates
+    measured = [tables.numbers_of(results.read_cell(cell)) for cell in cells]
+    rows = tables.gather(measured, rules=rules).replicates
     assert {row["error_share"] for row in rows if row["cell"] == cells[0].parent.name} == {0.025}
     assert {row["error_share"] for row in rows if row["cell"] == cells[1].parent.name} == {1}
-    assert {row["error_share"] for row in collect.gather(measured).replicates} == {1}
+    assert {row["error_share"] for row in tables.gather(measured).replicates} == {1}
 
 
 # Modules that other commands need.
 NOT_FOR_A_CELL = (
-    "campaign.collect", "emulation.plan", "runs", "report", "score", "ui",
+    "campaign.tables", "emulation.plan", "runs", "report", "score", "ui",
     "sweep",
 )  # fmt: skip
 

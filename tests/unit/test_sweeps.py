@@ -1,13 +1,12 @@
 """Values, cells and table of a sweep, without measuring."""
 
 import csv
-import math
 
 import pytest
 
 from losslab import cli, sweeps
+from losslab.campaign.results import read_cell
 from losslab.cellspec import UsageError
-from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
@@ -25,6 +24,7 @@ from tests import sealed
         ("loss_percent", "0:0.3:0.1", [0, 0.1, 0.2, 0.3]),
         ("rtt_ms", "10:20:4,100", [10, 14, 18, 100]),
         ("scheme", "ewma,alpha=0.9", ["ewma,alpha=0.9"]),
+        ("rtt_ms", "20.0000000001", [20.0000000001]),
     ],
 )
 def test_values_are_lists_and_ranges(name, said, meant):
@@ -76,7 +76,7 @@ def cell(folder, algorithm, *goodputs, metric="goodput_mbit"):
             "summary": {metric: value},
         }  # fmt: skip
         sealed.replicate(folder / str(number), manifest, {"intervals.csv": "t_s,goodput_mbit\n"})
-    return condition, sealed.cell(folder, condition.to_json(), len(goodputs))
+    return read_cell(sealed.cell(folder, condition.to_json(), len(goodputs)))
 
 
 def test_sweep_table_has_means_intervals_and_invalid_runs(tmp_path):
@@ -93,16 +93,10 @@ def test_sweep_table_has_means_intervals_and_invalid_runs(tmp_path):
 
 
 def test_n_counts_the_runs_that_have_the_metric(tmp_path):
-    measured = [cell(tmp_path / "a", "cubic", None, math.inf, 8, metric="download_s")]
+    measured = [cell(tmp_path / "a", "cubic", None, 1e200, 8, metric="download_s")]
     [row] = tables.rows(measured, ["algorithm"], "download_s")
     assert (row["mean"], row["n_values"], row["n_valid"], row["low"]) == (8, 1, 2, None)
     assert tables.text([row], ["algorithm"]).splitlines()[1].endswith("1 of 3")
-
-
-def test_metric_of_no_run_is_refused_with_the_nearest_names(tmp_path):
-    measured = [cell(tmp_path / "a", "cubic", 1, 2)]
-    with pytest.raises(LosslabError, match=r"found goodputt_mbit\n.*did you mean goodput_mbit"):
-        tables.rows(measured, ["algorithm"], "goodputt_mbit")
 
 
 def test_cells_with_different_metrics_name_them(tmp_path):
@@ -152,23 +146,3 @@ def test_sweep_without_r_says_so_and_writes_its_tables(tmp_path, monkeypatch, ca
     assert cli.main(words) == 0
     assert (tmp_path / "sweep.csv").is_file()
     assert not (tmp_path / "sweep.svg").exists()
-
-
-def test_impossible_cell_of_a_sweep_is_refused_before_measuring(capsys, tmp_path):
-    words = ["sweep", "--algorithm", "cubic,nope", "--out", str(tmp_path / "out")]
-    assert cli.main(words) == 2
-    assert "algorithm must be one of" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("rate_mbit", "Rate (Mbit/s)"),
-        ("rtt_ms", "RTT (ms)"),
-        ("loss_percent", "Loss (% of packets)"),
-        ("ack_thinning", "Ack thinning"),
-    ],
-)
-def test_figure_axes_have_title_and_unit(name, words):
-    assert tables.label(name) == words

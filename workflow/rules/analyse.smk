@@ -3,7 +3,7 @@
 
 rule summarise_study:
     input:
-        functions=analysis.functions(),
+        functions=studyfiles.functions(ROOT, []),
         replicates="results/summary/{study}_replicates.csv",
         intervals="results/summary/{study}_intervals.csv",
     output:
@@ -22,10 +22,10 @@ rule summarise_study:
 
 rule judge_claims:
     input:
-        functions=analysis.functions(),
+        functions=studyfiles.functions(ROOT, []),
         cells=campaign.summaries("cells"),
         replicates=campaign.summaries("replicates"),
-        claims=campaign.claims(),
+        claims=[studyfiles.claims_file(ROOT, study) for study in campaign.studies],
     output:
         report(
             "results/claims.csv",
@@ -45,7 +45,7 @@ rule judge_claims:
 
 rule draw_claims:
     input:
-        functions=analysis.functions(),
+        functions=studyfiles.functions(ROOT, []),
         claims="results/claims.csv",
     output:
         figure=expand(
@@ -65,7 +65,7 @@ rule draw_claims:
 
 rule draw_path:
     input:
-        functions=analysis.functions(),
+        functions=studyfiles.functions(ROOT, []),
         cells=campaign.summaries("cells"),
     output:
         figure=expand(
@@ -84,11 +84,11 @@ rule draw_path:
 
 rule test_agreement:
     input:
-        functions=analysis.functions(),
-        algorithms=analysis.algorithms(),
+        functions=studyfiles.functions(ROOT, []),
+        algorithms=find("config/algorithms.tsv", ROOT),
         cells=campaign.summaries("cells"),
         replicates=campaign.summaries("replicates"),
-        claims=campaign.claims(),
+        claims=[studyfiles.claims_file(ROOT, study) for study in campaign.studies],
     output:
         seeds="results/tables/agreement_seeds.csv",
         paths="results/tables/agreement_paths.csv",
@@ -110,11 +110,11 @@ rule test_agreement:
 
 rule compare_numbers:
     input:
-        functions=analysis.functions(*campaign.studies),
+        functions=studyfiles.functions(ROOT, campaign.studies),
         cells=campaign.summaries("cells"),
         replicates=campaign.summaries("replicates"),
         published=[
-            file for study in campaign.studies for file in analysis.published(study)
+            file for study in campaign.studies for file in studyfiles.published(ROOT, study)
         ],
     output:
         factors="results/tables/factors_numbers.csv",
@@ -177,8 +177,8 @@ for study in campaign.studies:
         name:
             f"tabulate_{study}"
         input:
-            functions=analysis.functions(study),
-            code=analysis.table_code(study),
+            functions=studyfiles.functions(ROOT, [study]),
+            code=studyfiles.tables(ROOT, study),
             cells=f"results/summary/{study}_cells.csv",
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",
@@ -186,10 +186,10 @@ for study in campaign.studies:
             intervals=f"results/summary/{study}_intervals.csv",
             flows=f"results/summary/{study}_flows.csv",
             queue=f"results/summary/{study}_queue.csv",
-            published=analysis.published(study),
-            suite=analysis.suite(study),
+            published=studyfiles.published(ROOT, study),
+            suite=studyfiles.suite_files(ROOT, study),
         output:
-            **analysis.table_files(study),
+            **campaign.tables(study),
         log:
             f"logs/tabulate/{study}.log",
         conda:
@@ -204,12 +204,12 @@ for study in campaign.studies:
         name:
             f"plot_{study}"
         input:
-            functions=analysis.functions(study),
-            code=analysis.figure_code(study),
-            algorithms=analysis.algorithms(),
-            published=analysis.published(study),
-            curves=analysis.curves(study),
-            suite=analysis.suite(study),
+            functions=studyfiles.functions(ROOT, [study]),
+            code=campaign.figure_code(study),
+            algorithms=find("config/algorithms.tsv", ROOT),
+            published=studyfiles.published(ROOT, study),
+            curves=studyfiles.curves(ROOT, study),
+            suite=studyfiles.suite_files(ROOT, study),
             cells=f"results/summary/{study}_cells.csv",
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",
@@ -227,8 +227,8 @@ for study in campaign.studies:
                 )
                 for figure in campaign.studies[study].figures
             ],
-            others=analysis.figure_files(study, "narrow.svg", "png", "pdf"),
-            described=analysis.figure_files(study, "csv", "cells.csv", "txt"),
+            others=campaign.figures("narrow.svg", "png", "pdf", study=study),
+            described=campaign.figures("csv", "cells.csv", "txt", study=study),
         log:
             f"logs/plot/{study}.log",
         conda:

@@ -5,15 +5,15 @@ import sys
 from pathlib import Path
 
 from losslab.instrument import records
-from losslab.workflow import instruments
-from losslab.workflow.campaign import Campaign, without_traceback
+from losslab.repository import ROOT, find
+from losslab.study import studyfiles
+from losslab.workflow import Campaign, report_code, without_traceback
 
 if workflow.is_main_process:
     sys.excepthook = without_traceback
     records.remove_outdated()
 
 campaign = Campaign(config, workflow.configfiles)
-analysis = campaign.analysis
 
 # Use `losslab` and `python` of the environment that runs Snakemake, even if it is not activated.
 shell.prefix(f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")

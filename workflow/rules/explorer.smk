@@ -9,7 +9,7 @@ rule make_explorer:
         cells=campaign.summaries("cells"),
         runs=campaign.results(),
         records=campaign.records(),
-        algorithms=analysis.algorithms(),
+        algorithms=find("config/algorithms.tsv", ROOT),
         code=[*commands.sources("explorer"), series.__file__],
     output:
         "results/report/explorer.html",

@@ -29,7 +29,7 @@ rule build_kernel:
     conda:
         "../envs/tools.yaml"
     params:
-        which=instruments.kernel_options,
+        which=campaign.kernel_options,
     message:
         "Kernel {wildcards.kernel} (takes ten minutes of CPU time if it is not in the cache)"
     shell:
@@ -38,7 +38,7 @@ rule build_kernel:
 
 rule smoke_test:
     input:
-        instruments.smoke_test_parts,
+        campaign.smoke_test_parts,
     output:
         "results/instrument/smoke-test-{backend}-{where}{on}{image}.json",
     log:
@@ -48,8 +48,8 @@ rule smoke_test:
     conda:
         "../envs/tools.yaml"
     params:
-        kernel=instruments.smoke_test_kernel,
-        image=instruments.smoke_test_image,
+        kernel=campaign.smoke_test_kernel,
+        image=campaign.smoke_test_image,
     message:
         "Smoke-test the instrument: {wildcards.backend}, {wildcards.where} {wildcards.on} {wildcards.image}"
     shell:

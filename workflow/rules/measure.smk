@@ -6,9 +6,7 @@ rule measure_cell:
         # Not `ancient`: Snakemake skips a job if all its `ancient` inputs are remade, even if it
         # has other reasons to run (dag.update_needrun in Snakemake 9.27). A new record makes
         # Snakemake check every cell; finished replicates are kept.
-        smoke_test=lambda wildcards: instruments.smoke_test_record(
-            campaign.cell(wildcards)
-        ),
+        smoke_test=campaign.smoke_test,
     output:
         "results/cells/{study}/{cell}/cell.json",
     log:

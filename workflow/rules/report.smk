@@ -13,20 +13,23 @@ rule render_report:
             workflow.source_path("../../report/_appendix.qmd"),
         ],
         # A chapter per study, in the configuration's order.
-        chapters=analysis.chapters(),
-        functions=analysis.functions(*campaign.studies),
+        chapters=[
+            *[studyfiles.chapter(ROOT, study) for study in campaign.studies],
+            ROOT / "report" / "_agreement.qmd",
+        ],
+        functions=studyfiles.functions(ROOT, campaign.studies),
         extra=[
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),
-            analysis.algorithms(),
+            find("config/algorithms.tsv", ROOT),
             # Coverage of confidence intervals, from a simulation: the same in every campaign.
             workflow.source_path("../../report/coverage.csv"),
             # Recorded time per replicate, on the machine that measured it.
             workflow.source_path("../../report/speed.csv"),
         ],
-        renderer=analysis.renderer(),
+        renderer=report_code(),
         figures=[
-            *analysis.figures(),
+            *campaign.figures("svg", "narrow.svg", "txt", "cells.csv"),
             *expand(
                 "results/figures/{figure}.{suffix}",
                 figure=["agreement_paths", "factors_numbers", "claims", "path"],
@@ -34,7 +37,11 @@ rule render_report:
             ),
         ],
         tables=[
-            *analysis.tables(),
+            *[
+                file
+                for study in campaign.studies
+                for file in campaign.tables(study).values()
+            ],
             *expand(
                 "results/tables/{table}.csv",
                 table=[
@@ -52,7 +59,7 @@ rule render_report:
         invalid=expand("results/tables/{study}_invalid.csv", study=campaign.studies),
         claims="results/claims.csv",
         # The page links to them.
-        scripts=analysis.scripts(),
+        scripts=campaign.scripts(),
         # If verdicts are recorded, a changed verdict stops the report.
         verdicts=["results/verdicts.checked"] if campaign.verdicts() else [],
     output:

@@ -20,9 +20,8 @@ import yaml
 
 from losslab import __version__, processes
 from losslab.campaign import recorded
-from losslab.campaign.folder import CELL_FILE, HOST_FILE, MANIFEST_FILE, read_json
-from losslab.campaign.hosts import is_container
 from losslab.campaign.recorded import RecordedCampaign
+from losslab.campaign.results import CELL_FILE, in_containers, read_cell
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import cache_folder
@@ -82,7 +81,7 @@ def pack(
             link(work / path, root / path)
         if instrument:
             say("packing kernel and image, unless the cache has them packed")
-            containers = any(is_container(run.instrument) for run in runs)
+            containers = any(in_containers(run.instrument) for run in runs)
             for archive in packed_instrument(containers):
                 link(archive, root / INSTRUMENTS / archive.name)
         day = datetime.now(UTC).strftime("%Y-%m-%d")
@@ -132,18 +131,17 @@ def measured(work: Path, campaign: RecordedCampaign) -> list[Run]:
     found = []
     for cell in campaign.cells:
         place = path_of(cell)
-        rows = read_json(work / RESULTS / place / CELL_FILE)["replicates"]
-        for number in (number for number, row in enumerate(rows) if row["valid"]):
-            # Without a check of digests: the results are verified.
-            folder = work / RESULTS / place / str(number)
-            manifest, host = read_json(folder / MANIFEST_FILE), read_json(folder / HOST_FILE)
-            path = str(RESULTS / place / str(number))
-            found.append(
-                Run(
-                    path, str(cell.condition.algorithm), manifest["instrument"],
-                    host["started_utc"], float(host["wall_s"] or 0.0), not cell.real_time,
-                )
-            )  # fmt: skip
+        its = read_cell(work / RESULTS / place / CELL_FILE)
+        for row, each in zip(its.rows, its.replicates, strict=True):
+            if row["valid"]:
+                # Without a check of digests: the results are verified.
+                path, host = str(each.folder.relative_to(work)), each.host
+                found.append(
+                    Run(
+                        path, str(cell.condition.algorithm), row["instrument"],
+                        host["started_utc"], float(host["wall_s"] or 0.0), not cell.real_time,
+                    )
+                )  # fmt: skip
     return found
 
 

@@ -17,11 +17,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from losslab.campaign import hosts, integrity, recordcheck, recorded, rerun
-from losslab.campaign.cellrun import LOST_FILE
-from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, read_json
+from losslab.campaign import plan, recorded, rerun
 from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
 from losslab.campaign.replicate import ATTEMPTS
+from losslab.campaign.results import (
+    CELL_FILE,
+    LOST_FILE,
+    MANIFEST_FILE,
+    differences,
+    read_cell,
+    read_manifest,
+)
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 from losslab.repository import ROOT
@@ -154,16 +160,18 @@ def _draw(results: Path, campaign: RecordedCampaign, options: Options, verdict: 
     for cell in campaign.cells:
         place = remake.path_of(cell)
         try:
-            content = read_json(results / place / CELL_FILE)
-            rows = content["replicates"]
-            if "absent" not in content or not cell.optional or rows:
-                measured = hosts.measured(cell, rows)
-                recordcheck.require_planned(content, f"{place}/{CELL_FILE}", measured)
-        except (OSError, ValueError, LookupError, TypeError, LosslabError) as error:
-            verdict.note("cells", place, getattr(error, "message", f"{CELL_FILE}: {error}"))
+            measured = read_cell(results / place / CELL_FILE)
+        except LosslabError as error:
+            verdict.note("cells", place, error.message)
             continue
-        verdict.replicates += len(rows)
-        verdict.population += [f"{place}/{n}" for n in range(len(rows)) if not cell.real_time]
+        others = plan.contradictions(measured.content, cell)
+        if "absent" in measured.content and not cell.optional:
+            others.append("no instrument, which the campaign must have")
+        for problem in others[:1]:
+            verdict.note("cells", place, f"{CELL_FILE} is of another cell: {problem}")
+        count = 0 if others else len(measured.rows)
+        verdict.replicates += count
+        verdict.population += [f"{place}/{n}" for n in range(count) if not cell.real_time]
     verdict.drawn = sample(verdict.population, options.count, options.seed)
 
 
@@ -203,7 +211,7 @@ def run_again(folder: Path, trust: bool) -> str:
     `trust`: also run programs of the manifest's author. Raises CannotRunError if the instrument is
     missing or its programs are untrusted.
     """
-    manifest = read_json(folder / MANIFEST_FILE)
+    manifest = read_manifest(folder / MANIFEST_FILE)
     try:
         prepared = rerun.ready(manifest, trust)
     except LosslabError as error:
@@ -284,8 +292,8 @@ def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
         found.append(results / place / CELL_FILE)
         lost = results / place / LOST_FILE
         found += [lost] if lost.is_file() else []
-        for number in range(len(read_json(results / place / CELL_FILE)["replicates"])):
-            found += [p for p in (results / place / str(number)).rglob("*") if p.is_file()]
+        for each in read_cell(results / place / CELL_FILE).replicates:
+            found += [path for path in each.folder.rglob("*") if path.is_file()]
     return sorted(path.relative_to(work) for path in found)
 
 
@@ -337,4 +345,4 @@ def _inside(name: str) -> bool:
 
 def wrong_files(root: Path, digests: dict[str, str]) -> dict[str, str]:
     """Return the problems of missing, changed and unlisted files by path."""
-    return integrity.differences(root, digests, {*contents(root)} - {str(DIGESTS)})
+    return differences(root, digests, {*contents(root)} - {str(DIGESTS)})

@@ -17,7 +17,8 @@ from tests.unit.study.test_condition import CONDITION
 
 MANIFEST = {
     "format": "1.2", "cell": CONDITION.to_json(), "seed": 1, "backend": "virtual",
-    "instrument": {"image": "a"}, "valid": True, "reasons": [], "summary": {"goodput_mbit": 1},
+    "instrument": {"image": {"hash": "a"}}, "valid": True, "reasons": [],
+    "summary": {"goodput_mbit": 1},
 }  # fmt: skip
 
 FILES = {"tcp.csv": "t_s\n1\n", "sender.log": "done\n"}
@@ -62,7 +63,7 @@ def test_same_bytes_agree(archived):
         ({"files": {"tcp.csv": FILES["tcp.csv"]}}, "sender.log: only in"),
         ({"valid": False, "reasons": ["made up"]}, "manifest.json: line"),
         ({"lost": True}, "manifest.json: line"),
-        ({"instrument": {"image": "b"}}, "instrument: image was b, is a"),
+        ({"instrument": {"image": {"hash": "b"}}}, "instrument: image: hash was b, is a"),
     ],
 )
 def test_made_up_files_are_named(archived, made_up, found):

@@ -14,8 +14,8 @@ from statistics import fmean
 from typing import Any
 
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import fingerprint, integrity
-from losslab.campaign.folder import digest_of, replace_json
+from losslab.campaign import fingerprint
+from losslab.campaign.results import Replicate, digest_of, replace_json
 from losslab.reading import read_json
 from losslab.study import metrics
 from losslab.study.condition import Condition
@@ -86,7 +86,7 @@ class CellChange:
 
 def read_run(folder: Path, compared: Sequence[str]) -> Run:
     """Read a run after a check of its files; DamagedError if one is missing or was changed."""
-    manifest, _ = integrity.read_replicate(folder)
+    manifest = Replicate(folder).checked().manifest
     found = {name: metrics.value(manifest["summary"], name) for name in compared}
     values = {name: value for name, value in found.items() if value is not None}
     return Run(manifest["seed"], digest(manifest), manifest["reasons"], values)

@@ -14,10 +14,10 @@ from typing import Any
 from losslab import cellspec, sweeps
 from losslab.campaign import inputs
 from losslab.campaign.cellrun import measure_cell
-from losslab.campaign.folder import CELL_FILE
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.packets import SENDERS_LINK
 from losslab.campaign.replicate import run
+from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.instrument.changes import Change

@@ -17,8 +17,8 @@ from typing import Any
 from tabulate import tabulate
 
 from losslab import cellspec, sweeps
-from losslab.campaign import cellfiles, divergence, verdicts
-from losslab.campaign.folder import CELL_FILE
+from losslab.campaign import divergence, results, verdicts
+from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
 from losslab.reading import UsageError, out_file, out_folder
@@ -165,7 +165,7 @@ def _runs(cells: Iterable[str], out: Path, compared: Sequence[str]) -> dict[str,
     return {
         name: [
             behaviour.read_run(each.folder, compared)
-            for each in cellfiles.load_cell(out / name / CELL_FILE).replicates
+            for each in results.read_cell(out / name / CELL_FILE).replicates
         ]
         for name in cells
     }

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from losslab import cli
-from losslab.campaign.folder import MANIFEST_FILE
+from losslab.campaign.results import MANIFEST_FILE
 from losslab.errors import LosslabError
 from losslab.instrument.kerneltree import SourceError
 from losslab.study.condition import Condition

@@ -13,9 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import recorded_numbers
-from losslab.campaign.documents import read_cell
-from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE
+from losslab.campaign import records, results
+from losslab.campaign.results import MANIFEST_FILE
 from losslab.errors import LosslabError
 from losslab.reading import out_file, read_rows, whole_option
 from losslab.repository import find
@@ -115,12 +114,12 @@ def build(
 def _cells(overview: Path, cells: Path, recorded: Path | None) -> Iterator[dict[str, Any]]:
     """Yield the content of the cell.json of each cell in a study's table of cells."""
     rows = [row for row in read_rows(overview, columns=("study", "cell")) if row["cell"]]
-    known = recorded_numbers.of_overview(rows, recorded)
+    known = records.of_overview(rows, recorded)
     for row in rows:
         if row["cell"] in known:
-            yield known[row["cell"]].data.content
+            yield known[row["cell"]].content
         else:
-            yield read_cell(cells / row["study"] / row["cell"] / CELL_FILE)
+            yield results.read_cell(cells / row["study"] / row["cell"] / results.CELL_FILE).content
 
 
 def _folder(cells: Path, cell: dict[str, Any], number: int) -> Path:

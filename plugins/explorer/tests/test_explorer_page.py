@@ -10,7 +10,7 @@ import zlib
 
 import pytest
 
-from losslab.campaign import celldata, collect
+from losslab.campaign import results, tables
 from losslab.errors import LosslabError
 from losslab.reading import read_rows
 from losslab.ui import series
@@ -87,11 +87,11 @@ def campaign(unpacked, tmp_path):
     (tmp_path / "results/cells").mkdir(parents=True)
     (tmp_path / "results/cells/seam").symlink_to(unpacked)
     files = sorted(unpacked.glob("*/cell.json"))
-    tables = collect.gather(map(celldata.read, files))
-    for row in tables.cells:
+    found = tables.gather(map(tables.numbers_of, map(results.read_cell, files)))
+    for row in found.cells:
         row["study"] = "seam"
     overview = tmp_path / "results/summary/seam_cells.csv"
-    collect.write_csv(overview, collect.CELL_COLUMNS, [*tables.cells, {"study": "seam"}])
+    tables.write_csv(overview, tables.CELL_COLUMNS, [*found.cells, {"study": "seam"}])
     return overview, tmp_path / "results/cells", tmp_path / "results/report/explorer.html"
 
 
@@ -159,7 +159,7 @@ def test_missing_cell_is_named(campaign):
     overview.write_text(overview.read_text().replace("seam,video", "seam,gone", 1))
     rows = read_rows(overview)
     rows[0]["cell"] = "gone"
-    collect.write_csv(overview, collect.CELL_COLUMNS, rows)
+    tables.write_csv(overview, tables.CELL_COLUMNS, rows)
     with pytest.raises(LosslabError, match=r"gone/cell\.json does not exist"):
         explorer.build([overview], cells, out)
 

@@ -21,7 +21,7 @@ import yaml
 
 from losslab import __version__, cellspec, doors, processes, report, sweeps
 from losslab.campaign import cost, verdicts
-from losslab.campaign.folder import write_json
+from losslab.campaign.results import write_json
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis
 from losslab.reading import out_folder, read_json, read_yaml

@@ -20,10 +20,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from losslab.campaign import integrity, packets, rerun
-from losslab.campaign.celldata import flow_names
-from losslab.campaign.folder import whole_file
+from losslab.campaign import packets, rerun
 from losslab.campaign.packets import SENDERS_LINK, Segment
+from losslab.campaign.results import Replicate, whole_file
+from losslab.campaign.tables import flow_names
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, out_file, read_rows
 from losslab.study.condition import Condition
@@ -55,7 +55,7 @@ def _export(options: argparse.Namespace) -> int:
     given: Path = options.folder
     manifest = rerun.load_manifest(given)
     folder = given if given.is_dir() else given.parent
-    integrity.read_replicate(folder)
+    Replicate(folder).checked()
     name = folder.resolve().name
     condition = Condition.from_json(manifest["cell"])
     link = options.pcap or SENDERS_LINK

@@ -22,8 +22,8 @@ from tabulate import tabulate
 from losslab import cellspec
 from losslab.backends.base import Instrument
 from losslab.campaign import rerun
-from losslab.campaign.folder import MANIFEST_FILE, read_json
 from losslab.campaign.instrument import kernel_of
+from losslab.campaign.results import MANIFEST_FILE, read_manifest
 from losslab.emulation import droplist
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
@@ -145,7 +145,7 @@ def require_same(original: Path, untouched: Path, manifest: Mapping[str, Any]) -
     """
     different = rerun.compare(original, untouched).different
     different.pop(MANIFEST_FILE, None)
-    now = read_json(untouched / MANIFEST_FILE)
+    now = read_manifest(untouched / MANIFEST_FILE)
     different |= {part: "differs" for part in MEASURED if manifest.get(part) != now.get(part)}
     if different:
         problems = "; ".join(f"{name}: {what}" for name, what in different.items())

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from losslab import cellspec
 from losslab.campaign import replicate, rerun
-from losslab.campaign.folder import MANIFEST_FILE
 from losslab.campaign.packets import SENDERS_LINK, Segment, segments, sent
 from losslab.campaign.rerun import load_manifest
+from losslab.campaign.results import MANIFEST_FILE
 from losslab.emulation import capture, droplist
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError

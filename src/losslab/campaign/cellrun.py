@@ -15,10 +15,17 @@ from typing import Any
 from losslab.backends.base import Instrument
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
-from losslab.campaign import fingerprint, integrity
-from losslab.campaign.folder import FORMAT, PARTIAL, replace_json, write_json
+from losslab.campaign import fingerprint
 from losslab.campaign.instrument import video
 from losslab.campaign.replicate import run
+from losslab.campaign.results import (
+    LOST_FILE,
+    PARTIAL,
+    Replicate,
+    cell_content,
+    replace_json,
+    write_json,
+)
 from losslab.errors import HostError
 from losslab.instrument import kernels
 from losslab.lock import locked, own_folder, sweep
@@ -26,9 +33,6 @@ from losslab.repository import SET_UP
 from losslab.study.condition import FIRST_FAMILY, Condition, seed_of
 from losslab.study.intervals import StoppingRule
 from losslab.study.metrics import primary_value
-
-# Record of the last lost guest in a cell's folder. The workflow retries a cell that has one.
-LOST_FILE = "lost.json"
 
 
 def run_cell(
@@ -86,7 +90,7 @@ def measure_cell(
     # A job that outlived its workflow may still be measuring this cell.
     with locked(folder, f"{folder}: waiting for another process that measures here"):
         count = run_cell(condition, folder, rule, instrument, movie, family, say)
-        replace_json(cell_result(study, block, condition, folder, count), out)
+        replace_json(cell_content(study, block, condition, folder, count), out)
 
 
 def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: Instrument) -> None:
@@ -113,31 +117,6 @@ def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: I
     )
 
 
-def cell_result(
-    study: str, block: str, condition: Condition, folder: Path, replicates: int
-) -> dict[str, Any]:
-    """Return the content of cell.json for the replicates in `folder`; DamagedError if damaged."""
-    rows = [
-        integrity.replicate_row(*integrity.read_replicate(folder / str(number)))
-        for number in range(replicates)
-    ]
-    return cell_content(study, block, condition, folder.name, rows)
-
-
-def cell_content(
-    study: str, block: str, condition: Condition, name: str, rows: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """Return the content of cell.json; `rows`: its replicates, as of `integrity.replicate_row`."""
-    return {
-        "format": FORMAT,
-        "study": study,
-        "block": block,
-        "cell": name,
-        "condition": condition.to_json(),
-        "replicates": rows,
-    }
-
-
 def finished(
     out: Path, condition: Condition, seed: int, instrument: Instrument
 ) -> dict[str, Any] | None:
@@ -145,10 +124,10 @@ def finished(
 
     A replicate whose guest was lost, or that is damaged, is not finished.
     """
-    try:
-        manifest, _ = integrity.read_replicate(out)
-    except integrity.DamagedError:
+    replicate = Replicate(out)
+    if replicate.problems():
         return None
+    manifest = replicate.manifest
     now = fingerprint.of(condition, instrument.backend, instrument.where)
     same = manifest.get("fingerprint", {}).get("digest") == now.digest and manifest["seed"] == seed
     return manifest if same and not manifest.get("lost", False) else None

@@ -18,7 +18,7 @@ from typing import Any
 
 from losslab import doors
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import codelock, folder, inputs
+from losslab.campaign import codelock, inputs, results
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.instrument import image, kernel
 from losslab.instrument.kernels import Kernel
@@ -76,7 +76,7 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 def digest_of(data: Any) -> str:
     """Return the digest of a fingerprint's parts or of the data of one part."""
-    return folder.digest_of(data)[:DIGITS]
+    return results.digest_of(data)[:DIGITS]
 
 
 def _values(condition: Condition, used: Sequence[Feature]) -> dict[str, Any]:

@@ -18,19 +18,21 @@ from losslab.instrument import (
     kernel,
     kernels,
     packed,
+    records,
 )
 from losslab.instrument.cache import building, cache_folder, progress
 from losslab.instrument.kernels import Kernel
 from losslab.repository import ROOT, SET_UP
 from losslab.study import design, features
 from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
-from losslab.study.design import OWN_KERNEL
+from losslab.study.design import OWN_KERNEL, Cell
 from losslab.study.names import Names, algorithms_of
 
 # The names of the images in a manifest.
 PARTS = ("image", "engine")
 # The patches that snapshots and cuts need. On a kernel without the first, every job boots a guest.
 SNAPSHOT_PATCH, CUT_PATCH = "0013-um-copies-of-copies.patch", "0015-um-cuts.patch"
+Part = tuple[str, str]  # packed.IMAGE or packed.KERNEL, and a name
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
@@ -169,6 +171,28 @@ def image_of(condition: Condition) -> str:
     if condition.image != DEFAULT_IMAGE:
         return condition.image
     return features.apps()[condition.app].image or image.HOST
+
+
+def parts(backend: str, where: str, spec: Kernel, hosts: str) -> list[Part]:
+    """List the images and the kernel that a backend needs; `hosts` is the image of its hosts."""
+    needs = BACKENDS[backend, where].needs
+    # Videos are encoded in a guest, even for cells on this machine's own kernel.
+    built = (spec if needs.guest else kernels.default()).key
+    images = (hosts, *needs.images[1:])
+    return [(packed.IMAGE, name) for name in images] + [(packed.KERNEL, built)]
+
+
+def parts_of(cell: Cell) -> list[Part]:
+    """List the images and the kernel that a cell needs."""
+    return parts(cell.backend, cell.where, kernel_of(cell.condition), image_of(cell.condition))
+
+
+def smoke_test_record(cell: Cell) -> str:
+    """Return the record of the smoke test of a cell's backend, kernel and image."""
+    spec, hosts = kernel_of(cell.condition), image_of(cell.condition)
+    on = "" if spec == kernels.default() or cell.real_time else f"+{spec.key}"
+    on += "" if hosts == image.HOST else f"~{hosts}"
+    return str(records.FOLDER / f"smoke-test-{cell.backend}-{cell.where}{on}.json")
 
 
 @functools.cache

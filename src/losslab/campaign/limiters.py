@@ -1,4 +1,6 @@
-"""Limits of a flow: the path, its congestion window, its pacing, a buffer or its application.
+"""Limits of a flow, and the queueing delay at the bottleneck, from a run's samples.
+
+A flow is limited by the path, its congestion window, its pacing, a buffer or its application.
 
 The kernel counts the time in which the receiver's window or the send buffer limited a flow (`enum
 tcp_chrono`, include/linux/tcp.h; `tcp_chrono_start`, net/ipv4/tcp_output.c). It does not count the
@@ -14,10 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import queueing
-from losslab.emulation.goodput import read_rows
+from losslab.emulation import mechanism
+from losslab.emulation.goodput import quantile, read_rows
+from losslab.emulation.link.forward import LOG
+from losslab.emulation.link.tracelink import percentile_95
 from losslab.emulation.mechanism import loss_percent
 from losslab.emulation.qdiscs import FRAME_BYTES
+from losslab.emulation.shaping import SINGLE_QUEUES
+from losslab.study.axes import NONE
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.schedule import Phase
 
@@ -31,6 +37,8 @@ USED = 0.9
 PATH, WINDOW, PACING = "path", "congestion window", "pacing"
 RECEIVER, BUFFER = "receive window", "send buffer"
 APPLICATION, SENDER = "sending application", "sender"
+# Apps with a single data flow, which has the whole queue, however the queue separates flows.
+ONE_FLOW = ("iperf3", "ffmpeg", "datagram", "quic")
 
 Row = Mapping[str, str]
 
@@ -127,7 +135,7 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
         queue = []  # its backlog includes the packets on the netem link
     flow = manifest["plan"]["starts"][0]["flow"]
     port = _port(rows, flow["source_port"])
-    phases = queueing.phases(condition, manifest["seed"])
+    phases = phases_of(condition, manifest["seed"])
     if flow["protocol"] == "udp" or port is None:
         intervals = folder / "intervals.csv"
         goodputs = read_rows(intervals) if intervals.is_file() else []
@@ -246,3 +254,89 @@ def _capacity_mbit(t_s: float, condition: Condition, phases: Sequence[Phase]) ->
     rate_mbit = current[-1].values["rate_mbit"]
     loss = loss_percent(condition, "data")
     return min(rate_mbit, condition.policer_mbit or rate_mbit) * (1 - loss / 100)
+
+
+@dataclass(frozen=True)
+class QueueingDelay:
+    """Queueing delay in ms.
+
+    Behind a trace-driven link, it is that of each packet that the link sent. Otherwise it is the
+    delay of a packet that arrives at the time of a sample, between the warm-up and the end.
+    """
+
+    mean_ms: float
+    p95_ms: float
+
+
+def delay_known(condition: Condition) -> bool:
+    """Return whether the backlog of the bottleneck determines the delay of a packet.
+
+    It does not if packets of several flows wait in queues of their own, if the backlog includes
+    packets on the netem link (htb-netem), or if packets wait at a second bottleneck, too.
+    """
+    its = condition
+    alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
+    one_queue = its.queue in SINGLE_QUEUES or alone
+    return its.shaper == "tbf" and its.second_rate_mbit == 0 and one_queue
+
+
+def phases_of(condition: Condition, seed: int) -> Sequence[Phase]:
+    """List the phases of a run's path schedule; a single one without a schedule."""
+    for each in mechanism.of(condition):
+        if (change_plan := each.plan(condition, seed).get("changes")) is not None:
+            found: list[Phase] = change_plan.phases
+            return found
+    return [Phase(0.0, condition.duration_s, {"rate_mbit": condition.rate_mbit})]
+
+
+def delay_ms(t_s: float, backlog_bytes: float, its: Sequence[Phase]) -> float:
+    """Return the time until a bottleneck has sent what waits at `t_s`, at the rates of its phases.
+
+    The last rate holds after the last phase, too.
+    """
+    now_s, bits = t_s, 8.0 * backlog_bytes
+    for phase in its[:-1]:
+        rate, left_s = phase.values["rate_mbit"] * 1e6, phase.end_s - now_s
+        if left_s <= 0:
+            continue
+        if bits <= rate * left_s:
+            return 1e3 * (now_s + bits / rate - t_s)
+        now_s, bits = phase.end_s, bits - rate * left_s
+    return 1e3 * (now_s + bits / (its[-1].values["rate_mbit"] * 1e6) - t_s)
+
+
+def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay | None:
+    """Return the queueing delay of a run; None if it cannot be known."""
+    condition = Condition.from_json(manifest["cell"])
+    if condition.trace != NO_TRACE:
+        return _behind_trace(folder / LOG, manifest, condition)
+    table = folder / "queue.csv"
+    if not delay_known(condition) or not table.is_file():
+        return None
+    its = phases_of(condition, manifest["seed"])
+    delays = sorted(
+        delay_ms(t_s, int(row["backlog_bytes"]), its)
+        for row in read_rows(table)
+        if condition.warmup_s <= (t_s := float(row["t_s"])) <= condition.duration_s
+    )
+    p95_ms = quantile(delays, 0.95)
+    return None if p95_ms is None else QueueingDelay(statistics.fmean(delays), p95_ms)
+
+
+def _behind_trace(
+    log: Path, manifest: Mapping[str, Any], condition: Condition
+) -> QueueingDelay | None:
+    begin_ms = manifest.get("observed", {}).get("link_begin_ms")
+    if begin_ms is None or not log.is_file():
+        return None
+    end_ms = begin_ms + 1e3 * condition.duration_s
+    events = (line.split() for line in log.read_text().splitlines())
+    delays = [
+        int(delay)
+        for at_ms, kind, _, *rest in events
+        for delay in rest[:1]
+        if kind == "-" and begin_ms <= int(at_ms) <= end_ms
+    ]
+    if not delays:
+        return None
+    return QueueingDelay(statistics.fmean(delays), percentile_95(delays))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.campaign import rerun
-from losslab.campaign.folder import MANIFEST_FILE
+from losslab.campaign.results import MANIFEST_FILE
 from losslab.emulation import capture
 from losslab.emulation.capture import FILE_HEADER, RECORD
 from losslab.emulation.plan import make_plan

@@ -1,26 +1,35 @@
-"""The plan of a campaign: its cells, and for each all that decides its results.
+"""The plan of a campaign: its cells, for each all that decides its results, and what is missing.
 
 The workflow writes it to results/plan.json when it starts. `losslab cell`, `losslab collect` and
 `losslab status` read it there.
+
+A block with `backend: any` runs in Docker containers where this machine has the image of Docker's
+engine, and elsewhere in plain hosts of the same guest. Both leave the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from losslab.campaign import fingerprint, hosts
-from losslab.campaign.folder import replace_json
+from losslab.backends.base import CONTAINERNET, VIRTUAL
+from losslab.campaign import fingerprint, results
+from losslab.campaign.results import RESULTS, Row
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, read_json
-from losslab.study import design
-from losslab.study.condition import Condition
+from losslab.instrument import image
+from losslab.reading import UsageError, input_errors, read_json
+from losslab.study import design, metrics
+from losslab.study.condition import Condition, seed_of
 from losslab.study.design import Cell, Study
 from losslab.study.intervals import StoppingRule
 
-RESULTS, FILE = Path("results"), "plan.json"
+FILE = "plan.json"
+# The kind of hosts that the machine which starts a campaign chose, for jobs on other machines.
+HOSTS = "LOSSLAB_HOSTS"
 
 Name = tuple[str, str]  # study and cell
 
@@ -33,46 +42,27 @@ class Planned:
     fingerprint: str
     recorded: bool  # its numbers are recorded, so it is not measured
 
-    @property
-    def folder(self) -> Path:
-        """The cell's folder in a results folder."""
-        return Path("cells", self.cell.study, self.cell.name)
+    def file(self, folder: Path = RESULTS) -> Path:
+        """Return the cell's cell.json in a results folder."""
+        return results.cell_file(folder, self.cell.study, self.cell.name)
 
     def to_json(self) -> dict[str, Any]:
         """Return the cell's entry in the plan."""
-        cell, rule = self.cell, self.cell.stopping
-        return {
-            "study": cell.study,
-            "cell": cell.name,
-            "block": cell.block,
-            "condition": cell.condition.to_json(),
-            "backend": cell.backend,
-            "where": cell.where,
-            "any_backend": cell.any_backend,
-            "stopping": [rule.minimum, rule.maximum, rule.half_width_percent],
-            "seed_family": cell.seed_family,
-            "fingerprint": self.fingerprint,
-            "recorded": self.recorded,
-        }
+        cell = asdict(self.cell) | {"condition": self.cell.condition.to_json()}
+        return cell | {"cell": self.cell.name, "fingerprint": self.fingerprint,
+                       "recorded": self.recorded}  # fmt: skip
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Planned:
         """Make a cell from its entry in the plan."""
-        cell = Cell(
-            study=entry["study"],
-            block=entry["block"],
-            condition=Condition.from_json(entry["condition"]),
-            stopping=StoppingRule(*entry["stopping"]),
-            backend=entry["backend"],
-            where=entry["where"],
-            seed_family=entry["seed_family"],
-            any_backend=entry["any_backend"],
-        )
-        return cls(cell, entry["fingerprint"], entry["recorded"])
+        values = {field.name: entry[field.name] for field in fields(Cell)}
+        values["condition"] = Condition.from_json(entry["condition"])
+        values["stopping"] = StoppingRule(**entry["stopping"])
+        return cls(Cell(**values), entry["fingerprint"], entry["recorded"])
 
 
 @dataclass(frozen=True)
-class Plan:
+class CampaignPlan:
     """The cells of a campaign.
 
     Attributes:
@@ -101,17 +91,17 @@ class Plan:
             "record": self.record and str(self.record),
         }
 
-    def write(self, results: Path = RESULTS) -> None:
-        """Write the plan to a results folder; HostError if that fails."""
-        results.mkdir(parents=True, exist_ok=True)
-        replace_json(self.to_json(), results / FILE)
+    def write(self, folder: Path = RESULTS, more: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Write the plan to a results folder, and `recorded.facts`; HostError if that fails."""
+        folder.mkdir(parents=True, exist_ok=True)
+        results.replace_json({**self.to_json(), **more}, folder / FILE)
 
     @classmethod
-    def read(cls, results: Path = RESULTS) -> Plan:
+    def read(cls, folder: Path = RESULTS) -> CampaignPlan:
         """Read the plan of a results folder; UsageError if there is none."""
         hint = "start `snakemake` in the campaign's folder: it writes this file"
         try:
-            data = read_json(results / FILE)
+            data = read_json(folder / FILE)
             cells = {(each["study"], each["cell"]): each for each in data["cells"]}
             return cls(
                 {name: Planned.from_json(each) for name, each in cells.items()},
@@ -121,19 +111,22 @@ class Plan:
             )
         except (AttributeError, LookupError, LosslabError, TypeError, ValueError) as error:
             raise UsageError(
-                f"{results / FILE} must be the plan of a campaign, found: {error}", hint=hint
+                f"{folder / FILE} must be the plan of a campaign, found: {error}", hint=hint
             ) from error
 
 
-def make(config: Mapping[str, Any], root: Path) -> tuple[list[Study], Plan]:
-    """Return a configuration's studies and plan; LosslabError if it is invalid."""
-    from losslab.campaign import recorded_numbers  # `losslab cell` does not need it
+def make(
+    config: Mapping[str, Any], root: Path, available: Callable[[Path, list[Cell]], set[Name]]
+) -> tuple[list[Study], CampaignPlan]:
+    """Return a configuration's studies and plan; LosslabError if it is invalid.
 
-    studies = design.load_studies(hosts.chosen(config), root)
+    `available` is `records.available`.
+    """
+    studies = design.load_studies(with_hosts(config), root)
     cells = [cell for study in studies for cell in study.cells]
     record = Path(config["recorded"]) if config.get("recorded") else None
-    known = recorded_numbers.available(record, cells) if record else set()
-    return studies, Plan(
+    known = available(record, cells) if record else set()
+    return studies, CampaignPlan(
         {
             (cell.study, cell.name): Planned(
                 cell,
@@ -146,3 +139,73 @@ def make(config: Mapping[str, Any], root: Path) -> tuple[list[Study], Plan]:
         {study.name: study.left_out for study in studies},
         record,
     )
+
+
+def with_hosts(config: Any) -> Any:
+    """Return a campaign's configuration with the kind of hosts for `backend: any`.
+
+    Anything but a mapping is returned as it is; the configuration's schema refuses it.
+    """
+    if not isinstance(config, Mapping):
+        return config
+    here = VIRTUAL if image.existing(image.ENGINE) is None else CONTAINERNET
+    return {"hosts": os.environ.get(HOSTS, here)} | dict(config)
+
+
+def contradictions(content: Row, cell: Cell) -> list[str]:
+    """List the values of a cell.json that are not the planned cell's.
+
+    Such a folder was copied from another campaign: the name has no durations and no seeds. The
+    stopping rule does not hold for a cell that ends with a lost guest, or lacks its instrument.
+    """
+    pairs: list[tuple[str, Any, Any]] = [
+        ("study", content["study"], cell.study), ("block", content["block"], cell.block)
+    ]  # fmt: skip
+    rows = content["replicates"]
+    for number, row in enumerate(rows):
+        seed = seed_of(cell.condition, number, cell.seed_family)
+        pairs.append((f"seed of replicate {number}", row["seed"], seed))
+    found = results.other_values(Condition.from_json(content["condition"]), cell.condition)
+    found += [f"{name} {then} instead of {now}" for name, then, now in pairs if then != now]
+    lost = any(row.get("lost", False) for row in rows[-1:])
+    if not lost and "absent" not in content and not _stopped(rows, cell.stopping):
+        rule = f"those after which the stopping rule {cell.stopping} ends"
+        found.append(f"{len(rows)} replicates instead of {rule}")
+    return found
+
+
+def _stopped(rows: Sequence[Row], rule: StoppingRule) -> bool:
+    """Return whether the rule ends a cell after its last replicate, and not before."""
+    values: list[float] = []
+    for number, row in enumerate(rows):
+        if rule.enough(number, values):
+            return False
+        value = metrics.primary_value(row["summary"])
+        if row["valid"] and value is not None:
+            values.append(value)
+    return rule.enough(len(rows), values)
+
+
+def reasons(cell: Cell, folder: Path) -> list[str]:
+    """List why the next start will measure a cell; empty if it will not."""
+    path = results.cell_file(folder, cell.study, cell.name)
+    if not path.is_file():
+        return ["not measured yet"]
+    measured = results.read_cell(path).checked()
+    if others := contradictions(measured.content, cell):
+        return others
+    now = fingerprint.of(cell.condition, cell.backend, cell.where).parts
+    found: dict[str, None] = {}
+    for each in measured.replicates:
+        then = each.manifest.get("fingerprint", {}).get("parts", {})
+        found |= {f"{part} changed": None for part in fingerprint.differences(then, now)}
+        if each.manifest.get("lost"):
+            found["a guest was lost"] = None
+    return list(found)
+
+
+@input_errors()
+def to_measure(cells: Iterable[Cell], folder: Path) -> list[str]:
+    """Return a line for each cell that will be measured: study, cell and reasons."""
+    found = ((cell, reasons(cell, folder)) for cell in cells)
+    return [f"{cell.study}\t{cell.name}\t{'; '.join(why)}" for cell, why in found if why]

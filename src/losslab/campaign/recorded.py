@@ -1,4 +1,4 @@
-"""The record of a campaign in its results folder: configuration files and software versions."""
+"""A campaign's configuration files and software versions, which its plan.json records."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from losslab import processes
-from losslab.campaign.folder import read_json, replace_json
+from losslab.campaign import plan
+from losslab.campaign.results import replace_json
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
+from losslab.reading import read_json
 from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.design import Cell, Study
 
-CAMPAIGN_FILE = "campaign.json"
+CAMPAIGN_FILE = plan.FILE
 # R packages whose versions affect figures.
 R_PACKAGES = ("base", "ggplot2", "svglite", "ragg", "knitr", "dplyr")
 
@@ -53,15 +55,12 @@ class RecordedCampaign:
         return written
 
 
-def record(results: Path, files: Iterable[str | Path], config: Mapping[str, Any]) -> None:
-    """Write the record of a campaign to its results folder; HostError if that fails."""
+def facts(files: Iterable[str | Path], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what plan.json says of a campaign besides its cells."""
     root = ROOT.resolve()
     paths = [Path(file).resolve() for file in files]
     names = [str(p.relative_to(root)) if p.is_relative_to(root) else p.name for p in paths]
-    results.mkdir(exist_ok=True)
-    replace_json(
-        {"files": names, "config": config, "software": software()}, results / CAMPAIGN_FILE
-    )
+    return {"files": names, "config": config, "software": software()}
 
 
 def read(results: Path, repository: Path) -> RecordedCampaign:
@@ -75,7 +74,7 @@ def read(results: Path, repository: Path) -> RecordedCampaign:
         data = read_json(path)
         names, config = tuple(map(str, data["files"])), dict(data["config"])
         versions = {str(k): str(v) for k, v in data.get("software", {}).items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (LosslabError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise LosslabError(
             f"{path} must record the campaign of the results, found: {error}",
             hint="name the configuration file, for example `--campaign config/quick.yaml`",

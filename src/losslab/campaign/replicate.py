@@ -15,19 +15,11 @@ from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
-from losslab.campaign import fingerprint, inputs, integrity
-from losslab.campaign.folder import (
-    FORMAT,
-    HOST_FILE,
-    MANIFEST_FILE,
-    PARTIAL,
-    refuse_full,
-    whole_folder,
-    write_json,
-)
+from losslab.campaign import fingerprint, inputs
+from losslab.campaign.results import FORMAT, PARTIAL, refuse_full, seal, whole_folder
 from losslab.emulation.app import USER_FILES
 from losslab.errors import GuestLostError, HostError, LosslabError
-from losslab.instrument import integrity as instrument_integrity
+from losslab.instrument import integrity
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.repository import INSTALLED, ROOT
@@ -147,9 +139,7 @@ def attempt(
         console = job_folder / CONSOLE_FILE
         if console.exists() and (violations or has_messages(console)):
             shutil.move(console, folder / CONSOLE_FILE)
-        write_json(manifest | integrity.listed(folder), folder / MANIFEST_FILE)
-        record = host(started, wall_s, earlier_violations, instrument.kernel_sha256)
-        write_json(integrity.sealed(record, folder), folder / HOST_FILE)
+        seal(folder, manifest, host(started, wall_s, earlier_violations, instrument.kernel_sha256))
     return manifest
 
 
@@ -198,7 +188,7 @@ def _require_unchanged(instrument: Instrument, again: bool = False) -> None:
     """Raise HostError if the kernel or an image has changed since it was built."""
     needs = BACKENDS[instrument.backend, instrument.where].needs
     linux = instrument.kernel if needs.guest else None
-    instrument_integrity.require(linux, instrument.image_roots, again=again)
+    integrity.require(linux, instrument.image_roots, again=again)
 
 
 def host(

@@ -14,10 +14,9 @@ from typing import Any
 
 from losslab.backends.base import GUEST, Instrument
 from losslab.backends.registry import BACKENDS
-from losslab.campaign.documents import read_host, read_manifest
-from losslab.campaign.folder import HOST_FILE, MANIFEST_FILE
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
+from losslab.campaign.results import HOST_FILE, MANIFEST_FILE, Replicate, read_manifest
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.reading import UsageError
@@ -55,9 +54,8 @@ class Agreement:
 def load_manifest(path: Path) -> dict[str, Any]:
     """Read a manifest, given as a file or a replicate's folder; UsageError if it is none."""
     file = path / MANIFEST_FILE if path.is_dir() else path
-    host_file = file.parent / HOST_FILE
-    if host_file.exists():  # a manifest may come without it
-        read_host(host_file)
+    if (file.parent / HOST_FILE).exists():  # a manifest may come without it
+        _ = Replicate(file.parent).host
     if not file.exists():
         raise UsageError(
             f"{path} must be a run's folder or its {MANIFEST_FILE}, found no {file}",
@@ -192,15 +190,10 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
     condition = Condition.from_json(manifest["cell"])
     names = design.load_names(ROOT)
     place = manifest["backend"], manifest["instrument"].get("where", GUEST)
-    own = place in BACKENDS and not BACKENDS[place].needs.guest
+    own = not BACKENDS[place].needs.guest
     problems = condition.problems() + names.problems(condition, own_kernel=own)
     if problems:
         raise UsageError(f"the manifest's condition cannot be measured: {'; '.join(problems)}")
-    if place not in BACKENDS:
-        raise UsageError(
-            "a manifest must name one of the backends "
-            f"{', '.join(' '.join(each) for each in BACKENDS)}, found {' '.join(map(str, place))}"
-        )
     found = [] if trust else _foreign(condition, own)
     if found:
         raise LosslabError(

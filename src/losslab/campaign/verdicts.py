@@ -1,30 +1,25 @@
 """Verdicts on a campaign's claims: printing, checks, and records.
 
-The verdicts of a campaign with a name can be recorded in `report/verdicts.tsv`. The report then
-fails if a verdict changes, or if a claim is not reproduced and has no supported reason.
+The verdicts of a campaign with a name can be recorded in `report/verdicts.tsv`, which has a column
+for each. A field is a verdict and the kind of cause that runs show, if any: "inconclusive
+(scatter)". The report then fails if a verdict changes, or if a claim is not reproduced and has no
+supported reason. Git is the history of the table.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import textwrap
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from losslab.campaign.recorded_verdicts import (
-    ORDER,
-    TABLE,
-    Name,
-    Recorded,
-    explained,
-    read_recorded,
-    write_recorded,
-)
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, number, read_rows, shown
-from losslab.repository import REPORT
+from losslab.repository import REPORT, ROOT
 
 CLAIMS = Path("results", "claims.csv")
 # The columns of judged claims that this module reads (analysis/R/claims.R writes them).
@@ -36,8 +31,81 @@ COLUMNS = (
 # What a verdict says about the source (workflow/schemas/claims.schema.yaml). Only the first two
 # count as evidence of reproduction.
 EVIDENCE = ("predicted", "order", "fitted", "configured", "own")
+TABLE = ROOT / "report" / "verdicts.tsv"
+KEYS = ("study", "claim")
+# Kinds of causes that runs show (analysis/R/reasons.R).
+CAUSES = ("none", "difference", "scatter")
+# Campaigns that differ only in their family of seeds. The limits were chosen on the first.
+FAMILIES = ("quick", "quick-fresh")
+# The order in tables: verdicts that need attention come first.
+ORDER = ("not reproduced", "inconclusive", "not comparable", "not measured", "reproduced")
 
+Name = tuple[str, str]
 Row = dict[str, str]
+
+
+class Judged(NamedTuple):
+    """A claim's recorded verdict, and the kind of its cause."""
+
+    verdict: str
+    cause: str = "none"
+
+    def __str__(self) -> str:
+        return self.verdict if self.cause == "none" else f"{self.verdict} ({self.cause})"
+
+
+FIELDS = {str(each): each for each in (Judged(v, c) for v in ORDER for c in CAUSES)}
+Verdicts = Mapping[str, Mapping[Name, Judged]]
+
+
+def read_recorded(path: Path = TABLE) -> dict[str, dict[Name, Judged]]:
+    """Read the recorded verdicts of each campaign.
+
+    Raises UsageError if a field is no verdict, or a claim is repeated.
+    """
+    rows = read_rows(path, "\t", KEYS)
+    found: dict[str, dict[Name, Judged]] = {
+        name: {} for name in (rows[0] if rows else ()) if name not in KEYS
+    }
+    names: set[Name] = set()
+    for line, row in enumerate(rows, start=2):
+        name = (row["study"], row["claim"])
+        fields = {campaign: row[campaign] for campaign in found if row[campaign]}
+        if name in names or not all(name) or not FIELDS.keys() >= {*fields.values()}:
+            raise UsageError(
+                f"{path}, line {line} must have verdicts ({', '.join(ORDER)}) on a claim without "
+                f"another line, found {shown(row)}"
+            )
+        names.add(name)
+        for campaign, text in fields.items():
+            found[campaign][name] = FIELDS[text]
+    return found
+
+
+def write_recorded(recorded: Verdicts, path: Path = TABLE) -> None:
+    """Write the recorded verdicts of each campaign."""
+    names = sorted({name for verdicts in recorded.values() for name in verdicts})
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow([*KEYS, *recorded])
+        for name in names:
+            writer.writerow([*name, *(verdicts.get(name, "") for verdicts in recorded.values())])
+
+
+def explained(recorded: Verdicts) -> dict[Name, str]:
+    """Return what explains each claim's verdict with both families of seeds.
+
+    Chance shows causes, too, so a cause counts only if it holds with both. A claim that is
+    reproduced with one of them needs no cause there. The value is "reproduced" if the claim is with
+    both, or else the kind of the cause. Other claims are absent.
+    """
+    families = [recorded.get(name, {}) for name in FAMILIES]
+    found = {}
+    for name in families[0].keys() & families[1].keys():
+        causes = {each[name].cause for each in families if each[name].verdict != "reproduced"}
+        if "none" not in causes:
+            found[name] = max(causes, default="reproduced")
+    return found
 
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
@@ -70,7 +138,7 @@ def read_claims(path: Path) -> list[Row]:
     return rows
 
 
-def problems(claims: Sequence[Row], recorded: Mapping[Name, Recorded]) -> list[str]:
+def problems(claims: Sequence[Row], recorded: Mapping[Name, Judged]) -> list[str]:
     """List claims that are not reproduced without a supported reason, and changed verdicts."""
     found = []
     for row in claims:
@@ -131,7 +199,7 @@ def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
         raise LosslabError(
             "a claim that is not reproduced must have a reason, found\n" + "\n".join(unsupported)
         )
-    found = {(r["study"], r["claim"]): Recorded(r["verdict"], r["cause"]) for r in rows}
+    found = {(r["study"], r["claim"]): Judged(r["verdict"], r["cause"]) for r in rows}
     old = before.get(campaign, {})
     write_recorded(before | {campaign: found}, recorded)
     return [

@@ -82,7 +82,7 @@ class Run:
     deviations: list[str] = field(default_factory=list)
 
 
-def run(  # noqa: PLR0915 (one loop, read from top to bottom)
+def run(
     plan: Plan, hosts: Mapping[str, Host], folder: Path, sessions: Sequence[Session] = ()
 ) -> Run:
     """Run all flows of a plan, and sessions beside them; write logs and samples to `folder`."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from losslab import processes
-from losslab.campaign.collect import write_csv
+from losslab.campaign.tables import write_csv
 from losslab.errors import LosslabError
 from losslab.reading import out_file
 from losslab.repository import ROOT, find, require_programs

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign import limiters, queueing
+from losslab.campaign import limiters
 from losslab.study import features, metrics
 from losslab.study.condition import AXES, NO_TRACE, Condition
 from losslab.ui.series import axis_text
@@ -79,7 +79,7 @@ def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _queueing(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
-    if (delay := queueing.of_run(out, manifest)) is not None:
+    if (delay := limiters.queueing_delay(out, manifest)) is not None:
         yield _line("Queueing delay (mean)", delay.mean_ms, "ms")
         yield _line("Queueing delay (95th perc.)", delay.p95_ms, "ms")
 

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from losslab.campaign import integrity
-from losslab.campaign.celldata import flow_names
-from losslab.campaign.documents import read_cell
-from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE, replicate_folders
-from losslab.campaign.rerun import load_manifest
+from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, Replicate, read_cell
+from losslab.campaign.tables import flow_names
 from losslab.emulation.link.forward import LOG as LINK_LOG
 from losslab.reading import TABLE_BYTES, UsageError, read_rows, read_text
 from losslab.study.axes import NONE, Value
@@ -101,8 +98,7 @@ class Run:
 
 def load(folder: Path) -> Run:
     """Read a replicate; LosslabError names a missing, changed or malformed file."""
-    integrity.read_replicate(folder)
-    manifest = load_manifest(folder)
+    manifest = Replicate(folder).checked().manifest
     try:
         found = tuple(_series(folder, manifest))
     except (KeyError, OverflowError, TypeError, UsageError, ValueError) as error:
@@ -120,8 +116,8 @@ def replicates(folder: Path) -> list[Path]:
         return [folder]
     within = [path.parent for path in folder.glob(f"*/{MANIFEST_FILE}")]
     if (folder / CELL_FILE).is_file():
-        read_cell(folder / CELL_FILE)
-        within = [path for path in replicate_folders(folder / CELL_FILE) if path in within]
+        listed = [each.folder for each in read_cell(folder / CELL_FILE).replicates]
+        within = [path for path in listed if path in within]
     if not within:
         raise UsageError(
             f"{folder} must be a run, or a cell with its runs, found no {MANIFEST_FILE} there",

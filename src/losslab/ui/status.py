@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from losslab.campaign.folder import CELL_FILE, MANIFEST_FILE
-from losslab.campaign.plan import RESULTS, Plan, Planned
-from losslab.reading import UsageError, read_json
+from losslab.campaign.plan import CampaignPlan, Planned
+from losslab.campaign.results import RESULTS, read_cell
+from losslab.reading import UsageError
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,7 +32,7 @@ def _status(options: argparse.Namespace) -> int:
 
 def facts(folder: Path) -> dict[str, Any]:
     """Return the progress as data for JSON; UsageError if the folder has no started campaign."""
-    plan = Plan.read(folder / RESULTS)
+    plan = CampaignPlan.read(folder / RESULTS)
     cells = [each for each in plan.cells.values() if not each.recorded]
     runs = {each: _runs(each, folder / RESULTS) for each in cells}
     done = {each: its for each, its in runs.items() if its is not None}
@@ -60,15 +60,14 @@ def report(folder: Path) -> list[str]:
 
 def _runs(planned: Planned, results: Path) -> list[bool] | None:
     """Return whether each run of a cell is valid; None if it is not measured as planned."""
-    folder = results / planned.folder
     try:
-        rows = read_json(folder / CELL_FILE)["replicates"]
-        if rows:
-            now = read_json(folder / "0" / MANIFEST_FILE)["fingerprint"]["digest"]
-            return [row["valid"] for row in rows] if now == planned.fingerprint else None
-        return []
-    except (LookupError, TypeError, UsageError):
+        cell = read_cell(planned.file(results))
+        if not cell.rows:
+            return []
+        now = cell.replicates[0].manifest["fingerprint"]["digest"]
+    except (LookupError, UsageError):
         return None
+    return [row["valid"] for row in cell.rows] if now == planned.fingerprint else None
 
 
 def running(folder: Path) -> bool:

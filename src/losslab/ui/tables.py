@@ -10,12 +10,19 @@ from typing import Any
 
 from tabulate import tabulate
 
-from losslab.campaign import integrity
-from losslab.campaign.collect import write_csv
-from losslab.campaign.diff import AGREEING, CORRECTION, CellDifference, Comparison, Verdict, cells
+from losslab.campaign.compare import (
+    AGREEING,
+    CORRECTION,
+    CellDifference,
+    CellVerdict,
+    Comparison,
+    counted,
+)
+from losslab.campaign.results import MeasuredCell
+from losslab.campaign.tables import write_csv
 from losslab.study import metrics
 from losslab.study.axes import short
-from losslab.study.condition import AXES, Condition
+from losslab.study.condition import AXES
 from losslab.study.intervals import MIN_RUNS, mean_interval
 from losslab.ui import plot
 
@@ -34,25 +41,22 @@ STATISTICS = ("n_runs", "n_valid", "n_values", "mean", "low", "high", "least", "
 
 
 def rows(
-    measured: Sequence[tuple[Condition, Path]], varied: Sequence[str], metric: str | None
+    measured: Sequence[MeasuredCell], varied: Sequence[str], metric: str | None
 ) -> list[dict[str, Any]]:
     """Return a row per cell: the mean of its valid runs with a 95 % confidence interval.
 
-    `measured` has each cell's condition and cell.json, and `varied` the axes with several values.
-    The metric is by default the app's main one. Raises LosslabError if a cell.json is of another
-    condition.
+    `varied` has the axes with several values. The metric is by default the app's main one.
     """
-    pairs = [(asked, integrity.read_cell(path, asked)["replicates"]) for asked, path in measured]
-    summaries = [[run["summary"] for run in runs if run["valid"]] for _, runs in pairs]
     if metric is not None:
         metrics.require_declared(metric, [])
     found = []
-    for (condition, runs), valid in zip(pairs, summaries, strict=True):
+    for cell in measured:
+        runs, valid = cell.rows, cell.summaries
         name = metric or metrics.primary(valid)
         numbers = [v for summary in valid if (v := metrics.value(summary, name)) is not None]
         low, high = mean_interval(numbers) or (None, None)
         found.append(
-            {axis: getattr(condition, axis) for axis in varied}
+            {axis: getattr(cell.condition, axis) for axis in varied}
             | {"metric": name, "n_runs": len(runs), "n_valid": len(valid)}
             | {"n_values": len(numbers), "mean": _mean(valid, name), "low": low, "high": high}
             | {"least": min(numbers, default=None), "most": max(numbers, default=None)}
@@ -176,13 +180,13 @@ def _number(value: float | None, form: str) -> str:
 def _conclusion(comparison: Comparison) -> Iterator[str]:
     """Yield the findings, their confidence, and whether the sets agree."""
     counts = Counter(cell.verdict for cell in comparison.cells)
-    if counts[Verdict.TOO_FEW]:
+    if counts[CellVerdict.TOO_FEW]:
         yield (
             f"Fewer than {MIN_RUNS} runs on a side have no confidence interval, and no difference "
             "between them is called significant."
         )
-    if counts[Verdict.NOT_MEASURED]:
-        yield f"{cells(counts[Verdict.NOT_MEASURED])} without the metric: not compared."
+    if counts[CellVerdict.NOT_MEASURED]:
+        yield f"{counted(counts[CellVerdict.NOT_MEASURED])} without the metric: not compared."
     if any(cell.p_adjusted is not None for cell in comparison.cells):
         yield (
             f"Significant: p < 0.05, adjusted for the number of cells ({CORRECTION}). The "
@@ -193,7 +197,7 @@ def _conclusion(comparison: Comparison) -> Iterator[str]:
         for cell in comparison.cells
         if (ends := cell.confidence_interval)
         and ends[0] > 0
-        and cell.verdict is Verdict.NO_DIFFERENCE
+        and cell.verdict is CellVerdict.NO_DIFFERENCE
     ]
     if undetected:
         _, name, (low, high) = max(undetected)
@@ -201,6 +205,6 @@ def _conclusion(comparison: Comparison) -> Iterator[str]:
             "The widest confidence interval without a significant difference is that of "
             f"{name}: {low:.3f} to {high:.3f}."
         )
-    found = ", ".join(f"{v} in {cells(counts[v])}" for v in AGREEING if counts[v])
+    found = ", ".join(f"{v} in {counted(counts[v])}" for v in AGREEING if counts[v])
     reasons = "; ".join(comparison.reasons)
     yield f"A and B agree: {found}." if comparison.agree else f"A and B do not agree: {reasons}."

@@ -3,7 +3,7 @@
 import pytest
 
 from bench import verdict_errors
-from losslab.campaign import collect
+from losslab.campaign import tables
 from losslab.reading import read_rows
 
 pytestmark = pytest.mark.nightly
@@ -26,7 +26,7 @@ def rows(root, tmp_path_factory):
         for number in range(5)
     ]  # fmt: skip
     (folder / "summary").mkdir()
-    collect.write_csv(folder / "summary" / "cloud_replicates.csv", list(one), made_up)
+    tables.write_csv(folder / "summary" / "cloud_replicates.csv", list(one), made_up)
     verdict_errors.simulate(folder, folder / "rates.csv", DRAWS)
     return verdict_errors.read(folder / "rates.csv")
 

@@ -6,6 +6,7 @@ from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 
 INSTRUMENT = {"kernel": {"hash": "aa"}}
+CODE = {"digest": "aa", "parts": {}}
 
 
 def write_cell(root, name, values, seeds=None, **changes):
@@ -18,7 +19,7 @@ def write_cell(root, name, values, seeds=None, **changes):
         seeds: Seed of each replicate; from 0 by default.
         changes: `instrument`, `fingerprint`, `backend`, `metric`, and axes of the condition.
     """
-    usual = {"instrument": {"of": root.name}, "fingerprint": {}, "backend": "virtual"}
+    usual = {"instrument": {"of": root.name}, "fingerprint": CODE, "backend": "virtual"}
     more = {key: changes.pop(key, value) for key, value in usual.items()}
     metric = changes.pop("metric", "goodput_mbit")
     condition = replace(CONDITION, **changes).to_json()

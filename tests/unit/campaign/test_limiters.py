@@ -1,4 +1,4 @@
-"""Limits of a sender, from made-up samples of a flow with an RTT of 0.1 s."""
+"""Limits of a sender, and queueing delay, from made-up samples of a flow with an RTT of 0.1 s."""
 
 from dataclasses import replace
 
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from losslab.campaign import limiters, queueing
+from losslab.campaign import limiters
 from losslab.study.schedule import Phase
-from tests.unit.study.test_condition import BARE
+from tests.unit.study.test_condition import BARE, CONDITION
 
 
 def path(warmup_s=0.0):
@@ -51,18 +51,6 @@ def test_shares_count_samples_after_the_warm_up():
     assert limiters.of_samples(rows, "40001", path(warmup_s=1.01))["cwnd_limited_percent"] == 0
 
 
-def test_other_flows_and_empty_tables_have_no_share():
-    assert limiters.of_samples(samples(10, 86, 24, port="40002"), "40001", path()) == {}
-    assert limiters.of_samples([], "40001", path()) == {}
-
-
-def test_windows_below_the_bandwidth_delay_product_are_counted():
-    rows = samples(10, 86, 24)
-    for row in rows[48:]:
-        row["cwnd_packets"] = "166"
-    assert limiters.of_samples(rows, "40001", path())["below_bdp_percent"] == 50
-
-
 def sorted_by_time(*flows):
     """Return the samples of several flows in the order of tcp.csv."""
     return [row for rows in zip(*flows, strict=True) for row in rows]
@@ -78,7 +66,7 @@ IDLE = {limiters.RECEIVER: 0.0, limiters.BUFFER: 0.0}
 
 def shares(rows, packets=0, kernel=IDLE, bulk=True, condition=None, phases=None):
     condition = condition or path()
-    phases = phases or queueing.phases(condition, 1)
+    phases = phases or limiters.phases_of(condition, 1)
     return limiters.of_time(rows, waiting(packets), "40001", kernel, bulk, condition, phases)
 
 
@@ -127,7 +115,7 @@ def test_shares_of_the_kernel_do_not_exceed_the_time_that_is_left():
 
 def test_queue_tells_when_the_path_limits_a_udp_flow():
     queue = waiting(3)[:51] + waiting(0)[51:]
-    phases = queueing.phases(path(), 1)
+    phases = limiters.phases_of(path(), 1)
     found = limiters.of_queue(queue, [], path(), phases)
     assert found == {"path": pytest.approx(50.5, abs=0.1), "sender": pytest.approx(49.5, abs=0.1)}
 
@@ -135,7 +123,7 @@ def test_queue_tells_when_the_path_limits_a_udp_flow():
 @pytest.mark.parametrize(("mbit", "limit"), [(18.0, "path"), (9.0, "sender")])
 def test_path_limits_a_udp_flow_that_uses_its_rate_without_a_queue(mbit, limit):
     goodputs = [{"t_s": f"{n / 10}", "goodput_mbit": f"{mbit}"} for n in range(1, 22)]
-    phases = queueing.phases(path(), 1)
+    phases = limiters.phases_of(path(), 1)
     assert limiters.of_queue(waiting(0), goodputs, path(), phases) == {limit: 100}
 
 
@@ -157,7 +145,85 @@ def test_shares_always_add_up_to_the_whole_time(steps, window, buffer, bulk):
         queue.append({"t_s": f"{number / 50}", "backlog_packets": f"{packets}"})
     kernel = {limiters.RECEIVER: window, limiters.BUFFER: buffer}
     condition = path()
-    phases = queueing.phases(condition, 1)
+    phases = limiters.phases_of(condition, 1)
     found = limiters.of_time(rows, queue, "40001", kernel, bulk, condition, phases)
     assert not found or sum(found.values()) == pytest.approx(100)
     assert all(0 < share <= 100.0001 for share in found.values())
+
+
+# Queueing delay
+
+PATH = replace(CONDITION, rate_mbit=10, rtt_ms=40, duration_s=2, warmup_s=0, loss_percent=0)
+
+
+def phases_of(*rates):
+    """Return phases of a second each."""
+    return [Phase(n, n + 1.0, {"rate_mbit": rate}) for n, rate in enumerate(rates)]
+
+
+@pytest.mark.parametrize(
+    ("rates", "t_s", "octets", "ms"),
+    [
+        ((10.0,), 0.5, 0, 0),
+        ((10.0,), 0.5, 12_500, 10),
+        ((10.0,), 5.0, 12_500, 10),  # the last rate holds on
+        ((10.0, 1.0), 0.995, 12_500, 5 + 50),  # half of it at a tenth of the rate
+        ((10.0, 1.0, 10.0), 0.995, 137_500, 5 + 1000 + (1.1e6 - 50e3 - 1e6) / 1e7 * 1e3),
+        ((1.0, 10.0), 0.0, 125_000, 1000),
+    ],
+)
+def test_delay_is_the_time_to_send_the_backlog_at_the_rates_of_the_phases(rates, t_s, octets, ms):
+    assert limiters.delay_ms(t_s, octets, phases_of(*rates)) == pytest.approx(ms)
+
+
+def measured(tmp_path, condition, octets=12_500, link=None):
+    """Return the delay of a run with a constant backlog, or with the log of a trace-driven link."""
+    rows = [f"{n / 10},{octets // 1250},{octets},0" for n in range(31)]
+    table = ["t_s,backlog_packets,backlog_bytes,drops", *rows]
+    (tmp_path / "queue.csv").write_text("\n".join(table) + "\n")
+    manifest = {"cell": condition.to_json(), "seed": 1, "observed": {"link_begin_ms": None}}
+    if link is not None:
+        (tmp_path / "link.log").write_text(link)
+        manifest["observed"]["link_begin_ms"] = 1000.0
+    return limiters.queueing_delay(tmp_path, manifest)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {}, {"jitter_ms": 30.0}, {"changes": "at_s=1,rtt_ms=120"}, {"policer_mbit": 5.0},
+        {"queue": "codel"}, {"queue": "pie"}, {"competitor": "bbr"}, {"queue": "fq_codel"},
+    ],
+)  # fmt: skip
+def test_delay_is_that_of_the_queue_on_every_path(tmp_path, changes):
+    """A9: pings said 98.5 ms for a queue of five packets when the base RTT changed."""
+    found = measured(tmp_path, replace(PATH, **changes))
+    assert (found.mean_ms, found.p95_ms) == (pytest.approx(10), pytest.approx(10))
+    assert measured(tmp_path, replace(PATH, **changes), octets=0).mean_ms == 0
+
+
+def test_rate_of_the_phase_determines_the_delay(tmp_path):
+    found = measured(tmp_path, replace(PATH, changes="at_s=1,rate_mbit=5"))
+    assert 14 < found.mean_ms < 16
+    assert found.p95_ms == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"queue": "fq_codel", "competitor": "bbr"}, {"queue": "cake", "flows": "same"},
+        {"queue": "two-fifos", "competitor": "bbr"}, {"shaper": "htb-netem"},
+        {"flows": "same", "second_rate_mbit": 5.0},
+    ],
+)  # fmt: skip
+def test_delay_that_cannot_be_known_is_absent(tmp_path, changes):
+    """A9: a backlog of several queues, or with the netem link in it, is no packet's delay."""
+    assert measured(tmp_path, replace(PATH, **changes)) is None
+
+
+def test_trace_driven_link_states_the_delay_of_each_packet(tmp_path):
+    """A8: pings, which bypass the link, said 0 ms beside a 95th percentile of 245 ms."""
+    log = "900 - 1500 999\n1100 + 1500\n1110 - 1500 10\n1500 - 1500 30\n1501 d 1 1500\n3100 - 9 9\n"
+    found = measured(tmp_path, replace(PATH, trace="cellular"), link=log)
+    assert (found.mean_ms, found.p95_ms) == (20, 30)
+    assert measured(tmp_path, replace(PATH, trace="cellular")) is None

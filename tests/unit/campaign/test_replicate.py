@@ -3,14 +3,12 @@
 import json
 from collections import namedtuple
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
-from losslab import processes
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
-from losslab.campaign import cellrun, codelock, fingerprint, folder, replicate
+from losslab.campaign import cellrun, codelock, fingerprint, results
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity, kernels
 from losslab.study.condition import replicate_seed, seed_of
@@ -34,7 +32,7 @@ def tools(tmp_path):
     built.mkdir()
     (built / "linux").write_text("a kernel")
     (built / integrity.LINUX_DIGEST).write_text(archive.digest(built / "linux") + "\n")
-    return Instrument(built / "linux", tmp_path / "cache/root", {"kernel": "k"})
+    return Instrument(built / "linux", tmp_path / "cache/root", {"kernel": {"hash": "k"}})
 
 
 @pytest.fixture
@@ -59,7 +57,7 @@ def measured(tmp_path, tools, rule=ONE):
     folder = tmp_path / "cell"
     folder.mkdir(exist_ok=True)
     count = cellrun.run_cell(CONDITION, folder, rule, tools)
-    return cellrun.cell_result("study", "block", CONDITION, folder, count)["replicates"]
+    return results.cell_content("study", "block", CONDITION, folder, count)["replicates"]
 
 
 def names(tmp_path):
@@ -94,7 +92,7 @@ def test_another_family_of_seeds_is_measured_again(tmp_path, tools, guests):
     guests(GOOD, GOOD)
     first = measured(tmp_path, tools)
     cellrun.run_cell(CONDITION, tmp_path / "cell", ONE, tools, family=2)
-    rows = cellrun.cell_result("study", "block", CONDITION, tmp_path / "cell", 1)["replicates"]
+    rows = results.cell_content("study", "block", CONDITION, tmp_path / "cell", 1)["replicates"]
     assert [row["seed"] for row in first] == [seed_of(CONDITION, 0)]
     assert [row["seed"] for row in rows] == [seed_of(CONDITION, 0, 2)]
 
@@ -114,7 +112,7 @@ def test_guest_lost_twice_becomes_a_row_that_is_retried_later(tmp_path, tools, g
     assert [(row["valid"], row["lost"]) for row in rows] == [(True, False), (False, True)]
     assert kept(tmp_path, tools, 0)
     assert not kept(tmp_path, tools, 1)
-    note = json.loads((tmp_path / "cell" / cellrun.LOST_FILE).read_text())
+    note = json.loads((tmp_path / "cell" / results.LOST_FILE).read_text())
     assert (note["replicate"], note["reasons"]) == ("1", [str(LOST)])
     guests(GOOD, GOOD)
     rows = measured(tmp_path, tools, StoppingRule(3, 3))
@@ -144,7 +142,7 @@ def test_lost_guest_of_a_changed_kernel_is_its_result(tmp_path, tools, guests):
 
 def test_full_disk_is_a_host_error(tmp_path, tools, guests, monkeypatch):
     usage = namedtuple("usage", "free")
-    monkeypatch.setattr(folder.shutil, "disk_usage", lambda _: usage(free=2**20))
+    monkeypatch.setattr(results.shutil, "disk_usage", lambda _: usage(free=2**20))
     guests(LosslabError("tc must succeed"))
     with pytest.raises(HostError, match="is full"):
         measured(tmp_path, tools)
@@ -199,15 +197,6 @@ def test_replaced_kernel_stops_measuring(tmp_path, tools, guests):
         measured(tmp_path, tools, StoppingRule(2, 2))
 
 
-def test_new_version_number_keeps_results(tmp_path, tools, guests, monkeypatch):
-    guests(GOOD)
-    measured(tmp_path, tools)
-    monkeypatch.setattr(replicate, "__version__", "99")
-    assert kept(tmp_path, tools)
-    manifest = json.loads((tmp_path / "cell/0/manifest.json").read_text())
-    assert "losslab" not in manifest
-
-
 def test_changed_code_or_kernel_measures_again(tmp_path, tools, guests, monkeypatch):
     guests(GOOD)
     measured(tmp_path, tools)
@@ -218,23 +207,3 @@ def test_changed_code_or_kernel_measures_again(tmp_path, tools, guests, monkeypa
         with monkeypatch.context() as changed:
             changed.setattr(module, part, lambda *_, other=other: other)
             assert not kept(tmp_path, tools)
-
-
-def test_replicates_of_a_cell_ask_git_once(monkeypatch):
-    asked = []
-    attempt = processes.attempt
-
-    def counted(command, **more):
-        asked.append(command)
-        return attempt(command, **more)
-
-    monkeypatch.setattr(processes, "attempt", counted)
-    replicate.git_state.cache_clear()
-    said = [replicate.host(datetime.now(UTC), 1.0, [], None)["git"] for _ in range(3)]
-    assert said[0] == said[1] == said[2]
-    assert set(said[0]) == {"commit", "dirty"}
-    assert len(asked) == 2
-
-
-def test_commit_is_unknown_outside_a_checkout(tmp_path):
-    assert replicate.git_state(tmp_path) == {"commit": None, "dirty": None}

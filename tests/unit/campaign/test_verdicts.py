@@ -6,7 +6,7 @@ import pytest
 
 from losslab import cli
 from losslab.campaign import verdicts
-from losslab.campaign.recorded_verdicts import explained, read_recorded
+from losslab.campaign.verdicts import explained, read_recorded
 from losslab.errors import LosslabError
 
 COLUMNS = (
@@ -63,12 +63,6 @@ def test_claims_table_has_number_interval_n_unit_limit_and_reason(claims, capsys
         "predicted       1 not reproduced",
         "order           1 reproduced, 1 not measured",
     ]
-
-
-def test_claims_of_one_study_are_listed(claims, capsys):
-    path = claims(row("fast"), row("calm", study="cloud"))
-    assert cli.main(["claims", "cloud", "--claims", str(path)]) == 0
-    assert "loss" not in capsys.readouterr().out
 
 
 def test_recorded_verdicts_pass(claims, recorded):

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from losslab import cellspec, reading, sweeps
-from losslab.campaign import documents
+from losslab.campaign import results
 from losslab.emulation.link import tracelink
 from losslab.instrument import kernels
 from losslab.reading import UsageError
@@ -131,8 +131,8 @@ FILES = {
     "claims": (text("report/claims/quic.yaml"), lambda p: claims.check_claims(p, "quic", GRID)),
     "kernels.toml": (text("config/kernels.toml"), lambda p: finite(design.load_kernels(p))),
     "manifest.json": (recorded("*/0/manifest.json.gz"),
-                      lambda p: finite(documents.read_manifest(p))),
-    "cell.json": (recorded("*/cell.json"), lambda p: finite(documents.read_cell(p))),
+                      lambda p: finite(results.read_manifest(p))),
+    "cell.json": (recorded("*/cell.json"), lambda p: finite(results.read_cell(p).content)),
     "trace": ([b"0\n5\n5\n12\n40\n"], of_trace),
 }  # fmt: skip
 

@@ -6,13 +6,13 @@ import re
 from statistics import fmean
 
 import pytest
+from losslab.workflow.analysis import DEFINITION, require_defined_once
 
 from losslab import report
 from losslab.campaign import cellrecord, recorded_numbers
 from losslab.reading import read_config, read_rows, read_yaml
 from losslab.repository import ROOT
 from losslab.study import claims, design, metrics, studyfiles
-from losslab.workflow.analysis import DEFINITION, require_defined_once
 
 REFERENCE = re.compile(r"@((?:fig|tbl|sec)-[A-Za-z0-9-]*[A-Za-z0-9])")
 # Assignments in the shared environment, which have no indentation; those of functions have some.

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from losslab import frames
+from losslab import api
 from losslab.campaign import limiters
 from losslab.ui import runsummary
 from tests.golden import seam
@@ -76,7 +76,7 @@ def recorded(tmp_path_factory):
 )  # fmt: skip
 def test_run_of_every_app_says_what_limited_it(recorded, block, limit, warns):
     """A13: a flow that its own rate limits must not look like one that the path limits."""
-    run = frames.Run(recorded[block])
+    run = api.Run(recorded[block])
     found = runsummary.text(run.manifest, run.folder).splitlines()
     [line] = [each for each in found if each.startswith("  Limited by")]
     assert line.split("(share of time)")[1].strip().startswith(limit)
@@ -87,7 +87,7 @@ def test_run_of_every_app_says_what_limited_it(recorded, block, limit, warns):
 
 def test_queueing_delay_of_a_full_queue_is_printed_and_in_python(recorded):
     """A9: the printed delay is that of the queue; few pings are in the same FIFO, and some lost."""
-    run = frames.Run(recorded["rivals"])
+    run = api.Run(recorded["rivals"])
     by_ping = run.summary["rtt_loaded_ms"] - run.summary["rtt_ms"]
     assert run.queueing_delay.mean_ms == pytest.approx(by_ping, rel=0.25)
     shown = f"{run.queueing_delay.mean_ms:.4g} ms"
@@ -97,7 +97,7 @@ def test_queueing_delay_of_a_full_queue_is_printed_and_in_python(recorded):
 
 def test_delays_behind_a_trace_come_from_its_link_not_from_pings(recorded):
     """A8: the loaded RTT of pings that bypass the link was printed, with a delay of 0 ms."""
-    run = frames.Run(recorded["datagrams"])
+    run = api.Run(recorded["datagrams"])
     text = runsummary.text(run.manifest, run.folder)
     assert "Loaded RTT" not in text
     assert run.queueing_delay.p95_ms == run.summary["queue_delay_p95_ms"]
@@ -111,7 +111,7 @@ def test_delays_behind_a_trace_come_from_its_link_not_from_pings(recorded):
 def test_backlog_that_is_not_the_paths_queue_is_no_limit(recorded, changes, limits):
     """The backlog of htb-netem includes its netem link; a second queue is not sampled."""
     folder = recorded["bulk"]
-    manifest = frames.Run(folder).manifest
+    manifest = api.Run(folder).manifest
     manifest = manifest | {"cell": manifest["cell"] | changes}
     full = [
         line if number == 0 else f"{line.split(',')[0]},9,9000,0"

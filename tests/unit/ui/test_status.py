@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from losslab import cli, lock
-from losslab.campaign.plan import Plan, Planned
+from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.errors import LosslabError
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
 from losslab.ui import status
+from tests import sealed
 from tests.unit.study.test_condition import CONDITION
 
 NAMES = ("first", "second", "third")
@@ -23,7 +24,7 @@ def folder(tmp_path):
     for number, block in enumerate(NAMES):
         cell = Cell("loss", block, CONDITION, StoppingRule(2, 5))
         cells["loss", cell.name] = Planned(cell, f"now {number}", recorded=False)
-    Plan(cells, {"loss": []}, {"loss": {}}, None).write(tmp_path / "results")
+    CampaignPlan(cells, {"loss": []}, {"loss": {}}, None).write(tmp_path / "results")
     first, second, _ = cells.values()
     measured(tmp_path, first, True, False, True)
     measured(tmp_path, replace(second, fingerprint="then"), True, True)
@@ -31,11 +32,15 @@ def folder(tmp_path):
 
 
 def measured(folder, planned, *valid):
-    its = folder / "results" / planned.folder
-    (its / "0").mkdir(parents=True)
-    (its / "cell.json").write_text(json.dumps({"replicates": [{"valid": v} for v in valid]}))
-    manifest = {"fingerprint": {"digest": planned.fingerprint}}
-    (its / "0/manifest.json").write_text(json.dumps(manifest))
+    its = planned.file(folder / "results").parent
+    for number, good in enumerate(valid):
+        manifest = {
+            "cell": CONDITION.to_json(), "seed": number, "valid": good, "reasons": [],
+            "summary": {}, "instrument": {},
+            "fingerprint": {"digest": planned.fingerprint, "parts": {}},
+        }  # fmt: skip
+        sealed.replicate(its / str(number), manifest)
+    sealed.cell(its, CONDITION.to_json(), len(valid))
 
 
 def test_status_counts_cells_and_runs_that_are_measured_as_planned(folder, capsys):

@@ -10,8 +10,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import itertools
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -20,23 +22,22 @@ from typing import Any, ParamSpec, TypeVar
 
 from losslab import lock, reading
 from losslab.backends import snapshot_server
-from losslab.campaign import hosts, instrument, plan, recorded, recorded_numbers
-from losslab.campaign.cellrun import LOST_FILE, self_test, self_test_on
+from losslab.campaign import instrument, plan, recorded, records
+from losslab.campaign.cellrun import self_test, self_test_on
 from losslab.campaign.codelock import PACKAGE
-from losslab.campaign.folder import CELL_FILE, digest_of
-from losslab.campaign.instrument import image_of, kernel_of
+from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, smoke_test_record
 from losslab.campaign.plan import Planned
-from losslab.campaign.recorded_verdicts import TABLE, read_recorded
+from losslab.campaign.results import LOST_FILE, digest_of, read_cell
+from losslab.campaign.verdicts import TABLE, read_recorded
 from losslab.doors import MARK
 from losslab.errors import LosslabError
-from losslab.instrument import kernels, packed, records
+from losslab.instrument import analysis, image, kernels, packed
+from losslab.instrument import records as built
 from losslab.instrument.archive import digest
 from losslab.repository import ROOT, listed
 from losslab.study import claims, design, metrics, studyfiles
 from losslab.study.design import Cell
 from losslab.study.studyfiles import declared_values, load_study
-from losslab.workflow.analysis import Analysis, require_programs
-from losslab.workflow.instruments import parts_of, smoke_test_record
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,6 +46,10 @@ STATE = Path(".snakemake")
 TABLES = ("cells", "replicates", "intervals", "flows", "queue", "ratios")
 # The default configurations of `snakemake` and of `make report`.
 FULL, QUICK = "config/config.yaml", "config/quick.yaml"
+# Output of the rule that renders the report.
+RENDERED = ".snakemake/losslab/rendered"
+# Top-level definitions of R files.
+DEFINITION = re.compile(r"^([A-Za-z.][\w.]*) *<-", re.MULTILINE)
 
 
 def as_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
@@ -81,7 +86,6 @@ class Campaign:
     Attributes:
         studies: The studies by name, in the configuration's order.
         plan: The cells, with all that decides their results.
-        analysis: The studies' R code, figures and tables.
     """
 
     @as_workflow_error
@@ -92,12 +96,11 @@ class Campaign:
         self._config, self._configfiles, self._root = config, list(configfiles), root
         for path in self._configfiles:  # Snakemake accepts repeated keys
             reading.read_config(Path(path))
-        studies, self.plan = plan.make(config, root)
+        studies, self.plan = plan.make(config, root, records.available)
         self.studies = {study.name: study for study in studies}
         claims.check(self.studies, root)
         design.check_files(self.studies.values(), root)
-        self.analysis = Analysis(self.studies, root)
-        self._cells = [cell for study in studies for cell in study.cells]
+        require_defined_once(studyfiles.functions(root, self.studies))
 
     # Start and end of a run of the workflow
 
@@ -106,11 +109,12 @@ class Campaign:
         """Write the plan of the cells, test the instrument, and boot the base snapshot."""
         require_programs(workflow)
         lock.hold_for_life(STATE)
-        self.plan.write()
+        self.plan.write(more=recorded.facts(self._configfiles, self._config))
         self._test_instruments({str(f) for job in workflow.dag.needrun_jobs() for f in job.output})
         # One boot for all cells. Jobs on other machines find no server, and boot guests themselves.
         server = contextlib.ExitStack()
-        os.environ |= server.enter_context(snapshot_server.serving()) | hosts.variable(self._config)
+        os.environ |= server.enter_context(snapshot_server.serving())
+        os.environ[plan.HOSTS] = str(plan.with_hosts(self._config)["hosts"])
         atexit.register(server.close)
 
     def _test_instruments(self, outputs: set[str]) -> None:
@@ -119,28 +123,27 @@ class Campaign:
         Instruments that are not built yet are tested by a rule. Cells in real time check the
         machine themselves. Raises HostError if a self-test failed.
         """
-        cells = [each.cell for each in self.plan.cells.values() if _result(each) in outputs]
+        cells = [each.cell for each in self.plan.cells.values() if str(each.file()) in outputs]
         tools = {
             (cell.backend, kernel_of(cell.condition).key, image_of(cell.condition))
             for cell in cells
             if not cell.real_time
             and smoke_test_record(cell) not in outputs
-            and not records.absent(Path(smoke_test_record(cell)))
+            and not built.absent(Path(smoke_test_record(cell)))
         }
         for backend, key, name in sorted(tools):
             hosts, spec = self_test_on(name), kernels.of_key(key)
             tool = instrument.instrument(backend, condition=hosts, spec=spec)
-            instrument.require_first(tool, records.FOLDER)
+            instrument.require_first(tool, built.FOLDER)
             print(self_test(tool), file=sys.stderr)
 
     def end(self) -> None:
-        """Record the campaign, and print the cells that end with a lost guest."""
-        recorded.record(plan.RESULTS, self._configfiles, self._config)
+        """Print the cells that end with a lost guest."""
         lost = []
-        for folder in (plan.RESULTS / each.folder for each in self.plan.cells.values()):
-            if (folder / LOST_FILE).exists() and (folder / CELL_FILE).exists():
-                rows = reading.read_json(folder / CELL_FILE)["replicates"]
-                lost += [str(folder)] if any(row["lost"] for row in rows) else []
+        for file in (each.file() for each in self.plan.cells.values()):
+            if (file.parent / LOST_FILE).exists() and file.exists():
+                rows = read_cell(file).rows
+                lost += [str(file.parent)] if any(row.get("lost") for row in rows) else []
         if lost:
             print(
                 f"losslab: a guest was lost in {', '.join(lost)}. The last replicate there is "
@@ -176,27 +179,62 @@ class Campaign:
         instrument becomes available.
         """
         planned = self._planned(wildcards)
-        note = plan.RESULTS / planned.folder / LOST_FILE
+        note = planned.file().parent / LOST_FILE
         lost = json.loads(note.read_text()) if note.exists() else {"when_utc": ""}
         needs = parts_of(planned.cell)
-        absent = "absent" in lost and not all(records.in_cache(*part) for part in needs)
+        absent = "absent" in lost and not all(built.in_cache(*part) for part in needs)
         return "" if absent else str(lost["when_utc"])
 
     def image_optional(self, wildcards: Any) -> list[str]:
         """Return the option of an image that is needed only by optional cells."""
         optional = [
             cell.optional
-            for cell in self._cells
+            for study in self.studies.values()
+            for cell in study.cells
             if (packed.IMAGE, wildcards.variant) in parts_of(cell)
         ]
         return ["--optional"] if optional and all(optional) else []
+
+    # Kernels and images
+
+    def smoke_test(self, wildcards: Any) -> str:
+        """Return the record of the smoke test that a cell needs."""
+        return smoke_test_record(self.cell(wildcards))
+
+    @staticmethod
+    def smoke_test_kernel(wildcards: Any) -> str:
+        """Return the name of a smoke test's kernel."""
+        return str(wildcards.on.removeprefix("+") or kernels.DEFAULT)
+
+    @staticmethod
+    def smoke_test_image(wildcards: Any) -> str:
+        """Return the name of a smoke test's host image."""
+        return str(wildcards.image.removeprefix("~") or image.HOST)
+
+    def smoke_test_parts(self, wildcards: Any) -> list[str]:
+        """List the records of the kernel and images that a smoke test needs."""
+        spec = kernels.of_key(self.smoke_test_kernel(wildcards))
+        hosts = self.smoke_test_image(wildcards)
+        needs = parts(wildcards.backend, wildcards.where, spec, hosts)
+        return [str(built.path(*part)) for part in needs]
+
+    @staticmethod
+    def kernel_options(wildcards: Any) -> list[str]:
+        """Return the options of `losslab kernel` for a job.
+
+        A campaign needs the default kernel. If the source or public patch of another kernel is not
+        available, the campaign skips the cells that need it.
+        """
+        spec = kernels.of_key(wildcards.kernel)
+        optional = spec.series != kernels.default().series or spec.fetched
+        return spec.options + (["--optional"] if optional else [])
 
     # Studies
 
     def results(self, study: str | None = None) -> list[str]:
         """List the results of the cells to measure, of a study or of all studies."""
         return [
-            _result(each)
+            str(each.file())
             for each in self.plan.cells.values()
             if study in (None, each.cell.study) and not each.recorded
         ]
@@ -205,7 +243,7 @@ class Campaign:
         """List the files with recorded numbers of a study's cells, or of all studies'."""
         names = {each.cell.study for each in self.plan.cells.values() if each.recorded}
         return [
-            str(recorded_numbers.file_of(folder, name))
+            str(records.file_of(folder, name))
             for name in sorted(names)
             if (folder := self.plan.record) and study in (None, name)
         ]
@@ -220,7 +258,7 @@ class Campaign:
 
     def collecting(self) -> list[str]:
         """List the source files that collect a study's cells."""
-        return [str(PACKAGE / "campaign" / name) for name in ("celldata.py", "collect.py")]
+        return [str(PACKAGE / "campaign" / "tables.py")]
 
     def summaries(self, *tables: str) -> list[str]:
         """List the files of the given tables of every study."""
@@ -236,9 +274,31 @@ class Campaign:
         studies = (load_study(name, self._root, own) for name in names)
         return json.dumps(declared_values(studies))
 
-    def claims(self) -> list[str]:
-        """List the files of the studies' claims."""
-        return [str(studyfiles.claims_file(self._root, study)) for study in self.studies]
+    def figures(self, *suffixes: str, study: str | None = None) -> list[str]:
+        """List the files of the figures of a study or of all studies, with some suffixes."""
+        return [
+            f"results/figures/{each.name}_{figure}.{suffix}"
+            for each in self.studies.values()
+            for figure in each.figures
+            for suffix in suffixes
+            if study in (None, each.name)
+        ]
+
+    def tables(self, study: str) -> dict[str, str]:
+        """Return the files of a study's own tables by name."""
+        return {name: f"results/tables/{study}_{name}.csv" for name in self.studies[study].tables}
+
+    def figure_code(self, study: str) -> list[Path]:
+        """List the R files that draw a study's figures."""
+        return [studyfiles.figure(self._root, study, name) for name in self.studies[study].figures]
+
+    def scripts(self) -> list[Path]:
+        """List the R scripts that the report links to."""
+        own = (
+            [studyfiles.tables(self._root, name), *self.figure_code(name)] for name in self.studies
+        )
+        shared = [self._root / "analysis" / name for name in ("agreement.R", "factors.R")]
+        return [*shared, *itertools.chain.from_iterable(own)]
 
     def verdicts(self) -> list[str]:
         """List the table of recorded verdicts if it has this campaign's."""
@@ -264,11 +324,44 @@ class Campaign:
         return " ".join(["snakemake --cores all --configfile", *names])
 
 
+def require_programs(workflow: Any) -> None:
+    """Raise HostError if a program is missing that jobs in R, or the report, need.
+
+    Jobs of other machines and of conda environments have programs that this process has not.
+    """
+    if not workflow.local_exec or workflow.deployment_settings.deployment_method:
+        return
+    use, jobs = "this campaign", list(workflow.dag.needrun_jobs())
+    if any(str(job.rule.script).endswith(".R") for job in jobs):
+        analysis.require_r(use)
+    if any(RENDERED in job.output for job in jobs):
+        analysis.require_renderer(use)
+
+
+def require_defined_once(functions: Iterable[Path]) -> None:
+    """Raise LosslabError if two R files have the same name or define the same function.
+
+    The report copies all files to one folder and reads them into one environment.
+    """
+    first: dict[str, Path] = {}
+    for path in functions:
+        for name in (path.name, *DEFINITION.findall(path.read_text())):
+            other = first.setdefault(name, path)
+            if other != path:
+                raise LosslabError(
+                    "R files and functions must have unique names, found "
+                    f"{name} in {other} and {path}",
+                    hint="rename the study's file or function",
+                )
+
+
+def report_code() -> list[Path]:
+    """List the source files of the report's renderer."""
+    modules = [PACKAGE / name for name in ("report.py", "instrument/analysis.py")]
+    return [*modules, *sorted((ROOT / "report" / "render").iterdir())]
+
+
 def study_tables(study: str) -> dict[str, str]:
     """Return the files of a study's tables of numbers by name."""
     named = {table: f"results/summary/{study}_{table}.csv" for table in TABLES}
     return named | {"summary": f"results/summary/{study}.csv"}
-
-
-def _result(planned: Planned) -> str:
-    return str(plan.RESULTS / planned.folder / CELL_FILE)

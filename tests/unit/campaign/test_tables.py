@@ -2,7 +2,7 @@
 
 import pytest
 
-from losslab.campaign.celldata import FLOW_NAMES, flow_names, one_second_means, other_windows
+from losslab.campaign.tables import FLOW_NAMES, flow_names, one_second_means, other_windows
 
 
 def intervals(*rows):
@@ -30,23 +30,9 @@ def test_interval_belongs_to_the_second_of_its_middle():
     assert one_second_means(rows, 0, 2) == [(1, pytest.approx(10)), (2, pytest.approx(20))]
 
 
-def test_warm_up_within_a_second_leaves_the_rest_of_it():
-    rows = tenths([900] * 5 + [10] * 5 + [20] * 10)
-    assert one_second_means(rows, 0.5, 2) == [(1, pytest.approx(10)), (2, pytest.approx(20))]
-
-
-def test_one_second_intervals_are_unchanged():
-    rows = intervals((1, 5), (2, 6), (3, 7))
-    assert one_second_means(rows, 0, 3) == [(1, 5), (2, 6), (3, 7)]
-
-
 def test_last_tenth_may_be_missing():
     rows = tenths([10] * 19)
     assert one_second_means(rows, 0, 2) == [(1, pytest.approx(10)), (2, pytest.approx(10))]
-
-
-def test_empty_table_has_no_seconds():
-    assert one_second_means([], 0, 2) == []
 
 
 def test_other_windows_weigh_intervals_by_their_overlap():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -18,9 +18,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from losslab.campaign.cellfiles import Cell, Replicate, compare_files, load_cells
+from losslab.campaign import rerun
+from losslab.campaign.results import (
+    FILES,
+    MANIFEST_FILE,
+    MeasuredCell,
+    Replicate,
+    Row,
+    other_values,
+    read_cells,
+)
+from losslab.reading import UsageError
 from losslab.study import metrics
-from losslab.study.condition import AXES
 from losslab.study.intervals import LEVEL, MIN_RUNS, Interval, adjusted, ratio_interval
 from losslab.study.schemas import check_schema
 
@@ -29,9 +38,15 @@ FORMAT = 1
 # Limit of the quoted characters of a value that is no finite number.
 MAX_SHOWN_LENGTH = 40
 CORRECTION = "Benjamini-Hochberg"
+# The keys of a manifest that determine the bytes of a replicate in virtual time.
+INPUTS = (
+    "backend", "cell", "seed", "instrument", "trace_sha256", "video_sha256", "brought_sha256",
+    "captures",
+)  # fmt: skip
+FINGERPRINT = "fingerprint"
 
 
-class Verdict(StrEnum):
+class CellVerdict(StrEnum):
     """The verdict on a compared cell; docs/how-to/compare.md explains each."""
 
     SAME_BYTES = "same bytes"
@@ -47,7 +62,7 @@ class Verdict(StrEnum):
     OTHER_NUMBERS = "different numbers"
 
 
-AGREEING = (Verdict.SAME_BYTES, Verdict.EQUAL, Verdict.NO_DIFFERENCE)
+AGREEING = (CellVerdict.SAME_BYTES, CellVerdict.EQUAL, CellVerdict.NO_DIFFERENCE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +79,7 @@ class CellDifference:
     p_value: float | None = None
     p_adjusted: float | None = None
     paired: bool
-    verdict: Verdict = Verdict.TOO_FEW
+    verdict: CellVerdict = CellVerdict.TOO_FEW
     problems: list[str]
 
 
@@ -83,12 +98,12 @@ class Comparison:
         """Why the sets do not agree; empty if they agree."""
         counts = Counter(cell.verdict for cell in self.cells)
         # A chosen metric may be missing in cells of another app.
-        passing = (*AGREEING, Verdict.NOT_MEASURED) if self.metric else AGREEING
-        failing = [verdict for verdict in Verdict if verdict not in passing]
-        found = [f"{v} in {cells(counts[v])}" for v in failing if counts[v]]
+        passing = (*AGREEING, CellVerdict.NOT_MEASURED) if self.metric else AGREEING
+        failing = [verdict for verdict in CellVerdict if verdict not in passing]
+        found = [f"{v} in {counted(counts[v])}" for v in failing if counts[v]]
         if not self.common:
             for side, names in (("A", self.only_in_first), ("B", self.only_in_second)):
-                found += [f"{cells(len(names))} in {side} only"] if names else []
+                found += [f"{counted(len(names))} in {side} only"] if names else []
         if not found and not any(counts[verdict] for verdict in AGREEING):
             found.append("no cell was compared")
         return found
@@ -99,7 +114,7 @@ class Comparison:
         return not self.reasons
 
 
-def cells(count: int) -> str:
+def counted(count: int) -> str:
     """Format a number of cells."""
     return f"{count} cell" if count == 1 else f"{count} cells"
 
@@ -112,7 +127,7 @@ def compare_sets(
     With `common`, compare only cells and files that both have. Raises LosslabError if a folder has
     no cells or invalid ones, or no replicate has the metric.
     """
-    a, b = load_cells(first), load_cells(second)
+    a, b = read_cells(first), read_cells(second)
     if metric is not None:
         everything = [s for side in (a, b) for cell in side.values() for s in cell.summaries]
         metrics.require_declared(metric, everything)
@@ -130,7 +145,9 @@ def judged(compared: Sequence[CellDifference]) -> list[CellDifference]:
         zip((c.cell for c in tested), adjusted([c.p_value or 0.0 for c in tested]), strict=True)
     )
     return [
-        replace(cell, p_adjusted=p, verdict=Verdict.DIFFERENT if p < 1 - LEVEL else cell.verdict)
+        replace(
+            cell, p_adjusted=p, verdict=CellVerdict.DIFFERENT if p < 1 - LEVEL else cell.verdict
+        )
         if (p := by_cell.get(cell.cell)) is not None
         else cell
         for cell in compared
@@ -138,7 +155,11 @@ def judged(compared: Sequence[CellDifference]) -> list[CellDifference]:
 
 
 def compare_cell(
-    name: str, first: Cell, second: Cell, metric: str | None = None, common: bool = False
+    name: str,
+    first: MeasuredCell,
+    second: MeasuredCell,
+    metric: str | None = None,
+    common: bool = False,
 ) -> CellDifference:
     """Compare one cell, in pairs if at least five seeds are on both sides.
 
@@ -153,71 +174,119 @@ def compare_cell(
     found = CellDifference(
         cell=name,
         metric=chosen,
-        replicates=(len(first.replicates), len(second.replicates)),
+        replicates=(len(first.rows), len(second.rows)),
         n=(len(a), len(b)),
         mean=(fmean(a) if a else None, fmean(b) if b else None),
         paired=paired,
-        problems=_condition_problems(first, second),
+        problems=other_values(first.condition, second.condition),
     )
     if found.problems:
-        return replace(found, verdict=Verdict.CONDITIONS)
+        return replace(found, verdict=CellVerdict.CONDITIONS)
     file_problems, same_bytes = compare_files(first, second, common)
     measured = any(values) or not (first.summaries and second.summaries)
     problems = _value_problems(first, second, chosen if measured else None) + file_problems
     ratio = ratio_interval(b, a, paired) if a and b else None
     found = replace(found, problems=problems, ratio=_finite(ratio.value if ratio else None))
     if same_bytes and not problems:
-        return replace(found, verdict=Verdict.SAME_BYTES)
-    agreeing = Verdict.NO_DIFFERENCE
+        return replace(found, verdict=CellVerdict.SAME_BYTES)
+    agreeing = CellVerdict.NO_DIFFERENCE
     if not measured:
-        agreeing = Verdict.NOT_MEASURED
+        agreeing = CellVerdict.NOT_MEASURED
     elif ratio is None or min(found.n) < MIN_RUNS:
         return found
     elif len({*a}) == len({*b}) == 1:
-        agreeing = Verdict.EQUAL
+        agreeing = CellVerdict.EQUAL
         if a[0] != b[0]:
-            return replace(found, verdict=Verdict.UNEQUAL)
+            return replace(found, verdict=CellVerdict.UNEQUAL)
     else:
         found = replace(found, confidence_interval=ratio.interval, p_value=ratio.p_value)
-    return replace(found, verdict=Verdict.INCONSISTENT if problems else agreeing)
+    return replace(found, verdict=CellVerdict.INCONSISTENT if problems else agreeing)
 
 
-def _values(cell: Cell, metric: str) -> dict[int, float]:
-    return {
-        each.seed: value
-        for each in cell.replicates
-        if each.valid and (value := metrics.value(each.summary, metric)) is not None
-    }
+def _values(cell: MeasuredCell, metric: str) -> dict[int, float]:
+    found = ((row["seed"], metrics.value(row["summary"], metric)) for row in cell.rows
+             if row["valid"])  # fmt: skip
+    return {seed: value for seed, value in found if value is not None}
 
 
-def _condition_problems(first: Cell, second: Cell) -> list[str]:
-    values = (
-        (axis, getattr(first.condition, axis), getattr(second.condition, axis)) for axis in AXES
-    )
-    return [f"{axis} is {one} in A and {other} in B" for axis, one, other in values if one != other]
-
-
-def _value_problems(first: Cell, second: Cell, metric: str | None) -> list[str]:
+def _value_problems(first: MeasuredCell, second: MeasuredCell, metric: str | None) -> list[str]:
     """List the replicates that lack a value although the other side has one for their seed.
 
     Without this check, a cell could agree of which only some runs are valid. Without a metric,
     replicates only must be valid.
     """
 
-    def problem(each: Replicate) -> str:
-        if not each.valid:
+    def problem(row: Row) -> str:
+        if not row["valid"]:
             return "invalid"
-        if metric is None or metrics.value(each.summary, metric) is not None:
+        if metric is None or metrics.value(row["summary"], metric) is not None:
             return ""
-        return f"valid, but {metric} is {str(each.summary.get(metric))[:MAX_SHOWN_LENGTH]}"
+        return f"valid, but {metric} is {str(row['summary'].get(metric))[:MAX_SHOWN_LENGTH]}"
 
     found = []
-    for side, cell, other in (("A", first, second.by_seed), ("B", second, first.by_seed)):
-        for each in cell.replicates:
-            text = problem(each)
-            if text and (each.seed not in other or not problem(other[each.seed])):
-                found.append(f"replicate {each.number} (seed {each.seed}) of {side} is {text}")
+    for side, cell, other in (("A", first, second), ("B", second, first)):
+        others = {row["seed"]: row for row in other.rows}
+        for number, row in enumerate(cell.rows):
+            text, seed = problem(row), row["seed"]
+            if text and (seed not in others or not problem(others[seed])):
+                found.append(f"replicate {number} (seed {seed}) of {side} is {text}")
     return found
+
+
+def compare_files(
+    first: MeasuredCell, second: MeasuredCell, common: bool = False
+) -> tuple[list[str], bool]:
+    """Compare the files of a cell's replicates in two result sets, or only those that both have.
+
+    Files must agree with their digests. In virtual time, the same instrument, code and seed must
+    give the same bytes. Returns the problems; and whether no replicate was lost and all files of
+    all replicates have the same bytes on both sides.
+    """
+    notes: defaultdict[str, list[int]] = defaultdict(list)
+    for side, cell in (("A", first), ("B", second)):
+        for number, problems in enumerate(cell.problems(present_only=common)):
+            for problem in problems:
+                notes[f"{side}: {problem}"].append(number)
+    others = {row["seed"]: each for row, each in zip(second.rows, second.replicates, strict=True)}
+    seeds = [row["seed"] for row in first.rows]
+    same = bool(seeds) and {*seeds} == {*others}
+    for number, (seed, one) in enumerate(zip(seeds, first.replicates, strict=True)):
+        if seed not in others:
+            continue
+        differences = _different_bytes(one, others[seed])
+        same = same and differences == []
+        for problem in differences or ():
+            notes[problem].append(number)
+    lines = [
+        f"{problem} (replicate{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))})"
+        for problem, numbers in notes.items()
+    ]
+    return lines, same
+
+
+def _different_bytes(one: Replicate, other: Replicate) -> list[str] | None:
+    """List the unexpected differences of two replicates of one seed; [] if all bytes are the same.
+
+    Returns None if the bytes differ or are unknown, and may differ.
+    """
+    try:
+        a, b = one.manifest, other.manifest
+    except UsageError:
+        return None
+    if a | {FINGERPRINT: None} == b | {FINGERPRINT: None}:
+        return None if a.get("lost") else []
+    same_inputs = all(a.get(key) == b.get(key) for key in (*INPUTS, FINGERPRINT))
+    if not same_inputs or not one.in_virtual_time:
+        return None
+    names = [name for name in a.get(FILES, ()) if name in b.get(FILES, ())]
+    files = [(one.folder / name, other.folder / name) for name in (*names, MANIFEST_FILE)]
+    pairs = [(str(x.relative_to(one.folder)), x.read_bytes(), y.read_bytes()) for x, y in files
+             if x.is_file() and y.is_file()]  # fmt: skip
+    return [
+        f"{name} must have the same bytes, found {rerun.first_difference(x, y)}"
+        for name, x, y in pairs
+        if x != y
+    ]
 
 
 def _finite(value: float | None) -> float | None:

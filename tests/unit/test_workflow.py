@@ -9,17 +9,37 @@ import pytest
 from snakemake.exceptions import WorkflowError
 
 from losslab import cli, lock
-from losslab.campaign import fingerprint, recorded_numbers
-from losslab.campaign.plan import Plan
-from losslab.doors import MARK
+from losslab.campaign import fingerprint, recorded, records
+from losslab.campaign.plan import CampaignPlan
 from losslab.errors import LosslabError
-from losslab.instrument import analysis
+from losslab.instrument import analysis, image, kernels
 from losslab.reading import read_rows
+from losslab.repository import ROOT
 from losslab.study.condition import seed_of
-from losslab.workflow import instruments
-from losslab.workflow.campaign import Campaign
+from losslab.workflow import Campaign, require_defined_once
 from tests import sealed
-from tests.unit.workflow.conftest import CONFIG
+
+CONFIG = {
+    "campaign": "mine",
+    "studies": {
+        "loss": {
+            "main": {
+                "only": {"app": "iperf3", "path": "symmetric"},
+                "replicates": 5,
+                "max_replicates": 9,
+                "half_width_percent": 3,
+                "duration_s": 4,
+                "warmup_s": 2,
+            }
+        }
+    },
+}
+
+
+@pytest.fixture
+def campaign(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Campaign(CONFIG, [])
 
 
 @pytest.fixture
@@ -33,17 +53,18 @@ def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
     planned = json.loads(campaign.planned(job))
     cell = campaign.cell(job)
     assert planned["condition"] == cell.condition.to_json()
-    assert planned["stopping"] == [5, 9, 3]
+    assert [*planned["stopping"].values()] == [5, 9, 3]
     assert planned["fingerprint"] == fingerprint.of(cell.condition, "virtual", "guest").digest
     assert campaign.real_time(job) == 0
-    assert instruments.smoke_test_record(cell) == "results/instrument/smoke-test-virtual-guest.json"
+    assert campaign.smoke_test(job) == "results/instrument/smoke-test-virtual-guest.json"
     assert "goodput_mbit" in campaign.stopping_rule(job)
 
 
 def test_plan_is_read_as_it_was_written(campaign):
-    campaign.plan.write()
-    again = Plan.read()
+    campaign.plan.write(more=recorded.facts(["config/quick.yaml"], CONFIG))
+    again = CampaignPlan.read()
     assert again == campaign.plan
+    assert recorded.read(Path("results"), ROOT).config == CONFIG
     assert again.to_json("loss") == campaign.plan.to_json()
 
 
@@ -106,9 +127,14 @@ def campaign_folder(job):
 def test_lost_cells_are_named_at_the_end(campaign, job, capsys):
     folder = campaign_folder(job)
     (folder / "lost.json").write_text("{}")
-    (folder / "cell.json").write_text(json.dumps({"replicates": [{"lost": True}]}))
+    cell = campaign.cell(job)
+    row = {"seed": 1, "valid": False, "reasons": [], "summary": {}, "instrument": {}, "lost": True}
+    content = {
+        "study": cell.study, "block": cell.block, "cell": cell.name,
+        "condition": cell.condition.to_json(), "replicates": [row],
+    }  # fmt: skip
+    (folder / "cell.json").write_text(json.dumps(content))
     campaign.end()
-    assert json.loads(Path("results/campaign.json").read_text())["config"] == CONFIG
     assert f"a guest was lost in {folder}" in capsys.readouterr().err
 
 
@@ -144,13 +170,6 @@ def test_campaign_has_the_command_that_repeats_it(root, campaign, names, command
     assert campaign.command() == command
 
 
-def test_command_of_a_campaigns_folder_needs_no_configuration(campaign, tmp_path):
-    campaign._configfiles = [tmp_path / "config" / "config.yaml"]
-    assert campaign.command() == "snakemake --cores all --configfile config.yaml"
-    (tmp_path / MARK).touch()
-    assert campaign.command() == "snakemake --cores all"
-
-
 RECORD = "numbers"
 
 
@@ -174,9 +193,7 @@ def known(campaign, tmp_path):
         sealed.replicate(folder / str(number), manifest, files)
     sealed.cell(folder, cell.condition.to_json(), cell.stopping.minimum, "loss", cell.block)
     study = replace(campaign.studies["loss"], cells=[cell])
-    recorded_numbers.update(
-        tmp_path / "elsewhere", [study], tmp_path / RECORD, {f"loss/{cell.name}"}
-    )
+    records.update(tmp_path / "elsewhere", [study], tmp_path / RECORD, {f"loss/{cell.name}"})
     return cell.name
 
 
@@ -201,15 +218,32 @@ def test_campaign_without_recorded_numbers_measures_every_cell(campaign):
     assert campaign.records() == campaign.record_option() == []
 
 
-@pytest.mark.usefixtures("known")
-def test_record_without_any_of_the_cells_changes_nothing(tmp_path):
-    (tmp_path / RECORD / "cells.tsv").write_text("study\tcell\tmeasured_for\n")
-    campaign = Campaign(CONFIG | {"recorded": RECORD}, [])
-    assert len(campaign.results()) == len(campaign.plan.cells)
-    assert campaign.records() == campaign.record_option() == []
-
-
 @pytest.mark.usefixtures("campaign")
 def test_folder_without_a_record_is_refused_before_anything_runs():
     with pytest.raises(WorkflowError, match=r"must have cells\.tsv, found none in nowhere"):
         Campaign(CONFIG | {"recorded": "nowhere"}, [])
+
+
+def test_records_and_options_of_an_instrument_follow_from_wildcards(campaign):
+    wildcards = SimpleNamespace(backend="virtual", where="guest", on="", image="")
+    assert campaign.smoke_test_kernel(wildcards) == kernels.DEFAULT
+    assert campaign.smoke_test_image(wildcards) == image.HOST
+    parts = campaign.smoke_test_parts(wildcards)
+    assert [part.split("/")[-1].split("-")[0] for part in parts] == ["image", "kernel"]
+    plain = SimpleNamespace(kernel=parts[-1].removeprefix("results/instrument/kernel-")[:-5])
+    assert "--optional" not in campaign.kernel_options(plain)
+
+
+def test_r_functions_must_be_defined_once(tmp_path):
+    one, two = tmp_path / "one.R", tmp_path / "inner" / "one.R"
+    two.parent.mkdir()
+    one.write_text("red <- 1\n")
+    two.write_text("blue <- 2\n")
+    with pytest.raises(LosslabError, match=r"unique names, found one.R in"):
+        require_defined_once([one, two])
+    other = two.rename(tmp_path / "other.R")
+    other.write_text("blue <- function() {\n  red <- 2\n}\n")
+    require_defined_once([one, other])
+    other.write_text("red <- 2\n")
+    with pytest.raises(LosslabError, match=r"found red in .*one.R and .*other.R"):
+        require_defined_once([one, other])

@@ -1,16 +1,18 @@
-"""Comparing result sets cell by cell: values, significance and exit status."""
+"""Comparing result sets cell by cell: values, significance, files and exit status."""
 
 import json
 import random
+import shutil
 
 import pytest
 
 from losslab import cli
-from losslab.campaign import diff
+from losslab.campaign import compare
 from losslab.study.metrics import primary_names
 from losslab.study.schemas import schema
 from losslab.ui import tables
-from tests.unit.campaign.cells import write_cell
+from tests import sealed
+from tests.unit.campaign.cells import CODE, INSTRUMENT, write_cell
 
 NOISE = [100, 110, 90, 105, 97]
 OTHER_NOISE = [104, 95, 92, 108, 101]
@@ -25,7 +27,7 @@ def compared(sets, a, b, metric=None, **kept):
     """Compare one cell that has the given values in A and B."""
     write_cell(sets[0], "cell", a)
     write_cell(sets[1], "cell", b, **kept)
-    return only(diff.compare_sets(*sets, metric))
+    return only(compare.compare_sets(*sets, metric))
 
 
 def only(comparison):
@@ -53,7 +55,7 @@ def test_each_cell_has_its_verdict(sets):
     write_cell(a, "short", [1, 2, 3, 4])
     write_cell(b, "short", [11, 12, 13, 14])
     write_cell(a, "lonely", [1])
-    found = diff.compare_sets(a, b)
+    found = compare.compare_sets(a, b)
     assert {cell.cell: str(cell.verdict) for cell in found.cells} == {
         "loss/same": "same bytes",
         "loss/noise": "no significant difference",
@@ -78,28 +80,18 @@ def test_agreement_is_printed_and_has_status_0(sets, capsys):
     assert "The widest confidence interval without a significant difference is that of" in text
 
 
-def test_one_faster_cell_fails_the_comparison(sets):
-    for number in range(20):
-        write_cell(sets[0], f"cell{number}", noisy(number))
-        write_cell(sets[1], f"cell{number}", noisy(100 + number))
-    assert status(sets) == 0
-    write_cell(sets[0], "faster", NOISE)
-    write_cell(sets[1], "faster", [1.73 * value for value in OTHER_NOISE])
-    assert status(sets) == 1
-
-
 def test_difference_by_chance_among_many_cells_is_not_significant(sets):
     for number in range(40):
         write_cell(sets[0], f"cell{number:02}", noisy(number))
         write_cell(sets[1], f"cell{number:02}", noisy(100 + number))
-    found = diff.compare_sets(*sets)
+    found = compare.compare_sets(*sets)
     alone = [c for c in found.cells if c.p_value < 0.05]
     assert alone, "of 40 cells some must differ by chance"
     for cell in alone:
         low, high = cell.confidence_interval
         assert not low <= 1 <= high
         assert cell.p_adjusted > 0.05
-        assert cell.verdict == diff.Verdict.NO_DIFFERENCE
+        assert cell.verdict == compare.CellVerdict.NO_DIFFERENCE
     assert found.agree
 
 
@@ -108,10 +100,10 @@ def test_small_difference_in_all_cells_is_significant(sets):
     for number in range(10):
         write_cell(sets[0], f"cell{number}", NOISE)
         write_cell(sets[1], f"cell{number}", changed)
-    found = diff.compare_sets(*sets)
+    found = compare.compare_sets(*sets)
     # The corrections of Holm and Bonferroni would find none of them.
     assert all(0.05 / 10 < cell.p_value < 0.05 for cell in found.cells)
-    assert {cell.verdict for cell in found.cells} == {diff.Verdict.DIFFERENT}
+    assert {cell.verdict for cell in found.cells} == {compare.CellVerdict.DIFFERENT}
     assert not found.agree
 
 
@@ -120,7 +112,7 @@ def test_diff_table_and_interval_equal_the_reports(sets):
     # R: ratio_interval(c(104, 95, 92, 108, 101), c(100, 110, 90, 105, 97))
     assert found.ratio == pytest.approx(0.996641, abs=1e-6)
     assert found.confidence_interval == pytest.approx((0.901904, 1.101329), abs=1e-6)
-    assert tables.diff_text(diff.compare_sets(*sets)).splitlines()[:2] == [
+    assert tables.diff_text(compare.compare_sets(*sets)).splitlines()[:2] == [
         "cell       metric        n             A      B    B/A     95 % CI         "
         "p (adjusted)    verdict",
         "loss/cell  goodput_mbit  5 + 5 paired  100.4  100  0.9966  0.902 to 1.101  "
@@ -131,23 +123,23 @@ def test_diff_table_and_interval_equal_the_reports(sets):
 def test_paired_seeds_reveal_a_difference_within_their_variation(sets):
     values = [10, 200, 50, 400, 90]
     more = [value * (1.02 + number / 1e4) for number, value in enumerate(values)]
-    assert compared(sets, values, more).verdict == diff.Verdict.DIFFERENT
+    assert compared(sets, values, more).verdict == compare.CellVerdict.DIFFERENT
     write_cell(sets[0].with_name("c"), "cell", more, seeds=range(10, 15))
-    unpaired = only(diff.compare_sets(sets[0], sets[0].with_name("c")))
-    assert (unpaired.verdict, unpaired.paired) == (diff.Verdict.NO_DIFFERENCE, False)
+    unpaired = only(compare.compare_sets(sets[0], sets[0].with_name("c")))
+    assert (unpaired.verdict, unpaired.paired) == (compare.CellVerdict.NO_DIFFERENCE, False)
 
 
 def test_pairs_are_the_common_seeds(sets):
     found = compared(sets, NOISE, [*OTHER_NOISE, 500, 500])
     assert (found.n, found.replicates, found.paired) == ((5, 5), (5, 7), True)
-    assert found.verdict == diff.Verdict.NO_DIFFERENCE
+    assert found.verdict == compare.CellVerdict.NO_DIFFERENCE
     assert found.mean[1] == 100
 
 
 @pytest.mark.parametrize("n", range(1, 5))
 def test_fewer_than_five_runs_are_never_significant(sets, n, capsys):
     found = compared(sets, NOISE[:n], [900 + v for v in NOISE[:n]])
-    assert (found.verdict, found.confidence_interval) == (diff.Verdict.TOO_FEW, None)
+    assert (found.verdict, found.confidence_interval) == (compare.CellVerdict.TOO_FEW, None)
     assert found.ratio > 9
     assert status(sets) == 1
     assert "Fewer than 5 runs on a side have no confidence interval" in capsys.readouterr().out
@@ -156,31 +148,21 @@ def test_fewer_than_five_runs_are_never_significant(sets, n, capsys):
 @pytest.mark.parametrize("runs", [[], [None] * 6, [5.0] + [None] * 5])
 def test_cells_without_enough_valid_runs_do_not_agree(sets, runs):
     found = compared(sets, runs, runs, instrument={"another": 1})
-    assert found.verdict == diff.Verdict.TOO_FEW
+    assert found.verdict == compare.CellVerdict.TOO_FEW
     assert status(sets) == 1
 
 
 def test_run_that_is_invalid_on_one_side_is_a_difference(sets):
     found = compared(sets, [*NOISE, 99, 99], [*OTHER_NOISE, None, 101])
-    assert found.verdict == diff.Verdict.INCONSISTENT
+    assert found.verdict == compare.CellVerdict.INCONSISTENT
     assert found.problems == ["replicate 5 (seed 5) of B is invalid"]
     assert status(sets) == 1
 
 
-def test_run_that_is_invalid_on_both_sides_is_no_difference(sets):
-    found = compared(sets, [*NOISE, None], [*OTHER_NOISE, None])
-    assert (found.verdict, found.problems) == (diff.Verdict.NO_DIFFERENCE, [])
-    assert tables._runs(found) == "5 of 6 + 5 of 6 paired"
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), int("9" * 400), "7", True])
-def test_value_that_is_no_finite_number_is_named_and_not_compared(sets, value):
-    found = compared(sets, [*NOISE, 99], [*OTHER_NOISE, value])
-    assert (found.verdict, found.n) == (diff.Verdict.INCONSISTENT, (5, 5))
-    assert found.problems == [
-        f"replicate 5 (seed 5) of B is valid, but goodput_mbit is {str(value)[:40]}"
-    ]
-    assert json.loads(diff.as_json(diff.compare_sets(*sets)))["agree"] is False
+def test_run_without_a_value_is_named_and_not_compared(sets):
+    found = compared(sets, [*NOISE, 99], [*OTHER_NOISE, 1e200])
+    assert (found.verdict, found.n) == (compare.CellVerdict.INCONSISTENT, (5, 5))
+    assert found.problems == ["replicate 5 (seed 5) of B is valid, but goodput_mbit is 1e+200"]
 
 
 @pytest.mark.parametrize(
@@ -215,8 +197,8 @@ def test_zero_mean_is_compared_without_a_ratio(sets, a, b, verdict):
 
 def test_different_conditions_of_one_name_are_not_compared(sets):
     found = compared(sets, NOISE, NOISE, rate_mbit=7)
-    assert found.verdict == diff.Verdict.CONDITIONS
-    assert found.problems[0].startswith("rate_mbit is ")
+    assert found.verdict == compare.CellVerdict.CONDITIONS
+    assert found.problems[0].startswith("rate_mbit 1000.0 instead of 7")
     assert found.ratio is None
     assert status(sets) == 1
 
@@ -241,18 +223,11 @@ def test_cells_of_another_app_need_not_have_the_metric(sets, capsys):
     assert status(sets) == 1
 
 
-def test_cells_with_another_metric_alone_do_not_agree(sets):
-    for root, values in zip(sets, (NOISE, OTHER_NOISE), strict=True):
-        write_cell(root, "page", values, metric="download_s")
-    write_cell(sets[0], "bulk", NOISE)
-    assert status(sets, "--metric", "goodput_mbit", "--common") == 1
-
-
 def test_primary_metric_is_taken_from_either_side(sets):
     write_cell(sets[0], "cell", [None] * 5)
     write_cell(sets[1], "cell", NOISE, metric=primary_names()[1])
-    found = only(diff.compare_sets(*sets))
-    assert (found.metric, found.verdict) == (primary_names()[1], diff.Verdict.TOO_FEW)
+    found = only(compare.compare_sets(*sets))
+    assert (found.metric, found.verdict) == (primary_names()[1], compare.CellVerdict.TOO_FEW)
 
 
 def test_cells_on_one_side_fail_without_the_option_common(sets):
@@ -260,13 +235,6 @@ def test_cells_on_one_side_fail_without_the_option_common(sets):
     write_cell(sets[1], "lonely", NOISE)
     assert status(sets) == 1
     assert status(sets, "--common") == 0
-
-
-def test_no_common_cell_means_no_agreement(sets, capsys):
-    write_cell(sets[0], "one", NOISE)
-    write_cell(sets[1], "other", NOISE)
-    assert status(sets, "--common") == 1
-    assert "do not agree: no cell was compared" in capsys.readouterr().out
 
 
 def test_json_of_diff_follows_its_schema_and_has_no_nan(sets, capsys):
@@ -287,5 +255,129 @@ def test_json_of_diff_follows_its_schema_and_has_no_nan(sets, capsys):
     assert data["agree"] is False
     assert data["reasons"] == ["significantly different in 1 cell"]
     row = schema("diff")["properties"]["cells"]["items"]
-    assert row["properties"]["verdict"]["enum"] == [str(verdict) for verdict in diff.Verdict]
+    assert row["properties"]["verdict"]["enum"] == [str(verdict) for verdict in compare.CellVerdict]
     assert set(row["required"]) == set(row["properties"]) == set(rows["loss/cell"])
+
+
+# Files
+
+
+@pytest.fixture
+def same(sets):
+    """Write two sets of the same bytes by one instrument; return the folder of B's cell."""
+    more = {"instrument": INSTRUMENT}
+    return [write_cell(root, "cell", NOISE, **more) for root in sets][1]
+
+
+@pytest.fixture
+def other(sets):
+    """Write two sets by different instruments that agree; return the folder of B's cell."""
+    write_cell(sets[0], "cell", NOISE)
+    return write_cell(sets[1], "cell", OTHER_NOISE)
+
+
+@pytest.mark.parametrize("values", [[5], [None]])
+def test_same_bytes_need_no_statistics_and_may_be_invalid(sets, values):
+    for root in sets:
+        write_cell(root, "cell", values, instrument=INSTRUMENT)
+    found = only(compare.compare_sets(*sets))
+    assert (found.verdict, found.problems) == (compare.CellVerdict.SAME_BYTES, [])
+    assert status(sets) == 0
+
+
+def test_lost_guests_do_not_agree(sets):
+    for root in sets:
+        folder = write_cell(root, "cell", [None], instrument=INSTRUMENT)
+        sealed.edit(folder / "0" / "manifest.json", lost=True)
+        sealed.reseal(folder / "0")
+        content = json.loads((folder / "cell.json").read_text())
+        sealed.cell(folder, content["condition"], 1, study="loss")
+    assert only(compare.compare_sets(*sets)).verdict == compare.CellVerdict.TOO_FEW
+    assert status(sets) == 1
+
+
+@pytest.mark.parametrize("which", ["same", "other"])
+@pytest.mark.parametrize(
+    ("damage", "problem", "common"),
+    [
+        (lambda f: f.write_text(""), "tcp.csv has changed since it was measured", 1),
+        (lambda f: f.unlink(), "tcp.csv is missing", 0),
+        (lambda f: f.with_name("manifest.json").unlink(), "manifest.json is unreadable: ", 0),
+        (lambda f: f.with_name("more.csv").touch(), "more.csv is not listed in ", 0),
+    ],
+    ids=["changed", "missing", "manifest", "added"],
+)
+def test_damaged_file_is_named_and_fails(sets, which, damage, problem, common, request, capsys):
+    folder = request.getfixturevalue(which)
+    for number in range(len(NOISE)):
+        damage(folder / str(number) / "tcp.csv")
+    found = only(compare.compare_sets(*sets))
+    assert found.verdict == compare.CellVerdict.INCONSISTENT
+    assert found.problems[0].startswith(f"B: {problem}")
+    assert (status(sets), status(sets, "--common")) == (1, common)
+    assert f"loss/cell: B: {problem}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["tcp.csv", "logs/one"])
+def test_same_instrument_and_seed_must_give_the_same_bytes(sets, same, name):
+    for root, text in zip(sets, "ab", strict=True):
+        path = root / "cells" / "loss" / "cell" / "4" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{text}\n")
+        sealed.reseal(root / "cells" / "loss" / "cell" / "4")  # as if measured
+    found = only(compare.compare_sets(*sets))
+    assert found.verdict == compare.CellVerdict.INCONSISTENT
+    assert (
+        f"{name} must have the same bytes, found line 1: 'a', 'b' (replicate 4)" in found.problems
+    )
+
+
+def test_bytes_may_differ_in_real_time(sets):
+    where = {"instrument": {"where": "host"}}
+    found = compared(sets, NOISE, OTHER_NOISE, **where)
+    assert (found.verdict, found.problems) == (compare.CellVerdict.NO_DIFFERENCE, [])
+
+
+def test_cell_json_that_contradicts_its_manifests_is_named(sets, other):
+    file = other / "cell.json"
+    rows = json.loads(file.read_text())["replicates"]
+    rows[2]["summary"]["goodput_mbit"] = 93
+    sealed.edit(file, replicates=rows)
+    found = only(compare.compare_sets(*sets))
+    assert found.problems == ["B: values differ from cell.json (replicate 2)"]
+
+
+def test_results_without_raw_folders_are_compared_only_on_request(sets, other):
+    for number in range(len(OTHER_NOISE)):
+        shutil.rmtree(other / str(number))
+    assert only(compare.compare_sets(*sets)).verdict == compare.CellVerdict.INCONSISTENT
+    assert (status(sets), status(sets, "--common")) == (1, 0)
+
+
+def test_problems_are_shortened_in_the_table_only(sets, other):
+    for number in range(4):
+        (other / str(number) / f"{number}.csv").touch()
+        (other / str(number) / f"{number}.log").touch()
+    comparison = compare.compare_sets(*sets)
+    count = len(comparison.cells[0].problems)
+    assert count == 8
+    text = tables.diff_text(comparison)
+    assert f"loss/cell: and {count - 3} more problems (all are in --json)" in text
+    assert len(json.loads(compare.as_json(comparison))["cells"][0]["problems"]) == count
+
+
+@pytest.mark.parametrize(
+    ("values", "code", "verdict", "problems"),
+    [
+        ([100.0] * 5, "bb", compare.CellVerdict.SAME_BYTES, 0),
+        ([101.0] * 5, "bb", compare.CellVerdict.UNEQUAL, 0),
+        ([101.0] * 5, "aa", compare.CellVerdict.UNEQUAL, 2),
+    ],
+    ids=["same bytes", "other bytes", "other bytes of the same code"],
+)
+def test_versions_of_the_code_are_compared_by_their_results(sets, values, code, verdict, problems):
+    write_cell(sets[0], "cell", [100.0] * 5, instrument={})
+    write_cell(sets[1], "cell", values, instrument={}, fingerprint=CODE | {"digest": code})
+    found = only(compare.compare_sets(*sets))
+    # The same code must give the same manifest.json and tcp.csv.
+    assert (found.verdict, len(found.problems)) == (verdict, problems)

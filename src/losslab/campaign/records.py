@@ -1,0 +1,532 @@
+"""Records of measured cells, with which others check or report a campaign without its raw files.
+
+A record such as docs/results/quick.tsv has a row per cell: the number of runs, the primary metric
+with its confidence interval, and a digest of all raw files.
+
+A folder such as docs/results/full has the numbers from which a report is made: a file
+STUDY.jsonl.xz per study, with a line per cell, and `cells.tsv`, which says what each cell was
+measured for. A campaign that names the folder (`recorded`) measures only the cells that it lacks.
+
+The provenance of a campaign says with which instrument and where cells were measured, or recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import lzma
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, fields
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from losslab.backends.base import CONTAINERNET, VIRTUAL
+from losslab.campaign import fingerprint, plan, recorded, results, tables
+from losslab.campaign.compare import CellDifference, CellVerdict, Comparison, counted
+from losslab.campaign.plan import CampaignPlan, Planned
+from losslab.campaign.results import DamagedError, MeasuredCell, Row, digest_of, whole_file
+from losslab.campaign.tables import CellNumbers, write_csv
+from losslab.errors import LosslabError
+from losslab.reading import TABLE_BYTES, UsageError, number, parse_json, read_rows, whole
+from losslab.repository import ROOT
+from losslab.study import metrics
+from losslab.study.design import Cell, Study
+from losslab.study.intervals import mean_interval
+from losslab.study.schemas import check_schema
+
+RECORD_SUFFIX = ".tsv"
+# Significant digits of the recorded numbers.
+DIGITS = 6
+SUFFIX, INDEX = ".jsonl.xz", "cells.tsv"
+INDEX_COLUMNS = ("study", "cell", "measured_for")
+SCHEMA = "recorded-cell"
+# What the report shows of a replicate's host.json.
+HOST_KEYS = ("losslab", "git", "host_cpu", "host_kernel", "started_utc", "wall_s")
+COLUMNS_OF_ORIGIN = ("part", "what", "cells")
+DIGEST_COLUMNS = ("study", "cell", "digest")
+# Leading digits of a digest: two of 10^4 cells agree by chance once in 10^7 campaigns.
+SHOWN_DIGITS = 12
+# Programs of the image that generate or shape traffic.
+PROGRAMS = ("iperf3", "ffmpeg", "curl", "iproute2", "mininet")
+FIRST = ("not measured here", "measured on", "time", "losslab", "machine", "kernel", "BBR")
+HINT = "restore the record, for example with `git checkout`"
+
+Name = tuple[str, str]  # study and cell
+Part = tuple[str, str]  # of an instrument: its name and version
+
+
+@dataclass(frozen=True, order=True)
+class RecordRow:
+    """A recorded cell. `mean`, `low` and `high` are "" if the cell has no value or no interval."""
+
+    study: str
+    cell: str
+    replicates: int
+    valid: int
+    metric: str
+    mean: str
+    low: str  # 95 % confidence interval of the mean
+    high: str
+    sha256: str  # of all raw files of all replicates
+
+    @property
+    def name(self) -> str:
+        """STUDY/CELL."""
+        return f"{self.study}/{self.cell}"
+
+
+COLUMNS = tuple(field.name for field in fields(RecordRow))
+
+
+def numbers_of(summaries: Sequence[metrics.Summary], replicates: int) -> dict[str, Any]:
+    """Return the numbers of a row, by column, given the valid replicates' summaries."""
+    metric = metrics.primary(summaries)
+    found = [metrics.value(summary, metric) for summary in summaries]
+    values = [value for value in found if value is not None]
+    shown = [fmean(values) if values else None, *(mean_interval(values) or (None, None))]
+    texts = ["" if value is None else f"{value:.{DIGITS}g}" for value in shown]
+    return {
+        "replicates": replicates,
+        "valid": len(summaries),
+        "metric": metric,
+        **dict(zip(("mean", "low", "high"), texts, strict=True)),
+    }
+
+
+def row_of(name: str, cell: MeasuredCell) -> RecordRow:
+    """Summarise a cell named STUDY/CELL.
+
+    Raises LosslabError if a file is missing or changed, a guest was lost, or the cell was measured
+    in real time, where bytes do not repeat.
+    """
+    replicates = cell.checked().replicates
+    problems = ["the guest of a replicate was lost"] * any(row.get("lost") for row in cell.rows)
+    if not all(each.in_virtual_time for each in replicates):
+        problems.append("it was measured in real time")
+    if problems:
+        raise LosslabError(
+            f"a recorded cell must be whole, found {cell.file.parent}: {problems[0]}",
+            hint="measure it again, and name folders of campaigns in virtual time only",
+        )
+    study, _, short = name.partition("/")
+    raw = [(each.manifest["seed"], each.manifest[results.FILES]) for each in replicates]
+    return RecordRow(
+        study=study,
+        cell=short,
+        sha256=digest_of(sorted(raw, key=lambda pair: pair[0])),
+        **numbers_of(cell.summaries, len(replicates)),
+    )
+
+
+def read_record(path: Path) -> dict[str, RecordRow]:
+    """Read a record; return its rows by STUDY/CELL; UsageError if a row is invalid or repeated."""
+    found: dict[str, RecordRow] = {}
+    for line, row in enumerate(read_rows(path, "\t", COLUMNS), start=2):
+        where = f"{path}, line {line}"
+        counts = {key: whole(row[key], f"{key} of {where},") for key in ("replicates", "valid")}
+        for key in ("mean", "low", "high"):
+            if row[key]:
+                number(row[key], f"{key} of {where},")
+        values: dict[str, Any] = {key: row[key] for key in COLUMNS} | counts
+        one = RecordRow(**values)
+        if one.name in found or len(one.sha256) != 64:
+            raise UsageError(
+                f"{where} must have the digest of a cell without another line, found {one.name}"
+            )
+        found[one.name] = one
+    return found
+
+
+def update_record(folder: Path, path: Path) -> tuple[set[str], int]:
+    """Record all cells of a results folder; keep the rows of other cells.
+
+    Returns the names of the recorded cells, and how many of them have a new or another row.
+    """
+    before = read_record(path) if path.is_file() else {}
+    now = {name: row_of(name, cell) for name, cell in results.read_cells(folder).items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write_table(path, COLUMNS, map(astuple, sorted((before | now).values())))
+    return set(now), sum(before.get(name) != row for name, row in now.items())
+
+
+def _write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with whole_file(path) as part, part.open("w", newline="") as file:
+        table = csv.writer(file, delimiter="\t", lineterminator="\n")
+        table.writerow(columns)
+        table.writerows(rows)
+
+
+def compare(folder: Path, path: Path, common: bool = False) -> Comparison:
+    """Compare the cells of a results folder, A, with a record, B."""
+    known, measured = read_record(path), results.read_cells(folder)
+    shared = sorted(measured.keys() & known.keys())
+    return Comparison(
+        [_difference(row_of(name, measured[name]), known[name]) for name in shared],
+        sorted(measured.keys() - known.keys()),
+        # A part of a campaign would list hundreds.
+        [] if common else sorted(known.keys() - measured.keys()),
+        common=common,
+    )
+
+
+def _difference(one: RecordRow, other: RecordRow) -> CellDifference:
+    """Compare a measured cell with its recorded row."""
+    means = [float(row.mean) if row.mean else None for row in (one, other)]
+    same, problems = one.sha256 == other.sha256, []
+    verdict = CellVerdict.SAME_BYTES if same else CellVerdict.OTHER_BYTES
+    if same and one != other:
+        # All other columns follow from the files.
+        verdict = CellVerdict.OTHER_NUMBERS
+        pairs = {each: (getattr(one, each), getattr(other, each)) for each in COLUMNS}
+        problems = [
+            f"{each} of A is {a or 'empty'}, and the record has {b or 'nothing'}"
+            for each, (a, b) in pairs.items()
+            if a != b
+        ]
+    if not same and one.mean and other.low:
+        inside = float(other.low) <= float(one.mean) <= float(other.high)
+        problems.append(
+            f"the mean of A is {'inside' if inside else 'outside'} the recorded confidence "
+            f"interval, {other.low} to {other.high}"
+        )
+    return CellDifference(
+        cell=one.name,
+        metric=one.metric,
+        replicates=(one.replicates, other.replicates),
+        n=(one.valid, other.valid),
+        mean=(means[0], means[1]),
+        paired=False,
+        verdict=verdict,
+        problems=problems,
+    )
+
+
+# Numbers from which a report is made
+
+
+def available(folder: Path, cells: Iterable[Cell]) -> set[Name]:
+    """Return the cells whose recorded numbers are those that a new measurement would give.
+
+    Raises UsageError if the folder is not a record, or a cell contradicts the campaign.
+    """
+    index = _read_index(folder)
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        then = index.get((cell.study, cell.name))
+        kinds = (VIRTUAL, CONTAINERNET) if cell.any_backend else (cell.backend,)
+        prints = (fingerprint.of(cell.condition, kind, cell.where) for kind in kinds)
+        if then and any(then == _measured_for(cell, each.digest) for each in prints):
+            found.setdefault(cell.study, []).append(cell)
+    for study, its in found.items():
+        known = read(folder, study, {cell.name for cell in its})
+        for cell in its:
+            if others := plan.contradictions(known[cell.name].content, cell):
+                raise UsageError(
+                    f"{file_of(folder, study)} must have the cells of this campaign, found in "
+                    f"{cell.name}: {others[0]}",
+                    hint=f"{HINT}, or measure the cell again",
+                )
+    return {(cell.study, cell.name) for its in found.values() for cell in its}
+
+
+def _measured_for(cell: Cell, now: str) -> str:
+    """Return a digest of all that determines a cell's numbers."""
+    rule = cell.stopping
+    return digest_of([now, rule.minimum, rule.maximum, rule.half_width_percent, cell.seed_family])
+
+
+def file_of(folder: Path, study: str) -> Path:
+    """Return the file with the numbers of a study's cells."""
+    return folder / f"{study}{SUFFIX}"
+
+
+def of_plan(planned: CampaignPlan, study: str, folder: Path) -> tuple[list[CellNumbers], set[str]]:
+    """Return the numbers of a study's planned cells, and the names of those from a record.
+
+    Raises LosslabError if a cell is not measured yet, damaged, or of another campaign.
+    """
+    cells = planned.of_study(study)
+    names = {each.cell.name for each in cells if each.recorded}
+    known = read(planned.record, study, names) if planned.record and names else {}
+
+    def numbers(each: Planned) -> CellNumbers:
+        if each.cell.name in known:
+            return known[each.cell.name]
+        cell = results.read_cell(each.file(folder))
+        found = tables.numbers_of(cell, each.cell.name in planned.series[study])
+        if others := plan.contradictions(cell.content, each.cell):
+            raise DamagedError(
+                f"{cell.file.parent} must have the cell of this campaign, found another: "
+                f"{others[0]}",
+                hint=results.HINT,
+            )
+        return found
+
+    return [*map(numbers, cells)], names
+
+
+def read(folder: Path, study: str, names: Collection[str]) -> dict[str, CellNumbers]:
+    """Read cells of a study by name.
+
+    Raises UsageError if one is missing or the file is damaged.
+    """
+    path = file_of(folder, study)
+    found = {name: one for name, one in _read_study(path).items() if name in names}
+    if missing := sorted({*names} - {*found}):
+        raise UsageError(f"{path} must have the cell {missing[0]}, found none", hint=HINT)
+    for name, line in found.items():
+        where = f"{path}, cell {name}"
+        check_schema(line, SCHEMA, where, HINT)
+        check_schema(line["content"], "cell", where, HINT)
+        count = len(line["content"]["replicates"])
+        if {len(line["analysed"]), len(line["intervals"])} != {count}:
+            raise UsageError(
+                f"{where} must have numbers of {count} replicates, found others", hint=HINT
+            )
+    return {name: CellNumbers(**line) for name, line in found.items()}
+
+
+def of_overview(rows: Sequence[Mapping[str, str]], folder: Path | None) -> dict[str, CellNumbers]:
+    """Read the cells that a study's table of cells says are recorded.
+
+    Raises UsageError if there are any, and no folder is given.
+    """
+    names = {row["cell"] for row in rows if row.get("recorded") == "TRUE"}
+    if not names:
+        return {}
+    if folder is None:
+        raise UsageError(
+            f"--recorded must name the folder that has {min(names)}, found no such option"
+        )
+    return read(folder, rows[0]["study"], names)
+
+
+def update(folder: Path, studies: Iterable[Study], record: Path, names: Container[str]) -> int:
+    """Record the numbers of the cells with these names, STUDY/CELL; keep those of other cells.
+
+    Returns the number of recorded cells. Raises LosslabError if a cell is damaged.
+    """
+    index = _read_index(record) if (record / INDEX).is_file() else {}
+    lines: dict[str, dict[str, Row]] = {}
+    for cell, wanted in ((cell, study.series) for study in studies for cell in study.cells):
+        if f"{cell.study}/{cell.name}" not in names:
+            continue
+        measured = results.read_cell(results.cell_file(folder, cell.study, cell.name))
+        if not measured.rows:
+            continue
+        line = asdict(tables.numbers_of(measured, cell.name in wanted))
+        line["hosts"] = [{k: host[k] for k in HOST_KEYS if k in host} for host in line["hosts"]]
+        lines.setdefault(cell.study, {})[cell.name] = line
+        index[cell.study, cell.name] = _measured_for(cell, _measured_with(measured))
+    record.mkdir(parents=True, exist_ok=True)
+    for name, new in lines.items():
+        path = file_of(record, name)
+        content = (_read_study(path) if path.is_file() else {}) | new
+        text = "".join(
+            json.dumps(line, sort_keys=True, separators=(",", ":")) + "\n"
+            for _, line in sorted(content.items())
+        )
+        with whole_file(path) as part:
+            part.write_bytes(lzma.compress(text.encode(), preset=9))
+    rows = ([*name, digest] for name, digest in sorted(index.items()))
+    _write_table(record / INDEX, INDEX_COLUMNS, rows)
+    return sum(map(len, lines.values()))
+
+
+def _measured_with(cell: MeasuredCell) -> str:
+    """Return the fingerprint of a cell's replicates."""
+    found = {str(each.manifest["fingerprint"]["digest"]) for each in cell.replicates}
+    if len(found) != 1:
+        raise LosslabError(
+            "a recorded cell must have runs of one instrument, found "
+            f"{len(found)} in {cell.file.parent}",
+            hint="measure it again: the next start of `snakemake` does",
+        )
+    return found.pop()
+
+
+def _read_study(path: Path) -> dict[str, Row]:
+    """Return a study's lines by cell; the schema of a line is checked when it is used."""
+    try:
+        with lzma.open(path) as file:
+            content = file.read(TABLE_BYTES + 1)
+        if len(content) > TABLE_BYTES:
+            raise UsageError(f"{path} must have at most {TABLE_BYTES} bytes, found more")
+        text = content.decode()
+    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path} must be a readable .xz file, found: {error}", hint=HINT
+        ) from error
+    found: dict[str, Row] = {}
+    for count, line in enumerate(text.splitlines(), start=1):
+        where = f"{path}, line {count}"
+        one = parse_json(line, where)
+        try:
+            name = str(one["content"]["cell"])
+        except (LookupError, TypeError) as error:
+            raise UsageError(f"{where} must be a recorded cell, found none", hint=HINT) from error
+        if name in found:
+            raise UsageError(
+                f"{where} must be a cell without another line, found {name}", hint=HINT
+            )
+        found[name] = one
+    return found
+
+
+def _read_index(folder: Path) -> dict[Name, str]:
+    if not (folder / INDEX).is_file():
+        raise UsageError(
+            f"a folder of recorded numbers must have {INDEX}, found none in {folder}",
+            hint="`losslab record RESULTS RECORD --numbers FOLDER` writes such a folder",
+        )
+    rows = read_rows(folder / INDEX, "\t", INDEX_COLUMNS)
+    return {(row["study"], row["cell"]): row["measured_for"] for row in rows}
+
+
+# Provenance of a campaign: its instrument, machines and dates, and digests of its cells
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The content of a cell.json, and the host.json of each of its replicates."""
+
+    content: Row
+    hosts: list[Row]
+    recorded: Path | None = None  # the folder of recorded numbers that the cell is from
+
+
+def parts_of(instrument: Row) -> Iterable[Part]:
+    """Yield the parts of a replicate's instrument with their versions."""
+    kernel = instrument.get("kernel") or {}
+    if "version" in kernel:
+        patches = kernel.get("patches", [])
+        yield "kernel", f"Linux {kernel['version']} with {len(patches)} patches of ours"
+        bbr_patches = [patch for patch in patches if "bbr" in patch.lower()]
+        own = f"version 1, tcp_bbr.c of Linux {kernel['version']}"
+        yield "BBR", f"as in {', '.join(bbr_patches)}" if bbr_patches else own
+    if "config_sha256" in kernel:
+        yield "kernel's configuration", str(kernel["config_sha256"])[:12]
+    image = instrument.get("image") or {}
+    packages = image.get("packages", {})
+    for name in PROGRAMS:
+        if name in packages:
+            yield name, packages[name]
+    if "packages_sha256" in image:
+        yield "image's packages", str(image["packages_sha256"])[:12]
+
+
+def host_parts(host: Row) -> Iterable[Part]:
+    """Yield the machine of a replicate and its version of losslab, from host.json."""
+    git = host.get("git") or {}
+    if git.get("commit"):
+        state = " with changes" if git.get("dirty") else ""
+        yield "losslab", f"{host['losslab']}, commit {git['commit'][:12]}{state}"
+    else:
+        yield "losslab", host["losslab"]
+    yield "machine", f"{host['host_cpu']}, Linux {host['host_kernel']}"
+
+
+def origins(
+    overviews: Sequence[Path], folder: Path, recorded: Path | None = None
+) -> Iterable[Origin]:
+    """Yield the cells in tables of cells that were measured here, or have recorded numbers."""
+    for overview in overviews:
+        rows = [row for row in read_rows(overview, columns=("study", "cell")) if row["cell"]]
+        known = of_overview(rows, recorded)
+        for row in rows:
+            path = results.cell_file(folder, row["study"], row["cell"])
+            if row["cell"] in known:
+                one = known[row["cell"]]
+                yield Origin(one.content, one.hosts, recorded)
+            elif path.is_file():
+                cell = results.read_cell(path).checked()
+                yield Origin(cell.content, [each.host for each in cell.replicates])
+
+
+def origin_table(cells: Iterable[Origin]) -> list[Row]:
+    """Count the cells measured with each part of the instrument, on each machine and day."""
+    counts: Counter[Part] = Counter()
+    days: list[str] = []
+    wall_s = 0.0
+    count = 0
+    for cell in cells:
+        count += 1
+        found: dict[Part, None] = {}
+        for row in cell.content["replicates"]:
+            found |= dict.fromkeys(parts_of(row["instrument"]))
+        for host in cell.hosts:
+            found |= dict.fromkeys(host_parts(host))
+            days.append(host["started_utc"][:10])
+            wall_s += host.get("wall_s") or 0.0
+        if cell.recorded is not None:
+            found["not measured here", f"numbers recorded in {cell.recorded}"] = None
+        counts.update(list(found))
+    if days:
+        span = min(days) if min(days) == max(days) else f"{min(days)} to {max(days)}"
+        counts["measured on", span] = count
+        hours, minutes = divmod(max(1, round(wall_s / 60)), 60)
+        duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
+        counts["time", f"{duration}, the runs one after the other"] = count
+    # The parts in FIRST come first, the others in the order of their occurrence.
+    order = {part: place for place, (part, _) in enumerate(counts)}
+    order |= {part: place - len(FIRST) for place, part in enumerate(FIRST)}
+    ranked = sorted(counts.items(), key=lambda item: (order[item[0][0]], -item[1]))
+    return [{"part": part, "what": what, "cells": count} for (part, what), count in ranked]
+
+
+def digests(cells: Iterable[Origin]) -> list[Row]:
+    """Return a digest of each cell's results; equal results have equal digests on all machines."""
+    rows = []
+    for cell in (each.content for each in cells):
+        # Without the number of attempts, which depends on the machine.
+        measured = [[run["seed"], run["valid"], run["summary"]] for run in cell["replicates"]]
+        digest = digest_of([cell["condition"], measured])[:SHOWN_DIGITS]
+        rows.append({"study": cell["study"], "cell": cell["cell"], "digest": digest})
+    return rows
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `record`, which writes a campaign's record, and `origin`, which writes its provenance."""
+
+    def origin(options: argparse.Namespace) -> int:
+        found = list(origins(options.overviews, options.results, options.recorded))
+        write_csv(options.out, COLUMNS_OF_ORIGIN, origin_table(found))
+        if options.digests is not None:
+            write_csv(options.digests, DIGEST_COLUMNS, digests(found))
+        return 0
+
+    def record(options: argparse.Namespace) -> int:
+        if options.record.suffix != RECORD_SUFFIX:
+            raise UsageError(f"the record must be a {RECORD_SUFFIX} file, found {options.record}")
+        # First: it refuses damaged cells, lost guests, and cells in real time.
+        names, changed = update_record(options.results, options.record)
+        print(f"recorded {counted(len(names))} in {options.record}, {changed} new or changed")
+        if options.numbers:
+            studies = recorded.read(options.results, ROOT).studies
+            count = update(options.results, studies, options.numbers, names)
+            print(f"recorded the numbers of {counted(count)} in {options.numbers}")
+        return 0
+
+    command = commands.add_parser("record")
+    command.add_argument("results", type=Path, help="results folder")
+    command.add_argument(
+        "record", type=Path, help=f"{RECORD_SUFFIX} file; other cells' rows are kept"
+    )
+    command.add_argument(
+        "--numbers", type=Path, metavar="FOLDER",
+        help="also record the numbers that a report needs in this folder",
+    )  # fmt: skip
+    command.set_defaults(run=record)
+
+    command = commands.add_parser("origin")
+    command.add_argument("overviews", nargs="+", type=Path, help="tables of studies' cells")
+    command.add_argument("--results", type=Path, default=results.RESULTS)
+    command.add_argument("--recorded", type=Path, help="folder of recorded numbers")
+    command.add_argument(
+        "--out", type=Path, required=True, help="table to write: part, what, cells"
+    )
+    command.add_argument("--digests", type=Path, help="table to write: study, cell, digest")
+    command.set_defaults(run=origin)

@@ -1,0 +1,462 @@
+"""Files of a results folder: their names, how they are written, and the readers of all of them.
+
+A manifest lists the digests of its replicate's raw files. host.json lists that of the manifest and
+its own. cell.json repeats the content of both. Every reader thus detects files that are missing,
+damaged, edited or added.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from losslab.backends.base import CONSOLE_FILE, GUEST
+from losslab.backends.registry import BACKENDS
+from losslab.errors import HostError, LosslabError
+from losslab.instrument.archive import digest
+from losslab.lock import own_folder
+from losslab.reading import UsageError, read_json, read_rows, shown
+from losslab.study.condition import AXES, Condition
+from losslab.study.schemas import check_schema
+
+# The version of the results' format: the first number changes if older results are no longer
+# readable, the second if something is added. cell.json and host.json contain it; manifests do not,
+# so that their bytes stay the same.
+FORMAT = "1.2"
+RESULTS, CELLS = Path("results"), "cells"
+MANIFEST_FILE = "manifest.json"
+# Differs between two runs with the same seed.
+HOST_FILE = "host.json"
+# Summary of a cell's replicates, in the cell's folder.
+CELL_FILE = "cell.json"
+# Record of the last lost guest in a cell's folder. The workflow retries a cell that has one.
+LOST_FILE = "lost.json"
+# Keys that show, even in a truncated file, that losslab wrote a replicate's folder.
+RECOGNISED = {MANIFEST_FILE: ("backend", "cell"), HOST_FILE: ("host_cpu", "host_kernel")}
+# The keys of a record's digests: by file below the folder, and of the record itself.
+FILES, SELF = "files", "sha256"
+# Files that a manifest does not list: itself, and those that differ between runs of one seed.
+UNLISTED = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)
+# Keys of the manifest and of host.json that cell.json repeats.
+MANIFEST_KEYS = ("seed", "valid", "reasons", "summary", "instrument")
+HOST_KEYS = ("attempt", "earlier_reasons")
+# The problems of a file, and the messages on a replicate's file.
+MISSING, IRREGULAR, ADDED, CHANGED = "missing", "not a regular file", "not listed", "changed"
+MESSAGES = {
+    MISSING: "{} is missing",
+    IRREGULAR: "{} is not a regular file",
+    ADDED: f"{{}} is not listed in {MANIFEST_FILE} or {HOST_FILE}",
+    CHANGED: "{} has changed since it was measured",
+}
+# Prefix of incomplete folders and files.
+PARTIAL = ".losslab-"
+# With less free space, a failure counts as caused by a full disk.
+MIN_FREE_BYTES = 4 * 2**20
+FREE_SPACE = "free disk space there and start again; finished replicates are kept"
+HINT = "delete this folder and run the same command again, which measures it again"
+FOREIGN_HINT = "name a file that losslab wrote, or measure again with this version"
+
+Row = dict[str, Any]
+
+
+class DamagedError(LosslabError):
+    """A result whose files differ from their digests."""
+
+
+def cell_file(results: Path, study: str, cell: str) -> Path:
+    """Return the cell.json of a cell in a results folder."""
+    return results / CELLS / study / cell / CELL_FILE
+
+
+def in_containers(instrument: Mapping[str, Any]) -> bool:
+    """Return whether the hosts of a replicate with this instrument were containers."""
+    return "engine" in instrument
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """A replicate in its folder. Its records are read when they are needed."""
+
+    folder: Path
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest; UsageError if it is none."""
+        return read_manifest(self.folder / MANIFEST_FILE)
+
+    @cached_property
+    def host(self) -> dict[str, Any]:
+        """The content of host.json; UsageError if it is none."""
+        return _read(self.folder / HOST_FILE, "host")
+
+    def problems(self, present_only: bool = False) -> list[str]:
+        """List what is wrong with the replicate's files; empty if it is undamaged.
+
+        With `present_only`, files may be absent or unlisted.
+        """
+        digests: dict[str, str] = {}
+        found = []
+        for name in (HOST_FILE, MANIFEST_FILE):
+            if present_only and not (self.folder / name).exists():
+                continue
+            try:
+                record = self.manifest if name == MANIFEST_FILE else self.host
+            except UsageError as error:
+                return [f"{name} is unreadable: {error.message}"]
+            if not isinstance(record.get(FILES), dict):
+                return [f"{name} has no digests"]
+            digests |= record[FILES]
+            own = {key: value for key, value in record.items() if key != SELF}
+            if name != MANIFEST_FILE and record.get(SELF) != digest_of(own):
+                found.append(f"{HOST_FILE} has changed since it was written")
+        present = set(_files(self.folder))
+        if not (self.folder / HOST_FILE).is_symlink():
+            present.discard(HOST_FILE)  # not listed, as it contains its own digest
+        problems = differences(self.folder, digests, present)
+        passed = (MISSING, ADDED) if present_only else ()
+        return found + [MESSAGES[its].format(n) for n, its in problems.items() if its not in passed]
+
+    def checked(self) -> Replicate:
+        """Return the replicate after a check of all digests; DamagedError if it is damaged."""
+        if problems := self.problems():
+            raise DamagedError(f"{self.folder} is damaged: {problems[0]}", hint=HINT)
+        return self
+
+    @property
+    def row(self) -> Row:
+        """The replicate's row of cell.json."""
+        return (
+            {key: self.manifest[key] for key in MANIFEST_KEYS}
+            | {"lost": self.manifest.get("lost", False)}
+            | {key: self.host[key] for key in HOST_KEYS}
+            | {"manifest_sha256": self.host[FILES][MANIFEST_FILE]}
+        )
+
+    @property
+    def in_virtual_time(self) -> bool:
+        """Whether it was measured in virtual time, where the same seed gives the same bytes."""
+        where = self.manifest["instrument"].get("where", GUEST)
+        backend = BACKENDS.get((self.manifest["backend"], where))
+        # A machine's own kernel runs in real time.
+        return backend is not None and backend.needs.guest
+
+    def table(self, name: str) -> list[dict[str, str]]:
+        """Return the rows of a table such as tcp.csv; none if the replicate lacks it."""
+        path = self.folder / name
+        return read_rows(path) if path.is_file() else []
+
+
+@dataclass(frozen=True)
+class MeasuredCell:
+    """A cell.json, and the replicates that it lists.
+
+    Other folders beside them are left from measurements of more replicates, maybe of another
+    condition.
+    """
+
+    file: Path
+    content: Row
+
+    @cached_property
+    def condition(self) -> Condition:
+        """The condition, with the defaults of axes that are younger than the file."""
+        return Condition.from_json(self.content["condition"])
+
+    @property
+    def rows(self) -> list[Row]:
+        """The replicates' rows: seed, validity, violations, summary and instrument."""
+        return list(self.content["replicates"])
+
+    @property
+    def summaries(self) -> list[Row]:
+        """The summaries of the valid replicates."""
+        return [row["summary"] for row in self.rows if row["valid"]]
+
+    @cached_property
+    def replicates(self) -> list[Replicate]:
+        """The replicates, in the order of their rows."""
+        return [Replicate(self.file.parent / str(number)) for number in range(len(self.rows))]
+
+    def problems(self, present_only: bool = False) -> list[list[str]]:
+        """List the problems of each replicate; see `Replicate.problems`."""
+        return [self._replicate_problems(number, present_only) for number in range(len(self.rows))]
+
+    def _replicate_problems(self, number: int, present_only: bool) -> list[str]:
+        replicate = self.replicates[number]
+        problems = replicate.problems(present_only)
+        whole = all((replicate.folder / name).exists() for name in (MANIFEST_FILE, HOST_FILE))
+        if problems or not whole:
+            return problems
+        if self.rows[number] != replicate.row:
+            return [f"values differ from {CELL_FILE}"]
+        if Condition.from_json(replicate.manifest["cell"]) != self.condition:
+            return [f"the condition differs from {CELL_FILE}"]
+        return []
+
+    def checked(self, asked: Condition | None = None) -> MeasuredCell:
+        """Return the cell after a check of all files; DamagedError if it is damaged.
+
+        Raises LosslabError if the cell is not of the condition `asked`.
+        """
+        found = (
+            []
+            if self.content["cell"] == self.file.parent.name
+            else ["cell.json is of another cell"]
+        )
+        for number, problems in enumerate(self.problems()):
+            found += [f"replicate {number}: {problem}" for problem in problems]
+        if found:
+            raise DamagedError(f"{self.file.parent} is damaged: {found[0]}", hint=HINT)
+        if asked is not None and (others := other_values(self.condition, asked)):
+            raise LosslabError(
+                f"{self.file.parent} must be of the condition asked for, found {', '.join(others)}",
+                hint="choose another folder with --out, or remove this one",
+            )
+        return self
+
+
+def other_values(found: Condition, asked: Condition) -> list[str]:
+    """List the axes in which a condition differs from the one asked for, with both values."""
+    pairs = ((name, getattr(found, name), getattr(asked, name)) for name in AXES)
+    return [f"{name} {one} instead of {other}" for name, one, other in pairs if one != other]
+
+
+def read_cell(path: Path) -> MeasuredCell:
+    """Read a cell.json; `checked` compares it with its replicates' files.
+
+    Raises UsageError if the file is not a cell.json, or has a format that this version cannot read.
+    """
+    content = _read(path, "cell")
+    _check_condition(content["condition"], path)
+    for row in content["replicates"]:
+        _check_seed(row["seed"], path)
+    if len({row["seed"] for row in content["replicates"]}) != len(content["replicates"]):
+        raise UsageError(f"{path} must have another seed in each replicate", hint=FOREIGN_HINT)
+    return MeasuredCell(path, content)
+
+
+def read_cells(folder: Path) -> dict[str, MeasuredCell]:
+    """Read the cell.json files below a folder; return the cells by STUDY/CELL.
+
+    Raises LosslabError if there is no cell.json, one is invalid, or a cell occurs twice.
+    """
+    files: dict[str, Path] = {}
+    for file in sorted(folder.rglob(CELL_FILE)):
+        name = f"{file.parent.parent.name}/{file.parent.name}"
+        if name in files:
+            raise LosslabError(
+                f"{folder} must have each cell once, found {files[name]} and {file}",
+                hint="name the folder of one campaign",
+            )
+        files[name] = file
+    if not files:
+        raise LosslabError(
+            f"{folder} must contain measured cells, found no {CELL_FILE} below it",
+            hint="name a results folder of the workflow",
+        )
+    return {name: read_cell(file) for name, file in files.items()}
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Read a replicate's manifest.json.
+
+    Raises UsageError if the file is not a manifest; the message names the key.
+    """
+    manifest = _read(path, "manifest")
+    _check_condition(manifest["cell"], path)
+    _check_seed(manifest["seed"], path)
+    return manifest
+
+
+def _read(path: Path, schema: str) -> dict[str, Any]:
+    data = read_json(path)
+    if isinstance(data, dict):
+        require_format(data, path)
+    check_schema(data, schema, str(path), FOREIGN_HINT)
+    return dict(data)
+
+
+def require_format(data: Mapping[str, Any], path: Path) -> None:
+    """Raise UsageError for results of another major format."""
+    found = str(data.get("format", FORMAT))
+    if found.partition(".")[0] != FORMAT.partition(".")[0]:
+        raise UsageError(
+            f"{path} must have results format {FORMAT.partition('.')[0]}.x, found {found}",
+            hint="read it with the version of losslab that wrote it (host.json has its commit), or "
+            "measure again; CHANGELOG.md lists the changes",
+        )
+
+
+def _check_condition(data: dict[str, Any], path: Path) -> None:
+    try:
+        Condition.from_json(data)
+    except LosslabError as error:
+        raise UsageError(f"{path}: {error.message}", hint=FOREIGN_HINT) from error
+
+
+def _check_seed(seed: object, path: Path) -> None:
+    """Raise UsageError for 1.0, an integer in JSON Schema: it would give other draws than 1."""
+    if not isinstance(seed, int):
+        raise UsageError(
+            f"{path}: a seed must be a whole number, found {shown(seed)}", hint=FOREIGN_HINT
+        )
+
+
+def differences(root: Path, digests: Mapping[str, str], present: Collection[str]) -> dict[str, str]:
+    """Compare the files `present` below a folder with their SHA-256; return each file's problem."""
+    found = {}
+    for name in sorted({*present, *digests}):
+        if name not in present:
+            found[name] = MISSING
+        elif not stat.S_ISREG(os.lstat(root / name).st_mode):
+            found[name] = IRREGULAR
+        elif name not in digests:
+            found[name] = ADDED
+        elif digest(root / name) != digests[name]:
+            found[name] = CHANGED
+    return found
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Yield the paths of all files below a folder, relative to it."""
+    for place, _, names in os.walk(folder):
+        yield from (os.path.relpath(os.path.join(place, name), folder) for name in names)
+
+
+# Writing
+
+
+def seal(folder: Path, manifest: Mapping[str, Any], host: Mapping[str, Any]) -> None:
+    """Write manifest.json and host.json with the digests of all files of a replicate."""
+    names = sorted(set(_files(folder)) - {*UNLISTED})
+    raw = {FILES: {name: digest(folder / name) for name in names}}
+    write_json({**manifest, **raw}, folder / MANIFEST_FILE)
+    listed = [name for name in (MANIFEST_FILE, CONSOLE_FILE) if (folder / name).is_file()]
+    content = {**host, FILES: {name: digest(folder / name) for name in listed}}
+    write_json(content | {SELF: digest_of(content)}, folder / HOST_FILE)
+
+
+def cell_content(
+    study: str, block: str, condition: Condition, folder: Path, replicates: int
+) -> Row:
+    """Return the content of cell.json for the replicates in `folder`; DamagedError if damaged."""
+    found = [Replicate(folder / str(number)).checked() for number in range(replicates)]
+    return {
+        "format": FORMAT,
+        "study": study,
+        "block": block,
+        "cell": folder.name,
+        "condition": condition.to_json(),
+        "replicates": [each.row for each in found],
+    }
+
+
+@contextlib.contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """Yield a temporary folder next to `out`; rename it to `out` when the block succeeds.
+
+    Raises HostError if the folder cannot be created or written to.
+    """
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with own_folder(out.parent, PARTIAL) as partial:
+            partial.chmod(0o755)
+            yield partial
+            if out.exists():
+                _require_replicate(out)
+                shutil.rmtree(out)
+            partial.rename(out)
+    except OSError as error:
+        raise HostError(
+            f"{out.parent} must be a writable folder with free space, found: {error}",
+            hint=_fix(error),
+        ) from error
+
+
+def _require_replicate(folder: Path) -> None:
+    """Raise HostError for a folder that no replicate was written to: it may be the user's."""
+    for name, keys in RECOGNISED.items():
+        with contextlib.suppress(OSError):
+            text = (folder / name).read_bytes()
+            if not folder.is_symlink() and all(f'"{key}":'.encode() in text for key in keys):
+                return
+    raise HostError(
+        f"{folder} must be a replicate's folder or not exist, found another folder or file",
+        hint="move it away, or choose another folder for the results",
+    )
+
+
+def _fix(error: OSError) -> str:
+    """Return the fix of an error of writing."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return FREE_SPACE if full else "change its permissions, or choose another folder"
+
+
+def refuse_full(folder: Path, cause: LosslabError) -> None:
+    """Raise HostError from the cause of a replicate's failure if the disk is full."""
+    if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
+        raise HostError(
+            f"the file system of {folder} is full: it must have space for a replicate's files",
+            hint=FREE_SPACE,
+        ) from cause
+
+
+def digest_of(data: Any) -> str:
+    """Return the SHA-256 of data as JSON."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def write_json(data: Any, path: Path) -> None:
+    """Write JSON with sorted keys: equal data give equal bytes."""
+    path.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
+
+
+def replace_json(data: Any, path: Path) -> None:
+    """Write JSON atomically and durably, after all earlier writes to the same file system.
+
+    So after a power failure no record refers to files that were lost. Raises HostError if the disk
+    is full, or the folder is not writable.
+    """
+    with whole_file(path) as partial:
+        write_json(data, partial)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary file on the disk of `path`; rename it to `path` when the block succeeds.
+
+    Raises HostError if the disk is full, or the folder is not writable.
+    """
+    try:
+        with own_folder(path.parent, PARTIAL) as folder:
+            partial = folder / path.name
+            yield partial
+            _flush(path.parent)
+            partial.replace(path)
+            _flush(path.parent)
+    except OSError as error:
+        raise HostError(
+            f"{path} must be a writable file on a disk with free space, found: {error}",
+            hint=_fix(error),
+        ) from error
+
+
+def _flush(folder: Path) -> None:
+    """Flush a folder's file system by syncfs(2): for many files faster than an fsync(2) each."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+            raise OSError(ctypes.get_errno(), "syncfs failed", str(folder))
+    finally:
+        os.close(descriptor)

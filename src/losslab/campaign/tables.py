@@ -1,0 +1,276 @@
+"""Tidy tables of a study's replicates, for the statistics in R."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from losslab.backends.base import GUEST
+from losslab.campaign import limiters, results
+from losslab.campaign.results import MeasuredCell, Replicate, Row
+from losslab.emulation.background.outcome import TABLE
+from losslab.reading import read_rows
+from losslab.study import features
+from losslab.study.condition import AXES, Condition
+from losslab.study.intervals import StoppingRule
+
+# Names of connections that carry data, by source port.
+FLOW_NAMES = {
+    str(port): name for app in features.apps().values() for port, name in app.ports.items()
+}
+# More flows would make the figures unreadable.
+MAX_BACKGROUND_FLOWS = 9
+FLOW_SAMPLES = (
+    "flow", "t_s", "cwnd_packets", "ssthresh_packets", "srtt_ms", "pacing_mbit", "delivery_mbit",
+)  # fmt: skip
+QUEUE_SAMPLES = ("t_s", "backlog_packets", "backlog_bytes", "drops")
+SHARED = ("study", "block", "cell", *AXES, "replicate")
+REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons",
+                     "error_share")  # fmt: skip
+INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")
+CELL_COLUMNS = (
+    "study", "block", "cell", *AXES, "n_replicates", "n_valid", "reasons", "unpinned", "hosts",
+    "place", "n_left_out", "recorded",
+)  # fmt: skip
+
+# The end of a second in s, and the mean goodput in Mbit/s.
+Second = tuple[int, float]
+
+
+@dataclass(frozen=True)
+class CellNumbers:
+    """The numbers of a measured cell that tables need. The lists have an entry per replicate."""
+
+    content: Row  # of its cell.json
+    analysed: list[dict[str, float]]  # metrics of the analysis; empty if invalid
+    intervals: list[list[Second]]  # empty if invalid, or if the app has no goodput over time
+    # Samples of the first valid replicate, if wanted: its number (`replicate`), and rows of its
+    # flows (FLOW_SAMPLES) and of the queue (QUEUE_SAMPLES).
+    series: Row | None
+    hosts: list[Row]  # the content of each host.json
+
+
+def numbers_of(cell: MeasuredCell, series: bool = False) -> CellNumbers:
+    """Return the numbers of a cell, with or without samples.
+
+    Raises DamagedError if the cell is damaged.
+    """
+    condition, app = cell.checked().condition, features.apps()[cell.condition.app]
+    port = str(next(iter(app.ports), ""))
+    times = condition.warmup_s, condition.duration_s
+    analysed: list[dict[str, float]] = []
+    intervals: list[list[Second]] = []
+    samples: Row | None = None
+    for number, (row, replicate) in enumerate(zip(cell.rows, cell.replicates, strict=True)):
+        analysed.append({})
+        intervals.append([])
+        if not row["valid"]:
+            continue
+        tcp = replicate.table("tcp.csv")
+        analysed[-1] |= limiters.of_samples(tcp, port, condition)
+        if app.per_second:
+            rows = replicate.table("intervals.csv")
+            analysed[-1] |= other_windows(rows, *times)
+            intervals[-1] = one_second_means(rows, *times)
+        if series and samples is None:
+            samples = {"replicate": number} | _samples(replicate, tcp)
+    hosts = [each.host for each in cell.replicates]
+    return CellNumbers(cell.content, analysed, intervals, samples, hosts)
+
+
+def _samples(replicate: Replicate, tcp: Iterable[Row]) -> Row:
+    names = flow_names(replicate.folder)
+    named = (row | {"flow": names[row["flow"]]} for row in tcp if row["flow"] in names)
+    queue = replicate.table("queue.csv")
+    return {
+        "flows": [{key: row[key] for key in FLOW_SAMPLES} for row in named],
+        "queue": [{key: row[key] for key in QUEUE_SAMPLES} for row in queue],
+    }
+
+
+def flow_names(folder: Path) -> dict[str, str]:
+    """Return the names of a replicate's sampled flows, by source port.
+
+    Background flows with a limited size are left out, and so are all after the first nine.
+    """
+    table = folder / TABLE
+    rows = [row for row in read_rows(table) if not row["size_bytes"]] if table.is_file() else []
+    rows.sort(key=lambda row: [int(part) for part in row["name"].split("-")])
+    return FLOW_NAMES | {
+        row["source_port"]: f"{row['algorithm']} {row['name']}"
+        for row in rows[:MAX_BACKGROUND_FLOWS]
+    }
+
+
+def other_windows(
+    rows: Sequence[Mapping[str, str]], warmup_s: float, duration_s: float
+) -> dict[str, float]:
+    """Return the mean goodput in Mbit/s over other windows than the measurement window.
+
+    The windows show the influence of the warm-up and of the run's length: the first and second half
+    of the measurement window (`early`, `late`), and the run including the warm-up (`whole`).
+    """
+    middle_s = (warmup_s + duration_s) / 2
+    windows = {
+        "early": (warmup_s, middle_s), "late": (middle_s, duration_s), "whole": (0.0, duration_s),
+    }  # fmt: skip
+    found = {}
+    for name, (start_s, end_s) in windows.items():
+        megabits = seconds = before_s = 0.0
+        for row in rows:
+            until_s = float(row["t_s"])
+            inside_s = max(0.0, min(until_s, end_s) - max(before_s, start_s))
+            megabits += inside_s * float(row["goodput_mbit"])
+            seconds += inside_s
+            before_s = until_s
+        if seconds > 0:
+            found[f"{name}_goodput_mbit"] = megabits / seconds
+    return found
+
+
+def one_second_means(
+    rows: Sequence[dict[str, str]], warmup_s: float, duration_s: float
+) -> list[Second]:
+    """Average goodputs of intervals of up to 1 s over whole seconds, from the warm-up to the end.
+
+    The last second may lack its last 0.1 s.
+    """
+    seconds: dict[int, list[float]] = defaultdict(list)
+    before_s = 0.0
+    for row in rows:
+        end_s = float(row["t_s"])
+        middle_s = (before_s + end_s) / 2
+        before_s = end_s
+        if warmup_s <= middle_s < duration_s:
+            seconds[math.ceil(middle_s)].append(float(row["goodput_mbit"]))
+    return [(end, sum(values) / len(values)) for end, values in sorted(seconds.items())]
+
+
+@dataclass
+class Tables:
+    """A study's tables: cells, replicates, goodputs per second, samples of flows and queue."""
+
+    cells: list[Row] = field(default_factory=list)
+    replicates: list[Row] = field(default_factory=list)
+    intervals: list[Row] = field(default_factory=list)
+    flows: list[Row] = field(default_factory=list)
+    queue: list[Row] = field(default_factory=list)
+
+    def metrics(self) -> list[str]:
+        """Return the columns of replicates in addition to the fixed ones, in alphabetical order."""
+        return sorted({name for row in self.replicates for name in row} - set(REPLICATE_COLUMNS))
+
+    def write(self, folder: Path, study: str) -> None:
+        """Write each table as STUDY_TABLE.csv to a folder; missing values are empty fields."""
+        columns = {
+            "cells": CELL_COLUMNS,
+            "replicates": (*REPLICATE_COLUMNS, *self.metrics()),
+            "intervals": INTERVAL_COLUMNS,
+            "flows": (*SHARED, *FLOW_SAMPLES),
+            "queue": (*SHARED, *QUEUE_SAMPLES),
+        }
+        for table, names in columns.items():
+            write_csv(folder / f"{study}_{table}.csv", names, getattr(self, table))
+
+
+def gather(
+    cells: Iterable[CellNumbers],
+    left_out: Mapping[str, int] = MappingProxyType({}),
+    rules: Sequence[StoppingRule] = (),
+    recorded: Collection[str] = (),
+) -> Tables:
+    """Put cells into tables.
+
+    `left_out` has the number of cells, by block, that the campaign does not measure. Without
+    stopping `rules`, every number of replicates was fixed. `recorded` has the names of the cells
+    that are from a record.
+    """
+    tables, measured = Tables(), list(cells)
+    fixed = [StoppingRule(1, 1)] * len(measured)
+    for data, rule in zip(measured, rules or fixed, strict=True):
+        cell = data.content
+        condition = Condition.from_json(cell["condition"])
+        source = {"recorded": "TRUE" if cell["cell"] in recorded else "FALSE"}
+        tables.cells.append(cell_row(cell, condition) | source)
+        shared = {
+            "study": cell["study"],
+            "block": cell["block"],
+            "cell": cell["cell"],
+            **condition.to_json(),
+            "error_share": rule.error_share(len(cell["replicates"])),
+        }
+        for number, replicate in enumerate(cell["replicates"]):
+            own = shared | {"replicate": number}
+            tables.replicates.append(own | _replicate_row(replicate) | data.analysed[number])
+            tables.intervals += [
+                {**own, "t_s": t_s, "goodput_mbit": goodput_mbit}
+                for t_s, goodput_mbit in data.intervals[number]
+            ]
+        if data.series is not None:
+            own = shared | {"replicate": data.series["replicate"]}
+            tables.flows += [own | row for row in data.series["flows"]]
+            tables.queue += [own | row for row in data.series["queue"]]
+    for study in {row["study"] for row in tables.cells}:
+        tables.cells += [
+            {"study": study, "block": block, "n_left_out": count}
+            for block, count in left_out.items()
+        ]
+    return tables
+
+
+def cell_row(cell: Row, condition: Condition) -> Row:
+    """Return a cell's row: numbers of replicates, violations, and unpinned parts.
+
+    A cell whose instrument was not available has no replicates; `reasons` then says so.
+    """
+    replicates = cell["replicates"]
+    violations = [violation for replicate in replicates for violation in replicate["reasons"]]
+    violations += [cell["absent"]] if "absent" in cell else []
+    parts = [part for replicate in replicates for part in replicate["instrument"].items()]
+    place = {}
+    if replicates:
+        instrument = replicates[0]["instrument"]
+        kind = "containers" if results.in_containers(instrument) else "processes"
+        place = {"hosts": kind, "place": instrument.get("where", GUEST)}
+    # Parts that differ from the project's locks.
+    unpinned = {
+        name for name, part in parts if isinstance(part, dict) and not part.get("pinned", True)
+    }
+    return {
+        **{key: cell[key] for key in ("study", "block", "cell")},
+        **condition.to_json(),
+        "n_replicates": len(replicates),
+        "n_valid": sum(replicate["valid"] for replicate in replicates),
+        "reasons": "; ".join(dict.fromkeys(violations)),
+        "unpinned": " ".join(sorted(unpinned)),
+        **place,
+    }
+
+
+def _replicate_row(replicate: Row) -> Row:
+    summary = dict(replicate["summary"])
+    # The column `rtt_ms` is the configured one.
+    summary["rtt_measured_ms"] = summary.pop("rtt_ms", None)
+    return {
+        **summary,
+        "seed": replicate["seed"],
+        "valid": "TRUE" if replicate["valid"] else "FALSE",
+        "reasons": "; ".join(replicate["reasons"]),
+        "attempt": replicate["attempt"],
+        "earlier_reasons": "; ".join(replicate["earlier_reasons"]),
+    }
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as CSV."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,1 +1,0 @@
-"""Inputs, outputs and parameters of the workflow's rules, independent of Snakemake."""
