@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from losslab.campaign import packets
+from losslab.emulation import probes
 from losslab.emulation.capture import FILE_HEADER, RECORD
-from losslab.emulation.probes import ping
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 
@@ -36,7 +36,7 @@ def ack(at, *blocks):
 
 def capture(*frames):
     """Return a pcap with a frame per millisecond, after the pings of the idle path."""
-    pings = [frame(1, ping.request(number)) for number in (0, 1, 0)]
+    pings = [frame(1, probes.echo_request(number)) for number in (0, 1, 0)]
     records = [
         RECORD.pack(7, n * 1_000_000, len(each), len(each)) + each
         for n, each in enumerate([*pings, *frames])
@@ -53,7 +53,7 @@ def test_segments_of_a_server_at_the_sender_have_the_ports_of_its_clients():
 
 
 def test_packets_of_the_sender_are_numbered_from_the_start_of_the_traffic():
-    ping_of_traffic = frame(1, ping.request(1))
+    ping_of_traffic = frame(1, probes.echo_request(1))
     _, seen = packets.sent(capture(data(0), ack(1000), ping_of_traffic, data(1000)))
     assert [its and its.begin for its in seen] == [None, START, None, START + 1000 - 2**32]
 

@@ -6,13 +6,13 @@ import re
 from statistics import fmean
 
 import pytest
-from losslab.workflow.analysis import DEFINITION, require_defined_once
 
 from losslab import report
-from losslab.campaign import cellrecord, recorded_numbers
+from losslab.campaign import records
 from losslab.reading import read_config, read_rows, read_yaml
 from losslab.repository import ROOT
 from losslab.study import claims, design, metrics, studyfiles
+from losslab.workflow import DEFINITION, require_defined_once
 
 REFERENCE = re.compile(r"@((?:fig|tbl|sec)-[A-Za-z0-9-]*[A-Za-z0-9])")
 # Assignments in the shared environment, which have no indentation; those of functions have some.
@@ -118,23 +118,23 @@ def test_recorded_cells_are_those_of_the_campaign():
     wrong = []
     for path in sorted(RECORDS.glob("*.tsv")):
         campaign = cells(path.stem)
-        for name, row in cellrecord.read(path).items():
+        for name, row in records.read_record(path).items():
             rule = campaign[name].stopping if name in campaign else None
             if not rule or not rule.minimum <= row.replicates <= rule.maximum:
                 wrong.append(f"{path.stem}: {name}")
     assert wrong == []
-    assert cellrecord.read(RECORDS / "quick.tsv").keys() == cells("quick").keys()
+    assert records.read_record(RECORDS / "quick.tsv").keys() == cells("quick").keys()
 
 
 @pytest.mark.nightly
 def test_recorded_numbers_are_those_of_the_recorded_cells():
-    record = cellrecord.read(RECORDS / "full.tsv")
+    record = records.read_record(RECORDS / "full.tsv")
     names = {}
     for row in read_rows(RECORDS / "full" / "cells.tsv", "\t"):
         names.setdefault(row["study"], []).append(row["cell"])
     for study, its in names.items():
-        for name, cell in recorded_numbers.read(RECORDS / "full", study, its).items():
-            row, runs = record[f"{study}/{name}"], cell.data.content["replicates"]
+        for name, cell in records.read(RECORDS / "full", study, its).items():
+            row, runs = record[f"{study}/{name}"], cell.content["replicates"]
             found = [metrics.value(run["summary"], row.metric) for run in runs if run["valid"]]
             assert (len(runs), len(found)) == (row.replicates, row.valid), row.name
             values = [value for value in found if value is not None]

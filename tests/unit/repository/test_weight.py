@@ -5,8 +5,8 @@ import subprocess
 from tests.conftest import ROOT
 
 # Lower these when a change removes code. They are rounded up to the next hundred lines.
-LINES = {"src": 34_400, "tests": 29_300, "bench": 4_000}
-FILES = {"src": 197, "tests": 250, "bench": 21}
+LINES = {"src": 33_200, "tests": 27_800, "bench": 2_800}
+FILES = {"src": 166, "tests": 214, "bench": 15}
 LONGEST = 600
 
 
