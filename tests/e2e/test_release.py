@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from losslab.artifact import pack
 
 import losslab
 from tests import sources, wheel
@@ -42,18 +41,21 @@ def test_source_distribution_makes_the_wheel_of_the_clone(root, tmp_path):
 # No index, no configuration of pip and no copies of earlier downloads.
 WITHOUT_INDEX = {
     "PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "https://localhost:9/", "PIP_NO_CACHE_DIR": "1",
-    "PIP_RETRIES": "0",
+    "PIP_RETRIES": "0", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "wheels",
 }  # fmt: skip
 
 
 @pytest.fixture
-def unpacked(root, tmp_path):
+def unpacked(tmp_path):
     """Return an unpacked artifact: these sources, with the packages of their locks."""
-    asked = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", tmp_path]
-    if subprocess.run([*asked, "packaging"], capture_output=True, check=False).returncode:
+    asked = [sys.executable, "-m", "pip", "download", "--quiet", "--no-build-isolation"]
+    if subprocess.run(
+        [*asked, "--dest", tmp_path, "packaging"], capture_output=True, check=False
+    ).returncode:
         pytest.skip("no package index can be reached")
     folder = sources.copy(tmp_path / "artifact")
-    pack.fetch_wheels(root, folder)
+    locks = ("-r", "requirements-build.lock", "-r", "requirements.lock")
+    subprocess.run([*asked, "--require-hashes", "--dest", "wheels", *locks], cwd=folder, check=True)
     return folder
 
 

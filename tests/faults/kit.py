@@ -79,7 +79,7 @@ def cell_command(
 def cell_folder(results: Path) -> Path:
     """Return the folder of the cell of `cell_command`."""
     (cell,) = CampaignPlan.read(results).cells.values()
-    return results / cell.folder
+    return cell.file(results).parent
 
 
 def descendants(pid: int) -> list[int]:

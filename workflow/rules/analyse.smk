@@ -114,7 +114,9 @@ rule compare_numbers:
         cells=campaign.summaries("cells"),
         replicates=campaign.summaries("replicates"),
         published=[
-            file for study in campaign.studies for file in studyfiles.published(ROOT, study)
+            file
+            for study in campaign.studies
+            for file in studyfiles.published(ROOT, study)
         ],
     output:
         factors="results/tables/factors_numbers.csv",
