@@ -1,6 +1,10 @@
 """losslab measures how loss, delay, buffers and path shape affect TCP congestion control."""
 
 __version__ = "1.0.0"
+# The version of the results' format: the first number changes if older results are no longer
+# readable, the second if something is added. cell.json and host.json contain it; manifests do not,
+# so that their bytes stay the same.
+FORMAT = "1.2"
 
 TYPE_CHECKING = False  # as in `typing`, which guests need not import
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from losslab import __version__, commands, interrupts
+from losslab import FORMAT, __version__, commands, interrupts
 from losslab.arguments import Parser
 from losslab.errors import LosslabError
 from losslab.reading import CONTROL, UsageError, shown
@@ -119,7 +119,6 @@ class _Version(argparse.Action):
     """Print the version and the installed kernels and images."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from losslab.campaign.results import FORMAT
         from losslab.instrument.records import installed
 
         print(f"losslab {__version__}", f"results {FORMAT}", *installed(), sep="\n")

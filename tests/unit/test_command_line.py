@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab import cli, commands
+from losslab import FORMAT, cli, commands
 from losslab.campaign import compare, rerun, results
 from losslab.errors import LosslabError
 
@@ -47,7 +47,7 @@ def test_version_names_kernel_and_image(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert end.value.code == 0
     assert [line.split()[0] for line in lines] == ["losslab", "results", "kernel", "image"]
-    assert lines[1] == f"results {results.FORMAT}"
+    assert lines[1] == f"results {FORMAT}"
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["measure", "--help"]])

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, processes
+from losslab import processes
 from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign import fingerprint, inputs
-from losslab.campaign.results import FORMAT, PARTIAL, refuse_full, seal, whole_folder
+from losslab.campaign.results import PARTIAL, WRITTEN_BY, refuse_full, seal, whole_folder
 from losslab.emulation.app import USER_FILES
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import integrity
@@ -207,8 +207,7 @@ def host(
         "host_cpu": _cpu_model(),
         # Not in the manifest: a different compiler gives a different binary with the same results.
         "kernel_sha256": kernel_sha256,
-        "losslab": __version__,
-        "format": FORMAT,
+        **WRITTEN_BY,
         "git": git_state(ROOT) if not INSTALLED else {"commit": None, "dirty": None},
     }
 

@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from losslab import FORMAT, __version__
 from losslab.backends.base import CONSOLE_FILE, GUEST
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
@@ -30,10 +31,8 @@ from losslab.reading import UsageError, read_json, read_rows, shown
 from losslab.study.condition import AXES, Condition
 from losslab.study.schemas import check_schema
 
-# The version of the results' format: the first number changes if older results are no longer
-# readable, the second if something is added. cell.json and host.json contain it; manifests do not,
-# so that their bytes stay the same.
-FORMAT = "1.2"
+# In host.json: what wrote the replicate.
+WRITTEN_BY = {"losslab": __version__, "format": FORMAT}
 RESULTS, CELLS = Path("results"), "cells"
 MANIFEST_FILE = "manifest.json"
 # Differs between two runs with the same seed.
