@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from bench import host_state
 from losslab.backends import onhost, preflight
 from losslab.emulation.shaping import path_qdiscs
 from losslab.instrument import image
 from losslab.study.condition import Condition
+from tests import host_state
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 60

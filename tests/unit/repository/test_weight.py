@@ -5,8 +5,8 @@ import subprocess
 from tests.conftest import ROOT
 
 # Lower these when a change removes code. They are rounded up to the next hundred lines.
-LINES = {"src": 33_200, "tests": 27_800, "bench": 2_800}
-FILES = {"src": 166, "tests": 214, "bench": 15}
+LINES = {"src": 33_200, "tests": 27_900, "bench": 2_600}
+FILES = {"src": 166, "tests": 215, "bench": 14}
 LONGEST = 600
 
 

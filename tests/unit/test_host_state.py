@@ -1,6 +1,6 @@
-"""Comparison of a machine's state by `bench.host_state`."""
+"""Comparison of a machine's state by `tests.host_state`."""
 
-from bench import host_state
+from tests import host_state
 
 
 def test_leftovers_on_the_host_are_named():

@@ -1,20 +1,15 @@
 """Comparison of the machine's state before and after a measurement on the host.
 
-    python -m bench.host_state -- losslab measure --where host ...
-
-runs the command and prints the differences; exit 0 if there are none. Run it as root: otherwise,
-state that only root can read is not compared.
+Without root, state that only root can read is not compared.
 """
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -121,24 +116,3 @@ def differences(before: dict[str, list[str]], after: dict[str, list[str]]) -> li
         found += [f"{what}: gone: {item}" for item in was if item not in after[what]]
         found += [f"{what}: new: {item}" for item in after[what] if item not in was]
     return found
-
-
-def main() -> int:
-    """Compare the machine's state before and after a command, and print the differences."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.host_state", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument("command", nargs="+", help="a program with its options, after --")
-    command = parser.parse_args().command
-    before = state()
-    status = subprocess.run(command, check=False).returncode
-    found = differences(before, state())
-    print(f"exit status {status}; " + ("nothing left behind" if not found else "left behind:"))
-    for line in found:
-        print(f"  {line}")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
