@@ -66,7 +66,10 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     def server_close(self) -> None:
         """End all guests, and refuse further requests."""
         super().server_close()
-        self._forking.submit(self._guests.close).result()
+        try:
+            self._forking.submit(self._guests.close).result()
+        except RuntimeError:  # the interpreter exits, and has ended the pool's thread
+            self._guests.close()
         self._forking.shutdown()
 
     def fork(self, wanted: dict[str, Any], folder: Path, cpu: int, control: int) -> int:
