@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab import doors
+from losslab import extensions
 from losslab.backends import snapshot_server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,8 +27,8 @@ def campaign_folder(tmp_path, monkeypatch):
     """Return an empty campaign's folder, in which losslab runs."""
     folder = tmp_path / "campaign"
     folder.mkdir()
-    (folder / doors.MARK).touch()
-    monkeypatch.setenv(doors.VARIABLE, str(folder))
+    (folder / extensions.MARK).touch()
+    monkeypatch.setenv(extensions.VARIABLE, str(folder))
     return folder
 
 

@@ -20,7 +20,7 @@ from losslab.errors import LosslabError
 from losslab.reading import UsageError
 from losslab.repository import INSTALLED, ROOT
 
-DOOR = "losslab.commands"
+GROUP = "losslab.commands"
 WORKFLOW = "the workflow"  # commands of its rules, which the overview does not list
 
 
@@ -223,14 +223,18 @@ def find(name: str) -> Command | None:
     """Return a command of losslab or of an installed package; None if there is none."""
     if name in COMMANDS:
         return COMMANDS[name]
-    found = metadata.entry_points(group=DOOR, name=name)
+    found = metadata.entry_points(group=GROUP, name=name)
     return _load(next(iter(found))) if found else None
 
 
 def installed() -> dict[str, Command]:
     """Return all commands by name, those of installed packages last."""
-    added = {entry.name: entry for entry in metadata.entry_points(group=DOOR)}
-    return COMMANDS | {name: _load(added[name]) for name in sorted(added.keys() - COMMANDS.keys())}
+    added = {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
+    if taken := sorted(added.keys() & COMMANDS.keys()):
+        raise LosslabError(
+            f"a package's command must have a new name, found {added[taken[0]].value} as {taken[0]}"
+        )
+    return COMMANDS | {name: _load(added[name]) for name in sorted(added)}
 
 
 def sources(name: str) -> list[str]:
@@ -257,7 +261,7 @@ def _refuse_absent(name: str) -> None:
     """Refuse a command of one of this repository's packages that is not installed."""
     for path in ROOT.glob("plugins/*/pyproject.toml"):
         project = tomllib.loads(path.read_text())["project"]
-        if name in project["entry-points"][DOOR]:
+        if name in project["entry-points"][GROUP]:
             source = project["name"] if INSTALLED else path.parent
             raise UsageError(
                 f"`losslab {name}` needs the package {project['name']}, found it not installed",

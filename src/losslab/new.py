@@ -10,7 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
-from losslab import doors
+from losslab import extensions
 from losslab.instrument import kernels
 from losslab.reading import UsageError, out_file
 from losslab.repository import INSTALLED, ROOT, find
@@ -31,13 +31,13 @@ KERNELS = frozenset((
     "minisocks", "nv", "offload", "output", "plb", "probe", "rate", "recovery", "scalable",
     "sigpool", "timer", "ulp", "vegas", "veno", "westwood", "yeah",
 ))  # fmt: skip
-# Python modules: the folder of each kind (`doors.KINDS`), its template, and how to measure it.
+# Python modules: the folder of each kind (`extensions.KINDS`), its template, and how to measure it.
 MODULES = {
     "app": ("apps", "config/template/app.py", "--app {}"),
     "mechanism": ("mechanisms", "config/template/mechanism.py", "--{}-percent 2 --rtt-ms 20"),
     "scheme": ("schemes", "", "--app datagram --scheme {} --trace cellular --rtt-ms 40"),
 }
-SCHEME = doors.PACKAGE / "emulation" / "schemes" / f"{TEMPLATE}.py"
+SCHEME = extensions.PACKAGE / "emulation" / "schemes" / f"{TEMPLATE}.py"
 STUDY_NAME = r"[a-z][a-z0-9]{0,39}"
 # Characters that tables, R and Markdown would not read as text.
 SPECIAL = frozenset('{}`#"\\')
@@ -132,12 +132,12 @@ def _module(options: argparse.Namespace) -> int:
 
 def _folder() -> Path:
     """Return the folder for own algorithms and studies: a campaign's, or else the clone."""
-    if Path(doors.MARK).is_file():
+    if Path(extensions.MARK).is_file():
         return Path().resolve()
     if INSTALLED:
         raise UsageError(
-            f"own algorithms and studies must be in a campaign's folder, found no {doors.MARK} in "
-            f"{Path.cwd()}",
+            "own algorithms and studies must be in a campaign's folder, found no "
+            f"{extensions.MARK} in {Path.cwd()}",
             hint="make such a folder: `losslab init my-campaign && cd my-campaign`",
         )
     return ROOT
@@ -174,12 +174,12 @@ def new_study(name: str, title: str, folder: Path) -> list[Path]:
 def new_module(kind: str, name: str, folder: Path) -> Path:
     """Write a module of a kind to a campaign's folder or the clone; return its path in it."""
     place, template, _ = MODULES[kind]
-    if not doors.NAME.fullmatch(name) or len(name) > 20:
+    if not extensions.NAME.fullmatch(name) or len(name) > 20:
         raise UsageError(
             f"the name of a new {kind} must be at most 20 lower-case letters and digits, found "
             f"{name!r:.80}"
         )
-    if name in doors.names(place):
+    if name in extensions.names(place):
         raise UsageError(f"the name of a new {kind} must be new, found {name}")
     path = folder / place / f"{name}.py"
     out_file(path)

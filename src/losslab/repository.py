@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Container
 from pathlib import Path
 
-from losslab import doors
+from losslab import extensions
 from losslab.errors import HostError, LosslabError
 
 PACKAGE = Path(__file__).resolve().parent
@@ -31,13 +31,13 @@ FOR_CAMPAIGNS = "install losslab with its extra `campaign`" if INSTALLED else SE
 
 def find(path: str | Path, root: Path = ROOT) -> Path:
     """Return a file or folder of the campaign's folder, or else that of `root`, if any."""
-    own = doors.campaign()
+    own = extensions.campaign()
     return own / path if own and (own / path).exists() else root / path
 
 
 def listed(pattern: str, root: Path = ROOT) -> list[Path]:
     """List the files of `root` and of the campaign's folder, which replace those of `root`."""
-    folders = [root, *filter(None, [doors.campaign()])]
+    folders = [root, *filter(None, [extensions.campaign()])]
     found = {path.relative_to(each): path for each in folders for path in each.glob(pattern)}
     return [found[name] for name in sorted(found)]
 
@@ -47,7 +47,7 @@ def recipes(kind: str, file: str, known: Container[str]) -> dict[str, Path]:
 
     Raises LosslabError if a folder lacks the file, or has a `known` name or one not allowed.
     """
-    place = doors.folder()
+    place = extensions.folder()
     folders = sorted((place / kind).glob("*/")) if place else []
     for folder in folders:
         if not (folder / file).is_file():

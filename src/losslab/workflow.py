@@ -29,8 +29,8 @@ from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, sm
 from losslab.campaign.plan import Planned
 from losslab.campaign.results import LOST_FILE, digest_of, read_cell
 from losslab.campaign.verdicts import TABLE, read_recorded
-from losslab.doors import MARK
 from losslab.errors import LosslabError
+from losslab.extensions import MARK
 from losslab.instrument import analysis, image, kernels, packed
 from losslab.instrument import records as built
 from losslab.instrument.archive import digest

@@ -61,5 +61,6 @@ def work(repository, once):
         done = snakemake(repository, folder)
         logs = "\n".join(path.read_text() for path in (folder / "logs").rglob("*.log"))
         assert done.returncode == 0, done.stdout + done.stderr + logs
+        assert "Traceback" not in done.stderr, done.stderr  # also none when the process ends
 
     return once("a campaign, with 'spaces'", make)

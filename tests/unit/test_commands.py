@@ -1,4 +1,4 @@
-"""The door `losslab.commands`: commands of installed packages."""
+"""Commands of installed packages, by the entry points `losslab.commands`."""
 
 import os
 import re
@@ -21,7 +21,7 @@ PROJECTS = {
 ENTRIES = [
     (name, value, project)
     for project in PROJECTS.values()
-    for name, value in project["entry-points"][commands.DOOR].items()
+    for name, value in project["entry-points"][commands.GROUP].items()
 ]
 
 
@@ -83,10 +83,18 @@ def test_overview_without_plugins_lists_losslabs_own_commands(capsys):
 
 
 def test_package_that_cannot_be_imported_is_named(monkeypatch, capsys):
-    broken = metadata.EntryPoint("mine", "no_such_package:MINE", commands.DOOR)
+    broken = metadata.EntryPoint("mine", "no_such_package:MINE", commands.GROUP)
     monkeypatch.setattr(metadata, "entry_points", lambda **_: metadata.EntryPoints([broken]))
     assert cli.main(["mine"]) == 1
     assert "no_such_package:MINE must be importable for the command mine" in capsys.readouterr().err
+
+
+def test_package_with_a_command_of_losslab_is_named(monkeypatch, capsys):
+    taken = metadata.EntryPoint("measure", "theirs:MINE", commands.GROUP)
+    given = metadata.EntryPoints([taken])
+    monkeypatch.setattr(metadata, "entry_points", lambda **by: given.select(**by))
+    assert cli.main(["--help"]) == 1
+    assert "must have a new name, found theirs:MINE as measure" in capsys.readouterr().err
 
 
 def test_command_appears_with_its_package_and_disappears_with_it(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from losslab import cli, new
 from losslab.cellspec import UsageError
-from losslab.doors import MARK
+from losslab.extensions import MARK
 from losslab.instrument import kernels
 from losslab.new import ALGORITHMS
 from losslab.reading import read_yaml

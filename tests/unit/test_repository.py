@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from losslab import doors, repository
+from losslab import extensions, repository
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_own_file_comes_before_losslabs(folder):
 
 
 def test_folder_without_the_mark_adds_nothing(folder):
-    (folder / doors.MARK).unlink()
+    (folder / extensions.MARK).unlink()
     assert repository.find("config/studies/loss.yaml").parents[2] == repository.ROOT
     assert not repository.find("config/studies/own.yaml").exists()
 
@@ -41,6 +41,6 @@ def test_import_reads_no_folder_and_writes_nothing(tmp_path):
     code = "import os; os.rmdir(os.getcwd()); from losslab import repository as r; print(r.ROOT)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=gone, capture_output=True, text=True, check=True,
-        env={k: v for k, v in os.environ.items() if k != doors.VARIABLE},
+        env={k: v for k, v in os.environ.items() if k != extensions.VARIABLE},
     )  # fmt: skip
     assert done.stdout.strip() == str(repository.ROOT)

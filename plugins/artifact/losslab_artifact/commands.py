@@ -9,7 +9,7 @@ import secrets
 from dataclasses import asdict
 from pathlib import Path
 
-from losslab import doors
+from losslab import extensions
 from losslab.campaign import recorded, rerun
 from losslab.reading import UsageError, out_file, whole_option
 from losslab.repository import ROOT
@@ -91,7 +91,7 @@ def _options(options: argparse.Namespace) -> verify.Options:
 
 
 def _verify_artifact(options: argparse.Namespace) -> int:
-    if doors.campaign():
+    if extensions.campaign():
         raise UsageError(
             "an artifact must be verified by losslab's own files, found a campaign's folder, "
             f"which may replace them: {Path.cwd()}",

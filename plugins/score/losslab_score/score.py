@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from losslab import __version__, cellspec, doors, processes, report, sweeps
+from losslab import __version__, cellspec, extensions, processes, report, sweeps
 from losslab.campaign import cost, verdicts
 from losslab.campaign.results import write_json
 from losslab.errors import HostError, LosslabError
@@ -161,8 +161,8 @@ def measure(campaign: dict[str, Any], out: Path, cores: int) -> None:
         "--", CRITERIA, CELLS,
     ]  # fmt: skip
     # The workflow runs in another folder, and still reads a campaign's folder.
-    own = doors.campaign()
-    variables = os.environ | ({doors.VARIABLE: str(own)} if own else {})
+    own = extensions.campaign()
+    variables = os.environ | ({extensions.VARIABLE: str(own)} if own else {})
     process = processes.spawn(command, cwd=ROOT, variables=variables)
     try:
         status = process.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from losslab import doors
+from losslab import extensions
 
 PACKAGE = Path(__file__).resolve().parents[1]
 EMULATION = "emulation"
@@ -13,7 +13,7 @@ EMULATION = "emulation"
 # tests/unit/repository/test_layers.py.
 IMPORTED = (
     "__init__.py",
-    "doors.py",
+    "extensions.py",
     "errors.py",
     *(f"study/{name}.py" for name in ("axes", "background", "condition", "features", "schedule")),
 )
@@ -36,5 +36,5 @@ def files() -> dict[str, Path]:
     found = [path for path in (PACKAGE / EMULATION).rglob("*") if path.is_file()]
     own = [str(path.relative_to(PACKAGE)) for path in found if path.parent.name != "__pycache__"]
     return dict(
-        sorted(({name: PACKAGE / name for name in (*own, *IMPORTED)} | doors.files()).items())
+        sorted(({name: PACKAGE / name for name in (*own, *IMPORTED)} | extensions.files()).items())
     )

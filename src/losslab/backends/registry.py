@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from losslab import doors
+from losslab import extensions
 from losslab.backends.base import CONTAINERNET, GUEST, HOST, VIRTUAL, Backend, Needs
 from losslab.backends.onhost import EngineOnHost, OnHost
 from losslab.backends.virtual import EngineGuest, Guest
@@ -27,7 +27,7 @@ BACKENDS: dict[tuple[str, str], Backend] = {
 def _load(entry: metadata.EntryPoint) -> Backend:
     """Return the backend of an entry point."""
     found = f"the entry point {entry.name} = {entry.value} of {GROUP}"
-    if not doors.NAME.fullmatch(entry.name) or (VIRTUAL, entry.name) in BACKENDS:
+    if not extensions.NAME.fullmatch(entry.name) or (VIRTUAL, entry.name) in BACKENDS:
         raise LosslabError(f"a backend must have a new name of lower-case letters, found {found}")
     try:
         backend: Backend = entry.load()()

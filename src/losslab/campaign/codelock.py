@@ -15,7 +15,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from losslab import doors
+from losslab import extensions
 from losslab.backends import payload
 from losslab.backends.registry import BACKENDS
 from losslab.study import features
@@ -71,7 +71,9 @@ def digests() -> Mapping[str, str]:
     """Return the SHA-256 of the sources of each part; a user's modules are no part."""
     backends = (path.relative_to(PACKAGE) for path in (PACKAGE / "backends").glob("*.py"))
     found: dict[str, Any] = {}
-    for file in sorted({*payload.files(), *map(str, backends)} - IGNORED - doors.files().keys()):
+    for file in sorted(
+        {*payload.files(), *map(str, backends)} - IGNORED - extensions.files().keys()
+    ):
         its = found.setdefault(part_of(file), hashlib.sha256())
         its.update(f"{file}\n".encode() + (PACKAGE / file).read_bytes())
     return {part: its.hexdigest() for part, its in sorted(found.items())}

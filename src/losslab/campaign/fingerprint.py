@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from losslab import doors
+from losslab import extensions
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import codelock, inputs, results
 from losslab.campaign.instrument import image_of, kernel_of
@@ -94,7 +94,7 @@ def _own_modules(condition: Condition) -> dict[str, str]:
     }
     return {
         name: digest_of(path.read_bytes().hex())
-        for name, path in doors.files().items()
+        for name, path in extensions.files().items()
         if name.removesuffix(".py").partition("_")[0] in used
     }
 

@@ -144,7 +144,7 @@ class Replicate:
 
     @property
     def in_virtual_time(self) -> bool:
-        """Whether it was measured in virtual time, where the same seed gives the same bytes."""
+        """Return whether it was measured in virtual time: then its seed gives the same bytes."""
         where = self.manifest["instrument"].get("where", GUEST)
         backend = BACKENDS.get((self.manifest["backend"], where))
         # A machine's own kernel runs in real time.

@@ -42,7 +42,7 @@ class Observations:
 
 @dataclass(frozen=True)
 class Part:
-    """What one contributor adds to a replicate's result."""
+    """Part of a replicate's result, from one contributor."""
 
     summary: Mapping[str, Any] = field(default_factory=dict)  # metrics
     reasons: Sequence[str] = ()  # violations
@@ -185,12 +185,28 @@ def summarise(
     """
     measured = Measured(plan, observations, folder, watch)
     parts = [contribute(measured) for contribute in CONTRIBUTORS]
+    reasons = [reason for part in parts for reason in part.reasons]
     return {
-        "summary": {name: value for part in parts for name, value in part.summary.items()},
-        "reasons": [reason for part in parts for reason in part.reasons],
-        "observed": {name: value for part in parts for name, value in part.observed.items()},
+        "summary": _finite((each for part in parts for each in part.summary.items()), reasons),
+        "observed": _finite((each for part in parts for each in part.observed.items()), reasons),
+        "reasons": reasons,
         "plan": plan.to_json(),
     }
+
+
+def _finite(entries: Iterable[tuple[str, Any]], reasons: list[str]) -> dict[str, Any]:
+    """Return entries of a result; one with NaN or an infinity becomes None, and a violation.
+
+    A user's own app or mechanism can compute such a number. Readers refuse files that have one.
+    """
+    found = dict(entries)
+    for name, value in found.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:
+            reasons.append(f"{name} must have finite numbers, found {value!r:.80}")
+            found[name] = None
+    return found
 
 
 def _hosts(m: Measured) -> Part:

@@ -2,7 +2,7 @@
 
 `select.select` and `time.sleep` also read the clock, to continue after a signal. In a guest each
 system call is a context switch between program and kernel, which is most of the CPU time of a
-program that waits once per packet. `Waiter` and `sleep_until` make a single one.
+program with a wait per packet. `Waiter` and `sleep_until` make a single one.
 
 Loading the interpreter and a Python program's modules takes half a second of CPU time in a guest.
 The snapshot preloads it once for all replicates; each program then waits for its arguments and
@@ -348,7 +348,7 @@ STREAMS = 3
 
 @dataclass
 class Loaded:
-    """A preloaded program that waits for its arguments."""
+    """A preloaded program, whose arguments are still to come."""
 
     module: str
     popen: subprocess.Popen[bytes]

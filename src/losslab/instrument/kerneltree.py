@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from losslab import doors, processes
+from losslab import extensions, processes
 from losslab.errors import LosslabError
 from losslab.instrument.kernels import ReplacedFile
 from losslab.lock import locked
@@ -224,7 +224,7 @@ def _messages(sources: Mapping[str, Path], output: str) -> str:
 
 
 def _shown(path: Path) -> str:
-    folder = doors.folder() or ROOT
+    folder = extensions.folder() or ROOT
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 

@@ -1,7 +1,7 @@
 """The registry of features: apps, path mechanisms and background flows.
 
 Every module of `emulation/apps` and `emulation/path` without an underscore in its name has a
-`FEATURE`, and so have a user's own modules (`doors.py`) and `emulation/background/feature.py`.
+`FEATURE`, and so have a user's own modules (`extensions.py`) and `emulation/background/feature.py`.
 A feature declares its axes, constraints, programs, metrics and costs. Modules with an underscore in
 their names are programs that apps start.
 
@@ -16,7 +16,7 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from losslab import doors
+from losslab import extensions
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ class Feature:
 
 @functools.cache
 def modules(kind: str) -> dict[str, Any]:
-    """Return the features of a kind (`doors.KINDS`) by module name, sorted by their `order`."""
+    """Return the features of a kind (`extensions.KINDS`) by module name, in their `order`."""
     features: dict[str, Feature] = {}
-    for name in doors.names(kind):
-        module = doors.load(kind, name)
+    for name in extensions.names(kind):
+        module = extensions.load(kind, name)
         if not isinstance(found := getattr(module, "FEATURE", None), Feature):
             raise LosslabError(
                 f"{module.__file__} must define FEATURE, an object of its class, "
@@ -107,7 +107,9 @@ def all_features() -> list[Feature]:
 
 def added() -> list[Feature]:
     """List a user's own apps and mechanisms."""
-    return [modules(kind)[name] for kind in ("apps", "mechanisms") for name in doors.added(kind)]
+    return [
+        modules(kind)[name] for kind in ("apps", "mechanisms") for name in extensions.added(kind)
+    ]
 
 
 def used_by(condition: Condition) -> list[Feature]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab import doors
+from losslab import extensions
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, repeats
 from losslab.repository import find, listed
@@ -132,7 +132,7 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
 
 def suite_path(name: str, root: Path) -> Path:
     """Return the path of a suite, a user's own or of `root`; the file need not exist."""
-    own = doors.folder() or root
+    own = extensions.folder() or root
     path = own / "suites" / f"{name}.yaml"
     return path if path.is_file() else root / "config" / "suites" / f"{name}.yaml"
 
@@ -142,7 +142,7 @@ def load_suite(name: str, root: Path) -> dict[str, Any]:
     """Load a suite and check the constraints that its schema cannot express."""
     path = suite_path(name, root)
     if not path.is_file():
-        own = (doors.folder() or root) / "suites"
+        own = (extensions.folder() or root) / "suites"
         names = sorted({file.stem for each in (path.parent, own) for file in each.glob("*.yaml")})
         raise LosslabError(
             f"a suite must be one of {', '.join(names)}, found {name!r}{did_you_mean(name, names)}",

@@ -97,5 +97,5 @@ def test_changed_own_module_changes_exactly_the_cells_that_use_it(monkeypatch, t
     file = tmp_path / "ffmpeg_program.py"
     file.write_text("one")
     names = {"emulation/apps/ffmpeg_program.py": file}
-    monkeypatch.setattr(fingerprint.doors, "files", lambda: names)
+    monkeypatch.setattr(fingerprint.extensions, "files", lambda: names)
     assert changed_parts(lambda: file.write_text("two")) == {"video": ["own modules"]}

@@ -175,6 +175,18 @@ def test_goodput_that_is_ten_times_too_high_is_a_violation(recorded, kind, monke
         assert any(reason.startswith("goodput must be at most") for reason in reasons), name
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, [1.0, -math.inf]])
+def test_metric_that_is_not_finite_is_a_violation_and_absent(recorded, value, monkeypatch):
+    its = recorded["flows"]
+    app = type(features.apps()[its.plan.app])
+    collect = app.collect
+    monkeypatch.setattr(app, "collect", lambda *words: {**collect(*words), "mine_s": value})
+    found = its.result()
+    assert found["summary"]["mine_s"] is None
+    assert [each for each in found["reasons"] if each.startswith("mine_s must have finite")]
+    json.dumps(found, allow_nan=False)
+
+
 def test_goodput_of_background_flows_that_is_too_high_is_a_violation(recorded, monkeypatch):
     """A3: the goodput of all flows over a bottleneck is compared with its rate."""
     its, collect = recorded["flows"], outcome.background.collect

@@ -14,12 +14,12 @@ from losslab.instrument import image
 PACKAGE = payload.PACKAGE
 # Imports that each package may have besides its own modules. All others are commands, which may
 # import everything.
-BASE = {"doors", "errors", "interrupts", "processes", "lock", "reading", "repository"}
+BASE = {"extensions", "errors", "interrupts", "processes", "lock", "reading", "repository"}
 PACKAGES = {
     # Loading a study checks names of schemes, and finds features by their packages and types.
     "study": BASE
     | {f"emulation.{name}" for name in ("schemes", "app", "mechanism")},
-    "emulation": {"doors", "errors"}
+    "emulation": {"extensions", "errors"}
     | {f"study.{name}" for name in ("axes", "schedule", "condition", "background", "features")},
     "instrument": BASE,
     "backends": BASE | {"study", "emulation", "instrument"},
@@ -73,7 +73,7 @@ def test_no_package_imports_a_higher_layer():
         for module in MODULES
         if (layer := module.split("/")[0].removesuffix(".py")) in BASE | set(PACKAGES)
         for name in own(imports(PACKAGE / module))
-        if not under(name, PACKAGES.get(layer, {"doors", "errors", "interrupts"}) | {layer})
+        if not under(name, PACKAGES.get(layer, {"extensions", "errors", "interrupts"}) | {layer})
     }
     assert found == set()
 

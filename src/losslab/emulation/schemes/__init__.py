@@ -2,7 +2,7 @@
 
 A study names a scheme as `NAME` or `NAME,parameter=value,...`, for example
 `ewma,alpha=0.9,scale=1.5`. Each module without an underscore has one, as `template.py`; a user's
-own are added (`doors.py`).
+own are added (`extensions.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dataclasses
 import re
 from dataclasses import dataclass, field
 
-from losslab import doors
+from losslab import extensions
 from losslab.errors import LosslabError
 
 
@@ -92,7 +92,7 @@ class Delivery:
 
 def _scheme(name: str) -> type[Scheme]:
     """Return the class of a module."""
-    module = doors.load("schemes", name)
+    module = extensions.load("schemes", name)
     found = [
         each
         for each in vars(module).values()
@@ -107,7 +107,7 @@ def _scheme(name: str) -> type[Scheme]:
     return found[0]
 
 
-SCHEMES: dict[str, type[Scheme]] = {name: _scheme(name) for name in doors.names("schemes")}
+SCHEMES: dict[str, type[Scheme]] = {name: _scheme(name) for name in extensions.names("schemes")}
 _PARAMETER = re.compile(r"([a-z_]+)=([0-9]{1,12}(?:\.[0-9]{1,18})?)")
 
 

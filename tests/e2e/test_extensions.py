@@ -33,7 +33,7 @@ def losslab(folder, *words, path=""):
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory):
     """Return a campaign's folder with an own module of each kind."""
-    folder = tmp_path_factory.mktemp("doors") / "campaign"
+    folder = tmp_path_factory.mktemp("extensions") / "campaign"
     assert losslab(folder.parent, "init", str(folder)).returncode == 0
     for kind, name in (("app", "mine"), ("mechanism", "broken"), ("scheme", "wide")):
         done = losslab(folder, "new", kind, name)

@@ -1,4 +1,4 @@
-"""Doors: apps, path mechanisms and schemes that a user adds without a change of this package.
+"""Extensions: apps, path mechanisms and schemes that a user adds without a change of this package.
 
 Each is a module NAME.py with the same contents as losslab's own: in the folder `apps`, `mechanisms`
 or `schemes` of a campaign's folder, or named by an installed package's entry point in the group
