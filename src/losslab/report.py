@@ -32,9 +32,7 @@ from losslab.study import claims
 RENDER = ROOT / "report" / "render"
 # Files that both renderers use.
 OF_BOTH = tuple(RENDER / name for name in ("marks.lua", "style.typ", "typst-show.typ"))
-# Line of a chapter after which its details follow, and line after each chapter. R runs a chapter as
-# a whole and then moves its details to the appendix (analysis/R/document.R).
-DETAILS = "\n<!-- details -->\n"
+# Line after each chapter. R then moves its details to the appendix (analysis/R/document.R).
 END = "\n<!-- end of chapter -->\n"
 INCLUDE = re.compile(r"^\{\{< include (\S+) >\}\}$", re.MULTILINE)
 # Label of a figure, table or section.

@@ -256,10 +256,6 @@ class Campaign:
         """Return a digest of a study's part of the plan."""
         return digest_of(self.plan.to_json(wildcards.study))
 
-    def collecting(self) -> list[str]:
-        """List the source files that collect a study's cells."""
-        return [str(PACKAGE / "campaign" / "tables.py")]
-
     def summaries(self, *tables: str) -> list[str]:
         """List the files of the given tables of every study."""
         return [study_tables(study)[table] for study in self.studies for table in tables]

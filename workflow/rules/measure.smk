@@ -34,7 +34,7 @@ rule collect_study:
     input:
         cells=lambda wildcards: campaign.results(wildcards.study),
         records=lambda wildcards: campaign.records(wildcards.study),
-        code=campaign.collecting(),
+        code=tables.__file__,
     output:
         overview="results/summary/{study}_cells.csv",
         replicates="results/summary/{study}_replicates.csv",

@@ -21,7 +21,7 @@ import yaml
 from losslab import __version__, processes
 from losslab.campaign import recorded
 from losslab.campaign.recorded import RecordedCampaign
-from losslab.campaign.results import CELL_FILE, in_containers, read_cell
+from losslab.campaign.results import CELL_FILE, read_cell
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import cache_folder
@@ -81,7 +81,7 @@ def pack(
             link(work / path, root / path)
         if instrument:
             say("packing kernel and image, unless the cache has them packed")
-            containers = any(in_containers(run.instrument) for run in runs)
+            containers = any("engine" in run.instrument for run in runs)
             for archive in packed_instrument(containers):
                 link(archive, root / INSTRUMENTS / archive.name)
         day = datetime.now(UTC).strftime("%Y-%m-%d")

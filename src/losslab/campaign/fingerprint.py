@@ -28,7 +28,6 @@ from losslab.study.features import Feature
 
 CONDITION, BACKEND, KERNEL = "condition", "backend", "kernel"
 IMAGES = ("image", "engine")
-BUILT = (KERNEL, *IMAGES)
 TRACES, USER_FILES, OWN_MODULES = "traces", "user files", "own modules"
 DIGITS = 16
 

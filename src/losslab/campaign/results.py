@@ -78,11 +78,6 @@ def cell_file(results: Path, study: str, cell: str) -> Path:
     return results / CELLS / study / cell / CELL_FILE
 
 
-def in_containers(instrument: Mapping[str, Any]) -> bool:
-    """Return whether the hosts of a replicate with this instrument were containers."""
-    return "engine" in instrument
-
-
 @dataclass(frozen=True)
 class Replicate:
     """A replicate in its folder. Its records are read when they are needed."""

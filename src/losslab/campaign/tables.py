@@ -236,7 +236,7 @@ def cell_row(cell: Row, condition: Condition) -> Row:
     place = {}
     if replicates:
         instrument = replicates[0]["instrument"]
-        kind = "containers" if results.in_containers(instrument) else "processes"
+        kind = "containers" if "engine" in instrument else "processes"
         place = {"hosts": kind, "place": instrument.get("where", GUEST)}
     # Parts that differ from the project's locks.
     unpinned = {

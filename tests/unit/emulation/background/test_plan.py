@@ -165,23 +165,25 @@ def test_access_links_are_set_and_read_back():
     assert deviations(made.hosts, state) == ["qdisc netem must be on r1-a2 on r1, found none"]
 
 
+def counters(made, packets, drops=0):
+    """Return the counters of all hosts: each link has carried, and each qdisc dropped, as many."""
+    ends = [*INTERFACES, *made.background.network.ends]
+    sides = {side: {"packets": packets} for side in ("rx", "tx")}
+    return {
+        host: {
+            "links": {end.name: sides for end in ends if end.host == host},
+            "qdiscs": [
+                {"dev": q.where.name, "handle": q.handle, "drops": drops} for q in its.qdiscs
+            ],
+        }
+        for host, its in made.hosts.items()
+    }
+
+
 def test_acknowledgements_over_access_links_are_counted():
     made = make_plan(OWN, 7)
-
-    def state(packets):
-        names = [*INTERFACES, *made.background.network.ends]
-        return {
-            host: {
-                "links": {
-                    end.name: {side: {"packets": packets} for side in ("rx", "tx")}
-                    for end in names
-                    if end.host == host
-                }
-            }
-            for host in made.hosts
-        }
-
-    found = outcome.of_all_links(TRAFFIC, made.background, CounterDeltas(state(5), state(12)))
+    deltas = CounterDeltas(counters(made, 5), counters(made, 12))
+    found = outcome.of_all_links(TRAFFIC, made.background, deltas)
     assert found.received_back == TRAFFIC.received_back + 2 * 7
     assert dataclasses.replace(found, received_back=TRAFFIC.received_back) == TRAFFIC
 
@@ -244,26 +246,8 @@ def test_each_route_over_bottlenecks_has_its_address():
 
 def test_packets_of_every_route_are_accounted_for():
     made = make_plan(LOT, 7)
-
-    def state(packets, drops):
-        names = [*INTERFACES, *made.background.network.ends]
-        return {
-            host: {
-                "links": {
-                    end.name: {side: {"packets": packets} for side in ("rx", "tx")}
-                    for end in names
-                    if end.host == host
-                },
-                "qdiscs": [
-                    {"dev": q.where.name, "handle": q.handle, "drops": drops}
-                    for q in made.hosts[host].qdiscs
-                ],
-            }
-            for host in made.hosts
-        }
-
-    before, after = state(5, 0), state(12, 2)
-    found = outcome.of_all_links(TRAFFIC, made.background, CounterDeltas(before, after))
+    deltas = CounterDeltas(counters(made, 5), counters(made, 12, 2))
+    found = outcome.of_all_links(TRAFFIC, made.background, deltas)
     more = {
         name: getattr(found, name) - getattr(TRAFFIC, name)
         for name in ("sent", "received", "received_back", "bottleneck_drops", "loss_drops",
@@ -273,8 +257,7 @@ def test_packets_of_every_route_are_accounted_for():
         "sent": 7, "received": 7, "received_back": 14, "bottleneck_drops": 2, "loss_drops": 2,
         "sender_drops": 2,
     }  # fmt: skip
-    between = CounterDeltas(before, after)
-    both = outcome.link_metrics(made.background, TRAFFIC, between)
+    both = outcome.link_metrics(made.background, TRAFFIC, deltas)
     assert both["second_bottleneck_drops"] == 2
     one = outcome.link_metrics(make_plan(OWN, 7).background, TRAFFIC, between)
     assert one == {"bottleneck_loss_percent": both["bottleneck_loss_percent"]}
