@@ -259,7 +259,7 @@ def test_packets_of_every_route_are_accounted_for():
     }  # fmt: skip
     both = outcome.link_metrics(made.background, TRAFFIC, deltas)
     assert both["second_bottleneck_drops"] == 2
-    one = outcome.link_metrics(make_plan(OWN, 7).background, TRAFFIC, between)
+    one = outcome.link_metrics(make_plan(OWN, 7).background, TRAFFIC, deltas)
     assert one == {"bottleneck_loss_percent": both["bottleneck_loss_percent"]}
 
 
