@@ -175,7 +175,8 @@ def test_own_image_is_pinned_and_built(campaign):
         done = losslab(campaign, "image", "--variant", "mine", *words)
         assert done.returncode == 0, done.stderr
     more = ("--app", "command", "--receiver-command", "nc -l 5000 >/dev/null", "--sender-command",
-            "head -c 100000 /dev/zero | nc -N $RECEIVER 5000", "--duration-s", "2")  # fmt: skip
+            'bash -c "head -c 1000000 /dev/zero >/dev/tcp/$RECEIVER/5000"',
+            "--duration-s", "2")  # fmt: skip
     its, _ = measured(campaign, *LINK, *more, "--image", "mine")
     assert its["instrument"]["image"]["packages"]["netcat-openbsd"]
 

@@ -186,8 +186,8 @@ def without_result(job: Job, end: End, kind: str, last_output: str) -> GuestLost
         return GuestLostError(
             f"the {kind} must end within {job.timeout_s:g} s of wall time, found it still "
             f"running; {last_output}",
-            hint="raise --timeout-s if the host is slow; an endless loop in code that you added "
-            "to the kernel has the same effect",
+            hint="raise --timeout-s if the host is slow; an endless loop in your kernel code has "
+            "the same effect, as has a program that polls without a wait: its time stands still",
         )
     return GuestLostError(
         f"the {kind} must write result.json, found none (exit status {end.status}); {last_output}"

@@ -95,8 +95,8 @@ def _wait(process: processes.Running, start: Start, job: Job) -> End:
             noted_s = time.monotonic() - begin
             print(
                 f"losslab: note: a run has not ended after {noted_s:.0f} s of wall time; it is "
-                f"ended after {limit_s:g} s. An endless loop in code that you added to the kernel "
-                "has the same effect",
+                f"ended after {limit_s:g} s. An endless loop in your kernel code has the same "
+                "effect, and so has a program that polls without a wait: its time stands still",
                 file=sys.stderr, flush=True,
             )  # fmt: skip
         if not started and start.start_limit_s is not None:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from losslab.backends.base import GUEST
-from losslab.campaign import limiters, results
+from losslab.campaign import limiters
 from losslab.campaign.results import MeasuredCell, Replicate, Row
 from losslab.emulation.background.outcome import TABLE
 from losslab.reading import read_rows
