@@ -373,10 +373,18 @@ class TcpSample:
 
 def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
     """Decode `struct tcp_info`."""
+    accurate = len(info) > ECN_MODE_BYTE and info[ECN_MODE_BYTE] & 3 == ACCURATE
+    return tcp_sample(source_port, algorithm, TCP_INFO.unpack_from(info), accurate)
+
+
+def tcp_sample(
+    source_port: int, algorithm: str, fields: tuple[int, ...], accurate_ecn: bool
+) -> TcpSample:
+    """Make a sample of the fields of `TCP_INFO`."""
     (
         mss, unacked, sacked, rtt_us, rttvar_us, ssthresh, cwnd, retransmits, pacing, acked,
         unsent, delivery, busy_us, rwnd_limited_us, sndbuf_limited_us, sent, sent_again,
-    ) = TCP_INFO.unpack_from(info)  # fmt: skip
+    ) = fields  # fmt: skip
     return TcpSample(
         source_port=source_port,
         algorithm=algorithm,
@@ -393,7 +401,7 @@ def parse_tcp_info(source_port: int, algorithm: str, info: bytes) -> TcpSample:
         busy_s=busy_us / 1e6,
         rwnd_limited_s=rwnd_limited_us / 1e6,
         sndbuf_limited_s=sndbuf_limited_us / 1e6,
-        accurate_ecn=len(info) > ECN_MODE_BYTE and info[ECN_MODE_BYTE] & 3 == ACCURATE,
+        accurate_ecn=accurate_ecn,
         sent_bytes=sent - sent_again,
         pending=unacked + unsent > 0,
     )

@@ -17,6 +17,7 @@ import errno
 import gc
 import importlib
 import json
+import math
 import os
 import select
 import signal
@@ -185,6 +186,13 @@ class Process:
     popen: subprocess.Popen[bytes]
     messages: Path  # file with its error messages
     signalled: bool = False  # it has received the signal to end
+
+    @property
+    def end_s(self) -> float:
+        """Return when a `Timed` program is to receive its signal; infinity if never."""
+        if not isinstance(self.program, Timed) or self.signalled or self.popen.poll() is not None:
+            return math.inf
+        return self.program.until_s
 
     def end_if_due(self, now_s: Callable[[], float]) -> None:
         """Signal a `Timed` program to end with the run; kill it if it does not."""

@@ -36,6 +36,8 @@ from losslab.emulation.programs import (
     running,
     wait_for_whole_second,
 )
+from losslab.emulation.record import FILE as RECORD_FILE
+from losslab.emulation.record import Record, queue_samples, tcp_samples
 from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, bottleneck
 from losslab.emulation.userprograms import UserProgramsProbe
 from losslab.errors import LosslabError
@@ -51,6 +53,8 @@ ROUNDING_S = 1e-6
 # minimum RTO with exponential backoff; a run that needs longer hangs.
 GRACE_S = 120.0
 LISTEN_TIMEOUT_S = 30.0
+# Samples of so many seconds wait in the memory of the kernel.
+READ_INTERVAL_S = 5.0
 # Listening sockets in /proc/net: state (net/tcp_states.h) by file. 0A is TCP_LISTEN; 07, TCP_CLOSE,
 # is a bound UDP socket. A dual-stack socket is in tcp6 or udp6 alone.
 LISTENING = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
@@ -86,8 +90,7 @@ def run(
     plan: Plan, hosts: Mapping[str, Host], folder: Path, sessions: Sequence[Session] = ()
 ) -> Run:
     """Run all flows of a plan, and sessions beside them; write logs and samples to `folder`."""
-    sender, router = hosts["sender"], hosts[bottleneck().host]
-    flows, limit_s = plan.flows, plan.duration_s + GRACE_S
+    sender, flows, limit_s = hosts["sender"], plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
         programs = _user_programs(plan, hosts, stack)
         listeners = {
@@ -101,14 +104,7 @@ def run(
             watcher.watch(process)
         for flow in plan.programs:
             _wait_until_listening(hosts[flow.listener.host].pid, flow, listeners[flow.name])
-        with inside(sender.pid):
-            tcp_probe = programs or stack.enter_context(contextlib.closing(TcpProbe()))
-            echo_probe = stack.enter_context(contextlib.closing(EchoProbe(RECEIVER_ADDRESS)))
-        with inside(router.pid):
-            queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
-        wait_for_whole_second()
-        time.sleep(plan.start_jitter_s)
-        log = _SampleLog(tcp_probe, queue_probe, echo_probe, plan.sample_interval_s, processes)
+        log = _sampling(plan, hosts, programs, processes, stack)
         for session in sessions:
             stack.enter_context(session.running(log.origin_ns))
         background = plan.background.caller(log.origin_ns) if plan.background else None
@@ -133,15 +129,18 @@ def run(
                 background = None
             if not waiting and watcher.all_ended and all(each.complete for each in sessions):
                 break
+            wakes_s = [each.end_s for each in processes]
             # With background flows, the foreground flow starts exactly at the time drawn for it.
-            wake_s = due_s if plan.background is not None and not started_s else math.inf
-            if watcher.wait(log.sample(now_s, wake_s)):
+            if plan.background is not None and not started_s:
+                wakes_s.append(due_s)
+            log.watched = bool(waiting or unset)
+            if watcher.wait(log.sample(now_s, min(wakes_s))):
                 log.take_between()
             unset = [f for f in unset if not _receives_blocks(f, listeners[f.name], log)]
         deviations = _changed_algorithm(sender, flows) if programs else []
         _set_algorithm(sender, plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL])
-        replies = echo_probe.replies()
-        violations = [found for p in processes if (found := p.violation(limit_s))]
+        replies = log.finish()
+        violations = [found for p in processes if (found := p.violation(limit_s))] + log.violations
     log.write(folder)
     write_replies(replies, folder / "ping.csv")
     return Run(
@@ -162,6 +161,34 @@ def _user_programs(
         if flow.protocol == ANY:
             return stack.enter_context(contextlib.closing(UserProgramsProbe(hosts, flow)))
     return None
+
+
+def _sampling(
+    plan: Plan,
+    hosts: Mapping[str, Host],
+    programs: UserProgramsProbe | None,
+    processes: Sequence[Process],
+    stack: contextlib.ExitStack,
+) -> _SampleLog:
+    """Open the probes, wait for the traffic's start, and begin to sample.
+
+    User programs are sampled by their probe: their connections belong to both ends.
+    """
+    recorded = RECORD_FILE.exists() and not programs
+    records = []
+    with inside(hosts["sender"].pid):
+        tcp_probe = programs or stack.enter_context(contextlib.closing(TcpProbe()))
+        echo_probe = stack.enter_context(contextlib.closing(EchoProbe(RECEIVER_ADDRESS)))
+        if recorded:
+            records.append(stack.enter_context(contextlib.closing(Record())))
+    with inside(hosts[bottleneck().host].pid):
+        queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
+        if recorded:
+            records.append(stack.enter_context(contextlib.closing(Record())))
+    wait_for_whole_second()
+    time.sleep(plan.start_jitter_s)
+    probes = (tcp_probe, queue_probe, echo_probe)
+    return _SampleLog(*probes, plan.sample_interval_s, processes, records)
 
 
 def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:
@@ -251,7 +278,11 @@ def listening_ports(table: Path, state: str) -> list[int]:
 
 
 class _SampleLog:
-    """Samples of the sender's connections and of the bottleneck's queue, at regular intervals."""
+    """Samples of the sender's connections and of the bottleneck's queue, at regular intervals.
+
+    The kernel takes them if it keeps a record. Then the probes are read only while the traffic's
+    course depends on a connection's state.
+    """
 
     def __init__(
         self,
@@ -260,14 +291,24 @@ class _SampleLog:
         echo_probe: EchoProbe,
         interval_s: float,
         processes: Sequence[Process],
+        records: Sequence[Record],  # of TCP, of the queue; none if the kernel keeps none
     ) -> None:
         self._interval_s, self._processes = interval_s, processes
         self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
         self._echo_probe, self._echo_due_s = echo_probe, 0.0
+        self._due_s, self._read_due_s = 0.0, READ_INTERVAL_S
+        self._records = records
+        self.watched = True  # something waits for a connection's state
         self.origin_ns = time.monotonic_ns()
         self.last: dict[int, TcpSample] = {}
         self.queue: list[QueueSample] = []
+        self.violations: list[str] = []
         self._tcp_rows: list[str] = []
+        times = f"{self.origin_ns} {round(interval_s * 1e9)}"
+        for record, order in zip(
+            records, (f"tcp {times}", f"queue {times} {bottleneck().name}"), strict=False
+        ):
+            record.begin(order)
 
     def now_s(self) -> float:
         """Return the time since the origin, in s."""
@@ -279,22 +320,52 @@ class _SampleLog:
 
     def sample(self, now_s: float, wake_s: float) -> int:
         """Take a sample if one is due; return the time in ns until the next sample or `wake_s`."""
-        if now_s >= len(self.queue) * self._interval_s - ROUNDING_S:
+        if now_s >= self._due_s - ROUNDING_S:
             self._take(now_s)
-        next_s = min(len(self.queue) * self._interval_s, wake_s)
+            self._due_s = self._echo_due_s
+            if self.watched or not self._records:
+                number = math.floor((now_s + ROUNDING_S) / self._interval_s) + 1
+                self._due_s = min(number * self._interval_s, self._due_s)
+        next_s = min(self._due_s, wake_s)
         return max(0, math.ceil((next_s - now_s) * 1e9))
 
     def _take(self, now_s: float) -> None:
-        if now_s >= self._echo_due_s:
+        if now_s >= self._echo_due_s - ROUNDING_S:
             # The kernel has timestamped the replies.
             self._echo_probe.receive()
             self._echo_probe.send(now_s)
             self._echo_due_s += DURING_INTERVAL_S
-        for sample in self._tcp_probe.sample():
-            self._tcp_rows.append(sample.row(now_s))
-            self.last[sample.source_port] = sample
-        self._count_arrivals(now_s)
-        self.queue.append(self._queue_probe.sample(now_s))
+        if not self._records:
+            for sample in self._tcp_probe.sample():
+                self._note(now_s, sample)
+            self._count_arrivals(now_s)
+            self.queue.append(self._queue_probe.sample(now_s))
+        elif self.watched:
+            self.last = {each.source_port: each for each in self._tcp_probe.sample()}
+        elif now_s >= self._read_due_s:
+            self._read_record()
+            self._read_due_s += READ_INTERVAL_S
+
+    def _note(self, t_s: float, sample: TcpSample) -> None:
+        self._tcp_rows.append(sample.row(t_s))
+        self.last[sample.source_port] = sample
+
+    def finish(self) -> list[tuple[float, float]]:
+        """Read the rest of the kernel's record; return the replies to the pings."""
+        replies = self._echo_probe.replies()
+        if self._records:
+            self._read_record()
+        return replies
+
+    def _read_record(self) -> None:
+        tcp, queue = self._records
+        for ns, sample in tcp_samples(tcp.read()):
+            self._note((ns - self.origin_ns) / 1e9, sample)
+        self.queue += queue_samples(queue.read(), self.origin_ns)
+        if tcp.full or queue.full:
+            self.violations = [
+                f"the kernel's record must hold {READ_INTERVAL_S:g} s of samples, found it full"
+            ]
 
     def take_between(self) -> None:
         """Sample user programs now: one of them, or a connection, has begun or ended."""

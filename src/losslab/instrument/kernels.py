@@ -20,6 +20,8 @@ from losslab.reading import UsageError, read_toml, shown
 from losslab.repository import ROOT, find, recipes
 
 FILE = ROOT / "config" / "kernels.toml"
+# Folder of the patches that apply to every series.
+COMMON = ROOT / "containers" / "kernel" / "common"
 # File that declares a user's own kernel, in its folder in `kernels`.
 OWN = "kernel.toml"
 # Value of a condition's kernel axis for the default kernel.
@@ -48,8 +50,10 @@ class Series:
 
     @property
     def patches(self) -> list[Path]:
-        """Patches of this repository for the series, in order."""
-        return sorted((self.folder / "patches").glob("*.patch"))
+        """Patches of this repository for the series and for all series, in order."""
+        folders = (self.folder / "patches", COMMON)
+        found = (path for folder in folders for path in folder.glob("*.patch"))
+        return sorted(found, key=lambda path: path.name)
 
     @property
     def tarball(self) -> str:
