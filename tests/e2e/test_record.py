@@ -35,6 +35,7 @@ for _ in range(50):
     before = time.monotonic_ns()
     found = [probe.sample(0.0)] if device else probe.sample()
     said.append([before, time.monotonic_ns(), [fields(each) for each in found]])
+time.sleep(0.001)
 data = kept.read()
 if device:
     recorded = [(round(each.t_s * 1e9), fields(each)) for each in record.queue_samples(data, 0)]
