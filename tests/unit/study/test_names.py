@@ -17,8 +17,6 @@ NAMES = Names(
 )
 
 
-
-
 def condition(**values):
     return dataclasses.replace(CONDITION, **values)
 
