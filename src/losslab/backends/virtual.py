@@ -279,6 +279,8 @@ class _GuestResources:
             *(VIRTUAL_TIME if virtual_time else []),
             f"random.seed={BOOT_SEED}",
             "con0=fd:0,fd:1", "con=null", "ssl=null", "quiet", "ipv6.disable_ipv6=1",
+            # A small table of connections: the sampler of TCP walks all of it, 50 times a second.
+            "thash_entries=512",
             f"uml_dir={here}/", "umid=guest", *tools.boot, *arguments,
             f"LOSSLAB_SOURCE={here}/src",
             f"LOSSLAB_OUT={OUT}",

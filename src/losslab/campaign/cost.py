@@ -29,7 +29,10 @@ BACKGROUND_START_S, PER_FLOW_S, PER_SHORT_FLOW_S = 0.5, 0.001, 0.001
 SIDE_BY_SIDE = 1.05
 SEGMENT_BITS = 1448 * 8
 # Algorithms whose window follows the loss, by the square-root law of Mathis et al. (1997).
-LOSS_BASED = {"reno", "cubic", "htcp", "westwood", "illinois", "yeah", "vegas", "dctcp"}
+LOSS_BASED = {
+    "reno", "cubic", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv",
+    "scalable", "vegas", "veno", "westwood", "yeah",
+}  # fmt: skip
 
 
 def expected_mbit(condition: Condition) -> float:

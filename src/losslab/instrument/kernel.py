@@ -438,9 +438,9 @@ def _compiled(spec: Kernel, source: Source, work: Path, log: Path) -> Path:
     log.touch()
     tree = work / kerneltree.NAME
     source.unpack(work, tree, log)
-    fetched = [patch.get().path for patch in spec.fetched]
-    for patch in (*spec.series.patches, *fetched, *spec.patches):
-        processes.run(["patch", "-p1", "--forward", "--fuzz=0", "-i", patch], log=log, cwd=tree)
+    for patch in (*spec.series.patches, *spec.own_patches):
+        path = patch if isinstance(patch, Path) else patch.get().path
+        processes.run(["patch", "-p1", "--forward", "--fuzz=0", "-i", path], log=log, cwd=tree)
     fragment = work / FRAGMENT
     fragment.write_text("".join(part.read_text() for part in fragments(spec)))
     configure = [*kerneltree.MAKE, "allnoconfig", f"KCONFIG_ALLCONFIG={fragment}"]

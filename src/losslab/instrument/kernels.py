@@ -103,8 +103,8 @@ class Kernel:
     name: str  # name in studies and on the command line
     label: str  # label in figures and tables
     series: Series
-    fetched: tuple[PublicFile, ...] = ()  # public patches, applied after the series' own
-    patches: tuple[Path, ...] = ()  # losslab's or the user's, applied last
+    fetched: tuple[PublicFile, ...] = ()  # public patches
+    patches: tuple[Path, ...] = ()  # losslab's or the user's
     source: PublicFile | None = None  # instead of the series'
     fragment: Path | None = None  # a user's own configuration
     algorithms: tuple[Path, ...] = ()  # source files of added congestion controls
@@ -131,8 +131,12 @@ class Kernel:
     @property
     def patch_names(self) -> list[str]:
         """File names of all patches in the order of application."""
-        ours = [path.name for path in self.series.patches]
-        return [*ours, *(patch.name for patch in self.fetched), *(p.name for p in self.patches)]
+        return [patch.name for patch in (*self.series.patches, *self.own_patches)]
+
+    @property
+    def own_patches(self) -> list[PublicFile | Path]:
+        """Patches that are not of its series, in the order of application."""
+        return sorted((*self.fetched, *self.patches), key=lambda patch: patch.name)
 
     def facts(self) -> list[str]:
         """List the inputs of its build other than the series' source and patches."""

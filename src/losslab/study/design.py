@@ -97,8 +97,7 @@ def load_names(root: Path) -> Names:
         )
         for each in data.get("needs", [])
     )  # fmt: skip
-    lacks = {name: frozenset(its.get("lacks", [])) for name, its in kernels.items()}
-    return Names(algorithms, frozenset(kernels), images_of(root), data["default"], needs, lacks)
+    return Names(algorithms, frozenset(kernels), images_of(root), data["default"], needs)
 
 
 @input_errors()

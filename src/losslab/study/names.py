@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from losslab.emulation.schemes import SCHEMES
@@ -46,7 +46,6 @@ class Names:
         images: Folders of `containers/` with images for hosts.
         default_kernel: Name of the default kernel.
         needs: Values of axes that only some kernels can measure.
-        lacks: Algorithms that a kernel's patches remove, by kernel.
     """
 
     algorithms: Mapping[str, str]
@@ -54,7 +53,6 @@ class Names:
     images: frozenset[str] = frozenset()
     default_kernel: str = DEFAULT_KERNEL
     needs: tuple[Need, ...] = ()
-    lacks: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def problems(self, condition: Condition, own_kernel: bool = False) -> list[str]:
         """List the names of a condition that are unknown or exclude each other.
@@ -98,12 +96,7 @@ class Names:
         """List the values that a condition's kernel cannot measure."""
         kernel = self.kernel(condition)
         kernel = self.default_kernel if kernel == DEFAULT_KERNEL else kernel
-        missing = sorted(algorithms_of(condition) & self.lacks.get(kernel, frozenset()))
         return [
-            f"the kernel of {' and '.join(sorted(algorithms_of(condition)))} must have {name}, "
-            f"found {kernel}, which lacks it"
-            for name in missing
-        ] + [
             f"{each.axis} {getattr(condition, each.axis):.40} needs a kernel with {each.what}, one "
             f"of {', '.join(sorted(each.kernels))} (the axis kernel), found {kernel}"
             for each in self.needs
@@ -165,7 +158,6 @@ def images_of(root: Path) -> frozenset[str]:
 # In the order of use. Each had, in Oklab, the largest distance of all colours with enough contrast
 # from the repository's colours and those before it; tests/unit/study/test_names.py checks both.
 COLOURS = (
-    "#CC00EE", "#EE0066", "#AA44AA", "#0044AA", "#8844EE", "#006666", "#EE44CC", "#00AA00",
     "#4466EE", "#6688AA", "#AA8866", "#008800", "#666600", "#AA4466", "#8800AA", "#6644AA",
     "#EE6666", "#CC0088", "#8866AA", "#EE0000", "#AA66EE", "#662288", "#0088EE", "#884444",
     "#008888", "#884488", "#AA00CC", "#AA4400", "#CC0044",

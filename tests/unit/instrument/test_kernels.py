@@ -91,6 +91,12 @@ def test_changed_public_patch_makes_another_kernel(patch):
     assert which.patch_names[-1] == "a.patch"
 
 
+def test_patches_of_a_kernel_apply_in_the_order_of_their_names():
+    """BBR's file is copied before the public patch changes it."""
+    names = ["0001-copy-of-bbr.patch", "0002-bbr3.patch", "0003-bbr3-beside-bbr.patch"]
+    assert kernels.get("6.12-bbr3").patch_names[-3:] == names
+
+
 def test_kernel_is_written_as_one_word():
     for which in kernels.declared().values():
         assert kernels.of_key(which.key) == which

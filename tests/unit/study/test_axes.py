@@ -157,12 +157,12 @@ def test_new_axis_is_one_declaration(wider, root):
 def test_new_algorithm_is_one_row(root, tmp_path):
     table = tmp_path / "algorithms.tsv"
     table.write_text(
-        (root / "config/algorithms.tsv").read_text() + "scalable\tScalable\t#CC00EE\t18\tdefault\n"
+        (root / "config/algorithms.tsv").read_text() + "mine\tMine\t#123456\t18\tdefault\n"
     )
     names = Names({row["name"]: row["kernel"] for row in load_algorithms(table)})
     study = yaml.safe_load((root / "config/studies/loss.yaml").read_text())
-    study["blocks"] = {"main": {"algorithm": "scalable"}}
+    study["blocks"] = {"main": {"algorithm": "mine"}}
     run = {"replicates": 1, "duration_s": 5, "warmup_s": 1}
     (cell,) = design.study_cells(study, {"main": run}, names)
-    assert cell.condition.algorithm == "scalable"
+    assert cell.condition.algorithm == "mine"
     assert cell.condition.scheme == "none"

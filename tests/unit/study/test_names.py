@@ -17,9 +17,6 @@ NAMES = Names(
 )
 
 
-LACKING = dataclasses.replace(NAMES, lacks={"6.12-bbr3": frozenset({"bbr"})})
-
-
 def condition(**values):
     return dataclasses.replace(CONDITION, **values)
 
@@ -134,16 +131,6 @@ def test_declared_kernel_is_refused_on_the_host(root):
     run = {"replicates": 1, "duration_s": 5, "warmup_s": 1, "where": "host"}
     with pytest.raises(LosslabError, match=r"which uses this machine's kernel, found 6\.1"):
         design.study_cells(study, {"main": run}, NAMES)
-
-
-def test_algorithm_that_a_kernel_of_another_one_lacks_is_refused():
-    """BBRv3's patch replaces BBR, so they cannot share a path."""
-    both = condition(algorithm="bbr", competitor="bbr3")
-    assert NAMES.problems(both) == []
-    assert LACKING.problems(both) == [
-        "the kernel of bbr and bbr3 must have bbr, found 6.12-bbr3, which lacks it"
-    ]
-    assert LACKING.problems(condition(algorithm="bbr3", competitor="cubic")) == []
 
 
 def test_dctcp_without_ecn_is_refused():
