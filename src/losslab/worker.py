@@ -1,14 +1,16 @@
 """The `losslab` command, and worker processes for `losslab cell`.
 
-To import losslab and to check its tables takes Python half a second. A campaign starts
-`losslab cell` for hundreds of cells, so that a process which has done both forks a worker for each.
-The worker has the command's files, folder and environment. It ends with the command.
+Importing losslab and checking its tables takes Python half a second, and a campaign starts
+`losslab cell` for hundreds of cells. A process that has done both forks a worker for each. The
+worker has the command's open files and environment, and ends with the command.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import signal
 import socket
 import sys
 
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
 
 # Environment variable with the path of the socket.
 VARIABLE = "LOSSLAB_WORKERS"
-REQUEST_BYTES = 2**20
-STATUS_BYTES = 32
+REQUEST_BYTES, STATUS_BYTES = 2**20, 32
 
 
 def main() -> int:
@@ -34,15 +35,14 @@ def main() -> int:
     return cli.main()
 
 
+def _place() -> list[str]:
+    """Return what this process and a worker must have in common."""
+    return [sys.prefix, os.getcwd()]
+
+
 def _in_worker(path: str) -> int | None:
     """Run this command in a worker; return its exit status, or None if there is no worker."""
-    import json
-    import signal
-
-    request = {
-        "python": sys.prefix, "words": sys.argv, "folder": os.getcwd(),
-        "environment": {**os.environ},
-    }  # fmt: skip
+    request = {"place": _place(), "words": sys.argv, "environment": {**os.environ}}
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         try:
             server.connect(path)
@@ -61,10 +61,9 @@ def _in_worker(path: str) -> int | None:
 @contextlib.contextmanager
 def serving() -> Iterator[dict[str, str]]:
     """Offer workers to child processes; yield the variable that these need."""
-    import subprocess
     import tempfile
 
-    from losslab.processes import Process
+    from losslab import processes
 
     # Only this user may enter the folder.
     with tempfile.TemporaryDirectory(prefix="losslab-workers-") as folder:
@@ -72,34 +71,27 @@ def serving() -> Iterator[dict[str, str]]:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(path)
             listener.listen(128)
-            # In its own session: a terminal's signals reach workers through their commands.
-            server = Process(
-                [sys.executable, "-m", "losslab.worker", str(listener.fileno())],
-                stdin=subprocess.PIPE, pass_fds=[listener.fileno()], start_new_session=True,
-            )  # fmt: skip
-        with server:
+            words = [sys.executable, "-m", "losslab.worker", str(listener.fileno())]
+            server = processes.spawn(words, pass_fds=[listener.fileno()])
+        try:
             yield {VARIABLE: path}
+        finally:
+            server.kill()
+            server.wait()
 
 
 def _serve(listener: socket.socket) -> None:
-    """Fork a worker for each request, until standard input ends with the process that started us."""
-    import gc
-    import select
-    import signal
-
+    """Fork a worker for each request, until the process that started this one ends it."""
     from losslab import steps
 
     with contextlib.suppress(Exception):  # a worker reports errors
         steps.read_ahead()
-    gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # workers leave no zombies
     while True:
-        ready, _, _ = select.select([0, listener], [], [])
-        if 0 in ready:
-            return
         connection, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _work(connection)
         connection.close()
 
@@ -107,23 +99,22 @@ def _serve(listener: socket.socket) -> None:
 def _work(connection: socket.socket) -> NoReturn:
     """Run a request's command in this process, and exit with its status."""
     import fcntl
-    import json
-    import signal
 
     from losslab import cli
 
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     text, files, _, _ = socket.recv_fds(connection, REQUEST_BYTES, 3)
     request: dict[str, Any] = json.loads(text)
-    if request["python"] != sys.prefix or request["folder"] != os.getcwd():
+    if request["place"] != _place():
         os._exit(0)  # the command then runs by itself
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
+    sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = request["words"]
-    # The kernel sends SIGTERM when the command's process has ended in any way.
+    # The kernel sends SIGTERM as soon as the command's process has ended in any way.
     fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGTERM)
     fcntl.fcntl(connection, fcntl.F_SETFL, os.O_ASYNC)

@@ -102,7 +102,7 @@ class CampaignPlan:
         """Read the plan of a results folder; UsageError if there is none."""
         path = folder / FILE
         changed_ns = path.stat().st_mtime_ns if path.exists() else 0
-        return cls._read(path.absolute(), changed_ns)
+        return cls._read(path, changed_ns)
 
     @classmethod
     @functools.lru_cache(1)  # a process and its forks read hundreds of cells once
