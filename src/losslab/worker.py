@@ -125,7 +125,8 @@ def _work(connection: socket.socket) -> NoReturn:
         status = error.code or 0
     sys.stdout.flush()
     sys.stderr.flush()
-    connection.send(str(status).encode())
+    with contextlib.suppress(OSError):  # the command was killed
+        connection.send(str(status).encode())
     os._exit(status)
 
 
