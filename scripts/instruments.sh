@@ -1,5 +1,5 @@
 #!/bin/sh
-# Build the additional kernel and images for tests: BBRv3, containers, QUIC and rsync. Safe to run
+# Build the additional kernel and images for tests: BBRv3, containers, video, QUIC and rsync. Safe to run
 # again.
 #
 #   scripts/instruments.sh              all of them
@@ -12,9 +12,10 @@ cd "$(dirname "$0")/.."
 optional="${1:-}"
 
 # Images need the network, kernels the processors.
-echo "losslab: images engine, quic and rsync; kernel 6.12-bbr3"
+echo "losslab: images engine, ffmpeg, quic and rsync; kernel 6.12-bbr3"
 {
     .venv/bin/losslab image --variant engine $optional
+    .venv/bin/losslab image --variant ffmpeg >/dev/null
     .venv/bin/losslab image --variant quic >/dev/null
     .venv/bin/losslab image --variant rsync >/dev/null
 } &

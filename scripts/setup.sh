@@ -50,7 +50,7 @@ if [ -z "$python" ]; then
 fi
 
 # Build images and kernel in the background, from sources: pip need not have installed losslab.
-image="" engine="" kernel="" quarto=""
+image="" more="" kernel="" quarto=""
 build() {
     # The report has another renderer where the pinned Quarto cannot be fetched.
     PYTHONPATH=src timeout 900 .venv/bin/python -m losslab.instrument.analysis &
@@ -63,9 +63,11 @@ build() {
     if [ -z "${LOSSLAB_INSTRUMENTS:-}" ]; then
         # The main study runs in containers if Containernet's source can be fetched, or else in plain hosts.
         PYTHONPATH=src .venv/bin/python -m losslab.cli image --variant engine --optional &
-        engine=$!
+        more=$!
+        PYTHONPATH=src .venv/bin/python -m losslab.cli image --variant ffmpeg &
+        more="$more $!"
     fi
-    others="$quarto $kernel $image $engine"
+    others="$quarto $kernel $image $more"
 }
 
 stamp="$(cat pyproject.toml plugins/*/pyproject.toml requirements*.lock scripts/setup.sh | sha256sum | cut -d' ' -f1) $(pwd)"
@@ -110,12 +112,13 @@ if [ "${1:-}" = tools ]; then
     exit 0
 fi
 if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
+    # The image of video cells (139 MB packed) is fetched when a cell needs it.
     .venv/bin/losslab instrument fetch image-engine || true
     # Adding an algorithm to a fetched kernel needs its object files, of use only with their compiler.
     ! command -v gcc >/dev/null || .venv/bin/losslab instrument fetch objects-6.12 || true
 fi
 [ -n "$kernel" ] || build
-for part in "$image" "$kernel" $engine; do
+for part in "$image" "$kernel" $more; do
     wait "$part" || exit 1
 done
 wait "$quarto" || echo "losslab: note: Quarto was not installed; run make setup again to retry" >&2

@@ -7,14 +7,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from losslab import cellspec
+from losslab.backends import virtual
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import cellrun, inputs
-from losslab.campaign.instrument import instrument, require_first, smoke_test_record
+from losslab.campaign import cellrun, fingerprint, inputs, replicate
+from losslab.campaign.instrument import (
+    image_of,
+    instrument,
+    kernel_of,
+    require_first,
+    smoke_test_record,
+)
 from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import LOST_FILE, RESULTS, cell_content, replace_json, write_json
 from losslab.errors import did_you_mean
-from losslab.instrument import image, kernels, records
+from losslab.instrument import image, integrity, kernel, kernels, records
 from losslab.reading import UsageError
+from losslab.repository import ROOT
+from losslab.study import metrics
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -91,6 +100,25 @@ def _cell(options: argparse.Namespace) -> int:
         study, cell.block, cell.condition, out, cell.stopping, tools, cell.seed_family
     )
     return 0
+
+
+def read_ahead() -> None:
+    """Read and check what cells of results/plan.json have in common; this process's forks have it.
+
+    A kernel or image that is not built yet is left to the cells.
+    """
+    replicate.git_state(ROOT)
+    metrics.declared()
+    virtual.payload_digest()
+    plan = CampaignPlan.read(RESULTS)
+    for cell in {smoke_test_record(each.cell): each.cell for each in plan.cells.values()}.values():
+        fingerprint.of(cell.condition, cell.backend, cell.where)
+        of = BACKENDS[cell.backend, cell.where].needs
+        linux = kernel.existing(kernel_of(cell.condition)) if of.guest else None
+        images = map(image.existing, (image_of(cell.condition), *of.images[1:]))
+        integrity.require(
+            linux and linux / "linux", [each / integrity.TREE_ROOT for each in images if each]
+        )
 
 
 def _collect(options: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from losslab import lock, reading
+from losslab import lock, reading, worker
 from losslab.backends import snapshot_server
 from losslab.campaign import instrument, plan, recorded, records
 from losslab.campaign.cellrun import self_test, self_test_on
@@ -111,9 +111,11 @@ class Campaign:
         lock.hold_for_life(STATE)
         self.plan.write(more=recorded.facts(self._configfiles, self._config))
         self._test_instruments({str(f) for job in workflow.dag.needrun_jobs() for f in job.output})
-        # One boot for all cells. Jobs on other machines find no server, and boot guests themselves.
+        # One boot and one import of losslab for all cells. Jobs on other machines find no server,
+        # and do both themselves.
         server = contextlib.ExitStack()
         os.environ |= server.enter_context(snapshot_server.serving())
+        os.environ |= server.enter_context(worker.serving())
         os.environ[plan.HOSTS] = str(plan.with_hosts(self._config)["hosts"])
         atexit.register(server.close)
 

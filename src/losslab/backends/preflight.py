@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PROBE_TIMEOUT_S = 20.0
 DEFAULT_SOCKET = Path("/var/run/docker.sock")
 ALGORITHMS_ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
-TOOLS = ("nsenter", "setpriv", "tc", "ip", "bash", "iperf3", "ffmpeg", "curl", "python3")
+TOOLS = ("nsenter", "setpriv", "tc", "ip", "bash", "iperf3", "curl", "python3")
 # Condition whose requirements `losslab doctor` checks; most studies have the same.
 COMMON = Condition.from_json(
     {"algorithm": "bbr", "competitor": "cubic", "loss_percent": 1, "path": "symmetric",

@@ -9,6 +9,7 @@ engine, and elsewhere in plain hosts of the same guest. Both leave the same byte
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -99,9 +100,16 @@ class CampaignPlan:
     @classmethod
     def read(cls, folder: Path = RESULTS) -> CampaignPlan:
         """Read the plan of a results folder; UsageError if there is none."""
+        path = folder / FILE
+        changed_ns = path.stat().st_mtime_ns if path.exists() else 0
+        return cls._read(path, changed_ns)
+
+    @classmethod
+    @functools.lru_cache(1)  # a process and its forks read hundreds of cells once
+    def _read(cls, path: Path, changed_ns: int) -> CampaignPlan:
         hint = "start `snakemake` in the campaign's folder: it writes this file"
         try:
-            data = read_json(folder / FILE)
+            data = read_json(path)
             cells = {(each["study"], each["cell"]): each for each in data["cells"]}
             return cls(
                 {name: Planned.from_json(each) for name, each in cells.items()},
@@ -111,7 +119,7 @@ class CampaignPlan:
             )
         except (AttributeError, LookupError, LosslabError, TypeError, ValueError) as error:
             raise UsageError(
-                f"{folder / FILE} must be the plan of a campaign, found: {error}", hint=hint
+                f"{path} must be the plan of a campaign, found: {error}", hint=hint
             ) from error
 
 

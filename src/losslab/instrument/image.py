@@ -103,9 +103,20 @@ def recipe(name: str) -> Path:
 
 def packages(name: str = HOST) -> list[str]:
     """List an image's packages; every image includes those of the host image."""
-    lines = (recipe(name) / "packages.txt").read_text().splitlines()
-    own = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    own = _lines(recipe(name) / "packages.txt")
     return own if name == HOST else packages(HOST) + own
+
+
+def excluded(name: str = HOST) -> list[str]:
+    """List the patterns of dpkg's path-exclude: files of packages that an image does not have."""
+    path = recipe(name) / "exclude.txt"
+    return [*EXCLUDED, *(_lines(path) if path.exists() else ())]
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a file without comments and empty lines."""
+    lines = path.read_text().splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 
 def lock(name: str = HOST) -> Lock:
@@ -160,6 +171,7 @@ def read_replacements(recipe: Path) -> list[Replacement]:
 def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
     """Hash all inputs of an image's build, with the image's own lock or another."""
     texts = [LAYOUT, repr(FIXED_FILES), *packages(name), *(locked or lock(name)).rows()]
+    texts += excluded(name)[len(EXCLUDED) :]
     replaced = replacements(name)
     if name == ENGINE:
         pairs = {each.file: (each.found, each.by) for each in replaced}
@@ -356,7 +368,7 @@ def _bootstrap(name: str, source: str, tar: Path, epoch_s: int, log: Path) -> No
         "mmdebstrap", "--mode", "root" if os.geteuid() == 0 else "unshare", "--variant", "apt",
         "--include", ",".join(packages(name)),
         "--aptopt", 'APT::Install-Recommends "false"',
-        *(word for path in EXCLUDED for word in ("--dpkgopt", f"path-exclude={path}")),
+        *(word for path in excluded(name) for word in ("--dpkgopt", f"path-exclude={path}")),
         "--customize-hook", compile_all,
         SUITE, tar, source,
     ]  # fmt: skip

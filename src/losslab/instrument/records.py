@@ -127,7 +127,7 @@ def write(content: dict[str, Any], record: Path) -> None:
 
 DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
 WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernels.default().key}")
-ENGINE = f"{IMAGE}-{image.ENGINE}"
+OTHERS = [f"{IMAGE}-{name}" for name in (image.ENGINE, "ffmpeg")]
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -159,7 +159,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     taken = kinds.add_parser(
         "fetch", help=f"fetch kernels and images from the place in {packed.PLACE}"
     )
-    default = f"{' '.join(WITH_OBJECTS)}, and {ENGINE} if it is built"
+    default = f"{' '.join(WITH_OBJECTS)}, and {' and '.join(OTHERS)} if they are built"
     for command, parts in ((made, default), (taken, " ".join(DEFAULT_PARTS))):
         command.add_argument(
             "parts", nargs="*", metavar="PART",
@@ -206,7 +206,7 @@ def _part(name: str) -> tuple[str, Path, Path | None]:
 
 
 def _pack(options: argparse.Namespace) -> int:
-    built = [ENGINE] if image.existing(image.ENGINE) else []
+    built = [part for part in OTHERS if _part(part)[2]]
     for part in options.parts or [*WITH_OBJECTS, *built]:
         kind, _, folder = _part(part)
         if folder is None:

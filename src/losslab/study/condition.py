@@ -191,7 +191,7 @@ class Condition:
     image: str = axis(
         DEFAULT_IMAGE,
         help="root image of the hosts, a folder of `containers/` with `packages.txt`; `default`: "
-        "`quic` for the app `quic`, `host` for all others",
+        "`quic` or `ffmpeg` for these apps, `host` for all others",
         pattern="[a-z0-9-]+", named="image-{}", seed=Seed.NEVER,
     )  # fmt: skip
     duration_s: float = axis(

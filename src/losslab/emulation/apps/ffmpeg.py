@@ -102,6 +102,7 @@ class Ffmpeg(App):
     """Video stream between two ffmpeg processes."""
 
     order = 2
+    image = "ffmpeg"
     meaning = "live video"
     start_s, per_s = 0.6, 0.011
     ports = {SOURCE_PORT: "video"}
