@@ -117,7 +117,11 @@ version_of <- function(figure, width_cm, height_cm, built = ggplot2::ggplot_buil
   version$width_cm <- width_cm
   version$height_cm <- height_cm
   delayedAssign("drawing", {
-    if (inherits(figure, "patchwork")) figure else ggplot2::ggplot_gtable(built)
+    if (inherits(figure, "patchwork")) {
+      patchwork::patchworkGrob(figure)
+    } else {
+      ggplot2::ggplot_gtable(built)
+    }
   }, assign.env = version)
   version
 }
