@@ -24,12 +24,12 @@ draw_to_files <- function(code, data, output) {
     paths <- as.character(unlist(output[[kind]]))
     paths[sub("[.].*", "", basename(paths)) == name]
   }
-  save_figure(
+  builds <- save_figure(
     figure, c(files_of("figure"), files_of("others")),
     height_cm = if (is.function(own$height_cm)) own$height_cm(data) else own$height_cm,
     missing = missing_cells(cells), width_cm = own$width_cm
   )
-  describe_in_files(figure, cells, files_of("described"))
+  describe_in_files(figure, cells, files_of("described"), builds)
 }
 
 data <- study_data(snakemake@input)

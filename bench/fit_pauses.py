@@ -55,11 +55,6 @@ class Found:
             lost = again
 
 
-def drain_ms(packets: int, rate_mbit: float) -> float:
-    """Return the time in ms that a link takes for full packets."""
-    return packets * FRAME_BYTES * 8 / (rate_mbit * 1e3)
-
-
 def seconds_of(log: str) -> Iterator[tuple[int, float, int]]:
     """Yield the seconds of a log of iperf3."""
     for line in log.splitlines():
@@ -97,11 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"the archives must have CUBIC's runs of 100 KB and {FITTED_MBIT} Mbit/s")
     often = statistics.median(its.losses / (its.sent_mbit / FITTED_MBIT) for its in fitted)
     longest = BUFFER_PACKETS + max(each.packets for each in fitted)
-    print(
-        f"at {FITTED_MBIT} Mbit/s: per_s={often:.2f},"
-        f"min_ms={drain_ms(BUFFER_PACKETS, FITTED_MBIT):.1f},"
-        f"max_ms={drain_ms(longest, FITTED_MBIT):.0f}"
-    )
+    # Times that the link takes for full packets.
+    min_ms, max_ms = (n * FRAME_BYTES * 8 / FITTED_MBIT / 1e3 for n in (BUFFER_PACKETS, longest))
+    print(f"at {FITTED_MBIT} Mbit/s: per_s={often:.2f},min_ms={min_ms:.1f},max_ms={max_ms:.0f}")
     return 0
 
 

@@ -3,6 +3,8 @@
     python -m bench.golden                    compare; exit 1 if a byte differs
     python -m bench.golden --record           record again, and print the changes
     python -m bench.golden --only web --keep FOLDER [--against FOLDER]
+    python -m bench.golden --cuts 20          cut each condition at 20 instants: the future of the
+                                              last fork must equal the uncut replicate
 
 `--keep` keeps the measured files; `--against` prints the first line that differs from kept ones.
 The digests in tests/golden/golden.yaml belong to an instrument: the recipes of kernel and image.
@@ -14,6 +16,7 @@ src/losslab/code.lock.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import hashlib
 import io
@@ -25,21 +28,23 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from losslab import cellspec, cli, runs
 from losslab.backends import snapshot_server
 from losslab.backends.base import CONTAINERNET, VIRTUAL
-from losslab.campaign import codelock, rerun
-from losslab.campaign.instrument import instrument
+from losslab.campaign import codelock, packets, rerun
+from losslab.campaign.instrument import instrument, video
+from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import image
 from losslab.study.condition import AXES, IN_NAMES
 from losslab.study.design import check_schema, load_yaml
+from losslab_timetravel import futures, whatif
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "tests" / "golden" / "golden.yaml"
@@ -57,6 +62,8 @@ RECIPES = ("kernel", "image", "engine")
 FIRST_AXES = {*IN_NAMES, "kernel", "duration_s", "warmup_s"}
 # A condition takes 2 s; the limit distinguishes a hanging guest from one on a busy host.
 TIMEOUT_S = 600.0
+# The first cut: earlier, a guest has no connection.
+FIRST_CUT_S = 0.0001
 
 
 @dataclass(frozen=True)
@@ -171,7 +178,7 @@ def measure(golden: Golden, out: Path, more: Mapping[str, str]) -> Path:
     return out
 
 
-@contextmanager
+@contextlib.contextmanager
 def measuring(
     goldens: Iterable[Golden], folder: Path, more: Mapping[str, str]
 ) -> Iterator[dict[str, Future[Path]]]:
@@ -249,8 +256,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these conditions")
     parser.add_argument("--keep", type=Path, help="leave what was measured in this new folder")
     parser.add_argument("--against", type=Path, help="a folder that was kept: show what differs")
+    parser.add_argument("--cuts", type=int, help="compare an uncut run with one cut so often")
     options = parser.parse_args(arguments)
     try:
+        if options.cuts:
+            return _run_cuts(chosen(load(), options.only), options.cuts)
         with tempfile.TemporaryDirectory(prefix="losslab-golden-") as name:
             folder = options.keep or Path(name) / "cells"
             folder.mkdir(parents=True)
@@ -306,6 +316,58 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     if not failed and not options.only and codelock.write(locked):
         print(f"wrote {codelock.LOCK.relative_to(ROOT)}")
     return int(failed)
+
+
+def instants(duration_s: float, count: int) -> list[float]:
+    """Return times spread over a run, from `FIRST_CUT_S` to shortly before its end."""
+    if count == 1:
+        return [duration_s / 2]
+    step_s = (0.999 * duration_s - FIRST_CUT_S) / (count - 1)
+    return [FIRST_CUT_S + step_s * number for number in range(count)]
+
+
+def check_cuts(words: str, folder: Path, count: int) -> str | None:
+    """Measure the words of `losslab measure`, cut the run, and compare.
+
+    Return why it cannot be cut, or None. Raises LosslabError if the future differs.
+    """
+    arguments = ["measure", *shlex.split(words), "--out", str(folder / "whole")]
+    options = cli.parser(arguments).parse_args(arguments)
+    condition = runs.condition_of(options)
+    tools = cellspec.instrument(options, condition)
+    if not tools.cuts:
+        return "its kernel has no cuts"
+    film = video(condition, tools)
+    captures = packets.links(options.capture, condition)
+    whole = run(condition, options.seed, folder / "whole", tools, film, captures=captures)
+    rerun.require_result(whole, "the uncut replicate")
+    first_s, *later = instants(condition.duration_s, count)
+    with contextlib.ExitStack() as stack:
+        (folder / "0").mkdir()
+        prepared = condition, tools, film
+        past = stack.enter_context(futures.past(whole, prepared, first_s, folder / "0"))
+        guest, before_s = past.guest, first_s
+        for number, at_s in enumerate(later, 1):
+            (folder / str(number)).mkdir()
+            order = f"cut {round(1e9 * (at_s - before_s))}"
+            guest = stack.enter_context(guest.again(folder / str(number), [order]))
+            before_s = at_s
+        its = replace(past, guest=guest).run(futures.UNTOUCHED, folder / "future")
+    whatif.require_same(folder / "whole", its.folder, whole)
+    return None
+
+
+def _run_cuts(goldens: Sequence[Golden], count: int) -> int:
+    failed = 0
+    for each in goldens:
+        with tempfile.TemporaryDirectory(prefix="losslab-cuts-") as name:
+            try:
+                reason = check_cuts(each.measure, Path(name), count)
+                found = f"skipped: {reason}" if reason else f"same bytes, {count} cuts"
+            except LosslabError as error:
+                failed, found = failed + 1, f"DIFFERENT: {error}"
+        print(f"{each.name}: {found}", flush=True)
+    return int(failed > 0)
 
 
 def parts_of(folder: Path) -> list[str]:

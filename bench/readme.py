@@ -11,7 +11,6 @@ same table and docs/results/full.tsv.
 from __future__ import annotations
 
 import argparse
-import csv
 import re
 import shutil
 import textwrap
@@ -37,12 +36,11 @@ FULL_CELLS = ROOT / "docs" / "results" / "full.tsv"
 
 def answer(table: Path) -> str:
     """Return the sentence about the decrease of goodput on the symmetric path."""
-    with table.open(newline="") as file:
-        rows = {
-            (row["algorithm"], int(row["loss_percent"])): row
-            for row in csv.DictReader(file)
-            if row["path"] == "symmetric"
-        }
+    rows = {
+        (row["algorithm"], int(row["loss_percent"])): row
+        for row in read_rows(table)
+        if row["path"] == "symmetric"
+    }
     # The sentence says which goodput is lower; other numbers would need another sentence.
     for loss in (1, 10):
         if float(rows["cubic", loss]["high"]) >= float(rows["bbr", loss]["low"]):

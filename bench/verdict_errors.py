@@ -11,7 +11,6 @@ claims are judged. With 4,000 draws it takes some minutes. The seed is fixed.
 from __future__ import annotations
 
 import argparse
-import csv
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.readme import replaced
+from losslab.reading import read_rows
 from losslab.study.intervals import EARLY_ERROR
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,20 +37,10 @@ Row = dict[str, str]
 
 
 def simulate(results: Path, file: Path, draws: int) -> None:
-    """Run the simulation in R, which writes its table to a file.
-
-    Raises:
-        CalledProcessError: R failed; it has printed why.
-    """
+    """Run the simulation in R, which writes its table to a file, or prints why it failed."""
     script = str(ROOT / "bench" / "verdict_errors.R")
     words = [str(results.resolve()), str(file.resolve()), str(draws), str(EARLY_ERROR)]
     subprocess.run(["Rscript", "--vanilla", script, *words], cwd=ROOT, check=True)
-
-
-def read(file: Path = FILE) -> list[Row]:
-    """Read a table of the simulation."""
-    with file.open(newline="") as rows:
-        return list(csv.DictReader(rows))
 
 
 def tables(rows: Sequence[Row]) -> dict[str, str]:
@@ -145,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except subprocess.CalledProcessError:
             print("verdict_errors: error: the simulation failed, see above", file=sys.stderr)
             return 1
-        rows = read(file)
+        rows = read_rows(file)
     if options.write:
         PAGE.write_text(page(PAGE.read_text(), rows))
     print("\n".join(tables(rows).values()))

@@ -22,13 +22,13 @@ kept() {
     ls -d .mypy_cache "$cache"/kernel/* "$cache"/image/* 2>/dev/null
 }
 # Each cell takes a processor and about 100 MB of memory. Some tests wait, so there is one more worker
-# than processors.
+# than processors. They take the groups of tests in the order of tests/conftest.py.
 workers=$(($(nproc) + 1))
 [ "$workers" -le 8 ] || workers=8
 status=0
 before="$(kept)"
-.venv/bin/pytest -m "$lane and not alone" --numprocesses "$workers" --dist loadgroup \
-    --durations=15 "$@" || status=$?
+.venv/bin/pytest -m "$lane and not alone" --numprocesses "$workers" \
+    --dist loadgroup --no-loadscope-reorder --durations=15 "$@" || status=$?
 .venv/bin/pytest -m "$lane and alone" --durations=15 "$@"
 alone=$?
 # Exit status 5: no test is selected.

@@ -61,10 +61,17 @@ def once(tmp_path_factory):
     return once
 
 
+# Groups that take minutes start first, so that no worker runs one alone at the end.
+LONGEST = (
+    "tests/e2e/test_workflow.py", "tiny campaign", "tests/test_missing.py", "tests/test_r.py",
+    "tests/test_linters.py",
+)  # fmt: skip
+
+
 # Runs before pytest-xdist's hook of the same name, which reads the groups.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Group tests that share a fixture of a module or session, so that one worker runs them."""
+    """Group tests that share a fixture of a module, so that one worker runs them; sort groups."""
     for item in items:
         shared = [
             fixture
@@ -74,3 +81,11 @@ def pytest_collection_modifyitems(items):
         ]
         if shared and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
+    items.sort(key=place)
+
+
+def place(item):
+    """Return the place of a test's group or file among the longest, or else after them."""
+    names = [item.nodeid.split("::")[0]]
+    names += [name for mark in item.iter_markers("xdist_group") for name in mark.args]
+    return min((LONGEST.index(name) for name in names if name in LONGEST), default=len(LONGEST))

@@ -21,17 +21,18 @@ grDevices::pdf(NULL)
 
 draw_figure <- save_figure
 build_figure <- function(figure, paths, height_cm, missing, width_cm = NULL) {
-  ggplot_build(
-    if (NROW(figure$data) == 0) empty_figure(missing_note(missing)) else figure
-  )
+  if (NROW(figure$data) == 0) ggplot_build(empty_figure(missing_note(missing)))
+  builds_of(figure)
 }
 
 failures <- character()
 attempt <- function(what, code) {
+  script$file <- NULL
   tryCatch(
     suppressWarnings(force(code)),
     error = function(error) {
-      failures <<- c(failures, paste0(what, ": ", one_line(conditionMessage(error))))
+      words <- c(what, script$file, one_line(conditionMessage(error)))
+      failures <<- c(failures, paste(words, collapse = ": "))
     }
   )
 }
@@ -85,18 +86,21 @@ study_jobs <- function(job, study) {
   if (job$until == "claims") {
     return()
   }
-  for (figure in unlist(described$figures)) {
-    input$code <- file.path("analysis/studies", study, "figures", paste0(figure, ".R"))
-    files <- function(suffixes) as.list(inside("figures/", study, "_", figure, ".", suffixes))
-    attempt(paste(job$name, study, "figure", figure), run_script(
-      "analysis/figures.R", input,
-      list(
-        figure = files(unlist(job$draw)), others = list("none"),
-        described = files(c("csv", "cells.csv", "txt"))
-      ),
-      study
-    ))
+  figures <- unlist(described$figures)
+  input$code <- file.path("analysis/studies", study, "figures", paste0(figures, ".R"))
+  files <- function(suffixes) {
+    as.list(outer(figures, suffixes, \(figure, suffix) {
+      inside("figures/", study, "_", figure, ".", suffix)
+    }))
   }
+  attempt(paste(job$name, study, "figures"), run_script(
+    "analysis/figures.R", input,
+    list(
+      figure = if (!is.null(job$draw)) files(unlist(job$draw)), others = list(),
+      described = files(c("csv", "cells.csv", "txt"))
+    ),
+    study
+  ))
 }
 
 knit_report <- function(job) {

@@ -39,24 +39,23 @@ figure_data <- function(figure) {
 }
 
 # Write a figure's data, its cells and its alternative text to three paths.
-describe_in_files <- function(figure, cells, paths) {
+describe_in_files <- function(figure, cells, paths, builds) {
   write_table(figure_data(figure), paths[1])
   write_table(dplyr::filter(cells[c("study", "block", "cell", "n_valid")], !is.na(cell)), paths[2])
-  writeLines(describe_figure(figure), paths[3])
+  writeLines(describe_figure(figure, builds), paths[3])
 }
 
 # Write a figure's alternative text from the drawn data.
-describe_figure <- function(figure) {
-  words <- vapply(plots_of(figure), describe_plot, "")
+describe_figure <- function(figure, builds = suppressWarnings(builds_of(figure))) {
+  words <- mapply(describe_plot, plots_of(figure), builds)
   said <- paste(words[words != ""], collapse = " ")
   if (said == "") "Nothing is drawn." else said
 }
 
-describe_plot <- function(plot) {
+describe_plot <- function(plot, built) {
   if (NROW(plot$data) == 0) {
     return("")
   }
-  built <- suppressWarnings(ggplot2::ggplot_build(plot))
   panels <- built$layout$layout
   facets <- panels[setdiff(names(panels), c("PANEL", "ROW", "COL", "SCALE_X", "SCALE_Y", "COORD"))]
   titles <- gsub("\n", " ", do.call(paste, c(lapply(facets, as.character), sep = " / ")))

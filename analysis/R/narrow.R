@@ -15,7 +15,7 @@ narrow_label_characters <- 34
 
 # Draw the narrow version of a figure. The arguments are those of `wide_version()`. A figure that is
 # not a chart has its own narrow version in the attribute `narrow`.
-narrow_version <- function(figure, height_cm, note) {
+narrow_version <- function(figure, height_cm, note, builds = builds_of(figure)) {
   own <- attr(figure, "narrow")
   if (!is.null(own)) {
     return(version_of(own$figure, narrow_width_cm, own$height_cm))
@@ -24,7 +24,7 @@ narrow_version <- function(figure, height_cm, note) {
     return(version_of(empty_figure("", narrow_width_cm), narrow_width_cm, 2.5))
   }
   plots <- plots_of(figure)
-  heights_cm <- vapply(plots, stacked_height_cm, 0, height_cm)
+  heights_cm <- mapply(stacked_height_cm, plots, builds, height_cm)
   plots <- lapply(plots, stacked)
   figure <- if (length(plots) == 1) {
     plots[[1]]
@@ -49,7 +49,8 @@ stacked <- function(plot) {
       labeller = ggplot2::label_wrap_gen(42, multi_line = FALSE)
     )
   }
-  for (scale in ggplot2::ggplot_build(plot)$plot$scales$scales) {
+  built <- ggplot2::ggplot_build(plot)
+  for (scale in built$plot$scales$scales) {
     aesthetic <- scale$aesthetics[1]
     guide <- if (is.null(plot$guides[[aesthetic]])) scale$guide else plot$guides[[aesthetic]]
     if (identical(guide, "legend")) guide <- ggplot2::guide_legend()
@@ -64,7 +65,7 @@ stacked <- function(plot) {
     if (is.character(title)) plot$labels[[axis]] <- paste(strwrap(title, 30), collapse = "\n")
   }
   slanted <- function(hjust) ggplot2::element_text(angle = 45, hjust = hjust)
-  x_scale <- ggplot2::ggplot_build(plot)$layout$panel_scales_x[[1]]
+  x_scale <- built$layout$panel_scales_x[[1]]
   if (x_scale$is_discrete() && sum(nchar(x_scale$get_labels())) > narrow_label_characters) {
     plot <- plot + ggplot2::theme(axis.text.x = slanted(1), axis.text.x.top = slanted(0))
   }
@@ -98,8 +99,9 @@ free_scales <- function(free) {
 }
 
 # Height of a stacked plot whose wide version has `height_cm`: each panel keeps its height.
-stacked_height_cm <- function(plot, height_cm) {
-  layout <- ggplot2::ggplot_build(plot)$layout$layout
+stacked_height_cm <- function(plot, built, height_cm) {
+  if (is.null(built)) built <- ggplot2::ggplot_build(plot)
+  layout <- built$layout$layout
   panel_cm <- max((height_cm - narrow_rest_cm) / max(layout$ROW), narrow_panel_cm)
   title_cm <- if (nrow(layout) > 1) narrow_title_cm else 0
   narrow_rest_cm + nrow(layout) * (panel_cm + title_cm)

@@ -24,7 +24,8 @@ word_columns <- c(
 
 # Read a table with the column types that its column names imply.
 read_measured <- function(path, words = character()) {
-  names <- names(readr::read_csv(path, n_max = 0, show_col_types = FALSE))
+  # A second call of readr for the header would take as long as a small table.
+  names <- scan(path, "", sep = ",", quote = "\"", nlines = 1, quiet = TRUE, encoding = "UTF-8")
   types <- lapply(stats::setNames(names, names), function(name) {
     if (name == "valid") {
       readr::col_logical()

@@ -67,45 +67,63 @@ log_mbit <- function() {
 signed_labels <- function(breaks) sub("-", "\u2212", format(breaks, trim = TRUE))
 
 # Save a figure under each of the paths: SVG with searchable text, PNG at 200 dpi, PDF. A path that
-# ends in `.narrow.svg` gets the figure redrawn for a phone.
+# ends in `.narrow.svg` gets the figure redrawn for a phone. Return the built plots of the figure.
 #
 # `missing` are its cells without a valid result (`missing_cells()`); a note below the figure names
 # them. A figure without any data is only a note.
 save_figure <- function(figure, paths, height_cm, missing, width_cm = figure_width_cm) {
   note <- missing_note(missing)
+  builds <- builds_of(figure)
   devices <- list(svg = svglite::svglite, pdf = grDevices::cairo_pdf, png = ragg::agg_png)
-  versions <- list(wide = wide_version(figure, height_cm, note, width_cm))
-  if (any(is_narrow(paths))) versions$narrow <- narrow_version(figure, height_cm, note)
+  versions <- list(wide = wide_version(figure, height_cm, note, width_cm, builds))
+  if (any(is_narrow(paths))) {
+    versions$narrow <- narrow_version(figure, height_cm, note, builds)
+  }
   for (path in paths) {
-    format <- tools::file_ext(path)
     version <- versions[[if (is_narrow(path)) "narrow" else "wide"]]
     ggplot2::ggsave(
       path,
-      # Evaluate on the open device, which determines the width of text.
-      plot = if (is.null(version$built)) version$figure else ggplot2::ggplot_gtable(version$built),
-      device = devices[[format]], width = version$width_cm, height = version$height_cm,
-      units = "cm", dpi = 200, bg = "white"
+      plot = version$drawing, device = devices[[tools::file_ext(path)]],
+      width = version$width_cm, height = version$height_cm, units = "cm", dpi = 200, bg = "white"
     )
   }
+  invisible(builds)
+}
+
+# Build the plots of a figure, which takes long; NULL for a plot without data.
+builds_of <- function(figure) {
+  lapply(plots_of(figure), \(plot) if (NROW(plot$data) > 0) ggplot2::ggplot_build(plot))
 }
 
 is_narrow <- function(path) endsWith(path, ".narrow.svg")
 
-wide_version <- function(figure, height_cm, note, width_cm) {
+wide_version <- function(figure, height_cm, note, width_cm, builds) {
   if (NROW(figure$data) == 0) {
-    figure <- empty_figure(note)
-    height_cm <- empty_height_cm(note)
-    width_cm <- figure_width_cm
-  } else if (note != "") {
-    figure <- with_note(figure, note, width_cm)
+    return(version_of(empty_figure(note), figure_width_cm, empty_height_cm(note)))
   }
-  version_of(figure, width_cm, height_cm)
+  if (inherits(figure, "patchwork")) {
+    if (note != "") figure <- with_note(figure, note, width_cm)
+    return(version_of(figure, width_cm, height_cm))
+  }
+  built <- builds[[1]]
+  if (note != "") built$plot <- with_note(built$plot, note, width_cm)
+  version_of(figure, width_cm, height_cm, built)
 }
 
-version_of <- function(figure, width_cm, height_cm) {
-  # A patchwork is built when it is drawn.
-  built <- if (!inherits(figure, "patchwork")) ggplot2::ggplot_build(figure)
-  list(figure = figure, built = built, width_cm = width_cm, height_cm = height_cm)
+# A version of a figure with its size. `drawing` is evaluated on the first open device, which
+# determines the width of text; the other formats have the same layout.
+version_of <- function(figure, width_cm, height_cm, built = ggplot2::ggplot_build(figure)) {
+  version <- new.env()
+  version$width_cm <- width_cm
+  version$height_cm <- height_cm
+  delayedAssign("drawing", {
+    if (inherits(figure, "patchwork")) {
+      patchwork::patchworkGrob(figure)
+    } else {
+      ggplot2::ggplot_gtable(built)
+    }
+  }, assign.env = version)
+  version
 }
 
 note_style <- function() {

@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -260,27 +261,27 @@ def _render_fallback(staging: Path, name: str) -> None:
         "--columns", "200",
         "--lua-filter", str(RENDER / "crossref.lua"), "--lua-filter", "marks.lua", "--citeproc",
     ]  # fmt: skip
-    _run(
-        [
-            *common, "--to", "html5", "--template", str(RENDER / "template.html"), "--mathml",
-            "--toc", "--toc-depth", "2", "--embed-resources", "--css", "style.css",
-            "--output", f"{stem}.html",
-        ],
-        staging,
-    )  # fmt: skip
-    _run(
-        [*common, "--to", "typst", "--template", str(RENDER / "template.typ"),
-         "--include-before-body", "style.typ", "--output", f"{stem}.typ"],
-        staging,
-    )  # fmt: skip
-    try:
-        typst.compile(
-            str(staging / f"{stem}.typ"),
-            output=str(staging / f"{stem}.pdf"),
-            timestamp=measured_at(staging),
-        )
-    except typst.TypstError as error:
-        raise LosslabError(f"typst must make a PDF of the report, found: {error}") from error
+    page = [
+        *common, "--to", "html5", "--template", str(RENDER / "template.html"), "--mathml",
+        "--toc", "--toc-depth", "2", "--embed-resources", "--css", "style.css",
+        "--output", f"{stem}.html",
+    ]  # fmt: skip
+    print_out = [
+        *common, "--to", "typst", "--template", str(RENDER / "template.typ"),
+        "--include-before-body", "style.typ", "--output", f"{stem}.typ",
+    ]  # fmt: skip
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(_run, page, staging)
+        _run(print_out, staging)
+        try:
+            typst.compile(
+                str(staging / f"{stem}.typ"),
+                output=str(staging / f"{stem}.pdf"),
+                timestamp=measured_at(staging),
+            )
+        except typst.TypstError as error:
+            raise LosslabError(f"typst must make a PDF of the report, found: {error}") from error
+        waiting.result()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from losslab import cellspec
-from losslab.campaign import compare, divergence, inputs, packets, plan, records, rerun
+from losslab.campaign import compare, inputs, packets, plan, records, rerun
 from losslab.campaign.instrument import video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError, did_you_mean
@@ -171,7 +171,7 @@ def _diff(options: argparse.Namespace) -> int:
     if options.packets:
         if options.json or options.metric or options.common:
             raise UsageError("--packets must be the only option, found another")
-        lines, parted = divergence.report(options.first, options.second, options.trust)
+        lines, parted = packets.divergence(options.first, options.second, options.trust)
         print("\n".join(lines))
         return int(parted)
     try:

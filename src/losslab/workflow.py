@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from losslab import lock, reading, worker
 from losslab.backends import snapshot_server
-from losslab.campaign import instrument, plan, recorded, records
+from losslab.campaign import instrument, plan, records
 from losslab.campaign.cellrun import self_test, self_test_on
 from losslab.campaign.codelock import PACKAGE
 from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, smoke_test_record
@@ -109,7 +109,7 @@ class Campaign:
         """Write the plan of the cells, test the instrument, and boot the base snapshot."""
         require_programs(workflow)
         lock.hold_for_life(STATE)
-        self.plan.write(more=recorded.facts(self._configfiles, self._config))
+        self.plan.write(more=plan.facts(self._configfiles, self._config))
         self._test_instruments({str(f) for job in workflow.dag.needrun_jobs() for f in job.output})
         # One boot and one import of losslab for all cells. Jobs on other machines find no server,
         # and do both themselves.

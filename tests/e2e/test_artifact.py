@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab.campaign import recorded, rerun
+from losslab.campaign import plan, rerun
 from losslab.campaign.results import FILES, HOST_FILE, MANIFEST_FILE, SELF, write_json
 from losslab.errors import LosslabError
 from losslab_artifact import pack, remake, verify
@@ -199,7 +199,7 @@ def test_forgery_is_found(forger, repository, without_guests, forgery):
 def test_changed_raw_file_without_its_digest_stops_the_workflow(forger, repository):
     """A new SHA256SUMS does not hide a file that differs from its manifest."""
     forger.substitute(forger.cell() / "0/tcp.csv", "40001", "40002")
-    campaign = recorded.read(forger.results, repository)
+    campaign = plan.read_campaign(forger.results, repository)
     options = verify.Options(7, 0, processors=2, repository=repository)
     [finding] = verify.verify_results(forger.results, campaign, options).findings
     assert "tcp.csv has changed since it was measured" in finding.what

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import cuts, golden
+from bench import golden
 from losslab import cli
 from losslab.campaign import packets, rerun
 from losslab.instrument import image
@@ -43,18 +43,18 @@ def test_future_of_a_guest_that_was_cut_five_times_has_the_bytes_of_the_uncut_ru
     words = "--algorithm bbr --loss-percent 1 --rate-mbit 20 --rtt-ms 20 --buffer-packets 50 "
     words += "--duration-s 2 --warmup-s 0.5 --capture r1-r2"
     words = words if name == "capture" else RECORD.conditions[name].measure
-    assert cuts.check(words, tmp_path, 5) is None
+    assert golden.check_cuts(words, tmp_path, 5) is None
 
 
 @pytest.mark.skipif(image.existing(image.ENGINE) is None, reason="the engine image: make setup")
 def test_future_of_containers_that_were_cut_three_times_has_the_bytes_of_the_uncut_run(tmp_path):
-    assert cuts.check(RECORD.conditions["containers"].measure, tmp_path, 3) is None
+    assert golden.check_cuts(RECORD.conditions["containers"].measure, tmp_path, 3) is None
 
 
 @pytest.mark.skipif(image.existing("quic") is None, reason="losslab image --variant quic")
 def test_future_of_a_quic_flow_that_was_cut_three_times_has_the_bytes_of_the_uncut_run(tmp_path):
     words = "--app quic --loss-percent 1 --rate-mbit 10 --rtt-ms 20 --duration-s 2 --warmup-s 0.5"
-    assert cuts.check(f"--algorithm bbr {words}", tmp_path, 3) is None
+    assert golden.check_cuts(f"--algorithm bbr {words}", tmp_path, 3) is None
 
 
 def test_futures_with_other_losses_are_replicates_that_can_be_measured_from_the_start(

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from bench import cuts
+from bench import golden
 from losslab import cli
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign import replicate, rerun
@@ -71,7 +71,7 @@ def test_fork_on_another_kernel_gives_the_bytes_of_a_freshly_booted_guest(tmp_pa
 def test_future_on_another_kernel_has_the_bytes_of_the_uncut_run(tmp_path, name, words):
     if not instrument(spec=kernels.get(name)).cuts:
         pytest.skip("this series has no cuts")
-    assert cuts.check(f"{words} {shlex.join(CELL)} --kernel {name}", tmp_path, 5) is None
+    assert golden.check_cuts(f"{words} {shlex.join(CELL)} --kernel {name}", tmp_path, 5) is None
 
 
 def test_losses_of_a_run_on_another_kernel_can_be_changed_and_listed(tmp_path, name, capsys):

@@ -75,10 +75,6 @@ def rendered(root, tmp_path_factory):
     return folder
 
 
-def rows(path):
-    return read_rows(path)
-
-
 def test_report_is_written_as_html_and_pdf(rendered):
     html = (rendered / "results/report/report.html").read_text()
     assert html.count("<img") + html.count("<svg") >= 6
@@ -266,12 +262,12 @@ def test_a_link_opens_the_folded_part_that_it_leads_to(chromium):
 
 
 def test_invalid_replicates_are_listed_and_excluded_from_means(rendered):
-    invalid = rows(rendered / "results/tables/loss_invalid.csv")
+    invalid = read_rows(rendered / "results/tables/loss_invalid.csv")
     assert {r["reasons"] for r in invalid} == {"made up"}
     assert {r["attempt"] for r in invalid} == {"2"}
     assert "made up" in (rendered / "results/report/report.html").read_text()
     summary = [
-        r for r in rows(rendered / "results/summary/loss.csv")
+        r for r in read_rows(rendered / "results/summary/loss.csv")
         if r["cell"].startswith("bbr_loss4_symmetric_iperf3") and r["metric"] == "goodput_mbit"
         and r["statistic_over"] == "replicates"
     ]  # fmt: skip
@@ -286,7 +282,7 @@ def test_unpinned_cells_are_named_on_the_first_page(root, rendered):
 
 
 def test_every_claim_has_a_verdict(root, rendered):
-    claims = rows(rendered / "results/claims.csv")
+    claims = read_rows(rendered / "results/claims.csv")
     verdicts = {(r["study"], r["claim"]): r["verdict"] for r in claims}
     for claim in ("rtt", "loss", "conservation"):
         assert verdicts["calibration", claim] == "reproduced"

@@ -9,7 +9,7 @@ import pytest
 from snakemake.exceptions import WorkflowError
 
 from losslab import cli, lock
-from losslab.campaign import fingerprint, recorded, records
+from losslab.campaign import fingerprint, plan, records
 from losslab.campaign.plan import CampaignPlan
 from losslab.errors import LosslabError
 from losslab.instrument import analysis, image, kernels
@@ -61,10 +61,10 @@ def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
 
 
 def test_plan_is_read_as_it_was_written(campaign):
-    campaign.plan.write(more=recorded.facts(["config/quick.yaml"], CONFIG))
+    campaign.plan.write(more=plan.facts(["config/quick.yaml"], CONFIG))
     again = CampaignPlan.read()
     assert again == campaign.plan
-    assert recorded.read(Path("results"), ROOT).config == CONFIG
+    assert plan.read_campaign(Path("results"), ROOT).config == CONFIG
     assert again.to_json("loss") == campaign.plan.to_json()
 
 

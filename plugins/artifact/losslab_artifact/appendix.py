@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from losslab import __version__
-from losslab.campaign.recorded import RecordedCampaign
+from losslab.campaign.plan import RecordedCampaign
 from losslab.campaign.verdicts import read_claims
 from losslab.reading import read_yaml
 from losslab.repository import ROOT, debian_packages

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from losslab import extensions
-from losslab.campaign import recorded, rerun
+from losslab.campaign import plan, rerun
 from losslab.reading import UsageError, out_file, whole_option
 from losslab.repository import ROOT
 from losslab_artifact import pack, verify
@@ -106,13 +106,13 @@ def _verify_results(options: argparse.Namespace) -> int:
             f"{options.results} must be a campaign's results folder, found no folder",
             hint="use `losslab artifact verify` for an unpacked archive",
         )
-    record = options.results / recorded.CAMPAIGN_FILE
+    record = options.results / plan.FILE
     if not record.is_file():
         raise UsageError(
             f"{record} must name the campaign of the results, found no such file",
             hint="start the workflow again, which writes it",
         )
-    campaign = recorded.read(options.results, ROOT)
+    campaign = plan.read_campaign(options.results, ROOT)
     found = verify.verify_results(options.results, campaign, _options(options))
     return _state(found, options.json)
 

@@ -19,8 +19,8 @@ from typing import Any
 import yaml
 
 from losslab import __version__, processes
-from losslab.campaign import recorded
-from losslab.campaign.recorded import RecordedCampaign
+from losslab.campaign import plan
+from losslab.campaign.plan import RecordedCampaign
 from losslab.campaign.results import CELL_FILE, read_cell
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
@@ -106,8 +106,8 @@ def _verified(work: Path, name: Path, repository: Path, processors: int) -> Reco
 
     Raises LosslabError if the results are of another campaign or verification has findings.
     """
-    record = recorded.read(work / RESULTS, repository)
-    campaign = recorded.load(repository / name, repository, record.software)
+    record = plan.read_campaign(work / RESULTS, repository)
+    campaign = plan.load_campaign(repository / name, repository, record.software)
     if record.config != campaign.config:
         raise LosslabError(
             f"{work / RESULTS} must have the campaign {name}, found {', '.join(record.names)}",

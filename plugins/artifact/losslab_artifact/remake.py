@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from losslab import processes
-from losslab.campaign import recorded, rerun
-from losslab.campaign.recorded import RecordedCampaign
+from losslab.campaign import plan, rerun
+from losslab.campaign.plan import RecordedCampaign
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.study.design import Cell
@@ -127,7 +127,7 @@ def run_workflow(
 def compare(results: Path, made: Path, campaign: RecordedCampaign) -> Remade:
     """Compare the files of a results folder with those made again."""
     found = Remade()
-    here = recorded.software()
+    here = plan.software()
     then = campaign.software or here
     found.software = [
         f"{name} {then.get(name, 'none')} then, {here.get(name, 'none')} now"

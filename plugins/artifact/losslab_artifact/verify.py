@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from losslab.campaign import plan, recorded, rerun
-from losslab.campaign.recorded import CAMPAIGN_FILE, RecordedCampaign
+from losslab.campaign import plan, rerun
+from losslab.campaign.plan import RecordedCampaign
 from losslab.campaign.replicate import ATTEMPTS
 from losslab.campaign.results import (
     CELL_FILE,
@@ -138,10 +138,10 @@ def _verify_results(
 
 def _campaign(results: Path, repository: Path, verdict: Verdict) -> RecordedCampaign:
     """Return the campaign of an archive's results, which the repository must have."""
-    campaign = recorded.read(results, repository)
+    campaign = plan.read_campaign(results, repository)
     path = repository / campaign.names[0]
-    if not path.is_file() or recorded.load(path, repository).config != campaign.config:
-        verdict.note("cells", CAMPAIGN_FILE, f"is not the campaign of {path}")
+    if not path.is_file() or plan.load_campaign(path, repository).config != campaign.config:
+        verdict.note("cells", plan.FILE, f"is not the campaign of {path}")
     return campaign
 
 
@@ -286,7 +286,7 @@ def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
     Files of other campaigns or of a killed workflow in the same folder are omitted.
     """
     results = work / RESULTS
-    found = [results / CAMPAIGN_FILE, *(results / name for name in remake.files(results))]
+    found = [results / plan.FILE, *(results / name for name in remake.files(results))]
     found += (results / INSTRUMENT).glob("*.json")
     for place in map(remake.path_of, campaign.cells):
         found.append(results / place / CELL_FILE)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from losslab.campaign import recorded
+from losslab.campaign import plan
 from losslab.repository import ROOT
 from losslab.study import design
 from losslab_artifact import appendix
@@ -83,7 +83,7 @@ def test_registries_are_named(text):
 
 
 def test_each_experiment_has_a_configuration_of_its_study_alone(campaign, runs):
-    loaded = recorded.load(ROOT / "config" / "quick.yaml", ROOT)
+    loaded = plan.load_campaign(ROOT / "config" / "quick.yaml", ROOT)
     appendix.write(campaign, runs, loaded, PACKING)
     files = {path.stem: path for path in (campaign / EXPERIMENTS).iterdir()}
     assert set(files) == {study.name for study in loaded.studies}

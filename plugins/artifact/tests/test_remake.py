@@ -2,8 +2,8 @@
 
 import pytest
 
-from losslab.campaign import recorded
-from losslab.campaign.recorded import RecordedCampaign
+from losslab.campaign import plan
+from losslab.campaign.plan import RecordedCampaign
 from losslab_artifact import remake
 
 HERE = {"r-base": "4.5.0", "python": "3.13"}
@@ -13,7 +13,7 @@ PAGE = "<html><body><svg>{drawn}</svg></body></html>"
 @pytest.fixture
 def compare(tmp_path, monkeypatch):
     """Compare a file of a results folder with its remade version."""
-    monkeypatch.setattr(recorded, "software", lambda: HERE)
+    monkeypatch.setattr(plan, "software", lambda: HERE)
 
     def compare(name, then, now, software):
         for place, text in (("then", then), ("now", now)):

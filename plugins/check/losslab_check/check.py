@@ -17,7 +17,7 @@ from typing import Any
 from tabulate import tabulate
 
 from losslab import cellspec, sweeps
-from losslab.campaign import divergence, results, verdicts
+from losslab.campaign import packets, results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
@@ -203,7 +203,7 @@ def _with_first(
 def parted(first: Path, second: Path) -> list[str]:
     """Return the lines of the first packet and the first sample in which two runs differ."""
     try:
-        return divergence.report(first, second, trusted=True)[0]
+        return packets.divergence(first, second, trusted=True)[0]
     except (LosslabError, OSError, KeyError) as error:
         return [f"not found: {error}"]
 

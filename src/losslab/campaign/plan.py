@@ -1,5 +1,7 @@
 """The plan of a campaign: its cells, for each all that decides its results, and what is missing.
 
+It also records the campaign's configuration files and the versions of the software.
+
 The workflow writes it to results/plan.json when it starts. `losslab cell`, `losslab collect` and
 `losslab status` read it there.
 
@@ -11,24 +13,29 @@ from __future__ import annotations
 
 import functools
 import os
+import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from losslab import processes
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import fingerprint, results
 from losslab.campaign.results import RESULTS, Row
 from losslab.errors import LosslabError
-from losslab.instrument import image
+from losslab.instrument import analysis, image
 from losslab.reading import UsageError, input_errors, read_json
+from losslab.repository import ROOT
 from losslab.study import design, metrics
 from losslab.study.condition import Condition, seed_of
 from losslab.study.design import Cell, Study
 from losslab.study.intervals import StoppingRule
 
 FILE = "plan.json"
+# R packages whose versions affect figures.
+R_PACKAGES = ("base", "ggplot2", "svglite", "ragg", "knitr", "dplyr")
 # The kind of hosts that the machine which starts a campaign chose, for jobs on other machines.
 HOSTS = "LOSSLAB_HOSTS"
 
@@ -93,7 +100,7 @@ class CampaignPlan:
         }
 
     def write(self, folder: Path = RESULTS, more: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Write the plan to a results folder, and `recorded.facts`; HostError if that fails."""
+        """Write the plan to a results folder, and `facts`; HostError if that fails."""
         folder.mkdir(parents=True, exist_ok=True)
         results.replace_json({**self.to_json(), **more}, folder / FILE)
 
@@ -217,3 +224,89 @@ def to_measure(cells: Iterable[Cell], folder: Path) -> list[str]:
     """Return a line for each cell that will be measured: study, cell and reasons."""
     found = ((cell, reasons(cell, folder)) for cell in cells)
     return [f"{cell.study}\t{cell.name}\t{'; '.join(why)}" for cell, why in found if why]
+
+
+@dataclass(frozen=True)
+class RecordedCampaign:
+    """A configuration and its studies."""
+
+    # Paths of its files in the repository; only the names of files outside.
+    names: tuple[str, ...]
+    config: Mapping[str, Any]  # merged content of the files
+    studies: Sequence[Study]
+    software: Mapping[str, str]  # versions that drew the figures; empty if not recorded
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells of all studies."""
+        return [cell for study in self.studies for cell in study.cells]
+
+    def files(self, repository: Path, folder: Path) -> list[Path]:
+        """Return configuration files for the workflow.
+
+        If the campaign has one file and the repository's is the same, return that; otherwise write
+        files to `folder`.
+        """
+        [first, *_] = self.names
+        own = repository / first
+        if len(self.names) == 1 and own.is_file() and design.load_yaml(own) == self.config:
+            return [own]
+        written = [folder / Path(name).name for name in self.names]
+        for path, content in zip(written, [self.config, *([{}] * len(written))], strict=False):
+            results.replace_json(content, path)
+        return written
+
+
+def facts(files: Iterable[str | Path], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what plan.json says of a campaign besides its cells."""
+    root = ROOT.resolve()
+    paths = [Path(file).resolve() for file in files]
+    names = [str(p.relative_to(root)) if p.is_relative_to(root) else p.name for p in paths]
+    return {"files": names, "config": config, "software": software()}
+
+
+def read_campaign(folder: Path, repository: Path) -> RecordedCampaign:
+    """Read the record of a results folder's campaign.
+
+    Raises LosslabError if the record is missing or invalid, or names studies that the repository
+    lacks.
+    """
+    path = folder / FILE
+    try:
+        data = read_json(path)
+        names, config = tuple(map(str, data["files"])), dict(data["config"])
+        versions = {str(k): str(v) for k, v in data.get("software", {}).items()}
+    except (LosslabError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise LosslabError(
+            f"{path} must record the campaign of the results, found: {error}",
+            hint="name the configuration file, for example `--campaign config/quick.yaml`",
+        ) from error
+    return RecordedCampaign(names, config, design.load_studies(config, repository), versions)
+
+
+def load_campaign(
+    path: Path, repository: Path, versions: Mapping[str, str] | None = None
+) -> RecordedCampaign:
+    """Load a campaign from its configuration file; LosslabError if it is none."""
+    config = design.load_yaml(path)
+    if not isinstance(config, dict):
+        raise LosslabError(f"{path} must be a campaign's configuration, found no mapping in it")
+    file, root = path.resolve(), repository.resolve()
+    name = str(file.relative_to(root)) if file.is_relative_to(root) else file.name
+    studies = design.load_studies(config, repository)
+    return RecordedCampaign((name,), config, studies, versions or {})
+
+
+@functools.cache
+def software() -> dict[str, str]:
+    """Return the versions of the software that draws figures and the report; empty without R."""
+    code = "for (name in commandArgs(TRUE)) cat(as.character(packageVersion(name)), '\\n')"
+    done = processes.attempt(["Rscript", "--vanilla", "-e", code, *R_PACKAGES])
+    lines = done.out.split()
+    if not done.good or len(lines) != len(R_PACKAGES):
+        return {}
+    program = analysis.quarto()
+    renderer = analysis.quarto_version(program) if program else "none"
+    versions = dict(zip((f"r-{name}" for name in R_PACKAGES), lines, strict=True))
+    python = ".".join(platform.python_version_tuple()[:2])
+    return versions | {"quarto": renderer, "python": python}

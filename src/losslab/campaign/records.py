@@ -24,7 +24,7 @@ from statistics import fmean
 from typing import Any
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
-from losslab.campaign import fingerprint, plan, recorded, results, tables
+from losslab.campaign import fingerprint, plan, results, tables
 from losslab.campaign.compare import CellDifference, CellVerdict, Comparison, counted
 from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.campaign.results import DamagedError, MeasuredCell, Row, digest_of, whole_file
@@ -505,7 +505,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         names, changed = update_record(options.results, options.record)
         print(f"recorded {counted(len(names))} in {options.record}, {changed} new or changed")
         if options.numbers:
-            studies = recorded.read(options.results, ROOT).studies
+            studies = plan.read_campaign(options.results, ROOT).studies
             count = update(options.results, studies, options.numbers, names)
             print(f"recorded the numbers of {counted(count)} in {options.numbers}")
         return 0

@@ -28,7 +28,7 @@ def rows(root, tmp_path_factory):
     (folder / "summary").mkdir()
     tables.write_csv(folder / "summary" / "cloud_replicates.csv", list(one), made_up)
     verdict_errors.simulate(folder, folder / "rates.csv", DRAWS)
-    return verdict_errors.read(folder / "rates.csv")
+    return read_rows(folder / "rates.csv")
 
 
 def rates(rows, part, column, **chosen):

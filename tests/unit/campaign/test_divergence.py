@@ -1,7 +1,6 @@
 """First divergence of two replicates."""
 
-from losslab.campaign.divergence import described, packet_lines, sample_line
-from losslab.campaign.packets import Segment
+from losslab.campaign.packets import Segment, described, packet_lines, sample_line
 
 
 def test_first_packet_is_shown_between_those_around_it():

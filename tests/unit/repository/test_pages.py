@@ -176,7 +176,7 @@ def test_pages_equal_what_their_benches_write(root):
     text = (root / "README.md").read_text()
     assert readme.written(text, root / "docs/figures/loss_decrease.csv") == text
     page = verdict_errors.PAGE.read_text()
-    assert verdict_errors.page(page, verdict_errors.read()) == page
+    assert verdict_errors.page(page, read_rows(verdict_errors.FILE)) == page
 
 
 # Cells of the README's findings: their common name, the part that varies, and the numbers' form.
