@@ -122,7 +122,7 @@ def test_algorithm_of_a_campaigns_folder_has_its_own_table(tmp_path, monkeypatch
     assert (names[0], names[-1]) == ("cubic", "mine")
 
 
-@pytest.mark.parametrize("name", ["input", "output", "timer", "bic", "ipv4"])
+@pytest.mark.parametrize("name", ["input", "output", "timer", "plb", "ipv4"])
 def test_name_of_a_file_of_the_kernel_is_refused(copy, name):
     """Row E: `losslab new algorithm input` succeeded and could never compile."""
     table = (copy / ALGORITHMS).read_bytes()
