@@ -9,8 +9,6 @@ linux/inet_diag.h, linux/tcp.h. Standard library only.
 
 from __future__ import annotations
 
-import ctypes
-import os
 import socket
 import struct
 import time
@@ -25,9 +23,6 @@ NETLINK_ROUTE = 0
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 # Maximum size of one part of a reply (netlink_recvmsg, net/netlink/af_netlink.c).
 PART_BYTES = 1 << 15
-# A small dump has two parts: its messages and the end marker.
-PARTS = 2
-MSG_WAITFORONE = 0x10000  # linux/socket.h
 
 
 def request(kind: int, flags: int, body: bytes) -> bytes:
@@ -77,67 +72,17 @@ def dump(kind: int, body: bytes) -> list[tuple[int, bytes]]:
     """Return the messages of a dump as (type, payload); OSError if it is refused."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as sock:
         sock.send(request(kind, NLM_F_DUMP, body))
-        return _until_done(iter(lambda: sock.recv(PART_BYTES), b""))
+        return answer(sock)
 
 
-def _until_done(parts: Iterable[bytes]) -> list[tuple[int, bytes]]:
+def answer(sock: socket.socket) -> list[tuple[int, bytes]]:
+    """Return the messages of a dump that a socket has asked for; OSError if it is refused."""
     found: list[tuple[int, bytes]] = []
-    for part in parts:
-        for kind, payload in split(part):
+    while True:
+        for kind, payload in split(sock.recv(PART_BYTES)):
             if kind == NLMSG_DONE:
                 return found
             found.append((kind, payload))
-    return found
-
-
-class _Iovec(ctypes.Structure):  # struct iovec
-    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
-
-
-class _Header(ctypes.Structure):  # struct msghdr
-    _fields_ = (
-        ("name", ctypes.c_void_p),
-        ("name_length", ctypes.c_uint),
-        ("iov", ctypes.POINTER(_Iovec)),
-        ("iov_length", ctypes.c_size_t),
-        ("control", ctypes.c_void_p),
-        ("control_length", ctypes.c_size_t),
-        ("flags", ctypes.c_int),
-    )
-
-
-class _Message(ctypes.Structure):  # struct mmsghdr: buffers, and the number of bytes received
-    _fields_ = (("header", _Header), ("received", ctypes.c_uint))
-
-
-class DumpReader:
-    """Reader of many dumps on one socket.
-
-    It reuses its buffers: `recv` would map, touch and unmap new memory for each dump. It receives a
-    small dump and its end marker in one system call.
-    """
-
-    def __init__(self, sock: socket.socket) -> None:
-        """Prepare the buffers; the caller keeps and closes the socket."""
-        self._descriptor = sock.fileno()
-        self._buffers = [ctypes.create_string_buffer(PART_BYTES) for _ in range(PARTS)]
-        self._vectors = [_Iovec(ctypes.addressof(each), PART_BYTES) for each in self._buffers]
-        self._messages = (_Message * PARTS)(
-            *(_Message(_Header(iov=ctypes.pointer(each), iov_length=1)) for each in self._vectors)
-        )
-        self._receive = ctypes.CDLL(None, use_errno=True).recvmmsg
-
-    def dump(self) -> list[tuple[int, bytes]]:
-        """Return the messages of a dump as (type, payload); OSError if it is refused."""
-        return _until_done(self._parts())
-
-    def _parts(self) -> Iterator[bytes]:
-        while True:
-            count = self._receive(self._descriptor, self._messages, PARTS, MSG_WAITFORONE, None)
-            if count < 0:
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-            for buffer, message in zip(self._buffers[:count], self._messages, strict=False):
-                yield ctypes.string_at(buffer, message.received)
 
 
 def write_csv(path: Path, columns: str, rows: Iterable[str]) -> None:
@@ -412,7 +357,6 @@ class TcpProbe:
 
     def __init__(self, family: int = socket.AF_INET, states: int = STATES) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
-        self._reader = DumpReader(self._socket)
         extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1)
         identity = bytes(48)  # struct inet_diag_sockid: any socket
         self._request = request(
@@ -428,7 +372,7 @@ class TcpProbe:
     def identified(self) -> Iterator[tuple[bytes, TcpSample]]:
         """Yield (struct inet_diag_sockid, sample) of all connections in the probe's states."""
         self._socket.send(self._request)
-        for kind, payload in self._reader.dump():
+        for kind, payload in answer(self._socket):
             if kind != SOCK_DIAG_BY_FAMILY or len(payload) < DIAG_MSG_BYTES:
                 continue
             source_port = struct.unpack_from("!H", payload, 4)[0]

@@ -29,23 +29,12 @@ class Kernel:
         return self.replies.pop(0)
 
 
-class RecordedDumps(probes.DumpReader):
-    """A reader of the recorded replies."""
-
-    def __init__(self, sock):
-        self._socket = sock
-
-    def _parts(self):
-        yield from self._socket.replies
-
-
 @pytest.fixture
 def samples(monkeypatch):
     """Return a function that samples the connections of a recorded dump."""
 
     def sample(recorded):
         monkeypatch.setattr(probes.socket, "socket", lambda *family: Kernel(recorded))
-        monkeypatch.setattr(probes, "DumpReader", RecordedDumps)
         return probes.TcpProbe().sample()
 
     return sample
@@ -97,15 +86,6 @@ def test_refused_dump_is_an_error(samples):
         samples(TCP | {"replies": [refusal.hex()]})
 
 
-@pytest.fixture
-def datagrams(monkeypatch):
-    """Return a dump reader, and a function that sends datagrams to it."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    ours.settimeout(5)
-    with ours, theirs:
-        yield probes.DumpReader(ours), theirs.send
-
-
 def message(kind, payload):
     return struct.pack("=IHHII", 16 + len(payload), kind, 0, 1, 0) + payload
 
@@ -113,29 +93,15 @@ def message(kind, payload):
 DONE = message(probes.NLMSG_DONE, bytes(4))
 
 
-def test_dump_and_its_end_come_in_one_system_call(datagrams, monkeypatch):
-    reader, send = datagrams
-    calls, receive = [], reader._receive
-
-    def counted(*arguments):
-        calls.append(arguments)
-        return receive(*arguments)
-
-    monkeypatch.setattr(reader, "_receive", counted)
-    for payload in (b"once", b"more"):  # the reader reuses its memory
-        send(message(20, payload))
-        send(DONE)
-        assert reader.dump() == [(20, payload)]
-    assert len(calls) == 2
-
-
-def test_dump_may_have_more_parts_than_one_call_takes(datagrams):
-    reader, send = datagrams
+def test_dump_may_have_more_parts_than_one_call_takes():
     # net/netlink/af_netlink.c limits each part of an answer to this length.
     parts = [message(20, bytes([n]) * (probes.PART_BYTES - 16)) for n in range(3)]
-    for part in [*parts, DONE]:
-        send(part)
-    assert reader.dump() == [(20, part[16:]) for part in parts]
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.settimeout(5)
+    with ours, theirs:
+        for part in [*parts, DONE]:
+            theirs.send(part)
+        assert probes.answer(ours) == [(20, part[16:]) for part in parts]
 
 
 def test_selectively_acknowledged_data_counts_as_delivered():
