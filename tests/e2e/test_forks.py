@@ -84,8 +84,9 @@ def fork(tmp_path_factory):
 
         @functools.cache
         def fork(backend, name, seed=7):
-            out, tools = tmp_path_factory.mktemp("fork") / "out", instrument(backend)
-            return measured(condition(name), seed, out, tools, snapshots=snapshots(backend))
+            out, what = tmp_path_factory.mktemp("fork") / "out", condition(name)
+            tools = instrument(backend, condition=what)
+            return measured(what, seed, out, tools, snapshots=snapshots(backend))
 
         yield fork
 
@@ -97,7 +98,8 @@ def boot(tmp_path_factory):
     @functools.cache
     def boot(backend, name):
         out = tmp_path_factory.mktemp("boot") / "out"
-        return measured(condition(name), 7, out, instrument(backend), alone=True)
+        tools = instrument(backend, condition=condition(name))
+        return measured(condition(name), 7, out, tools, alone=True)
 
     return boot
 
@@ -116,8 +118,8 @@ def test_fork_gives_the_bytes_of_a_freshly_booted_guest(backend, name, fork, boo
 @pytest.mark.parametrize(
     ("backend", "names"),
     [
-        ("virtual", ["bbr", "video", "kernel over a trace", "flows"]),
-        pytest.param("containernet", ["bbr", "video"], marks=NEEDS_CONTAINERS),
+        ("virtual", ["bbr", "web", "kernel over a trace", "flows"]),
+        pytest.param("containernet", ["bbr", "kernel over a trace"], marks=NEEDS_CONTAINERS),
     ],
 )
 def test_one_boot_gives_cells_in_any_order_the_bytes_of_guests_of_their_own(
