@@ -37,7 +37,7 @@ from losslab.study import features
 from losslab.study.axes import OWN, derived_seed
 from losslab.study.condition import NO_TRACE, Condition
 
-# A compromise: a sample costs as much CPU time as about 100 packets.
+# Over netlink, a sample costs as much CPU time as about 100 packets.
 SAMPLE_INTERVAL_S = 0.02
 # Minimum number of packets that the bottleneck sends between two samples.
 SAMPLE_PACKETS = 6
