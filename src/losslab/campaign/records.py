@@ -405,8 +405,7 @@ def parts_of(instrument: Row) -> Iterable[Part]:
         patches = kernel.get("patches", [])
         yield "kernel", f"Linux {kernel['version']} with {len(patches)} patches of ours"
         bbr_patches = [patch for patch in patches if "bbr" in patch.lower()]
-        own = f"version 1, tcp_bbr.c of Linux {kernel['version']}"
-        yield "BBR", f"as in {', '.join(bbr_patches)}" if bbr_patches else own
+        yield "BBR", ", with ".join([f"tcp_bbr.c of Linux {kernel['version']}", *bbr_patches])
     if "config_sha256" in kernel:
         yield "kernel's configuration", str(kernel["config_sha256"])[:12]
     image = instrument.get("image") or {}
