@@ -372,7 +372,7 @@ def test_provenance_counts_cells_by_part(tmp_path):
         ("kernel", "Linux 6.12.1 with 2 patches of ours"): "2",
         ("kernel", "Linux 6.1.2 with 1 patches of ours"): "1",
         ("BBR", "tcp_bbr.c of Linux 6.12.1"): "2",
-        ("BBR", "tcp_bbr.c of Linux 6.12.1, with 0009-bbr3.patch"): "1",
+        ("BBR", "tcp_bbr.c of Linux 6.1.2, with 0009-bbr3.patch"): "1",
         ("iperf3", "3.18-2"): "2",
         ("image's packages", "001122334455"): "2",
     }
