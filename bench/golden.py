@@ -34,7 +34,7 @@ from typing import Any
 
 import yaml
 
-from losslab import cellspec, cli, runs
+from losslab import cli, runs
 from losslab.backends import snapshot_server
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import codelock, packets, rerun
@@ -334,7 +334,7 @@ def check_cuts(words: str, folder: Path, count: int) -> str | None:
     arguments = ["measure", *shlex.split(words), "--out", str(folder / "whole")]
     options = cli.parser(arguments).parse_args(arguments)
     condition = runs.condition_of(options)
-    tools = cellspec.instrument(options, condition)
+    tools = instrument(options.backend, options.where, condition)
     if not tools.cuts:
         return "its kernel has no cuts"
     film = video(condition, tools)

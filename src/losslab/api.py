@@ -17,7 +17,7 @@ from losslab import cellspec, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import fingerprint, inputs, limiters, packets, replicate, results
 from losslab.campaign.cellrun import finished
-from losslab.campaign.instrument import instrument, video
+from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.results import MeasuredCell, Replicate, read_cell
 from losslab.campaign.tables import (
     CELL_COLUMNS,
@@ -28,7 +28,6 @@ from losslab.campaign.tables import (
     numbers_of,
 )
 from losslab.errors import LosslabError
-from losslab.provide import at_first_use
 from losslab.reading import UsageError, input_errors
 from losslab.study import metrics
 from losslab.study.condition import AXES, Condition
@@ -242,7 +241,10 @@ def measure(
         axes: Axes of the condition, such as `algorithm="bbr", loss_percent=1`.
     """
     pyarguments.require_backend(backend, where)
-    condition = _condition(axes, cellspec.on_own_kernel(backend, where))
+    pyarguments.require_axes(axes)
+    given = {name: pyarguments.axis_value(name, value) for name, value in axes.items()}
+    condition = cellspec.condition(given, own_kernel=cellspec.on_own_kernel(backend, where))
+    inputs.require([condition])
     number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
     limit_s = pyarguments.limit_s("timeout_s", timeout_s)
     accepted = pyarguments.flag("allow_invalid", allow_invalid)
@@ -309,14 +311,6 @@ def read(folder: str | Path) -> Results:
     """Read the measured cells of a campaign's or sweep's results; LosslabError if damaged."""
     found = results.read_cells(pyarguments.folder("folder", folder))
     return Results(Path(folder), tuple(cell.file for cell in found.values()))
-
-
-def _condition(axes: Mapping[str, Value], own_kernel: bool) -> Condition:
-    pyarguments.require_axes(axes)
-    given = {name: pyarguments.axis_value(name, value) for name, value in axes.items()}
-    condition = cellspec.condition(given, own_kernel=own_kernel)
-    inputs.require([condition])
-    return condition
 
 
 def _other(folder: Path, condition: Condition) -> str:

@@ -82,7 +82,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "--replicates 3 --out rtts",
         ),
         "shell": _command(
-            "shell",
+            "runs",
             "open a shell inside the emulated path",
             "losslab shell --path asymmetric --rtt-ms 20",
             "losslab shell -c 'sender ping -c 3 10.0.3.2'",

@@ -24,12 +24,11 @@ from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import inputs
 from losslab.campaign.cellrun import measure_cell
-from losslab.campaign.instrument import instrument
+from losslab.campaign.instrument import at_first_use, instrument
 from losslab.campaign.results import CELL_FILE, MeasuredCell, read_cell
 from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
 from losslab.instrument import analysis
-from losslab.provide import at_first_use
 from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
 from losslab.study import design, metrics

@@ -130,7 +130,8 @@ def _verify_results(
 ) -> Verdict:
     """Make the files again that follow from cells, then run the sample."""
     if not verdict.findings:
-        _make_again(results, campaign, options, verdict)
+        made = remake.remake(results, campaign, options.repository, options.processors, say)
+        verdict.remade, verdict.findings = made, [*made.findings]
     if not verdict.findings:
         _run_sample(results, options, verdict)
     return verdict
@@ -143,13 +144,6 @@ def _campaign(results: Path, repository: Path, verdict: Verdict) -> RecordedCamp
     if not path.is_file() or plan.load_campaign(path, repository).config != campaign.config:
         verdict.note("cells", plan.FILE, f"is not the campaign of {path}")
     return campaign
-
-
-def _make_again(
-    results: Path, campaign: RecordedCampaign, options: Options, verdict: Verdict
-) -> None:
-    verdict.remade = remake.remake(results, campaign, options.repository, options.processors, say)
-    verdict.findings += verdict.remade.findings
 
 
 def _draw(results: Path, campaign: RecordedCampaign, options: Options, verdict: Verdict) -> None:

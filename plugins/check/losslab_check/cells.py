@@ -14,7 +14,7 @@ from typing import Any
 from losslab import cellspec, sweeps
 from losslab.campaign import inputs
 from losslab.campaign.cellrun import measure_cell
-from losslab.campaign.instrument import instrument, video
+from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.packets import SENDERS_LINK
 from losslab.campaign.replicate import run
 from losslab.campaign.results import CELL_FILE
@@ -22,7 +22,6 @@ from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.instrument.changes import Change
 from losslab.instrument.kerneltree import COMPILED, UNCOMPILED
-from losslab.provide import at_first_use
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import design, studyfiles

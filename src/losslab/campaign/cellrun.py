@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -145,11 +144,6 @@ SELF_TEST = Condition(
     duration_s=2,
     warmup_s=0.5,
 )
-
-
-def self_test_on(hosts: str) -> Condition:
-    """Return the self-test's condition with an image for its hosts."""
-    return replace(SELF_TEST, image=hosts)
 
 
 def self_test(instrument: Instrument) -> str:

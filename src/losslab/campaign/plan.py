@@ -259,10 +259,14 @@ class RecordedCampaign:
 
 def facts(files: Iterable[str | Path], config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what plan.json says of a campaign besides its cells."""
-    root = ROOT.resolve()
-    paths = [Path(file).resolve() for file in files]
-    names = [str(p.relative_to(root)) if p.is_relative_to(root) else p.name for p in paths]
+    names = [_name(Path(file), ROOT) for file in files]
     return {"files": names, "config": config, "software": software()}
+
+
+def _name(file: Path, root: Path) -> str:
+    """Return a file's path in a repository; only its name if it is outside."""
+    path, root = file.resolve(), root.resolve()
+    return str(path.relative_to(root)) if path.is_relative_to(root) else path.name
 
 
 def read_campaign(folder: Path, repository: Path) -> RecordedCampaign:
@@ -291,10 +295,8 @@ def load_campaign(
     config = design.load_yaml(path)
     if not isinstance(config, dict):
         raise LosslabError(f"{path} must be a campaign's configuration, found no mapping in it")
-    file, root = path.resolve(), repository.resolve()
-    name = str(file.relative_to(root)) if file.is_relative_to(root) else file.name
     studies = design.load_studies(config, repository)
-    return RecordedCampaign((name,), config, studies, versions or {})
+    return RecordedCampaign((_name(path, repository),), config, studies, versions or {})
 
 
 @functools.cache
