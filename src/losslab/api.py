@@ -116,7 +116,7 @@ class Run:
         """Read one of the run's CSV files, such as `ping`; LosslabError if it has none."""
         import pandas as pd  # here, because it takes 0.5 s
 
-        path = self.folder / f"{pyarguments.text('name', name)}.csv"
+        path = self.folder / f"{pyarguments.typed('name', name, str, 'text')}.csv"
         if not path.is_file():
             found = sorted(each.stem for each in self.folder.glob("*.csv"))
             raise LosslabError(
@@ -185,7 +185,7 @@ class Results:
         Args:
             metric: Name of the metric; by default the main metric of each cell's app.
         """
-        chosen = None if metric is None else pyarguments.text("metric", metric)
+        chosen = None if metric is None else pyarguments.typed("metric", metric, str, "text")
         conditions = [cell.condition for cell in self._cells]
         varied = [name for name in AXES if len({getattr(c, name) for c in conditions}) > 1]
         rows = tables.rows(self._cells, varied or ["algorithm"], chosen)
@@ -247,7 +247,7 @@ def measure(
     inputs.require([condition])
     number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
     limit_s = pyarguments.limit_s("timeout_s", timeout_s)
-    accepted = pyarguments.flag("allow_invalid", allow_invalid)
+    accepted = pyarguments.typed("allow_invalid", allow_invalid, bool, "True or False")
     links = packets.links(pyarguments.names("captures", captures), condition)
     default = _default_folder(condition, backend, where, number, links)
     folder = pyarguments.output(default if out is None else out)

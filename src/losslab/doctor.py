@@ -17,15 +17,7 @@ from pathlib import Path
 
 from losslab import cellspec, processes
 from losslab.backends import preflight, resources, runner, virtual
-from losslab.backends.base import (
-    CONTAINERNET,
-    GUEST,
-    HOST,
-    VIRTUAL,
-    Finding,
-    Instrument,
-    Job,
-)
+from losslab.backends.base import CONTAINERNET, GUEST, HOST, VIRTUAL, Finding, Instrument, Job
 from losslab.campaign.cellrun import SELF_TEST, self_test
 from losslab.campaign.instrument import instrument, provide
 from losslab.errors import LosslabError

@@ -133,13 +133,9 @@ def measure(
 
     def cell(each: SweepCell) -> None:
         tools = instrument(backend, where, each.condition)
-        measure_cell("sweep", "main", each.condition, each.file, rule, tools, say=quiet)
+        measure_cell("sweep", "main", each.condition, each.file, rule, tools, say=lambda _: None)
 
     measure_all([functools.partial(cell, each) for each in todo], cores, "cells")
-
-
-def quiet(_: str) -> None:
-    """Print nothing."""
 
 
 def measure_all(jobs: Sequence[Callable[[], None]], cores: int, title: str) -> None:

@@ -191,7 +191,7 @@ def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> Non
         condition, count = side.of(cells[name].condition), cells[name].replicates
         block, file = name.split("/")[0], out / name / CELL_FILE
         rule, tools = StoppingRule(count, count), instrument(condition=condition)
-        measure_cell("check", block, condition, file, rule, tools, say=sweeps.quiet)
+        measure_cell("check", block, condition, file, rule, tools, say=lambda _: None)
 
     with side.active():
         sweeps.measure_all([functools.partial(cell, name) for name in cells], cores, "cells")

@@ -226,11 +226,8 @@ def from_start(future: Future, prepared: rerun.Ready, out: Path) -> None:
     links += [BEFORE_LOSS] if 2 * room <= capture.RING_MAX_BYTES else []
     captures = dict.fromkeys((*manifest.get("captures", ()), *links))
     replicate.run(condition, manifest["seed"], out, tools, video, captures=[*captures])
-    different = rerun.compare(future.folder, out).different
-    for name in (*map(capture.name, links), MANIFEST_FILE):
-        different.pop(name, None)
-    if different:
-        problems = "; ".join(f"{name}: {problem}" for name, problem in different.items())
+    own = (*map(capture.name, links), MANIFEST_FILE)
+    if problems := rerun.compare(future.folder, out).problems(*own):
         raise LosslabError(
             f"a future must have the bytes of its condition, measured from the start, found: "
             f"{problems}",

@@ -12,14 +12,7 @@ from losslab.backends import preflight, runner, virtual
 from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job, Needs
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import (
-    image,
-    integrity,
-    kernel,
-    kernels,
-    packed,
-    records,
-)
+from losslab.instrument import image, integrity, kernel, kernels, packed, records
 from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.cache import building, cache_folder, progress
 from losslab.instrument.kernels import Kernel

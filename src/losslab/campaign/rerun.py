@@ -50,6 +50,11 @@ class Agreement:
         """True if there are files and all have the same bytes."""
         return bool(self.same) and not self.different
 
+    def problems(self, *without: str) -> str:
+        """Describe the differences, except those of some files; empty if there are none."""
+        others = ((name, what) for name, what in self.different.items() if name not in without)
+        return "; ".join(f"{name}: {what}" for name, what in others)
+
 
 def load_manifest(path: Path) -> dict[str, Any]:
     """Read a manifest, given as a file or a replicate's folder; UsageError if it is none."""

@@ -80,11 +80,7 @@ def absent(record: Path) -> str:
 
 
 def make(
-    kind: str,
-    name: str,
-    build: Callable[[], Path],
-    record: Path | None,
-    optional: bool = False,
+    kind: str, name: str, build: Callable[[], Path], record: Path | None, optional: bool = False
 ) -> None:
     """Build a kernel (by its key) or image unless the cache has it.
 
