@@ -146,3 +146,11 @@ def test_sweep_without_r_says_so_and_writes_its_tables(tmp_path, monkeypatch, ca
     assert cli.main(words) == 0
     assert (tmp_path / "sweep.csv").is_file()
     assert not (tmp_path / "sweep.svg").exists()
+
+
+@pytest.mark.parametrize("name", ["duration_s", "warmup_s"])
+def test_lengths_of_runs_are_different_cells_of_a_sweep(name, tmp_path):
+    """Row A1: all rows of a sweep over durations had one run's number."""
+    given = {"algorithm": ["cubic"], name: [0.5, 0.25]}
+    given |= {"warmup_s": [0.1]} if name == "duration_s" else {}
+    assert len({cell.folder for cell in sweeps.cells(given, tmp_path)}) == 2

@@ -129,12 +129,9 @@ def instrument_differences(then: dict[str, Any], now: dict[str, Any]) -> list[st
         if isinstance(old, dict) and isinstance(new, dict):
             found += [f"{part}: {line}" for line in instrument_differences(old, new)]
         elif old != new:
-            found.append(f"{part} was {_text(old)}, is {_text(new)}")
+            texts = ("absent" if value is None else str(value) for value in (old, new))
+            found.append("{} was {}, is {}".format(part, *texts))
     return found
-
-
-def _text(value: Any) -> str:
-    return "absent" if value is None else str(value)
 
 
 def require_result(manifest: dict[str, Any], run_name: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 from losslab.errors import LosslabError
 from losslab.study import design
 from losslab.study.intervals import StoppingRule
-from losslab.study.names import Names, load_algorithms
+from losslab.study.names import Names
 from tests.unit.study.test_condition import BARE
 
 NAMES = Names({"cubic": "default", "bbr": "default"})
@@ -94,21 +94,19 @@ def test_run_must_select_existing_cells_once(root, only, words):
         design.load_cells(config, root)
 
 
-def test_misspelt_key_is_named(root, config):
-    config["studies"]["loss"]["main"]["replicate"] = 5
-    with pytest.raises(LosslabError, match="'replicate' was unexpected"):
-        design.load_cells(config, root)
-
-
-def test_unknown_block_is_named(root, config):
-    config["studies"]["loss"]["mian"] = config["studies"]["loss"]["main"]
-    with pytest.raises(LosslabError, match="mian"):
-        design.load_cells(config, root)
-
-
-def test_unknown_study_is_named(root, config):
-    config["studies"]["lost"] = config["studies"]["loss"]
-    with pytest.raises(LosslabError, match=r"lost\.yaml"):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda its: its["loss"]["main"].update(replicate=5), "'replicate' was unexpected"),
+        (lambda its: its["loss"]["main"].update(duration_s=-5), "duration_s"),
+        (lambda its: its["loss"].update(mian=its["loss"]["main"]), "mian"),
+        (lambda its: its.update(lost=its["loss"]), r"lost\.yaml"),
+    ],
+    ids=["key", "duration", "block", "study"],
+)
+def test_mistake_in_a_configuration_is_named(root, config, change, words):
+    change(config["studies"])
+    with pytest.raises(LosslabError, match=words):
         design.load_cells(config, root)
 
 
@@ -135,25 +133,11 @@ def test_equal_cells_are_refused(study, config):
         design.study_cells(study, {"main": config["studies"]["loss"]["main"]}, NAMES)
 
 
-def test_negative_duration_is_refused(root, config):
-    config["studies"]["loss"]["main"]["duration_s"] = -5
-    with pytest.raises(LosslabError, match="duration_s"):
-        design.load_cells(config, root)
-
-
 def test_repeated_yaml_key_is_refused(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text("studies: {}\nstudies: {}\n")
     with pytest.raises(LosslabError, match="twice"):
         design.load_yaml(path)
-
-
-def test_duplicate_algorithms_are_refused(tmp_path):
-    path = tmp_path / "algorithms.tsv"
-    row = "cubic\tCUBIC\t#0072B2\t16\tdefault\n"
-    path.write_text("name\tlabel\tcolour\tshape\tkernel\n" + row + row)
-    with pytest.raises(LosslabError, match="cubic"):
-        load_algorithms(path)
 
 
 def test_block_may_be_a_list_of_products(study):
