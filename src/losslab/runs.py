@@ -113,16 +113,11 @@ def _measure(options: argparse.Namespace) -> int:
     with cellspec.claimed(options.out):
         at_first_use(condition, options.backend, options.where)
         tools = instrument(options.backend, options.where, condition)
+        movie = video(condition, tools, options.timeout_s)
         manifest = run(
-            condition,
-            options.seed,
-            options.out,
-            tools,
-            video(condition, tools, options.timeout_s),
-            timeout_s=options.timeout_s,
-            attempts=1,
+            condition, options.seed, options.out, tools, movie, options.timeout_s, attempts=1,
             captures=packets.links(options.capture, condition),
-        )
+        )  # fmt: skip
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
     if options.json:

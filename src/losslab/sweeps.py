@@ -106,8 +106,6 @@ def cells(
     """
     names = design.load_names(ROOT)
     block = {name: list(each) for name, each in given.items()}
-    if empty := [name for name, each in block.items() if not each]:
-        raise UsageError(f"{empty[0]} must have at least one value, found none")
     if "bring" in block:
         block["bring"] = [inputs.named(Path(str(each))) for each in block["bring"]]
     with input_errors():

@@ -139,6 +139,4 @@ def test_results_of_another_major_format_are_refused(tmp_path, found):
 
 @pytest.mark.parametrize("data", [{}, {"format": "1.0"}, {"format": "1.7"}])
 def test_results_of_this_major_format_are_read(tmp_path, data):
-    path = tmp_path / "cell.json"
-    path.write_text(json.dumps(data))
-    results.require_format(json.loads(path.read_text()), path)
+    results.require_format(data, tmp_path / "cell.json")

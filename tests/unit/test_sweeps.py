@@ -8,6 +8,7 @@ from losslab import cli, sweeps
 from losslab.campaign.results import read_cell
 from losslab.cellspec import UsageError
 from losslab.instrument import analysis
+from losslab.reading import read_yaml
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
 from losslab.study.studyfiles import block_grid
@@ -57,7 +58,7 @@ def test_every_combination_is_a_cell_with_its_own_folder(tmp_path):
 def test_written_study_has_the_sweeps_cells(root, tmp_path):
     given = {"algorithm": ["cubic", "bbr"], "rtt_ms": [20.0], "duration_s": [3.0]}
     left = sweeps.study(given, 7)
-    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "config/studies/loss.yaml")
     study = {k: v for k, v in study.items() if k != "time_series"} | {"defaults": {}} | left
     design.check_schema(study, "study", "study.yaml")
     points = list(block_grid({"defaults": {}}, left["blocks"]["main"]))

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ class Side:
 
     def of(self, condition: Condition) -> Condition:
         """Return a condition with its user files."""
-        return condition if self.bring == NONE else _with(condition, bring=self.bring)
+        return condition if self.bring == NONE else replace(condition, bring=self.bring)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -210,7 +210,3 @@ def capture(runs: Mapping[Path, tuple[Condition, int]], side: Side, cores: int, 
 
     with side.active():
         sweeps.measure_all([functools.partial(one, folder) for folder in runs], cores, title)
-
-
-def _with(condition: Condition, **axes: Any) -> Condition:
-    return Condition.from_json(condition.to_json() | axes)

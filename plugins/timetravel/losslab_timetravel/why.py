@@ -313,7 +313,7 @@ def dropped(folder: Path, cause: Sequence[Drop]) -> Iterator[str]:
     Times are those of this run: after the first packet, they may differ from the original's.
     """
     lost = _lost(folder)
-    origin_ns, own = _segments(folder, SENDERS_LINK)
+    origin_ns, own = segments((folder / capture.name(SENDERS_LINK)).read_bytes())
     names = {(drop.direction, drop.number) for drop in cause}
     for drop in drops_of(folder):
         name = drop.direction, drop.number
@@ -379,7 +379,3 @@ def sender(cause: Path, without: Path, from_s: float, until_s: float) -> Iterato
             f"{name}: until {until_s:.3g} s, longest stall {stall.length_s:.3f} s, "
             f"timeouts: {timeouts(load_manifest(folder))}, {span}"
         )
-
-
-def _segments(folder: Path, link: str) -> tuple[int, list[Segment]]:
-    return segments((folder / capture.name(link)).read_bytes())

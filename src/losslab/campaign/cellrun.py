@@ -134,16 +134,9 @@ def finished(
 
 # A short run with all parts of a replicate: loss, a queue, a bulk flow, probes and checks.
 SELF_TEST = Condition(
-    algorithm="cubic",
-    loss_percent=1,
-    path="symmetric",
-    app="iperf3",
-    rtt_ms=10,
-    rate_mbit=20,
-    buffer_packets=50,
-    duration_s=2,
-    warmup_s=0.5,
-)
+    algorithm="cubic", loss_percent=1, path="symmetric", app="iperf3", rtt_ms=10, rate_mbit=20,
+    buffer_packets=50, duration_s=2, warmup_s=0.5,
+)  # fmt: skip
 
 
 def self_test(instrument: Instrument) -> str:

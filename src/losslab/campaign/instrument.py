@@ -126,7 +126,6 @@ def _packed(kind: str, target: Path) -> Path | None:
 
 
 def _built(folder: Path | None, name: str, command: str) -> Path:
-    """Return the folder; raise HostError if it is None."""
     if folder is None:
         command = command.replace("make setup", SET_UP)
         raise HostError(

@@ -26,7 +26,7 @@ from losslab.campaign import fingerprint, results
 from losslab.campaign.results import RESULTS, Row
 from losslab.errors import LosslabError
 from losslab.instrument import analysis, image
-from losslab.reading import UsageError, input_errors, read_json
+from losslab.reading import UsageError, input_errors, read_json, read_yaml
 from losslab.repository import ROOT
 from losslab.study import design, metrics
 from losslab.study.condition import Condition, seed_of
@@ -249,7 +249,7 @@ class RecordedCampaign:
         """
         [first, *_] = self.names
         own = repository / first
-        if len(self.names) == 1 and own.is_file() and design.load_yaml(own) == self.config:
+        if len(self.names) == 1 and own.is_file() and read_yaml(own) == self.config:
             return [own]
         written = [folder / Path(name).name for name in self.names]
         for path, content in zip(written, [self.config, *([{}] * len(written))], strict=False):
@@ -292,7 +292,7 @@ def load_campaign(
     path: Path, repository: Path, versions: Mapping[str, str] | None = None
 ) -> RecordedCampaign:
     """Load a campaign from its configuration file; LosslabError if it is none."""
-    config = design.load_yaml(path)
+    config = read_yaml(path)
     if not isinstance(config, dict):
         raise LosslabError(f"{path} must be a campaign's configuration, found no mapping in it")
     studies = design.load_studies(config, repository)

@@ -196,16 +196,12 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
     problems = condition.problems() + names.problems(condition, own_kernel=own)
     if problems:
         raise UsageError(f"the manifest's condition cannot be measured: {'; '.join(problems)}")
-    found = [] if trust else _foreign(condition, own)
-    if found:
+    found = features.apps()[condition.app].foreign(condition)
+    found += ["on this machine's own kernel, as root"] * own
+    if found and not trust:
         raise LosslabError(
             "the manifest would run programs that are not losslab's:\n"
             + "\n".join(f"    {line}" for line in found),
             hint=f"if you trust its author, repeat the command with {TRUST}",
         )
     return condition
-
-
-def _foreign(condition: Condition, own_kernel: bool) -> list[str]:
-    found = features.apps()[condition.app].foreign(condition)
-    return found + ["on this machine's own kernel, as root"] * own_kernel

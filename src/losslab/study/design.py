@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError, did_you_mean
-from losslab.reading import input_errors, read_toml, read_yaml, repeats
+from losslab.reading import input_errors, read_toml, repeats
 from losslab.repository import find, images, listed, recipes
 from losslab.study import studyfiles
 from losslab.study.axes import DRAWN_TRACE, limited
@@ -18,9 +18,6 @@ from losslab.study.intervals import StoppingRule
 from losslab.study.names import Names, Need, load_algorithms
 from losslab.study.schemas import check_schema
 from losslab.study.studyfiles import Point, as_list, block_grid, form_runs, load_study, matches
-
-# For modules that load campaigns with studies.
-load_yaml = read_yaml
 
 # Defaults of a campaign.
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"

@@ -157,9 +157,3 @@ def test_trace_that_a_link_cannot_follow_is_refused_in_one_line(content, said, c
         inputs.require([Condition(algorithm="cubic", trace="mine")])
     assert len(error.value.message) < 400
     assert "\n" not in error.value.message
-
-
-def test_folder_that_is_no_trace_is_refused(campaign_folder):
-    (campaign_folder / "config/traces/mine").mkdir(parents=True)
-    with pytest.raises(LosslabError, match="must be a file, found a folder"):
-        inputs.require([Condition(algorithm="cubic", trace="mine")])

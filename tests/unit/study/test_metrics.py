@@ -100,11 +100,6 @@ def test_first_primary_metric_of_a_cell_counts():
     assert metrics.primary_value({}) is None
 
 
-def test_title_of_a_metric_has_the_unit():
-    assert metrics.declared()["goodput_mbit"].title == "Goodput (Mbit/s)"
-    assert metrics.declared()["jain_index"].title == "Jain's index"
-
-
 def test_metric_of_an_axis_needs_the_axis():
     plain, shared = (Condition(algorithm="cubic", flows=its) for its in ("none", "same"))
     metrics.require_measured("goodput_mbit", [plain])

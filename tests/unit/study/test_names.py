@@ -5,9 +5,9 @@ import math
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.reading import UsageError
+from losslab.reading import UsageError, read_yaml
 from losslab.study import design, names
-from losslab.study.condition import DEFAULT_KERNEL
+from losslab.study.condition import DEFAULT_KERNEL, replicate_seed
 from losslab.study.names import Names
 from tests.unit.study.test_condition import CONDITION
 
@@ -85,8 +85,6 @@ def test_need_of_an_unknown_axis_is_refused(root, tmp_path):
 def test_kernels_change_names_but_not_seeds():
     other = condition(kernel="6.1")
     assert design.Cell("s", "b", other, None).name.endswith("_kernel-6.1")
-    from losslab.study.condition import replicate_seed
-
     assert replicate_seed(other, 1) == replicate_seed(CONDITION, 1)
 
 
@@ -116,7 +114,7 @@ def test_malformed_declaration_is_named(root, tmp_path, before, after, words):
 
 
 def test_declared_kernel_is_refused_on_the_host(root):
-    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "config/studies/loss.yaml")
     study["blocks"]["main"] = {"algorithm": "cubic", "kernel": "6.1"}
     run = {"replicates": 1, "duration_s": 5, "warmup_s": 1, "where": "host"}
     with pytest.raises(LosslabError, match=r"which uses this machine's kernel, found 6\.1"):
