@@ -16,6 +16,7 @@ from pathlib import Path
 from losslab.campaign import cost, plan
 from losslab.campaign.results import HOST_FILE
 from losslab.errors import LosslabError
+from losslab.reading import read_yaml
 from losslab.repository import ROOT
 from losslab.study import design
 
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Cells, core-seconds at least and at most, and what replicates took and were estimated to take.
     rows: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
     ratios: dict[str, list[float]] = defaultdict(list)
-    for cell in design.load_cells(plan.with_hosts(design.load_yaml(options.config)), ROOT):
+    for cell in design.load_cells(plan.with_hosts(read_yaml(options.config)), ROOT):
         one_s = cost.replicate_s(cell.condition, cell.backend)
         if cell.real_time:
             one_s = cell.condition.duration_s

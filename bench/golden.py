@@ -34,7 +34,7 @@ from typing import Any
 
 import yaml
 
-from losslab import cellspec, cli, runs
+from losslab import cli, runs
 from losslab.backends import snapshot_server
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import codelock, packets, rerun
@@ -42,8 +42,9 @@ from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import image
+from losslab.reading import read_yaml
 from losslab.study.condition import AXES, IN_NAMES
-from losslab.study.design import check_schema, load_yaml
+from losslab.study.design import check_schema
 from losslab_timetravel import futures, whatif
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,7 +95,7 @@ def load(path: Path = FILE) -> Record:
     Raises:
         LosslabError: The file does not follow its schema.
     """
-    data = load_yaml(path)
+    data = read_yaml(path)
     check_schema(data, "golden", str(path))
     return Record(
         data["instruments"],
@@ -334,7 +335,7 @@ def check_cuts(words: str, folder: Path, count: int) -> str | None:
     arguments = ["measure", *shlex.split(words), "--out", str(folder / "whole")]
     options = cli.parser(arguments).parse_args(arguments)
     condition = runs.condition_of(options)
-    tools = cellspec.instrument(options, condition)
+    tools = instrument(options.backend, options.where, condition)
     if not tools.cuts:
         return "its kernel has no cuts"
     film = video(condition, tools)

@@ -88,8 +88,7 @@ class Page:
 
     def scheme(self, name: str) -> None:
         self.call(
-            "Emulation.setEmulatedMedia",
-            features=[{"name": "prefers-color-scheme", "value": name}],
+            "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}]
         )
 
     def ask(self, expression: str):

@@ -22,6 +22,25 @@ def root() -> Path:
     return ROOT
 
 
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory) -> Path:
+    """Return a project whose results/cells has the recorded study."""
+    from tests.golden import seam
+
+    return seam.unpack(tmp_path_factory.mktemp("recorded"))
+
+
+@pytest.fixture
+def recorded(unpacked):
+    """Return a function that finds a recorded cell by the beginning of its name."""
+
+    def find(begin: str) -> Path:
+        (found,) = unpacked.glob(f"{begin}*")
+        return found
+
+    return find
+
+
 @pytest.fixture
 def campaign_folder(tmp_path, monkeypatch):
     """Return an empty campaign's folder, in which losslab runs."""

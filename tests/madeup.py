@@ -8,6 +8,7 @@ from collections.abc import Callable
 import yaml
 
 from losslab.campaign.tables import REPLICATE_COLUMNS, Tables, cell_row
+from losslab.reading import read_yaml
 from losslab.repository import ROOT
 from losslab.study import design, studyfiles
 from losslab.study.condition import AXES
@@ -25,7 +26,7 @@ def studies(root) -> list[design.Study]:
     rank = {"claims": 0, "quick": 1, "config": 3}
     campaigns = (root / "config").glob("*.yaml")
     for path in sorted(campaigns, key=lambda p: (rank.get(p.stem, 2), p)):
-        for study in design.load_studies(design.load_yaml(path), root):
+        for study in design.load_studies(read_yaml(path), root):
             own = (root / f"config/{study.name}.yaml").exists()
             if not own or path.stem == study.name:
                 found.setdefault(study.name, study)

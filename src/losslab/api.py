@@ -17,7 +17,7 @@ from losslab import cellspec, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import fingerprint, inputs, limiters, packets, replicate, results
 from losslab.campaign.cellrun import finished
-from losslab.campaign.instrument import instrument, video
+from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.results import MeasuredCell, Replicate, read_cell
 from losslab.campaign.tables import (
     CELL_COLUMNS,
@@ -28,7 +28,6 @@ from losslab.campaign.tables import (
     numbers_of,
 )
 from losslab.errors import LosslabError
-from losslab.provide import at_first_use
 from losslab.reading import UsageError, input_errors
 from losslab.study import metrics
 from losslab.study.condition import AXES, Condition
@@ -117,7 +116,7 @@ class Run:
         """Read one of the run's CSV files, such as `ping`; LosslabError if it has none."""
         import pandas as pd  # here, because it takes 0.5 s
 
-        path = self.folder / f"{pyarguments.text('name', name)}.csv"
+        path = self.folder / f"{pyarguments.typed('name', name, str, 'text')}.csv"
         if not path.is_file():
             found = sorted(each.stem for each in self.folder.glob("*.csv"))
             raise LosslabError(
@@ -186,7 +185,7 @@ class Results:
         Args:
             metric: Name of the metric; by default the main metric of each cell's app.
         """
-        chosen = None if metric is None else pyarguments.text("metric", metric)
+        chosen = None if metric is None else pyarguments.typed("metric", metric, str, "text")
         conditions = [cell.condition for cell in self._cells]
         varied = [name for name in AXES if len({getattr(c, name) for c in conditions}) > 1]
         rows = tables.rows(self._cells, varied or ["algorithm"], chosen)
@@ -242,10 +241,13 @@ def measure(
         axes: Axes of the condition, such as `algorithm="bbr", loss_percent=1`.
     """
     pyarguments.require_backend(backend, where)
-    condition = _condition(axes, cellspec.on_own_kernel(backend, where))
+    pyarguments.require_axes(axes)
+    given = {name: pyarguments.axis_value(name, value) for name, value in axes.items()}
+    condition = cellspec.condition(given, own_kernel=cellspec.on_own_kernel(backend, where))
+    inputs.require([condition])
     number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
     limit_s = pyarguments.limit_s("timeout_s", timeout_s)
-    accepted = pyarguments.flag("allow_invalid", allow_invalid)
+    accepted = pyarguments.typed("allow_invalid", allow_invalid, bool, "True or False")
     links = packets.links(pyarguments.names("captures", captures), condition)
     default = _default_folder(condition, backend, where, number, links)
     folder = pyarguments.output(default if out is None else out)
@@ -309,14 +311,6 @@ def read(folder: str | Path) -> Results:
     """Read the measured cells of a campaign's or sweep's results; LosslabError if damaged."""
     found = results.read_cells(pyarguments.folder("folder", folder))
     return Results(Path(folder), tuple(cell.file for cell in found.values()))
-
-
-def _condition(axes: Mapping[str, Value], own_kernel: bool) -> Condition:
-    pyarguments.require_axes(axes)
-    given = {name: pyarguments.axis_value(name, value) for name, value in axes.items()}
-    condition = cellspec.condition(given, own_kernel=own_kernel)
-    inputs.require([condition])
-    return condition
 
 
 def _other(folder: Path, condition: Condition) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.backends.base import GUEST, VIRTUAL, Instrument
+from losslab.backends.base import GUEST, VIRTUAL
 from losslab.backends.registry import BACKENDS, NAMES, PLACES
 from losslab.errors import HostError, did_you_mean
 from losslab.instrument.cache import locks
@@ -104,13 +104,6 @@ def measure_command(condition: Condition, seed: int) -> str:
         if value != axis.default:
             words += [f"--{name.replace('_', '-')}", short(value)]
     return shlex.join([*words, "--seed", str(seed), "--out", "reproduced"])
-
-
-def instrument(options: argparse.Namespace, condition: Condition) -> Instrument:
-    """Return the instrument of `backend_options`; refuse one that cannot measure the condition."""
-    from losslab.campaign.instrument import instrument
-
-    return instrument(options.backend, options.where, condition)
 
 
 @contextlib.contextmanager

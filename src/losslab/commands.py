@@ -48,9 +48,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab doctor --self-test",
         ),
         "setup": _command(
-            "doctor",
-            "fetch or build the default kernel and image, and test them",
-            "losslab setup",
+            "doctor", "fetch or build the default kernel and image, and test them", "losslab setup"
         ),
         "instrument": _command(
             "instrument.records",
@@ -82,7 +80,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "--replicates 3 --out rtts",
         ),
         "shell": _command(
-            "shell",
+            "runs",
             "open a shell inside the emulated path",
             "losslab shell --path asymmetric --rtt-ms 20",
             "losslab shell -c 'sender ping -c 3 10.0.3.2'",
@@ -164,9 +162,7 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "add your own": {
         "init": _command(
-            "new",
-            "make a folder with a campaign of your own",
-            "losslab init my-campaign",
+            "new", "make a folder with a campaign of your own", "losslab init my-campaign"
         ),
         "new": _command(
             "new",
@@ -193,10 +189,8 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "shell completion": {
         "completion": _command(
-            "cli",
-            "print a shell's completion script",
-            'eval "$(losslab completion bash)"',
-        ),
+            "cli", "print a shell's completion script", 'eval "$(losslab completion bash)"'
+        )
     },
     WORKFLOW: {
         "smoke-test": _command(
@@ -205,15 +199,9 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab smoke-test --record results/instrument/smoke-test-virtual-guest.json",
         ),
         "cell": _command(
-            "steps",
-            "run a cell's replicates",
-            "losslab cell loss/cubic_loss1_symmetric_iperf3",
+            "steps", "run a cell's replicates", "losslab cell loss/cubic_loss1_symmetric_iperf3"
         ),
-        "collect": _command(
-            "steps",
-            "gather a study's cells into tables",
-            "losslab collect loss",
-        ),
+        "collect": _command("steps", "gather a study's cells into tables", "losslab collect loss"),
     },
 }
 COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}

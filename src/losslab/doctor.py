@@ -17,20 +17,13 @@ from pathlib import Path
 
 from losslab import cellspec, processes
 from losslab.backends import preflight, resources, runner, virtual
-from losslab.backends.base import (
-    CONTAINERNET,
-    GUEST,
-    HOST,
-    VIRTUAL,
-    Finding,
-    Instrument,
-    Job,
-)
+from losslab.backends.base import CONTAINERNET, GUEST, HOST, VIRTUAL, Finding, Instrument, Job
+from losslab.campaign.cellrun import SELF_TEST, self_test
+from losslab.campaign.instrument import instrument, provide
 from losslab.errors import LosslabError
 from losslab.instrument import analysis, image, integrity, kernel, kernels
 from losslab.instrument.cache import cache_folder
 from losslab.lock import own_folder
-from losslab.provide import provide
 from losslab.repository import FOR_CAMPAIGNS, SET_UP, debian_packages, install_command
 
 BOOT_TIMEOUT_S = 60.0
@@ -243,9 +236,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from losslab.campaign.cellrun import self_test
-    from losslab.campaign.instrument import instrument
-
     if options.self_test:
         print(self_test(instrument()))
         return 0
@@ -261,9 +251,6 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _setup(options: argparse.Namespace) -> int:
-    from losslab.campaign.cellrun import SELF_TEST, self_test
-    from losslab.campaign.instrument import instrument
-
     provide(SELF_TEST)
     print(self_test(instrument()))
     return 0

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import inputs
@@ -22,6 +22,7 @@ from losslab.study.condition import AXES
 from losslab.study.studyfiles import POINTS_MAX
 
 Value = str | float
+T = TypeVar("T")
 
 
 def plain(given: Any) -> Any:
@@ -106,18 +107,11 @@ def names(name: str, given: Any) -> list[str]:
     return [str(each) for each in found]
 
 
-def text(name: str, given: Any) -> str:
-    """Return a text."""
-    if not isinstance(given, str):
-        raise UsageError(f"{name} must be text, found {shown(given)}")
-    return str(given)
-
-
-def flag(name: str, given: Any) -> bool:
-    """Return True or False."""
+def typed(name: str, given: Any, kind: type[T], what: str) -> T:
+    """Return a value of a type; `what` names the type in the error."""
     value = plain(given)
-    if not isinstance(value, bool):
-        raise UsageError(f"{name} must be True or False, found {shown(given)}")
+    if not isinstance(value, kind):
+        raise UsageError(f"{name} must be {what}, found {shown(given)}")
     return value
 
 

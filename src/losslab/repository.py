@@ -64,6 +64,12 @@ def recipes(kind: str, file: str, known: Container[str]) -> dict[str, Path]:
     return {folder.name: folder for folder in folders}
 
 
+def images(root: Path = ROOT) -> dict[str, Path]:
+    """Return the folders of all images' recipes by name, losslab's and a user's own."""
+    found = {path.parent.name: path.parent for path in (root / "containers").glob("*/packages.txt")}
+    return found | recipes("images", "packages.txt", found)
+
+
 def debian_packages(part: str) -> dict[str, str | None]:
     """Return a part of scripts/packages.txt: packages, and a program of each, if named."""
     lines = (ROOT / "scripts" / "packages.txt").read_text().splitlines()

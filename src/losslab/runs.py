@@ -1,28 +1,38 @@
-"""Commands of runs and cells: `measure`, `cells`, `rerun` and `diff`."""
+"""Commands of runs and cells: `measure`, `shell`, `cells`, `rerun` and `diff`."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
+import tempfile
+import termios
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from losslab import cellspec
+from losslab.backends import runner, virtual
+from losslab.backends.base import Instrument, Job
 from losslab.campaign import compare, inputs, packets, plan, records, rerun
-from losslab.campaign.instrument import video
+from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError, did_you_mean
-from losslab.provide import at_first_use
+from losslab.lock import own_folder
 from losslab.reading import UsageError, number_option, out_folder, read_config
 from losslab.repository import ROOT
 from losslab.study import design, dictionary
 from losslab.study.condition import AXES, Condition
 from losslab.ui import plot, runsummary, tables
 
+# Limits of wall time of a command in the shell and of a session at a terminal.
+COMMAND_TIMEOUT_S = 600.0
+SESSION_TIMEOUT_S = 86_400.0
+
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `measure`, `cells`, `rerun` and `diff`."""
+    """Add `measure`, `shell`, `cells`, `rerun` and `diff`."""
     measure = commands.add_parser(
         "measure", usage="%(prog)s --algorithm NAME --out FOLDER [OPTION ...]"
     )
@@ -43,6 +53,16 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     measure.add_argument("--json", action="store_true", help="print the metrics as JSON")
     measure.set_defaults(run=_measure, interrupted="the unfinished run was removed")
+
+    shell = commands.add_parser("shell")
+    dictionary.add_options(shell, algorithm="cubic")
+    shell.add_argument("--seed", type=cellspec.SEED, default=1)
+    shell.add_argument(
+        "-c", "--command",
+        help="run this command in virtual time and exit; by default commands are read from "
+        "standard input if it is not a terminal",
+    )  # fmt: skip
+    shell.set_defaults(run=_shell)
 
     cells = commands.add_parser("cells")
     cells.add_argument("study", nargs="?")
@@ -92,17 +112,12 @@ def _measure(options: argparse.Namespace) -> int:
     condition = condition_of(options)
     with cellspec.claimed(options.out):
         at_first_use(condition, options.backend, options.where)
-        tools = cellspec.instrument(options, condition)
+        tools = instrument(options.backend, options.where, condition)
+        movie = video(condition, tools, options.timeout_s)
         manifest = run(
-            condition,
-            options.seed,
-            options.out,
-            tools,
-            video(condition, tools, options.timeout_s),
-            timeout_s=options.timeout_s,
-            attempts=1,
+            condition, options.seed, options.out, tools, movie, options.timeout_s, attempts=1,
             captures=packets.links(options.capture, condition),
-        )
+        )  # fmt: skip
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
     if options.json:
@@ -110,6 +125,56 @@ def _measure(options: argparse.Namespace) -> int:
     else:
         plot.say(runsummary.text(manifest, options.out))
     return 0 if manifest["valid"] else 1
+
+
+@contextlib.contextmanager
+def _terminal_kept() -> Iterator[None]:
+    """Restore the terminal's settings: the guest's console sets it to raw mode."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def command_or_input(command: str | None) -> str | None:
+    """Return the command, or else standard input; None for a session at a terminal."""
+    if command is None and sys.stdin is None:
+        raise LosslabError(
+            "losslab shell needs a terminal, a command or standard input, found none",
+            hint="pass a command: `losslab shell -c 'sender ping -c 3 10.0.3.2'`",
+        )
+    if command is not None or sys.stdin.isatty():
+        return command
+    # Read all of it: a console hangs up at the end of the input, before it was processed.
+    return sys.stdin.read()
+
+
+def execute(
+    command: str | None, condition: Condition, seed: int, tools: Instrument
+) -> tuple[int, str]:
+    """Run a shell command in a guest in virtual time; return its status and output.
+
+    None connects the user's terminal to a shell in a guest that runs in real time.
+    """
+    request = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
+    limit_s = SESSION_TIMEOUT_S if command is None else COMMAND_TIMEOUT_S
+    with own_folder(Path(tempfile.gettempdir()), "losslab-shell-") as folder, _terminal_kept():
+        job = Job(request, folder, seed, limit_s, interactive=command is None)
+        status = int(runner.run(virtual.Guest(), tools, job).result["status"])
+        return status, "" if command is None else (folder / "output.txt").read_text()
+
+
+def _shell(options: argparse.Namespace) -> int:
+    condition = condition_of(options)
+    command = command_or_input(options.command)
+    at_first_use(condition)
+    status, words = execute(command, condition, options.seed, instrument(condition=condition))
+    print(words, end="")
+    return status
 
 
 def _cells(options: argparse.Namespace) -> int:

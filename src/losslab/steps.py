@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def _smoke_test(options: argparse.Namespace) -> int:
     found = "not run: each cell refuses a machine that cannot measure it"
     if BACKENDS[options.backend, options.where].needs.guest:
         spec = kernels.of_key(options.kernel)
-        hosts = cellrun.self_test_on(options.image)
+        hosts = replace(cellrun.SELF_TEST, image=options.image)
         tools = instrument(options.backend, options.where, hosts, spec)
         require_first(tools, options.record.parent)
         found = cellrun.self_test(tools)

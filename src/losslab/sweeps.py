@@ -24,12 +24,11 @@ from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import inputs
 from losslab.campaign.cellrun import measure_cell
-from losslab.campaign.instrument import instrument
+from losslab.campaign.instrument import at_first_use, instrument
 from losslab.campaign.results import CELL_FILE, MeasuredCell, read_cell
 from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
 from losslab.instrument import analysis
-from losslab.provide import at_first_use
 from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
 from losslab.study import design, metrics
@@ -107,8 +106,6 @@ def cells(
     """
     names = design.load_names(ROOT)
     block = {name: list(each) for name, each in given.items()}
-    if empty := [name for name, each in block.items() if not each]:
-        raise UsageError(f"{empty[0]} must have at least one value, found none")
     if "bring" in block:
         block["bring"] = [inputs.named(Path(str(each))) for each in block["bring"]]
     with input_errors():
@@ -134,13 +131,9 @@ def measure(
 
     def cell(each: SweepCell) -> None:
         tools = instrument(backend, where, each.condition)
-        measure_cell("sweep", "main", each.condition, each.file, rule, tools, say=quiet)
+        measure_cell("sweep", "main", each.condition, each.file, rule, tools, say=lambda _: None)
 
     measure_all([functools.partial(cell, each) for each in todo], cores, "cells")
-
-
-def quiet(_: str) -> None:
-    """Print nothing."""
 
 
 def measure_all(jobs: Sequence[Callable[[], None]], cores: int, title: str) -> None:

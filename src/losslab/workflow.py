@@ -16,6 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -23,7 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 from losslab import lock, reading, worker
 from losslab.backends import snapshot_server
 from losslab.campaign import instrument, plan, records
-from losslab.campaign.cellrun import self_test, self_test_on
+from losslab.campaign.cellrun import SELF_TEST, self_test
 from losslab.campaign.codelock import PACKAGE
 from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, smoke_test_record
 from losslab.campaign.plan import Planned
@@ -134,7 +135,7 @@ class Campaign:
             and not built.absent(Path(smoke_test_record(cell)))
         }
         for backend, key, name in sorted(tools):
-            hosts, spec = self_test_on(name), kernels.of_key(key)
+            hosts, spec = replace(SELF_TEST, image=name), kernels.of_key(key)
             tool = instrument.instrument(backend, condition=hosts, spec=spec)
             instrument.require_first(tool, built.FOLDER)
             print(self_test(tool), file=sys.stderr)

@@ -49,10 +49,7 @@ def test_experiment_of_the_appendix_gives_the_same_bytes_and_verdicts(archive):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(" same bytes\n") == 5
-    claims = [
-        f"again-tiny/{verify.RESULTS}/claims.csv",
-        f"{pack.NAME}/{verify.RESULTS}/claims.csv",
-    ]
+    claims = [f"again-tiny/{verify.RESULTS}/claims.csv", f"{pack.NAME}/{verify.RESULTS}/claims.csv"]
     assert len({(archive.parent / path).read_bytes() for path in claims}) == 1
 
 

@@ -33,8 +33,7 @@ def contents(folder):
 
 
 needs_guest = pytest.mark.skipif(
-    image.existing(image.ENGINE) is None,
-    reason="the engine image: run `make containernet`",
+    image.existing(image.ENGINE) is None, reason="the engine image: run `make containernet`"
 )
 
 

@@ -239,7 +239,7 @@ def test_contents_mark_the_section_in_view(chromium):
         chromium.ask(f"document.getElementById('{target}').scrollIntoView()")
         chromium.wait(
             "document.querySelector('nav#TOC a[aria-current]')?.getAttribute('href')"
-            f" === '#{target}'",
+            f" === '#{target}'"
         )
 
 

@@ -22,6 +22,7 @@ from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.campaign.results import HOST_FILE
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
+from losslab.reading import read_yaml
 from losslab.study import design
 from losslab.study.condition import Condition
 from losslab.study.intervals import StoppingRule
@@ -121,7 +122,7 @@ def campaign(folder: Path) -> list[str]:
     config = folder / "small.yaml"
     block = f"{{replicates: {REPLICATES // 2}, duration_s: 1, warmup_s: 0.1}}"
     config.write_text(f"studies:\n  loss:\n    main: {block}\n")
-    cells = design.load_cells(design.load_yaml(config), ROOT)
+    cells = design.load_cells(read_yaml(config), ROOT)
     begins = tuple(f"cubic_loss{percent}_symmetric_iperf3_" for percent in (8, 9))
     names = [cell.name for cell in cells if cell.name.startswith(begins)]
     return [

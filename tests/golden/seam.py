@@ -22,6 +22,7 @@ from pathlib import Path
 
 from bench.golden import without_later_axes
 from losslab.campaign import plan, records
+from losslab.reading import read_yaml
 from losslab.study import design
 from tests import madeup, sealed
 from tests.golden import netlink
@@ -51,7 +52,7 @@ def project(folder: Path) -> Path:
 
 def load_study(folder: Path) -> design.Study:
     """Read the study of a `project`; its own file has the run settings."""
-    runs = design.load_yaml(folder / f"config/studies/{NAME}.yaml")["runs"]
+    runs = read_yaml(folder / f"config/studies/{NAME}.yaml")["runs"]
     [study] = design.load_studies({"studies": {NAME: runs}}, folder)
     return study
 
@@ -87,7 +88,7 @@ def pack(folder: Path, cells: Path = CELLS) -> None:
 
 def in_plan(project: Path, folder: Path) -> plan.CampaignPlan:
     """Write the plan of the study of a `project` to the results folder in `folder`."""
-    runs = design.load_yaml(project / f"config/studies/{NAME}.yaml")["runs"]
+    runs = read_yaml(project / f"config/studies/{NAME}.yaml")["runs"]
     _, found = plan.make({"studies": {NAME: runs}}, project, records.available)
     found.write(folder / "results")
     return found

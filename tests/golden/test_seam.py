@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from losslab.reading import read_yaml
 from losslab.study import features
 from losslab.study.condition import Condition
-from losslab.study.design import load_yaml
 from tests.golden import seam
 
 
@@ -67,7 +67,7 @@ def test_claims_and_r_use_existing_metrics(root, made):
     claimed = {
         claim["metric"]
         for path in (root / "report" / "claims").glob("*.yaml")
-        for claim in load_yaml(path)["claims"]
+        for claim in read_yaml(path)["claims"]
         if "metric" in claim
     }
     assert claimed - known == set()

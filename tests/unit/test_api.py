@@ -129,10 +129,16 @@ def test_edited_run_is_refused(results):
         _ = run.summary
 
 
+@pytest.fixture
+def ready(monkeypatch):
+    """Need no instrument."""
+    for name in ("at_first_use", "instrument", "finished"):
+        monkeypatch.setattr(api, name, lambda *_: None)
+
+
+@pytest.mark.usefixtures("ready")
 def test_invalid_run_raises_with_its_files(monkeypatch, tmp_path):
     write_cell(tmp_path / "a", [None])
-    monkeypatch.setattr(api, "at_first_use", lambda *_: None)
-    monkeypatch.setattr(api, "instrument", lambda *_: None)
     monkeypatch.setattr(api, "finished", lambda *_: {})
     with pytest.raises(losslab.InvalidRunError, match="found: lost") as error:
         losslab.measure(algorithm="cubic", out=tmp_path / "a" / "0")
@@ -141,15 +147,8 @@ def test_invalid_run_raises_with_its_files(monkeypatch, tmp_path):
     assert kept.violations == ["lost"]
 
 
-def test_folder_with_another_run_is_refused(monkeypatch, tmp_path):
+@pytest.mark.usefixtures("ready")
+def test_folder_with_another_run_is_refused(tmp_path):
     write_cell(tmp_path / "a", [3])
-    monkeypatch.setattr(api, "at_first_use", lambda *_: None)
-    monkeypatch.setattr(api, "instrument", lambda *_: None)
-    monkeypatch.setattr(api, "finished", lambda *_: None)
     with pytest.raises(losslab.UsageError, match="losslab never overwrites results"):
         losslab.measure(algorithm="cubic", out=tmp_path / "a" / "0")
-
-
-def test_folder_without_cells_is_refused(tmp_path):
-    with pytest.raises(losslab.LosslabError, match="must contain measured cells"):
-        losslab.read(tmp_path)

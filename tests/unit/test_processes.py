@@ -136,9 +136,10 @@ def test_program_runs_on_one_cpu_with_all_file_descriptors(tmp_path):
     assert soft == hard
 
 
-def test_failed_program_is_quoted_with_its_status():
-    with pytest.raises(LosslabError, match=r"found status 3:\nno rule") as error:
-        processes.run(["sh", "-c", "echo no rule >&2; exit 3"])
+@pytest.mark.parametrize("log", [None, Path("log")])
+def test_failed_program_is_quoted_with_its_status(tmp_path, log):
+    with pytest.raises(LosslabError, match=r"found status 3:\n(.*\n)?no rule") as error:
+        processes.run(["sh", "-c", "echo no rule >&2; exit 3"], log=log and tmp_path / log)
     assert "sh -c" in error.value.message
 
 
@@ -165,14 +166,3 @@ def test_log_has_the_command_and_its_output(tmp_path):
     processes.run(["sh", "-c", "echo out; echo err >&2"], log=log)
     assert log.read_text().splitlines()[1:] == ["out", "err"]
     assert log.read_text().startswith("$ sh -c")
-
-
-def test_failing_command_shows_its_last_lines(tmp_path):
-    with pytest.raises(LosslabError, match="no rule"):
-        processes.run(["sh", "-c", "echo no rule; exit 2"], log=tmp_path / "log")
-
-
-def test_missing_command_names_the_fix(tmp_path):
-    with pytest.raises(LosslabError) as error:
-        processes.run(["no-such-program"], log=tmp_path / "log")
-    assert error.value.hint == "run `make setup`"

@@ -9,7 +9,7 @@ import yaml
 
 from losslab import reading
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, read_text
+from losslab.reading import UsageError, read_json, read_text, read_toml
 from losslab.study import schemas
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,22 +19,6 @@ def refused(read, path, words):
     with pytest.raises(UsageError, match=words) as error:
         read(path)
     assert str(path) in error.value.message
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"a: 1\n# caf\xe9\n", r"must be UTF-8, found byte 0xE9 in line 2"),
-        (b"\xff\xfea\x00", "must be UTF-8, found byte 0xFF in line 1"),
-        (b"\xef\xbb\xbfa: 1\n", "found the control character 0xFEFF in line 1"),
-        (b"a\n\nb\x00\n", "found the control character 0x00 in line 3"),
-        ("a: \x9b2J".encode(), "found the control character 0x9B in line 1"),
-    ],
-)
-def test_text_that_is_not_utf_8_is_refused_with_its_place(tmp_path, data, words):
-    path = tmp_path / "text"
-    path.write_bytes(data)
-    refused(read_text, path, words)
 
 
 def test_path_of_no_readable_file_is_refused(tmp_path):
@@ -54,43 +38,36 @@ def test_large_file_is_refused(tmp_path):
         read_text(path, 100)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('{"a": 1, "b": {"c": 1, "c": 2}}', "keys must be unique, found c twice"),
-        ("[NaN]", "must be JSON, found: Out of range float"),
-        ('{"seed": 1e400}', "must be JSON, found: Out of range float"),
-        ("[" * 100_000, "must be JSON, found: maximum recursion"),
-        ('{"a": ', "must be JSON"),
-    ],
-)
-def test_nonstandard_json_is_refused(tmp_path, text, words):
-    path = tmp_path / "data.json"
-    path.write_text(text)
-    refused(reading.read_json, path, words)
-
-
-@pytest.mark.parametrize("text", ["a = nan", "a = -inf", "a = 1\na = 2", "[["])
-def test_toml_with_nonfinite_numbers_or_repeated_keys_is_refused(tmp_path, text):
-    path = tmp_path / "data.toml"
-    path.write_text(text)
-    refused(reading.read_toml, path, "must be TOML")
+def read_table(path):
+    return reading.read_rows(path, columns=["a", "b"])
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("read", "content", "words"),
     [
-        ("", "must name its columns in its first line"),
-        ("a,b\n1,2\n3\n", "line 3 must have 2 fields, one for each column, found 1"),
-        ("a,a\n1,2\n", "columns must be unique, found a twice"),
-        ("a,c\n1,2\n", "must have the columns b, found none"),
-        ('a,b\n1,"2\n', "is not a valid row"),
+        (read_text, b"a: 1\n# caf\xe9\n", r"must be UTF-8, found byte 0xE9 in line 2"),
+        (read_text, b"\xff\xfea\x00", "must be UTF-8, found byte 0xFF in line 1"),
+        (read_text, b"\xef\xbb\xbfa: 1\n", "found the control character 0xFEFF in line 1"),
+        (read_text, b"a\n\nb\x00\n", "found the control character 0x00 in line 3"),
+        (read_text, b"a: \xc2\x9b2J", "found the control character 0x9B in line 1"),
+        (read_json, b'{"a": 1, "b": {"c": 1, "c": 2}}', "keys must be unique, found c twice"),
+        (read_json, b"[NaN]", "must be JSON, found: Out of range float"),
+        (read_json, b'{"seed": 1e400}', "must be JSON, found: Out of range float"),
+        (read_json, b"[" * 100_000, "must be JSON, found: maximum recursion"),
+        (read_json, b'{"a": ', "must be JSON"),
+        *((read_toml, text, "must be TOML") for text in
+          (b"a = nan", b"a = -inf", b"a = 1\na = 2", b"[[")),
+        (read_table, b"", "must name its columns in its first line"),
+        (read_table, b"a,b\n1,2\n3\n", "line 3 must have 2 fields, one for each column, found 1"),
+        (read_table, b"a,a\n1,2\n", "columns must be unique, found a twice"),
+        (read_table, b"a,c\n1,2\n", "must have the columns b, found none"),
+        (read_table, b'a,b\n1,"2\n', "is not a valid row"),
     ],
-)
-def test_malformed_table_is_refused(tmp_path, text, words):
-    path = tmp_path / "table.csv"
-    path.write_text(text)
-    refused(lambda path: reading.read_rows(path, columns=["a", "b"]), path, words)
+)  # fmt: skip
+def test_malformed_file_is_refused_with_its_place(tmp_path, read, content, words):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    refused(read, path, words)
 
 
 def test_table_with_empty_and_quoted_fields_is_read(tmp_path):

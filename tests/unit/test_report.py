@@ -73,16 +73,6 @@ def test_references_resolve_and_bytes_repeat(fallback, tmp_path):
     assert render(tmp_path) == (html, pdf)
 
 
-def test_dangling_reference_is_an_error(either, tmp_path):
-    with pytest.raises(LosslabError, match="fig-nowhere"):
-        render(tmp_path, "See @fig-nowhere.")
-
-
-def test_failing_chunk_is_an_error(either, tmp_path):
-    with pytest.raises(LosslabError, match="broken chunk"):
-        render(tmp_path, "```{r}\nstop('broken chunk')\n```")
-
-
 def test_error_of_a_failing_chunk_is_one_line_with_its_name(fallback, tmp_path):
     chunk = "```{r}\n#| label: sums\nf <- function() dplyr::filter(cars, nowhere > 1)\nf()\n```"
     with pytest.raises(LosslabError, match=r"chunk sums: .*nowhere") as failure:
@@ -92,17 +82,19 @@ def test_error_of_a_failing_chunk_is_one_line_with_its_name(fallback, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("missing", "words"),
+    ("wrong", "words"),
     [
+        ("See @fig-nowhere.", "fig-nowhere"),
+        ("```{r}\nstop('broken chunk')\n```", "broken chunk"),
         ("![Gone](gone.svg)", r"pictures must exist, found no gone\.svg"),
         ('```{r}\nknitr::include_graphics("gone.svg")\n```', r"found no gone\.svg"),
         ("\n{{< include _gone.qmd >}}\n", r"include _gone.qmd >.* found none"),
         ("As @gone2020 has it.", "citations must be in the bibliography, found gone2020"),
     ],
 )
-def test_missing_input_of_the_report_is_named(either, tmp_path, missing, words):
+def test_mistake_in_a_chapter_is_named(either, tmp_path, wrong, words):
     with pytest.raises(LosslabError, match=words):
-        render(tmp_path, missing)
+        render(tmp_path, wrong)
 
 
 def test_scripts_are_beside_the_page_in_their_studys_folder(tmp_path):

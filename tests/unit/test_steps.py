@@ -30,15 +30,7 @@ def absent(tmp_path):
 
 def test_smoke_test_without_a_part_is_recorded_as_absent(absent, tmp_path):
     out = tmp_path / "tried.json"
-    words = [
-        "smoke-test",
-        "--backend",
-        "containernet",
-        "--needs",
-        str(absent),
-        "--record",
-        str(out),
-    ]
+    words = f"smoke-test --backend containernet --needs {absent} --record {out}".split()
     assert cli.main(words) == 0
     assert records.absent(out) == WHY
 

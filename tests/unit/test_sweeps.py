@@ -8,6 +8,7 @@ from losslab import cli, sweeps
 from losslab.campaign.results import read_cell
 from losslab.cellspec import UsageError
 from losslab.instrument import analysis
+from losslab.reading import read_yaml
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
 from losslab.study.studyfiles import block_grid
@@ -57,7 +58,7 @@ def test_every_combination_is_a_cell_with_its_own_folder(tmp_path):
 def test_written_study_has_the_sweeps_cells(root, tmp_path):
     given = {"algorithm": ["cubic", "bbr"], "rtt_ms": [20.0], "duration_s": [3.0]}
     left = sweeps.study(given, 7)
-    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "config/studies/loss.yaml")
     study = {k: v for k, v in study.items() if k != "time_series"} | {"defaults": {}} | left
     design.check_schema(study, "study", "study.yaml")
     points = list(block_grid({"defaults": {}}, left["blocks"]["main"]))
@@ -146,3 +147,11 @@ def test_sweep_without_r_says_so_and_writes_its_tables(tmp_path, monkeypatch, ca
     assert cli.main(words) == 0
     assert (tmp_path / "sweep.csv").is_file()
     assert not (tmp_path / "sweep.svg").exists()
+
+
+@pytest.mark.parametrize("name", ["duration_s", "warmup_s"])
+def test_lengths_of_runs_are_different_cells_of_a_sweep(name, tmp_path):
+    """Row A1: all rows of a sweep over durations had one run's number."""
+    given = {"algorithm": ["cubic"], name: [0.5, 0.25]}
+    given |= {"warmup_s": [0.1]} if name == "duration_s" else {}
+    assert len({cell.folder for cell in sweeps.cells(given, tmp_path)}) == 2

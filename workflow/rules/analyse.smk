@@ -210,7 +210,7 @@ for study in campaign.studies:
             code=campaign.figure_code(study),
             algorithms=find("config/algorithms.tsv", ROOT),
             published=studyfiles.published(ROOT, study),
-            curves=studyfiles.curves(ROOT, study),
+            curves=studyfiles.published(ROOT, study, "_curves"),
             suite=studyfiles.suite_files(ROOT, study),
             cells=f"results/summary/{study}_cells.csv",
             summary=f"results/summary/{study}.csv",

@@ -63,7 +63,6 @@ def _verifying(parser: argparse.ArgumentParser, sample: int) -> None:
 
 
 def _processors(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the number of processors."""
     parser.add_argument(
         "--processors", type=whole_option("processors", 1), default=os.cpu_count() or 1,
         metavar="N", help="number of processors; all by default",

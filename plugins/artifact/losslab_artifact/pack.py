@@ -172,7 +172,6 @@ def require_committed(repository: Path) -> None:
 
 
 def _export_sources(root: Path, repository: Path) -> None:
-    """Copy the repository's commit."""
     git = ("git", "-C", repository)
     root.mkdir()
     with tempfile.TemporaryDirectory(prefix="losslab-sources-") as folder:

@@ -107,7 +107,12 @@ def verify(root: Path, options: Options) -> Verdict:
     if verdict.findings:
         return verdict
     results = root / RESULTS
-    campaign = _campaign(results, options.repository, verdict)
+    campaign = plan.read_campaign(results, options.repository)
+    path = options.repository / campaign.names[0]  # which the repository must have
+    if not path.is_file() or (
+        plan.load_campaign(path, options.repository).config != campaign.config
+    ):
+        verdict.note("cells", plan.FILE, f"is not the campaign of {path}")
     _draw(results, campaign, options, verdict)
     if verdict.findings:
         return verdict
@@ -130,26 +135,11 @@ def _verify_results(
 ) -> Verdict:
     """Make the files again that follow from cells, then run the sample."""
     if not verdict.findings:
-        _make_again(results, campaign, options, verdict)
+        made = remake.remake(results, campaign, options.repository, options.processors, say)
+        verdict.remade, verdict.findings = made, [*made.findings]
     if not verdict.findings:
         _run_sample(results, options, verdict)
     return verdict
-
-
-def _campaign(results: Path, repository: Path, verdict: Verdict) -> RecordedCampaign:
-    """Return the campaign of an archive's results, which the repository must have."""
-    campaign = plan.read_campaign(results, repository)
-    path = repository / campaign.names[0]
-    if not path.is_file() or plan.load_campaign(path, repository).config != campaign.config:
-        verdict.note("cells", plan.FILE, f"is not the campaign of {path}")
-    return campaign
-
-
-def _make_again(
-    results: Path, campaign: RecordedCampaign, options: Options, verdict: Verdict
-) -> None:
-    verdict.remade = remake.remake(results, campaign, options.repository, options.processors, say)
-    verdict.findings += verdict.remade.findings
 
 
 def _draw(results: Path, campaign: RecordedCampaign, options: Options, verdict: Verdict) -> None:
@@ -183,7 +173,6 @@ def sample(paths: Iterable[str], count: int | None, seed: int) -> list[str]:
 
 
 def _run_sample(results: Path, options: Options, verdict: Verdict) -> None:
-    """Run the drawn replicates again."""
     for path in verdict.drawn:
         began = time.monotonic()
         try:

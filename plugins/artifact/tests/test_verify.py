@@ -172,10 +172,7 @@ def test_seed_of_the_sample_is_drawn_at_the_verification(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     "option",
-    [
-        *(f"--sample={count}" for count in ("-3", "1.5", "some", "\u0661", "")),
-        "--processors=0",
-    ],
+    [*(f"--sample={count}" for count in ("-3", "1.5", "some", "\u0661", "")), "--processors=0"],
 )
 def test_malformed_sample_size_is_refused(capsys, option):
     assert cli.main(["artifact", "verify", option]) == 2

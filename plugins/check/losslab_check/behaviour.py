@@ -19,13 +19,7 @@ from losslab.campaign.results import Replicate, digest_of, replace_json
 from losslab.reading import read_json
 from losslab.study import metrics
 from losslab.study.condition import Condition
-from losslab.study.intervals import (
-    LEVEL,
-    Interval,
-    difference_interval,
-    holm,
-    ratio_interval,
-)
+from losslab.study.intervals import LEVEL, Interval, difference_interval, holm, ratio_interval
 from losslab.study.schemas import check_schema
 
 FORMAT = 1
@@ -193,9 +187,7 @@ class Baseline:
 
     @staticmethod
     def _current(
-        cells: Mapping[str, Any],
-        conditions: Mapping[str, Condition],
-        replicates: Mapping[str, int],
+        cells: Mapping[str, Any], conditions: Mapping[str, Condition], replicates: Mapping[str, int]
     ) -> Iterator[tuple[str, list[Run]]]:
         for name, condition in conditions.items():
             its = cells.get(name)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from losslab import processes
+from losslab import cellspec, processes
 from losslab.campaign.rerun import load_manifest
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
@@ -23,7 +23,7 @@ from losslab.instrument.changes import Change
 from losslab.instrument.kerneltree import SourceError
 from losslab.reading import UsageError, number, out_folder, whole_option
 from losslab.study import metrics
-from losslab.study.condition import Condition, seed_of
+from losslab.study.condition import seed_of
 from losslab_check import behaviour
 from losslab_check import cells as changecells
 from losslab_check.cells import Cell, Side
@@ -108,8 +108,7 @@ class Search:
         cell = self.cells[name]
         if step.kernel is None:
             return cell
-        data = cell.condition.to_json() | {"kernel": step.kernel}
-        return replace(cell, condition=Condition.from_json(data))
+        return replace(cell, condition=replace(cell.condition, kernel=step.kernel))
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -148,8 +147,7 @@ def _bisect(options: argparse.Namespace) -> int:
     steps = list(_steps(options))
     if len(steps) < 2:
         raise UsageError(f"there must be two steps or more, found {len(steps)}")
-    if options.out.exists():
-        raise UsageError(f"--out must name a new folder, found that {options.out} exists")
+    cellspec.refuse_existing(options.out)
     cells = changecells.plan(options)
     seeds = {name: seed_of(cell.condition, options.replicate) for name, cell in cells.items()}
     search = Search(steps, cells, seeds, options.out.resolve(), options.cores)

@@ -7,14 +7,14 @@ import contextlib
 import functools
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from losslab import cellspec, sweeps
 from losslab.campaign import inputs
 from losslab.campaign.cellrun import measure_cell
-from losslab.campaign.instrument import instrument, video
+from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.packets import SENDERS_LINK
 from losslab.campaign.replicate import run
 from losslab.campaign.results import CELL_FILE
@@ -22,7 +22,6 @@ from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.instrument.changes import Change
 from losslab.instrument.kerneltree import COMPILED, UNCOMPILED
-from losslab.provide import at_first_use
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import design, studyfiles
@@ -58,7 +57,7 @@ class Side:
 
     def of(self, condition: Condition) -> Condition:
         """Return a condition with its user files."""
-        return condition if self.bring == NONE else _with(condition, bring=self.bring)
+        return condition if self.bring == NONE else replace(condition, bring=self.bring)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -192,7 +191,7 @@ def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> Non
         condition, count = side.of(cells[name].condition), cells[name].replicates
         block, file = name.split("/")[0], out / name / CELL_FILE
         rule, tools = StoppingRule(count, count), instrument(condition=condition)
-        measure_cell("check", block, condition, file, rule, tools, say=sweeps.quiet)
+        measure_cell("check", block, condition, file, rule, tools, say=lambda _: None)
 
     with side.active():
         sweeps.measure_all([functools.partial(cell, name) for name in cells], cores, "cells")
@@ -211,7 +210,3 @@ def capture(runs: Mapping[Path, tuple[Condition, int]], side: Side, cores: int, 
 
     with side.active():
         sweeps.measure_all([functools.partial(one, folder) for folder in runs], cores, title)
-
-
-def _with(condition: Condition, **axes: Any) -> Condition:
-    return Condition.from_json(condition.to_json() | axes)

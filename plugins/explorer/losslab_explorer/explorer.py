@@ -43,8 +43,6 @@ SERIES_BUDGET = 8_000_000
 # Runs per batch of a process.
 CHUNK = 16
 
-Run = tuple[dict[str, Any], int]  # a cell's result, and the number of a replicate
-
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `explorer`."""
@@ -84,7 +82,8 @@ def build(
     every = [(cell, number) for cell in found for number in range(len(cell["replicates"]))]
     # Results may be distributed without the runs' folders.
     kept = [(cell, n) for cell, n in every if (_folder(cells, cell, n) / MANIFEST_FILE).is_file()]
-    runs = _by_priority(kept)
+    # Invalid runs first, then by replicate number: the last ones may not fit.
+    runs = sorted(kept, key=lambda run: (run[0]["replicates"][run[1]]["valid"], run[1]))
     blobs = _within(SERIES_BUDGET, _packed([_folder(cells, *run) for run in runs], processes))
     shown = {id(cell): [-1] * len(cell["replicates"]) for cell in found}
     for place, (cell, number) in enumerate(runs[: len(blobs)]):
@@ -124,11 +123,6 @@ def _cells(overview: Path, cells: Path, recorded: Path | None) -> Iterator[dict[
 
 def _folder(cells: Path, cell: dict[str, Any], number: int) -> Path:
     return cells / str(cell["study"]) / str(cell["cell"]) / str(number)
-
-
-def _by_priority(runs: Iterable[Run]) -> list[Run]:
-    """Sort runs by priority for drawing: invalid ones first, then by replicate number."""
-    return sorted(runs, key=lambda run: (run[0]["replicates"][run[1]]["valid"], run[1]))
 
 
 def _packed(folders: Sequence[Path], processes: int) -> Iterator[str]:

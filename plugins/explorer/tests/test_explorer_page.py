@@ -72,15 +72,6 @@ def test_packed_run_equals_the_recorded_series(recorded):
         assert (max(values), min(values)) == pytest.approx((max(real), min(real)), abs=step)
 
 
-def test_explorer_prefers_invalid_runs_and_each_cells_first(tmp_path):
-    valid, invalid = {"valid": True}, {"valid": False}
-    cells = [{"replicates": [valid, valid]}, {"replicates": [valid, invalid]}]
-    every = [(cell, number) for cell in cells for number in (0, 1)]
-    order = [(cells.index(cell), number) for cell, number in explorer._by_priority(every)]
-    assert order == [(1, 1), (0, 0), (1, 0), (0, 1)]
-    assert explorer._within(10, iter(["aaaa", "bbbb", "cccc"])) == ["aaaa", "bbbb"]
-
-
 @pytest.fixture
 def campaign(unpacked, tmp_path):
     """Return a campaign's results with the recorded cells, in a separate folder."""

@@ -78,12 +78,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _score(options: argparse.Namespace) -> int:
-    root = ROOT
     names = list(dict.fromkeys(options.names))
     cellspec.require_algorithms(names)
     if not options.estimate:
         _require_programs()
-    selected = studyfiles.load_suite(studyfiles.load_study(STUDY, root)["suite"], root)
+    selected = studyfiles.load_suite(studyfiles.load_study(STUDY, ROOT)["suite"], ROOT)
     form = studyfiles.QUICK if options.quick else studyfiles.FULL
     campaign = plan(selected, form, names)
     before = load(options.against) if options.against else None
@@ -180,13 +179,12 @@ def write_pages(card: Card, out: Path) -> list[Path]:
 
     Returns the pages. Raises LosslabError if R or the renderer fails.
     """
-    root = ROOT
     algorithms = find("config/algorithms.tsv")
     labels = {row["name"]: row["label"] for row in load_algorithms(algorithms)}
     figures = out / "figures"
     figures.mkdir(exist_ok=True)
-    code = root / "analysis" / "scorecard.R"
-    functions = studyfiles.functions(root, [STUDY])
+    code = ROOT / "analysis" / "scorecard.R"
+    functions = studyfiles.functions(ROOT, [STUDY])
     processes.run(
         ["Rscript", "--vanilla", code, out / CRITERIA, algorithms, figures, str(len(functions)),
          *functions, *card["tested"]],
@@ -199,18 +197,17 @@ def write_pages(card: Card, out: Path) -> list[Path]:
 
 
 def _page(card: Card, name: str, label: str, out: Path, figures: Path) -> list[Path]:
-    root = ROOT
     kind = COMPARISON if name == COMPARISON else "algorithm"
-    document = root / PAGES / f"{kind}.qmd"
+    document = ROOT / PAGES / f"{kind}.qmd"
     with tempfile.TemporaryDirectory(prefix="losslab-score-") as folder:
         named = Path(folder, f"{name}.qmd")
         named.write_text(document.read_text().replace("ALGORITHM", label))
         subject = Path(folder, "subject.json")
         subject.write_text(json.dumps({"name": name, "folder": str(out)}))
         extra_files = [
-            *studyfiles.functions(root, [STUDY]), *sorted(figures.glob("*.svg")),
-            root / "report" / "style.css",
-            find("config/algorithms.tsv"), studyfiles.suite_path(card["suite"], root),
+            *studyfiles.functions(ROOT, [STUDY]), *sorted(figures.glob("*.svg")),
+            ROOT / "report" / "style.css",
+            find("config/algorithms.tsv"), studyfiles.suite_path(card["suite"], ROOT),
             out / CRITERIA, out / CELLS, out / CARD, subject,
         ]  # fmt: skip
         html, pdf = out / f"{name}.html", out / f"{name}.pdf"

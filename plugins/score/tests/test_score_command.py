@@ -43,10 +43,7 @@ def test_score_without_snakemake_is_refused_before_it_begins(monkeypatch, capsys
     assert cli.main(["score", "gaimd", "--quick", "--estimate", "--out", str(out)]) == 0
 
 
-@pytest.mark.parametrize(
-    ("part", "missing"),
-    [("missing_r_packages", ["ragg"]), ("renderer", "")],
-)
+@pytest.mark.parametrize(("part", "missing"), [("missing_r_packages", ["ragg"]), ("renderer", "")])
 def test_score_without_r_or_a_renderer_is_refused_before_it_begins(
     monkeypatch, capsys, tmp_path, part, missing
 ):

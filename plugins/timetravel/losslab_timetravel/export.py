@@ -225,6 +225,6 @@ def _header(number: int) -> Event:
 
 def _ranges(numbers: Iterable[int]) -> list[list[int]]:
     """Convert ascending numbers to ranges."""
-    runs = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
-    found = [[number for _, number in run] for _, run in runs]
-    return [[run[0], run[-1]] for run in found]
+    groups = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    runs = ([number for _, number in run] for _, run in groups)
+    return [[run[0], run[-1]] for run in runs]

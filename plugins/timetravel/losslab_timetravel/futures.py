@@ -147,7 +147,11 @@ class Past:
                     numbers = " ".join(map(str, lists[way]))
                     found.append(f"{kind} {device} {numbers}".rstrip())
         if change.algorithm is not None:
-            self._require_one_flow()
+            if self.condition.flows != NONE or self.condition.competitor != NONE:
+                raise UsageError(
+                    "another algorithm at a cut needs a sender with a single flow, because it "
+                    "changes all of its connections; found competitor or flows"
+                )
             found.append(f"algorithm {interface('sender', 'r1').name} {change.algorithm}")
         return found
 
@@ -155,13 +159,6 @@ class Past:
         """Return whether packets of a direction can be lost at random."""
         losing = Condition.from_json(self.condition.to_json() | {"loss_percent": 1.0})
         return loss_percent(losing, droplist.DIRECTIONS[way]) > 0
-
-    def _require_one_flow(self) -> None:
-        if self.condition.flows != NONE or self.condition.competitor != NONE:
-            raise UsageError(
-                "another algorithm at a cut needs a sender with a single flow, because it changes "
-                "all of its connections; found competitor or flows"
-            )
 
     def _require_lists(self, redrawn: bool) -> None:
         """Raise UsageError if the path does not allow drop lists, or new draws of its losses."""

@@ -67,7 +67,7 @@ class Stall:
 def stall(folder: Path, condition: Condition) -> Symptom:
     """Return a replicate's longest stall; UsageError if it is too short to be one."""
     found = longest_stall(folder, end_s=condition.duration_s)
-    min_s = min_stall_s(condition)
+    min_s = max(MIN_STALL_S, MIN_STALL_RTTS * condition.rtt_ms / 1e3)
     if found.length_s < min_s:
         raise UsageError(
             f"the run must have a stall of at least {min_s:g} s, {MIN_STALL_RTTS} RTTs, found at "
@@ -78,11 +78,6 @@ def stall(folder: Path, condition: Condition) -> Symptom:
         text, found.begin_s, found.until_s,
         lambda future, _: found.remains(future.folder, future.at_s),
     )  # fmt: skip
-
-
-def min_stall_s(condition: Condition) -> float:
-    """Return the shortest time without delivered data that is a stall."""
-    return max(MIN_STALL_S, MIN_STALL_RTTS * condition.rtt_ms / 1e3)
 
 
 def timeout(folder: Path, condition: Condition, manifest: Mapping[str, Any]) -> Symptom:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -224,9 +225,7 @@ def _run(past: Past, changes: Sequence[Change], draws: int, out: Path) -> list[l
 
 def _name(change: Change) -> str:
     """Return the name of a change's folder."""
-    return "-".join("".join(c if c.isalnum() or c == "." else " " for c in change.label).split())[
-        :80
-    ]
+    return re.sub(r"[^a-zA-Z0-9.]+", "-", change.label).strip("-")[:80]
 
 
 def _print_drops(untouched: Future, options: argparse.Namespace) -> None:

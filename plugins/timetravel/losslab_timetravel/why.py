@@ -226,11 +226,8 @@ def from_start(future: Future, prepared: rerun.Ready, out: Path) -> None:
     links += [BEFORE_LOSS] if 2 * room <= capture.RING_MAX_BYTES else []
     captures = dict.fromkeys((*manifest.get("captures", ()), *links))
     replicate.run(condition, manifest["seed"], out, tools, video, captures=[*captures])
-    different = rerun.compare(future.folder, out).different
-    for name in (*map(capture.name, links), MANIFEST_FILE):
-        different.pop(name, None)
-    if different:
-        problems = "; ".join(f"{name}: {problem}" for name, problem in different.items())
+    own = (*map(capture.name, links), MANIFEST_FILE)
+    if problems := rerun.compare(future.folder, out).problems(*own):
         raise LosslabError(
             f"a future must have the bytes of its condition, measured from the start, found: "
             f"{problems}",
@@ -316,7 +313,7 @@ def dropped(folder: Path, cause: Sequence[Drop]) -> Iterator[str]:
     Times are those of this run: after the first packet, they may differ from the original's.
     """
     lost = _lost(folder)
-    origin_ns, own = _segments(folder, SENDERS_LINK)
+    origin_ns, own = segments((folder / capture.name(SENDERS_LINK)).read_bytes())
     names = {(drop.direction, drop.number) for drop in cause}
     for drop in drops_of(folder):
         name = drop.direction, drop.number
@@ -382,7 +379,3 @@ def sender(cause: Path, without: Path, from_s: float, until_s: float) -> Iterato
             f"{name}: until {until_s:.3g} s, longest stall {stall.length_s:.3f} s, "
             f"timeouts: {timeouts(load_manifest(folder))}, {span}"
         )
-
-
-def _segments(folder: Path, link: str) -> tuple[int, list[Segment]]:
-    return segments((folder / capture.name(link)).read_bytes())

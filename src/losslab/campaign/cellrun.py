@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -135,21 +134,9 @@ def finished(
 
 # A short run with all parts of a replicate: loss, a queue, a bulk flow, probes and checks.
 SELF_TEST = Condition(
-    algorithm="cubic",
-    loss_percent=1,
-    path="symmetric",
-    app="iperf3",
-    rtt_ms=10,
-    rate_mbit=20,
-    buffer_packets=50,
-    duration_s=2,
-    warmup_s=0.5,
-)
-
-
-def self_test_on(hosts: str) -> Condition:
-    """Return the self-test's condition with an image for its hosts."""
-    return replace(SELF_TEST, image=hosts)
+    algorithm="cubic", loss_percent=1, path="symmetric", app="iperf3", rtt_ms=10, rate_mbit=20,
+    buffer_packets=50, duration_s=2, warmup_s=0.5,
+)  # fmt: skip
 
 
 def self_test(instrument: Instrument) -> str:

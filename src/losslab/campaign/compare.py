@@ -141,17 +141,13 @@ def compare_sets(
 def judged(compared: Sequence[CellDifference]) -> list[CellDifference]:
     """Adjust the cells' p-values for multiple comparisons, and set the verdicts that follow."""
     tested = [cell for cell in compared if cell.p_value is not None]
-    by_cell = dict(
-        zip((c.cell for c in tested), adjusted([c.p_value or 0.0 for c in tested]), strict=True)
-    )
-    return [
-        replace(
-            cell, p_adjusted=p, verdict=CellVerdict.DIFFERENT if p < 1 - LEVEL else cell.verdict
-        )
-        if (p := by_cell.get(cell.cell)) is not None
-        else cell
-        for cell in compared
-    ]
+    values = iter(adjusted([c.p_value or 0.0 for c in tested]))
+
+    def with_verdict(cell: CellDifference, p: float) -> CellDifference:
+        verdict = CellVerdict.DIFFERENT if p < 1 - LEVEL else cell.verdict
+        return replace(cell, p_adjusted=p, verdict=verdict)
+
+    return [c if c.p_value is None else with_verdict(c, next(values)) for c in compared]
 
 
 def compare_cell(

@@ -1,4 +1,4 @@
-"""The instrument of a measurement: lookup of its kernel, images and video."""
+"""The instrument of a measurement: its kernel, images and video, and what is built for them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,11 @@ from losslab.backends import preflight, runner, virtual
 from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job, Needs
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import (
-    image,
-    integrity,
-    kernel,
-    kernels,
-    packed,
-    records,
-)
+from losslab.instrument import image, integrity, kernel, kernels, packed, records
+from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.cache import building, cache_folder, progress
 from losslab.instrument.kernels import Kernel
-from losslab.repository import ROOT, SET_UP
+from losslab.repository import INSTALLED, ROOT, SET_UP, require_programs
 from losslab.study import design, features
 from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.design import OWN_KERNEL, Cell
@@ -87,10 +81,13 @@ def require_first(tools: Instrument, records: Path) -> None:
     At the campaign's first measurement, their digests are recorded in the folder `records`. Raises
     HostError if the kernel or an image differs.
     """
+    integrity.same_in_campaign(require_unchanged(tools), records)
+
+
+def require_unchanged(tools: Instrument, again: bool = False) -> dict[Path, str]:
+    """Return the digests of kernel and images; HostError if one has changed since it was built."""
     needs = BACKENDS[tools.backend, tools.where].needs
-    linux = tools.kernel if needs.guest else None
-    digests = integrity.require(linux, tools.image_roots)
-    integrity.same_in_campaign(digests, records)
+    return integrity.require(tools.kernel if needs.guest else None, tools.image_roots, again=again)
 
 
 def _spec(needs: Needs, condition: Condition) -> Kernel:
@@ -129,7 +126,6 @@ def _packed(kind: str, target: Path) -> Path | None:
 
 
 def _built(folder: Path | None, name: str, command: str) -> Path:
-    """Return the folder; raise HostError if it is None."""
     if folder is None:
         command = command.replace("make setup", SET_UP)
         raise HostError(
@@ -185,6 +181,32 @@ def parts(backend: str, where: str, spec: Kernel, hosts: str) -> list[Part]:
 def parts_of(cell: Cell) -> list[Part]:
     """List the images and the kernel that a cell needs."""
     return parts(cell.backend, cell.where, kernel_of(cell.condition), image_of(cell.condition))
+
+
+def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) -> None:
+    """Fetch or build the default kernel and image if the cache lacks what a condition needs.
+
+    Other kernels and images stay as they are: the error for a missing one names its command. Raises
+    HostError if programs that build them are missing on this machine. Raises LosslabError if a
+    source is unavailable, or a build failed.
+    """
+    needed = parts(backend, where, kernel_of(condition), image_of(condition))
+    default = (image.HOST, kernels.default().key)
+    missing = [part for part in needed if part[1] in default and not records.in_cache(*part)]
+    if missing and not os.environ.get(packed.PLACE):
+        require_programs("build", "the first build of losslab's kernel and image")
+    unpinned = unpinned_allowed(False)
+    for kind, name in missing:
+        if kind == packed.IMAGE:
+            image.build(name, unpinned)
+        else:
+            kernel.build(unpinned)
+
+
+def at_first_use(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) -> None:
+    """Provide them for an installed package; in a clone, `make setup` does it beforehand."""
+    if INSTALLED:
+        provide(condition, backend, where)
 
 
 def smoke_test_record(cell: Cell) -> str:

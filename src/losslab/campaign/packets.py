@@ -173,14 +173,11 @@ def captured(
         return
     links([link], Condition.from_json(manifest["cell"]))
     with rerun.again(manifest, rerun.ready(manifest, trusted), captures=[link]) as (again, _):
-        different = rerun.compare(folder, again).different
         # The capture is new, and the manifest lists it.
-        for name in (file.name, MANIFEST_FILE):
-            different.pop(name, None)
-        if different:
+        if problems := rerun.compare(folder, again).problems(file.name, MANIFEST_FILE):
             raise LosslabError(
                 f"the run must give the same bytes as {folder} when measured again, found: "
-                + "; ".join(f"{name}: {problem}" for name, problem in different.items()),
+                f"{problems}",
                 hint="another instrument or machine measured it; measure again with --capture",
             )
         yield again / file.name

@@ -26,7 +26,7 @@ from losslab.campaign import fingerprint, results
 from losslab.campaign.results import RESULTS, Row
 from losslab.errors import LosslabError
 from losslab.instrument import analysis, image
-from losslab.reading import UsageError, input_errors, read_json
+from losslab.reading import UsageError, input_errors, read_json, read_yaml
 from losslab.repository import ROOT
 from losslab.study import design, metrics
 from losslab.study.condition import Condition, seed_of
@@ -249,7 +249,7 @@ class RecordedCampaign:
         """
         [first, *_] = self.names
         own = repository / first
-        if len(self.names) == 1 and own.is_file() and design.load_yaml(own) == self.config:
+        if len(self.names) == 1 and own.is_file() and read_yaml(own) == self.config:
             return [own]
         written = [folder / Path(name).name for name in self.names]
         for path, content in zip(written, [self.config, *([{}] * len(written))], strict=False):
@@ -259,10 +259,14 @@ class RecordedCampaign:
 
 def facts(files: Iterable[str | Path], config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what plan.json says of a campaign besides its cells."""
-    root = ROOT.resolve()
-    paths = [Path(file).resolve() for file in files]
-    names = [str(p.relative_to(root)) if p.is_relative_to(root) else p.name for p in paths]
+    names = [_name(Path(file), ROOT) for file in files]
     return {"files": names, "config": config, "software": software()}
+
+
+def _name(file: Path, root: Path) -> str:
+    """Return a file's path in a repository; only its name if it is outside."""
+    path, root = file.resolve(), root.resolve()
+    return str(path.relative_to(root)) if path.is_relative_to(root) else path.name
 
 
 def read_campaign(folder: Path, repository: Path) -> RecordedCampaign:
@@ -288,13 +292,11 @@ def load_campaign(
     path: Path, repository: Path, versions: Mapping[str, str] | None = None
 ) -> RecordedCampaign:
     """Load a campaign from its configuration file; LosslabError if it is none."""
-    config = design.load_yaml(path)
+    config = read_yaml(path)
     if not isinstance(config, dict):
         raise LosslabError(f"{path} must be a campaign's configuration, found no mapping in it")
-    file, root = path.resolve(), repository.resolve()
-    name = str(file.relative_to(root)) if file.is_relative_to(root) else file.name
     studies = design.load_studies(config, repository)
-    return RecordedCampaign((name,), config, studies, versions or {})
+    return RecordedCampaign((_name(path, repository),), config, studies, versions or {})
 
 
 @functools.cache

@@ -173,7 +173,6 @@ def compare(folder: Path, path: Path, common: bool = False) -> Comparison:
 
 
 def _difference(one: RecordRow, other: RecordRow) -> CellDifference:
-    """Compare a measured cell with its recorded row."""
     means = [float(row.mean) if row.mean else None for row in (one, other)]
     same, problems = one.sha256 == other.sha256, []
     verdict = CellVerdict.SAME_BYTES if same else CellVerdict.OTHER_BYTES
@@ -420,11 +419,9 @@ def parts_of(instrument: Row) -> Iterable[Part]:
 def host_parts(host: Row) -> Iterable[Part]:
     """Yield the machine of a replicate and its version of losslab, from host.json."""
     git = host.get("git") or {}
-    if git.get("commit"):
-        state = " with changes" if git.get("dirty") else ""
-        yield "losslab", f"{host['losslab']}, commit {git['commit'][:12]}{state}"
-    else:
-        yield "losslab", host["losslab"]
+    state = " with changes" if git.get("dirty") else ""
+    commit = f", commit {git['commit'][:12]}{state}" if git.get("commit") else ""
+    yield "losslab", f"{host['losslab']}{commit}"
     yield "machine", f"{host['host_cpu']}, Linux {host['host_kernel']}"
 
 

@@ -16,10 +16,10 @@ from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcom
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign import fingerprint, inputs
+from losslab.campaign.instrument import require_unchanged
 from losslab.campaign.results import PARTIAL, WRITTEN_BY, refuse_full, seal, whole_folder
 from losslab.emulation.app import USER_FILES
 from losslab.errors import GuestLostError, HostError, LosslabError
-from losslab.instrument import integrity
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.repository import INSTALLED, ROOT
@@ -60,7 +60,7 @@ def run(
     limit_s = timeout_s or limit_of(backend, condition)
 
     def measure(folder: Path) -> Outcome:
-        _require_unchanged(instrument)
+        require_unchanged(instrument)
         task = prepare(folder, condition, seed, video, captures)
         job = Job(task, folder, seed, limit_s, alone=alone, snapshots=snapshots)
         return runner.run(backend, instrument, job)
@@ -127,7 +127,7 @@ def attempt(
         except LosslabError as error:
             # A full disk or a damaged instrument is the host's failure.
             refuse_full(out.parent, error)
-            _require_unchanged(instrument, again=True)
+            require_unchanged(instrument, again=True)
             lost = isinstance(error, GuestLostError)
             if isinstance(error, HostError) or (lost and not last):
                 raise
@@ -182,13 +182,6 @@ def prepare(
         "video": video is not None,
     }
     return task | ({"captures": list(captures)} if captures else {})
-
-
-def _require_unchanged(instrument: Instrument, again: bool = False) -> None:
-    """Raise HostError if the kernel or an image has changed since it was built."""
-    needs = BACKENDS[instrument.backend, instrument.where].needs
-    linux = instrument.kernel if needs.guest else None
-    integrity.require(linux, instrument.image_roots, again=again)
 
 
 def host(

@@ -50,6 +50,11 @@ class Agreement:
         """True if there are files and all have the same bytes."""
         return bool(self.same) and not self.different
 
+    def problems(self, *without: str) -> str:
+        """Describe the differences, except those of some files; empty if there are none."""
+        others = ((name, what) for name, what in self.different.items() if name not in without)
+        return "; ".join(f"{name}: {what}" for name, what in others)
+
 
 def load_manifest(path: Path) -> dict[str, Any]:
     """Read a manifest, given as a file or a replicate's folder; UsageError if it is none."""
@@ -124,12 +129,9 @@ def instrument_differences(then: dict[str, Any], now: dict[str, Any]) -> list[st
         if isinstance(old, dict) and isinstance(new, dict):
             found += [f"{part}: {line}" for line in instrument_differences(old, new)]
         elif old != new:
-            found.append(f"{part} was {_text(old)}, is {_text(new)}")
+            texts = ("absent" if value is None else str(value) for value in (old, new))
+            found.append("{} was {}, is {}".format(part, *texts))
     return found
-
-
-def _text(value: Any) -> str:
-    return "absent" if value is None else str(value)
 
 
 def require_result(manifest: dict[str, Any], run_name: str) -> None:
@@ -194,16 +196,12 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
     problems = condition.problems() + names.problems(condition, own_kernel=own)
     if problems:
         raise UsageError(f"the manifest's condition cannot be measured: {'; '.join(problems)}")
-    found = [] if trust else _foreign(condition, own)
-    if found:
+    found = features.apps()[condition.app].foreign(condition)
+    found += ["on this machine's own kernel, as root"] * own
+    if found and not trust:
         raise LosslabError(
             "the manifest would run programs that are not losslab's:\n"
             + "\n".join(f"    {line}" for line in found),
             hint=f"if you trust its author, repeat the command with {TRUST}",
         )
     return condition
-
-
-def _foreign(condition: Condition, own_kernel: bool) -> list[str]:
-    found = features.apps()[condition.app].foreign(condition)
-    return found + ["on this machine's own kernel, as root"] * own_kernel

@@ -184,30 +184,25 @@ class MeasuredCell:
 
     def problems(self, present_only: bool = False) -> list[list[str]]:
         """List the problems of each replicate; see `Replicate.problems`."""
-        return [self._replicate_problems(number, present_only) for number in range(len(self.rows))]
-
-    def _replicate_problems(self, number: int, present_only: bool) -> list[str]:
-        replicate = self.replicates[number]
-        problems = replicate.problems(present_only)
-        whole = all((replicate.folder / name).exists() for name in (MANIFEST_FILE, HOST_FILE))
-        if problems or not whole:
-            return problems
-        if self.rows[number] != replicate.row:
-            return [f"values differ from {CELL_FILE}"]
-        if Condition.from_json(replicate.manifest["cell"]) != self.condition:
-            return [f"the condition differs from {CELL_FILE}"]
-        return []
+        found = []
+        for row, replicate in zip(self.rows, self.replicates, strict=True):
+            problems = replicate.problems(present_only)
+            whole = all((replicate.folder / name).exists() for name in (MANIFEST_FILE, HOST_FILE))
+            if whole and not problems and row != replicate.row:
+                problems = [f"values differ from {CELL_FILE}"]
+            elif whole and not problems:
+                same = Condition.from_json(replicate.manifest["cell"]) == self.condition
+                problems = [] if same else [f"the condition differs from {CELL_FILE}"]
+            found.append(problems)
+        return found
 
     def checked(self, asked: Condition | None = None) -> MeasuredCell:
         """Return the cell after a check of all files; DamagedError if it is damaged.
 
         Raises LosslabError if the cell is not of the condition `asked`.
         """
-        found = (
-            []
-            if self.content["cell"] == self.file.parent.name
-            else ["cell.json is of another cell"]
-        )
+        own = self.content["cell"] == self.file.parent.name
+        found = [] if own else ["cell.json is of another cell"]
         for number, problems in enumerate(self.problems()):
             found += [f"replicate {number}: {problem}" for problem in problems]
         if found:
@@ -362,7 +357,7 @@ def whole_folder(out: Path) -> Iterator[Path]:
 
     Raises HostError if the folder cannot be created or written to.
     """
-    try:
+    with _writing(f"{out.parent} must be a writable folder with free space"):
         out.parent.mkdir(parents=True, exist_ok=True)
         with own_folder(out.parent, PARTIAL) as partial:
             partial.chmod(0o755)
@@ -371,11 +366,6 @@ def whole_folder(out: Path) -> Iterator[Path]:
                 _require_replicate(out)
                 shutil.rmtree(out)
             partial.rename(out)
-    except OSError as error:
-        raise HostError(
-            f"{out.parent} must be a writable folder with free space, found: {error}",
-            hint=_fix(error),
-        ) from error
 
 
 def _require_replicate(folder: Path) -> None:
@@ -391,10 +381,15 @@ def _require_replicate(folder: Path) -> None:
     )
 
 
-def _fix(error: OSError) -> str:
-    """Return the fix of an error of writing."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return FREE_SPACE if full else "change its permissions, or choose another folder"
+@contextlib.contextmanager
+def _writing(must: str) -> Iterator[None]:
+    """Convert errors of writing to HostError, with their fix."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        fix = FREE_SPACE if full else "change its permissions, or choose another folder"
+        raise HostError(f"{must}, found: {error}", hint=fix) from error
 
 
 def refuse_full(folder: Path, cause: LosslabError) -> None:
@@ -432,18 +427,13 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     Raises HostError if the disk is full, or the folder is not writable.
     """
-    try:
-        with own_folder(path.parent, PARTIAL) as folder:
-            partial = folder / path.name
-            yield partial
-            _flush(path.parent)
-            partial.replace(path)
-            _flush(path.parent)
-    except OSError as error:
-        raise HostError(
-            f"{path} must be a writable file on a disk with free space, found: {error}",
-            hint=_fix(error),
-        ) from error
+    must = f"{path} must be a writable file on a disk with free space"
+    with _writing(must), own_folder(path.parent, PARTIAL) as folder:
+        partial = folder / path.name
+        yield partial
+        _flush(path.parent)
+        partial.replace(path)
+        _flush(path.parent)
 
 
 def _flush(folder: Path) -> None:

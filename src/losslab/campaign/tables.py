@@ -15,7 +15,6 @@ from losslab.backends.base import GUEST
 from losslab.campaign import limiters
 from losslab.campaign.results import MeasuredCell, Replicate, Row
 from losslab.emulation.background.outcome import TABLE
-from losslab.reading import read_rows
 from losslab.study import features
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
@@ -99,8 +98,7 @@ def flow_names(folder: Path) -> dict[str, str]:
 
     Background flows with a limited size are left out, and so are all after the first nine.
     """
-    table = folder / TABLE
-    rows = [row for row in read_rows(table) if not row["size_bytes"]] if table.is_file() else []
+    rows = [row for row in Replicate(folder).table(TABLE) if not row["size_bytes"]]
     rows.sort(key=lambda row: [int(part) for part in row["name"].split("-")])
     return FLOW_NAMES | {
         row["source_port"]: f"{row['algorithm']} {row['name']}"

@@ -119,10 +119,7 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
 def read_claims(path: Path) -> list[Row]:
     """Read a campaign's judged claims; LosslabError if the table does not exist or is invalid."""
     if not path.exists():
-        raise LosslabError(
-            f"{path} does not exist",
-            hint=f"measure a campaign first: `{REPORT}`",
-        )
+        raise LosslabError(f"{path} does not exist", hint=f"measure a campaign first: `{REPORT}`")
     rows = read_table(path, COLUMNS)
     for line, row in enumerate(rows, start=2):
         row["cause"] = row["cause"] or "none"

@@ -37,7 +37,7 @@ from losslab.instrument.archive import (
 )
 from losslab.instrument.cache import building, cache_folder, hash_files, progress
 from losslab.reading import UsageError, read_toml, shown
-from losslab.repository import ROOT, recipes
+from losslab.repository import ROOT, images
 
 RECIPES = ROOT / "containers"
 HOST, ENGINE = "host", "engine"
@@ -82,18 +82,12 @@ class Replacement:
 
 def names() -> list[str]:
     """List the images that have recipes, the host image first."""
-    return [HOST, *sorted(_recipes().keys() - {HOST})]
-
-
-def _recipes() -> dict[str, Path]:
-    """Return the folders of all recipes by name, losslab's and a user's own."""
-    found = {path.parent.name: path.parent for path in RECIPES.glob("*/packages.txt")}
-    return found | recipes("images", "packages.txt", found)
+    return [HOST, *sorted(images().keys() - {HOST})]
 
 
 def recipe(name: str) -> Path:
     """Return the folder of an image's recipe; UsageError if there is none."""
-    if name not in (found := _recipes()):
+    if name not in (found := images()):
         raise UsageError(
             f"an image must be one of containers/ or images/ ({', '.join(names())}), found "
             f"{shown(name)}{did_you_mean(name, found)}"
@@ -280,16 +274,7 @@ def _build(
         source = make_archive(files, Path(archive))
         _bootstrap(name, source, tar, int(instant.timestamp()), log)
     # Device nodes need root, and the guest mounts its own /dev.
-    command: list[str | Path] = [
-        "tar",
-        "-xf",
-        tar,
-        "-C",
-        root,
-        "--exclude=./dev/*",
-        "--no-same-owner",
-    ]
-    processes.run(command, log=log)
+    processes.run(["tar", "-xf", tar, "-C", root, "--exclude=./dev/*", "--no-same-owner"], log=log)
     tar.unlink()
     # mmdebstrap copies these files from the building machine. With its own names in /etc/hosts and
     # no name server, a guest's program sends no packet to look up its own name.

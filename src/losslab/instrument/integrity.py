@@ -129,8 +129,7 @@ def _kernel_digest(linux: Path) -> str:
         expected, found = (linux.parent / LINUX_DIGEST).read_text().strip(), digest(linux)
     except (OSError, ValueError) as error:
         raise HostError(
-            f"{linux.parent} must have the pinned kernel and its digest, found: {error}",
-            hint=hint,
+            f"{linux.parent} must have the pinned kernel and its digest, found: {error}", hint=hint
         ) from error
     if found != expected:
         raise HostError(

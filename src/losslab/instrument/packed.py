@@ -29,9 +29,6 @@ PLACE = "LOSSLAB_INSTRUMENTS"
 KERNEL, OBJECTS, IMAGE = "kernel", "objects", "image"
 # File in an unpacked folder: the archive's place and SHA-256.
 ORIGIN = "fetched.json"
-# Timeout of a silent server.
-SILENCE_S = 30.0
-
 
 # Largest size of an archive, packed and unpacked, and its largest number of members: several times
 # those of kernels (3 MB, 9 unpacked), their object files (30 MB, 260 unpacked, 20,000 files) and
@@ -130,7 +127,7 @@ def install(kind: str, target: Path) -> bool:
 
 
 def _take(place: str, kind: str, name: str, target: Path) -> None:
-    fetcher = Fetcher(SILENCE_S)
+    fetcher = Fetcher()
     # In the cache, which has space, in a folder that the next build removes.
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         folder = Path(temporary)

@@ -17,14 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.instrument import (
-    archive,
-    image,
-    integrity,
-    kernel,
-    kernels,
-    packed,
-)
+from losslab.instrument import archive, cache, image, integrity, kernel, kernels, packed
 from losslab.instrument.archive import UnavailableError
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
 from losslab.reading import UsageError, read_json
@@ -49,24 +42,21 @@ def read(record: Path) -> dict[str, Any]:
 
 def in_cache(kind: str, name: str) -> dict[str, Any] | None:
     """Return the provenance of the current recipe's kernel or image in the cache, or None."""
-    if kind == KERNEL:
-        folder = kernel.existing(kernels.of_key(name))
-        return None if folder is None else kernel.provenance(folder)
-    folder = image.existing(name)
-    return None if folder is None else image.provenance(folder)
+    folder = kernel.existing(kernels.of_key(name)) if kind == KERNEL else image.existing(name)
+    return None if folder is None else cache.provenance(folder)
 
 
 def installed() -> list[str]:
     """Describe the default backend's kernel and image, one line each with the hash."""
     lines = []
-    for part, folder, read, target in (
-        ("kernel", kernel.existing(), kernel.provenance, kernel.target()),
-        ("image", image.existing(), image.provenance, image.target()),
+    for part, folder, target in (
+        ("kernel", kernel.existing(), kernel.target()),
+        ("image", image.existing(), image.target()),
     ):
         if folder is None:
             lines.append(f"{part} {target.name}, not built")
             continue
-        origin = read(folder)
+        origin = cache.provenance(folder)
         version = f"Linux {origin['version']}" if part == "kernel" else f"Debian {origin['suite']}"
         pinned = "" if origin["pinned"] else ", UNPINNED"
         lines.append(f"{part} {folder.name}, {version}{pinned}")
@@ -90,11 +80,7 @@ def absent(record: Path) -> str:
 
 
 def make(
-    kind: str,
-    name: str,
-    build: Callable[[], Path],
-    record: Path | None,
-    optional: bool = False,
+    kind: str, name: str, build: Callable[[], Path], record: Path | None, optional: bool = False
 ) -> None:
     """Build a kernel (by its key) or image unless the cache has it.
 

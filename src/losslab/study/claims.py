@@ -55,8 +55,9 @@ def check(studies: Iterable[str], root: Path) -> None:
         study = load_study(name, root)
         points = design_points(study)
         check_claims(studyfiles.claims_file(root, name), name, points)
-        for published in (*studyfiles.published(root, name), *studyfiles.curves(root, name)):
-            check_published(published, points, study.get("published_numbers", []))
+        for what in ("", "_curves"):
+            for published in studyfiles.published(root, name, what):
+                check_published(published, points, study.get("published_numbers", []))
 
 
 def design_points(study: dict[str, Any]) -> list[Point]:

@@ -9,24 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError, did_you_mean
-from losslab.reading import input_errors, read_toml, read_yaml, repeats
-from losslab.repository import find, listed, recipes
+from losslab.reading import input_errors, read_toml, repeats
+from losslab.repository import find, images, listed, recipes
 from losslab.study import studyfiles
 from losslab.study.axes import DRAWN_TRACE, limited
 from losslab.study.condition import AXES, DEFAULT_KERNEL, FIRST_FAMILY, NO_TRACE, Condition
 from losslab.study.intervals import StoppingRule
-from losslab.study.names import Names, Need, images_of, load_algorithms
+from losslab.study.names import Names, Need, load_algorithms
 from losslab.study.schemas import check_schema
 from losslab.study.studyfiles import Point, as_list, block_grid, form_runs, load_study, matches
-
-# For modules that load campaigns with studies.
-load_yaml = read_yaml
 
 # Defaults of a campaign.
 DEFAULT_BACKEND, DEFAULT_WHERE = "virtual", "guest"
 # A backend of the configuration: the one that the key `hosts` names.
 ANY = "any"
 HOST = "host"
+# The image of the container engine, which hosts cannot have.
+ENGINE = "engine"
 OWN_KERNEL = "kernel must be default with where: host, which uses this machine's kernel, found {}"
 
 
@@ -97,7 +96,9 @@ def load_names(root: Path) -> Names:
         )
         for each in data.get("needs", [])
     )  # fmt: skip
-    return Names(algorithms, frozenset(kernels), images_of(root), data["default"], needs)
+    return Names(
+        algorithms, frozenset(kernels), frozenset(images(root)) - {ENGINE}, data["default"], needs
+    )
 
 
 @input_errors()

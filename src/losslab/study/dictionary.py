@@ -125,12 +125,6 @@ def _add(found: dict[str, Table], rows: Iterable[dict[str, str]], file: Path) ->
             found[pattern].columns[row["column"]] = column
 
 
-def tables_of(path: str) -> list[Table]:
-    """Return the declarations that apply to a file, the longest pattern first, without ANY."""
-    matching = [t for pattern, t in tables().items() if pattern != ANY and t.matches(path)]
-    return sorted(matching, key=lambda table: -len(table.pattern))
-
-
 def describe(path: str, names: Iterable[str]) -> list[Column]:
     """Return the columns of a file; an undeclared one has the type any."""
     unknown = "Not declared in config/columns.tsv or config/columns/STUDY.tsv."
@@ -145,7 +139,8 @@ def undeclared(path: str, names: Iterable[str]) -> list[str]:
 def _column(path: str, name: str) -> Column | None:
     """Return a column: of the table, an axis, a metric, any table, or derived from a metric."""
     shared = tables()[ANY].columns
-    for table in tables_of(path):
+    matching = [t for pattern, t in tables().items() if pattern != ANY and t.matches(path)]
+    for table in sorted(matching, key=lambda table: -len(table.pattern)):
         if name in table.columns:
             return table.columns[name]
     if name in AXES:
@@ -292,7 +287,6 @@ def add_options(
 
 
 def _group(name: str) -> str:
-    """Return the group of an axis's option in the help."""
     if name in ("kernel", "image"):
         return "instrument"
     if AXES[name].of_campaign:

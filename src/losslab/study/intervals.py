@@ -40,14 +40,12 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval | N
     n = len(values)
     if n < MIN_RUNS:
         return None
-    t = t_quantile(level, n - 1)
     if min(values) <= 0:
-        mean, half = statistics.fmean(values), t * statistics.stdev(values) / math.sqrt(n)
-        return mean - half, mean + half
+        return difference_interval(values, level)
     logs = [math.log(value) for value in values]
     variance = statistics.variance(logs)
     centre = statistics.fmean(logs) + variance / 2
-    half = t * math.sqrt(variance / n + variance**2 / (2 * (n - 1)))
+    half = math.sqrt(variance / n + variance**2 / (2 * (n - 1))) * t_quantile(level, n - 1)
     return _exp(centre - half), _exp(centre + half)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, read_rows, repeats
-from losslab.repository import recipes
 from losslab.study import background
 from losslab.study.axes import NONE, OWN
 from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
@@ -17,8 +16,6 @@ from losslab.study.schemas import check_schema
 
 # Algorithms with TCP_CONG_NEEDS_ECN (net/ipv4/tcp_dctcp.c), which another one replaces without ECN.
 NEED_ECN = frozenset({"dctcp"})
-# The image of the container engine, which hosts cannot have.
-ENGINE = "engine"
 
 
 @dataclass(frozen=True)
@@ -147,12 +144,6 @@ def drawn_controls(path: Path) -> list[dict[str, str]]:
         row = {"name": name, "label": name, "colour": colour, "shape": "16", "kernel": "default"}
         rows.append(row)
     return rows
-
-
-def images_of(root: Path) -> frozenset[str]:
-    """Return the names of the images for hosts: those with a recipe, without the engine's."""
-    found = {path.parent.name for path in (root / "containers").glob("*/packages.txt")}
-    return frozenset(found | recipes("images", "packages.txt", found).keys()) - {ENGINE}
 
 
 # In the order of use. Each had, in Oklab, the largest distance of all colours with enough contrast

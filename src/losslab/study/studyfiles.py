@@ -264,15 +264,9 @@ def study_names(root: Path) -> list[str]:
     return [path.stem for path in listed("config/studies/*.yaml", root)]
 
 
-def published(root: Path, study: str) -> list[Path]:
-    """List the file of a study's published numbers, if it has one."""
-    path = find(f"config/published/{study}.csv", root)
-    return [path] if path.exists() else []
-
-
-def curves(root: Path, study: str) -> list[Path]:
-    """List the file of a study's published curves, if it has one."""
-    path = find(f"config/published/{study}_curves.csv", root)
+def published(root: Path, study: str, what: str = "") -> list[Path]:
+    """List the file of a study's published numbers, or of its `_curves`, if it has one."""
+    path = find(f"config/published/{study}{what}.csv", root)
     return [path] if path.exists() else []
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, Replicate, read_cell
 from losslab.campaign.tables import flow_names
 from losslab.emulation.link.forward import LOG as LINK_LOG
-from losslab.reading import TABLE_BYTES, UsageError, read_rows, read_text
+from losslab.reading import TABLE_BYTES, UsageError, read_text
 from losslab.study.axes import NONE, Value
 from losslab.study.condition import AXES, Condition
 
@@ -98,15 +98,15 @@ class Run:
 
 def load(folder: Path) -> Run:
     """Read a replicate; LosslabError names a missing, changed or malformed file."""
-    manifest = Replicate(folder).checked().manifest
+    replicate = Replicate(folder).checked()
     try:
-        found = tuple(_series(folder, manifest))
+        found = tuple(_series(replicate))
     except (KeyError, OverflowError, TypeError, UsageError, ValueError) as error:
         raise UsageError(
             f"the tables in {folder} must be as losslab writes them, found: {error!r}",
             hint="measure it again with this version of losslab",
         ) from error
-    return Run(folder, manifest, found)
+    return Run(folder, replicate.manifest, found)
 
 
 def replicates(folder: Path) -> list[Path]:
@@ -126,14 +126,15 @@ def replicates(folder: Path) -> list[Path]:
     return sorted(within, key=lambda path: (len(path.name), path.name))
 
 
-def _series(folder: Path, manifest: dict[str, Any]) -> Iterator[Series]:
+def _series(replicate: Replicate) -> Iterator[Series]:
+    manifest = replicate.manifest
     flows: dict[str, list[Row]] = {}
-    names = flow_names(folder)
-    for row in _table(folder, "tcp.csv"):
+    names = flow_names(replicate.folder)
+    for row in replicate.table("tcp.csv"):
         if row["flow"] in names:
             flows.setdefault(names[row["flow"]], []).append(row)
     begin_ms = manifest.get("observed", {}).get("link_begin_ms") or 0.0
-    yield from _goodput(folder, flows, begin_ms)
+    yield from _goodput(replicate, flows, begin_ms)
     columns = (
         ("cwnd", "cwnd", "cwnd_packets"),
         ("cwnd", "ssthresh", "ssthresh_packets"),
@@ -145,31 +146,32 @@ def _series(folder: Path, manifest: dict[str, Any]) -> Iterator[Series]:
             yield from _line(panel, name, flow, rows, column)
     # Pings bypass a trace-driven link.
     if manifest["cell"].get("trace", NONE) == NONE:
-        yield from _line("rtt", "ping", "", _table(folder, "ping.csv"), "rtt_ms")
-    queue = _table(folder, "queue.csv")
+        yield from _line("rtt", "ping", "", replicate.table("ping.csv"), "rtt_ms")
+    queue = replicate.table("queue.csv")
     yield from _line("queue", "queue", "", queue, "backlog_packets")
     yield from _line("retransmits", "dropped at the bottleneck", "", queue, "drops")
 
 
-def _goodput(folder: Path, flows: dict[str, list[Row]], begin_ms: float) -> Iterator[Series]:
+def _goodput(
+    replicate: Replicate, flows: dict[str, list[Row]], begin_ms: float
+) -> Iterator[Series]:
     """Yield goodput counted by the receiver, or else by the sender's TCP."""
     counted = [
         line
         for flow, file in INTERVALS.items()
-        for line in _line("goodput", "received", flow, _table(folder, file), "goodput_mbit")
+        for line in _line("goodput", "received", flow, replicate.table(file), "goodput_mbit")
     ]
-    frames = [row for row in _table(folder, "frames.csv") if row["arrival_s"]]
+    frames = [row for row in replicate.table("frames.csv") if row["arrival_s"]]
     if frames:
         arrivals = ((_finite(row["arrival_s"]), int(row["bytes"])) for row in frames)
         counted.append(_binned("received", "video", arrivals))
-    if (folder / LINK_LOG).is_file():
-        counted.append(_binned("carried by the link", "", _carried(folder / LINK_LOG, begin_ms)))
+    if (log := replicate.folder / LINK_LOG).is_file():
+        counted.append(_binned("carried by the link", "", _carried(log, begin_ms)))
     yield from counted
     counted_flows = {series.flow for series in counted}
     for flow, rows in flows.items():
-        if flow in counted_flows:
-            continue
-        yield _binned(ACKNOWLEDGED, flow, _acknowledged(rows))
+        if flow not in counted_flows:
+            yield _binned(ACKNOWLEDGED, flow, _acknowledged(rows))
 
 
 def _carried(log: Path, begin_ms: float) -> Iterator[tuple[float, int]]:
@@ -190,11 +192,6 @@ def _acknowledged(rows: Sequence[Row]) -> Iterator[tuple[float, int]]:
         count = int(row["delivered_bytes"] or before)
         yield _finite(row["t_s"]), max(count - before, 0)
         before = count
-
-
-def _table(folder: Path, name: str) -> list[Row]:
-    path = folder / name
-    return read_rows(path) if path.is_file() else []
 
 
 def _line(panel: str, name: str, flow: str, rows: Sequence[Row], column: str) -> Iterator[Series]:

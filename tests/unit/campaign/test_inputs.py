@@ -127,3 +127,33 @@ def test_unreadable_trace_is_refused_before_anything_runs(content, message, camp
     path.mkdir() if content is None else path.write_bytes(content)
     with pytest.raises(UsageError, match=message):
         inputs.require([dataclasses.replace(PLAIN, trace="mine")])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"1\n2\n9999999999999\n", "must last at most 86400000 ms"),
+        (b"1\n7200000\n", "must have an opportunity every 300000 ms"),
+        ("1\n2\n".encode("utf-16"), "found byte 0xFF"),
+        (b"\xef\xbb\xbf1\n2\n", "byte order mark"),
+        (b"1\n\x002\n", "control character"),
+        (b"1\r\n2\r\n", "whole number of milliseconds"),
+        (b"", "must last more than 0 ms"),
+        (b"-1\n", "whole number"),
+        (b"1e3\n", "whole number"),
+        (b"1.5\n", "whole number"),
+        (b"2\n1\n", "must not decrease"),
+        (b"\xff\n", "must be UTF-8"),
+        (b"1" * 100_000, "whole number"),
+        (b"1\n" * (inputs.MAX_TRACE_BYTES // 2 + 1), "must have at most"),
+    ],
+)  # fmt: skip
+def test_trace_that_a_link_cannot_follow_is_refused_in_one_line(content, said, campaign_folder):
+    """Row E: 18 bytes filled the memory of the host, and UTF-16 was called a bug in losslab."""
+    path = campaign_folder / "config/traces/mine"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=said) as error:
+        inputs.require([Condition(algorithm="cubic", trace="mine")])
+    assert len(error.value.message) < 400
+    assert "\n" not in error.value.message

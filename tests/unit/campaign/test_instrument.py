@@ -4,11 +4,13 @@ import json
 
 import pytest
 
+from losslab import repository
 from losslab.backends import runner
+from losslab.backends.preflight import COMMON
 from losslab.campaign import instrument
 from losslab.campaign.replicate import Instrument
 from losslab.errors import GuestLostError, HostError
-from losslab.instrument import archive, image, integrity, kernel, packed, records
+from losslab.instrument import archive, image, integrity, kernel, kernels, packed, records
 from losslab.study.condition import Condition
 
 
@@ -90,3 +92,34 @@ def test_encoder_has_a_guest_of_its_own(monkeypatch, tmp_path):
     )  # fmt: skip
     instrument.video(Condition(algorithm="cubic", app="ffmpeg"), tools)
     assert [job.alone for job in jobs] == [True]
+
+
+@pytest.fixture
+def built(nothing_built, monkeypatch):
+    """Record builds in an empty cache instead of running them."""
+    found = []
+    default = kernels.default().key
+    monkeypatch.setattr(image, "build", lambda name, unpinned: found.append(("image", name)))
+    monkeypatch.setattr(kernel, "build", lambda unpinned: found.append(("kernel", default)))
+    return found
+
+
+def test_empty_cache_gets_the_default_kernel_and_image(built):
+    instrument.provide(COMMON)
+    assert built == [("image", image.HOST), ("kernel", kernels.default().key)]
+
+
+def test_complete_cache_builds_nothing(built, capsys):
+    for folder in (kernel.target(), image.target()):
+        folder.mkdir(parents=True)
+        (folder / "provenance.json").write_text('{"version": "1"}')
+    instrument.provide(COMMON)
+    assert (built, capsys.readouterr().err) == ([], "")
+
+
+def test_missing_compiler_is_named_with_the_command_that_installs_it(built, monkeypatch):
+    monkeypatch.setattr(repository.shutil, "which", lambda name: None if name == "flex" else name)
+    with pytest.raises(HostError, match="found missing: flex") as error:
+        instrument.provide(COMMON)
+    assert "apt-get install --no-install-recommends gcc" in error.value.hint
+    assert built == []

@@ -10,7 +10,7 @@ import pytest
 
 from losslab import cli
 from losslab.campaign import records, results, tables
-from losslab.campaign.results import DamagedError, read_cell
+from losslab.campaign.results import read_cell
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
 from losslab.study.intervals import StoppingRule
@@ -142,15 +142,6 @@ def test_only_named_cells_are_recorded_and_numbers_of_others_are_kept(
         assert len(lines(recorded, study)) == len(kept)
         assert len(read_rows(recorded / "cells.tsv", "\t")) == len(kept)
     assert lines(record, study) == before
-
-
-def test_damaged_cell_is_not_recorded(tmp_path, study, measured):
-    copy = shutil.copytree(measured, tmp_path / "copy")
-    file = next(copy.glob("cells/*/*/0/tcp.csv"))
-    file.write_text(file.read_text()[:-2])
-    with pytest.raises(DamagedError, match=r"tcp\.csv has changed"):
-        records.update(copy, [study], tmp_path / "numbers", names(study.cells))
-    assert not (tmp_path / "numbers").exists()
 
 
 def test_cell_with_runs_of_two_instruments_is_not_recorded(tmp_path, study, measured):

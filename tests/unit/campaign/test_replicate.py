@@ -8,7 +8,8 @@ import pytest
 
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
-from losslab.campaign import cellrun, codelock, fingerprint, results
+from losslab.campaign import cellrun, codelock, fingerprint, replicate, results
+from losslab.emulation.jobs import guest
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity, kernels
 from losslab.study.condition import replicate_seed, seed_of
@@ -207,3 +208,15 @@ def test_changed_code_or_kernel_measures_again(tmp_path, tools, guests, monkeypa
         with monkeypatch.context() as changed:
             changed.setattr(module, part, lambda *_, other=other: other)
             assert not kept(tmp_path, tools)
+
+
+def test_messages_that_the_console_hides_are_kept(tmp_path):
+    """E: the printk of a valid run was lost."""
+    log = "<6>[   20.1] mine: cwnd 10\n<4>[   20.2] careful\n<3>[   20.3] on the console\nrest\n"
+    lines = list(guest.kernel_messages(log))
+    assert lines == ["kernel: [   20.1] mine: cwnd 10\n", "kernel: [   20.2] careful\n"]
+    console = tmp_path / "console.log"
+    console.write_text("".join(lines))
+    assert replicate.has_messages(console)
+    console.write_text("Linux\n")
+    assert not replicate.has_messages(console)

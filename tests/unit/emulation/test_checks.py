@@ -12,20 +12,10 @@ from losslab.emulation.topology import interface
 from tests.unit.study.test_condition import CONDITION
 
 TRAFFIC = accounting.Traffic(
-    sent=100_000,
-    received=98_990,
-    bottleneck_drops=10,
-    link_drops=0,
-    loss_drops=1_000,
-    sender_drops=0,
-    largest_mean_packet_bytes=1_500.0,
-    retransmits=1_010,
-    memory_pressures=0,
-    sent_back=50_000,
-    received_back=50_000,
-    loss_back_drops=0,
-    link_back_drops=0,
-)
+    sent=100_000, received=98_990, bottleneck_drops=10, link_drops=0, loss_drops=1_000,
+    sender_drops=0, largest_mean_packet_bytes=1_500.0, retransmits=1_010, memory_pressures=0,
+    sent_back=50_000, received_back=50_000, loss_back_drops=0, link_back_drops=0,
+)  # fmt: skip
 EVIDENCE = checks.Evidence(
     path_spec=make_plan(CONDITION, 7).path_spec,
     rtt_ms=0.44,

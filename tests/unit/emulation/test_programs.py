@@ -52,7 +52,7 @@ def test_user_programs_run_in_a_shell_and_end_with_the_run():
     [
         replace(COMMAND, sender_command="none"), replace(COMMAND, app="iperf3"),
         replace(COMMAND, receiver_command=""), replace(QUIC, bring="some/folder"),
-        replace(QUIC, algorithm="vegas"),
+        replace(QUIC, algorithm="vegas"), replace(QUIC, path="asymmetric"),
     ],
 )  # fmt: skip
 def test_conflicting_axes_are_refused(wrong):

@@ -10,7 +10,7 @@ from snakemake.cli import parse_args
 
 from bench import readme, verdict_errors
 from losslab import cli, commands
-from losslab.reading import read_rows
+from losslab.reading import read_rows, read_yaml
 from losslab.repository import ROOT
 from losslab.study import design
 from tests import pages
@@ -215,7 +215,7 @@ def test_readme_has_the_number_of_cells(root, capsys):
     cli.main(["cells", "--config", str(root / "config/quick.yaml")])
     assert f"measures {len(capsys.readouterr().out.splitlines())} cells" in text
     known = len(list((root / "config/studies").glob("*.yaml")))
-    quick = design.load_yaml(root / "config/quick.yaml")
+    quick = read_yaml(root / "config/quick.yaml")
     measured = len(design.load_studies(quick, root))
     said = f"one of {known} studies. `make report` measures the quick campaign, {measured} of them"
     assert said in text

@@ -6,7 +6,7 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code. They are rounded up to the next hundred lines.
 LINES = {"src": 33_200, "tests": 27_900, "bench": 2_500}
-FILES = {"src": 163, "tests": 215, "bench": 13}
+FILES = {"src": 160, "tests": 209, "bench": 13}
 LONGEST = 600
 
 

@@ -9,6 +9,7 @@ import hashlib
 import random
 from pathlib import Path
 
+from losslab.reading import read_yaml
 from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.condition import Condition, replicate_seed
@@ -41,7 +42,7 @@ VALUES = {
 def conditions(root):
     """Yield every recorded condition and its cell's name, under campaign, study and block."""
     for path in sorted((root / "config").glob("*.yaml")):
-        for cell in design.load_cells(design.load_yaml(path), root):
+        for cell in design.load_cells(read_yaml(path), root):
             yield (path.stem, cell.study, cell.block), cell.name, cell.condition
     draw = random.Random(1)
     for _ in range(ODD):

@@ -10,6 +10,7 @@ import yaml
 
 from losslab.emulation import shaping
 from losslab.errors import LosslabError
+from losslab.reading import read_yaml
 from losslab.study import axes, design, dictionary, features, schemas
 from losslab.study.condition import AXES, Condition, replicate_seed
 from losslab.study.names import Names, load_algorithms
@@ -89,7 +90,7 @@ def test_intervals_are_written_in_mathematical_notation(text, inside, outside):
 
 
 def test_study_may_set_every_axis_except_durations(root):
-    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "config/studies/loss.yaml")
     study["blocks"]["main"] = {name: PLAIN.to_json()[name] for name in OF_STUDIES}
     design.check_schema(study, "study", "loss.yaml")
     study["blocks"]["main"]["duration_s"] = 3
@@ -107,7 +108,7 @@ def test_study_may_set_every_axis_except_durations(root):
     ],
 )
 def test_schema_error_names_the_place_in_the_study(root, section, found):
-    study = design.load_yaml(root / "config/studies/loss.yaml") | section
+    study = read_yaml(root / "config/studies/loss.yaml") | section
     with pytest.raises(LosslabError, match=found):
         design.check_schema(study, "study", "loss.yaml")
 
@@ -142,7 +143,7 @@ def test_new_axis_is_one_declaration(wider, root):
     ]  # fmt: skip
     assert options(["--algorithm", "cubic", "--wobble-ms", "2"]).wobble_ms == 2.0
     made = schemas.schema.__wrapped__("study")
-    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "config/studies/loss.yaml")
     study["blocks"]["main"]["wobble_ms"] = [1, 2]
     assert jsonschema.Draft202012Validator(made).is_valid(study)
     study["blocks"]["main"]["wobble_ms"] = [1, 200]

@@ -6,6 +6,7 @@ import dataclasses
 import pytest
 
 from losslab.errors import LosslabError
+from losslab.reading import read_yaml
 from losslab.study import background, design, dictionary
 from losslab.study.background import Group, parse, to_text
 from losslab.study.condition import replicate_seed
@@ -101,7 +102,7 @@ def test_study_names_flows_and_crosses_them():
 
 
 def test_schema_has_every_key_of_flows(root):
-    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "config/studies/loss.yaml")
     spec = {"algorithm": "same", "count": 2, "sizes": "pareto", "over": "both"}
     study["flows"] = {"all": [spec | {name: 1 for name in background.KEYS if name not in spec}]}
     design.check_schema(study, "study", "loss.yaml")

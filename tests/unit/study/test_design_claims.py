@@ -2,6 +2,7 @@
 
 import pytest
 
+from losslab.reading import read_yaml
 from losslab.study import design, studyfiles
 from losslab.study.intervals import StoppingRule
 from losslab.study.studyfiles import matches
@@ -9,7 +10,7 @@ from losslab.study.studyfiles import matches
 
 def claimed_cells(study, root):
     """Return the cells of a study that its claims select, without claims about all cells."""
-    for claim in design.load_yaml(studyfiles.claims_file(root, study.name))["claims"]:
+    for claim in read_yaml(studyfiles.claims_file(root, study.name))["claims"]:
         meant = [*meant_cells(study, claim)]
         assert all(meant), f"{study.name}: claim {claim['id']} means no cell"
         yield from (cell for cells in meant for cell in cells)
@@ -17,7 +18,7 @@ def claimed_cells(study, root):
 
 def cells_of_causes(study, root):
     """Return the cells of a study that show the causes of its claims' verdicts."""
-    for claim in design.load_yaml(studyfiles.claims_file(root, study.name))["claims"]:
+    for claim in read_yaml(studyfiles.claims_file(root, study.name))["claims"]:
         for sentence in claim.get("reason", []):
             if sentence.get("cause"):
                 meant = meant_cells(study, sentence["shown_by"])
@@ -37,7 +38,7 @@ def meant_cells(study, claim):
 def test_short_campaign_has_ten_replicates_of_every_cell_of_a_claim_unless_it_is_precise(
     root, name
 ):
-    for study in design.load_studies(design.load_yaml(root / f"config/{name}.yaml"), root):
+    for study in design.load_studies(read_yaml(root / f"config/{name}.yaml"), root):
         rules = {cell.name: cell.stopping for cell in claimed_cells(study, root)}
         usual = {StoppingRule(5, most, 0.5) for most in (10, 20, 30)}
         few = {cell for cell, rule in rules.items() if rule not in usual}
@@ -46,7 +47,7 @@ def test_short_campaign_has_ten_replicates_of_every_cell_of_a_claim_unless_it_is
 
 def test_claims_campaign_has_the_quick_cells_of_the_sources_claims_and_causes(root):
     def studies(name):
-        config = design.load_yaml(root / f"config/{name}.yaml")
+        config = read_yaml(root / f"config/{name}.yaml")
         return {study.name: study for study in design.load_studies(config, root)}
 
     quick, claims = studies("quick"), studies("claims")

@@ -10,7 +10,7 @@ import pytest
 from losslab.emulation.realtime import Findings
 from losslab.reading import UsageError
 from losslab.study import metrics
-from losslab.study.condition import AXES
+from losslab.study.condition import AXES, Condition
 
 HEAD = "name\tlabel\tunit\tbetter\tprimary\tof\tdescription\n"
 APPS = set(AXES["app"].choices)
@@ -100,6 +100,9 @@ def test_first_primary_metric_of_a_cell_counts():
     assert metrics.primary_value({}) is None
 
 
-def test_title_of_a_metric_has_the_unit():
-    assert metrics.declared()["goodput_mbit"].title == "Goodput (Mbit/s)"
-    assert metrics.declared()["jain_index"].title == "Jain's index"
+def test_metric_of_an_axis_needs_the_axis():
+    plain, shared = (Condition(algorithm="cubic", flows=its) for its in ("none", "same"))
+    metrics.require_measured("goodput_mbit", [plain])
+    metrics.require_measured("flows_goodput_mbit", [plain, shared])
+    with pytest.raises(UsageError, match="a metric of flows"):
+        metrics.require_measured("flows_goodput_mbit", [plain])

@@ -6,6 +6,7 @@ import math
 import pytest
 
 from losslab.errors import LosslabError
+from losslab.reading import read_yaml
 from losslab.study import design, schedule, studyfiles
 from tests.unit.study.test_condition import CONDITION
 
@@ -28,10 +29,6 @@ def test_outage_is_a_phase_within_other_phases():
     ]  # fmt: skip
 
 
-def test_schedule_none_has_a_single_phase():
-    assert schedule.phases("none", START) == [schedule.Phase(0.0, math.inf, START)]
-
-
 def test_list_of_changes_becomes_an_axis_value():
     text = schedule.to_text([{"at_s": 10, "rate_mbit": 2}, {"at_s": 15, "outage_s": 0.5}])
     assert text == "at_s=10,rate_mbit=2+at_s=15,outage_s=0.5"
@@ -41,7 +38,7 @@ def test_list_of_changes_becomes_an_axis_value():
 
 
 def test_study_may_name_its_changes(root):
-    study = design.load_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "config/studies/loss.yaml")
     study["changes"] = {"step": [{"at_s": 2, "rate_mbit": 5}, {"at_s": 3, "outage_s": 0.5}]}
     study["blocks"] = {"main": {"algorithm": "cubic", "changes": ["none", "step"]}}
     design.check_schema(study, "study", "loss.yaml")

@@ -48,9 +48,6 @@ def test_invalid_run_is_not_offered_for_comparison(tmp_path):
     found = lines(tmp_path, valid=False, reasons=["RTT must be 40 ms", "goodput"])
     assert found[0].startswith("INVALID: 2 checks failed, so do not use these numbers")
     assert not any("rerun" in line for line in found)
-
-
-def test_run_without_numbers_has_a_summary(tmp_path):
     found = lines(tmp_path, valid=False, reasons=["no guest"], summary={})
     assert found[0].startswith("INVALID: 1 check failed")
     assert not any("Mbit/s" in line for line in found[2:])

@@ -54,10 +54,7 @@ def test_flow_without_receiver_samples_has_the_senders_values(recorded, tmp_path
     (tmp_path / "run" / "competitor-intervals.csv").unlink()
     sealed.reseal(tmp_path / "run")
     goodputs = {name for name in named(series.load(tmp_path / "run")) if name[0] == "goodput"}
-    assert goodputs == {
-        ("goodput", "received", "first"),
-        ("goodput", "acknowledged", "competitor"),
-    }
+    assert goodputs == {("goodput", "received", "first"), ("goodput", "acknowledged", "competitor")}
     lines = {(each.name, each.flow): each for each in series.load(tmp_path / "run").series}
     rows = read_rows(tmp_path / "run" / "tcp.csv")
     counts = [int(row["delivered_bytes"]) for row in rows if row["flow"] == "40002"]
