@@ -43,8 +43,10 @@ IMPOSSIBLE = (
 )  # fmt: skip
 # A pattern of the compiler's messages, and what to say about it.
 CHANGES = (
-    (r"u32,? *(?:\{aka.*?\})?.*int, *const struct rate_sample|int, {2}int, {2}const struct rate_sample",
+    (r"int, +(?:int, +)?const struct rate_sample \*\)(?:.*) is not compatible",
      "cong_control has four arguments since Linux 6.10: kernels 6.12 and 7.2 have them"),
+    (r"incompatible pointer type .void \(\*\)\(struct sock \*, +const struct rate_sample \*\)",
+     "cong_control has four arguments since Linux 6.10 (sk, ack, flag, rs): kernel 6.1 has two"),
     (r"no member named .(?:tso_segs|fast_ack_mode|skb_marked_lost|is_ece|ecn_low)\b",
      "BBRv3's patch adds this: kernel 6.12-bbr3 has it"),
     (r"no member named .(?:stamp_us|stamp_jiffies)\b",
@@ -235,17 +237,18 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
         )
     texts = [code((folder / each).read_text(errors="replace")) for each in found]
     whole = "\n".join(texts)
-    names = [each for each in registered(whole) if each]
-    if name not in names and len(names) != 1:
+    names = [each for each in dict.fromkeys(registered(whole)) if each]
+    if name not in names and len(names) > 1:
         raise UsageError(
-            f"{start} must register one name (.name), found {', '.join(names) or 'none'}",
-            hint=f"choose one of them: losslab new algorithm {names[0]}" if names else
-            "write it as a string, or as a macro in the same files",
-        )  # fmt: skip
+            f"{start} must register one name (.name), or {name}, found {', '.join(names)}",
+            hint=f"choose one of them: losslab new algorithm {names[0]}",
+        )
     licence = re.findall(r'MODULE_LICENSE\s*\(\s*"([^"]*)"', whole)
     given, left_out = flags(folder)
     parameters = {each: kind.split(",")[-1].strip() for each, kind in PARAMETER.findall(whole)}
-    notes = [f"it registers {names[0]}; here its name is {name}"] * (name not in names)
+    notes = [f"its name is in macros, and must be {name}"] * (not names)
+    names = names or [name]
+    notes += [f"it registers {names[0]}; here its name is {name}"] * (name not in names)
     notes += [f"its Makefile's {' '.join(left_out)} is left out"] * bool(left_out)
     notes += ["it has no MODULE_LICENSE"] * (not licence)
     if re.search(r"\b(?:double|float)\b", whole):
@@ -305,7 +308,7 @@ def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
     yield (
         "Makefile", None,
         f"obj-y := tcp_{name}.o\ntcp_{name}-y := {objects}\n"
-        f"ccflags-y := {' '.join([*its.flags, *words])} -I{here}/src -I$(srctree)/net/ipv4 "
+        f"ccflags-y := -Wno-missing-prototypes {' '.join([*its.flags, *words])} -I{here}/src -I$(srctree)/net/ipv4 "
         f"-include {here}/{COMPAT.name}\n",
     )  # fmt: skip
 

@@ -42,7 +42,8 @@ OF_MAKE = re.compile(
     r"^(?:make(?:\[\d+\])?: |  [A-Z]+\s+\S|\s*\d+ (?:errors?|warnings?) generated)"
 )
 FIRST = re.compile(
-    r"^(?:In file included|\S+: (?:In function|At top level)|\S+?:[^ ]* (?:fatal )?(?:error|warning): |\S*ld: )"
+    r"^(?:In file included|\S+: (?:In function|At top level)|\S*ld: "
+    r"|\S+?:[^ ]* (?:fatal )?(?:error|warning): )"
 )
 PROBLEM = re.compile(r"\b(?:error|warning): |multiple definition|undefined reference")
 # A user's algorithm with several files is in a folder NAME.losslab of net/ipv4.
@@ -104,8 +105,8 @@ def with_additions(
     """Compile the kept tree of `folder` with additions; lock it for the block.
 
     `algorithms` are source files tcp_NAME.c or algorithm.toml, and `replaced` files that replace
-    the tree's or are added. Raises LosslabError if a file does not compile (with the compiler's messages), or an
-    algorithm has the name of one in the kernel.
+    the tree's or are added. Raises LosslabError if a file does not compile (with the compiler's
+    messages), or an algorithm has the name of one in the kernel.
     """
     sources = dict(each for path in algorithms for each in _places(path))
     sources |= {each.path: each.file for each in replaced}
