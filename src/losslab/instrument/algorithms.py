@@ -62,6 +62,8 @@ CHANGES = (
      "a kernel has no floating point: use integers, scaled by 1024 for example"),
     (r"signedness error|comparison of distinct pointer types|__types_ok",
      "min() and max() compare numbers of one type: use min_t(u32, a, b)"),
+    (r"undefined reference to",
+     "Linux has no such function, or keeps it to one file: the module needs a patched kernel"),
     (r"multiple definition of",
      "another file of the kernel has a function of this name: make it static, or rename it"),
 )  # fmt: skip
@@ -297,7 +299,8 @@ def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
     for where, text in texts.items():
         yield f"src/{where}", path.parent / where, prepared(text)
     whole = "\n".join(map(code, texts.values()))
-    words = [f'-DLOSSLAB_NAME=\\"{name}\\"', f'-DLOSSLAB_REGISTERS=\\"{its.registers}\\"']
+    words = ["-Wno-missing-prototypes", "-Wno-missing-declarations", *its.flags]
+    words += [f'-DLOSSLAB_NAME=\\"{name}\\"', f'-DLOSSLAB_REGISTERS=\\"{its.registers}\\"']
     words += ["-DLOSSLAB_PR_FMT"] * bool(re.search(r"#\s*define\s+pr_fmt\b", whole))
     # A copy of a kernel's file exports the same names.
     prefix = f"losslab_{re.sub(r'[^A-Za-z0-9]', '_', name)}"
@@ -308,7 +311,7 @@ def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
     yield (
         "Makefile", None,
         f"obj-y := tcp_{name}.o\ntcp_{name}-y := {objects}\n"
-        f"ccflags-y := -Wno-missing-prototypes {' '.join([*its.flags, *words])} -I{here}/src -I$(srctree)/net/ipv4 "
+        f"ccflags-y := {' '.join(words)} -I{here}/src -I$(srctree)/net/ipv4 "
         f"-include {here}/{COMPAT.name}\n",
     )  # fmt: skip
 
