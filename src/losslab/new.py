@@ -6,12 +6,16 @@ The folder's campaign uses losslab's workflow as a Snakemake module.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from losslab import extensions
-from losslab.instrument import kernels
+from losslab import extensions, processes
+from losslab.instrument import algorithms, kernels
 from losslab.reading import UsageError, out_file
 from losslab.repository import INSTALLED, ROOT, find
 from losslab.study import names
@@ -24,6 +28,10 @@ ALGORITHMS = "config/algorithms.tsv"
 PROFILE = Path("profiles", "default", "profile.yaml")
 # TCP_CA_NAME_MAX of the kernel is 16, with the zero at the end.
 NAME = r"[a-z][a-z0-9_]{0,14}"
+# Names in files of others, which no identifier has.
+ANY_NAME = r"[A-Za-z][A-Za-z0-9_-]{0,14}"
+GIT = re.compile(r"git:(.+)@([0-9a-f]{40}):(.+)")
+BBR3 = "6.12-bbr3"
 # A file net/ipv4/tcp_NAME.c of a kernel, which an algorithm's file would replace.
 KERNELS = frozenset((
     "ao", "bbr", "bic", "bpf", "cdg", "cong", "cubic", "dctcp", "diag", "fastopen",
@@ -55,7 +63,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command = commands.add_parser("new")
     kinds = command.add_subparsers(required=True, metavar="KIND")
     made = kinds.add_parser("algorithm", help="a congestion control, compiled into the kernel")
-    made.add_argument("name", help="its name in the kernel: lower-case letters, digits and _")
+    made.add_argument("name", help="its name in the kernel: letters, digits, _ and -")
+    made.add_argument(
+        "--from", dest="source", metavar="PLACE",
+        help="copy a C file, a module's folder, or git:ADDRESS@COMMIT:PATH, instead of Reno",
+    )  # fmt: skip
     made.add_argument("--label", help="its name in figures and tables (default: NAME)")
     made.set_defaults(run=_algorithm)
     study = kinds.add_parser("study", help="cells, a figure, a table, a claim and a chapter")
@@ -95,9 +107,14 @@ def new_folder(folder: Path) -> list[Path]:
 
 def _algorithm(options: argparse.Namespace) -> int:
     name = options.name
-    path = new_algorithm(name, name if options.label is None else options.label, _folder())
+    label, what = name if options.label is None else options.label, "a copy of Reno to edit"
+    if options.source is None:
+        path = new_algorithm(name, label, _folder())
+    else:
+        path, notes = imported(name, label, _folder(), options.source)
+        what = "; ".join(["and copied its files", *notes])
     print(
-        f"Wrote {path}, a copy of Reno to edit\n"
+        f"Wrote {path}, {what}\n"
         f"Added a row to {ALGORITHMS}\n"
         f"Next: losslab measure --algorithm {name} --loss-percent 1 --out runs/{name}\n"
         f"      losslab kernel --algorithm {name}    # compiles the kernel; needed once if this "
@@ -193,36 +210,96 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
     """Write an algorithm's file and row to a campaign's folder or the clone; return the file."""
     if not re.fullmatch(NAME, name):
         raise UsageError(f"an algorithm's name must match {NAME}, found {name!r}")
-    if name == OWN:
-        raise UsageError(
-            f"an algorithm's name must not be {OWN}, which means that programs choose their own"
-        )
-    _require_line("label", label)
-    table = folder / ALGORITHMS
-    known = table if table.is_file() else ROOT / ALGORITHMS
-    rows = load_algorithms(known)
-    path = Path("algorithms", name, f"tcp_{name}.c")
-    if name in {row["name"] for row in rows} or (folder / path).parent.exists():
-        raise UsageError(
-            f"an algorithm's name must be new, found {name} in {ALGORITHMS} or algorithms/"
-        )
     if name in KERNELS:
         raise UsageError(
             f"an algorithm's name must be new, found {name}: its file would replace the kernel's "
             f"own net/ipv4/tcp_{name}.c",
             hint=f"choose another name, such as my_{name}"[:80],
         )
-    if label in {row["label"] for row in rows}:
-        raise UsageError(f"an algorithm's label must be new, found {label} in {ALGORITHMS}")
-    for each in (folder / path, table):
-        out_file(each)
+    path = Path("algorithms", name, f"tcp_{name}.c")
+    rows = _rows(name, label, folder)
+    out_file(folder / path)
     text = re.sub(rf"(?<![a-z]){TEMPLATE}", name, kernels.source_of(TEMPLATE).read_text())
     (folder / path).parent.mkdir(parents=True)
     (folder / path).write_text(text)
+    _add_row(name, label, folder, rows, "default")
+    return path
+
+
+def imported(name: str, label: str, folder: Path, place: str) -> tuple[Path, list[str]]:
+    """Copy an algorithm of others with its row; return its `algorithm.toml`, and notes."""
+    if not re.fullmatch(ANY_NAME, name):
+        raise UsageError(f"an algorithm's name must match {ANY_NAME}, found {name!r}")
+    rows = _rows(name, label, folder)
+    with _place(place) as (start, commit):
+        its = start if start.is_dir() else start.parent
+        made, names, notes = algorithms.inspect(its, start, name)
+        made = replace(made, source=place, commit=commit)
+        path = Path("algorithms", name, algorithms.FILE)
+        out_file(folder / path)
+        texts = [(its / each).read_bytes() for each in names]
+        for each, text in zip(names, texts, strict=True):
+            (folder / path.parent / each).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path.parent / each).write_bytes(text)
+    (folder / path).write_text(made.text)
+    algorithms.read(folder / path)
+    new = any(algorithms.needs_bbr3(text.decode(errors="replace")) for text in texts)
+    notes += [f"it needs the kernel {BBR3} (`losslab kernel --name {BBR3}`)"] * new
+    _add_row(name, label, folder, rows, BBR3 if new else "default")
+    return path, notes
+
+
+@contextlib.contextmanager
+def _place(place: str) -> Iterator[tuple[Path, str]]:
+    """Yield the file or folder that `--from` names, and its commit, if it is in git."""
+    with tempfile.TemporaryDirectory(prefix="losslab-algorithm-") as name:
+        start, commit = Path(place), ""
+        if place.startswith("git:"):
+            if not (found := GIT.fullmatch(place)):
+                raise UsageError(
+                    f"a place in git must be git:ADDRESS@COMMIT:PATH, found {place:.80}",
+                    hint="the commit has 40 hexadecimal digits; the path of the whole is .",
+                )
+            address, commit, inside = found.groups()
+            git = ["git", "-C", name]
+            processes.run([*git, "init", "--quiet"])
+            if not processes.attempt([*git, "fetch", "--depth=1", address, commit]).good:
+                processes.run([*git, "fetch", address])
+            processes.run([*git, "-c", "advice.detachedHead=false", "checkout", "-q", commit])
+            start = Path(name) / inside
+        if not start.exists():
+            raise UsageError(f"--from must name a file or folder, found no {place:.200}")
+        yield start.resolve(), commit
+
+
+def _rows(name: str, label: str, folder: Path) -> list[dict[str, str]]:
+    """Return the table's rows; refuse a name or label that is not new."""
+    if name == OWN:
+        raise UsageError(
+            f"an algorithm's name must not be {OWN}, which means that programs choose their own"
+        )
+    _require_line("label", label)
+    table = folder / ALGORITHMS
+    rows = load_algorithms(table if table.is_file() else ROOT / ALGORITHMS)
+    if name in {row["name"] for row in rows} or (folder / "algorithms" / name).exists():
+        raise UsageError(
+            f"an algorithm's name must be new, found {name} in {ALGORITHMS} or algorithms/",
+            hint=f"choose another name, such as my_{name}"[:80],
+        )
+    if label in {row["label"] for row in rows}:
+        raise UsageError(f"an algorithm's label must be new, found {label} in {ALGORITHMS}")
+    out_file(table)
+    return rows
+
+
+def _add_row(
+    name: str, label: str, folder: Path, rows: Sequence[Mapping[str, str]], kernel: str
+) -> None:
+    table = folder / ALGORITHMS
+    known = table if table.is_file() else ROOT / ALGORITHMS
     colour = names.next_colour([row["colour"] for row in rows])
     shape = min(SHAPES, key=[row["shape"] for row in rows].count)
     text = known.read_text().rstrip("\n")
-    row = "\t".join([name, label, colour, shape, "default"])
+    row = "\t".join([name, label, colour, shape, kernel])
     table.parent.mkdir(exist_ok=True)
     table.write_text(f"{text}\n{row}\n")
-    return path

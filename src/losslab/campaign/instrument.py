@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ PARTS = ("image", "engine")
 # The patches that snapshots and cuts need. On a kernel without the first, every job boots a guest.
 SNAPSHOT_PATCH, CUT_PATCH = "0013-um-copies-of-copies.patch", "0015-um-cuts.patch"
 Part = tuple[str, str]  # packed.IMAGE or packed.KERNEL, and a name
+# What a kernel has registered, and the time to boot one and read it.
+AVAILABLE, BOOT_TIMEOUT_S = "net.ipv4.tcp_available_congestion_control", 60.0
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
@@ -155,6 +158,30 @@ def video(condition: Condition, tools: Instrument, timeout_s: float | None = Non
                 with progress("video", "half a minute to encode"):
                     runner.run(virtual.Guest(), tools, job)
     return folder / "video.mp4"
+
+
+def registration(spec: Kernel) -> list[str]:
+    """Boot a kernel once; return a line on each algorithm added to it.
+
+    Raises LosslabError if one is not registered.
+    """
+    tools = instrument(spec=spec)
+    read = f"cat /proc/sys/{AVAILABLE.replace('.', '/')} >available; dmesg | grep losslab: >log"
+    with tempfile.TemporaryDirectory(prefix="losslab-boot-") as name:
+        task = {"kind": "command", "command": ["sh", "-c", f"{read} || true"]}
+        runner.run(virtual.Guest(), tools, Job(task, Path(name), 1, BOOT_TIMEOUT_S, alone=True))
+        available = (Path(name) / "available").read_text().split()
+        log = (Path(name) / "log").read_text(errors="replace").splitlines()
+    said = [line.partition("losslab: ")[2] for line in log]
+    for algorithm in (path.parent.name for path in spec.algorithms):
+        if algorithm not in available:
+            raise LosslabError(
+                f"{algorithm} must register when {spec.title} boots, found that it does not: "
+                f"{'; '.join(said) or 'its init function did not return'}",
+                hint="its init function must return tcp_register_congestion_control(&...); a "
+                "negative number is an error: -22 a missing function, -17 a name that is taken",
+            )
+    return [f"{path.parent.name} registers on {spec.name}" for path in spec.algorithms]
 
 
 def kernel_of(condition: Condition) -> Kernel:

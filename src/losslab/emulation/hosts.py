@@ -368,5 +368,6 @@ def require_algorithms(algorithms: set[str]) -> None:
         raise LosslabError(
             f"algorithm must be one of the running kernel's ({', '.join(available)}), "
             f"found {', '.join(missing)}",
-            hint="add its CONFIG_TCP_CONG_ line to containers/kernel/fragment.config",
+            hint="if it is your own, `losslab kernel --algorithm NAME` says what its init function "
+            "returned; `losslab new algorithm NAME --from FILE` adds others",
         )

@@ -369,7 +369,7 @@ def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
 def _additions(spec: Kernel) -> dict[str, Any]:
     found: dict[str, Any] = {} if spec == spec.base else {"name": spec.name}
     if spec.algorithms:
-        found["algorithms"] = {path.name: digest(path) for path in spec.algorithms}
+        found["algorithms"] = spec.algorithm_digests()
     if spec.replaced:
         found["replaced"] = {each.path: each.sha256 for each in spec.replaced}
     return found

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import did_you_mean
+from losslab.instrument import algorithms as algorithmfiles
 from losslab.instrument.archive import Download, Fetcher, File, Place, UnavailableError, digest
 from losslab.reading import UsageError, read_toml, shown
 from losslab.repository import ROOT, find, recipes
@@ -107,7 +108,7 @@ class Kernel:
     patches: tuple[Path, ...] = ()  # losslab's or the user's
     source: PublicFile | None = None  # instead of the series'
     fragment: Path | None = None  # a user's own configuration
-    algorithms: tuple[Path, ...] = ()  # source files of added congestion controls
+    algorithms: tuple[Path, ...] = ()  # added congestion controls (`source_of`)
     replaced: tuple[ReplacedFile, ...] = ()
     boot: tuple[str, ...] = ()  # additional parameters of its command line
 
@@ -142,11 +143,17 @@ class Kernel:
         """List the inputs of its build other than the series' source and patches."""
         return [
             *(f"{patch.name} {patch.sha256}" for patch in self.fetched),
-            *(f"{path.name} {digest(path)}" for path in (*self.patches, *self.algorithms)),
+            *(f"{path.name} {digest(path)}" for path in self.patches),
+            *(f"{name} {sha256}" for name, sha256 in self.algorithm_digests().items()),
             *(f"{each.path} {each.sha256}" for each in self.replaced),
             # Earlier kernels do not say which files were compiled.
             *(["with compiled.UNCOMPILED"] if self.replaced else []),
         ]
+
+    def algorithm_digests(self) -> dict[str, str]:
+        """Return the digests of the added algorithms' files."""
+        files = (each for path in self.algorithms for each in algorithmfiles.files(path).items())
+        return {name: digest(path) for name, path in files}
 
     @property
     def command(self) -> str:
@@ -199,8 +206,9 @@ def of_key(key: str) -> Kernel:
 
 
 def source_of(algorithm: str) -> Path:
-    """Return the path of a user's algorithm, which may not exist."""
-    return find(f"algorithms/{algorithm}/tcp_{algorithm}.c")
+    """Return the path of a user's algorithm, which may not exist: its TOML file, or its source."""
+    declared = find(f"algorithms/{algorithm}/{algorithmfiles.FILE}")
+    return declared if declared.is_file() else find(f"algorithms/{algorithm}/tcp_{algorithm}.c")
 
 
 def replaced_files() -> tuple[ReplacedFile, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from losslab import extensions, processes
 from losslab.errors import LosslabError
+from losslab.instrument import algorithms as algorithmfiles
 from losslab.instrument.kernels import ReplacedFile
 from losslab.lock import locked
 from losslab.repository import ROOT, install_command
@@ -36,8 +37,17 @@ MAKE = ["env", *(f"{k}={v}" for k, v in FIXED.items()), "make", "ARCH=um"]
 MAKE_LINUX = [*MAKE, f"-j{len(os.sched_getaffinity(0))}", "linux"]
 # Removed unless an object depends on them: 3/4 of a source is for other architectures.
 SOURCES = {".c", ".h", ".S", ".dts", ".dtsi", ".rst", ".txt", ".yaml", ".json", ".svg", ".rs"}
-# Source line that the compiler quotes.
-OF_SOURCE = re.compile(r" +[0-9]* +\|")
+# make's own lines in a build's output, and the first line of a message of the compiler or linker.
+OF_MAKE = re.compile(
+    r"^(?:make(?:\[\d+\])?: |  [A-Z]+\s+\S|\s*\d+ (?:errors?|warnings?) generated)"
+)
+FIRST = re.compile(
+    r"^(?:In file included|\S+: (?:In function|At top level)|\S*ld: "
+    r"|\S+?:[^ ]* (?:fatal )?(?:error|warning): )"
+)
+PROBLEM = re.compile(r"\b(?:error|warning): |multiple definition|undefined reference")
+# A user's algorithm with several files is in a folder NAME.losslab of net/ipv4.
+FOLDER = "{}.losslab"
 # Kept: needed for further builds, or an algorithm may include them.
 KEPT = ("include/", "scripts/", "arch/um/", "arch/x86/um/", "arch/x86/include/", "net/ipv4/")
 
@@ -94,23 +104,22 @@ def with_additions(
 ) -> Iterator[Path]:
     """Compile the kept tree of `folder` with additions; lock it for the block.
 
-    `algorithms` are source files tcp_NAME.c, and `replaced` files that replace the tree's or are
-    added. Raises LosslabError if a file does not compile (with the compiler's messages), or an
-    algorithm has the name of one in the kernel.
+    `algorithms` are source files tcp_NAME.c or algorithm.toml, and `replaced` files that replace
+    the tree's or are added. Raises LosslabError if a file does not compile (with the compiler's
+    messages), or an algorithm has the name of one in the kernel.
     """
-    sources = {str(IPV4 / path.name): path for path in algorithms}
+    sources = dict(each for path in algorithms for each in _places(path))
     sources |= {each.path: each.file for each in replaced}
     with contextlib.ExitStack() as left:
         tree = left.enter_context(own_files(folder))
         makefile = (folder / MAKEFILE).read_text()
         for path in algorithms:
-            _refuse_misnamed(path, makefile)
-            _update(tree / IPV4 / path.name, path.read_bytes())
+            _add(path, tree / IPV4, makefile)
         left.callback(_remove, tree, algorithms, makefile)
         left.callback(_restore, folder)
         for each in replaced:
             _replace(folder, each)
-        lines = "".join(f"obj-y += {path.stem}.o\n" for path in algorithms)
+        lines = "".join(f"obj-y += {_object(path)}\n" for path in algorithms)
         _configure(folder, replaced, log)
         own = sources.get(str(IPV4 / "Makefile"), folder / MAKEFILE)
         _update(tree / IPV4 / "Makefile", (own.read_text() + lines).encode())
@@ -118,10 +127,11 @@ def with_additions(
         output = log.read_text(errors="replace")
         messages = _messages(sources, output).strip()
         if not done.good:
-            names = " and ".join(map(_shown, sources.values()))
+            names = " and ".join(map(_shown, (*algorithms, *(each.file for each in replaced))))
+            reasons = "".join(f"\n{each}" for each in algorithmfiles.explained(messages))
             last = "\n".join(output.strip().splitlines()[-processes.QUOTED_LINES :])
             raise SourceError(
-                f"{names} must compile, found:\n{messages or last}",
+                f"{names} must compile, found:\n{messages or last}{reasons}",
                 hint="fix it and start again; `losslab new algorithm NAME` makes a skeleton",
             )
         if messages:
@@ -196,9 +206,40 @@ def _refuse_misnamed(path: Path, makefile: str) -> None:
         )
 
 
+def _places(path: Path) -> Iterator[tuple[str, Path]]:
+    """Yield an algorithm's files, with their paths in the tree."""
+    if path.name != algorithmfiles.FILE:
+        yield str(IPV4 / path.name), path
+        return
+    for name, file, _ in algorithmfiles.staged(path):
+        if file is not None:
+            yield str(IPV4 / FOLDER.format(path.parent.name) / name), file
+
+
+def _add(path: Path, into: Path, makefile: str) -> None:
+    """Write an algorithm's files to the tree's net/ipv4."""
+    if path.name != algorithmfiles.FILE:
+        _refuse_misnamed(path, makefile)
+        _update(into / path.name, path.read_bytes())
+        return
+    for name, _, text in algorithmfiles.staged(path):
+        place = into / FOLDER.format(path.parent.name) / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _update(place, text.encode())
+
+
+def _object(path: Path) -> str:
+    """Return what the Makefile of net/ipv4 names for an algorithm."""
+    declared = path.name == algorithmfiles.FILE
+    return FOLDER.format(path.parent.name) + "/" if declared else f"{path.stem}.o"
+
+
 def _remove(tree: Path, algorithms: Sequence[Path], makefile: str) -> None:
     """Remove algorithms from a tree, which may be packed for others."""
     for path in algorithms:
+        if path.name == algorithmfiles.FILE:
+            shutil.rmtree(tree / IPV4 / FOLDER.format(path.parent.name), ignore_errors=True)
+            continue
         for made in (tree / IPV4).glob(f"*{path.stem}.*"):
             made.unlink()
     _update(tree / IPV4 / "Makefile", makefile.encode())
@@ -211,16 +252,30 @@ def _update(path: Path, content: bytes) -> None:
 
 
 def _messages(sources: Mapping[str, Path], output: str) -> str:
-    """Return the compiler's messages on files of the tree, with the paths of their sources."""
-    lines = []
+    """Return the messages on files of the tree, whole, with the paths of their sources.
+
+    A message may begin in a header, whose macro one of the files uses.
+    """
+    found: list[list[str]] = [[]]
+    for line in output.splitlines():
+        if OF_MAKE.match(line) or not line.strip():
+            found.append([])
+        elif FIRST.match(line) and any(map(PROBLEM.search, found[-1])):
+            found.append([line])
+        else:
+            found[-1].append(line)
+    # The linker names objects.
+    names = [name for there in sources for name in (there, there.removesuffix(".c") + ".o")]
+    kept = "\n".join(
+        line
+        for lines in found
+        if any(name in line for line in lines for name in names)
+        for line in lines
+        if any(map(PROBLEM.search, lines))
+    )
     for there, path in sources.items():
-        within = False
-        for line in output.splitlines():
-            # The quoted source line that follows belongs to the message.
-            within = line.startswith(there) or (within and bool(OF_SOURCE.match(line)))
-            if within or (path.stem in line and "undefined reference" in line):
-                lines.append(line.replace(there, _shown(path)))
-    return "\n".join(lines)
+        kept = kept.replace(there, _shown(path))
+    return kept
 
 
 def _shown(path: Path) -> str:

@@ -18,10 +18,11 @@ from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.instrument import archive, cache, image, integrity, kernel, kernels, packed
+from losslab.instrument.algorithms import explained
 from losslab.instrument.archive import UnavailableError
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
 from losslab.reading import UsageError, read_json
-from losslab.repository import ROOT, SET_UP
+from losslab.repository import ROOT, SET_UP, find
 
 FOLDER = Path("results", "instrument")
 
@@ -121,12 +122,16 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made = commands.add_parser("kernel")
     made.add_argument(
         "--name",
-        default=kernels.DEFAULT,
-        help="kernel of config/kernels.toml or kernels/ (default: the first's default)",
+        help="kernel of config/kernels.toml or kernels/ (default: the algorithm's, or else 6.12)",
     )
     made.add_argument(
         "--algorithm", action="append", default=[], metavar="NAME",
-        help="add algorithms/NAME/tcp_NAME.c; may be repeated",
+        help="add the congestion control of algorithms/NAME, and boot once; may be repeated",
+    )  # fmt: skip
+    made.add_argument(
+        "--try-all", action="store_true",
+        help="build the algorithm on every kernel that this machine has compiled, and say where "
+        "it works",
     )  # fmt: skip
     _build_options(made)
     made.set_defaults(run=_build_kernel)
@@ -222,7 +227,9 @@ def _fetch(options: argparse.Namespace) -> int:
 
 
 def _build_kernel(options: argparse.Namespace) -> int:
-    spec = kernels.get(options.name, options.algorithm)
+    if options.try_all:
+        return _try_all(options.algorithm)
+    spec = kernels.get(options.name or _kernel_name(options.algorithm), options.algorithm)
     if options.relock:
         return _print(kernel.relock(spec.series))
     for name in options.algorithm:
@@ -234,7 +241,52 @@ def _build_kernel(options: argparse.Namespace) -> int:
     unpinned = archive.unpinned_allowed(options.unpinned)
     build = partial(kernel.build, unpinned, spec)
     make(KERNEL, spec.key, build, options.record, options.optional)
+    if spec.algorithms and image.existing():
+        _print(_registration(spec))
     return 0
+
+
+def _registration(spec: kernels.Kernel) -> list[str]:
+    # Not at the top: jobs import records.
+    from losslab.campaign import instrument
+
+    return instrument.registration(spec)
+
+
+def _kernel_name(algorithms: Sequence[str]) -> str:
+    """Return the kernel that the table of algorithms names for some of them, if any."""
+    from losslab.study.names import load_algorithms
+
+    rows = load_algorithms(find("config/algorithms.tsv")) if algorithms else []
+    needed = {row["kernel"] for row in rows if row["name"] in algorithms} - {kernels.DEFAULT}
+    return min(needed, default=kernels.DEFAULT)
+
+
+def _try_all(algorithms: Sequence[str]) -> int:
+    """Build algorithms on every kernel with object files; print a line each."""
+    if not algorithms:
+        raise UsageError("--try-all must have an --algorithm, found none")
+    works = False
+    for name in kernels.declared():
+        spec = kernels.get(name, algorithms)
+        if kernel.existing_objects(spec.base) is None:
+            print(f"{name}: not compiled on this machine: `losslab kernel --name {name}`")
+            continue
+        try:
+            kernel.build(True, spec)
+            said = "; ".join(_registration(spec))
+            works = True
+        except LosslabError as error:
+            said = _why(error.message)
+        print(f"{name}: {said}", flush=True)
+    return 0 if works else 1
+
+
+def _why(message: str) -> str:
+    """Return the explanation of a build's error, or else its first error of the compiler."""
+    lines = message.splitlines()
+    errors = [line for line in lines if "error: " in line or "multiple definition" in line]
+    return (explained(message) or errors or lines)[0]
 
 
 def _build_image(options: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,5 +157,6 @@ COLOURS = (
 
 
 def next_colour(used: Collection[str]) -> str:
-    """Return the first of `COLOURS` that is not in use; one of them again if all are."""
-    return next((each for each in COLOURS if each not in used), COLOURS[len(used) % len(COLOURS)])
+    """Return the first of `COLOURS`, or else of a grid of darker ones, that is not in use."""
+    grid = (f"#{''.join(each)}" for each in itertools.product(("10", "55", "7A", "B5"), repeat=3))
+    return next(each for each in itertools.chain(COLOURS, grid) if each not in used)

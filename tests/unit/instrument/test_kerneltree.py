@@ -14,7 +14,7 @@ MAKEFILE = """\
 linux: $(wildcard net/ipv4/*.c) net/ipv4/Makefile
 \techo made >> made
 \tcat net/ipv4/Makefile > linux
-\t! grep -l BROKEN net/ipv4/tcp_*.c || { \\
+\t@! grep -l BROKEN net/ipv4/tcp_*.c || { \\
 \t  echo "net/ipv4/tcp_mine.c:7:2: error: BROKEN"; echo "    7 |  BROKEN"; \\
 \t  echo "  AR      net/built-in.a"; \\
 \t  echo "make[4]: *** [x] Error 1"; exit 2; }

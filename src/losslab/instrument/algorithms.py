@@ -1,0 +1,321 @@
+"""Congestion controls in C from anywhere: reading them, and preparing them for a kernel's source.
+
+A folder of `algorithms/` with an `algorithm.toml` is compiled in a folder of its own below
+net/ipv4, with `algorithms/compat.h` included before each file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from losslab.reading import UsageError, read_text, read_toml
+from losslab.repository import ROOT
+
+FILE = "algorithm.toml"
+COMPAT = ROOT / "algorithms" / "compat.h"
+# Headers that the kernel's net/ipv4 has for its own algorithms.
+OF_KERNEL = {"tcp_vegas.h", "tcp_dctcp.h"}
+# Hooks of struct tcp_congestion_ops whose type differs between versions (`compat.h`).
+HOOKS = ("cong_control", "pkts_acked", "cong_avoid", "get_info")
+COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
+OPS = re.compile(
+    r"(?:static\s+|const\s+)*struct\s+tcp_congestion_ops\s+\w+[^={};()]*=\s*\{.*?\}\s*;", re.DOTALL
+)
+PARAMETER = re.compile(r"\bmodule_param(?:_named)?\s*\(\s*(\w+)\s*,\s*([\w\s,]+?)\s*,\s*\w+\s*\)")
+EXPORTED = re.compile(r"\bEXPORT_SYMBOL(?:_GPL)?\s*\(\s*(\w+)\s*\)")
+INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+FLAGS = re.compile(r"^\s*(?:ccflags-y|EXTRA_CFLAGS|CFLAGS_\S+\.o)\s*[:+]?=(.*)$", re.MULTILINE)
+FLAG = re.compile(r"-[DUOWfs][^\s$`\"'();#]*")
+OBJECTS = r"^\s*{}\s*[:+]?=(.*)$"
+NEW_KERNEL = re.compile(
+    r"\.tso_segs\b|\bfast_ack_mode\b|\bskb_marked_lost\b|TCP_CONG_WANTS_CE_EVENTS"
+)
+# What no kernel of losslab can run: a pattern, and the reason.
+IMPOSSIBLE = (
+    (r'SEC\s*\(\s*"struct_ops|vmlinux\.h|bpf_helpers\.h',
+     "it is a BPF program (struct_ops), which needs the JIT compiler that User-Mode Linux lacks"),
+    (r"net/mptcp\.h|\bmptcp_cb\b|\bMPTCP_",
+     "it is a scheduler or a control of the MPTCP outside Linux, which needs that kernel"),
+)  # fmt: skip
+# A pattern of the compiler's messages, and what to say about it.
+CHANGES = (
+    (r"int, +(?:int, +)?const struct rate_sample \*\)(?:.*) is not compatible",
+     "cong_control has four arguments since Linux 6.10: kernels 6.12 and 7.2 have them"),
+    (r"incompatible pointer type .void \(\*\)\(struct sock \*, +const struct rate_sample \*\)",
+     "cong_control has four arguments since Linux 6.10 (sk, ack, flag, rs): kernel 6.1 has two"),
+    (r"no member named .(?:tso_segs|fast_ack_mode|skb_marked_lost|is_ece|ecn_low)\b",
+     "BBRv3's patch adds this: kernel 6.12-bbr3 has it"),
+    (r"no member named .(?:stamp_us|stamp_jiffies)\b",
+     "times are numbers of microseconds since Linux 4.13, and no structures: use tp->tcp_mstamp"),
+    (r"\b(?:setup_timer|init_timer)\b", "timer_setup replaced setup_timer in Linux 4.15"),
+    (r"do_gettimeofday|struct timeval|getnstimeofday",
+     "Linux 5.6 removed the clocks that return a timeval or timespec: use ktime_get_ns()"),
+    (r"no member named .min_cwnd", "Linux has no hook min_cwnd any more: remove it"),
+    (r"net/mptcp", IMPOSSIBLE[1][1]),
+    (r"static assertion.*sizeof|BUILD_BUG_ON failed: sizeof",
+     "the state of a connection must fit into ICSK_CA_PRIV_SIZE, 256 bytes in losslab's kernels"),
+    (r"SSE register|`__(?:add|sub|mul|div|float|fix)\w*[sd]f\w*'",
+     "a kernel has no floating point: use integers, scaled by 1024 for example"),
+    (r"signedness error|comparison of distinct pointer types|__types_ok",
+     "min() and max() compare numbers of one type: use min_t(u32, a, b)"),
+    (r"undefined reference to",
+     "Linux has no such function, or keeps it to one file: the module needs a patched kernel"),
+    (r"multiple definition of",
+     "another file of the kernel has a function of this name: make it static, or rename it"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Content of an `algorithm.toml`."""
+
+    folder: Path
+    registers: str
+    sources: Sequence[str]
+    flags: Sequence[str] = ()
+    parameters: Mapping[str, str] | None = None
+    source: str = ""
+    commit: str = ""
+    licence: str = ""
+
+    @property
+    def text(self) -> str:
+        """The content of its file."""
+        words = {key: value for key, value in vars(self).items() if key != "folder"}
+        parameters = words.pop("parameters") or {}
+        lines = [f"{key} = {_toml(value)}" for key, value in words.items() if value]
+        lines += ["", "[parameters]"] if parameters else []
+        return "\n".join([*lines, *(f"{k} = {_toml(v)}" for k, v in parameters.items()), ""])
+
+
+def _toml(value: str | Sequence[str]) -> str:
+    if isinstance(value, str):
+        return '"{}"'.format(value.replace("\\", "\\\\").replace('"', '\\"'))
+    return f"[{', '.join(map(_toml, value))}]"
+
+
+def read(path: Path) -> Algorithm:
+    """Read and validate an `algorithm.toml`."""
+    # Not at the top: it needs modules that read kernels.
+    from losslab.study.schemas import check_schema
+
+    data: dict[str, Any] = read_toml(path)
+    check_schema(data, "algorithm", str(path))
+    missing = [name for name in data["sources"] if not (path.parent / name).is_file()]
+    if missing:
+        raise UsageError(f"sources of {path} must exist, found no {', '.join(missing)}")
+    return Algorithm(path.parent, **data)
+
+
+def files(path: Path) -> dict[str, Path]:
+    """Return the files that an algorithm is made of, by their names in provenance and hashes."""
+    if path.name != FILE:
+        return {path.name: path}
+    own = (each for each in path.parent.rglob("*") if each.suffix in {".c", ".h", ".toml"})
+    found = {f"{path.parent.name}/{each.relative_to(path.parent)}": each for each in sorted(own)}
+    return found | {COMPAT.name: COMPAT}
+
+
+def code(text: str) -> str:
+    """Return a source without comments, with the same lines."""
+
+    def blank(found: re.Match[str]) -> str:
+        return found[0] if found[0][0] == '"' else re.sub(r"[^\n]+", " ", found[0])
+
+    return COMMENT.sub(blank, text)
+
+
+def registered(text: str) -> list[str]:
+    """List the names that a source's structs register, those of macros too; "" if unknown."""
+    macros = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+)$", text, re.MULTILINE))
+    found = []
+    for each in OPS.findall(text):
+        value = (re.findall(r"\.?\bname\s*[=:]\s*((?:\"[^\"]*\"|[^,}\"])+)", each) or [""])[0]
+        for _ in macros:
+            value = re.sub(r"\b[A-Za-z_]\w*\b(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)",
+                           lambda word: macros.get(word[0], word[0]), value)  # fmt: skip
+            if value.strip().startswith('"'):
+                break
+        found.append("".join(re.findall(r'"([^"]*)"', value)))
+    return found
+
+
+def sources(folder: Path, start: Path) -> list[str]:
+    """List the sources of a module, by its Makefile, or else the only file that registers."""
+    makefile = next((p for n in ("Makefile", "Kbuild") if (p := folder / n).is_file()), None)
+    text = makefile.read_text(errors="replace").replace("\\\n", " ") if makefile else ""
+    found: list[str] = []
+    for module in _objects(text, "obj-(?:m|y|\\$\\(\\w+\\))"):
+        stem = re.escape(module.removesuffix(".o"))
+        parts = [*_objects(text, f"{stem}-objs"), *_objects(text, f"{stem}-y")] or [module]
+        names = [part.removesuffix(".o") + ".c" for part in parts]
+        registers = [n for n in names if (folder / n).is_file() and _registers(folder / n)]
+        if registers and (start == folder or start.name in names):
+            found = names
+            break
+    if start != folder:
+        return found if start.name in found else [start.name]
+    if not found:
+        found = [p.name for p in sorted(folder.glob("*.c")) if _registers(p)]
+    if len(found) > 1 and sum(_registers(folder / name) for name in found) > 1:
+        raise UsageError(
+            f"a folder must have one congestion control, found {', '.join(found)}",
+            hint=f"name one file: --from {folder}/{found[0]}",
+        )
+    return found
+
+
+def _registers(path: Path) -> bool:
+    return "tcp_congestion_ops" in path.read_text(errors="replace")
+
+
+def _objects(text: str, name: str) -> list[str]:
+    rows = re.findall(OBJECTS.format(name), text, re.MULTILINE)
+    return [word for row in rows for word in row.partition("#")[0].split() if word[-2:] == ".o"]
+
+
+def flags(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the compiler's options in a module's Makefile, and those that are left out."""
+    texts = [p.read_text(errors="replace") for n in ("Makefile", "Kbuild")
+             if (p := folder / n).is_file()]  # fmt: skip
+    words = [word for text in texts for row in FLAGS.findall(text) for word in row.split()]
+    kept = [word for word in words if FLAG.fullmatch(word)]
+    # Folders of included files are always those of the algorithm.
+    return kept, [word for word in words if word not in kept and not word.startswith("-I")]
+
+
+def included(folder: Path, start: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the files that sources include with quotes, themselves first, and missing ones."""
+    found, missing, left = [], [], list(start)
+    while left:
+        name = left.pop(0)
+        if name in found or name in missing or Path(name).name in OF_KERNEL:
+            continue
+        if not (folder / name).is_file():
+            missing.append(name)
+            continue
+        found.append(name)
+        text = code((folder / name).read_text(errors="replace"))
+        for each in INCLUDED.findall(text):
+            near = Path(name).parent / each
+            left.append(str(near if (folder / near).is_file() else each))
+    return found, missing
+
+
+def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str], list[str]]:
+    """Return the algorithm of a file or folder, its files, and notes for its user.
+
+    Raises UsageError if it cannot become a part of a kernel, and says why.
+    """
+    every = (
+        [start] if start != folder else [p for p in folder.rglob("*") if p.suffix in (".c", ".h")]
+    )
+    texts = [code(path.read_text(errors="replace")) for path in every]
+    whole = "\n".join(texts)
+    for pattern, reason in IMPOSSIBLE:
+        if start != folder and re.search(pattern, whole):
+            raise UsageError(f"{start} cannot be compiled into a kernel: {reason}")
+    its = sources(folder, start)
+    if not its or not any(_registers(folder / each) for each in its):
+        for pattern, reason in IMPOSSIBLE:
+            if re.search(pattern, whole):
+                raise UsageError(f"{start} cannot be compiled into a kernel: {reason}")
+        raise UsageError(
+            f"{start} must have a struct tcp_congestion_ops, found none in "
+            f"{', '.join(p.name for p in every) or 'it'}",
+            hint="a program that sends by itself runs with `--app command`, see "
+            "docs/how-to/programs.md; a patch of the kernel, with docs/how-to/modules.md",
+        )
+    found, missing = included(folder, its)
+    if missing:
+        raise UsageError(
+            f"{start} must have the files that it includes, found no {', '.join(missing)} in "
+            f"{folder}",
+            hint=f"put them there, or name a folder: --from {folder}",
+        )
+    texts = [code((folder / each).read_text(errors="replace")) for each in found]
+    whole = "\n".join(texts)
+    names = [each for each in dict.fromkeys(registered(whole)) if each]
+    if name not in names and len(names) > 1:
+        raise UsageError(
+            f"{start} must register one name (.name), or {name}, found {', '.join(names)}",
+            hint=f"choose one of them: losslab new algorithm {names[0]}",
+        )
+    licence = re.findall(r'MODULE_LICENSE\s*\(\s*"([^"]*)"', whole)
+    given, left_out = flags(folder)
+    parameters = {each: kind.split(",")[-1].strip() for each, kind in PARAMETER.findall(whole)}
+    notes = [f"its name is in macros, and must be {name}"] * (not names)
+    names = names or [name]
+    notes += [f"it registers {names[0]}; here its name is {name}"] * (name not in names)
+    notes += [f"its Makefile's {' '.join(left_out)} is left out"] * bool(left_out)
+    notes += ["it has no MODULE_LICENSE"] * (not licence)
+    if re.search(r"\b(?:double|float)\b", whole):
+        notes.append("it uses floating point, which kernels other than User-Mode Linux refuse")
+    if re.search(r"\bset_?sockopt\b", whole):
+        notes.append(
+            "it takes options of sockets, which only your own programs set (--app command)"
+        )
+    made = Algorithm(folder, name if name in names else names[0], its, given, parameters,
+                     licence=(licence or [""])[0])  # fmt: skip
+    return made, found, notes
+
+
+def needs_bbr3(text: str) -> bool:
+    """Return whether a source uses what only kernels with BBRv3 have."""
+    return bool(NEW_KERNEL.search(code(text)))
+
+
+def prepared(text: str) -> str:
+    """Return a source with the hooks of its structs in macros of `compat.h`; lines are kept."""
+
+    def hooks(found: re.Match[str]) -> str:
+        before, ops = "", found[0].replace(".tso_segs_goal", ".min_tso_segs")
+        for hook in HOOKS:
+            uses = re.findall(rf"\.{hook}\s*=\s*([A-Za-z_]\w*)\s*(?=[,}}])", ops)
+            if len(uses) == 1 and uses[0] not in {"NULL", "tcp_reno_cong_avoid"}:
+                before += f"LOSSLAB_DEFINE_{hook}({uses[0]}) "
+                use = rf"(\.{hook}\s*=\s*)({uses[0]})\b"
+                ops = re.sub(use, rf"\1LOSSLAB_USE_{hook}(\2)", ops)
+        return before + ops
+
+    # Before Linux 4.13 a macro, the clock's ticks; since then a function.
+    text = re.sub(r"\btcp_time_stamp\b(?!\s*\()", "tcp_jiffies32", text)
+    return OPS.sub(hooks, text)
+
+
+def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
+    """Yield the files of an algorithm's folder in the kernel: name there, its file, content."""
+    its = read(path)
+    name = path.parent.name
+    texts = {
+        each.relative_to(path.parent): read_text(each)
+        for each in sorted(path.parent.rglob("*"))
+        if each.suffix in {".c", ".h"}
+    }
+    for where, text in texts.items():
+        yield f"src/{where}", path.parent / where, prepared(text)
+    whole = "\n".join(map(code, texts.values()))
+    words = ["-Wno-missing-prototypes", "-Wno-missing-declarations", *its.flags]
+    words += [f'-DLOSSLAB_NAME=\\"{name}\\"', f'-DLOSSLAB_REGISTERS=\\"{its.registers}\\"']
+    words += ["-DLOSSLAB_PR_FMT"] * bool(re.search(r"#\s*define\s+pr_fmt\b", whole))
+    # A copy of a kernel's file exports the same names.
+    prefix = f"losslab_{re.sub(r'[^A-Za-z0-9]', '_', name)}"
+    words += [f"-D{symbol}={prefix}_{symbol}" for symbol in sorted({*EXPORTED.findall(whole)})]
+    here = f"$(srctree)/net/ipv4/{path.parent.name}.losslab"
+    objects = " ".join(f"src/{each.removesuffix('.c')}.o" for each in its.sources)
+    yield COMPAT.name, None, read_text(COMPAT)
+    yield (
+        "Makefile", None,
+        f"obj-y := tcp_{name}.o\ntcp_{name}-y := {objects}\n"
+        f"ccflags-y := {' '.join(words)} -I{here}/src -I$(srctree)/net/ipv4 "
+        f"-include {here}/{COMPAT.name}\n",
+    )  # fmt: skip
+
+
+def explained(messages: str) -> list[str]:
+    """List what changed in Linux, or is impossible in it, that explains a compiler's messages."""
+    return [reason for pattern, reason in CHANGES if re.search(pattern, messages)]

@@ -1,0 +1,163 @@
+"""Congestion controls of others: what is read of them, and how they are prepared for a kernel."""
+
+import subprocess
+
+import pytest
+
+from losslab import cli, new
+from losslab.instrument import algorithms, kernel, kernels, kerneltree
+from losslab.reading import UsageError
+from losslab.study.names import load_algorithms
+
+OPS = """\
+#include <net/tcp.h>
+static int gain = 1; /* of the window */
+module_param(gain, int, 0644);
+static void old_main(struct sock *sk, const struct rate_sample *rs) { }
+static struct tcp_congestion_ops old __read_mostly = {
+\t.name = NAME,
+\t.cong_control = old_main,
+};
+MODULE_LICENSE("GPL");
+"""
+SOURCE = '#define PREFIX "ol"\n#define NAME PREFIX "d-CC"\n' + OPS
+
+
+@pytest.fixture
+def module(tmp_path):
+    folder = tmp_path / "module"
+    folder.mkdir()
+    (folder / "old.c").write_text('#include "old.h"\n' + SOURCE)
+    (folder / "old.h").write_text('#include <linux/types.h>\n#include "tcp_vegas.h"\n')
+    (folder / "more.c").write_text("int more(void) { return 1; }\n")
+    (folder / "Makefile").write_text(
+        "obj-m += mod.o\nmod-objs := old.o \\\n  more.o\nccflags-y := -DX=2 -I$(src) $(shell id)\n"
+    )
+    return folder
+
+
+def made(campaign_folder, name, place):
+    path, notes = new.imported(name, name, campaign_folder, str(place))
+    return algorithms.read(campaign_folder / path), notes
+
+
+def test_modules_folder_is_copied_with_what_its_makefile_and_source_say(campaign_folder, module):
+    found, notes = made(campaign_folder, "old-CC", module)
+    assert (found.registers, found.sources, found.flags) == (
+        "old-CC",
+        ["old.c", "more.c"],
+        ["-DX=2"],
+    )
+    assert (found.parameters, found.licence) == ({"gain": "int"}, "GPL")
+    assert notes == ["its Makefile's $(shell id) is left out"]
+    copied = {path.name for path in found.folder.iterdir()}
+    assert copied == {"algorithm.toml", "old.c", "old.h", "more.c"}
+    assert load_algorithms(campaign_folder / new.ALGORITHMS)[-1]["name"] == "old-CC"
+
+
+def test_each_file_of_an_algorithm_makes_another_kernel(campaign_folder, module):
+    made(campaign_folder, "mine", module)
+    spec = kernels.get(kernels.DEFAULT, ["mine"])
+    assert spec.title == "6.12 with mine"
+    assert {"mine/old.h", "mine/algorithm.toml", "compat.h"} <= spec.algorithm_digests().keys()
+    before = kernel.content_hash(spec)
+    (campaign_folder / "algorithms/mine/old.h").write_text("/* changed */\n")
+    assert kernel.content_hash(spec) != before
+
+
+def test_commit_of_a_repository_is_copied_and_recorded(campaign_folder, module):
+    git = ["git", "-C", str(module), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *words], check=True)
+    commit = subprocess.run(
+        [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    found, _ = made(campaign_folder, "mine", f"git:{module}@{commit}:old.c")
+    assert found.commit == commit
+    assert found.source == f"git:{module}@{commit}:old.c"
+    with pytest.raises(UsageError, match="must be git:ADDRESS@COMMIT:PATH"):
+        made(campaign_folder, "other", f"git:{module}@main:old.c")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('#include "lost.h"\n' + SOURCE, "found no lost.h"),
+        (SOURCE + SOURCE.replace("struct tcp_congestion_ops old", "struct tcp_congestion_ops b")
+         .replace("= NAME", '= "other"'), "must register one name"),
+        ('SEC("struct_ops/x") void x(void) {}\n', "BPF program"),
+        ("#include <net/mptcp.h>\n" + SOURCE, "MPTCP"),
+        ("int main(void) { return 0; }\n", "found none in file.c"),
+    ],
+)  # fmt: skip
+def test_file_that_cannot_become_a_part_of_a_kernel_is_refused(
+    campaign_folder, tmp_path, text, problem
+):
+    (tmp_path / "file.c").write_text(text)
+    with pytest.raises(UsageError, match=problem):
+        made(campaign_folder, "mine", tmp_path / "file.c")
+    assert not (campaign_folder / "algorithms/mine").exists()
+    assert not (campaign_folder / new.ALGORITHMS).exists()
+
+
+def test_file_with_a_hook_of_bbrv3_gets_the_kernel_that_has_it(campaign_folder, tmp_path):
+    text = SOURCE.replace("\t.cong_control", "\t.tso_segs = segs,\n\t.cong_control")
+    (tmp_path / "file.c").write_text(text)
+    _, notes = made(campaign_folder, "mine", tmp_path / "file.c")
+    assert "it needs the kernel 6.12-bbr3" in notes[-1]
+    assert load_algorithms(campaign_folder / new.ALGORITHMS)[-1]["kernel"] == new.BBR3
+
+
+def test_hooks_of_other_versions_are_wrapped_on_the_same_lines():
+    text = SOURCE + "static u32 now(void) { return tcp_time_stamp + tcp_time_stamp(tp); }\n"
+    found = algorithms.prepared(text)
+    assert found.count("\n") == text.count("\n")
+    assert "LOSSLAB_DEFINE_cong_control(old_main) static struct tcp_congestion_ops old" in found
+    assert ".cong_control = LOSSLAB_USE_cong_control(old_main)," in found
+    assert "tcp_jiffies32 + tcp_time_stamp(tp)" in found
+
+
+def test_own_choice_by_version_is_left_alone():
+    text = SOURCE.replace(
+        "\t.cong_control = old_main,\n",
+        "#if X\n\t.cong_control = old_main,\n#else\n\t.cong_control = new_main,\n#endif\n",
+    )
+    assert algorithms.prepared(text) == text
+
+
+@pytest.mark.parametrize(
+    "change", ['registers = ""', "more = 1", 'sources = ["../x.c"]', 'flags = ["$(shell id)"]']
+)
+def test_algorithm_toml_with_other_content_is_refused(tmp_path, change):
+    lines = {"registers": 'registers = "x"', "sources": 'sources = ["x.c"]'}
+    lines[change.partition(" ")[0]] = change
+    (tmp_path / "x.c").write_text("")
+    (tmp_path / algorithms.FILE).write_text("\n".join(lines.values()))
+    with pytest.raises(UsageError, match=r"algorithm\.schema\.yaml"):
+        algorithms.read(tmp_path / algorithms.FILE)
+
+
+def test_error_in_a_header_is_shown_with_the_macro_that_the_file_uses(tmp_path):
+    output = """\
+  CC      net/ipv4/mine.losslab/src/x.o
+In file included from ./include/linux/kernel.h:28,
+                 from net/ipv4/mine.losslab/src/x.c:4:
+net/ipv4/mine.losslab/src/x.c: In function 'f':
+./include/linux/minmax.h:93:9: error: call to 'assert_1': min(a, b) signedness error
+   93 |         BUILD_BUG_ON_MSG(!types_ok(ux, uy),
+net/ipv4/mine.losslab/src/x.c:8:100: note: in expansion of macro 'min'
+net/ipv4/tcp.c:1:1: warning: of another file
+make[4]: *** [scripts/Makefile.build:229: net/ipv4/mine.losslab/src/x.o] Error 1
+"""
+    found = kerneltree._messages({"net/ipv4/mine.losslab/src/x.c": tmp_path / "x.c"}, output)
+    assert "minmax.h:93:9: error: call to" in found
+    assert f"{tmp_path}/x.c:8:100: note: in expansion of macro 'min'" in found
+    assert not any(word in found for word in ("make[4]", "  CC", "another file"))
+    assert algorithms.explained(found) == [
+        "min() and max() compare numbers of one type: use min_t(u32, a, b)"
+    ]
+
+
+def test_try_all_without_an_algorithm_is_refused(capsys):
+    assert cli.main(["kernel", "--try-all"]) == 2
+    assert "--try-all must have an --algorithm" in capsys.readouterr().err
