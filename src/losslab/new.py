@@ -16,11 +16,12 @@ from pathlib import Path
 
 from losslab import extensions, processes
 from losslab.instrument import algorithms, kernels
-from losslab.reading import UsageError, out_file
+from losslab.reading import UsageError, out_file, read_toml
 from losslab.repository import INSTALLED, ROOT, find
 from losslab.study import names
 from losslab.study.axes import OWN
 from losslab.study.names import load_algorithms
+from losslab.study.schemas import check_schema
 
 TEMPLATE = "template"
 ALGORITHMS = "config/algorithms.tsv"
@@ -242,7 +243,7 @@ def imported(name: str, label: str, folder: Path, place: str) -> tuple[Path, lis
             (folder / path.parent / each).parent.mkdir(parents=True, exist_ok=True)
             (folder / path.parent / each).write_bytes(text)
     (folder / path).write_text(made.text)
-    algorithms.read(folder / path)
+    check_schema(read_toml(folder / path), "algorithm", str(path))
     new = any(algorithms.needs_bbr3(text.decode(errors="replace")) for text in texts)
     notes += [f"it needs the kernel {BBR3} (`losslab kernel --name {BBR3}`)"] * new
     _add_row(name, label, folder, rows, BBR3 if new else "default")

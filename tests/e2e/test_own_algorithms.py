@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from losslab import new
+from losslab import cli, new
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
@@ -83,3 +83,78 @@ def test_compile_error_quotes_the_compiler(tools, tmp_path):
     assert f"tcp_typo.c:{line}:" in error.value.message
     assert "has no member named" in error.value.message
     assert list((kernel.cache_folder() / "kernel").glob("*/tcp_typo*")) == []
+
+
+# For Linux 5.x: two arguments of cong_control, a ticking clock, a set that Linux 6.9 refuses.
+OLD = """\
+#include <linux/module.h>
+#include <linux/btf_ids.h>
+#include <net/tcp.h>
+#include "old.h"
+#define pr_fmt(fmt) "old: " fmt
+#define NAME "old-" "CC"
+BTF_SET8_START(old_ids)
+BTF_SET8_END(old_ids)
+static const struct btf_kfunc_id_set old_set = { .owner = THIS_MODULE, .set = &old_ids };
+struct old { u32 start; };
+static void old_init(struct sock *sk)
+{
+	struct old *own = inet_csk_ca(sk);
+
+	own->start = tcp_time_stamp + prandom_u32_max(1);
+}
+static void old_main(struct sock *sk, const struct rate_sample *rs)
+{
+	tcp_sk(sk)->snd_cwnd = rs->delivered >= 0 ? old_window() : 1;
+}
+static u32 old_ssthresh(struct sock *sk) { return old_window(); }
+static struct tcp_congestion_ops old_ops = {
+	.name = NAME, .owner = THIS_MODULE, .init = old_init, .ssthresh = old_ssthresh,
+	.cong_control = old_main,
+};
+static int __init old_register(void)
+{
+	int error = register_btf_kfunc_id_set(BPF_PROG_TYPE_STRUCT_OPS, &old_set);
+
+	return error ?: tcp_register_congestion_control(&old_ops);
+}
+module_init(old_register);
+MODULE_LICENSE("GPL");
+"""
+
+
+def test_module_for_another_linux_registers_under_its_new_name_and_sends(
+    campaign_folder, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(campaign_folder)
+    folder = tmp_path / "module"
+    folder.mkdir()
+    (folder / "main.c").write_text(OLD)
+    (folder / "old.h").write_text("u32 old_window(void);\n")
+    (folder / "window.c").write_text(
+        '#include <linux/types.h>\n#include "old.h"\nu32 old_window(void) { return WINDOW; }\n'
+    )
+    (folder / "Makefile").write_text(
+        "obj-m := tcp_old.o\ntcp_old-y := main.o window.o\nccflags-y := -DWINDOW=10\n"
+    )
+    assert cli.main(["new", "algorithm", "New-CC", "--from", str(folder)]) == 0
+    assert cli.main(["kernel", "--algorithm", "New-CC"]) == 0
+    assert "New-CC registers on 6.12" in capsys.readouterr().out
+    manifest = run(
+        condition("New-CC"), 1, tmp_path / "out", instrument(condition=condition("New-CC"))
+    )
+    assert manifest["reasons"] == []
+    # 10 packets of 1448 bytes in 10 ms and the time on the link.
+    assert 8 < manifest["summary"]["goodput_mbit"] < 12
+    assert "New-CC/window.c" in manifest["instrument"]["kernel"]["algorithms"]
+
+
+def test_module_that_does_not_register_says_what_its_init_returned(
+    campaign_folder, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(campaign_folder)
+    text = OLD.replace("return error ?: tcp", "return -12 ?: tcp").replace('#include "old.h"', "")
+    (tmp_path / "file.c").write_text("#define old_window() 10\n" + text)
+    assert cli.main(["new", "algorithm", "old-CC", "--from", str(tmp_path / "file.c")]) == 0
+    assert cli.main(["kernel", "--algorithm", "old-CC"]) == 1
+    assert "init of old-CC returned -12" in capsys.readouterr().err

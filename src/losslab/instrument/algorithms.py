@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from losslab.reading import UsageError, read_text, read_toml
 from losslab.repository import ROOT
@@ -99,16 +98,17 @@ def _toml(value: str | Sequence[str]) -> str:
 
 
 def read(path: Path) -> Algorithm:
-    """Read and validate an `algorithm.toml`."""
-    # Not at the top: it needs modules that read kernels.
-    from losslab.study.schemas import check_schema
-
-    data: dict[str, Any] = read_toml(path)
-    check_schema(data, "algorithm", str(path))
-    missing = [name for name in data["sources"] if not (path.parent / name).is_file()]
+    """Read an `algorithm.toml`, whose schema is checked before (`study.design.load_names`)."""
+    try:
+        found = Algorithm(path.parent, **read_toml(path))
+    except TypeError as error:
+        raise UsageError(
+            f"{path} must follow workflow/schemas/algorithm.schema.yaml, found: {error}"
+        ) from error
+    missing = [name for name in found.sources if not (path.parent / name).is_file()]
     if missing:
         raise UsageError(f"sources of {path} must exist, found no {', '.join(missing)}")
-    return Algorithm(path.parent, **data)
+    return found
 
 
 def files(path: Path) -> dict[str, Path]:

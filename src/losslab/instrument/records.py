@@ -18,11 +18,10 @@ from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.instrument import archive, cache, image, integrity, kernel, kernels, packed
-from losslab.instrument.algorithms import explained
 from losslab.instrument.archive import UnavailableError
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
 from losslab.reading import UsageError, read_json
-from losslab.repository import ROOT, SET_UP, find
+from losslab.repository import ROOT, SET_UP
 
 FOLDER = Path("results", "instrument")
 
@@ -118,26 +117,10 @@ OTHERS = [f"{IMAGE}-{name}" for name in (image.ENGINE, "ffmpeg")]
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `kernel`, `image` and `instrument`."""
-    made = commands.add_parser("kernel")
-    made.add_argument(
-        "--name",
-        help="kernel of config/kernels.toml or kernels/ (default: the algorithm's, or else 6.12)",
-    )
-    made.add_argument(
-        "--algorithm", action="append", default=[], metavar="NAME",
-        help="add the congestion control of algorithms/NAME, and boot once; may be repeated",
-    )  # fmt: skip
-    made.add_argument(
-        "--try-all", action="store_true",
-        help="build the algorithm on every kernel that this machine has compiled, and say where "
-        "it works",
-    )  # fmt: skip
-    _build_options(made)
-    made.set_defaults(run=_build_kernel)
+    """Add `image` and `instrument`."""
     made = commands.add_parser("image")
     made.add_argument("--variant", metavar="NAME", help="default: host")
-    _build_options(made).add_argument(
+    build_options(made).add_argument(
         "--pin-tree", action="store_true",
         help="build it from its lock, and pin the digest of its files in "
         f"{integrity.PINS.relative_to(ROOT)}; losslab refuses an image with other files",
@@ -162,7 +145,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     taken.set_defaults(run=_fetch)
 
 
-def _build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+def build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
     """Add options for users and for the workflow; return the group of the former."""
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument(
@@ -226,77 +209,14 @@ def _fetch(options: argparse.Namespace) -> int:
     return 1 if missing else 0
 
 
-def _build_kernel(options: argparse.Namespace) -> int:
-    if options.try_all:
-        return _try_all(options.algorithm)
-    spec = kernels.get(options.name or _kernel_name(options.algorithm), options.algorithm)
-    if options.relock:
-        return _print(kernel.relock(spec.series))
-    for name in options.algorithm:
-        if kernels.source_of(name) not in spec.algorithms:
-            raise LosslabError(
-                f"an added algorithm must be in {kernels.source_of(name)}, found no such file",
-                hint=f"`losslab new algorithm {name}` makes its skeleton",
-            )
-    unpinned = archive.unpinned_allowed(options.unpinned)
-    build = partial(kernel.build, unpinned, spec)
-    make(KERNEL, spec.key, build, options.record, options.optional)
-    if spec.algorithms and image.existing():
-        _print(_registration(spec))
-    return 0
-
-
-def _registration(spec: kernels.Kernel) -> list[str]:
-    # Not at the top: jobs import records.
-    from losslab.campaign import instrument
-
-    return instrument.registration(spec)
-
-
-def _kernel_name(algorithms: Sequence[str]) -> str:
-    """Return the kernel that the table of algorithms names for some of them, if any."""
-    from losslab.study.names import load_algorithms
-
-    rows = load_algorithms(find("config/algorithms.tsv")) if algorithms else []
-    needed = {row["kernel"] for row in rows if row["name"] in algorithms} - {kernels.DEFAULT}
-    return min(needed, default=kernels.DEFAULT)
-
-
-def _try_all(algorithms: Sequence[str]) -> int:
-    """Build algorithms on every kernel with object files; print a line each."""
-    if not algorithms:
-        raise UsageError("--try-all must have an --algorithm, found none")
-    works = False
-    for name in kernels.declared():
-        spec = kernels.get(name, algorithms)
-        if kernel.existing_objects(spec.base) is None:
-            print(f"{name}: not compiled on this machine: `losslab kernel --name {name}`")
-            continue
-        try:
-            kernel.build(True, spec)
-            said = "; ".join(_registration(spec))
-            works = True
-        except LosslabError as error:
-            said = _why(error.message)
-        print(f"{name}: {said}", flush=True)
-    return 0 if works else 1
-
-
-def _why(message: str) -> str:
-    """Return the explanation of a build's error, or else its first error of the compiler."""
-    lines = message.splitlines()
-    errors = [line for line in lines if "error: " in line or "multiple definition" in line]
-    return (explained(message) or errors or lines)[0]
-
-
 def _build_image(options: argparse.Namespace) -> int:
     if options.relock:
-        return _print(image.relock(*([options.variant] if options.variant else [])))
+        return show(image.relock(*([options.variant] if options.variant else [])))
     name = options.variant or image.HOST
     if options.pin_tree and image.recipe(name).parent != image.RECIPES:
         raise UsageError(f"--pin-tree must name an image of containers/, found {name}")
     if options.pin_tree:
-        return _print([_pin_tree(name)])
+        return show([_pin_tree(name)])
     unpinned = archive.unpinned_allowed(options.unpinned)
     build = partial(image.build, name, unpinned)
     make(IMAGE, name, build, options.record, options.optional)
@@ -320,6 +240,7 @@ def _pin_tree(name: str) -> str:
     return f"{name}: tree {sha256}"
 
 
-def _print(changes: Sequence[str]) -> int:
+def show(changes: Sequence[str]) -> int:
+    """Print changes, a line each."""
     print("\n".join(changes or ["nothing changed"]))
     return 0

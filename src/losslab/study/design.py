@@ -88,6 +88,9 @@ def load_names(root: Path) -> Names:
                 f"the kernel of {row['name']} in config/algorithms.tsv must be one of "
                 f"config/kernels.toml ({', '.join(kernels)}), found {row['kernel']}"
             )
+        declared = find(f"algorithms/{row['name']}/algorithm.toml", root)
+        if declared.is_file():
+            check_schema(read_toml(declared), "algorithm", str(declared))
     algorithms = {row["name"]: row["kernel"] for row in rows}
     needs = tuple(
         Need(

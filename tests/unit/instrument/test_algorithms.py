@@ -7,6 +7,8 @@ import pytest
 from losslab import cli, new
 from losslab.instrument import algorithms, kernel, kernels, kerneltree
 from losslab.reading import UsageError
+from losslab.repository import ROOT
+from losslab.study import design
 from losslab.study.names import load_algorithms
 
 OPS = """\
@@ -128,13 +130,15 @@ def test_own_choice_by_version_is_left_alone():
 @pytest.mark.parametrize(
     "change", ['registers = ""', "more = 1", 'sources = ["../x.c"]', 'flags = ["$(shell id)"]']
 )
-def test_algorithm_toml_with_other_content_is_refused(tmp_path, change):
-    lines = {"registers": 'registers = "x"', "sources": 'sources = ["x.c"]'}
-    lines[change.partition(" ")[0]] = change
-    (tmp_path / "x.c").write_text("")
-    (tmp_path / algorithms.FILE).write_text("\n".join(lines.values()))
+def test_algorithm_toml_with_other_content_is_refused(campaign_folder, module, change):
+    made(campaign_folder, "mine", module)
+    path = campaign_folder / "algorithms/mine/algorithm.toml"
+    lines = [
+        line for line in path.read_text().splitlines() if line.split()[:1] != change.split()[:1]
+    ]
+    path.write_text("\n".join([change, *lines]))
     with pytest.raises(UsageError, match=r"algorithm\.schema\.yaml"):
-        algorithms.read(tmp_path / algorithms.FILE)
+        design.load_names(ROOT)
 
 
 def test_error_in_a_header_is_shown_with_the_macro_that_the_file_uses(tmp_path):

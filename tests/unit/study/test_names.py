@@ -191,7 +191,8 @@ def test_no_two_controls_share_a_colour(root):
 def test_used_colours_are_not_given_again():
     assert names.next_colour([]) == names.COLOURS[0]
     assert names.next_colour(names.COLOURS[:5]) == names.COLOURS[5]
-    assert names.next_colour(names.COLOURS) in names.COLOURS
+    others = [names.next_colour(names.COLOURS)]
+    assert names.next_colour([*names.COLOURS, *others]) not in {*names.COLOURS, *others}
 
 
 def test_two_algorithms_with_one_name_or_colour_are_refused(tmp_path):
