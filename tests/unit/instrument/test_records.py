@@ -17,7 +17,7 @@ class Cache:
         self.made_of = None
         monkeypatch.chdir(folder)
         monkeypatch.setattr(kernel, "existing", lambda which: self.made_of and folder)
-        monkeypatch.setattr(kernel, "provenance", lambda folder: self.made_of)
+        monkeypatch.setattr(records.cache, "provenance", lambda folder: self.made_of)
         monkeypatch.setattr(image, "existing", lambda name: None)
 
     def build(self):
