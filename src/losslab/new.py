@@ -10,13 +10,14 @@ import contextlib
 import re
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from losslab import extensions, processes
 from losslab.instrument import algorithms, kernels
-from losslab.reading import UsageError, out_file, read_toml
+from losslab.reading import UsageError, out_file
 from losslab.repository import INSTALLED, ROOT, find
 from losslab.study import names
 from losslab.study.axes import OWN
@@ -237,13 +238,13 @@ def imported(name: str, label: str, folder: Path, place: str) -> tuple[Path, lis
         made, names, notes = algorithms.inspect(its, start, name)
         made = replace(made, source=place, commit=commit)
         path = Path("algorithms", name, algorithms.FILE)
+        check_schema(tomllib.loads(made.text), "algorithm", str(path))
         out_file(folder / path)
         texts = [(its / each).read_bytes() for each in names]
         for each, text in zip(names, texts, strict=True):
             (folder / path.parent / each).parent.mkdir(parents=True, exist_ok=True)
             (folder / path.parent / each).write_bytes(text)
     (folder / path).write_text(made.text)
-    check_schema(read_toml(folder / path), "algorithm", str(path))
     new = any(algorithms.needs_bbr3(text.decode(errors="replace")) for text in texts)
     notes += [f"it needs the kernel {BBR3} (`losslab kernel --name {BBR3}`)"] * new
     _add_row(name, label, folder, rows, BBR3 if new else "default")
@@ -264,8 +265,8 @@ def _place(place: str) -> Iterator[tuple[Path, str]]:
             address, commit, inside = found.groups()
             git = ["git", "-C", name]
             processes.run([*git, "init", "--quiet"])
-            if not processes.attempt([*git, "fetch", "--depth=1", address, commit]).good:
-                processes.run([*git, "fetch", address])
+            if not processes.attempt([*git, "fetch", "--depth=1", "--", address, commit]).good:
+                processes.run([*git, "fetch", "--", address])
             processes.run([*git, "-c", "advice.detachedHead=false", "checkout", "-q", commit])
             start = Path(name) / inside
         if not start.exists():

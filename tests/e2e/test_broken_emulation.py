@@ -199,6 +199,14 @@ BREAKAGES = {
         "qdiscs.Qdisc.command = lambda s: make(s).replace('netem', 'netemm')",
         ["must succeed without messages", "netemm"],
     ),
+    "record of the queue that stops": (
+        NOTHING_ELSE,
+        "from losslab.emulation import record\n"
+        "record.queue_samples = lambda data, origin_ns: iter(())\n"
+        "from losslab.emulation import traffic\n"
+        "traffic.queue_samples = record.queue_samples",
+        ["the kernel must sample the queue every"],
+    ),
     "receiver that ends early": (
         NOTHING_ELSE,
         "import threading\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 from losslab.emulation.probes import QueueSample, TcpSample, tcp_sample
 
 FILE = Path("/proc/net_record")
-# A read returns whole blocks of 16 KiB.
+# The kernel hands out whole blocks of 16 KiB, as many as fit.
 READ_BYTES = 1 << 20
 # `struct tcp_sample` and `struct queue_sample` of net/ipv4/tcp_record.c.
 TCP_SAMPLE = struct.Struct("=QQQQQQ3Q4I5IHBB16s")

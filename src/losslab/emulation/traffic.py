@@ -296,7 +296,7 @@ class _SampleLog:
         self._interval_s, self._processes = interval_s, processes
         self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
         self._echo_probe, self._echo_due_s = echo_probe, 0.0
-        self._due_s, self._read_due_s = 0.0, READ_INTERVAL_S
+        self._due_s, self._read_due_s, self._woken_s = 0.0, READ_INTERVAL_S, 0.0
         self._records = records
         self.watched = True  # something waits for a connection's state
         self.origin_ns = time.monotonic_ns()
@@ -320,6 +320,7 @@ class _SampleLog:
 
     def sample(self, now_s: float, wake_s: float) -> int:
         """Take a sample if one is due; return the time in ns until the next sample or `wake_s`."""
+        self._woken_s = now_s
         if now_s >= self._due_s - ROUNDING_S:
             self._take(now_s)
             self._due_s = self._echo_due_s
@@ -340,11 +341,12 @@ class _SampleLog:
                 self._note(now_s, sample)
             self._count_arrivals(now_s)
             self.queue.append(self._queue_probe.sample(now_s))
-        elif self.watched:
-            self.last = {each.source_port: each for each in self._tcp_probe.sample()}
-        elif now_s >= self._read_due_s:
+            return
+        if now_s >= self._read_due_s:
             self._read_record()
             self._read_due_s += READ_INTERVAL_S
+        if self.watched:
+            self.last |= {each.source_port: each for each in self._tcp_probe.sample()}
 
     def _note(self, t_s: float, sample: TcpSample) -> None:
         self._tcp_rows.append(sample.row(t_s))
@@ -355,6 +357,11 @@ class _SampleLog:
         replies = self._echo_probe.replies()
         if self._records:
             self._read_record()
+            if len(self.queue) < math.floor(self._woken_s / self._interval_s):
+                self.violations.append(
+                    f"the kernel must sample the queue every {self._interval_s:g} s, found "
+                    f"{len(self.queue)} samples in {self._woken_s:.3f} s"
+                )
         return replies
 
     def _read_record(self) -> None:

@@ -6,6 +6,7 @@ net/ipv4, with `algorithms/compat.h` included before each file.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -192,10 +193,11 @@ def included(folder: Path, start: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the files that sources include with quotes, themselves first, and missing ones."""
     found, missing, left = [], [], list(start)
     while left:
-        name = left.pop(0)
+        name = os.path.normpath(left.pop(0))
         if name in found or name in missing or Path(name).name in OF_KERNEL:
             continue
-        if not (folder / name).is_file():
+        # A file outside of the folder would be copied to outside of its copy.
+        if name.startswith("..") or Path(name).is_absolute() or not (folder / name).is_file():
             missing.append(name)
             continue
         found.append(name)
