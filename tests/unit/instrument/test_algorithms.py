@@ -165,3 +165,14 @@ make[4]: *** [scripts/Makefile.build:229: net/ipv4/mine.losslab/src/x.o] Error 1
 def test_try_all_without_an_algorithm_is_refused(capsys):
     assert cli.main(["kernel", "--try-all"]) == 2
     assert "--try-all must have an --algorithm" in capsys.readouterr().err
+
+
+def test_included_file_outside_of_the_folder_is_missing(tmp_path):
+    """Its copy would be outside of the algorithm's folder, too."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "shared.h").write_text("")
+    (tmp_path / "mine" / "near.h").write_text("")
+    source = tmp_path / "mine" / "tcp_mine.c"
+    source.write_text('#include "../shared.h"\n#include "../mine/near.h"\n#include "near.h"\n')
+    found = algorithms.included(tmp_path / "mine", ["tcp_mine.c"])
+    assert found == (["tcp_mine.c", "near.h"], ["../shared.h", "../mine/near.h"])
