@@ -51,7 +51,7 @@ FIXED_FILES = {
     "etc/hosts": (RECIPES / HOST / "hosts").read_text(),
 }
 # Part of the hash: change it when `build` makes a different image from the same recipe.
-LAYOUT = f"3 {SUITE} {' '.join(EXCLUDED)}"
+LAYOUT = f"4 {SUITE} {' '.join(EXCLUDED)}"
 # Suffix of an unpinned image's folder, after its hash.
 UNPINNED = "-unpinned"
 provenance = cache.provenance
@@ -192,9 +192,11 @@ CONTAINERNET = "opt/containernet"  # in the engine image
 SOURCE = "LOSSLAB_CONTAINERNET_SOURCE"
 MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 INSTANT_FORMAT = "%Y%m%dT%H%M%SZ"  # of the snapshot archive
-# Files that differ between two builds of one recipe: state of the installing tools, and the random
-# key of ssl-cert with its certificate.
+# Files that differ between two builds of one recipe: state of the installing tools, the random key of
+# ssl-cert with its certificate, and byte code of Debian's own scripts, which they write while one
+# process imports and another compiles.
 LEFTOVERS = (
+    "usr/share/python3/**/__pycache__",
     "var/cache/debconf/*-old",
     "var/cache/debconf/tmp.ci",
     "var/lib/apt/extended_states",

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from losslab.errors import HostError, LosslabError
 from losslab.instrument.archive import digest
+from losslab.instrument.cache import cache_folder
 from losslab.reading import read_rows
 from losslab.repository import ROOT, SET_UP
 
@@ -66,7 +67,8 @@ def record_tree(folder: Path, recipe: str) -> None:
     found = list_digest(text)
     _, pinned = pins().get(recipe, ("", found))
     if found != pinned:
-        kept = folder.parent / f"{recipe}.{LIST}"
+        kept = cache_folder() / "image" / f"{recipe}.{LIST}"  # the build's own folder is removed
+        kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(text)
         raise LosslabError(
             f"the tree of image {recipe} must have the SHA-256 {pinned[:DIGITS]}... from "

@@ -156,13 +156,16 @@ def test_pinned_image_gets_a_new_list(root):
         assert integrity.list_digest(path.read_text()) == expected
 
 
-def test_build_of_another_tree_than_pinned_is_refused_and_leaves_its_list(root):
+def test_build_of_another_tree_than_pinned_is_refused_and_leaves_its_list(
+    root, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "kept"))
     pin(root)
     (root.parent / integrity.LIST).unlink()
     flipped_bit(root)
     with pytest.raises(LosslabError, match="must have the SHA-256") as error:
         integrity.record_tree(root.parent, RECIPE)
-    kept = root.parent.parent / f"{RECIPE}.{integrity.LIST}"
+    kept = tmp_path / "kept" / "image" / f"{RECIPE}.{integrity.LIST}"
     assert str(kept) in error.value.hint
     assert kept.read_text() == integrity.listing(root)
 
