@@ -3,45 +3,43 @@
     git worktree add ../before HEAD~20 && make -C ../before setup
     python -m bench.pairs ../before --pairs 10
 
-A replicate's CPU is the difference between a sweep with nine replicates and one with one, divided
-by eight; it has the kernel's and all programs' CPU, in and outside of the guest. Both trees run
-pinned to one processor. The last column is the median of the pairs' ratios, with the smallest and
-the largest.
+A replicate's CPU is the difference between `losslab.sweep` with nine replicates and with one,
+divided by eight; it has the kernel's and all programs' CPU, in and outside of the guest. Both trees
+run pinned to one processor. The last column is the median of the pairs' ratios, with the smallest
+and the largest.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FEW, MANY = 1, 9
 # What the quick campaign measures most, by a name for the table.
 KINDS = {
-    "cubic, 5 % loss": "--algorithm cubic --loss-percent 5 --rate-mbit 20 --rtt-ms 20",
-    "cubic": "--algorithm cubic --rate-mbit 20 --rtt-ms 20 --buffer-packets 100",
-    "bbr": "--algorithm bbr --rate-mbit 20 --rtt-ms 20 --buffer-packets 100",
-    "bbr, 100 Mbit/s": "--algorithm bbr --rate-mbit 100 --rtt-ms 20 --buffer-packets 165",
-    "two flows": "--algorithm bbr --competitor cubic --rate-mbit 20 --rtt-ms 20",
-    "web": "--algorithm cubic --app web --rate-mbit 5 --rtt-ms 50",
-    "video": "--algorithm cubic --app ffmpeg --loss-percent 1",
-    "scheme": "--algorithm own --app datagram --scheme bbr --trace cellular",
-    "quic": "--algorithm cubic --app quic --rate-mbit 20 --rtt-ms 20",
+    "cubic, 5 % loss": "algorithm='cubic', loss_percent=5, rate_mbit=20, rtt_ms=20",
+    "cubic": "algorithm='cubic', rate_mbit=20, rtt_ms=20, buffer_packets=100",
+    "bbr": "algorithm='bbr', rate_mbit=20, rtt_ms=20, buffer_packets=100",
+    "bbr, 100 Mbit/s": "algorithm='bbr', rate_mbit=100, rtt_ms=20, buffer_packets=165",
+    "two flows": "algorithm='bbr', competitor='cubic', rate_mbit=20, rtt_ms=20",
+    "web": "algorithm='cubic', app='web', rate_mbit=5, rtt_ms=50, duration_s=30",
+    "video": "algorithm='cubic', app='ffmpeg', loss_percent=1",
+    "scheme": "algorithm='own', app='datagram', scheme='bbr', trace='cellular'",
+    "quic": "algorithm='cubic', app='quic', rate_mbit=20, rtt_ms=20",
 }
 
 
-def cpu_s(tree: Path, words: Sequence[str], replicates: int, processor: int) -> float:
+def cpu_s(tree: Path, axes: str, replicates: int, processor: int) -> float:
     """Return the CPU time of a sweep's processes in s."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [tree / ".venv/bin/losslab", "sweep", *words, "--cores", "1"]
-        command += ["--replicates", str(replicates), "--out", f"{folder}/out"]
+        call = f"losslab.sweep({axes}, replicates={replicates}, cores=1, out='{folder}/out')"
+        command = [tree / ".venv/bin/python", "-c", f"import losslab; {call}"]
         before = os.times()
         done = subprocess.run(
             ["taskset", "-c", str(processor), *command],
@@ -52,15 +50,15 @@ def cpu_s(tree: Path, words: Sequence[str], replicates: int, processor: int) -> 
         )
         after = os.times()
     if done.returncode:
-        sys.exit(f"{shlex.join(map(str, command))} must succeed, found:\n{done.stderr}")
+        sys.exit(f"{call} must succeed in {tree}, found:\n{done.stderr}")
     return (
         after.children_user + after.children_system - before.children_user - before.children_system
     )
 
 
-def replicate_s(tree: Path, words: Sequence[str], processor: int) -> float:
+def replicate_s(tree: Path, axes: str, processor: int) -> float:
     """Return the CPU time of one replicate in s."""
-    many, few = (cpu_s(tree, words, count, processor) for count in (MANY, FEW))
+    many, few = (cpu_s(tree, axes, count, processor) for count in (MANY, FEW))
     return (many - few) / (MANY - FEW)
 
 
@@ -71,11 +69,10 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--only", choices=KINDS, nargs="+", default=list(KINDS))
     arguments = parser.parse_args()
-    processor = min(os.sched_getaffinity(0))
+    processor, trees = min(os.sched_getaffinity(0)), (arguments.other.resolve(), ROOT)
     for kind in arguments.only:
-        words = shlex.split(KINDS[kind])
         pairs = [
-            [replicate_s(tree, words, processor) for tree in (arguments.other.resolve(), ROOT)]
+            [replicate_s(tree, KINDS[kind], processor) for tree in trees]
             for _ in range(arguments.pairs)
         ]
         ratios = sorted(now / other for other, now in pairs)

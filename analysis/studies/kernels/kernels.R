@@ -43,3 +43,17 @@ kernel_condition <- function(block, loss_percent, rtt_ms, rate_mbit) {
     paste0("100 KB of buffer, ", rate_mbit, " Mbit/s, ", rtt_ms, " ms")
   )
 }
+
+# Both flows of each cell of the block `beside`, a row each: its algorithm, that of the other flow, and
+# whether it started first.
+beside_flows <- function(cells) {
+  pairs <- filter(cells, block == "beside")
+  bind_rows(
+    pairs |>
+      filter(metric == "goodput_mbit") |>
+      mutate(beside = competitor, started = "first"),
+    pairs |>
+      filter(metric == "competitor_goodput_mbit") |>
+      mutate(beside = algorithm, algorithm = competitor, started = "second")
+  )
+}

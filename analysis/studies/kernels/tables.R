@@ -1,4 +1,4 @@
-# Other kernels over 6.12, BBR's successor, and general AIMD with its formula.
+# Other kernels over 6.12, BBR's successor alone and beside others, and general AIMD with its formula.
 tables <- function(data, write) {
   kernel_ratios(kernel_pairs(data$replicates)) |>
     select(
@@ -23,6 +23,14 @@ tables <- function(data, write) {
     by_metric(shown, "mean") |>
     arrange(rate_mbit, rtt_ms, algorithm) |>
     write("standing")
+
+  beside_flows(cells) |>
+    select(
+      algorithm, beside, started, buffer_packets, n, goodput_mbit = mean, low = mean_low,
+      high = mean_high
+    ) |>
+    arrange(buffer_packets, algorithm, beside, started) |>
+    write("beside")
 
   cells |>
     filter(block == "response", metric == "goodput_mbit") |>
