@@ -44,8 +44,8 @@ kernel_condition <- function(block, loss_percent, rtt_ms, rate_mbit) {
   )
 }
 
-# Both flows of each cell of the block `beside`, a row each: its algorithm, that of the other flow, and
-# whether it started first.
+# Both flows of each cell of the block `beside`, a row each: its algorithm, that of the other flow,
+# and whether it started first.
 beside_flows <- function(cells) {
   pairs <- filter(cells, block == "beside")
   bind_rows(

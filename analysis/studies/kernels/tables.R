@@ -1,4 +1,4 @@
-# Other kernels over 6.12, BBR's successor alone and beside others, and general AIMD with its formula.
+# Other kernels over 6.12, BBR's successor alone and beside others, and general AIMD's formula.
 tables <- function(data, write) {
   kernel_ratios(kernel_pairs(data$replicates)) |>
     select(

@@ -192,9 +192,9 @@ CONTAINERNET = "opt/containernet"  # in the engine image
 SOURCE = "LOSSLAB_CONTAINERNET_SOURCE"
 MOUNT_POINTS = ("mnt/losslab", "mnt/out")
 INSTANT_FORMAT = "%Y%m%dT%H%M%SZ"  # of the snapshot archive
-# Files that differ between two builds of one recipe: state of the installing tools, the random key of
-# ssl-cert with its certificate, and byte code of Debian's own scripts, which they write while one
-# process imports and another compiles.
+# Files that differ between two builds of one recipe: state of the installing tools, the random key
+# of ssl-cert with its certificate, and byte code of Debian's own scripts, which they write while
+# one process imports and another compiles.
 LEFTOVERS = (
     "usr/share/python3/**/__pycache__",
     "var/cache/debconf/*-old",

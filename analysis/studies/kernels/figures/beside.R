@@ -19,7 +19,7 @@ draw <- function(data) {
     ) +
     geom_point(aes(shape = algorithm), size = 2) +
     facet_wrap(vars(pair)) +
-    scale_x_log10(breaks = c(0.5, 1, 4, 8)) +
+    scale_x_log10(breaks = c(0.5, 1, 4, 8), labels = c("0.5", "1", "4", "8")) +
     algorithm_scales(data$algorithms) +
     labs(
       x = "Buffer (bandwidth-delay products)", y = metric_titles[["goodput_mbit"]],
