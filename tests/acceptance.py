@@ -164,7 +164,9 @@ def machine(suite: str, user: str, variables: dict[str, str]) -> Iterator[Machin
         for file in ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", certificates() or ""):
             if file and Path(file).is_file():
                 place = BUNDLE if file == certificates() else Path(file)
-                shutil.copyfile(file, made.root / place.relative_to("/"))
+                target = made.root / place.relative_to("/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
         if user != "root":
             made.run(f"useradd --create-home --shell /bin/bash {user}", user="root")
         clone = made.root / made.clone.relative_to("/")
