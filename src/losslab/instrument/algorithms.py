@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from losslab.reading import UsageError, read_text, read_toml
+from losslab.reading import UsageError, code, module_parameters, read_text, read_toml
 from losslab.repository import ROOT
 
 FILE = "algorithm.toml"
@@ -21,11 +22,9 @@ COMPAT = ROOT / "algorithms" / "compat.h"
 OF_KERNEL = {"tcp_vegas.h", "tcp_dctcp.h"}
 # Hooks of struct tcp_congestion_ops whose type differs between versions (`compat.h`).
 HOOKS = ("cong_control", "pkts_acked", "cong_avoid", "get_info")
-COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 OPS = re.compile(
     r"(?:static\s+|const\s+)*struct\s+tcp_congestion_ops\s+\w+[^={};()]*=\s*\{.*?\}\s*;", re.DOTALL
 )
-PARAMETER = re.compile(r"\bmodule_param(?:_named)?\s*\(\s*(\w+)\s*,\s*([\w\s,]+?)\s*,\s*\w+\s*\)")
 EXPORTED = re.compile(r"\bEXPORT_SYMBOL(?:_GPL)?\s*\(\s*(\w+)\s*\)")
 INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 FLAGS = re.compile(r"^\s*(?:ccflags-y|EXTRA_CFLAGS|CFLAGS_\S+\.o)\s*[:+]?=(.*)$", re.MULTILINE)
@@ -77,7 +76,7 @@ class Algorithm:
     registers: str
     sources: Sequence[str]
     flags: Sequence[str] = ()
-    parameters: Mapping[str, str] | None = None
+    parameters: Mapping[str, Any] | None = None
     source: str = ""
     commit: str = ""
     licence: str = ""
@@ -92,9 +91,11 @@ class Algorithm:
         return "\n".join([*lines, *(f"{k} = {_toml(v)}" for k, v in parameters.items()), ""])
 
 
-def _toml(value: str | Sequence[str]) -> str:
+def _toml(value: Any) -> str:
     if isinstance(value, str):
         return '"{}"'.format(value.replace("\\", "\\\\").replace('"', '\\"'))
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{k} = {_toml(v)}' for k, v in value.items())} }}"
     return f"[{', '.join(map(_toml, value))}]"
 
 
@@ -121,15 +122,6 @@ def files(path: Path) -> dict[str, Path]:
     return found | {COMPAT.name: COMPAT}
 
 
-def code(text: str) -> str:
-    """Return a source without comments, with the same lines."""
-
-    def blank(found: re.Match[str]) -> str:
-        return found[0] if found[0][0] == '"' else re.sub(r"[^\n]+", " ", found[0])
-
-    return COMMENT.sub(blank, text)
-
-
 def registered(text: str) -> list[str]:
     """List the names that a source's structs register, those of macros too; "" if unknown."""
     macros = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+)$", text, re.MULTILINE))
@@ -146,7 +138,12 @@ def registered(text: str) -> list[str]:
 
 
 def sources(folder: Path, start: Path) -> list[str]:
-    """List the sources of a module, by its Makefile, or else the only file that registers."""
+    """List the sources of a module, by its Makefile, or else the only file that registers.
+
+    A folder of `algorithms/` declares them.
+    """
+    if declared := _declared(folder, start):
+        return list(declared.sources)
     makefile = next((p for n in ("Makefile", "Kbuild") if (p := folder / n).is_file()), None)
     text = makefile.read_text(errors="replace").replace("\\\n", " ") if makefile else ""
     found: list[str] = []
@@ -168,6 +165,12 @@ def sources(folder: Path, start: Path) -> list[str]:
             hint=f"name one file: --from {folder}/{found[0]}",
         )
     return found
+
+
+def _declared(folder: Path, start: Path) -> Algorithm | None:
+    """Return the declaration of a whole folder of `algorithms/`, which may have none."""
+    file = folder / FILE
+    return read(file) if start == folder and file.is_file() else None
 
 
 def _registers(path: Path) -> bool:
@@ -249,7 +252,10 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
         )
     licence = re.findall(r'MODULE_LICENSE\s*\(\s*"([^"]*)"', whole)
     given, left_out = flags(folder)
-    parameters = {each: kind.split(",")[-1].strip() for each, kind in PARAMETER.findall(whole)}
+    declared = _declared(folder, start)
+    parameters: dict[str, Any] = {each: kind for each, kind, _, _ in module_parameters(whole)}
+    if declared:
+        given, parameters = list(declared.flags), parameters | dict(declared.parameters or {})
     notes = [f"its name is in macros, and must be {name}"] * (not names)
     names = names or [name]
     notes += [f"it registers {names[0]}; here its name is {name}"] * (name not in names)

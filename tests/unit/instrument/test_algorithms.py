@@ -9,7 +9,7 @@ from losslab.instrument import algorithms, kernel, kernels, kerneltree
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import design
-from losslab.study.names import load_algorithms
+from losslab.study.names import load_algorithms, parameters_of
 
 OPS = """\
 #include <net/tcp.h>
@@ -55,6 +55,20 @@ def test_modules_folder_is_copied_with_what_its_makefile_and_source_say(campaign
     copied = {path.name for path in found.folder.iterdir()}
     assert copied == {"algorithm.toml", "old.c", "old.h", "more.c"}
     assert load_algorithms(campaign_folder / new.ALGORITHMS)[-1]["name"] == "old-CC"
+
+
+def test_copy_of_an_algorithm_keeps_what_its_toml_declares(campaign_folder, module, monkeypatch):
+    first, _ = made(campaign_folder, "mine", module)
+    file = first.folder / algorithms.FILE
+    ranged = '{ type = "int", range = "[1, 9]" }'
+    file.write_text(file.read_text().replace('gain = "int"', f"gain = {ranged}"))
+    monkeypatch.chdir(campaign_folder)
+    for place in ("algorithms/mine", "mine"):
+        name = f"copy-{len(place)}"
+        copy, _ = made(campaign_folder, name, place)
+        assert copy.parameters == {"gain": {"type": "int", "range": "[1, 9]"}}
+        assert (copy.sources, copy.flags) == (first.sources, first.flags)
+        assert parameters_of(name)["gain"].span == "[1, 9]"
 
 
 def test_each_file_of_an_algorithm_makes_another_kernel(campaign_folder, module):
