@@ -36,6 +36,12 @@ WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 MAX_NUMBER_LENGTH = 40
 COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 PARAMETER = re.compile(r"\bmodule_param(?!_desc)(\w*)\s*\(((?:[^()]|\([^()]*\))*)\)\s*;")
+# Numbers of a socket option's value: the type of a module's parameter, the smallest, the next
+# after the largest.
+FIELDS = {
+    "u8": ("byte", 0, 2**8), "u16": ("ushort", 0, 2**16), "u32": ("uint", 0, 2**32),
+    "u64": ("ullong", 0, 2**64), "s32": ("int", -(2**31), 2**31), "s64": ("long", 1 - 2**63, 2**63),
+}  # fmt: skip
 # Larger than all meaningful numbers; a float can hold its square.
 LARGEST = 1e100
 MAX_SHOWN_LENGTH = 60
@@ -359,4 +365,19 @@ def module_parameters(text: str) -> list[tuple[str, str, str, str]]:
         start = rf"\b{re.escape(variable)}\b(?:\s*\[\w*\])?(?:\s+__\w+)*\s*="
         default = re.search(start + r"\s*(\{[^}]*\}|[^;,]+)", text)
         found.append((name, kind, default[1].strip() if default else "0", mode))
+    return found
+
+
+def option_fields(value: str) -> list[tuple[str, str, str]]:
+    """List the fields of a socket option's value, which its schema has checked.
+
+    Each has a type of `FIELDS`, or `hex`; the name of a parameter, or ""; and a number, or bytes.
+    """
+    found = []
+    for field in value.split(", "):
+        kind, _, text = field.partition(" ")
+        name, _, number = text.rpartition("=")
+        if kind in FIELDS and int(number) not in range(FIELDS[kind][1], FIELDS[kind][2]):
+            raise UsageError(f"a {kind} of a socket option must be in its range, found {field:.40}")
+        found.append((kind, name, number))
     return found

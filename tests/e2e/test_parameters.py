@@ -103,3 +103,92 @@ def test_copy_of_an_algorithm_has_its_own_parameters(campaign_folder, tmp_path):
     assert manifest["reasons"] == []
     read = {"tcp_cubic.hystart": "0", "tcp_cubic2.beta": "800"}
     assert manifest["machine"]["parameters"] == read
+
+
+# A window that only an option of the socket sets. Like others, the module puts a protocol of its
+# own in place of TCP's, locks the socket, and refuses an option of another size.
+FIXED = """\
+#include <linux/module.h>
+#include <net/tcp.h>
+static struct proto fixed_prot;
+struct fixed { u32 window; };
+static int fixed_setsockopt(struct sock *sk, int level, int optname, sockptr_t value,
+				unsigned int length)
+{
+	struct { u16 unused; u32 window; } __packed its;
+
+	if (level != SOL_TCP || optname != 23301)
+		return tcp_prot.setsockopt(sk, level, optname, value, length);
+	if (length != sizeof(its))
+		return -EINVAL;
+	if (copy_from_sockptr(&its, value, sizeof(its)))
+		return -EFAULT;
+	lock_sock(sk);
+	((struct fixed *)inet_csk_ca(sk))->window = its.window;
+	release_sock(sk);
+	return 0;
+}
+static void fixed_init(struct sock *sk)
+{
+	((struct fixed *)inet_csk_ca(sk))->window = 1;
+	sk->sk_prot = &fixed_prot;
+}
+static void fixed_release(struct sock *sk) { sk->sk_prot = &tcp_prot; }
+static u32 fixed_ssthresh(struct sock *sk) { return TCP_INFINITE_SSTHRESH; }
+static void fixed_main(struct sock *sk, const struct rate_sample *rs)
+{
+	tcp_sk(sk)->snd_cwnd = ((struct fixed *)inet_csk_ca(sk))->window;
+}
+static struct tcp_congestion_ops fixed __read_mostly = {
+	.name = "fixed", .owner = THIS_MODULE, .init = fixed_init, .release = fixed_release,
+	.ssthresh = fixed_ssthresh, .cong_control = fixed_main, .undo_cwnd = tcp_reno_undo_cwnd,
+};
+static int __init fixed_register(void)
+{
+	fixed_prot = tcp_prot;
+	fixed_prot.setsockopt = fixed_setsockopt;
+	return tcp_register_congestion_control(&fixed);
+}
+module_init(fixed_register);
+MODULE_LICENSE("GPL");
+"""
+OPTIONS = """
+[[socket_options]]
+level = 6
+name = 23301
+value = "u16 7, u32 window=8"
+[[socket_options]]
+level = 1
+name = 47
+value = "u64 1000000000"
+[[socket_options]]
+level = 6
+name = 25
+value = "u32 100000"
+"""
+
+
+@compiles
+def test_options_of_sockets_are_set_on_every_connection(campaign_folder, tmp_path):
+    (tmp_path / "fixed.c").write_text(FIXED)
+    made, notes = new.imported("fixed", "Fixed", campaign_folder, str(tmp_path / "fixed.c"))
+    assert "it takes options of sockets" in "; ".join(notes)
+    file = campaign_folder / made
+    declared = file.read_text()
+    file.write_text(declared + OPTIONS)
+    path = replace(PATH, algorithm="fixed", flows="fixed,start_s=1,count=2")
+    windows = {}
+    for window in ("8", "20"):
+        condition = replace(path, parameters=f"fixed.window={window}")
+        manifest, _ = measured(condition, tmp_path / window)
+        assert manifest["reasons"] == []
+        rows = read_rows(tmp_path / window / "tcp.csv", ",")
+        windows[window] = {row["cwnd_packets"] for row in rows if float(row["t_s"]) > 1.5}
+    assert windows == {"8": {"8"}, "20": {"20"}}
+    page = replace(PATH, algorithm="fixed", app="web", flows="none", duration_s=28)
+    assert measured(page, tmp_path / "web")[0]["reasons"] == []
+    file.write_text(declared + OPTIONS.replace("u16 7, ", ""))
+    manifest, _ = measured(path, tmp_path / "refused")
+    assert "fixed must take its socket option 23301 of level 6, found error -22" in " ".join(
+        manifest["reasons"]
+    )

@@ -12,9 +12,11 @@ from pathlib import Path
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import (
+    FIELDS,
     UsageError,
     code,
     module_parameters,
+    option_fields,
     read_rows,
     read_text,
     read_toml,
@@ -84,13 +86,21 @@ def parameters_of(algorithm: str) -> dict[str, Parameter]:
             if row["algorithm"] == algorithm
         }
     declared = folder / "algorithm.toml"
-    its = read_toml(declared).get("parameters", {}) if declared.is_file() else {}
-    spans = {name: each["range"] for name, each in its.items() if isinstance(each, dict)}
+    its = read_toml(declared) if declared.is_file() else {}
+    spans = {
+        name: each["range"]
+        for name, each in its.get("parameters", {}).items()
+        if isinstance(each, dict)
+    }
+    fields = [f for each in its.get("socket_options", ()) for f in option_fields(each["value"])]
     sources = (each for each in sorted(folder.rglob("*")) if each.suffix in (".c", ".h"))
     texts = [code(read_text(each)) for each in sources]
     found = {
         name: Parameter(kind, default, mode, spans.pop(name, ""))
-        for name, kind, default, mode in module_parameters("\n".join(texts))
+        for name, kind, default, mode in [
+            *module_parameters("\n".join(texts)),
+            *((name, FIELDS[kind][0], number, "0644") for kind, name, number in fields if name),
+        ]
     }
     if spans:
         raise UsageError(
@@ -171,6 +181,13 @@ class Names:
             found += self._lacking(condition)
         if condition.parameters != NONE:
             found += self._parameter_problems(condition, own_kernel)
+        for name in used if own_kernel else ():
+            declared = find(f"algorithms/{name}/algorithm.toml")
+            if declared.is_file() and "socket_options" in read_toml(declared):
+                found.append(
+                    f"where must be guest for {name}, found host: this machine's kernel does not "
+                    "set its socket options"
+                )
         return found
 
     def _parameter_problems(self, condition: Condition, own_kernel: bool) -> Iterator[str]:
