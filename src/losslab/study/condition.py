@@ -63,8 +63,8 @@ class Condition:
 
     algorithm: str = axis(
         None,
-        help="congestion control of the kernel, a name of `algorithms.tsv`; `own`: the programs of "
-        "the app `command` choose their own",
+        help="congestion control of the kernel, a name of `algorithms.tsv`, also with parameters: "
+        "`cubic,hystart=0`; `own`: the programs of the app `command` choose their own",
         always_named=True, seed=Seed.NEVER,
     )  # fmt: skip
     loss_percent: float = axis(
@@ -171,7 +171,7 @@ class Condition:
     parameters: str = axis(
         NONE,
         help="parameters of the kernel's congestion controls, `ALGORITHM.PARAMETER=VALUE` joined "
-        "by `+`, for all flows of the algorithm; short: `cubic,hystart=0` as the algorithm",
+        "by `+`, for all flows of the algorithm",
         pattern=parameterlanguage.PATTERN, commas=True, seed=Seed.NEVER,
     )  # fmt: skip
     flows: str = OF_FEATURE

@@ -110,6 +110,7 @@ CIRCLES = {
     ("emulation.mechanism", "emulation.checks"),
     ("emulation.mechanism", "emulation.outcome"),
     ("emulation.mechanism", "emulation.plan"),
+    ("study.background", "study.condition"),
     ("study.features", "emulation.app"),
     ("study.features", "emulation.mechanism"),
     ("study.features", "study.condition"),
