@@ -108,7 +108,8 @@ def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
     if not (names or any(its for _, its in named)):
         return {}
     for algorithm in dict.fromkeys(name for name, _ in named):
-        first, *others = [its for name, its in named if name == algorithm]
+        common = dict(names.get(algorithm, {}))
+        first, *others = [common | its for name, its in named if name == algorithm]
         for its in others:
             if its != first:
                 raise _different(algorithm, first, its)

@@ -73,6 +73,11 @@ def test_parameters_of_flows_are_those_of_their_algorithms():
     assert condition.parameters == "bbr.a=1+cubic.b=2+x.c=3"
 
 
+def test_parameters_of_the_axis_are_those_of_an_algorithm_without_any():
+    condition = Condition(algorithm="mine", flows="mine,gain=3", parameters="mine.gain=3")
+    assert (condition.flows, condition.parameters) == ("mine", "mine.gain=3")
+
+
 @pytest.mark.parametrize(
     "axes",
     [
