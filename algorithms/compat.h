@@ -16,13 +16,52 @@
 #undef pr_fmt
 #endif
 
+#ifdef LOSSLAB_OPTIONS
+/*
+ * Options of sockets that algorithm.toml declares. They are set when the algorithm begins on a connection, after its
+ * init function and before the connection's first data. The socket is locked then, as for a BPF program.
+ */
+#include <linux/bpf.h>
+#define lock_sock(sk) do { if (!has_current_bpf_ctx()) lock_sock(sk); } while (0)
+#define release_sock(sk) do { if (!has_current_bpf_ctx()) release_sock(sk); } while (0)
+
+static void __maybe_unused losslab_option(struct sock *sk, int level, int name, void *value, int length)
+{
+	struct bpf_run_ctx *before = current->bpf_ctx, locked;
+	int error;
+
+	current->bpf_ctx = &locked;
+	error = level == SOL_SOCKET ?
+		sk_setsockopt(sk, level, name, KERNEL_SOCKPTR(value), length) :
+		sk->sk_prot->setsockopt(sk, level, name, KERNEL_SOCKPTR(value), length);
+	current->bpf_ctx = before;
+	if (error)
+		printk_once(KERN_ERR "WARNING: " LOSSLAB_NAME " must take its socket option %d of level %d, found error %d\n",
+			    name, level, error);
+}
+
+void LOSSLAB_OPTIONS(struct sock *sk);
+static __maybe_unused void (*losslab_own_init)(struct sock *sk);
+static __maybe_unused void losslab_begin(struct sock *sk)
+{
+	if (losslab_own_init)
+		losslab_own_init(sk);
+	LOSSLAB_OPTIONS(sk);
+}
+#endif
+
 /* Registration under the folder's name; the console has the result. */
 static inline int losslab_register(struct tcp_congestion_ops *ops)
 {
 	int error;
 
-	if (!strcmp(ops->name, LOSSLAB_REGISTERS))
+	if (!strcmp(ops->name, LOSSLAB_REGISTERS)) {
 		strscpy(ops->name, LOSSLAB_NAME, TCP_CA_NAME_MAX);
+#ifdef LOSSLAB_OPTIONS
+		losslab_own_init = ops->init;
+		ops->init = losslab_begin;
+#endif
+	}
 	if (!ops->undo_cwnd) /* Required since Linux 4.11; this was the default. */
 		ops->undo_cwnd = tcp_reno_undo_cwnd;
 	error = tcp_register_congestion_control(ops);

@@ -186,6 +186,13 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
     "trace_back": lambda its, rng: "cellular",
     "kernel": lambda its, rng: rng.choice(list(kernels.declared())),
     "competitor": lambda its, rng: rng.choice(algorithms()),
+    "parameters": lambda its, rng: rng.choice(
+        (
+            "cubic.hystart=0",
+            "cubic.beta=800+cubic.fast_convergence=0",
+            "cubic.bic_scale=30",
+        )
+    ),
 }
 # Axes that the apps' programs set.
 OF_PROGRAMS = ("sender_command", "receiver_command", "bring", "listens", "image", "scheme")

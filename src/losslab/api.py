@@ -29,7 +29,7 @@ from losslab.campaign.tables import (
 )
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors
-from losslab.study import metrics
+from losslab.study import metrics, parameters
 from losslab.study.condition import AXES, Condition
 from losslab.ui import tables
 
@@ -201,7 +201,7 @@ class Results:
         with input_errors():
             wanted = {
                 name: AXES[name].typed(pyarguments.axis_value(name, value))
-                for name, value in axes.items()
+                for name, value in (axes | parameters.resolved(axes)).items()
             }
         return [
             Run(each.folder)

@@ -53,9 +53,9 @@ def cores_option(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def require_algorithms(names: Sequence[str]) -> None:
-    """Refuse names that are not in config/algorithms.tsv."""
+    """Refuse names that are not in config/algorithms.tsv; they may have parameters."""
     available = [row["name"] for row in load_algorithms(find("config/algorithms.tsv"))]
-    if unknown := [name for name in names if name not in available]:
+    if unknown := [name for name in names if name.partition(",")[0] not in available]:
         raise UsageError(
             f"algorithms must be in config/algorithms.tsv ({', '.join(available)}), found "
             f"{', '.join(unknown)}{did_you_mean(unknown[0], available)}",

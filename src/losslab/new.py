@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from losslab import extensions, processes
-from losslab.instrument import algorithms, kernels
+from losslab.instrument import algorithms, kernel, kernels, kerneltree
 from losslab.reading import UsageError, out_file
 from losslab.repository import INSTALLED, ROOT, find
 from losslab.study import names
@@ -68,7 +68,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.add_argument("name", help="its name in the kernel: letters, digits, _ and -")
     made.add_argument(
         "--from", dest="source", metavar="PLACE",
-        help="copy a C file, a module's folder, or git:ADDRESS@COMMIT:PATH, instead of Reno",
+        help="copy a C file, a module's folder, another algorithm such as cubic, or "
+        "git:ADDRESS@COMMIT:PATH, instead of Reno",
     )  # fmt: skip
     made.add_argument("--label", help="its name in figures and tables (default: NAME)")
     made.set_defaults(run=_algorithm)
@@ -270,8 +271,24 @@ def _place(place: str) -> Iterator[tuple[Path, str]]:
             processes.run([*git, "-c", "advice.detachedHead=false", "checkout", "-q", commit])
             start = Path(name) / inside
         if not start.exists():
-            raise UsageError(f"--from must name a file or folder, found no {place:.200}")
+            start = _known_source(place)
         yield start.resolve(), commit
+
+
+def _known_source(name: str) -> Path:
+    """Return the folder of an algorithm of `algorithms/`, or the file of one of the kernel's."""
+    own, tree = kernels.source_of(name), kernel.existing_objects(kernels.default())
+    if own.is_file():
+        return own.parent
+    file = (tree or Path()) / kerneltree.NAME / kerneltree.IPV4 / f"tcp_{name}.c"
+    if not re.fullmatch(ANY_NAME, name) or not file.is_file():
+        raise UsageError(
+            f"--from must name a file, a folder or an algorithm, found no {name:.200}",
+            hint=""
+            if tree
+            else "the kernel's own need its tree: `losslab kernel --algorithm gaimd` compiles it",
+        )
+    return file
 
 
 def _rows(name: str, label: str, folder: Path) -> list[dict[str, str]]:

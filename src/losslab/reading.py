@@ -34,6 +34,14 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 # Measured numbers are shorter, and Python takes quadratic time to parse long integers.
 MAX_NUMBER_LENGTH = 40
+COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
+PARAMETER = re.compile(r"\bmodule_param(?!_desc)(\w*)\s*\(((?:[^()]|\([^()]*\))*)\)\s*;")
+# Numbers of a socket option's value: the type of a module's parameter, the smallest, the next
+# after the largest.
+FIELDS = {
+    "u8": ("byte", 0, 2**8), "u16": ("ushort", 0, 2**16), "u32": ("uint", 0, 2**32),
+    "u64": ("ullong", 0, 2**64), "s32": ("int", -(2**31), 2**31), "s64": ("long", 1 - 2**63, 2**63),
+}  # fmt: skip
 # Larger than all meaningful numbers; a float can hold its square.
 LARGEST = 1e100
 MAX_SHOWN_LENGTH = 60
@@ -326,3 +334,50 @@ def _require_writable(named: Path, folder: Path) -> None:
             f"the output must be on a disk with free space, found {free} bytes at {named}",
             hint="free disk space there, or choose another place with --out",
         )
+
+
+def code(text: str) -> str:
+    """Return a C source without comments, with the same lines."""
+
+    def blank(found: re.Match[str]) -> str:
+        return found[0] if found[0][0] == '"' else re.sub(r"[^\n]+", " ", found[0])
+
+    return COMMENT.sub(blank, text)
+
+
+def module_parameters(text: str) -> list[tuple[str, str, str, str]]:
+    """List the parameters of a C source without comments: name, type, default and mode.
+
+    The type is "" if functions of the source read and write the parameter.
+    """
+    found = []
+    for how, inside in PARAMETER.findall(text):
+        name, *words, mode = (word.strip() for word in inside.split(","))
+        kind = words[-1] if how in ("", "_unsafe") and words else ""
+        variable = name
+        if how.startswith(("_named", "_array_named")) and len(words) > 1:
+            variable, kind = words[0], words[1]
+        elif how == "_array" and words:
+            kind = words[0]
+        elif how == "_cb" and len(words) > 1:
+            variable = words[1].lstrip("& ")
+        kind += "[]" if how.startswith("_array") else ""
+        start = rf"\b{re.escape(variable)}\b(?:\s*\[\w*\])?(?:\s+__\w+)*\s*="
+        default = re.search(start + r"\s*(\{[^}]*\}|[^;,]+)", text)
+        found.append((name, kind, default[1].strip() if default else "0", mode))
+    return found
+
+
+def option_fields(value: str) -> list[tuple[str, str, str]]:
+    """List the fields of a socket option's value, which its schema has checked.
+
+    Each has a type of `FIELDS`, or `hex`; the name of a parameter, or ""; and a number, or bytes.
+    """
+    found = []
+    for field in value.split(", "):
+        kind, _, text = field.partition(" ")
+        name, _, number = text.rpartition("=")
+        if kind in FIELDS and int(number) not in range(FIELDS[kind][1], FIELDS[kind][2]):
+            raise UsageError(f"a {kind} of a socket option must be in its range, found {field:.40}")
+        found.append((kind, name, number))
+    return found

@@ -31,7 +31,7 @@ from losslab.errors import HostError
 from losslab.instrument import analysis
 from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
-from losslab.study import design, metrics
+from losslab.study import design, metrics, parameters
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
@@ -59,7 +59,8 @@ def values(its: Axis, text: str) -> list[str | float]:
     Raises UsageError if the text is no list of values, or a value occurs twice.
     """
     if its.kind == "str":
-        found: list[str | float] = [text] if its.commas else [*text.split(",")]
+        split = parameters.algorithms if its.name in parameters.ROLES else lambda t: t.split(",")
+        found: list[str | float] = [text] if its.commas else [*split(text)]
     else:
         found = []
         for part in text.split(","):
@@ -262,7 +263,11 @@ def run(
     todo = cells(given, out, cellspec.on_own_kernel(backend, where))
     if metric is not None:
         metrics.require_measured(metric, [each.condition for each in todo])
-    varied = [name for name, each in given.items() if len(each) > 1] or ["algorithm"]
+    varied = [name for name, each in given.items() if len(each) > 1]
+    if len({each.condition.parameters for each in todo}) > 1:
+        several = {name for name in varied if len({getattr(c.condition, name) for c in todo}) > 1}
+        varied = [name for name in varied if name in several - {"parameters"}] + ["parameters"]
+    varied = varied or ["algorithm"]
     figure = _can_draw()
     out.mkdir(parents=True, exist_ok=True)
     block = study(given, replicates)

@@ -20,6 +20,12 @@ from tests import sealed
     ("name", "said", "meant"),
     [
         ("algorithm", "cubic,bbr", ["cubic", "bbr"]),
+        (
+            "algorithm",
+            "cubic,cubic,beta=1,hystart=0,x,t=1,2",
+            ["cubic", "cubic,beta=1,hystart=0", "x,t=1,2"],
+        ),
+        ("competitor", "same,bbr,x=1", ["same", "bbr,x=1"]),
         ("loss_percent", "0,0.5,5", [0, 0.5, 5]),
         ("loss_percent", "0:3", [0, 1, 2, 3]),
         ("loss_percent", "0:0.3:0.1", [0, 0.1, 0.2, 0.3]),
@@ -68,8 +74,8 @@ def test_written_study_has_the_sweeps_cells(root, tmp_path):
     assert slugs == [cell.condition.slug() for cell in sweeps.cells(given, tmp_path)]
 
 
-def cell(folder, algorithm, *goodputs, metric="goodput_mbit"):
-    condition = Condition(algorithm=algorithm)
+def cell(folder, its, *goodputs, metric="goodput_mbit"):
+    condition = its if isinstance(its, Condition) else Condition(algorithm=its)
     for number, value in enumerate(goodputs):
         manifest = {
             "cell": condition.to_json(), "seed": number, "instrument": {},
@@ -131,6 +137,21 @@ def test_sweep_succeeds_only_if_every_cell_has_a_value(
     assert [row["algorithm"] for row in rows] == ["cubic", "bbr"]
     assert [row["valid"] for row in rows] == ["TRUE", "TRUE" if second else "FALSE"]
     assert rows[0]["goodput_mbit"] == "5"
+
+
+def test_sweep_over_parameters_has_a_column_of_them(tmp_path, monkeypatch, capsys):
+    def measure(todo, *_):
+        for each in todo:
+            each.folder.parent.mkdir(parents=True, exist_ok=True)
+            cell(each.folder, each.condition, 5)
+
+    monkeypatch.setattr(sweeps, "measure", measure)
+    monkeypatch.setattr(plot, "draw", lambda *_: None)
+    words = ["sweep", "--algorithm", "cubic,cubic,beta=800", "--out", str(tmp_path)]
+    assert cli.main(words) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split()[:2] == ["parameters", "goodput_mbit"]
+    assert [line.split()[0] for line in lines[:2]] == ["none", "cubic.beta=800"]
 
 
 def test_sweep_without_r_says_so_and_writes_its_tables(tmp_path, monkeypatch, capsys):

@@ -24,9 +24,9 @@ from losslab.campaign import cost, verdicts
 from losslab.campaign.results import write_json
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis
-from losslab.reading import out_folder, read_json, read_yaml
+from losslab.reading import UsageError, out_folder, read_json, read_yaml
 from losslab.repository import FOR_CAMPAIGNS, ROOT, find
-from losslab.study import design, studyfiles
+from losslab.study import design, parameters, studyfiles
 from losslab.study.design import Cell
 from losslab.study.names import load_algorithms
 from losslab.study.schemas import SCHEMAS, check_schema
@@ -83,6 +83,7 @@ def _score(options: argparse.Namespace) -> int:
     if not options.estimate:
         _require_programs()
     selected = studyfiles.load_suite(studyfiles.load_study(STUDY, ROOT)["suite"], ROOT)
+    tested = with_parameters(names, selected["baselines"])
     form = studyfiles.QUICK if options.quick else studyfiles.FULL
     campaign = plan(selected, form, names)
     before = load(options.against) if options.against else None
@@ -94,7 +95,7 @@ def _score(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     measure(campaign, options.out, options.cores)
     card = scorecard(
-        selected, form, names,
+        selected, form, tested,
         verdicts.read_table(options.out / CRITERIA), verdicts.read_table(options.out / CELLS),
     )  # fmt: skip
     write_json(card, options.out / CARD)
@@ -106,6 +107,23 @@ def _score(options: argparse.Namespace) -> int:
         hint = "a criterion is worse if its confidence interval does not overlap the recorded one"
         verdicts.require_as_recorded(regressions(card, before), "criteria", options.against, hint)
     return 0
+
+
+def with_parameters(names: Sequence[str], baselines: Sequence[str]) -> dict[str, str]:
+    """Return the parameters of the tested algorithms, as text, by name.
+
+    Raises UsageError if an algorithm would be tested or compared with itself.
+    """
+    found: dict[str, str] = {}
+    for text in names:
+        name, _, its = text.partition(",")
+        if name in found or (its and name in baselines):
+            raise UsageError(
+                f"a scorecard must have each algorithm once, found {text} beside {name}",
+                hint=parameters.WAY_OUT.format(name),
+            )
+        found[name] = its
+    return found
 
 
 def _require_programs() -> None:
@@ -192,7 +210,9 @@ def write_pages(card: Card, out: Path) -> list[Path]:
     )  # fmt: skip
     pages = []
     for name in [*card["tested"], COMPARISON]:
-        pages += _page(card, name, labels.get(name, ""), out, figures)
+        its = card.get("parameters", {}).get(name, "").replace(",", ", ")
+        label = labels.get(name, "") + (f" with {its}" if its else "")
+        pages += _page(card, name, label, out, figures)
     return pages
 
 
@@ -218,14 +238,14 @@ def _page(card: Card, name: str, label: str, out: Path, figures: Path) -> list[P
 def scorecard(
     suite: Mapping[str, Any],
     form: str,
-    tested: Sequence[str],
+    tested: Mapping[str, str],
     rows: Sequence[Row],
     cells: Sequence[Row],
 ) -> Card:
     """Build the scorecard of algorithms from the tables of criteria and of cells.
 
-    `form` is that of the suite. Raises LosslabError if the result violates the schema of
-    scorecards.
+    `form` is that of the suite, and `tested` has the parameters by name. Raises LosslabError if the
+    result violates the schema of scorecards.
     """
     counts = {row["cell"]: row for row in cells if row["cell"]}
     baselines = [name for name in suite["baselines"] if name not in tested]
@@ -244,6 +264,7 @@ def scorecard(
         "form": form,
         "losslab": __version__,
         "tested": list(tested),
+        **({"parameters": given} if (given := {k: v for k, v in tested.items() if v}) else {}),
         "baselines": baselines,
         "criteria": entries,
         "not_covered": suite["not_covered"],

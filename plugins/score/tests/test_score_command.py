@@ -13,6 +13,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.reading import read_yaml
 from losslab.study import design, studyfiles
+from losslab.study.names import algorithms_of
 from losslab.study.schemas import SCHEMAS
 from losslab_score import score
 
@@ -69,6 +70,19 @@ def test_scorecard_schema_refuses_other_documents():
 @pytest.mark.parametrize("kind", ["algorithm", "comparison"])
 def test_pages_of_the_score_have_their_documents(root, kind):
     assert (root / score.PAGES / f"{kind}.qmd").is_file()
+
+
+def test_algorithm_with_parameters_is_scored_once_and_is_no_baseline(root):
+    assert score.with_parameters(["a,x=1,y=2", "cubic"], ["cubic"]) == {"a": "x=1,y=2", "cubic": ""}
+    for names in (["a,x=1", "a,x=2"], ["cubic,hystart=0"]):
+        with pytest.raises(LosslabError, match="each algorithm once") as error:
+            score.with_parameters(names, ["cubic"])
+        assert "losslab new algorithm" in error.value.hint
+    selected = studyfiles.load_suite("rfc9743", root)
+    cells = design.load_cells(score.plan(selected, "quick", ["vegas,alpha=3"]), root)
+    tested = {c.condition.parameters for c in cells if "vegas" in algorithms_of(c.condition)}
+    assert tested == {"vegas.alpha=3"}
+    assert {c.condition.parameters for c in cells} == {"none", "vegas.alpha=3"}
 
 
 def write_table(path, rows):
@@ -161,11 +175,12 @@ def card(rfc):
         row("mine", little, 2, 1, 3), row("mine", much, 50, 45, 55),
         row("cubic", little, 6, 5, 7), row("cubic", much, 90, 85, 95, verdict="misses"),
     ]  # fmt: skip
-    return score.scorecard(rfc, "quick", ["mine"], rows, CELLS)
+    return score.scorecard(rfc, "quick", {"mine": "gain=3"}, rows, CELLS)
 
 
 def test_scorecard_has_criteria_with_baselines_limits_and_runs(card):
     assert card["tested"] == ["mine"]
+    assert card["parameters"] == {"mine": "gain=3"}
     assert [each["algorithm"] for each in card["criteria"]] == ["mine", "mine", "cubic", "cubic"]
     first = card["criteria"][0]
     assert (first["value"], first["low"], first["high"], first["n"]) == (2, 1, 3, 5)

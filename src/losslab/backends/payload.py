@@ -15,7 +15,10 @@ IMPORTED = (
     "__init__.py",
     "extensions.py",
     "errors.py",
-    *(f"study/{name}.py" for name in ("axes", "background", "condition", "features", "schedule")),
+    *(
+        f"study/{name}.py"
+        for name in ("axes", "background", "condition", "features", "parameters", "schedule")
+    ),
 )
 
 

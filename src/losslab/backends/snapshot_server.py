@@ -29,6 +29,8 @@ from losslab.backends.virtual import Guest
 SOCKET = "socket"
 # A client sends its request as soon as it has connected.
 READ_LIMIT_S = 10.0
+# A base snapshot takes 35 MB of memory. Cells with other parameters of algorithms have others.
+BASES_MAX = 16
 # The end of the server takes at most this time.
 POLL_S = 0.1
 
@@ -72,6 +74,10 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             self._guests.close()
         self._forking.shutdown()
 
+    def has_room(self, wanted: dict[str, Any]) -> bool:
+        """Return whether it has, or may boot, the base snapshot of an instrument."""
+        return json.dumps(wanted) in self._bases or len(self._bases) < BASES_MAX
+
     def fork(self, wanted: dict[str, Any], folder: Path, cpu: int, control: int) -> int:
         """Fork a base snapshot and return its PID; after a failure, it is not used again."""
 
@@ -113,7 +119,7 @@ class _Client(socketserver.BaseRequestHandler):
         if wanted["payload"] != virtual.payload_digest():
             raise ValueError("the guest's code must be that of the process that shares snapshots")
         if folder is None:
-            return virtual.FORKED
+            return virtual.FORKED if self.server.has_room(wanted) else virtual.FAILED
         return f"{virtual.FORKED} {self.server.fork(wanted, Path(folder), cpu, descriptors[0])}"
 
 

@@ -23,6 +23,7 @@ from losslab.campaign.instrument import image_of, kernel_of
 from losslab.instrument import image, kernel
 from losslab.instrument.kernels import Kernel
 from losslab.study import features
+from losslab.study.axes import NONE
 from losslab.study.condition import Condition
 from losslab.study.features import Feature
 
@@ -79,8 +80,12 @@ def digest_of(data: Any) -> str:
 
 
 def _values(condition: Condition, used: Sequence[Feature]) -> dict[str, Any]:
-    """Return a condition without the axes of features that it does not use."""
+    """Return a condition without the axes of features that it does not use.
+
+    `parameters` at its default is left out, so that cells from before it keep their fingerprints.
+    """
     unused = {name for each in features.all_features() if each not in used for name in each.axes}
+    unused |= {"parameters"} if condition.parameters == NONE else set()
     return {name: value for name, value in condition.to_json().items() if name not in unused}
 
 

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.cache import building, cache_folder, progress
 from losslab.instrument.kernels import Kernel
 from losslab.repository import INSTALLED, ROOT, SET_UP, require_programs
-from losslab.study import design, features
+from losslab.study import design, features, parameters
 from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.design import OWN_KERNEL, Cell
 from losslab.study.names import Names, algorithms_of
@@ -67,13 +68,14 @@ def instrument(
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
     patches = kernel.provenance(linux).get("patches", [])
     engine_root = roots[1] if len(roots) > 1 else None
-    if spec.boot and runner.needs.guest:
-        kernels.require_parameters(spec, binary)
+    boot = (*spec.boot, *parameters.boot_words(condition.parameters))
+    if boot and runner.needs.guest:
+        kernels.require_parameters(replace(spec, boot=boot), binary)
     if spec.boot:
         provenance["kernel"] |= {"boot": list(spec.boot)}
     return Instrument(
         binary, roots[0], provenance, backend, where, engine_root, SNAPSHOT_PATCH in patches,
-        CUT_PATCH in patches and runner.needs.guest, spec.boot,
+        CUT_PATCH in patches and runner.needs.guest, boot,
         digests[binary] if runner.needs.guest else None,
     )  # fmt: skip
 
@@ -161,17 +163,19 @@ def video(condition: Condition, tools: Instrument, timeout_s: float | None = Non
 
 
 def registration(spec: Kernel) -> list[str]:
-    """Boot a kernel once; return a line on each algorithm added to it.
+    """Boot a kernel once; return a line on each algorithm added to it, with its parameters.
 
     Raises LosslabError if one is not registered.
     """
     tools = instrument(spec=spec)
-    read = f"cat /proc/sys/{AVAILABLE.replace('.', '/')} >available; dmesg | grep losslab: >log"
+    read = f"cat /proc/sys/{AVAILABLE.replace('.', '/')} >available; dmesg | grep losslab: >log; "
+    read += "grep -s . /sys/module/*/parameters/* >values"
     with tempfile.TemporaryDirectory(prefix="losslab-boot-") as name:
         task = {"kind": "command", "command": ["sh", "-c", f"{read} || true"]}
         runner.run(virtual.Guest(), tools, Job(task, Path(name), 1, BOOT_TIMEOUT_S, alone=True))
         available = (Path(name) / "available").read_text().split()
         log = (Path(name) / "log").read_text(errors="replace").splitlines()
+        values = (Path(name) / "values").read_text(errors="replace").splitlines()
     said = [line.partition("losslab: ")[2] for line in log]
     for algorithm in (path.parent.name for path in spec.algorithms):
         if algorithm not in available:
@@ -181,7 +185,13 @@ def registration(spec: Kernel) -> list[str]:
                 hint="its init function must return tcp_register_congestion_control(&...); a "
                 "negative number is an error: -22 a missing function, -17 a name that is taken",
             )
-    return [f"{path.parent.name} registers on {spec.name}" for path in spec.algorithms]
+    found = []
+    for algorithm in (path.parent.name for path in spec.algorithms):
+        place = f"/sys/module/tcp_{algorithm.replace('-', '_')}/parameters/"
+        its = [v.removeprefix(place).replace(":", "=", 1) for v in values if v.startswith(place)]
+        its = [f"its parameters are {', '.join(its)}"] * bool(its)
+        found.append("; ".join([f"{algorithm} registers on {spec.name}", *its]))
+    return found
 
 
 def kernel_of(condition: Condition) -> Kernel:

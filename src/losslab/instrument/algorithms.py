@@ -11,21 +11,33 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from losslab.reading import UsageError, read_text, read_toml
+from losslab.reading import (
+    FIELDS,
+    UsageError,
+    code,
+    module_parameters,
+    option_fields,
+    read_text,
+    read_toml,
+    repeats,
+)
 from losslab.repository import ROOT
 
 FILE = "algorithm.toml"
 COMPAT = ROOT / "algorithms" / "compat.h"
+# Source of an algorithm's options of sockets, without its ending.
+OPTIONS = "losslab_options"
+# A constant that a module compares with the name of an option.
+OPTION = re.compile(r"\bopt(?:name)?\s*==\s*([A-Z]\w+)|\bcase\s+(TCP_\w+)\s*:")
 # Headers that the kernel's net/ipv4 has for its own algorithms.
 OF_KERNEL = {"tcp_vegas.h", "tcp_dctcp.h"}
 # Hooks of struct tcp_congestion_ops whose type differs between versions (`compat.h`).
 HOOKS = ("cong_control", "pkts_acked", "cong_avoid", "get_info")
-COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 OPS = re.compile(
     r"(?:static\s+|const\s+)*struct\s+tcp_congestion_ops\s+\w+[^={};()]*=\s*\{.*?\}\s*;", re.DOTALL
 )
-PARAMETER = re.compile(r"\bmodule_param(?:_named)?\s*\(\s*(\w+)\s*,\s*([\w\s,]+?)\s*,\s*\w+\s*\)")
 EXPORTED = re.compile(r"\bEXPORT_SYMBOL(?:_GPL)?\s*\(\s*(\w+)\s*\)")
 INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 FLAGS = re.compile(r"^\s*(?:ccflags-y|EXTRA_CFLAGS|CFLAGS_\S+\.o)\s*[:+]?=(.*)$", re.MULTILINE)
@@ -77,7 +89,8 @@ class Algorithm:
     registers: str
     sources: Sequence[str]
     flags: Sequence[str] = ()
-    parameters: Mapping[str, str] | None = None
+    parameters: Mapping[str, Any] | None = None
+    socket_options: Sequence[Mapping[str, Any]] = ()
     source: str = ""
     commit: str = ""
     licence: str = ""
@@ -92,9 +105,13 @@ class Algorithm:
         return "\n".join([*lines, *(f"{k} = {_toml(v)}" for k, v in parameters.items()), ""])
 
 
-def _toml(value: str | Sequence[str]) -> str:
+def _toml(value: Any) -> str:
     if isinstance(value, str):
         return '"{}"'.format(value.replace("\\", "\\\\").replace('"', '\\"'))
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{k} = {_toml(v)}' for k, v in value.items())} }}"
     return f"[{', '.join(map(_toml, value))}]"
 
 
@@ -121,15 +138,6 @@ def files(path: Path) -> dict[str, Path]:
     return found | {COMPAT.name: COMPAT}
 
 
-def code(text: str) -> str:
-    """Return a source without comments, with the same lines."""
-
-    def blank(found: re.Match[str]) -> str:
-        return found[0] if found[0][0] == '"' else re.sub(r"[^\n]+", " ", found[0])
-
-    return COMMENT.sub(blank, text)
-
-
 def registered(text: str) -> list[str]:
     """List the names that a source's structs register, those of macros too; "" if unknown."""
     macros = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+)$", text, re.MULTILINE))
@@ -146,7 +154,12 @@ def registered(text: str) -> list[str]:
 
 
 def sources(folder: Path, start: Path) -> list[str]:
-    """List the sources of a module, by its Makefile, or else the only file that registers."""
+    """List the sources of a module, by its Makefile, or else the only file that registers.
+
+    A folder of `algorithms/` declares them.
+    """
+    if declared := _declared(folder, start):
+        return list(declared.sources)
     makefile = next((p for n in ("Makefile", "Kbuild") if (p := folder / n).is_file()), None)
     text = makefile.read_text(errors="replace").replace("\\\n", " ") if makefile else ""
     found: list[str] = []
@@ -168,6 +181,12 @@ def sources(folder: Path, start: Path) -> list[str]:
             hint=f"name one file: --from {folder}/{found[0]}",
         )
     return found
+
+
+def _declared(folder: Path, start: Path) -> Algorithm | None:
+    """Return the declaration of a whole folder of `algorithms/`, which may have none."""
+    file = folder / FILE
+    return read(file) if start == folder and file.is_file() else None
 
 
 def _registers(path: Path) -> bool:
@@ -249,7 +268,10 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
         )
     licence = re.findall(r'MODULE_LICENSE\s*\(\s*"([^"]*)"', whole)
     given, left_out = flags(folder)
-    parameters = {each: kind.split(",")[-1].strip() for each, kind in PARAMETER.findall(whole)}
+    declared = _declared(folder, start)
+    parameters: dict[str, Any] = {each: kind for each, kind, _, _ in module_parameters(whole)}
+    if declared:
+        given, parameters = list(declared.flags), parameters | dict(declared.parameters or {})
     notes = [f"its name is in macros, and must be {name}"] * (not names)
     names = names or [name]
     notes += [f"it registers {names[0]}; here its name is {name}"] * (name not in names)
@@ -257,11 +279,14 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     notes += ["it has no MODULE_LICENSE"] * (not licence)
     if re.search(r"\b(?:double|float)\b", whole):
         notes.append("it uses floating point, which kernels other than User-Mode Linux refuse")
-    if re.search(r"\bset_?sockopt\b", whole):
+    options = declared.socket_options if declared else ()
+    if not options and re.search(r"\bset_?sockopt\b", whole):
+        taken = dict.fromkeys("".join(found) for found in OPTION.findall(whole))
         notes.append(
-            "it takes options of sockets, which only your own programs set (--app command)"
+            f"it takes options of sockets{''.join(f', {each}' for each in taken)}: declare in "
+            f"{FILE} those that each connection needs ([[socket_options]])"
         )
-    made = Algorithm(folder, name if name in names else names[0], its, given, parameters,
+    made = Algorithm(folder, name if name in names else names[0], its, given, parameters, options,
                      licence=(licence or [""])[0])  # fmt: skip
     return made, found, notes
 
@@ -309,6 +334,20 @@ def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
     words += [f"-D{symbol}={prefix}_{symbol}" for symbol in sorted({*EXPORTED.findall(whole)})]
     here = f"$(srctree)/net/ipv4/{path.parent.name}.losslab"
     objects = " ".join(f"src/{each.removesuffix('.c')}.o" for each in its.sources)
+    if its.socket_options:
+        fields = [f for each in its.socket_options for f in option_fields(each["value"])]
+        named = [
+            *(name for _, name, _ in fields if name),
+            *(p[0] for p in module_parameters(whole)),
+        ]
+        if twice := repeats(named):
+            raise UsageError(
+                f"parameters of {path} must have different names, found twice: {twice}",
+                hint="name the number of the socket option otherwise",
+            )
+        words.append(f"-DLOSSLAB_OPTIONS={prefix}_options")
+        objects += f" {OPTIONS}.o"
+        yield f"{OPTIONS}.c", None, option_code(its)
     yield COMPAT.name, None, read_text(COMPAT)
     yield (
         "Makefile", None,
@@ -316,6 +355,34 @@ def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
         f"ccflags-y := {' '.join(words)} -I{here}/src -I$(srctree)/net/ipv4 "
         f"-include {here}/{COMPAT.name}\n",
     )  # fmt: skip
+
+
+def option_code(its: Algorithm) -> str:
+    """Return the C source that sets an algorithm's options on a socket (`compat.h`)."""
+    parameters, values, calls = [], [], []
+    for number, option in enumerate(its.socket_options):
+        members, content = [], []
+        for at, (kind, name, value) in enumerate(option_fields(option["value"])):
+            if kind == "hex":
+                members.append(f"u8 f{at}[{len(value) // 2}];")
+                content.append(f"{{ {', '.join(map(str, bytes.fromhex(value)))} }}")
+                continue
+            suffix = {"u32": "U", "u64": "ULL", "s64": "LL"}.get(kind, "")
+            members.append(f"{kind} f{at};")
+            content.append(f"losslab_{name}" if name else f"{value}{suffix}")
+            if name:
+                its_type = FIELDS[kind][0]
+                parameters += [
+                    f"static {'long' if kind == 's64' else kind} losslab_{name} = {value}{suffix};",
+                    f"module_param_named({name}, losslab_{name}, {its_type}, 0644);",
+                ]
+        values.append(
+            f"\tstruct {{ {' '.join(members)} }} __packed v{number} = {{ {', '.join(content)} }};"
+        )
+        where = f"{option['level']}, {option['name']}"
+        calls.append(f"\tlosslab_option(sk, {where}, &v{number}, sizeof(v{number}));")
+    lines = [*parameters, "", "void LOSSLAB_OPTIONS(struct sock *sk)", "{", *values, "", *calls]
+    return "\n".join([*lines, "}", ""])
 
 
 def explained(messages: str) -> list[str]:

@@ -325,7 +325,7 @@ def require_parameters(spec: Kernel, linux: Path) -> None:
             raise UsageError(
                 f"a boot parameter of kernel {spec.name} must be one of its modules', found "
                 f"{found[0]}; {module} {has}{did_you_mean(name, known)}",
-                hint=f"correct it in {FILE}",
+                hint=f"correct it in {FILE}, or in the axis parameters",
             )
 
 

@@ -169,9 +169,15 @@ def settings(
 
 
 def _has_separators(text: str) -> bool:
-    """Return whether a word of a list has characters that a name also uses between words."""
-    words = (word for word in re.split("[,+ ]", text) if "=" not in word)
-    return any(character in word for word in words for character in "_-")
+    """Return whether a word of a list has characters that a name also uses between words.
+
+    A name joins a key with its value. Those of parameters must be a lower-case word and a number.
+    """
+    words = re.split("[,+ ]", text)
+    joined = (word for word in words if "." in word.partition("=")[0])
+    return any(character in word for word in words if "=" not in word for character in "_-") or (
+        not all(re.fullmatch(r"[^=A-Z]*[^=A-Z0-9]=[0-9][0-9a-z.]*", word) for word in joined)
+    )
 
 
 @dataclass(frozen=True)
@@ -248,6 +254,7 @@ class Axis:
         if self.digested:
             return self.named.format(digest)
         part = text.translate(IN_NAME)
+        part = part.lower() if self.commas else part
         if len(part) > MAX_PART_LENGTH or (self.commas and _has_separators(text)):
             part = f"{part[:MAX_PART_LENGTH]}-{digest}"
         return self.named.format(part)

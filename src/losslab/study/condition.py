@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from losslab.errors import LosslabError
+from losslab.study import parameters as parameterlanguage
 from losslab.study.axes import (
     DIGEST_DIGITS,
     MIN_MS,
@@ -62,8 +63,8 @@ class Condition:
 
     algorithm: str = axis(
         None,
-        help="congestion control of the kernel, a name of `algorithms.tsv`; `own`: the programs of "
-        "the app `command` choose their own",
+        help="congestion control of the kernel, a name of `algorithms.tsv`, also with parameters: "
+        "`cubic,hystart=0`; `own`: the programs of the app `command` choose their own",
         always_named=True, seed=Seed.NEVER,
     )  # fmt: skip
     loss_percent: float = axis(
@@ -167,6 +168,12 @@ class Condition:
         "a number); `default`: the one that `algorithms.tsv` has for the algorithm, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
     )  # fmt: skip
+    parameters: str = axis(
+        NONE,
+        help="parameters of the kernel's congestion controls, `ALGORITHM.PARAMETER=VALUE` joined "
+        "by `+`, for all flows of the algorithm",
+        pattern=parameterlanguage.PATTERN, commas=True, seed=Seed.NEVER,
+    )  # fmt: skip
     flows: str = OF_FEATURE
     second_rate_mbit: float = OF_FEATURE
     write_kib: int = OF_FEATURE
@@ -206,9 +213,14 @@ class Condition:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Convert every value to its axis's type: 20 and 20.0 are one condition."""
+        """Convert every value to its axis's type: 20 and 20.0 are one condition.
+
+        Parameters of an algorithm in place of its name become those of `parameters`.
+        """
         for name, declaration in AXES.items():
             object.__setattr__(self, name, declaration.typed(getattr(self, name)))
+        for name, value in parameterlanguage.resolved(vars(self)).items():
+            object.__setattr__(self, name, value)
 
     def problems(self) -> list[str]:
         """List what is wrong with the values; empty if the condition can be measured."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError, did_you_mean
-from losslab.reading import input_errors, read_toml, repeats
+from losslab.reading import input_errors, option_fields, read_toml, repeats
 from losslab.repository import find, images, listed, recipes
 from losslab.study import studyfiles
 from losslab.study.axes import DRAWN_TRACE, limited
@@ -90,7 +90,10 @@ def load_names(root: Path) -> Names:
             )
         declared = find(f"algorithms/{row['name']}/algorithm.toml", root)
         if declared.is_file():
-            check_schema(read_toml(declared), "algorithm", str(declared))
+            its = read_toml(declared)
+            check_schema(its, "algorithm", str(declared))
+            for option in its.get("socket_options", ()):
+                option_fields(option["value"])
     algorithms = {row["name"]: row["kernel"] for row in rows}
     needs = tuple(
         Need(

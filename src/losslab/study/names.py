@@ -3,20 +3,111 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError, did_you_mean
-from losslab.reading import UsageError, read_rows, repeats
-from losslab.study import background
-from losslab.study.axes import NONE, OWN
+from losslab.reading import (
+    FIELDS,
+    UsageError,
+    code,
+    module_parameters,
+    option_fields,
+    read_rows,
+    read_text,
+    read_toml,
+    repeats,
+)
+from losslab.repository import find
+from losslab.study import background, features, parameters
+from losslab.study.axes import NONE, OWN, Span
 from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 
 # Algorithms with TCP_CONG_NEEDS_ECN (net/ipv4/tcp_dctcp.c), which another one replaces without ECN.
 NEED_ECN = frozenset({"dctcp"})
+# Ranges of the integer types of modules' parameters (linux/moduleparam.h), with 64-bit longs.
+INTEGERS = {
+    "byte": (0, 2**8 - 1), "short": (-(2**15), 2**15 - 1), "ushort": (0, 2**16 - 1),
+    "int": (-(2**31), 2**31 - 1), "uint": (0, 2**32 - 1), "hexint": (0, 2**32 - 1),
+    "long": (-(2**63), 2**63 - 1), "ulong": (0, 2**64 - 1), "ullong": (0, 2**64 - 1),
+}  # fmt: skip
+SWITCHES = {"bool", "invbool", "bint"}
+ON_OFF = ("0", "1", "n", "y", "N", "Y", "off", "on")
+# A leading zero would be octal.
+WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a module, as its source declares it.
+
+    Attributes:
+        kind: Type, with `[]` for an array; "" if functions of the module read and write it.
+        default: Text of the default.
+        mode: Permissions of its file in /sys/module.
+        span: Range that `algorithm.toml` declares, as of `axes.Span`.
+    """
+
+    kind: str
+    default: str
+    mode: str
+    span: str = ""
+
+    def problem(self, value: str) -> str:
+        """Return why a value is impossible; "" if it is possible."""
+        if self.mode in ("0", "00", "000", "0000"):
+            return "must have a file in /sys/module to be read back, such as one of mode 0644"
+        kind = self.kind.removesuffix("[]")
+        for each in value.split(",") if kind != self.kind else (value,):
+            number = int(each) if len(each) < 40 and WHOLE.fullmatch(each) else None
+            if kind in SWITCHES and each not in ON_OFF:
+                return f"must be one of {', '.join(ON_OFF)}, found {each:.40}"
+            if kind in INTEGERS:
+                low, high = INTEGERS[kind]
+                if number is None or not low <= number <= high:
+                    return f"must be a whole number from {low} to {high}, found {each:.40}"
+            if self.span and (number is None or number not in Span.of(self.span)):
+                return f"must be in {self.span}, found {each:.40}"
+        return ""
+
+
+def parameters_of(algorithm: str) -> dict[str, Parameter]:
+    """Return the parameters of an algorithm, of its sources or of `config/parameters.tsv`."""
+    folder = find(f"algorithms/{algorithm}")
+    if not folder.is_dir():
+        return {
+            row["parameter"]: Parameter(row["type"], row["default"], row["mode"])
+            for row in read_rows(find("config/parameters.tsv"), "\t")
+            if row["algorithm"] == algorithm
+        }
+    declared = folder / "algorithm.toml"
+    its = read_toml(declared) if declared.is_file() else {}
+    spans = {
+        name: each["range"]
+        for name, each in its.get("parameters", {}).items()
+        if isinstance(each, dict)
+    }
+    fields = [f for each in its.get("socket_options", ()) for f in option_fields(each["value"])]
+    sources = (each for each in sorted(folder.rglob("*")) if each.suffix in (".c", ".h"))
+    texts = [code(read_text(each)) for each in sources]
+    found = {
+        name: Parameter(kind, default, mode, spans.pop(name, ""))
+        for name, kind, default, mode in [
+            *module_parameters("\n".join(texts)),
+            *((name, FIELDS[kind][0], number, "0644") for kind, name, number in fields if name),
+        ]
+    }
+    if spans:
+        raise UsageError(
+            f"parameters of {declared} must be of its sources ({', '.join(found) or 'none'}), "
+            f"found {', '.join(spans)}"
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -88,7 +179,48 @@ class Names:
             )
         elif not own_kernel:
             found += self._lacking(condition)
+        if condition.parameters != NONE:
+            found += self._parameter_problems(condition, own_kernel)
+        for name in used if own_kernel else ():
+            declared = find(f"algorithms/{name}/algorithm.toml")
+            if declared.is_file() and "socket_options" in read_toml(declared):
+                found.append(
+                    f"where must be guest for {name}, found host: this machine's kernel does not "
+                    "set its socket options"
+                )
         return found
+
+    def _parameter_problems(self, condition: Condition, own_kernel: bool) -> Iterator[str]:
+        """Yield what is wrong with the parameters of a condition's algorithms."""
+        if own_kernel:
+            yield (
+                "parameters must be none with where: host, because they are set at a kernel's "
+                f"boot, found {condition.parameters:.60}"
+            )
+        if AXES["parameters"].problems(condition.parameters):
+            return
+        # A changed kernel may have others. Its binary is read before it measures.
+        changed = find(f"kernels/{condition.kernel}/kernel.toml").is_file()
+        changed = changed or bool(os.environ.get("LOSSLAB_KERNEL_FILES"))
+        used = _with_kernels_tcp(condition)
+        for algorithm, its in parameters.parse(condition.parameters).items():
+            if algorithm not in used and condition.algorithm != OWN:
+                yield (
+                    "parameters must be of algorithms that the cell's TCP flows use "
+                    f"({', '.join(sorted(used)) or 'none'}), found {algorithm:.40}"
+                )
+                continue
+            known = parameters_of(algorithm)
+            others = changed and not find(f"algorithms/{algorithm}").is_dir()
+            for name, value in its.items():
+                if name in known and (problem := known[name].problem(value)):
+                    yield f"the parameter {name} of {algorithm} {problem}"
+                elif name not in known and not others:
+                    has = ", ".join(f"{k} ({p.default:.40})" for k, p in known.items())
+                    yield (
+                        f"a parameter of {algorithm} must be one of {has or 'none'}, "
+                        f"found {name:.40}{did_you_mean(name, known)}"
+                    )
 
     def _lacking(self, condition: Condition) -> list[str]:
         """List the values that a condition's kernel cannot measure."""
@@ -115,6 +247,15 @@ def algorithms_of(condition: Condition) -> set[str]:
     """Return the kernel's congestion controls that a condition uses."""
     own, competitor = {condition.algorithm} - {OWN}, {condition.competitor} - {NONE}
     return own | competitor | background.algorithms(condition.flows)
+
+
+def _with_kernels_tcp(condition: Condition) -> set[str]:
+    """Return the algorithms of a condition's flows, without those of programs over UDP."""
+    app = features.apps().get(condition.app)
+    groups = [group.algorithm for group in background.parse(condition.flows)]
+    others = {condition.algorithm if name == background.SAME else name for name in groups}
+    others |= {condition.competitor} - {NONE}
+    return others if app is None or app.own_control else others | {condition.algorithm}
 
 
 def load_algorithms(path: Path) -> list[dict[str, str]]:

@@ -19,7 +19,7 @@ from losslab import extensions
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, repeats
 from losslab.repository import find, listed
-from losslab.study import background, metrics, schedule
+from losslab.study import background, metrics, parameters, schedule
 from losslab.study.condition import AXES, DEFAULT_KERNEL
 from losslab.study.names import load_algorithms
 from losslab.study.schemas import load_checked
@@ -40,7 +40,8 @@ def block_grid(
     """Yield the points of a block: the cross product of its axes, or of each of its products.
 
     Axes that the block does not set have the study's defaults. Names that the study declares for
-    values, such as those of `flows` and `changes`, are replaced by these values.
+    values, such as those of `flows` and `changes`, are replaced by these values. Parameters of an
+    algorithm in place of its name are those of the axis `parameters`.
     """
     named = {
         axis: {name: to_text(declared) for name, declared in study.get(axis, {}).items()}
@@ -59,7 +60,7 @@ def block_grid(
                 point["competitor"] = point["algorithm"]
             for axis in named.keys() & point.keys():
                 point[axis] = named[axis].get(point[axis], point[axis])
-            yield point
+            yield point | parameters.resolved(point)
 
 
 def declared_values(studies: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -218,7 +219,8 @@ def blocks(
         points = block_grid(suite, scenario["points"])
         for point, algorithm in itertools.product(points, algorithms):
             kernel = point.get("kernel")
-            if kernel is None or (kernels or {}).get(algorithm, kernel) == kernel:
+            needed = (kernels or {}).get(algorithm.partition(",")[0], kernel)
+            if kernel is None or needed == kernel:
                 complete = _with_algorithm(point, algorithm)
                 # A point without the scored algorithm is the same for all algorithms.
                 found[name] += [complete] if complete not in found[name] else []

@@ -9,7 +9,8 @@ from losslab.instrument import algorithms, kernel, kernels, kerneltree
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import design
-from losslab.study.names import load_algorithms
+from losslab.study.condition import Condition
+from losslab.study.names import load_algorithms, parameters_of
 
 OPS = """\
 #include <net/tcp.h>
@@ -55,6 +56,20 @@ def test_modules_folder_is_copied_with_what_its_makefile_and_source_say(campaign
     copied = {path.name for path in found.folder.iterdir()}
     assert copied == {"algorithm.toml", "old.c", "old.h", "more.c"}
     assert load_algorithms(campaign_folder / new.ALGORITHMS)[-1]["name"] == "old-CC"
+
+
+def test_copy_of_an_algorithm_keeps_what_its_toml_declares(campaign_folder, module, monkeypatch):
+    first, _ = made(campaign_folder, "mine", module)
+    file = first.folder / algorithms.FILE
+    ranged = '{ type = "int", range = "[1, 9]" }'
+    file.write_text(file.read_text().replace('gain = "int"', f"gain = {ranged}"))
+    monkeypatch.chdir(campaign_folder)
+    for place in ("algorithms/mine", "mine"):
+        name = f"copy-{len(place)}"
+        copy, _ = made(campaign_folder, name, place)
+        assert copy.parameters == {"gain": {"type": "int", "range": "[1, 9]"}}
+        assert (copy.sources, copy.flags) == (first.sources, first.flags)
+        assert parameters_of(name)["gain"].span == "[1, 9]"
 
 
 def test_each_file_of_an_algorithm_makes_another_kernel(campaign_folder, module):
@@ -176,3 +191,74 @@ def test_included_file_outside_of_the_folder_is_missing(tmp_path):
     source.write_text('#include "../shared.h"\n#include "../mine/near.h"\n#include "near.h"\n')
     found = algorithms.included(tmp_path / "mine", ["tcp_mine.c"])
     assert found == (["tcp_mine.c", "near.h"], ["../shared.h", "../mine/near.h"])
+
+
+OPTIONS = """
+[[socket_options]]
+level = 6
+name = 23301
+value = "u64 rate=2000000, u32 15"
+[[socket_options]]
+level = 1
+name = 9
+value = "hex 00ff, s32 -1"
+"""
+
+
+def test_options_of_sockets_become_a_source_and_parameters(campaign_folder, module):
+    found, _ = made(campaign_folder, "mine", module)
+    file = found.folder / algorithms.FILE
+    file.write_text(file.read_text() + OPTIONS)
+    staged = {name: text for name, _, text in algorithms.staged(file)}
+    assert staged["losslab_options.c"].splitlines() == [
+        "static u64 losslab_rate = 2000000ULL;",
+        "module_param_named(rate, losslab_rate, ullong, 0644);",
+        "",
+        "void LOSSLAB_OPTIONS(struct sock *sk)",
+        "{",
+        "\tstruct { u64 f0; u32 f1; } __packed v0 = { losslab_rate, 15U };",
+        "\tstruct { u8 f0[2]; s32 f1; } __packed v1 = { { 0, 255 }, -1 };",
+        "",
+        "\tlosslab_option(sk, 6, 23301, &v0, sizeof(v0));",
+        "\tlosslab_option(sk, 1, 9, &v1, sizeof(v1));",
+        "}",
+    ]
+    assert "-DLOSSLAB_OPTIONS=losslab_mine_options" in staged["Makefile"]
+    assert "src/more.o losslab_options.o" in staged["Makefile"]
+    assert parameters_of("mine")["rate"].problem("-1")
+    assert "socket options" in "; ".join(
+        design.load_names(ROOT).problems(Condition(algorithm="mine"), own_kernel=True)
+    )
+    copy, _ = made(campaign_folder, "other", found.folder)
+    assert copy.socket_options == algorithms.read(file).socket_options
+    file.write_text(file.read_text().replace("rate=", "gain="))
+    with pytest.raises(UsageError, match="found twice: gain"):
+        [*algorithms.staged(file)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("u32 15", "u32"), ("u32 15", "u24 1"), ("u32 15", "u32 15,u8 1"), ("00ff", "0f0"),
+     ("23301", "13"), ("level = 1\n", "")],
+)  # fmt: skip
+def test_options_of_sockets_of_another_form_are_refused(campaign_folder, module, before, after):
+    found, _ = made(campaign_folder, "mine", module)
+    file = found.folder / algorithms.FILE
+    file.write_text(file.read_text() + OPTIONS.replace(before, after))
+    with pytest.raises(UsageError, match=r"algorithm\.schema\.yaml"):
+        design.load_names(ROOT)
+
+
+def test_number_of_an_option_outside_of_its_type_is_refused(campaign_folder, module):
+    found, _ = made(campaign_folder, "mine", module)
+    file = found.folder / algorithms.FILE
+    file.write_text(file.read_text() + OPTIONS.replace("u32 15", "u32 4294967296"))
+    with pytest.raises(UsageError, match="found u32 4294967296"):
+        design.load_names(ROOT)
+
+
+def test_module_that_takes_options_of_sockets_has_a_note_with_their_names(campaign_folder, module):
+    more = "static int set_sockopt(int optname) { return optname == TCP_MY_PARAMS; }\n"
+    (module / "old.c").write_text((module / "old.c").read_text() + more)
+    _, notes = made(campaign_folder, "mine", module)
+    assert "it takes options of sockets, TCP_MY_PARAMS: declare" in "; ".join(notes)

@@ -20,7 +20,8 @@ PACKAGES = {
     "study": BASE
     | {f"emulation.{name}" for name in ("schemes", "app", "mechanism")},
     "emulation": {"extensions", "errors"}
-    | {f"study.{name}" for name in ("axes", "schedule", "condition", "background", "features")},
+    | {f"study.{name}" for name in ("axes", "schedule", "condition", "background", "features",
+                                    "parameters")},
     "instrument": BASE,
     "backends": BASE | {"study", "emulation", "instrument"},
     "campaign": BASE | {"__init__", "study", "emulation", "instrument", "backends"},
@@ -109,6 +110,7 @@ CIRCLES = {
     ("emulation.mechanism", "emulation.checks"),
     ("emulation.mechanism", "emulation.outcome"),
     ("emulation.mechanism", "emulation.plan"),
+    ("study.background", "study.condition"),
     ("study.features", "emulation.app"),
     ("study.features", "emulation.mechanism"),
     ("study.features", "study.condition"),

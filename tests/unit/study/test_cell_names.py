@@ -15,7 +15,7 @@ from losslab.emulation import droplist
 from losslab.emulation.path import pauses
 from losslab.emulation.schemes import SCHEMES, make_scheme
 from losslab.errors import LosslabError
-from losslab.study import background, schedule
+from losslab.study import background, parameters, schedule
 from losslab.study.axes import limited
 from losslab.study.condition import AXES, Condition
 from losslab.study.design import Cell
@@ -27,6 +27,7 @@ PARSERS = {
     "changes": schedule.parse,
     "pauses": pauses.parse,
     "drop_list": droplist.parse,
+    "parameters": parameters.parse,
     "scheme": make_scheme,
 }
 ALGORITHM = r"[a-z0-9][a-z0-9_]{0,14}"  # as in algorithms.schema.yaml
@@ -39,7 +40,14 @@ SETTINGS = st.builds(
 ) | st.sampled_from(["over=first", "over=second", "sizes=pareto"])  # fmt: skip
 FLOW = st.builds(lambda name, its: ",".join([name, *its]), NAMES, st.lists(SETTINGS, max_size=3))
 CHANGE = st.builds("at_s={},{}={}".format, NUMBERS, st.sampled_from(schedule.SET), NUMBERS)
+PARAMETER = st.builds(
+    "{}.{}={}".format, st.sampled_from(["a", "b2"]), st.sampled_from(["g", "g1", "g_1", "gY"]),
+    st.sampled_from(["1", "11", "-1", "Y1", "1,1", "1-1", "0.1"]),
+)  # fmt: skip
 TEXTS = {
+    "parameters": st.lists(
+        PARAMETER, min_size=1, max_size=3, unique_by=lambda p: p.split("=")[0]
+    ).map("+".join),
     "algorithm": NAMES,
     "competitor": NAMES,
     "trace": st.from_regex(AXES["trace"].pattern, fullmatch=True),

@@ -69,6 +69,7 @@ def bare_hosts() -> BareHosts:
 def prepare(bare: BareHosts, spec: Job) -> Callable[[Job], dict[str, Any]]:
     """Set up the containers for a condition."""
     condition = Condition.from_json(spec["condition"])
+    guest.require_parameters(condition.parameters, guest.MODULES)
     adds_hosts = make_plan(condition, 0).background is not None
     with engine(MORE) if adds_hosts else nullcontext():
         ready = guest.UNTIL_POWER_OFF.enter_context(stage(bare, condition))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import gc
 import json
 import os
@@ -26,6 +27,9 @@ from losslab.emulation.outcome import write_failure, write_result
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import sleep_until
 from losslab.emulation.topology import HOSTS, RECEIVER_ADDRESS
+from losslab.errors import LosslabError
+from losslab.study import parameters
+from losslab.study.axes import NONE
 from losslab.study.condition import Condition
 
 # The job's folder. Each snapshot has a folder of its own, each fork has that of its job.
@@ -137,6 +141,7 @@ def prepare(bare: BareHosts, spec: Job) -> Callable[[Job], Result]:
     if spec["kind"] == "command":
         return _command
     condition = Condition.from_json(spec["condition"])
+    require_parameters(condition.parameters, MODULES)
     _allow(make_plan(condition, 0).algorithms)
     shell = spec["kind"] == "shell"
     ready = UNTIL_POWER_OFF.enter_context(stage(bare, condition, loaded=not shell))
@@ -164,6 +169,29 @@ def kernel_messages(log: str) -> Iterator[str]:
         level, closed, text = line.removeprefix("<").partition(">")
         if closed and level.isdigit() and int(level) % LEVELS > ERROR_LEVEL:
             yield f"{KERNEL} {text}\n"
+
+
+def require_parameters(text: str, modules: Path) -> dict[str, str]:
+    """Return the values of the axis `parameters`, read back; refuse one that was not taken."""
+    found = {}
+    for word in parameters.boot_words(text):
+        name, _, expected = word.partition("=")
+        module, _, parameter = name.partition(".")
+        file = modules / module / "parameters" / parameter
+        if not file.is_file():
+            raise LosslabError(f"the kernel must have the parameter {name}, found no {file}")
+        found[name] = file.read_text().strip()
+        if _value(found[name]) != _value(expected):
+            reason = "the module changed it"
+            try:
+                file.write_text(expected)  # the kernel says why
+            except OSError as error:
+                reason = f"{errno.errorcode.get(error.errno or 0)}, {error.strerror}"
+            raise LosslabError(
+                f"the kernel must take {name}={expected}, found {found[name]} ({reason})",
+                hint="the module's source says which values it takes",
+            )
+    return found
 
 
 def parameter_violations(boot: Sequence[str], modules: Path) -> Iterator[str]:
@@ -238,6 +266,9 @@ def replicate(ready: Stage, job: Job, boot: Sequence[str] = ()) -> Result:
     # The console has errors already.
     sys.stdout.writelines(kernel_messages(buffer.raw[:read].decode(errors="replace")))
     result["reasons"] = [*result["reasons"], *parameter_violations(boot, MODULES)]
+    if ready.condition.parameters != NONE:
+        read = require_parameters(ready.condition.parameters, MODULES)
+        result["machine"]["parameters"] = read
     result["machine"]["tcp_mem"] = hosts.read_sysctl("net.ipv4.tcp_mem")
     return result
 
