@@ -22,7 +22,7 @@ from losslab.errors import LosslabError, did_you_mean
 from losslab.lock import own_folder
 from losslab.reading import UsageError, number_option, out_folder, read_config
 from losslab.repository import ROOT
-from losslab.study import design, dictionary
+from losslab.study import design, dictionary, units
 from losslab.study.condition import AXES, Condition
 from losslab.ui import plot, runsummary, tables
 
@@ -105,6 +105,9 @@ def condition_of(options: argparse.Namespace) -> Condition:
     own = "where" in options and cellspec.on_own_kernel(options.backend, options.where)
     condition = cellspec.condition({name: getattr(options, name) for name in AXES}, own_kernel=own)
     inputs.require([condition])
+    given = {name: [getattr(options, name)] for name in AXES}
+    for note in units.notes(given, [condition.to_json()]):
+        print(f"losslab: {note}", file=sys.stderr)
     return condition
 
 
