@@ -59,7 +59,8 @@ def values(its: Axis, text: str) -> list[str | float]:
     Raises UsageError if the text is no list of values, or a value occurs twice.
     """
     if its.kind == "str":
-        found: list[str | float] = [text] if its.commas else [*text.split(",")]
+        words = [text] if its.commas else text.split(",")
+        found: list[str | float] = [inputs.value(its.name, word) for word in words]
     else:
         found = []
         for part in text.split(","):
@@ -117,8 +118,6 @@ def cells(
     """
     names = design.load_names(ROOT)
     block = {name: list(each) for name, each in given.items()}
-    if "bring" in block:
-        block["bring"] = [inputs.named(Path(str(each))) for each in block["bring"]]
     with input_errors():
         conditions = [
             cellspec.condition(point, names, own_kernel)

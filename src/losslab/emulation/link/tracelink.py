@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from losslab.errors import LosslabError
 
 OPPORTUNITY_BYTES = 1500
+FRAME_BITS = 8 * (OPPORTUNITY_BYTES + 14)  # with an Ethernet header, as behind the link
 # Statistics of the source's traces, Verizon-LTE-short: 140 s, with 58,655 opportunities on the
 # forward path and 69,367 on the reverse path. (Its 5.04 Mbit/s count 1504 bytes per opportunity, 4
 # of them a header of the TUN device.)
@@ -104,11 +105,29 @@ def write(times: Sequence[int]) -> str:
     return "".join(f"{ms}\n" for ms in times)
 
 
-def opportunities(times: Sequence[int]) -> Iterator[int]:
-    """Yield the times of the opportunities in ms; the trace repeats without end."""
+def opportunities(times: Sequence[int], start_ms: int = 0) -> Iterator[int]:
+    """Yield the times of the opportunities in ms from `start_ms` on; the trace repeats."""
     for round_number in itertools.count():
         for ms in times:
-            yield round_number * times[-1] + ms
+            at_ms = round_number * times[-1] + ms - start_ms
+            if at_ms >= 0:
+                yield at_ms
+
+
+def capacity_bytes(times: Sequence[int], begin_ms: float, end_ms: float, start_ms: int) -> int:
+    """Return the capacity of a trace that starts at `start_ms`, between two times of the link."""
+    used = itertools.takewhile(lambda ms: ms <= end_ms, opportunities(times, start_ms))
+    return OPPORTUNITY_BYTES * sum(ms >= begin_ms for ms in used)
+
+
+def wait_behind_ms(times: Sequence[int], rate_mbit: float) -> float:
+    """Return how long packets would wait at most behind a link that is always busy."""
+    packet_ms = FRAME_BITS / 1e3 / rate_mbit
+    longest_ms, free_ms = 0.0, 0.0
+    for ms, packets in itertools.groupby(times):
+        free_ms = max(free_ms, ms) + packet_ms * sum(1 for _ in packets)
+        longest_ms = max(longest_ms, free_ms - ms)
+    return longest_ms
 
 
 def mean_mbit(times: Sequence[int]) -> float:
@@ -280,13 +299,14 @@ class TraceLink:
     times: Sequence[int]
     queue: DropTail
     log: Callable[[str], object]
+    start_ms: int = 0
     _schedule: Iterator[int] = field(init=False)
     next_ms: int = field(init=False)
     _sending: Packet | None = field(init=False, default=None)
     _bytes_left: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self._schedule = opportunities(self.times)
+        self._schedule = opportunities(self.times, self.start_ms)
         self.next_ms = next(self._schedule)
 
     @property

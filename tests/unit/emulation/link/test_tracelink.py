@@ -264,3 +264,30 @@ def test_drawn_traces_vary_like_the_source():
     assert statistics.fmean(spreads) == pytest.approx(0.66, abs=0.2)
     assert statistics.fmean(memories) == pytest.approx(0.77, abs=0.12)
     assert statistics.fmean(gaps) == pytest.approx(3.2, abs=1.6)
+
+
+def test_trace_may_start_later_and_repeats_from_its_beginning():
+    times = [2, 5, 10]
+    assert [*itertools.islice(tracelink.opportunities(times, 5), 5)] == [0, 5, 7, 10, 15]
+    lines = []
+    started = TraceLink(times, DropTail(), lines.append, start_ms=6)
+    for _ in range(2):
+        started.arrive(bytes(1500), 0)
+    started.advance(20)
+    assert [line for line in lines if "-" in line] == ["4 - 1500 4", "6 - 1500 6"]
+
+
+def test_capacity_is_that_of_the_opportunities_in_the_part_used():
+    times = [2, 5, 10]
+    assert tracelink.capacity_bytes(times, 0, 10, 0) == 3 * 1500
+    assert tracelink.capacity_bytes(times, 2.5, 12, 0) == 3 * 1500
+    # From 5 ms on: 5, 10, 12, 15 and 20 ms of the trace.
+    assert tracelink.capacity_bytes(times, 0, 15, 5) == 5 * 1500
+    # An outage has no capacity.
+    assert tracelink.capacity_bytes([1, 1000], 1.5, 999, 0) == 0
+
+
+def test_packets_wait_behind_the_link_only_if_the_trace_is_faster():
+    times = sorted(3 * [*range(1, 1001)])  # 36 Mbit/s, and 36.3 Mbit/s with Ethernet headers
+    assert tracelink.wait_behind_ms(times, 36.4) == pytest.approx(1.0, abs=0.01)
+    assert tracelink.wait_behind_ms(times, 18.2) == pytest.approx(1000, rel=0.01)
