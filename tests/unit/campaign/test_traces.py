@@ -99,7 +99,8 @@ def test_run_is_measured_again_with_the_file_that_it_keeps(cache, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("1.5\n", "whole number"), ("time,mbit\n0,1\n", "whole number"), ("", "0 ms")]
+    ("text", "said"),
+    [("1.5\n", "whole number"), ("time,mbit\n0,1\n", "whole number"), ("", "0 ms")],
 )
 def test_file_that_is_no_trace_is_refused_with_the_command_that_converts_it(
     cache, tmp_path, text, said
