@@ -48,7 +48,8 @@ class Trace(Mechanism):
             NONE,
             help="packet-delivery trace that replaces the bottleneck's rate: `none`, a file of "
             "`config/traces`, on the command line any file, or `cellular`, drawn for each "
-            "replicate; with a trace the queue is `fifo`, `bfifo` or `codel`",
+            "replicate; with a trace the queue is `fifo`, `bfifo`, `codel` or "
+            "`fq_codel`",
             pattern=PATTERN, named="trace-{}",
         ),
         "trace_back": axis(
