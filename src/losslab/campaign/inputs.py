@@ -210,7 +210,7 @@ def _require_fit(condition: Condition, times: Sequence[int]) -> None:
         raise UsageError(
             "rate_mbit must be above the trace's rate, so that packets do not wait behind the "
             f"trace-driven link, found {condition.rate_mbit:g}",
-            hint=f"set rate_mbit to more, of at most {AXES['rate_mbit'].span.maximum:g}",
+            hint="set rate_mbit to more; `losslab axes` has its largest value",
         )
 
 

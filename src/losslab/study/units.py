@@ -104,8 +104,11 @@ def _relative(name: str, given: str, count: float, word: str, point: Mapping[str
         raise LosslabError(
             f"{name} must be in packets or bytes with a trace, whose rate varies, found {given}"
         )
-    time_ms = value("rtt_ms", values["rtt_ms"] if word == "bdp" else given)
-    bits = value("rate_mbit", values["rate_mbit"]) * 1e6 * time_ms / 1e3
+    values["rtt_ms"] = values["rtt_ms"] if word == "bdp" else given
+    rate_mbit, time_ms = (
+        float(AXES[axis].typed(value(axis, values[axis]))) for axis in ("rate_mbit", "rtt_ms")
+    )
+    bits = rate_mbit * 1e6 * time_ms / 1e3
     packets = (count if word == "bdp" else 1) * bits / (8 * FRAME_BYTES)
     if not 0 < packets <= LARGEST:
         raise LosslabError(f"{name} must be above 0 packets, found {given} with rtt_ms {time_ms:g}")
@@ -136,7 +139,7 @@ def _pair(match: re.Match[str]) -> str:
     """Convert the value of a pair `key=value`; leave bare numbers and words as they are."""
     key, text = match.groups()
     found = text if decimal(text) is not None else value(key, text)
-    return match[0] if found is text else f"{key}={plain(found)}"
+    return match[0] if isinstance(found, str) else f"{key}={plain(found)}"
 
 
 def notes(given: Mapping[str, Iterable[Any]], points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
