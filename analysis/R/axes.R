@@ -8,8 +8,8 @@ condition_columns <- c(
   "video", "receive_buffer", "shaper", "sender_queue", "kernel", "parameters", "flows",
   "second_rate_mbit", "write_kib", "changes", "pauses", "loss_burst_packets", "jitter_ms",
   "jitter_order", "reorder_percent", "reorder_ms", "duplicate_percent", "ack_thinning",
-  "policer_mbit", "policer_burst_packets", "ecn", "mark_packets", "drop_list", "sender_command",
-  "receiver_command", "listens", "bring", "image", "duration_s", "warmup_s"
+  "policer_mbit", "policer_burst_packets", "ecn", "mark_packets", "drop_list", "trace_start_s",
+  "sender_command", "receiver_command", "listens", "bring", "image", "duration_s", "warmup_s"
 )
 
 # Text columns; the others are numeric.

@@ -18,7 +18,7 @@ from losslab.instrument.cache import locks
 from losslab.lock import mark, marked, taken
 from losslab.reading import UsageError, input_errors, shown, whole_option
 from losslab.repository import ROOT, find
-from losslab.study import design
+from losslab.study import design, units
 from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
 from losslab.study.names import Names, load_algorithms
@@ -80,7 +80,7 @@ def condition(data: Any, names: Names | None = None, own_kernel: bool = False) -
     if wrong := [v for v in data.values() if isinstance(v, str) and not _is_unicode(v)]:
         raise UsageError(f"a condition's text must be UTF-8, found {shown(wrong[0])}")
     with input_errors():
-        made = Condition.from_json(data)
+        made = Condition.from_json(units.resolved(data))
     names = names or design.load_names(ROOT)
     problems = made.problems() + names.problems(made, own_kernel)
     if problems:

@@ -174,6 +174,12 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab new mechanism fading",
             "losslab new scheme gentle",
         ),
+        "trace": _command(
+            "traces",
+            "convert another project's rate trace to a packet-delivery trace",
+            "losslab trace import rates.csv --column throughput_mbps --interval-ms 1000",
+            "losslab trace import report.log --out config/traces/tram.down",
+        ),
         "kernel": _command(
             "kernelcommand",
             "build the pinned kernel and print its folder",

@@ -37,8 +37,8 @@ def plain(given: Any) -> Any:
 def axis_value(name: str, given: Any) -> Value:
     """Return an axis's value; the type is checked here, other limits by the condition."""
     value: Any = os.fspath(given) if isinstance(given, os.PathLike) else plain(given)
-    if name == "bring" and isinstance(value, str):
-        value = inputs.named(Path(value))
+    if name in inputs.OF_FILES and isinstance(value, str):
+        value = inputs.value(name, value)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UsageError(f"{name} must be a number or text, found {shown(given)}")
     found: Value = value

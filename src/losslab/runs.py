@@ -22,7 +22,7 @@ from losslab.errors import LosslabError, did_you_mean
 from losslab.lock import own_folder
 from losslab.reading import UsageError, number_option, out_folder, read_config
 from losslab.repository import ROOT
-from losslab.study import design, dictionary
+from losslab.study import design, dictionary, units
 from losslab.study.condition import AXES, Condition
 from losslab.ui import plot, runsummary, tables
 
@@ -101,10 +101,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def condition_of(options: argparse.Namespace) -> Condition:
     """Make the condition from the axes' options."""
-    options.bring = inputs.named(Path(options.bring))
+    for name in inputs.OF_FILES:
+        setattr(options, name, inputs.value(name, getattr(options, name)))
     own = "where" in options and cellspec.on_own_kernel(options.backend, options.where)
     condition = cellspec.condition({name: getattr(options, name) for name in AXES}, own_kernel=own)
     inputs.require([condition])
+    given = {name: [getattr(options, name)] for name in AXES}
+    for note in (*units.notes(given, [condition.to_json()]), *inputs.notes(condition)):
+        print(f"losslab: {note}", file=sys.stderr)
     return condition
 
 

@@ -31,7 +31,7 @@ from losslab.errors import HostError
 from losslab.instrument import analysis
 from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
-from losslab.study import design, metrics, parameters
+from losslab.study import design, metrics, parameters, units
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
@@ -60,7 +60,8 @@ def values(its: Axis, text: str) -> list[str | float]:
     """
     if its.kind == "str":
         split = parameters.algorithms if its.name in parameters.ROLES else lambda t: t.split(",")
-        found: list[str | float] = [text] if its.commas else [*split(text)]
+        words = [text] if its.commas else split(text)
+        found: list[str | float] = [inputs.value(its.name, word) for word in words]
     else:
         found = []
         for part in text.split(","):
@@ -72,11 +73,22 @@ def values(its: Axis, text: str) -> list[str | float]:
     return found
 
 
-def _numbers(its: Axis, part: str) -> list[float]:
-    """Parse a number, or an inclusive range: `FROM:TO` in steps of 1, or `FROM:TO:STEP`."""
+def _numbers(its: Axis, part: str) -> Sequence[str | float]:
+    """Parse a number, or an inclusive range: `FROM:TO` in steps of 1, or `FROM:TO:STEP`.
+
+    A range of values with units has a step.
+    """
     wrong = f"{its.name} must be numbers such as 0,1,5 or 0:10 or 0:10:2, found {shown(part)!r}"
+    words = part.split(":")
+    with_units = any(units.QUANTITY.fullmatch(word) for word in words)
+    if with_units:
+        words = [units.option(its.name, word) for word in words]
+    if with_units and len(words) == 1:
+        return words
+    if with_units and (part.count(":") != 2 or its.name in units.SIZES):
+        raise UsageError(wrong, hint="with units, write FROM:TO:STEP, or for sizes a list")
     try:
-        first, *more = (number(word) for word in part.split(":"))
+        first, *more = (number(str(word)) for word in words)
     except UsageError as error:
         raise UsageError(wrong) from error
     if not more:
@@ -107,8 +119,6 @@ def cells(
     """
     names = design.load_names(ROOT)
     block = {name: list(each) for name, each in given.items()}
-    if "bring" in block:
-        block["bring"] = [inputs.named(Path(str(each))) for each in block["bring"]]
     with input_errors():
         conditions = [
             cellspec.condition(point, names, own_kernel)
@@ -261,6 +271,8 @@ def run(
 ) -> int:
     """Measure a sweep, print its table and write its files; return the exit status."""
     todo = cells(given, out, cellspec.on_own_kernel(backend, where))
+    for note in units.notes(given, [each.condition.to_json() for each in todo]):
+        print(f"losslab: {note}", file=sys.stderr)
     if metric is not None:
         metrics.require_measured(metric, [each.condition for each in todo])
     varied = [name for name, each in given.items() if len(each) > 1]

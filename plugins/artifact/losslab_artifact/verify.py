@@ -26,7 +26,6 @@ from losslab.campaign.results import (
     MANIFEST_FILE,
     differences,
     read_cell,
-    read_manifest,
 )
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
@@ -200,7 +199,7 @@ def run_again(folder: Path, trust: bool) -> str:
     `trust`: also run programs of the manifest's author. Raises CannotRunError if the instrument is
     missing or its programs are untrusted.
     """
-    manifest = read_manifest(folder / MANIFEST_FILE)
+    manifest = rerun.load_manifest(folder)
     try:
         prepared = rerun.ready(manifest, trust)
     except LosslabError as error:

@@ -28,9 +28,9 @@ from losslab.campaign.results import MANIFEST_FILE, read_manifest
 from losslab.emulation import droplist
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
-from losslab.reading import UsageError, number, number_option, out_folder, whole_option
+from losslab.reading import UsageError, number_option, out_folder, whole_option
 from losslab.repository import ROOT
-from losslab.study import design, metrics
+from losslab.study import design, metrics, units
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import Interval, difference_interval
 from losslab_timetravel import futures
@@ -170,7 +170,7 @@ def _changes(options: argparse.Namespace, condition: Condition) -> Iterator[Chan
                 f"--set must be loss_percent=X, found {text}",
                 hint="the axis `changes` schedules changes of rate and RTT from the start",
             )
-        loss = number(value)
+        loss = units.option(name, value)
         if problems := AXES[name].problems(loss):
             raise UsageError("; ".join(problems))
         yield Change(f"loss {loss:g} %", loss_percent=loss)

@@ -43,7 +43,7 @@ MODULES = ("emulation/apps/*.py", "emulation/path/*.py", "emulation/schemes/*.py
 # Parts whose modules another part's module imports.
 NEEDS = {
     "apps/web": ("apps/iperf3",), "path/pauses": ("path/schedule",),
-    "backends/host": ("backends/containers",),
+    "backends/host": ("backends/containers",), "path/tracepart": ("path/trace",),
 }  # fmt: skip
 # Files without influence on results: errors, a shell, captures, and what surrounds jobs.
 IGNORED = {

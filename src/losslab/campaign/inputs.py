@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from losslab.emulation.link.tracelink import parse
+from losslab.emulation.link import tracelink
+from losslab.emulation.path.trace import WAIT_MAX_MS
 from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument.archive import digest
+from losslab.instrument.cache import cache_folder
+from losslab.lock import own_folder
 from losslab.reading import UsageError, input_errors, read_text
 from losslab.repository import INSTALLED, ROOT, find, listed
-from losslab.study.axes import DRAWN_TRACE, NONE
-from losslab.study.condition import NO_TRACE, Condition
+from losslab.study.axes import DRAWN_TRACE, NONE, name_digest
+from losslab.study.condition import AXES, NO_TRACE, Condition
 
 # Byte code of one run must not become an input of the next.
 IGNORED = "__pycache__"
@@ -21,6 +26,82 @@ IGNORED = "__pycache__"
 HERE = "./"
 # Ten minutes of a link with 50 Mbit/s.
 MAX_TRACE_BYTES = 2**24
+# Axes that name traces, with the files' names in the folders of jobs and replicates.
+TRACES = {"trace": "trace", "trace_back": "trace-back"}
+# Axes that name files of the user.
+OF_FILES = ("bring", *TRACES)
+IMPORT = "convert other files with `losslab trace import FILE`"
+
+
+def value(axis: str, given: str) -> str:
+    """Return the value that names a user's files in conditions."""
+    if axis in TRACES:
+        return named_trace(given)
+    return named(Path(given)) if axis == "bring" else given
+
+
+def named_trace(given: str) -> str:
+    """Return a trace's name in conditions: of a file in config/traces, or `NAME@DIGEST`.
+
+    Any other file is copied to the cache, where its content identifies it. Raises UsageError if
+    there is no such file, or it is not a trace.
+    """
+    known = re.fullmatch(AXES["trace"].pattern, given) is not None
+    if given in (NO_TRACE, DRAWN_TRACE) or (known and _trace_path(given).is_file()):
+        return given
+    if not Path(given).is_file():
+        place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
+        names = [path.name for path in listed("config/traces/*") if path.suffix != ".md"]
+        raise UsageError(
+            f"trace {given} must be a file, by its path or its name in config/traces of {place}, "
+            f"found {', '.join(names) or 'none'} there{did_you_mean(given, [*names, DRAWN_TRACE])}",
+            hint=f"or use `{DRAWN_TRACE}`, which is drawn for each replicate; {IMPORT}",
+        )
+    text = _read_trace(Path(given))
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(given).name).strip("-.") or "trace"
+    return _keep_trace(f"{name}@{name_digest(text)}", text)
+
+
+def _keep_trace(trace: str, text: str) -> str:
+    """Write a trace `NAME@DIGEST` to the cache; return its name."""
+    path = _trace_path(trace)
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with own_folder(path.parent, ".partial-") as partial:
+            (partial / path.name).write_text(text)
+            (partial / path.name).rename(path)
+    return trace
+
+
+def _trace_path(trace: str) -> Path:
+    """Return the path of a trace's file, which need not exist."""
+    return cache_folder() / "traces" / trace if "@" in trace else find(f"config/traces/{trace}")
+
+
+def _read_trace(path: Path) -> str:
+    """Return the text of a trace's file; UsageError if it is not a trace."""
+    text = read_text(path, MAX_TRACE_BYTES)
+    try:
+        tracelink.parse(text, str(path))
+    except LosslabError as error:
+        raise UsageError(error.message, hint=f"{error.hint}; {IMPORT}") from error
+    return text
+
+
+def kept_traces(condition: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of traces that a replicate's folder keeps: those of no config/traces."""
+    texts = {TRACES[axis]: str(condition.get(axis, NONE)) for axis in TRACES}
+    return {file: _trace(trace) for file, trace in texts.items() if "@" in trace}
+
+
+def adopt_traces(folder: Path, condition: Mapping[str, Any]) -> None:
+    """Copy the traces that a replicate's folder keeps to the cache, to measure it again."""
+    for axis, file in TRACES.items():
+        trace = str(condition.get(axis, NONE))
+        if "@" in trace and (folder / file).is_file():
+            text = _read_trace(folder / file)
+            if re.fullmatch(AXES[axis].pattern, trace) and trace.endswith(f"@{name_digest(text)}"):
+                _keep_trace(trace, text)
 
 
 def named(folder: Path) -> str:
@@ -107,36 +188,57 @@ def give(condition: Condition, job_folder: Path, name: str) -> None:
 
 def require(conditions: Iterable[Condition]) -> None:
     """Refuse conditions whose traces or user files are missing or malformed; read each once."""
-    axes = ("trace", "trace_back", "bring")
+    axes = (*OF_FILES, "rate_mbit", "trace_start_s")
     with input_errors():
         for each in {
             tuple(getattr(its, axis) for axis in axes): its for its in conditions
         }.values():
-            trace_texts(each)
+            for text in trace_texts(each).values():
+                _require_fit(each, tracelink.parse(text, "the trace"))
             files(each)
+
+
+def _require_fit(condition: Condition, times: Sequence[int]) -> None:
+    """Refuse a trace that starts after its end, or whose packets would wait behind the link."""
+    length_s = times[-1] / 1e3
+    if condition.trace_start_s >= length_s:
+        raise UsageError(
+            f"trace_start_s must be below the trace's length of {length_s:g} s, found "
+            f"{condition.trace_start_s:g}"
+        )
+    if tracelink.wait_behind_ms(times, condition.rate_mbit) > WAIT_MAX_MS:
+        raise UsageError(
+            "rate_mbit must be above the trace's rate, so that packets do not wait behind the "
+            f"trace-driven link, found {condition.rate_mbit:g}",
+            hint="set rate_mbit to more; `losslab axes` has its largest value",
+        )
+
+
+def notes(condition: Condition) -> Iterator[str]:
+    """Yield what a user should know of a condition's traces before the run."""
+    until_s = condition.trace_start_s + condition.duration_s
+    for file, text in trace_texts(condition).items():
+        length_s = tracelink.parse(text, file)[-1] / 1e3
+        if length_s < until_s:
+            yield f"the {file} lasts {length_s:g} s and repeats in this run, until {until_s:g} s"
 
 
 def trace_texts(condition: Condition) -> dict[str, str]:
     """Return the texts of a condition's trace files, by their file names in a job's folder."""
-    named = {"trace": condition.trace, "trace-back": condition.trace_back}
+    named = {file: getattr(condition, axis) for axis, file in TRACES.items()}
     return {
         name: _trace(trace) for name, trace in named.items() if trace not in (NO_TRACE, DRAWN_TRACE)
     }
 
 
 def _trace(trace: str) -> str:
-    path = find(f"config/traces/{trace}")
-    if not path.exists():
-        place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
-        names = [path.name for path in listed("config/traces/*") if path.suffix != ".md"]
+    """Return the text of a trace that a condition names."""
+    text = _read_trace(_trace_path(named_trace(trace)))
+    if "@" in trace and not trace.endswith(f"@{name_digest(text)}"):
         raise UsageError(
-            f"trace {trace} must be a file in config/traces of {place}, found "
-            f"{', '.join(names) or 'none'} there{did_you_mean(trace, [*names, DRAWN_TRACE])}",
-            hint=f"copy it there, or use `{DRAWN_TRACE}`, which is drawn for each replicate",
+            f"{_trace_path(trace)} must have the content of which it has the digest, found another",
+            hint="remove it and name the trace's file again",
         )
-    text = read_text(path, MAX_TRACE_BYTES)
-    with input_errors():
-        parse(text, str(path))
     return text
 
 

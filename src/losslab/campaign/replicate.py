@@ -135,6 +135,8 @@ def attempt(
             violations = [str(error)]
         if (job_folder / "raw").is_dir():
             violations = [*violations, *_take_raw_files(job_folder / "raw", folder)]
+        for name, text in inputs.kept_traces(inputs_of_run["cell"]).items():
+            (folder / name).write_text(text)
         manifest = inputs_of_run | manifest | {"valid": not violations, "reasons": violations}
         console = job_folder / CONSOLE_FILE
         if console.exists() and (violations or has_messages(console)):

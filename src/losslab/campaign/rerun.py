@@ -14,6 +14,7 @@ from typing import Any
 
 from losslab.backends.base import GUEST, Instrument
 from losslab.backends.registry import BACKENDS
+from losslab.campaign import inputs
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
 from losslab.campaign.results import HOST_FILE, MANIFEST_FILE, Replicate, read_manifest
@@ -66,7 +67,9 @@ def load_manifest(path: Path) -> dict[str, Any]:
             f"{path} must be a run's folder or its {MANIFEST_FILE}, found no {file}",
             hint="name a folder of `losslab measure --out`, or results/cells/STUDY/CELL/N",
         )
-    return read_manifest(file)
+    manifest = read_manifest(file)
+    inputs.adopt_traces(file.parent, manifest["cell"])
+    return manifest
 
 
 # The condition of a manifest, the instrument, and the video of the app ffmpeg.

@@ -277,9 +277,11 @@ class Axis:
         return int(value) if whole else value
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of one value."""
-        types = {"str": "string", "int": "integer", "float": "number"}
-        schema: dict[str, Any] = {"description": self.help, "type": types[self.kind]}
+        """Return the JSON Schema of one value; a number may be text with a unit."""
+        types = {"int": ["integer", "string"], "float": ["number", "string"]}
+        schema: dict[str, Any] = {"description": self.help, "type": types.get(self.kind, "string")}
+        if self.kind != "str":
+            schema["unit"] = self.name
         if self.choices:
             schema["enum"] = list(self.choices)
         if self.pattern:

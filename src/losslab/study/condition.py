@@ -191,6 +191,7 @@ class Condition:
     ecn: str = OF_FEATURE
     mark_packets: int = OF_FEATURE
     drop_list: str = OF_FEATURE
+    trace_start_s: float = OF_FEATURE
     sender_command: str = OF_FEATURE
     receiver_command: str = OF_FEATURE
     listens: str = OF_FEATURE
@@ -368,7 +369,9 @@ def replicate_seed(condition: Condition, replicate: int) -> int:
     values = condition.to_json()
     values["app"] = apps()[condition.app].seeds_as or condition.app
     if condition.trace != NONE:
-        values |= {"app": "datagram", "queue": "fifo"}
+        # The content of a user's file, NAME@DIGEST, decides, and not its name.
+        trace = condition.trace.rpartition("@")[2]
+        values |= {"app": "datagram", "queue": "fifo", "trace": trace}
     parts = {name: axis.in_seed(values[name]) for name, axis in AXES.items()}
     shared = {name: value for name, value in parts.items() if value is not None}
     text = json.dumps([shared, replicate], sort_keys=True)

@@ -11,7 +11,7 @@ from typing import Any
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, option_fields, read_toml, repeats
 from losslab.repository import find, images, listed, recipes
-from losslab.study import studyfiles
+from losslab.study import studyfiles, units
 from losslab.study.axes import DRAWN_TRACE, limited
 from losslab.study.condition import AXES, DEFAULT_KERNEL, FIRST_FAMILY, NO_TRACE, Condition
 from losslab.study.intervals import StoppingRule
@@ -191,7 +191,7 @@ def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Name
     any_backend = backend == ANY
     if any_backend:
         backend = run.get("hosts", DEFAULT_BACKEND)
-    lengths = {name: float(run[name]) for name in ("duration_s", "warmup_s")}
+    lengths = {name: float(units.value(name, run[name])) for name in ("duration_s", "warmup_s")}
     condition = Condition.from_json(point | lengths)
     problems = condition.problems() + names.problems(condition, own_kernel=where == HOST)
     if where == HOST and condition.kernel != DEFAULT_KERNEL:

@@ -24,9 +24,9 @@ from tabulate import tabulate
 
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
-from losslab.reading import input_errors, number, read_rows, read_text, whole
+from losslab.reading import input_errors, read_rows, read_text
 from losslab.repository import ROOT, listed
-from losslab.study import features, metrics
+from losslab.study import features, metrics, units
 from losslab.study.axes import Axis, short
 from losslab.study.background import NO_FLOWS
 from losslab.study.condition import AXES
@@ -259,14 +259,13 @@ def add_options(
 
     `algorithm` is the default of the axis without one.
     """
-    readers: dict[str, Any] = {"int": whole, "float": number}
     groups = {
         title: parser.add_argument_group(title)
         for title in ("path", "traffic", "run", "instrument")
     }
     for name, axis in AXES.items():
         default = algorithm if name == "algorithm" else axis.default
-        read = str if axis.kind == "str" else functools.partial(readers[axis.kind], name=name)
+        read: Any = str if axis.kind == "str" else functools.partial(units.option, name)
         groups[_group(name)].add_argument(
             f"--{name.replace('_', '-')}",
             type=read,

@@ -39,9 +39,12 @@ class Phase:
     outage: bool = False
 
 
-def to_text(changes: Iterable[Mapping[str, float]]) -> str:
-    """Convert a list of changes to the axis's value."""
-    return "+".join(",".join(f"{k}={plain(v)}" for k, v in change.items()) for change in changes)
+def to_text(changes: Iterable[Mapping[str, float | str]]) -> str:
+    """Convert a list of changes to the axis's value; values with units stay as they are."""
+    return "+".join(
+        ",".join(f"{k}={v if isinstance(v, str) else plain(v)}" for k, v in change.items())
+        for change in changes
+    )
 
 
 def parse(text: str) -> list[dict[str, float]]:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.errors import did_you_mean
+from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, parse_yaml, read_text, read_yaml, shown
 from losslab.repository import ROOT
+from losslab.study import units
 from losslab.study.condition import AXES
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
     """Build a schema's validator; it is cached with the references that it resolves.
 
     It is stricter than jsonschema: numbers must be finite, and `$` in a pattern does not match
-    before a final newline.
+    before a final newline. The keyword `unit` names an axis or a key whose numbers may be text with
+    a unit.
     """
     import jsonschema  # here, because it takes 0.1 s and most commands validate nothing
 
@@ -55,8 +57,17 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
         else:
             yield from standard.VALIDATORS["pattern"](checker, regex, value, subschema) or ()
 
+    def unit(checker: Any, name: str, value: Any, subschema: Any) -> Iterator[Any]:
+        try:
+            found = units.value(name, value)
+        except LosslabError as error:
+            yield jsonschema.ValidationError(error.message)
+            return
+        if isinstance(found, str) and name not in units.RELATIVE:
+            yield jsonschema.ValidationError(f"{found!r} is not of type 'number'")
+
     numbers = standard.TYPE_CHECKER.redefine("number", finite)
-    strict = extend(standard, {"pattern": pattern}, type_checker=numbers)
+    strict = extend(standard, {"pattern": pattern, "unit": unit}, type_checker=numbers)
     validator: jsonschema.Draft202012Validator = strict(schema(name))
     return validator
 

@@ -19,7 +19,7 @@ from losslab import extensions
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import input_errors, repeats
 from losslab.repository import find, listed
-from losslab.study import background, metrics, parameters, schedule
+from losslab.study import background, metrics, parameters, schedule, units
 from losslab.study.condition import AXES, DEFAULT_KERNEL
 from losslab.study.names import load_algorithms
 from losslab.study.schemas import load_checked
@@ -60,7 +60,7 @@ def block_grid(
                 point["competitor"] = point["algorithm"]
             for axis in named.keys() & point.keys():
                 point[axis] = named[axis].get(point[axis], point[axis])
-            yield point | parameters.resolved(point)
+            yield units.resolved(point | parameters.resolved(point))
 
 
 def declared_values(studies: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -80,7 +80,8 @@ def declared_values(studies: Iterable[Mapping[str, Any]]) -> dict[str, list[str]
 def matches(values: Mapping[str, Any], selector: Mapping[str, Any]) -> bool:
     """Return whether a point, or its defaults, have the selector's values on every axis."""
     return all(
-        (values[axis] if axis in values else AXES[axis].default) in as_list(value)
+        (values[axis] if axis in values else AXES[axis].default)
+        in [units.resolved({**values, axis: each})[axis] for each in as_list(value)]
         for axis, value in selector.items()
     )
 
@@ -96,10 +97,6 @@ ROLES = ("algorithm", "competitor")
 # The forms of a suite: `quick` takes little more than ten minutes per algorithm.
 FORMS = ("quick", "full")
 QUICK, FULL = FORMS
-# A full segment with its Ethernet header, as the bottleneck counts it (emulation/qdiscs.py).
-FRAME_BITS = 1514 * 8
-# One packet in transmission and one in the queue.
-MIN_BUFFER_PACKETS = 2
 
 Point = dict[str, Any]
 
@@ -228,19 +225,9 @@ def blocks(
 
 
 def _with_algorithm(point: Point, algorithm: str) -> Point:
-    """Return a point with the scored algorithm, and with its buffer in packets."""
+    """Return a point with the scored algorithm."""
     point = {"algorithm": TESTED, **point}
-    point |= {role: algorithm for role in ROLES if point.get(role) == TESTED}
-    if "buffer_bdp" in point:
-        point["buffer_packets"] = buffer_packets(point, point.pop("buffer_bdp"))
-    return point
-
-
-def buffer_packets(point: Point, bdp: float) -> int:
-    """Convert a buffer from bandwidth-delay products to packets."""
-    values: Point = {name: AXES[name].default for name in ("rate_mbit", "rtt_ms")} | point
-    bits: float = values["rate_mbit"] * 1e6 * values["rtt_ms"] / 1e3
-    return max(MIN_BUFFER_PACKETS, round(bdp * bits / FRAME_BITS))
+    return point | {role: algorithm for role in ROLES if point.get(role) == TESTED}
 
 
 def runs(suite: dict[str, Any], form: str) -> dict[str, Any]:

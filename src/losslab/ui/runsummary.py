@@ -18,6 +18,7 @@ SHOWN = (
     "goodput_mbit", "throughput_mbit", "download_s", "time_to_first_frame_s",
     "frames_on_time_percent", "stall_s", "competitor_goodput_mbit", "bulk_goodput_mbit",
     "flows_goodput_mbit", "total_goodput_mbit", "jain_index", "starved_flows", "fct_median_s",
+    "link_capacity_mbit", "link_utilisation_percent",
     "rtt_ms", "rtt_loaded_ms", "retransmits", "loss_measured_percent",
     "bottleneck_drops", "policer_drops", "ecn_marks", "cwnd_median_packets",
 )  # fmt: skip

@@ -6,7 +6,6 @@ import shutil
 import pytest
 import yaml
 
-from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
 from losslab.study import design, studyfiles
@@ -32,10 +31,8 @@ def test_tested_algorithm_replaces_the_placeholder(rfc):
 
 
 def test_buffers_in_bdp_become_packets(rfc):
-    assert studyfiles.FRAME_BITS == 8 * FRAME_BYTES
     # 10 Mbit/s times 40 ms are 400,000 bits, or 33.03 packets.
     assert [p["buffer_packets"] for p in studyfiles.blocks(rfc, ["bbr"])["fifo"]] == [7, 33, 264]
-    assert studyfiles.buffer_packets({"rate_mbit": 1, "rtt_ms": 1}, 0.1) == 2
 
 
 def test_scenario_of_another_kernel_omits_algorithms_that_need_their_own(rfc):

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 # The router of every link, and the link's program.
 ROUTER, MODULE = "r1", "losslab.emulation.link.forward"
 READY = "ready"
+# The part of a plan with the start of its traces; absent for 0.
+START = "trace_start_ms"
 PACKET_BYTES_MAX = 65_536
 LOG = "link.log"
 LOGS = {"data": LOG, "back": "link-back.log"}
@@ -121,6 +123,7 @@ def attached(
         "--device", route.device, "--trace", str(folder.parent / link.file),
         "--queue", link.queue, "--limit-packets", str(link.buffer_packets),
         "--log", str(folder / log), "--begin-ns", str(begin_ns),
+        "--start-ms", str(plan.parts.get(START, 0)),
     ]  # fmt: skip
     errors = folder / f"{route.device}.err"
     with errors.open("wb") as stderr:
@@ -221,6 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit-packets", type=int, required=True)
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--begin-ns", type=int, required=True)
+    parser.add_argument("--start-ms", type=int, default=0)
     options = parser.parse_args(arguments)
     gc.disable()  # collections read the clock; packets leave no reference cycles
     times = tracelink.parse(options.trace.read_text(), str(options.trace))
@@ -231,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)
     with options.log.open("w") as log:
         queue = QUEUES[options.queue](options.limit_packets)
-        link = TraceLink(times, queue, lambda line: log.write(line + "\n"))
+        link = TraceLink(times, queue, lambda line: log.write(line + "\n"), options.start_ms)
         tun = _open_tun(options.device)
         if time.monotonic_ns() > options.begin_ns:
             raise LosslabError("the link must be ready before its trace begins, found it late")

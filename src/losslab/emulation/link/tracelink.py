@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from losslab.errors import LosslabError
 
 OPPORTUNITY_BYTES = 1500
+FRAME_BITS = 8 * (OPPORTUNITY_BYTES + 14)  # with an Ethernet header, as behind the link
 # Statistics of the source's traces, Verizon-LTE-short: 140 s, with 58,655 opportunities on the
 # forward path and 69,367 on the reverse path. (Its 5.04 Mbit/s count 1504 bytes per opportunity, 4
 # of them a header of the TUN device.)
@@ -104,11 +105,29 @@ def write(times: Sequence[int]) -> str:
     return "".join(f"{ms}\n" for ms in times)
 
 
-def opportunities(times: Sequence[int]) -> Iterator[int]:
-    """Yield the times of the opportunities in ms; the trace repeats without end."""
+def opportunities(times: Sequence[int], start_ms: int = 0) -> Iterator[int]:
+    """Yield the times of the opportunities in ms from `start_ms` on; the trace repeats."""
     for round_number in itertools.count():
         for ms in times:
-            yield round_number * times[-1] + ms
+            at_ms = round_number * times[-1] + ms - start_ms
+            if at_ms >= 0:
+                yield at_ms
+
+
+def capacity_bytes(times: Sequence[int], begin_ms: float, end_ms: float, start_ms: int) -> int:
+    """Return the capacity of a trace that starts at `start_ms`, between two times of the link."""
+    used = itertools.takewhile(lambda ms: ms <= end_ms, opportunities(times, start_ms))
+    return OPPORTUNITY_BYTES * sum(ms >= begin_ms for ms in used)
+
+
+def wait_behind_ms(times: Sequence[int], rate_mbit: float) -> float:
+    """Return how long packets would wait at most behind a link that is always busy."""
+    packet_ms = FRAME_BITS / 1e3 / rate_mbit
+    longest_ms, free_ms = 0.0, 0.0
+    for ms, packets in itertools.groupby(times):
+        free_ms = max(free_ms, ms) + packet_ms * sum(1 for _ in packets)
+        longest_ms = max(longest_ms, free_ms - ms)
+    return longest_ms
 
 
 def mean_mbit(times: Sequence[int]) -> float:
@@ -188,24 +207,26 @@ class DropTail:
     def __len__(self) -> int:
         return len(self._packets)
 
-    def enqueue(self, packet: Packet) -> bool:
-        """Add a packet; return False if the queue is full."""
+    def enqueue(self, packet: Packet) -> list[Packet]:
+        """Add a packet; return those dropped: this one, if the queue is full."""
         limit_packets, limit_bytes = self._limits
         if limit_packets is not None and len(self._packets) + 1 > limit_packets:
-            return False
+            return [packet]
         if limit_bytes is not None and self.bytes + len(packet.content) > limit_bytes:
-            return False
+            return [packet]
         self._packets.append(packet)
         self.bytes += len(packet.content)
-        return True
+        return []
 
     def dequeue(self, now_ms: int) -> tuple[Packet | None, list[Packet]]:
         """Return the next packet, and those dropped before it."""
-        if not self._packets:
-            return None, []
+        return (self.pop() if self._packets else None), []
+
+    def pop(self) -> Packet:
+        """Take the head of a queue that is not empty."""
         packet = self._packets.popleft()
         self.bytes -= len(packet.content)
-        return packet, []
+        return packet
 
 
 class CoDel(DropTail):
@@ -261,10 +282,75 @@ class CoDel(DropTail):
         return packet, dropped
 
 
-QUEUES: dict[str, Callable[[int], DropTail]] = {
+class Flow(CoDel):
+    """A flow's queue in FQ-CoDel, with the bytes that it may still send in its round."""
+
+    deficit = 0
+    active = False
+
+
+class FqCoDel:
+    """FQ-CoDel (RFC 8290): deficit round robin over flows with CoDel, new flows first.
+
+    Each flow has its own queue; there are no hash collisions.
+    """
+
+    def __init__(self, limit_packets: int) -> None:
+        self._limit = limit_packets
+        self._flows: dict[bytes, Flow] = {}
+        self._new: deque[Flow] = deque()
+        self._old: deque[Flow] = deque()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._new)) + sum(map(len, self._old))
+
+    def enqueue(self, packet: Packet) -> list[Packet]:
+        """Add a packet; if that is too many, drop half of the longest queue, 64 at most."""
+        flow = self._flows.setdefault(flow_of(packet.content), Flow())
+        flow.enqueue(packet)
+        if not flow.active:
+            flow.active, flow.deficit = True, OPPORTUNITY_BYTES
+            self._new.append(flow)
+        if len(self) <= self._limit:
+            return []
+        longest = max(self._flows.values(), key=lambda each: each.bytes)
+        return [longest.pop() for _ in range(min(64, max(1, len(longest) // 2)))]
+
+    def dequeue(self, now_ms: int) -> tuple[Packet | None, list[Packet]]:
+        """Return the next packet, and those dropped before it."""
+        dropped: list[Packet] = []
+        while flows := self._new or self._old:
+            flow = flows[0]
+            if flow.deficit <= 0:
+                flow.deficit += OPPORTUNITY_BYTES
+                self._old.append(flows.popleft())
+                continue
+            packet, its = flow.dequeue(now_ms)
+            dropped += its
+            if packet is not None:
+                flow.deficit -= len(packet.content)
+                return packet, dropped
+            flows.popleft()
+            # A new flow that is empty becomes an old one, so that it does not starve the others.
+            flow.active = flows is self._new and len(self._old) > 0
+            if flow.active:
+                self._old.append(flow)
+        return None, dropped
+
+
+def flow_of(packet: bytes) -> bytes:
+    """Return what all IP packets of a flow have in common: addresses, protocol and ports."""
+    if packet[:1] and packet[0] >> 4 == 4:
+        ports = 4 * (packet[0] & 0xF)
+        return packet[9:10] + packet[12:20] + packet[ports : ports + 4]
+    return packet[6:7] + packet[8:44]
+
+
+QUEUES: dict[str, Callable[[int], DropTail | FqCoDel]] = {
     "fifo": DropTail,
     "bfifo": lambda packets: DropTail(limit_bytes=packets * OPPORTUNITY_BYTES),
     "codel": CoDel,
+    "fq_codel": FqCoDel,
 }
 
 
@@ -278,15 +364,16 @@ class TraceLink:
     """
 
     times: Sequence[int]
-    queue: DropTail
+    queue: DropTail | FqCoDel
     log: Callable[[str], object]
+    start_ms: int = 0
     _schedule: Iterator[int] = field(init=False)
     next_ms: int = field(init=False)
     _sending: Packet | None = field(init=False, default=None)
     _bytes_left: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self._schedule = opportunities(self.times)
+        self._schedule = opportunities(self.times, self.start_ms)
         self.next_ms = next(self._schedule)
 
     @property
@@ -298,8 +385,8 @@ class TraceLink:
         """Add a packet; return those that departed up to `now_ms`."""
         departed = self.advance(now_ms)
         self.log(f"{now_ms} + {len(content)}")
-        if not self.queue.enqueue(Packet(content, now_ms)):
-            self.log(f"{now_ms} d 1 {len(content)}")
+        for each in self.queue.enqueue(Packet(content, now_ms)):
+            self.log(f"{now_ms} d 1 {len(each.content)}")
         return departed
 
     def advance(self, now_ms: int) -> list[bytes]:

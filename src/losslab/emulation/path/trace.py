@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from losslab.emulation.programs import Host
     from losslab.study.condition import Condition
 
+# A file of config/traces, or the name and the digest of another file.
+PATTERN = r"[A-Za-z0-9-][A-Za-z0-9.-]*(@[0-9a-f]{16})?"
 # Length of the queue behind the link, which never fills.
 SPARE_PACKETS = 1000
 # Packets behind the link wait at most for those that arrived at the same time.
@@ -45,15 +47,16 @@ class Trace(Mechanism):
         "trace": axis(
             NONE,
             help="packet-delivery trace that replaces the bottleneck's rate: `none`, a file of "
-            "`traces/`, or `cellular`, drawn for each replicate; with a trace the queue is `fifo`, "
-            "`bfifo` or `codel`",
-            pattern="[a-z0-9-]+", named="trace-{}",
+            "`config/traces`, on the command line any file, or `cellular`, drawn for each "
+            "replicate; with a trace the queue is `fifo`, `bfifo`, `codel` or "
+            "`fq_codel`",
+            pattern=PATTERN, named="trace-{}",
         ),
         "trace_back": axis(
             NONE,
             help="packet-delivery trace of the reverse path, as `trace` of the forward path; "
             "`cellular` has an uplink's mean rate; its queue is a FIFO of the same length",
-            pattern="[a-z0-9-]+", named="back-{}", seed=Seed.NEVER,
+            pattern=PATTERN, named="back-{}", seed=Seed.NEVER,
         ),
     }  # fmt: skip
 

@@ -7,14 +7,18 @@ import statistics
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from losslab.emulation.link import forward, tracelink
 from losslab.emulation.link.tracelink import (
     QUEUES,
     CoDel,
     DropTail,
+    FqCoDel,
     TraceLink,
     backlog,
+    flow_of,
     percentile_95,
     summarise,
 )
@@ -264,3 +268,97 @@ def test_drawn_traces_vary_like_the_source():
     assert statistics.fmean(spreads) == pytest.approx(0.66, abs=0.2)
     assert statistics.fmean(memories) == pytest.approx(0.77, abs=0.12)
     assert statistics.fmean(gaps) == pytest.approx(3.2, abs=1.6)
+
+
+def test_trace_may_start_later_and_repeats_from_its_beginning():
+    times = [2, 5, 10]
+    assert [*itertools.islice(tracelink.opportunities(times, 5), 5)] == [0, 5, 7, 10, 15]
+    lines = []
+    started = TraceLink(times, DropTail(), lines.append, start_ms=6)
+    for _ in range(2):
+        started.arrive(bytes(1500), 0)
+    started.advance(20)
+    assert [line for line in lines if "-" in line] == ["4 - 1500 4", "6 - 1500 6"]
+
+
+def test_capacity_is_that_of_the_opportunities_in_the_part_used():
+    times = [2, 5, 10]
+    assert tracelink.capacity_bytes(times, 0, 10, 0) == 3 * 1500
+    assert tracelink.capacity_bytes(times, 2.5, 12, 0) == 3 * 1500
+    # From 5 ms on: 5, 10, 12, 15 and 20 ms of the trace.
+    assert tracelink.capacity_bytes(times, 0, 15, 5) == 5 * 1500
+    # An outage has no capacity.
+    assert tracelink.capacity_bytes([1, 1000], 1.5, 999, 0) == 0
+
+
+def test_packets_wait_behind_the_link_only_if_the_trace_is_faster():
+    times = sorted(3 * [*range(1, 1001)])  # 36 Mbit/s, and 36.3 Mbit/s with Ethernet headers
+    assert tracelink.wait_behind_ms(times, 36.4) == pytest.approx(1.0, abs=0.01)
+    assert tracelink.wait_behind_ms(times, 18.2) == pytest.approx(1000, rel=0.01)
+
+
+def ip_packet(flow, number=0, size=1500):
+    """Return an IPv4 packet of TCP with the flow's number as source port."""
+    head = bytes([0x45, *[0] * 8, 6, 0, 0, 10, 0, 1, 1, 10, 0, 3, 2])
+    return head + flow.to_bytes(2, "big") + bytes([20, 81]) + number.to_bytes(size - 24, "big")
+
+
+def test_fq_codel_sends_a_new_flow_first_and_then_takes_turns():
+    trace_link, _ = link(range(1, 100), FqCoDel(100))
+    for number in range(4):
+        trace_link.arrive(ip_packet(1, number), 0)
+    assert trace_link.advance(2) == [ip_packet(1, 0), ip_packet(1, 1)]
+    for flow, number in ((2, 0), (3, 0), (3, 1)):
+        trace_link.arrive(ip_packet(flow, number), 2)
+    # Flow 1 has used its round, so it waits behind those that became old.
+    order = [(2, 0), (3, 0), (3, 1), (1, 2), (1, 3)]
+    assert trace_link.advance(90) == [ip_packet(flow, number) for flow, number in order]
+
+
+def test_fq_codel_shares_bytes_and_not_packets():
+    trace_link, lines = link(range(1, 1000), FqCoDel(2000))
+    for number in range(900):
+        trace_link.arrive(ip_packet(1, number, 500), 0)
+    for number in range(300):
+        trace_link.arrive(ip_packet(2, number, 1500), 0)
+    sizes = [len(packet) for packet in trace_link.advance(60)]
+    assert sizes.count(500) == pytest.approx(3 * sizes.count(1500), abs=6)
+    assert len(lines) == 1200 + len(sizes)
+
+
+def test_fq_codel_with_one_flow_is_codel():
+    logs = []
+    for queue in (FqCoDel(300), CoDel(300)):
+        trace_link, lines = link(range(2, 4000, 2), queue)
+        for ms in range(1, 1500):
+            trace_link.arrive(ip_packet(1, ms), ms)
+        trace_link.advance(2000)
+        # Which packet a full queue drops differs: the head here, the new one there.
+        logs.append([line for line in lines if int(line.split()[0]) < 500])
+    assert logs[0] == logs[1]
+    assert any(" d " in line for line in logs[0])
+
+
+def test_full_fq_codel_drops_from_the_longest_queue():
+    trace_link, lines = link([1000], FqCoDel(20))
+    trace_link.arrive(ip_packet(2, 0), 0)
+    for number in range(20):
+        trace_link.arrive(ip_packet(1, number), 0)
+    assert [line for line in lines if " d " in line] == ["0 d 1 1500"] * 10
+    assert len(trace_link.queue) == 11
+    assert trace_link.advance(1000) == [ip_packet(2, 0)]
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(40, 1500)), max_size=120))
+def test_fq_codel_neither_loses_nor_reorders_packets_of_a_flow(arrivals):
+    trace_link, lines = link(range(5, 3000, 5), FqCoDel(30))
+    sent, left = [], []
+    for number, (flow, size) in enumerate(arrivals):
+        sent.append(ip_packet(flow, number, size))
+        left += trace_link.arrive(sent[-1], number)
+    left += trace_link.advance(2999)
+    assert not trace_link.busy
+    assert len(left) + sum(" d " in line for line in lines) == len(sent)
+    for flow in range(1, 6):
+        its = [packet for packet in left if flow_of(packet) == flow_of(ip_packet(flow))]
+        assert its == sorted(its, key=sent.index)
