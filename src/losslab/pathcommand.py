@@ -25,7 +25,7 @@ from losslab.tcpath import Reading
 
 OUT = "from-tc"
 NOT_CARRIED = (
-    "trace", "trace_back", "second_rate_mbit", "changes", "pauses", "drop_list", "competitor",
+    "path", "trace", "trace_back", "second_rate_mbit", "changes", "pauses", "drop_list", "competitor",
     "flows", "scheme", "video",
 )  # fmt: skip
 
@@ -66,7 +66,7 @@ def _from_tc(options: argparse.Namespace) -> int:
             "condition": found.values,
             "from": [{"tc": words, "axes": axes} for words, axes in found.taken],
             "left_out": [
-                {"tc": words, "reason": reason} for words, reason in dict(found.left).items()
+                {"tc": words, "reason": reason} for words, reason in dict.fromkeys(found.left)
             ],
             "beware": list(dict.fromkeys(found.traps)),
         }
@@ -83,7 +83,7 @@ def _from_tc(options: argparse.Namespace) -> int:
 def report(found: Reading) -> list[str]:
     """Return the axes of each word, the words without an axis, and warnings, as comments."""
     lines = [f"# {words} -> {axes}" for words, axes in found.taken]
-    lines += [f"# left out: {words} ({reason})" for words, reason in dict(found.left).items()]
+    lines += [f"# left out: {words} ({reason})" for words, reason in dict.fromkeys(found.left)]
     return [*lines, *(f"# beware: {trap}" for trap in dict.fromkeys(found.traps))]
 
 

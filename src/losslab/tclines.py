@@ -58,6 +58,7 @@ OPTIONS = {
     "red": "limit min max avpkt burst probability bandwidth ecn harddrop adaptive",
     "fq": "limit flow_limit quantum initial_quantum maxrate buckets pacing nopacing "
     "low_rate_threshold refill_delay orphan_mask",
+    "dualpi2": "limit target tupdate alpha beta coupling_factor step_thresh memlimit split_gso",
     "police": "rate burst mtu peakrate conform-exceed drop pipe continue flowid action",
 }
 ALIASES = {
@@ -66,6 +67,9 @@ ALIASES = {
     "htb": {"buffer": "burst", "maxburst": "burst", "cbuffer": "cburst", "cmaxburst": "cburst"},
     "police": {"buffer": "burst", "maxburst": "burst"},
 }
+# Options that a change of netem keeps unless it sets them.
+NETEM_KEEPS = ("rate", "corrupt", "slot")
+LATER = "a later line replaces it; a path that changes has the axis changes"
 ADDED = ("add", "change", "chg", "replace", "repl")
 OBJECTS = ("qdisc", "class", "filter")
 # Words before the kind of a qdisc that are followed by a value.
@@ -113,6 +117,12 @@ class Node:
     is_class: bool = False
     begun: set[str] = field(default_factory=set)  # options whose first word was taken
 
+    @property
+    def text(self) -> str:
+        """Return the qdisc or class as words."""
+        words = [word for name, its in self.options.items() for word in (name, *its)]
+        return " ".join([f"{self.egress}: {self.kind}", *words])
+
 
 @dataclass
 class Lines:
@@ -135,19 +145,24 @@ class Lines:
             return
         if egress in self.cleared:
             self.cleared.discard(egress)
-            self.nodes = {key: n for key, n in self.nodes.items() if n.egress != egress}
+            for key in [key for key, node in self.nodes.items() if node.egress == egress]:
+                self.left.append((self.nodes.pop(key).text, LATER))
         if what == "filter":
             self.filters.append((egress, list(words[2:])))
             return
         handle = _major_minor(place.get("classid" if what == "class" else "handle", ""))
         parent = _major_minor(place.get("parent", "root"))
         key = (egress, handle if what == "class" else f"below {parent}")
-        if key in self.nodes and verb == "add":
-            text = f"{egress}: {' '.join([kind, *rest])}"
-            self.left.append((text, "tc refuses a second add at one place; replace it instead"))
+        made = options(kind, rest)
+        node = Node(egress, kind, parent, handle, made, place["outside"].split(), what == "class")
+        before = self.nodes.get(key)
+        if before and verb == "add":
+            self.left.append((node.text, "tc refuses a second add at one place"))
             return
-        node = Node(egress, kind, parent, handle, {}, place["outside"].split(), what == "class")
-        node.options = options(kind, rest)
+        if before and before.kind == kind == "netem":  # netem_change, net/sched/sch_netem.c
+            node.options = {n: w for n, w in before.options.items() if n in NETEM_KEEPS} | made
+        if before and before.text != node.text:
+            self.left.append((before.text, LATER))
         self.nodes[key] = node
 
 
@@ -346,7 +361,7 @@ def _add_link(lines: Lines, ends: tuple[str, str], parameters: Mapping[str, str]
     netem = [text.format(its.pop(name)) for text, name in parts if name in its]
     if netem:
         commands.append(f"{parent} handle 10: netem {' '.join(netem)}")
-    names = (f"{ends[0]}-{ends[1]}", f"{ends[1]}-{ends[0]}")
+    names = (f"{ends[0]}-{ends[1]}", f"{ends[1]}-{ends[0]}" + " back" * (ends[0] == ends[1]))
     for name in names:
         for command in commands:
             what = "class" if "classid" in command else "qdisc"

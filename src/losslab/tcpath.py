@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from losslab.emulation import mechanism, shaping
 from losslab.emulation.path.jitter import IN_ORDER_BYTES_PER_S
 from losslab.emulation.path.marking import MARK_WITH_OPTION
-from losslab.emulation.qdiscs import FRAME_BYTES
+from losslab.emulation.qdiscs import DUALPI2, FRAME_BYTES
 from losslab.reading import UsageError
 from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
@@ -25,6 +25,7 @@ QUEUE_DEFAULTS = {
     "pie": "limit 1000 target 15ms tupdate 15ms alpha 2 beta 20 noecn nobytemode",
     "cake": "rtt 100ms internet diffserv3 triple-isolate nonat nowash no-ack-filter split-gso "
     "noatm raw overhead 0",
+    DUALPI2: "limit 10000",
     "red": "avpkt 1000 probability 0.02",
 }  # fmt: skip
 LEAF_PACKETS, NETEM_PACKETS = 1000, shaping.NETEM_DEFAULT_LIMIT_PACKETS
@@ -51,13 +52,14 @@ ONLY_FORWARD = "only the forward path has it"
 # Words of filters for all packets, and of the one that ACK thinning has.
 EVERY_PACKET = (" matchall ", " u32 0 0 ", " 0.0.0.0/0 ", " determ ")
 MORE = ("delay", "loss", "duplicate", "reorder")  # a second value is a correlation
-QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red", "fq")
-PACKET_LIMITS = ("pfifo", *shaping.LIMITED_IN_PACKETS)
+QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red", "fq", DUALPI2)
+PACKET_LIMITS = ("pfifo", DUALPI2, *shaping.LIMITED_IN_PACKETS)
+DUALPI2_KERNEL = "7.2"
 FQ_LIMIT = str(shaping.FQ_PACKETS)
 # Axes of the forward path that are set together.
+QUEUE_AXES = ("queue", "buffer_packets", "mark_packets", "kernel")
 GROUPS = (
-    ("queue", "buffer_packets", "mark_packets"), ("jitter_ms", "jitter_order"),
-    ("duplicate_percent",), ("reorder_percent", "reorder_ms"),
+    ("jitter_ms", "jitter_order"), ("duplicate_percent",), ("reorder_percent", "reorder_ms"),
     ("policer_mbit", "policer_burst_packets"), ("sender_queue",),
 )  # fmt: skip
 
@@ -136,7 +138,9 @@ class Reading:
     def _rest(self, node: Node, unused: Sequence[str] = ()) -> None:
         """Leave out the words that were not taken, except those without an effect here."""
         for name, words in node.options.items():
-            if name not in unused:
+            if name in unused:
+                self._unused(f"{node.egress}: {node.kind} {' '.join([name, *words])}")
+            else:
                 reason = REASONS.get(name, REASONS["more"] if words and name in MORE else "no axis")
                 more = ["..."] if name in node.begun else []
                 self._leave(node, " ".join([name, *more, *words]), reason)
@@ -144,7 +148,10 @@ class Reading:
             self._leave(node, " ".join(node.outside), "no axis")
         node.options, node.outside = {}, []
 
-    # Hosts, interfaces and their directions.
+    def _unused(self, text: str, why: str = "") -> None:
+        self.taken.append((text, "no effect" + (why and f": {why}")))
+
+    # Interfaces and their directions.
 
     def _sides(self) -> tuple[dict[str, list[Node]], dict[str, str]]:
         """Return nodes by direction, and the interfaces whose packets come from another."""
@@ -206,8 +213,7 @@ class Reading:
         chain = _chain(nodes)
         for node in nodes:
             if node not in chain and node.parent != "filter":
-                words = " ".join(" ".join([k, *v]) for k, v in node.options.items())
-                self._leave(node, words, ONE_BRANCH)
+                self.left.append((node.text, ONE_BRANCH))
         for at, node in enumerate(chain):
             inner = at < len(chain) - 1
             if node.kind == "netem":
@@ -231,7 +237,7 @@ class Reading:
         around_s, more = self._pop(node, "delay", TIMES) or none
         delay_ms, around_ms = delay_s * 1e3, around_s * 1e3
         if "distribution" in node.options:
-            around_ms *= math.sqrt(3)
+            around_ms = round(around_ms * math.sqrt(3), 3)
             reason = "uniform jitter instead, with the same mean and standard deviation"
             self._leave(node, " ".join(["distribution", *node.options.pop("distribution")]), reason)
         rate, rate_text = self._pop(node, "rate", RATES) or (math.inf, "")
@@ -302,7 +308,7 @@ class Reading:
     def _rate_limit(self, d: Direction, node: Node, inner: bool) -> None:
         rate, text = self._pop(node, "rate", RATES) or (math.inf, "")
         rate, text = self._pop(node, "ceil", RATES) or (rate, text)
-        for name in ("burst", "cburst"):
+        for name in ("cburst", "burst"):
             burst, words = self._pop(node, name, SIZES) or (float(BUCKET_BYTES), "")
             if words and math.isfinite(rate) and burst < rate / 8 / HZ:
                 self.traps.append(
@@ -313,6 +319,8 @@ class Reading:
                 self.traps.append(f"{words}: tbf drops each packet larger than its bucket")
             if words and abs(burst - BUCKET_BYTES) > FRAME_BYTES:
                 self.left.append((words, f"{burst:.0f} bytes; losslab's bucket has {BUCKET_BYTES}"))
+            elif words:
+                self.taken.append((words, f"losslab's bucket of {BUCKET_BYTES} bytes"))
         latency, words = self._pop(node, "latency", TIMES) or (0.0, "")
         limit, words = self._pop(node, "limit", SIZES) or (rate / 8 * latency + burst, words)
         if text:
@@ -320,6 +328,8 @@ class Reading:
         if node.kind == "tbf" and not inner and words:
             packets = max(1, int(limit // FRAME_BYTES))
             d.set([_sized(words, limit)], queue="bfifo", buffer_packets=packets)
+        elif words:
+            self._unused(words, "the qdisc below has the queue")
         elif node.is_class and not inner:
             d.set(
                 [f"{node.egress}: pfifo (the default)"], queue="fifo", buffer_packets=LEAF_PACKETS
@@ -356,6 +366,8 @@ class Reading:
         low, high = (self._number(node, each) for each in ("min", "max"))
         if kind == "red" and high == low + 1:
             d.set([], queue="red-step", mark_packets=max(1, int(low // FRAME_BYTES)))
+        if kind == DUALPI2:
+            d.set([], kernel=DUALPI2_KERNEL)
         d.queue = node
 
     def _number(self, node: Node, name: str) -> float:
@@ -418,12 +430,11 @@ class Reading:
             self._limits(back, False)
         if f.queue and "ecn" in f.queue.options and f.queue.kind in MARK_WITH_OPTION:
             self._settle({"ecn": "on"}, [f"{f.queue.egress}: {f.queue.kind} ecn"], "the hosts, too")
-        for group in GROUPS[:1]:
-            self._settle(f.among(*group), f.said(*group))
+        self._settle(f.among(*QUEUE_AXES), f.said(*QUEUE_AXES))
         self._losses(sender if sender.values.get("loss_percent") else f, back)
         delay_ms = _round(sender.delay_ms)
         self._settle({"sender_delay_ms": delay_ms} if delay_ms else {}, sender.said("rtt_ms"))
-        for group in GROUPS[1:]:
+        for group in GROUPS:
             self._settle(f.among(*group), f.said(*group))
         self._settle(sender.among("sender_queue"), sender.said("sender_queue"))
         self._settle(back.among("ack_thinning"), back.said("ack_thinning"))
@@ -434,9 +445,10 @@ class Reading:
             (sender, both, "losslab has it on a router, where TCP does not see it"),
         )
         for d, used, reason in elsewhere:
-            self.left += [(word, reason) for word in d.said(*sorted(d.values.keys() - used))]
-        reason = f"the sender's netem has a limit of {NETEM_PACKETS}"
-        self.left += [(each[3], reason) for each in sender.limits if each[0] != NETEM_PACKETS]
+            self.left += [(each, reason) for each in d.said(*sorted(d.values.keys() - used))]
+        for limit, _, _, text in sender.limits:
+            if limit != NETEM_PACKETS:
+                self.left.append((text, f"the sender's netem has a limit of {NETEM_PACKETS}"))
         self._compare(f)
         self._mistakes(f, r, s)
 
@@ -474,9 +486,11 @@ class Reading:
             flight = f"{mbit:g} Mbit/s x {delay_ms:g} ms are {packets} packets"
             if limit <= packets:
                 self.left.append((text, f"netem drops packets beyond it: {flight}"))
-            elif waits and not forward:
+            elif not waits or "buffer_packets" in d.values:
+                self._unused(text, f"never full: {flight}")
+            elif not forward:
                 self.left.append((text, ONLY_FORWARD))
-            elif waits and "buffer_packets" not in d.values:
+            else:
                 d.set([text], queue="fifo", buffer_packets=limit - packets)
                 reason = f"counts the packets in the delay, too: {flight}"
                 if d.overlaps:
