@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from losslab.campaign import rerun
 from losslab.emulation import shaping
 from losslab.emulation.qdiscs import DualPi2
 from losslab.emulation.topology import bottleneck, interface, sysctls
-from losslab.reading import CONFIG_BYTES, UsageError, read_text
+from losslab.reading import CONFIG_BYTES, CONTROL, UsageError, read_text
 from losslab.study import dictionary
 from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
@@ -25,8 +26,8 @@ from losslab.tcpath import Reading
 
 OUT = "from-tc"
 NOT_CARRIED = (
-    "path", "trace", "trace_back", "second_rate_mbit", "changes", "pauses", "drop_list", "competitor",
-    "flows", "scheme", "video",
+    "path", "trace", "trace_back", "second_rate_mbit", "changes", "pauses", "drop_list",
+    "competitor", "flows", "scheme",
 )  # fmt: skip
 
 
@@ -54,7 +55,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _from_tc(options: argparse.Namespace) -> int:
-    text = sys.stdin.read() if options.file == "-" else read_text(Path(options.file), CONFIG_BYTES)
+    if options.file == "-":
+        text = CONTROL.sub(" ", sys.stdin.buffer.read(CONFIG_BYTES).decode(errors="replace"))
+    else:
+        text = read_text(Path(options.file), CONFIG_BYTES)
     given = dict(pair.split("=", 1) for pair in options.var if "=" in pair)
     if len(given) < len(options.var):
         raise UsageError("--var must be NAME=VALUE, found none")
@@ -90,6 +94,8 @@ def report(found: Reading) -> list[str]:
 def _to_tc(options: argparse.Namespace) -> int:
     if options.manifest is not None:
         condition = Condition.from_json(rerun.load_manifest(options.manifest)["cell"])
+        if problems := condition.problems():
+            raise UsageError("; ".join(problems))
     else:
         condition = runs.condition_of(options)
     print(script(condition))
@@ -131,13 +137,13 @@ def script(condition: Condition) -> str:
     left = not_carried(condition)
     lines = [
         "#!/bin/sh",
-        f"# The path of: {cellspec.measure_command(condition, 1, OUT)}",
+        "# The path of: " + cellspec.measure_command(condition, 1, OUT).replace("\n", " "),
         "# On the router, with the interfaces towards receiver and sender:",
         "#   FORWARD=eth1 REVERSE=eth0 sh path.sh router",
         "# On the hosts: SENDER=eth0 sh path.sh sender, and RECEIVER=eth0 sh path.sh receiver",
         "# Not carried: the seeds. netem has one since Linux 6.6, but draws for every packet.",
         *([f"# Not carried: {', '.join(left)}. Programs of losslab do this."] if left else []),
-        "# Loss and delay precede the bottleneck here, as both are on one interface.",
+        *(["# Delay and loss precede the bottleneck on its interface."] if number > 100 else []),
         "set -eu",
         'case "${1:-router}" in',
         "router)",
@@ -145,18 +151,19 @@ def script(condition: Condition) -> str:
     for name in ("FORWARD", "REVERSE"):
         lines += [f'  tc qdisc del dev "${name}" {place} 2>/dev/null || true'
                   for place in ("root", "clsact")]  # fmt: skip
-        lines += [*at[name.lower()], _offloads(condition, name)]
+        lines += at[name.lower()]
+    lines += [_offloads(condition, name) for name in ("FORWARD", "REVERSE")]
     lines += ["  sysctl -w net.ipv4.ip_forward=1", "  ;;"]
     for name in ("SENDER", "RECEIVER"):
-        lines += [f"{name.lower()})", _offloads(condition, name)]
+        lines.append(f"{name.lower()})")
         if name == "SENDER" and at["sender"]:
             lines += ['  tc qdisc del dev "$SENDER" root 2>/dev/null || true', *at["sender"]]
         lines += [
-            f'  sysctl -w "{key}={text}"'
+            f"  sysctl -w {shlex.quote(f'{key}={text}')}"
             for key, text in sysctls(name.lower(), condition, ()).items()
             if key.startswith("net.ipv4.tcp_")
         ]
-        lines.append("  ;;")
+        lines += [_offloads(condition, name), "  ;;"]
     return "\n".join([*lines, "esac"])
 
 

@@ -86,6 +86,7 @@ OPERATIONS: dict[type, Any] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
+LINE_MAX = 4000  # longer lines are cut
 # Calls of Mininet with a link's parameters, and parameters that do not change its qdiscs.
 LINK_CALLS = ("addLink", "TCLink", "TCIntf", "custom", "partial")
 OF_NAMES = (
@@ -139,7 +140,7 @@ class Lines:
         verb = words[1] if len(words) > 1 else ""
         place, kind, rest = _place(words[2:])
         egress = f"{host}:{place['dev']}" if host and "dev" in place else place.get("dev", "")
-        if verb in ("del", "delete"):
+        if what == "qdisc" and verb.startswith("del") and "root" in words:
             self.cleared.add(egress)
         if not what or verb not in ADDED or not egress or kind in ("ingress", "clsact"):
             return
@@ -226,7 +227,8 @@ def read(text: str, given: Mapping[str, str]) -> Lines:
 
 def _shell(lines: Lines, text: str, variables: dict[str, str], given: Mapping[str, str]) -> None:
     for line in re.sub(r"\\\s*\n", " ", text).splitlines():
-        bare = REDIRECTION.sub(" ", PROMPT.sub("", _expanded(line, variables)))
+        raw = _expanded(line[:LINE_MAX], variables)[:LINE_MAX]
+        bare = REDIRECTION.sub(" ", PROMPT.sub("", raw))
         lexer = shlex.shlex(bare, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
         try:
@@ -316,31 +318,23 @@ def _mininet(text: str) -> list[tuple[tuple[str, str], dict[str, str]]]:
     }
     found = []
     for call in ast.walk(tree):
-        if (
-            not isinstance(call, ast.Call)
-            or ast.unparse(call.func).split(".")[-1] not in LINK_CALLS
-        ):
-            continue
-        parameters = {n: v for n, v in _keywords(call, named) if n not in OF_NAMES}
-        if parameters:
+        called = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+        if isinstance(call, ast.Call) and called.split(".")[-1] in LINK_CALLS:
+            parameters = {n: v for n, v in _keywords(call, named) if n not in OF_NAMES}
             ends = [*(ast.unparse(each).strip("'\"") for each in call.args), "one end", "other end"]
-            found.append(((ends[0], ends[1]), parameters))
+            found += [((ends[0], ends[1]), parameters)] if parameters else []
     return found
 
 
 def _keywords(call: ast.Call, named: Mapping[str, ast.expr]) -> Iterator[tuple[str, str]]:
-    """Yield the keyword arguments of a call; `**name` is a dict that the program assigns."""
+    """Yield the keyword arguments of a call; `**name` is a `dict(...)` that the program assigns."""
     for keyword in call.keywords:
         its = keyword.value
         its = named.get(its.id, its) if isinstance(its, ast.Name) else its
         if keyword.arg is not None:
             yield keyword.arg, str(its.value) if isinstance(its, ast.Constant) else ast.unparse(its)
         elif isinstance(its, ast.Call):
-            yield from _keywords(its, named)
-        elif isinstance(its, ast.Dict):
-            pairs = zip(its.keys, its.values, strict=True)
-            yield from ((ast.unparse(k).strip("'\""), ast.unparse(v).strip("'\"")) for k, v in pairs
-                        if k is not None)  # fmt: skip
+            yield from _keywords(its, {})
 
 
 def _add_link(lines: Lines, ends: tuple[str, str], parameters: Mapping[str, str]) -> None:

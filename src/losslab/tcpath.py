@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from losslab.emulation import mechanism, shaping
-from losslab.emulation.path.jitter import IN_ORDER_BYTES_PER_S
-from losslab.emulation.path.marking import MARK_WITH_OPTION
 from losslab.emulation.qdiscs import DUALPI2, FRAME_BYTES
 from losslab.reading import UsageError
 from losslab.study.axes import short
@@ -29,7 +27,12 @@ QUEUE_DEFAULTS = {
     "red": "avpkt 1000 probability 0.02",
 }  # fmt: skip
 LEAF_PACKETS, NETEM_PACKETS = 1000, shaping.NETEM_DEFAULT_LIMIT_PACKETS
-CAKE_BYTES_MIN, CAKE_PACKETS = 4 * 2**20, 10_240  # cake_reconfigure, net/sched/sch_cake.c
+CAKE_BYTES_MIN, CAKE_PACKETS, CAKE_RTT_S = (
+    4 * 2**20,
+    10_240,
+    0.1,
+)  # cake_reconfigure, net/sched/sch_cake.c
+IN_ORDER_BITS = 1e12  # netem's rate on losslab's own paths, only to keep packets in order
 DEFAULT_MBIT = float(AXES["rate_mbit"].default or 0)
 BUCKET_BYTES = shaping.BURST_FRAMES * FRAME_BYTES
 HZ = 250  # of most distributions' kernels until 2024
@@ -42,10 +45,7 @@ REASONS = {
     "more": "draws of losslab are independent and have no correlation",
     "peakrate": "the bottleneck has no peak rate",
     "maxrate": "no limit of a flow's pacing rate",
-    "outside": "no axis",
 }
-
-
 LOSSES = ("loss_percent", "loss_burst_packets")
 ONE_BRANCH = "all packets take one path"
 ONLY_FORWARD = "only the forward path has it"
@@ -55,6 +55,7 @@ MORE = ("delay", "loss", "duplicate", "reorder")  # a second value is a correlat
 QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red", "fq", DUALPI2)
 PACKET_LIMITS = ("pfifo", DUALPI2, *shaping.LIMITED_IN_PACKETS)
 DUALPI2_KERNEL = "7.2"
+ROOTS, NODES_MAX = ("root", "filter"), 500
 FQ_LIMIT = str(shaping.FQ_PACKETS)
 # Axes of the forward path that are set together.
 QUEUE_AXES = ("queue", "buffer_packets", "mark_packets", "kernel")
@@ -210,10 +211,13 @@ class Reading:
 
     def _direction(self, name: str, nodes: list[Node]) -> Direction:
         d = Direction(name)
-        chain = _chain(nodes)
-        for node in nodes:
-            if node not in chain and node.parent != "filter":
-                self.left.append((node.text, ONE_BRANCH))
+        if len(nodes) > NODES_MAX:
+            raise UsageError(f"{name} must have at most {NODES_MAX} qdiscs, found {len(nodes)}")
+        chain = [node for node in nodes if node.parent == "filter"]
+        for root in nodes:
+            if root.parent == "root" and not root.is_class:
+                chain += _chain(root, [node for node in nodes if node.parent not in ROOTS])
+        self.left += [(node.text, ONE_BRANCH) for node in nodes if node not in chain]
         for at, node in enumerate(chain):
             inner = at < len(chain) - 1
             if node.kind == "netem":
@@ -262,7 +266,7 @@ class Reading:
             d.set([reorder[1]], reorder_percent=reorder[0], reorder_ms=_round(smallest_ms))
             if node.options.get("gap") == ["1"]:
                 del node.options["gap"]
-        slow = rate < 8 * IN_ORDER_BYTES_PER_S
+        slow = rate < IN_ORDER_BITS
         d.overlaps = d.overlaps or "rate_mbit" in d.values
         limit, limit_text = self._pop(node, "limit", SIZES) or (NETEM_PACKETS, "")
         limit_text = limit_text or f"{node.egress}: netem limit {NETEM_PACKETS} (the default)"
@@ -306,11 +310,11 @@ class Reading:
         d.set([text], rate_mbit=min(mbit, d.values.get("rate_mbit", mbit)))
 
     def _rate_limit(self, d: Direction, node: Node, inner: bool) -> None:
-        rate, text = self._pop(node, "rate", RATES) or (math.inf, "")
+        rate, text = self._pop(node, "rate", RATES) or (0.0, "")
         rate, text = self._pop(node, "ceil", RATES) or (rate, text)
         for name in ("cburst", "burst"):
             burst, words = self._pop(node, name, SIZES) or (float(BUCKET_BYTES), "")
-            if words and math.isfinite(rate) and burst < rate / 8 / HZ:
+            if words and burst < rate / 8 / HZ:
                 self.traps.append(
                     f"{words} is {burst:.0f} bytes, less than rate / HZ ({rate / 8 / HZ:.0f} bytes "
                     f"at {HZ} Hz): without high-resolution timers, the rate is not reached"
@@ -355,7 +359,7 @@ class Reading:
         limit, text = self._pop(node, name, units) or (0.0, f"{node.egress}: {kind}")
         if kind == "cake":
             unit = shaping.QUEUED_BYTES
-            rtt_s = value((node.options.get("rtt") or ["100ms"])[0], TIMES)
+            rtt_s = _peek(node, "rtt", TIMES, CAKE_RTT_S)
             of_rate = bandwidth[0] / 8 * rtt_s * 4 if bandwidth else math.inf
             limit = limit or min(max(of_rate, CAKE_BYTES_MIN), CAKE_PACKETS * FRAME_BYTES)
         elif not limit:
@@ -363,18 +367,12 @@ class Reading:
         packets = max(1, int(limit // unit))
         how = text if unit == 1 else _sized(text, limit, unit)
         d.set([how], queue={"pfifo": "fifo"}.get(kind, kind), buffer_packets=packets)
-        low, high = (self._number(node, each) for each in ("min", "max"))
+        low, high = (_peek(node, each, SIZES, 0.0) for each in ("min", "max"))
         if kind == "red" and high == low + 1:
             d.set([], queue="red-step", mark_packets=max(1, int(low // FRAME_BYTES)))
         if kind == DUALPI2:
             d.set([], kernel=DUALPI2_KERNEL)
         d.queue = node
-
-    def _number(self, node: Node, name: str) -> float:
-        try:
-            return value((node.options.get(name) or ["0"])[0], SIZES)
-        except ValueError:
-            return 0.0
 
     def _filter(self, d: Direction, node: Node) -> None:
         thinning = self._pop(node, "ok", COUNTS)
@@ -428,7 +426,7 @@ class Reading:
         else:
             self._limits(f, True)
             self._limits(back, False)
-        if f.queue and "ecn" in f.queue.options and f.queue.kind in MARK_WITH_OPTION:
+        if f.queue and "ecn" in f.queue.options:
             self._settle({"ecn": "on"}, [f"{f.queue.egress}: {f.queue.kind} ecn"], "the hosts, too")
         self._settle(f.among(*QUEUE_AXES), f.said(*QUEUE_AXES))
         self._losses(sender if sender.values.get("loss_percent") else f, back)
@@ -512,6 +510,14 @@ def _round(number: float, digits: int = 9) -> float:
     return float(f"{number:.{digits}g}")
 
 
+def _peek(node: Node, name: str, units: Mapping[str, float], default: float) -> float:
+    """Return the value of an option, which is not taken; the default if there is none."""
+    try:
+        return value((node.options.get(name) or [""])[0], units)
+    except ValueError:
+        return default
+
+
 def _sized(text: str, octets: float, unit: int = FRAME_BYTES) -> str:
     """Return the words of a size with its number of packets."""
     return f"{text} is {octets:.0f} bytes, {octets / unit:.1f} packets of {unit} bytes"
@@ -528,38 +534,27 @@ def _same(words: Sequence[str], others: Sequence[str]) -> bool:
     return words == others
 
 
-def _major(handle: str) -> str:
-    return handle.partition(":")[0]
+def _chain(here: Node, tree: Sequence[Node], default: str = "") -> list[Node]:
+    """Return the qdiscs and classes from a node to one leaf.
 
+    A branch with a netem or a token bucket is preferred, then the default class.
+    """
+    major = here.handle.partition(":")[0]
+    if default_of := here.options.get("default"):
+        default = f"{major}:{default_of[0].lower().removeprefix('0x').lstrip('0')}"
+    classes = {node.handle for node in tree if node.is_class}
+    below = [
+        node for node in tree
+        if node.parent == here.handle
+        or (not here.is_class and node.parent not in classes
+            and major and node.parent.partition(":")[0] == major)
+    ]  # fmt: skip
+    rest = [node for node in tree if node not in below]
+    branches = [_chain(node, rest, default) for node in below]
 
-def _chain(nodes: Sequence[Node]) -> list[Node]:
-    """Return the filters' actions, and the qdiscs and classes from the root to one leaf."""
-    chain = [node for node in nodes if node.parent == "filter"]
-    tree = [node for node in nodes if node.parent != "filter"]
-    node = next((n for n in tree if n.parent == "root" and not n.is_class), None)
-    while node is not None:
-        chain.append(node)
-        major = _major(node.handle)
-        below = [n for n in tree if n not in chain and n.parent != "root" and major
-                 and _major(n.parent) == major]  # fmt: skip
-        classes = {n.handle: n for n in below if n.is_class}
-        children = {n.parent: n for n in below if not n.is_class}
-        default = (node.options.get("default") or ["0"])[0].lower().removeprefix("0x").lstrip("0")
-        inner = {n.parent for n in classes.values()}
-        # A leaf with a netem or a rate, or else the default class, or one with a queue.
-        ranks = {
-            leaf: (
-                leaf in children and children[leaf].kind in ("netem", "tbf"),
-                leaf == f"{major}:{default}",
-                leaf in children,
-            )
-            for leaf in [*classes, *children]
-            if leaf not in inner
-        }
-        leaf = max(ranks, key=lambda each: ranks[each], default="")
-        at = len(chain)
-        node, above = children.get(leaf), leaf
-        while above in classes and classes[above] not in chain:
-            chain.insert(at, classes[above])
-            above = classes[above].parent
-    return chain
+    def rank(branch: Sequence[Node]) -> tuple[bool, bool, bool]:
+        kinds = {node.kind for node in branch}
+        chosen = any(node.handle == default for node in branch)
+        return bool(kinds & {"netem", "tbf"}), chosen, bool(kinds & {*QUEUES})
+
+    return [here, *max(branches, key=rank, default=[])]
