@@ -96,14 +96,14 @@ def _is_unicode(text: str) -> bool:
         return False
 
 
-def measure_command(condition: Condition, seed: int) -> str:
+def measure_command(condition: Condition, seed: int, out: str = "reproduced") -> str:
     """Return the command that measures a condition."""
     words = ["losslab", "measure"]
     for name, axis in AXES.items():
         value = getattr(condition, name)
         if value != axis.default:
             words += [f"--{name.replace('_', '-')}", short(value)]
-    return shlex.join([*words, "--seed", str(seed), "--out", "reproduced"])
+    return shlex.join([*words, "--seed", str(seed), "--out", out])
 
 
 @contextlib.contextmanager

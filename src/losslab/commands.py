@@ -85,6 +85,14 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab shell --path asymmetric --rtt-ms 20",
             "losslab shell -c 'sender ping -c 3 10.0.3.2'",
         ),
+        "path": _command(
+            "pathcommand",
+            "convert lines of tc or Mininet to a condition, and a condition to lines of tc",
+            "losslab path from-tc path.sh",
+            "losslab path from-tc topology.py --json",
+            "losslab path to-tc my-run",
+            "losslab path to-tc --rate-mbit 20 --rtt-ms 40 --buffer-packets 70",
+        ),
     },
     "inspect runs and campaigns": {
         "plot": _command(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from losslab import cellspec, reading, sweeps
+from losslab import cellspec, reading, sweeps, tclines, tcpath
 from losslab.campaign import results
 from losslab.emulation.link import tracelink
 from losslab.instrument import kernels
@@ -87,6 +87,11 @@ def of_condition(data):
     in_range(cellspec.condition(reading.parse_json(word(data), "--condition"), NAMES))
 
 
+def of_tc(data):
+    lines = tclines.read(word(data), {"1": "eth1"})
+    in_range(tcpath.Reading(lines, {}, "cubic").condition)
+
+
 def of_campaign(path):
     for study in design.load_studies(reading.read_config(path), ROOT):
         for cell in study.cells:
@@ -118,6 +123,14 @@ WORDS = {
     "changes": ([b"at_s=4,rate_mbit=5,rtt_ms=30+at_s=7,outage_s=0.05"], axis("changes")),
     "drops": ([b"data 12,57 ack 3"], axis("drop_list")),
     "packets": ([b"57,58", b"ack:3"], lambda data: whatif.packets(word(data))),
+    "tc": ([b"D=9\ntc qdisc add dev eth0 root handle 1: netem delay $((D/2))ms 1ms loss state 1%\n"
+            b"tc qdisc add dev eth0 parent 1: handle 2: tbf rate 8mbit burst 2k latency 9ms\n"
+            b"tc qdisc add dev eth0 parent 2: red limit 90k min 9k max 9001",
+            b"tc qdisc add dev $1 root handle 1: htb default 2\n"
+            b"tc class add dev $1 parent 1: classid 1:2 htb rate 8mbit ceil 9mbit burst 9k\n"
+            b"tc qdisc add dev $1 parent 1:2 netem limit 9 delay 9ms reorder 1% gap 1 slot 1ms",
+            b"tc filter add dev eth0 parent ffff: matchall action police rate 1mbit burst 9k",
+            b"addLink(h1, s1, bw=10, delay='5ms', loss=1, max_queue_size=9, use_tbf=True)"], of_tc),
     "scheme": ([b"ewma,alpha=0.9,scale=1.5", b"bbr"], axis("scheme", app="datagram")),
     "number": ([b"1", b"0.5", b"1e3"], lambda data: finite(reading.number(word(data)))),
     "seed": ([b"1", b"2147483647"], lambda data: finite(cellspec.SEED(word(data)))),

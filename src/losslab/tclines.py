@@ -1,0 +1,363 @@
+"""Lines of tc in shell scripts and Mininet programs: words, units, and qdiscs by interface.
+
+Units are those of iproute2 6.15 (lib/utils_math.c, lib/utils.c); the qdiscs of Mininet's links are
+those of its class TCIntf (mininet/link.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+# Units by their suffix in lower case: of rates in bit/s, of sizes in bytes, of times in s.
+RATES = {
+    f"{prefix}{unit}": scale * bits
+    for unit, bits in (("bit", 1), ("bps", 8))
+    for prefix, scale in (
+        ("", 1), ("k", 1e3), ("m", 1e6), ("g", 1e9), ("t", 1e12),
+        ("ki", 2**10), ("mi", 2**20), ("gi", 2**30), ("ti", 2**40),
+    )
+} | {"": 1}  # fmt: skip
+SIZES = {
+    f"{prefix}{unit}": scale / bits
+    for prefix, scale in (("k", 2**10), ("m", 2**20), ("g", 2**30))
+    for unit, bits in (("", 1), ("b", 1), ("bit", 8))
+} | {"": 1, "b": 1}
+TIMES = {
+    name: scale
+    for scale, names in ((1, "s sec secs"), (1e-3, "ms msec msecs"), (1e-6, "us usec usecs"),
+                         (1e-9, "ns nsec nsecs"))
+    for name in names.split()
+}  # fmt: skip
+PERCENT = {"": 1, "%": 1}
+COUNTS = {"": 1, "p": 1}  # `tc qdisc show` prints packets with a p
+NUMBER = re.compile(r"([-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30}))([a-z%]*)", re.IGNORECASE)
+
+# Options by kind. All words up to the next option are an option's values.
+OPTIONS = {
+    "netem": "limit delay loss corrupt duplicate reorder gap distribution rate slot ecn seed",
+    "tbf": "rate burst limit latency mtu peakrate mpu overhead linklayer",
+    "htb": "default r2q direct_qlen offload rate ceil burst cburst quantum prio mtu mpu overhead",
+    "pfifo": "limit",
+    "bfifo": "limit",
+    "codel": "limit target interval ecn noecn ce_threshold",
+    "fq_codel": "limit flows target interval quantum ecn noecn memory_limit ce_threshold "
+    "drop_batch",
+    "pie": "limit target tupdate alpha beta ecn noecn bytemode nobytemode",
+    "cake": "bandwidth unlimited autorate-ingress rtt besteffort diffserv3 diffserv4 diffserv8 "
+    "precedence flowblind srchost dsthost hosts flows dual-srchost dual-dsthost triple-isolate "
+    "nat nonat wash nowash ack-filter no-ack-filter split-gso no-split-gso memlimit overhead mpu "
+    "ingress egress atm noatm ptm docsis ethernet conservative raw metro internet lan",
+    "red": "limit min max avpkt burst probability bandwidth ecn harddrop adaptive",
+    "fq": "limit flow_limit quantum initial_quantum maxrate buckets pacing nopacing "
+    "low_rate_threshold refill_delay orphan_mask",
+    "dualpi2": "limit target tupdate alpha beta coupling_factor step_thresh memlimit split_gso",
+    "police": "rate burst mtu peakrate conform-exceed drop pipe continue flowid action",
+}
+ALIASES = {
+    "netem": {"latency": "delay", "drop": "loss"},
+    "tbf": {"buffer": "burst", "maxburst": "burst", "minburst": "mtu"},
+    "htb": {"buffer": "burst", "maxburst": "burst", "cbuffer": "cburst", "cmaxburst": "cburst"},
+    "police": {"buffer": "burst", "maxburst": "burst"},
+}
+# Options that a change of netem keeps unless it sets them.
+NETEM_KEEPS = ("rate", "corrupt", "slot")
+LATER = "a later line replaces it; a path that changes has the axis changes"
+ADDED = ("add", "change", "chg", "replace", "repl")
+OBJECTS = ("qdisc", "class", "filter")
+# Words before the kind of a qdisc that are followed by a value.
+PLACES = ("dev", "parent", "handle", "classid", "refcnt")
+
+EXPANSION = re.compile(
+    r"\$\(\((?P<sum>[\w\s$*/%+(){}-]{1,200}?)\)\)|\$\{(?P<braced>\w+)"
+    r"(?::?(?P<how>[-=?+])(?P<default>[^}]*))?\}|\$(?P<plain>\w+)"
+)
+ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
+REDIRECTION = re.compile(r"(?<!\S)[&\d]?>>?\s*&?\S+")
+PROMPT = re.compile(r"^\s*(?:\S+@\S+[#$]|[$>%])\s+")
+OPERATIONS: dict[type, Any] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.floordiv, ast.Mod: operator.mod,
+}  # fmt: skip
+LINE_MAX = 4000  # longer lines are cut
+# Calls of Mininet with a link's parameters, and parameters that do not change its qdiscs.
+LINK_CALLS = ("addLink", "TCLink", "TCIntf", "custom", "partial")
+OF_NAMES = (
+    "cls", "link", "intf", "intfName1", "intfName2", "port1", "port2", "addr1", "addr2", "fast",
+    "use_htb", "disable_gro",
+)  # fmt: skip
+
+
+def value(text: str, units: Mapping[str, float]) -> float:
+    """Return a number in the unit of `units`; ValueError says why there is none."""
+    match = NUMBER.fullmatch(text)
+    if "$" in text:
+        raise ValueError(f"{text} has no value in these lines; add --var NAME=VALUE")
+    if match is None or match[2].lower() not in units:
+        raise ValueError(f"{text} must be a number with a unit of tc ({', '.join(units)})")
+    return float(match[1]) * units[match[2].lower()]
+
+
+@dataclass
+class Node:
+    """A qdisc, class or filter: its place, and its options with their words."""
+
+    egress: str  # interface, with the name of its namespace or container
+    kind: str
+    parent: str = ""
+    handle: str = ""  # `1:`, or `1:10` of a class
+    options: dict[str, list[str]] = field(default_factory=dict)
+    outside: list[str] = field(default_factory=list)  # words that belong to no option
+    is_class: bool = False
+    begun: set[str] = field(default_factory=set)  # options whose first word was taken
+
+    @property
+    def text(self) -> str:
+        """Return the qdisc or class as words."""
+        words = [word for name, its in self.options.items() for word in (name, *its)]
+        return " ".join([f"{self.egress}: {self.kind}", *words])
+
+
+@dataclass
+class Lines:
+    """What the lines set."""
+
+    nodes: dict[tuple[str, str], Node] = field(default_factory=dict)  # by egress and place
+    filters: list[tuple[str, list[str]]] = field(default_factory=list)  # egress and words
+    left: list[tuple[str, str]] = field(default_factory=list)  # words and reason
+    cleared: set[str] = field(default_factory=set)  # egresses whose qdiscs were deleted
+
+    def add(self, words: Sequence[str], host: str = "") -> None:
+        """Add a command of tc, from its words after `tc`."""
+        what = next((o for o in OBJECTS if o.startswith(words[0])), "")
+        verb = words[1] if len(words) > 1 else ""
+        place, kind, rest = _place(words[2:])
+        egress = f"{host}:{place['dev']}" if host and "dev" in place else place.get("dev", "")
+        if what == "qdisc" and verb.startswith("del") and "root" in words:
+            self.cleared.add(egress)
+        if not what or verb not in ADDED or not egress or kind in ("ingress", "clsact"):
+            return
+        if egress in self.cleared:
+            self.cleared.discard(egress)
+            for key in [key for key, node in self.nodes.items() if node.egress == egress]:
+                self.left.append((self.nodes.pop(key).text, LATER))
+        if what == "filter":
+            self.filters.append((egress, list(words[2:])))
+            return
+        handle = _major_minor(place.get("classid" if what == "class" else "handle", ""))
+        parent = _major_minor(place.get("parent", "root"))
+        key = (egress, handle if what == "class" else f"below {parent}")
+        made = options(kind, rest)
+        node = Node(egress, kind, parent, handle, made, place["outside"].split(), what == "class")
+        before = self.nodes.get(key)
+        if before and verb == "add":
+            self.left.append((node.text, "tc refuses a second add at one place"))
+            return
+        if before and before.kind == kind == "netem":  # netem_change, net/sched/sch_netem.c
+            node.options = {n: w for n, w in before.options.items() if n in NETEM_KEEPS} | made
+        if before and before.text != node.text:
+            self.left.append((before.text, LATER))
+        self.nodes[key] = node
+
+
+def _major_minor(text: str) -> str:
+    major, _, minor = text.partition(":")
+    return f"{major}:{minor if minor != '0' else ''}" if ":" in text else text
+
+
+def _place(words: Sequence[str]) -> tuple[dict[str, str], str, list[str]]:
+    """Split words into the place, the kind, and its options."""
+    found, outside, at = {"outside": ""}, [], 0
+    while at < len(words):
+        word = words[at]
+        if word in PLACES and at + 1 < len(words):
+            found[word] = words[at + 1]
+            at += 1
+        elif word == "stab":
+            end = next((i for i in range(at, len(words)) if words[i] in OPTIONS), len(words))
+            outside, at = list(words[at:end]), end - 1
+        elif word not in ("root", "egress"):
+            found["outside"] = " ".join(outside)
+            return found, word, list(words[at + 1 :])
+        at += 1
+    return found, "", []
+
+
+def options(kind: str, words: Sequence[str]) -> dict[str, list[str]]:
+    """Return the options of a qdisc with their words; as in tc, names may be abbreviated."""
+    aliases = ALIASES.get(kind, {})
+    names = {name: name for name in OPTIONS.get(kind, "").split()} | aliases
+    found: dict[str, list[str]] = {}
+    current = ""
+    for word in words:
+        near = [name for name in names if len(word) > 2 and name.startswith(word)]
+        name = names.get(word) or (names[near[0]] if near else "")
+        if name and not (current == "distribution" and not found[current]):
+            current = name
+            found[current] = []
+        elif current:
+            found[current].append(word)
+        else:
+            found[word] = []
+    return found
+
+
+def read(text: str, given: Mapping[str, str]) -> Lines:
+    """Read a shell script, a Mininet program, or single lines of either.
+
+    `given` has values of the script's variables, which override its own.
+    """
+    lines, links = Lines(), _mininet(text)
+    for ends, parameters in links:
+        _add_link(lines, ends, parameters)
+    if links:
+        return lines
+    _shell(lines, text, dict(given), given)
+    if not lines.nodes and not lines.filters:  # `# tc ...`: the prompt of root, not a comment
+        _shell(lines, re.sub(r"(?m)^\s*#+ ?", "", text), dict(given), given)
+    return lines
+
+
+def _shell(lines: Lines, text: str, variables: dict[str, str], given: Mapping[str, str]) -> None:
+    for line in re.sub(r"\\\s*\n", " ", text).splitlines():
+        raw = _expanded(line[:LINE_MAX], variables)[:LINE_MAX]
+        bare = REDIRECTION.sub(" ", PROMPT.sub("", raw))
+        lexer = shlex.shlex(bare, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        try:
+            words = [*lexer, ";"]
+        except ValueError as error:
+            if "tc" in bare:
+                lines.left.append((bare.strip(), f"not a line of a shell: {error}"))
+            continue
+        command: list[str] = []
+        for word in words:
+            if word and not set(word) <= set("();<>|&"):
+                command.append(word)
+            else:
+                _command(lines, command, variables, given)
+                command = []
+
+
+def _command(
+    lines: Lines, words: list[str], variables: dict[str, str], given: Mapping[str, str]
+) -> None:
+    while words and (words[0] in ("export", "local", "readonly", "declare", "-r", "-x")):
+        words = words[1:]
+    while words and (match := ASSIGNMENT.fullmatch(words[0])):
+        if match[1] not in given and not re.search(r"\$|`", match[2]):
+            variables[match[1]] = match[2]
+        words = words[1:]
+    for at, word in enumerate(words):
+        program = PurePath(word).name
+        if " " in word:  # a command in quotes, as of `sh -c`
+            _shell(lines, word, variables, given)
+        elif word.startswith("tc,") and "--link" in words:
+            pairs = [pair.partition("=") for pair in word.split(",")[1:]]
+            _add_link(lines, ("h1", "s1"), {name: text for name, _, text in pairs})
+        elif program == "tc" or (at == 0 and word in OBJECTS and len(words) > 2):
+            before, rest = words[:at], words[at + (program == "tc") :]
+            host = before[before.index("exec") + 1 :] if "exec" in before else []
+            while rest and rest[0].startswith("-"):
+                if rest[0] in ("-n", "-netns"):
+                    host, rest = rest[1:2], rest[1:]
+                rest = rest[1:]
+            if rest:
+                lines.add(rest, next((each for each in host if not each.startswith("-")), ""))
+            return
+
+
+def _expanded(line: str, variables: dict[str, str]) -> str:
+    def expand(match: re.Match[str]) -> str:
+        if match["sum"] is not None:
+            inner = _expanded(match["sum"], variables)
+            try:
+                return str(_computed(ast.parse(inner.strip(), mode="eval").body, variables))
+            except (SyntaxError, ValueError, KeyError, ArithmeticError):
+                return "$" + re.sub(r"[\s$(){}]", "", inner)
+        name = match["braced"] or match["plain"]
+        if match["how"] == "=":
+            variables.setdefault(name, match["default"])
+        default = match["default"] if match["how"] in ("-", "=") else f"${name}"
+        return variables.get(name, default)
+
+    return EXPANSION.sub(expand, line)
+
+
+def _computed(node: ast.AST, variables: Mapping[str, str]) -> int:
+    """Return the value of a shell's sum; raises ValueError, KeyError or ArithmeticError."""
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
+        both = (_computed(node.left, variables), _computed(node.right, variables))
+        return int(OPERATIONS[type(node.op)](*both))
+    if isinstance(node, ast.Name):
+        return int(variables[node.id])
+    if isinstance(node, ast.Constant):
+        return int(str(node.value))
+    raise ValueError(ast.dump(node))
+
+
+def _mininet(text: str) -> list[tuple[tuple[str, str], dict[str, str]]]:
+    """Return the ends and the parameters of each link in a Mininet program; none in other text."""
+    try:
+        tree = ast.parse(textwrap.dedent(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    named = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    found = []
+    for call in ast.walk(tree):
+        called = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+        if isinstance(call, ast.Call) and called.split(".")[-1] in LINK_CALLS:
+            parameters = {n: v for n, v in _keywords(call, named) if n not in OF_NAMES}
+            ends = [*(ast.unparse(each).strip("'\"") for each in call.args), "one end", "other end"]
+            found += [((ends[0], ends[1]), parameters)] if parameters else []
+    return found
+
+
+def _keywords(call: ast.Call, named: Mapping[str, ast.expr]) -> Iterator[tuple[str, str]]:
+    """Yield the keyword arguments of a call; `**name` is a `dict(...)` that the program assigns."""
+    for keyword in call.keywords:
+        its = keyword.value
+        its = named.get(its.id, its) if isinstance(its, ast.Name) else its
+        if keyword.arg is not None:
+            yield keyword.arg, str(its.value) if isinstance(its, ast.Constant) else ast.unparse(its)
+        elif isinstance(its, ast.Call):
+            yield from _keywords(its, {})
+
+
+def _add_link(lines: Lines, ends: tuple[str, str], parameters: Mapping[str, str]) -> None:
+    """Add the qdiscs that Mininet's TCLink sets on both ends of a link."""
+    its = {name: text for name, text in parameters.items() if text not in ("None", "False")}
+    bw, parent, commands = its.pop("bw", None), "root", list[str]()
+    if bw is not None and its.pop("use_tbf", ""):
+        rate = float(bw) if NUMBER.fullmatch(bw) else 1.0
+        latency = its.pop("latency_ms", f"{120 / max(rate, 1e-9):.9f}")
+        commands.append(f"root handle 5: tbf rate {bw}Mbit burst 15000 latency {latency}ms")
+        parent = "parent 5:1"
+    elif bw is not None:
+        commands += ["root handle 5:0 htb default 1",
+                     f"parent 5:0 classid 5:1 htb rate {bw}Mbit burst 15k"]  # fmt: skip
+        parent = "parent 5:1"
+    parts = (("delay {}", "delay"), ("{}", "jitter"), ("loss {}", "loss"),
+             ("limit {}", "max_queue_size"))  # fmt: skip
+    netem = [text.format(its.pop(name)) for text, name in parts if name in its]
+    if netem:
+        commands.append(f"{parent} handle 10: netem {' '.join(netem)}")
+    names = (f"{ends[0]}-{ends[1]}", f"{ends[1]}-{ends[0]}" + " back" * (ends[0] == ends[1]))
+    for name in names:
+        for command in commands:
+            what = "class" if "classid" in command else "qdisc"
+            lines.add([what, "add", "dev", name, *command.split()])
+    lines.left += [(f"{names[0]}: {name}={text}", "no axis") for name, text in its.items()]
