@@ -235,7 +235,7 @@ def measure(
             after the condition, the seed and the captures.
         backend: `virtual` or `containernet`.
         where: `guest`, in virtual time, or `host`, this machine's own kernel.
-        captures: Interfaces whose packets are captured, such as `r1-r2`.
+        captures: Interfaces whose packets are captured, such as `r1-r2`; or `state`.
         timeout_s: Wall-clock limit of the guest.
         allow_invalid: Return a run that failed a check instead of raising InvalidRunError.
         axes: Axes of the condition, such as `algorithm="bbr", loss_percent=1`.
@@ -248,7 +248,7 @@ def measure(
     number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
     limit_s = pyarguments.limit_s("timeout_s", timeout_s)
     accepted = pyarguments.typed("allow_invalid", allow_invalid, bool, "True or False")
-    links = packets.links(pyarguments.names("captures", captures), condition)
+    links = packets.links(pyarguments.names("captures", captures), condition, where)
     default = _default_folder(condition, backend, where, number, links)
     folder = pyarguments.output(default if out is None else out)
     at_first_use(condition, backend, where)

@@ -49,7 +49,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     groups["run"].add_argument(
         "--capture", action="append", default=[], metavar="LINK",
-        help="capture an interface's packets, such as r1-r2, in capture-LINK.pcap; may be repeated",
+        help="capture an interface's packets, such as r1-r2, in capture-LINK.pcap, or the state of "
+        "the congestion control (`state`); may be repeated",
     )  # fmt: skip
     measure.add_argument("--json", action="store_true", help="print the metrics as JSON")
     measure.set_defaults(run=_measure, interrupted="the unfinished run was removed")
@@ -110,13 +111,14 @@ def condition_of(options: argparse.Namespace) -> Condition:
 
 def _measure(options: argparse.Namespace) -> int:
     condition = condition_of(options)
+    captures = packets.links(options.capture, condition, options.where)
     with cellspec.claimed(options.out):
         at_first_use(condition, options.backend, options.where)
         tools = instrument(options.backend, options.where, condition)
         movie = video(condition, tools, options.timeout_s)
         manifest = run(
             condition, options.seed, options.out, tools, movie, options.timeout_s, attempts=1,
-            captures=packets.links(options.capture, condition),
+            captures=captures,
         )  # fmt: skip
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
