@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab import cellspec, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import fingerprint, inputs, limiters, packets, replicate, results
+from losslab.campaign import fingerprint, inputs, limiters, packets, replicate, results, state
 from losslab.campaign.cellrun import finished
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.results import MeasuredCell, Replicate, read_cell
@@ -129,6 +129,18 @@ class Run:
     def tcp(self) -> pd.DataFrame:
         """cwnd, ssthresh, smoothed RTT, pacing and delivery rate of each flow, every 20 ms."""
         return self.table("tcp")
+
+    def state(self, trust: bool = False) -> pd.DataFrame:
+        """Return the state of the sender's congestion controls at each of their events.
+
+        A run without the capture `state` is measured again. Raises LosslabError if its congestion
+        control is not of losslab's kernel, the run cannot be measured again with the same bytes, or
+        it is a run of programs of its author and not trusted.
+
+        Args:
+            trust: Run such programs.
+        """
+        return state.of_run(self.folder, self.manifest, trust)
 
     @property
     def queue(self) -> pd.DataFrame:

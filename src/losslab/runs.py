@@ -15,7 +15,7 @@ from pathlib import Path
 from losslab import cellspec
 from losslab.backends import runner, virtual
 from losslab.backends.base import Instrument, Job
-from losslab.campaign import compare, inputs, packets, plan, records, rerun
+from losslab.campaign import compare, inputs, packets, plan, records, rerun, state
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError, did_you_mean
@@ -93,7 +93,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     compared.add_argument(
         "--packets", action="store_true",
-        help="of two runs: print the first packet and the first sample that differ",
+        help="of two runs: print the first packet, sample and captured state that differ",
     )  # fmt: skip
     compared.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     compared.add_argument("--json", action="store_true", help="print JSON")
@@ -239,8 +239,9 @@ def _diff(options: argparse.Namespace) -> int:
         if options.json or options.metric or options.common:
             raise UsageError("--packets must be the only option, found another")
         lines, parted = packets.divergence(options.first, options.second, options.trust)
-        print("\n".join(lines))
-        return int(parted)
+        line = state.divergence(options.first, options.second)
+        print("\n".join([*lines, *filter(None, [line])]))
+        return int(parted or bool(line))
     try:
         found = _compared(options)
     except LosslabError as error:  # of what was named; nothing was compared

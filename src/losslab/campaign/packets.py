@@ -176,9 +176,9 @@ def captured(
 ) -> Iterator[Path]:
     """Yield the capture of a link or of the state; measure the run again if it has none.
 
-    Raises UsageError if there is no such link or state, and LosslabError if the run cannot be measured
-    again on this machine, the bytes differ, or the manifest names programs of its author and is not
-    `trusted`.
+    Raises UsageError if there is no such link or state. Raises LosslabError if the run cannot be
+    measured again on this machine, the bytes differ, or the manifest names programs of its author
+    and is not `trusted`.
     """
     file = folder / capture.name(link)
     if file.is_file():

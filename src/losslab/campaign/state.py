@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from losslab.campaign import packets
+from losslab.emulation import capture
 from losslab.emulation.capture import STATE
 from losslab.instrument.layouts import Field, Layouts, typed
 from losslab.reading import UsageError, read_toml
@@ -68,8 +69,8 @@ def read(path: Path) -> Capture:
         with gzip.open(path) as file:
             header = json.loads(file.readline(MAX_BYTES))
             content = file.read(MAX_BYTES)
-        count = np.frombuffer(content, np.dtype(list(HEAD)), 1)["private_bytes"][0] if content else 0
-        private = ("private", "u1", (int(count),))
+        first = np.frombuffer(content, np.dtype(list(HEAD)), 1 if content else 0)
+        private = ("private", "u1", (int(first["private_bytes"].sum()),))
         size = np.dtype([*HEAD, private]).itemsize
         padding = ("padding", "u1", (-size % ALIGNMENT,))
         events = np.frombuffer(content, np.dtype([*HEAD, private, padding]))
@@ -91,20 +92,20 @@ def declared() -> dict[str, dict[str, Variable]]:
     return found
 
 
-def frame(capture: Capture) -> pd.DataFrame:
+def frame(captured: Capture) -> pd.DataFrame:
     """Return a row per event: COLUMNS, all fields by their names in C, and declared variables.
 
     A variable replaces the field of its name. Of several algorithms in a run, each has its own.
     """
     import pandas as pd
 
-    variables, events = declared(), capture.events
-    parts = [pd.DataFrame(_common(capture.origin_ns, events[:0]))]
+    variables, events = declared(), captured.events
+    parts = [pd.DataFrame(_common(captured.origin_ns, events[:0]))]
     for name in dict.fromkeys(events["algorithm"].tolist()):
         algorithm = name.decode(errors="replace")
         own = events["algorithm"] == name
-        columns = _common(capture.origin_ns, events[own])
-        columns |= decoded(events[own]["private"], capture.layouts.get(algorithm, []))
+        columns = _common(captured.origin_ns, events[own])
+        columns |= decoded(events[own]["private"], captured.layouts.get(algorithm, []))
         known = columns.keys() - set(COLUMNS)
         for variable, its in variables.get(algorithm, {}).items():
             if {*_fields(its)} <= known:
@@ -129,7 +130,7 @@ def decoded(private: Column, layout: Sequence[Field]) -> dict[str, Column]:
         bits = int(each.type[1:])
         if each.begin + bits > 8 * private.shape[1]:
             continue
-        its = word(at) >> np.uint64(shift)
+        its: Column = word(at) >> np.uint64(shift)
         if shift + bits > WORD_BITS:  # of a packed struct
             its |= word(at + ALIGNMENT) << np.uint64(WORD_BITS - shift)
         unused = np.uint64(WORD_BITS - bits)
@@ -165,8 +166,8 @@ def _names(its: Variable) -> list[str]:
 
 def _fields(its: Variable) -> list[str]:
     """Return the names of all fields that a variable needs."""
-    more = [name for each in its.get("names", ()) if not isinstance(each, str) for name in _fields(each)]
-    return _names(its) + more
+    within = [each for each in its.get("names", ()) if not isinstance(each, str)]
+    return _names(its) + [name for each in within for name in _fields(each)]
 
 
 def _common(origin_ns: int, events: Column) -> dict[str, Column]:
@@ -217,6 +218,14 @@ def of_run(folder: Path, manifest: dict[str, Any], trusted: bool = False) -> pd.
     """
     with packets.captured(folder, manifest, STATE, trusted) as path:
         return frame(read(path))
+
+
+def divergence(first: Path, second: Path) -> str:
+    """Describe the first difference of two runs' states; "" if there is none, or one lacks it."""
+    files = [folder / capture.name(STATE) for folder in (first, second)]
+    if not all(file.is_file() for file in files):
+        return ""
+    return first_difference(*(frame(read(file)) for file in files))
 
 
 def first_difference(first: pd.DataFrame, second: pd.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""Captures of packets at an interface (pcap) and of the state of TCP, without any effect on results.
+"""Captures of packets (pcap) and of the state of TCP, without any effect on the results.
 
 The kernel copies the beginning of each packet into a ring buffer that holds the whole run and is
 read afterwards. During the run no process wakes up and no clock is read. Layouts: TPACKET_V2 of

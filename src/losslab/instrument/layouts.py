@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from losslab import processes
@@ -46,14 +47,13 @@ UNSIGNED = {2, 7, 8}
 NAMELESS = ("typedef", "const_type", "volatile_type")
 
 
-
 class Field(NamedTuple):
     """Integer of a structure."""
 
     name: str
     begin: int  # its first bit
     type: str  # u or i, and its number of bits
-    names: dict[str, str] = {}  # of an enumeration, by value
+    names: Mapping[str, str] = MappingProxyType({})  # of an enumeration, by value
 
 
 Layouts = dict[str, list[Field]]
@@ -149,7 +149,7 @@ def of_sources(tree: Path, paths: Sequence[Path]) -> list[Field]:
 
     A congestion control that embeds another's state has it at the beginning of its own.
     """
-    structures = []
+    structures: list[tuple[dict[int, Entry], Entry]] = []
     for path in paths:
         wanted = pointed(algorithmfiles.code(read_text(path)))
         if wanted:
@@ -177,8 +177,7 @@ def _compiled(tree: Path, path: Path) -> str:
     with tempfile.TemporaryDirectory(prefix="losslab-layout-") as folder:
         made = Path(folder) / "state.o"
         processes.run([*kept, *DEBUG, "-o", made], cwd=tree)
-        dump = ["env", "LC_ALL=C", "readelf", "--debug-dump=info", made]
-        return processes.run(dump)
+        return processes.run(["env", "LC_ALL=C", "readelf", "--debug-dump=info", made])
 
 
 def _structures(dump: str, names: set[str]) -> Iterator[tuple[dict[int, Entry], Entry]]:
@@ -214,9 +213,7 @@ def _type(entries: Mapping[int, Entry], entry: Entry) -> Entry:
     return _resolved(entries, entries[int(at, 16)]) if at else Entry("unspecified_type")
 
 
-def _fields(
-    entries: Mapping[int, Entry], of: Entry, prefix: str, begin: int
-) -> Iterator[Field]:
+def _fields(entries: Mapping[int, Entry], of: Entry, prefix: str, begin: int) -> Iterator[Field]:
     """Yield the integers of a structure or union; those within others have dotted names."""
     for member in of.within:
         if member.tag != "member":
