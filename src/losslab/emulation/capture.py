@@ -11,6 +11,7 @@ is read and compressed with each ping, when a process is awake anyway.
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +52,7 @@ RECORD = struct.Struct("=IIII")
 # says what it means is in the job's folder.
 STATE, LAYOUTS = "state", "layouts.json"
 GZIP_BITS = 31  # zlib: a window of 32 KiB, with the header of gzip
+PACKED_BYTES = 1 << 20  # of a part of the file, which is compressed by itself
 
 
 def name(link: str) -> str:
@@ -91,25 +93,27 @@ class StateLog:
     def __init__(self, layouts: str) -> None:
         import zlib  # imported only when a capture is requested
 
+        # A `compressobj` has a lock, and taking it reads the clock.
+        self._compress = functools.partial(zlib.compress, level=1, wbits=GZIP_BITS)
         self._layouts, self._record = layouts, Record()
-        self._packed, self._parts = zlib.compressobj(1, wbits=GZIP_BITS), list[bytes]()
+        self._packed, self._read = list[bytes](), bytearray()
         self._record.begin("events")
 
     def read(self) -> None:
         """Take what has been recorded out of the kernel's memory, which holds 32 MiB."""
-        self._parts.append(self._packed.compress(self._record.read()))
+        self._read += self._record.read()
+        if len(self._read) > PACKED_BYTES:
+            self._packed.append(self._compress(self._read))
+            self._read.clear()
 
     def write(self, path: Path) -> list[str]:
         """Write layouts and origin as a line of JSON, then the events; return a violation."""
-        import gzip
-
         self.read()
         self._record.close()
         header = f'{{"origin_ns": {self.origin_ns}, "layouts": {self._layouts}}}'
         line = " ".join(header.split()) + "\n"
-        with path.open("wb") as out:
-            out.write(gzip.compress(line.encode(), mtime=0))
-            out.writelines([*self._parts, self._packed.flush()])
+        parts = self._compress(line.encode()), *self._packed, self._compress(self._read)
+        path.write_bytes(b"".join(parts))
         if not self._record.full:
             return []
         return ["the capture of the state must hold every event, found the kernel's record full"]
