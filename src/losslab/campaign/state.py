@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import operator
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from losslab.campaign import packets
 from losslab.emulation import capture
 from losslab.emulation.capture import STATE
+from losslab.errors import did_you_mean
 from losslab.instrument.layouts import Field, Layouts, typed
 from losslab.reading import UsageError, read_toml
 from losslab.repository import ROOT, find
@@ -44,7 +46,7 @@ ALIGNMENT, WORD_BITS = 8, 64
 EVENTS = ("", "ack", "ca_state", "undo", "tx_start")
 CA_STATES = ("open", "disorder", "cwr", "recovery", "loss")
 NOT_SET, NOT_PACED = 0x7FFFFFFF, 2**64 - 1  # TCP_INFINITE_SSTHRESH, net/tcp.h; ~0UL
-MAX_BYTES = 2**31
+MAX_BYTES, MAX_TIME_NS = 2**31, 2**60
 # Columns of every event, before those of the state.
 COLUMNS = (
     "t_s", "flow", "algorithm", "event", "ca_state", "cwnd_packets", "ssthresh_packets",
@@ -74,8 +76,19 @@ def read(path: Path) -> Capture:
         size = np.dtype([*HEAD, private]).itemsize
         padding = ("padding", "u1", (-size % ALIGNMENT,))
         events = np.frombuffer(content, np.dtype([*HEAD, private, padding]))
-        return Capture(int(header["origin_ns"]), typed(header["layouts"]), events)
-    except (EOFError, KeyError, OSError, TypeError, ValueError, zlib.error) as error:
+        origin_ns = operator.index(header["origin_ns"])
+        if not 0 <= origin_ns < MAX_TIME_NS:
+            raise ValueError(f"the origin of time must be in [0, 2^60) ns, found {origin_ns}")
+        return Capture(origin_ns, typed(header["layouts"]), events)
+    except (
+        AttributeError,
+        EOFError,
+        KeyError,
+        OSError,
+        TypeError,
+        ValueError,
+        zlib.error,
+    ) as error:
         raise UsageError(
             f"{path} must be as losslab writes it, found: {error!r}",
             hint="measure it again with --capture state",
@@ -84,12 +97,14 @@ def read(path: Path) -> Capture:
 
 def declared() -> dict[str, dict[str, Variable]]:
     """Return the variables of algorithms; those of the campaign's folder come before losslab's."""
-    found: dict[str, dict[str, Variable]] = {}
-    for path in dict.fromkeys((ROOT / DECLARATIONS, find(DECLARATIONS))):
-        content = read_toml(path)
-        check_schema(content, "states", str(path))
-        found |= content
-    return found
+    return read_declarations(ROOT / DECLARATIONS) | read_declarations(find(DECLARATIONS))
+
+
+def read_declarations(path: Path) -> dict[str, dict[str, Variable]]:
+    """Read the variables of algorithms from a file."""
+    content = read_toml(path)
+    check_schema(content, "states", str(path))
+    return content
 
 
 def frame(captured: Capture) -> pd.DataFrame:
@@ -106,10 +121,15 @@ def frame(captured: Capture) -> pd.DataFrame:
         own = events["algorithm"] == name
         columns = _common(captured.origin_ns, events[own])
         columns |= decoded(events[own]["private"], captured.layouts.get(algorithm, []))
-        known = columns.keys() - set(COLUMNS)
+        fields = {key: each for key, each in columns.items() if key not in COLUMNS}
         for variable, its in variables.get(algorithm, {}).items():
-            if {*_fields(its)} <= known:
-                columns[variable] = value(columns, its)
+            if unknown := sorted({*_fields(its)} - fields.keys()):
+                raise UsageError(
+                    f"fields in {DECLARATIONS} must be in the struct of {algorithm}, found "
+                    f"{', '.join(unknown)}{did_you_mean(unknown[0], fields)}",
+                    hint=f"it has {', '.join(fields) or 'none'}",
+                )
+            columns[variable] = value(fields, its)
         parts.append(pd.DataFrame(columns, index=own.nonzero()[0]))
     return pd.concat(parts[len(parts) > 1 :]).sort_index()
 

@@ -44,6 +44,7 @@ TYPES = (
 POINTED = r"(?:struct\s+)?\b(\w+)\s*\*\s*(?:const\s+)?{}\b"
 # DW_ATE_boolean, DW_ATE_unsigned, DW_ATE_unsigned_char; other integers are signed.
 UNSIGNED = {2, 7, 8}
+TYPE = re.compile(r"[iu](?:[1-9]|[1-5]\d|6[0-4])")
 NAMELESS = ("typedef", "const_type", "volatile_type")
 
 
@@ -89,7 +90,7 @@ def of(spec: Kernel) -> Layouts:
         only = replaced | {path.parent.name for path in spec.algorithms}
         every = not known or any(name.endswith(".h") for name in replaced)
         with progress(f"layout of the state of {spec.title}", "half a minute"):
-            _make(spec, None if every else only, file)
+            _make(spec, pinned, None if every else only, file)
     return known | typed(read_json(file, TABLE_BYTES))
 
 
@@ -98,8 +99,13 @@ def _committed() -> dict[str, Layouts]:
 
 
 def typed(content: Mapping[str, Iterable[Sequence[Any]]]) -> Layouts:
-    """Return layouts from JSON."""
-    return {name: [Field(*each) for each in fields] for name, fields in content.items()}
+    """Return layouts from JSON; ValueError or TypeError if they are none."""
+    found = {name: [Field(*each) for each in fields] for name, fields in content.items()}
+    for each in (each for fields in found.values() for each in fields):
+        placed = isinstance(each.begin, int) and each.begin >= 0 and TYPE.fullmatch(each.type)
+        if not (placed and isinstance(each.name, str) and isinstance(each.names, Mapping)):
+            raise ValueError(f"a field must have a name, a first bit and a type, found {each}")
+    return found
 
 
 def text(layouts: Layouts) -> str:
@@ -111,9 +117,9 @@ def text(layouts: Layouts) -> str:
     return "{\n" + ",\n".join(rows) + "\n}"
 
 
-def _make(spec: Kernel, only: set[str] | None, file: Path) -> None:
+def _make(spec: Kernel, pinned: bool, only: set[str] | None, file: Path) -> None:
     """Compile layouts of a kernel, as `of_tree`, and write them."""
-    kept = kernel.kept_objects(spec.base, unpinned=True)
+    kept = kernel.kept_objects(spec.base, unpinned=not pinned)
     with tempfile.TemporaryDirectory(prefix="losslab-layouts-") as folder:
         log = Path(folder) / kernel.LOG
         log.touch()

@@ -151,10 +151,8 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
         ]
         # A phase is a row without a panel, whose value is its end.
         rows += [
-            common
-            | {"panel": "", "name": each.name, "t_s": each.begin_s, "value": each.end_s}
-            | {"cut": "FALSE"}
-            for each in run.bands
+            common | {"panel": "", "name": name, "t_s": begin_s, "value": end_s, "cut": "FALSE"}
+            for begin_s, end_s, name in run.bands
         ]
     draw("runs.R", COLUMNS, rows, paths)
 
@@ -231,20 +229,19 @@ def _phases(runs: Sequence[Run], end_s: float, width: int) -> Iterator[str]:
     if not any(run.bands for run in runs):
         return
     letters: dict[str, str] = {}
-    for band in (band for run in runs for band in run.bands):
-        free = [each for each in f"{band.name}{LETTERS}" if each not in letters.values()]
-        letters.setdefault(band.name, (free or "?")[0])
+    for name in (name for run in runs for _, _, name in run.bands):
+        free = [each for each in f"{name}{LETTERS}" if each not in letters.values()]
+        letters.setdefault(name, (free or "?")[0])
     yield ""
     yield "Phases: " + ", ".join(f"{letter} {name}" for name, letter in letters.items())
     for number, run in enumerate(runs, 1):
         strip = [" "] * (width - AXIS_WIDTH)
         lengths = defaultdict[str, float](float)
-        for band in run.bands:
-            lengths[band.name] += band.end_s - band.begin_s
-        for band in sorted(run.bands, key=lambda each: -lengths[each.name]):
-            ends = (band.begin_s, band.end_s)
-            begin, end = (int(min(t_s / end_s, 1) * (len(strip) - 1)) for t_s in ends)
-            strip[begin : end + 1] = letters[band.name] * (end + 1 - begin)
+        for begin_s, until_s, name in run.bands:
+            lengths[name] += until_s - begin_s
+        for *times, name in sorted(run.bands, key=lambda each: -lengths[each[2]]):
+            begin, end = (int(min(t_s / end_s, 1) * (len(strip) - 1)) for t_s in times)
+            strip[begin : end + 1] = letters[name] * (end + 1 - begin)
         yield f"{number:<{AXIS_WIDTH}}{''.join(strip)}".rstrip()
 
 

@@ -57,9 +57,6 @@ PANELS = {
     "retransmits": Panel("Retransmitted, dropped", "packets"),
 }
 
-# Units by the ends of variables' names.
-UNITS = {"mbit": "Mbit/s", "ms": "ms", "s": "s", "us": "µs", "packets": "packets"}
-
 
 @dataclass(frozen=True)
 class Series:
@@ -78,15 +75,6 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Band:
-    """Phase of the first flow's congestion control."""
-
-    name: str
-    begin_s: float
-    end_s: float
-
-
-@dataclass(frozen=True)
 class Run:
     """Replicate on disk."""
 
@@ -94,7 +82,8 @@ class Run:
     manifest: dict[str, Any]
     series: tuple[Series, ...]
     panels: Mapping[str, Panel] = field(default_factory=lambda: PANELS)
-    bands: tuple[Band, ...] = ()
+    # Phases of the first flow's congestion control: begin and end in s, name.
+    bands: tuple[tuple[float, float, str], ...] = ()
 
     @property
     def condition(self) -> Condition:
@@ -135,12 +124,8 @@ def load_state(folder: Path, trusted: bool) -> Run:
     """
     run = load(folder)
     rows = state.of_run(folder, run.manifest, trusted)
-    names = flow_names(folder)
-    flows = {
-        names[port]: rows[rows["flow"] == int(port)]
-        for port in names
-        if port.isdecimal() and (rows["flow"] == int(port)).any()
-    }
+    ports = rows["flow"].astype(str)
+    flows = {n: rows[ports == port] for port, n in flow_names(folder).items() if port in {*ports}}
     if not flows:
         raise UsageError(
             f"{folder} must have a flow of TCP in its sender's network namespace, found none"
@@ -149,18 +134,10 @@ def load_state(folder: Path, trusted: bool) -> Run:
     for flow, its in flows.items():
         for name in state.variables(its, str(its["algorithm"].iloc[-1])):
             if its[name].dtype != object and its[name].nunique() > 1:
-                label, unit = _label(name)
-                panels[name] = Panel(label, unit)
+                panels[name] = Panel(name, "")
                 lines.append(Series(name, name, flow, *_steps(its, name)))
-    first = state.phases(next(iter(flows.values())))
-    bands = tuple(Band(name, begin_s, end_s) for begin_s, end_s, name in first)
+    bands = tuple(state.phases(next(iter(flows.values()))))
     return replace(run, series=tuple(lines), panels=panels, bands=bands)
-
-
-def _label(name: str) -> tuple[str, str]:
-    """Return the label and the unit of a variable, whose name ends in its unit."""
-    stem, _, end = name.rpartition("_")
-    return (stem.replace("_", " "), UNITS[end]) if stem and end in UNITS else (name, "")
 
 
 def _steps(rows: pd.DataFrame, name: str) -> tuple[tuple[float, ...], tuple[float | None, ...]]:

@@ -15,7 +15,6 @@ from losslab.campaign import state
 from losslab.emulation import capture
 from losslab.instrument.layouts import TABLE, Field, typed
 from losslab.reading import UsageError
-from tests.conftest import ROOT
 
 BYTES = 48
 HEAD = struct.Struct("=QQ8I6IH4BH16s")
@@ -44,7 +43,10 @@ def test_field_of_any_place_width_and_sign_is_the_number_at_its_bits(fields, sta
 def entry(at_us, algorithm, values, layout, port=40001, event=1):
     """Return an event of the kernel, whose private state has some values."""
     private = sum(
-        value << each.begin for each in layout for name, value in values.items() if each.name == name
+        value << each.begin
+        for each in layout
+        for name, value in values.items()
+        if each.name == name
     )
     head = HEAD.pack(
         at_us, 1_250_000, 10, 0x7FFFFFFF, 7, 8, 100, 1, 20_000, 0, 2, 0, 20_500, 1_000, 2, 0, port,
@@ -160,7 +162,9 @@ def test_own_declaration_comes_before_losslabs(campaign_folder):
     own.write_text('[bbr]\nmode = { fields = "mode" }\n')
     with pytest.raises(UsageError, match="fields"):
         state.declared()
-    assert (ROOT / state.DECLARATIONS).is_file()
+    own.write_text('[bbr]\nmode = { field = "mod" }\n')
+    with pytest.raises(UsageError, match="found mod; did you mean mode"):
+        state.frame(state.read(captured(campaign_folder / "c", bbr(1))))
 
 
 def test_full_record_of_the_state_is_a_violation(tmp_path, monkeypatch):

@@ -39,21 +39,21 @@ int second(void *sk) { struct mine *const ca = inet_csk_ca(sk); return ca->mode;
 
 
 class Sample(ctypes.Structure):
-    _fields_ = [("t", U32), ("v", U64)]
+    _fields_ = (("t", U32), ("v", U64))
 
 
 class Low(ctypes.Union):
-    _fields_ = [("low", U8), ("whole", U32)]
+    _fields_ = (("low", U8), ("whole", U32))
 
 
 class Mine(ctypes.Structure):
-    _anonymous_ = ["low_or_whole"]
-    _fields_ = [
+    _anonymous_ = ("low_or_whole",)
+    _fields_ = (
         ("mode", U32, 3), ("gain", U32, 10), ("seen", U32, 1), ("change", I32, 7),
         ("pairs", U16 * 3 * 2), ("s", Sample * 2), ("low_or_whole", Low), ("phase", I32),
         ("on", ctypes.c_bool), ("list", ctypes.c_void_p), ("name", ctypes.c_void_p),
         ("wide", U64, 60),
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,9 @@ def layout(tmp_path_factory):
 
 def numbers(own):
     """Return all integers of a struct by their names in a layout."""
-    found = {name: getattr(own, name) for name in ("mode", "gain", "seen", "change", "low", "whole")}
+    found = {
+        name: getattr(own, name) for name in ("mode", "gain", "seen", "change", "low", "whole")
+    }
     found |= {f"pairs[{i}][{j}]": own.pairs[i][j] for i in range(2) for j in range(3)}
     found |= {f"s[{i}].{name}": getattr(own.s[i], name) for i in range(2) for name in ("t", "v")}
     return found | {"on": int(own.on), "wide": own.wide}
