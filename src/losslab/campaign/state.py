@@ -47,6 +47,7 @@ EVENTS = ("", "ack", "ca_state", "undo", "tx_start")
 CA_STATES = ("open", "disorder", "cwr", "recovery", "loss")
 NOT_SET, NOT_PACED = 0x7FFFFFFF, 2**64 - 1  # TCP_INFINITE_SSTHRESH, net/tcp.h; ~0UL
 MAX_BYTES, MAX_TIME_NS = 2**31, 2**60
+BROKEN = (AttributeError, EOFError, KeyError, OSError, TypeError, ValueError, zlib.error)
 # Columns of every event, before those of the state.
 COLUMNS = (
     "t_s", "flow", "algorithm", "event", "ca_state", "cwnd_packets", "ssthresh_packets",
@@ -80,15 +81,7 @@ def read(path: Path) -> Capture:
         if not 0 <= origin_ns < MAX_TIME_NS:
             raise ValueError(f"the origin of time must be in [0, 2^60) ns, found {origin_ns}")
         return Capture(origin_ns, typed(header["layouts"]), events)
-    except (
-        AttributeError,
-        EOFError,
-        KeyError,
-        OSError,
-        TypeError,
-        ValueError,
-        zlib.error,
-    ) as error:
+    except BROKEN as error:
         raise UsageError(
             f"{path} must be as losslab writes it, found: {error!r}",
             hint="measure it again with --capture state",

@@ -7,7 +7,6 @@ its tree. The repository has those of losslab's own kernels.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import tempfile
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 from losslab import processes
 from losslab.instrument import algorithms as algorithmfiles
 from losslab.instrument import kernel, kernels, kerneltree
-from losslab.instrument.cache import cache_folder, progress
+from losslab.instrument.cache import building, cache_folder, progress
 from losslab.instrument.kernels import Kernel
 from losslab.reading import read_json, read_text
 
@@ -84,14 +83,11 @@ def of(spec: Kernel) -> Layouts:
     known = _committed().get(spec.name, {}) if pinned else {}
     if known and spec == spec.base:
         return known
-    file = cache_folder() / FOLDER / f"{built.name}.json"
-    if not file.is_file():
-        replaced = {Path(each.path).name for each in spec.replaced}
-        only = replaced | {path.parent.name for path in spec.algorithms}
-        every = not known or any(name.endswith(".h") for name in replaced)
+    folder = cache_folder() / FOLDER / built.name
+    if not folder.is_dir():
         with progress(f"layout of the state of {spec.title}", "half a minute"):
-            _make(spec, pinned, None if every else only, file)
-    return known | typed(read_json(file, TABLE_BYTES))
+            _make(spec, pinned, bool(known), folder)
+    return known | typed(read_json(folder / TABLE.name, TABLE_BYTES))
 
 
 def _committed() -> dict[str, Layouts]:
@@ -117,18 +113,18 @@ def text(layouts: Layouts) -> str:
     return "{\n" + ",\n".join(rows) + "\n}"
 
 
-def _make(spec: Kernel, pinned: bool, only: set[str] | None, file: Path) -> None:
-    """Compile layouts of a kernel, as `of_tree`, and write them."""
-    kept = kernel.kept_objects(spec.base, unpinned=not pinned)
-    with tempfile.TemporaryDirectory(prefix="losslab-layouts-") as folder:
-        log = Path(folder) / kernel.LOG
-        log.touch()
-        with kerneltree.with_additions(kept, spec.algorithms, spec.replaced, log) as tree:
-            content = text(of_tree(tree, spec.algorithms, only))
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(f".{os.getpid()}")
-    partial.write_text(content)
-    partial.replace(file)
+def _make(spec: Kernel, pinned: bool, known: bool, folder: Path) -> None:
+    """Compile layouts of a kernel: all, or those that a known base does not have."""
+    replaced = {Path(each.path).name for each in spec.replaced}
+    only = replaced | {path.parent.name for path in spec.algorithms}
+    every = not known or any(name.endswith(".h") for name in replaced)
+    with building(folder) as partial:
+        if partial is not None:
+            added = spec.algorithms, spec.replaced, partial / kernel.LOG
+            kept = kernel.kept_objects(spec.base, unpinned=not pinned)
+            with kerneltree.with_additions(kept, *added) as tree:
+                found = of_tree(tree, spec.algorithms, None if every else only)
+                (partial / TABLE.name).write_text(text(found))
 
 
 def of_tree(tree: Path, added: Iterable[Path], only: set[str] | None = None) -> Layouts:
