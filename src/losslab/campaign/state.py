@@ -43,8 +43,8 @@ HEAD = (
     ("app_limited", "u1"), ("pad", "u1"), ("private_bytes", "<u2"), ("algorithm", "S16"),
 )  # fmt: skip
 ALIGNMENT, WORD_BITS = 8, 64
-EVENTS = ("", "ack", "ca_state", "undo", "tx_start")
-CA_STATES = ("open", "disorder", "cwr", "recovery", "loss")
+EVENTS = {"1": "ack", "2": "ca_state", "3": "undo", "4": "tx_start"}
+CA_STATES = {"0": "open", "1": "disorder", "2": "cwr", "3": "recovery", "4": "loss"}
 NOT_SET, NOT_PACED = 0x7FFFFFFF, 2**64 - 1  # TCP_INFINITE_SSTHRESH, net/tcp.h; ~0UL
 MAX_BYTES, MAX_TIME_NS = 2**31, 2**60
 BROKEN = (AttributeError, EOFError, KeyError, OSError, TypeError, ValueError, zlib.error)
@@ -113,8 +113,12 @@ def frame(captured: Capture) -> pd.DataFrame:
         algorithm = name.decode(errors="replace")
         own = events["algorithm"] == name
         columns = _common(captured.origin_ns, events[own])
-        columns |= decoded(events[own]["private"], captured.layouts.get(algorithm, []))
-        fields = {key: each for key, each in columns.items() if key not in COLUMNS}
+        layout = captured.layouts.get(algorithm, [])
+        fields = decoded(events[own]["private"], layout)
+        columns |= fields
+        for each in layout:
+            if each.names and each.name in fields:
+                columns[each.name] = _texts(fields[each.name], each.names)
         for variable, its in variables.get(algorithm, {}).items():
             if unknown := sorted({*_fields(its)} - fields.keys()):
                 raise UsageError(
@@ -152,10 +156,14 @@ def decoded(private: Column, layout: Sequence[Field]) -> dict[str, Column]:
         signed = each.type[0] == "i"
         its = its.view("<i8") >> np.int64(unused) if signed else its >> unused
         found[each.name] = its if signed or bits == WORD_BITS else its.astype("<i8")
-        if each.names:
-            texts = [each.names.get(str(number), str(number)) for number in found[each.name]]
-            found[each.name] = np.array(texts, dtype=object)
     return found
+
+
+def _texts(numbers: Column, names: Mapping[str, str]) -> Column:
+    import numpy as np
+
+    texts = [names.get(each, each) for each in map(str, numbers.tolist())]
+    return np.array(texts, dtype=object)
 
 
 def value(columns: Mapping[str, Column], its: Variable) -> Column:
@@ -164,10 +172,11 @@ def value(columns: Mapping[str, Column], its: Variable) -> Column:
 
     found: Column = np.max([columns[name] for name in _names(its)], axis=0)
     if "names" in its:
-        texts = np.array([str(number) for number in found], dtype=object)
-        for number, name in enumerate(its["names"]):
-            here = found == number
-            texts[here] = name if isinstance(name, str) else value(columns, name)[here]
+        names = dict(enumerate(its["names"]))
+        texts = _texts(found, {str(n): name for n, name in names.items() if isinstance(name, str)})
+        for number, name in names.items():
+            if not isinstance(name, str):
+                texts[found == number] = value(columns, name)[found == number]
         return texts
     scaled = found * its["scale"] if "scale" in its else found
     return np.where(found == its["none"], np.nan, scaled) if "none" in its else scaled
@@ -186,26 +195,22 @@ def _fields(its: Variable) -> list[str]:
 def _common(origin_ns: int, events: Column) -> dict[str, Column]:
     import numpy as np
 
-    ssthresh, pacing = events["ssthresh"], events["pacing"]
-    names = events["algorithm"].astype("U16").astype(object)
+    def known(name: str, scale: float, unknown: Column) -> Column:
+        return np.where(unknown, np.nan, events[name] * scale)
+
     columns = (
-        (events["us"].astype("<i8") * 1000 - origin_ns) / 1e9, events["port"], names,
-        _texts(EVENTS, events["event"]), _texts(CA_STATES, events["ca_state"]),
-        events["cwnd"], np.where(ssthresh == NOT_SET, np.nan, ssthresh), events["in_flight"],
-        np.where(pacing == NOT_PACED, np.nan, pacing * 8e-6), events["srtt_us"] / 1000,
-        events["delivered"], events["lost"], events["rate_delivered"],
-        events["rate_interval_us"] / 1e6, events["rate_rtt_us"] / 1000,
-        events["app_limited"] != 0,
+        (events["us"].astype("<i8") * 1000 - origin_ns) / 1e9, events["port"],
+        events["algorithm"].astype("U16").astype(object), _texts(events["event"], EVENTS),
+        _texts(events["ca_state"], CA_STATES), events["cwnd"],
+        known("ssthresh", 1, events["ssthresh"] == NOT_SET), events["in_flight"],
+        known("pacing", 8e-6, events["pacing"] == NOT_PACED), events["srtt_us"] / 1000,
+        events["delivered"], events["lost"],
+        # Only an acknowledgement has a rate sample, and not each.
+        known("rate_delivered", 1, events["rate_interval_us"] <= 0),
+        known("rate_interval_us", 1e-6, events["rate_interval_us"] <= 0),
+        known("rate_rtt_us", 1e-3, events["rate_rtt_us"] <= 0), events["app_limited"] != 0,
     )  # fmt: skip
     return dict(zip(COLUMNS, columns, strict=True))
-
-
-def _texts(names: Sequence[str], numbers: Column) -> Column:
-    import numpy as np
-
-    known = np.array([*names, *map(str, range(len(names), 256))], dtype=object)
-    found: Column = known[numbers]
-    return found
 
 
 def variables(rows: pd.DataFrame, algorithm: str) -> list[str]:

@@ -7,6 +7,7 @@ its tree. The repository has those of losslab's own kernels.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 import tempfile
@@ -234,7 +235,8 @@ def _fields(entries: Mapping[int, Entry], of: Entry, prefix: str, begin: int) ->
 
 def _values(entries: Mapping[int, Entry], its: Entry, name: str, at: int) -> Iterator[Field]:
     if its.tag in ("structure_type", "union_type"):
-        yield from _fields(entries, its, f"{name}." if name else "", at)
+        # What has no name of its own adds nothing to the names of its members.
+        yield from _fields(entries, its, name if name[-1:] in ("", ".") else f"{name}.", at)
     elif its.tag == "array_type":
         yield from _elements(entries, its, its.within, name, at)
     elif its.tag in ("base_type", "enumeration_type"):
@@ -249,16 +251,12 @@ def _elements(
         return
     counts = [each.number("upper_bound") + 1 if "upper_bound" in each.values else 0
               for each in ranges]  # fmt: skip
-    size = 8 * _size(entries, _type(entries, array))
-    for count in counts[1:]:
-        size *= count
-    for number in range(counts[0]):
+    its = _type(entries, array)
+    size = 8 * its.number("byte_size") if "byte_size" in its.values else 0
+    size *= math.prod(counts[1:])
+    for number in range(counts[0] if size else 0):
         each = f"{name}[{number}]"
         yield from _elements(entries, array, ranges[1:], each, at + number * size)
-
-
-def _size(entries: Mapping[int, Entry], its: Entry) -> int:
-    return its.number("byte_size") if "byte_size" in its.values else 0
 
 
 def _integer(name: str, at: int, bits: int, its: Entry) -> Field:

@@ -25,6 +25,7 @@ struct mine {
 	unsigned short pairs[2][3];
 	struct sample s[2];
 	union { unsigned char low; u32 whole; };
+	struct { struct { u32 deep; }; } in;
 	enum phase phase;
 	_Bool on;
 	void *list;
@@ -46,11 +47,16 @@ class Low(ctypes.Union):
     _fields_ = (("low", U8), ("whole", U32))
 
 
+class Deep(ctypes.Structure):
+    _fields_ = (("deep", U32),)
+
+
 class Mine(ctypes.Structure):
     _anonymous_ = ("low_or_whole",)
     _fields_ = (
         ("mode", U32, 3), ("gain", U32, 10), ("seen", U32, 1), ("change", I32, 7),
-        ("pairs", U16 * 3 * 2), ("s", Sample * 2), ("low_or_whole", Low), ("phase", I32),
+        ("pairs", U16 * 3 * 2), ("s", Sample * 2), ("low_or_whole", Low), ("in_", Deep),
+        ("phase", I32),
         ("on", ctypes.c_bool), ("list", ctypes.c_void_p), ("name", ctypes.c_void_p),
         ("wide", U64, 60),
     )  # fmt: skip
@@ -76,7 +82,7 @@ def numbers(own):
     }
     found |= {f"pairs[{i}][{j}]": own.pairs[i][j] for i in range(2) for j in range(3)}
     found |= {f"s[{i}].{name}": getattr(own.s[i], name) for i in range(2) for name in ("t", "v")}
-    return found | {"on": int(own.on), "wide": own.wide}
+    return found | {"on": int(own.on), "wide": own.wide, "in.deep": own.in_.deep}
 
 
 @settings(max_examples=50, deadline=None)
