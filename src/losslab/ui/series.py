@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from losslab.campaign import state
 from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, Replicate, read_cell
-from losslab.campaign.tables import flow_names
+from losslab.campaign.tables import MAX_BACKGROUND_FLOWS, flow_names
 from losslab.emulation.link.forward import LOG as LINK_LOG
 from losslab.reading import TABLE_BYTES, UsageError, read_text
 from losslab.study.axes import NONE, Value
@@ -125,7 +125,10 @@ def load_state(folder: Path, trusted: bool) -> Run:
     run = load(folder)
     rows = state.of_run(folder, run.manifest, trusted)
     ports = rows["flow"].astype(str)
-    flows = {n: rows[ports == port] for port, n in flow_names(folder).items() if port in {*ports}}
+    busiest = ports.value_counts().index.tolist()
+    names = {port: name for port, name in flow_names(folder).items() if port in busiest}
+    names = names or {port: port for port in busiest[:MAX_BACKGROUND_FLOWS]}
+    flows = {name: rows[ports == port] for port, name in names.items()}
     if not flows:
         raise UsageError(
             f"{folder} must have a flow of TCP in its sender's network namespace, found none"
