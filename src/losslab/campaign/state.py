@@ -105,14 +105,17 @@ def frame(captured: Capture) -> pd.DataFrame:
 
     A variable replaces the field of its name. Of several algorithms in a run, each has its own.
     """
+    import numpy as np
     import pandas as pd
 
     variables, events = declared(), captured.events
-    parts = [pd.DataFrame(_common(captured.origin_ns, events[:0]))]
+    # A new connection of a server has no time yet: its event has that of the one before.
+    times = np.maximum.accumulate(events["us"].astype("<i8") * 1000 - captured.origin_ns).clip(0)
+    parts = [pd.DataFrame(_common(times[:0], events[:0]))]
     for name in dict.fromkeys(events["algorithm"].tolist()):
         algorithm = name.decode(errors="replace")
         own = events["algorithm"] == name
-        columns = _common(captured.origin_ns, events[own])
+        columns = _common(times[own], events[own])
         layout = captured.layouts.get(algorithm, [])
         fields = decoded(events[own]["private"], layout)
         columns |= fields
@@ -192,14 +195,14 @@ def _fields(its: Variable) -> list[str]:
     return _names(its) + [name for each in within for name in _fields(each)]
 
 
-def _common(origin_ns: int, events: Column) -> dict[str, Column]:
+def _common(times: Column, events: Column) -> dict[str, Column]:
     import numpy as np
 
     def known(name: str, scale: float, unknown: Column) -> Column:
         return np.where(unknown, np.nan, events[name] * scale)
 
     columns = (
-        (events["us"].astype("<i8") * 1000 - origin_ns) / 1e9, events["port"],
+        times / 1e9, events["port"],
         events["algorithm"].astype("U16").astype(object), _texts(events["event"], EVENTS),
         _texts(events["ca_state"], CA_STATES), events["cwnd"],
         known("ssthresh", 1, events["ssthresh"] == NOT_SET), events["in_flight"],

@@ -85,6 +85,11 @@ def test_events_have_common_columns_fields_in_c_and_declared_variables(tmp_path)
     assert rows["cycle_idx"].tolist() == [0, 5]
 
 
+def test_event_without_a_time_has_that_of_the_event_before(tmp_path):
+    file = captured(tmp_path / "c", bbr(0), bbr(3_000), bbr(0), bbr(4_000))
+    assert state.frame(state.read(file))["t_s"].tolist() == [0, 0.002, 0.002, 0.003]
+
+
 def test_variable_within_another_replaces_its_value():
     its = {"field": "a", "names": ["ONE", {"field": "b", "names": ["UP"]}]}
     columns = {"a": np.array([0, 1, 1, 2]), "b": np.array([0, 0, 1, 0])}
