@@ -85,11 +85,11 @@ draw <- function(runs, algorithms) {
     ) +
     facet_grid(vars(panel), vars(condition), scales = "free_y", switch = "y") +
     algorithm_scales(algorithms[algorithms$name %in% runs$algorithm, ]) +
-    scale_fill_brewer(name = NULL, palette = "Set2") +
+    scale_fill_hue(name = NULL) +
     scale_linetype_manual(
       breaks = c("", other), values = c("solid", line_types[seq_along(other)]), guide = "none"
     ) +
-    scale_y_continuous(limits = c(0, NA), expand = expansion(c(0, 0.08))) +
+    scale_y_continuous(limits = function(found) range(0, found), expand = expansion(c(0, 0.08))) +
     guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
     labs(x = "Time since the traffic began (s)", y = NULL) +
     theme_losslab() +

@@ -255,17 +255,18 @@ def _panel(key: str, runs: Sequence[Run], end_s: float, width: int, limit: float
     if not drawn:
         return
     panel = panels_of(runs)[key]
-    top = min(limit, max(v for _, each in drawn for v in each.values if v is not None))
+    values = [value for _, each in drawn for value in each.values if value is not None]
+    top, bottom = min(limit, max(0, *values)), min(0, *values)
     yield ""
     yield panel.title + (", without the peak in the warm-up" if limit < math.inf else "")
     for number, each in drawn:
         heading = f"{number}  {each.label}"
         yield f"{heading:<40}{_reading(panel, runs[number - 1], each)}".rstrip()
-        yield from _strip(each, end_s, top if top > 0 else 1.0, width)
+        yield from _strip(each, end_s, top if top > bottom else 1.0, width, bottom)
     yield "0 s" + f"{end_s:.3g} s".rjust(width - 3)
 
 
-def _strip(line: Series, end_s: float, top: float, width: int) -> list[str]:
+def _strip(line: Series, end_s: float, top: float, width: int, bottom: float = 0) -> list[str]:
     import plotext  # imported here: it takes 40 ms, which other commands save
 
     plotext.clear_figure()
@@ -273,9 +274,9 @@ def _strip(line: Series, end_s: float, top: float, width: int) -> list[str]:
     plotext.plot_size(width, STRIP_LINES)
     plotext.frame(False)
     plotext.xticks([])
-    plotext.yticks([0, top], ["0", f"{top:.4g}".rjust(7)])
+    plotext.yticks([bottom, top], [f"{bottom:.4g}", f"{top:.4g}".rjust(7)])
     plotext.xlim(0, end_s)
-    plotext.ylim(0, top)
+    plotext.ylim(bottom, top)
     samples = zip(line.t_s, line.values, strict=True)
     for absent, group in itertools.groupby(samples, key=lambda s: s[1] is None or s[1] > top):
         if not absent:
