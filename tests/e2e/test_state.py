@@ -70,6 +70,14 @@ def test_state_changes_no_other_byte_and_has_cubics_window_and_both_flows(folder
     assert losslab("rerun", folder / "with").returncode == 0
 
 
+def test_fast_run_has_more_events_than_the_kernel_holds(tmp_path):
+    words = ["--algorithm", "bbr", "--rate-mbit", 1000, "--rtt-ms", 20, "--buffer-packets", 1650]
+    done = measure(tmp_path / "out", *words, "--duration-s", 3, "--capture", "state")
+    assert done.returncode == 0, done.stderr
+    events = state.read(tmp_path / "out" / FILE).events
+    assert events.nbytes > 2**25
+
+
 def test_plot_has_phases_and_variables(folder):
     done = losslab("plot", folder / "bbr", "--state")
     assert done.returncode == 0, done.stderr
