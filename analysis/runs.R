@@ -21,7 +21,11 @@ read <- function(path) {
       panel = in_order(sub(" (", "\n(", panel, fixed = TRUE)),
       flow = coalesce(flow, ""),
       kind = ifelse(name %in% solid, "", name)
-    )
+    ) |>
+    # The only line of a panel, such as a variable of the state, needs no line type.
+    group_by(panel) |>
+    mutate(kind = if (n_distinct(name) == 1) "" else kind) |>
+    ungroup()
 }
 
 # List the other line types for the caption.
@@ -59,6 +63,9 @@ caption_words <- function(runs) {
 }
 
 draw <- function(runs, algorithms) {
+  # The phases of a congestion control are rows without a panel, with their end as value.
+  phases <- filter(runs, is.na(panel))
+  runs <- filter(runs, !is.na(panel))
   other <- setdiff(unique(runs$kind), "")
   warmup <- runs |>
     filter(warmup_s > 0) |>
@@ -68,16 +75,21 @@ draw <- function(runs, algorithms) {
       aes(xmin = -Inf, xmax = warmup_s, ymin = -Inf, ymax = Inf),
       data = warmup, inherit.aes = FALSE, fill = "grey92"
     ) +
+    geom_rect(
+      aes(xmin = t_s, xmax = value, ymin = -Inf, ymax = Inf, fill = in_order(name)),
+      data = select(phases, -panel), inherit.aes = FALSE, alpha = 0.25
+    ) +
     geom_line(
       aes(colour = algorithm, linetype = kind, group = interaction(run, name, flow)),
       linewidth = 0.3, na.rm = TRUE
     ) +
     facet_grid(vars(panel), vars(condition), scales = "free_y", switch = "y") +
     algorithm_scales(algorithms[algorithms$name %in% runs$algorithm, ]) +
+    scale_fill_hue(name = NULL) +
     scale_linetype_manual(
       breaks = c("", other), values = c("solid", line_types[seq_along(other)]), guide = "none"
     ) +
-    scale_y_continuous(limits = c(0, NA), expand = expansion(c(0, 0.08))) +
+    scale_y_continuous(limits = function(found) range(0, found), expand = expansion(c(0, 0.08))) +
     guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
     labs(x = "Time since the traffic began (s)", y = NULL) +
     theme_losslab() +

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from losslab import cellspec, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import fingerprint, inputs, limiters, packets, replicate, results
+from losslab.campaign import fingerprint, inputs, limiters, packets, replicate, results, state
 from losslab.campaign.cellrun import finished
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.results import MeasuredCell, Replicate, read_cell
@@ -130,6 +130,18 @@ class Run:
         """cwnd, ssthresh, smoothed RTT, pacing and delivery rate of each flow, every 20 ms."""
         return self.table("tcp")
 
+    def state(self, trust: bool = False) -> pd.DataFrame:
+        """Return the state of the sender's congestion controls at each of their events.
+
+        A run without the capture `state` is measured again. Raises LosslabError if its congestion
+        control is not of losslab's kernel, the run cannot be measured again with the same bytes, or
+        it is a run of programs of its author and not trusted.
+
+        Args:
+            trust: Run such programs.
+        """
+        return state.of_run(self.folder, self.manifest, trust)
+
     @property
     def queue(self) -> pd.DataFrame:
         """Backlog and drops of the bottleneck."""
@@ -235,7 +247,7 @@ def measure(
             after the condition, the seed and the captures.
         backend: `virtual` or `containernet`.
         where: `guest`, in virtual time, or `host`, this machine's own kernel.
-        captures: Interfaces whose packets are captured, such as `r1-r2`.
+        captures: Interfaces whose packets are captured, such as `r1-r2`; or `state`.
         timeout_s: Wall-clock limit of the guest.
         allow_invalid: Return a run that failed a check instead of raising InvalidRunError.
         axes: Axes of the condition, such as `algorithm="bbr", loss_percent=1`.
@@ -248,7 +260,7 @@ def measure(
     number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
     limit_s = pyarguments.limit_s("timeout_s", timeout_s)
     accepted = pyarguments.typed("allow_invalid", allow_invalid, bool, "True or False")
-    links = packets.links(pyarguments.names("captures", captures), condition)
+    links = packets.links(pyarguments.names("captures", captures), condition, where)
     default = _default_folder(condition, backend, where, number, links)
     folder = pyarguments.output(default if out is None else out)
     at_first_use(condition, backend, where)

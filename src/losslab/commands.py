@@ -100,6 +100,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "plot runs in the terminal or to a file",
             "losslab plot my-run other-run",
             "losslab plot my-run --out run.svg",
+            "losslab plot my-run --state",
         ),
         "status": _command(
             "ui.status",

@@ -15,7 +15,7 @@ from pathlib import Path
 from losslab import cellspec
 from losslab.backends import runner, virtual
 from losslab.backends.base import Instrument, Job
-from losslab.campaign import compare, inputs, packets, plan, records, rerun
+from losslab.campaign import compare, inputs, packets, plan, records, rerun, state
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError, did_you_mean
@@ -49,7 +49,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     groups["run"].add_argument(
         "--capture", action="append", default=[], metavar="LINK",
-        help="capture an interface's packets, such as r1-r2, in capture-LINK.pcap; may be repeated",
+        help="capture an interface's packets, such as r1-r2, in capture-LINK.pcap, or the state of "
+        "the congestion control (`state`); may be repeated",
     )  # fmt: skip
     measure.add_argument("--json", action="store_true", help="print the metrics as JSON")
     measure.set_defaults(run=_measure, interrupted="the unfinished run was removed")
@@ -92,7 +93,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     compared.add_argument(
         "--packets", action="store_true",
-        help="of two runs: print the first packet and the first sample that differ",
+        help="of two runs: print the first packet, sample and captured state that differ",
     )  # fmt: skip
     compared.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     compared.add_argument("--json", action="store_true", help="print JSON")
@@ -114,13 +115,14 @@ def condition_of(options: argparse.Namespace) -> Condition:
 
 def _measure(options: argparse.Namespace) -> int:
     condition = condition_of(options)
+    captures = packets.links(options.capture, condition, options.where)
     with cellspec.claimed(options.out):
         at_first_use(condition, options.backend, options.where)
         tools = instrument(options.backend, options.where, condition)
         movie = video(condition, tools, options.timeout_s)
         manifest = run(
             condition, options.seed, options.out, tools, movie, options.timeout_s, attempts=1,
-            captures=packets.links(options.capture, condition),
+            captures=captures,
         )  # fmt: skip
     for reason in manifest["reasons"]:
         print(f"losslab: invalid: {reason}", file=sys.stderr)
@@ -241,8 +243,9 @@ def _diff(options: argparse.Namespace) -> int:
         if options.json or options.metric or options.common:
             raise UsageError("--packets must be the only option, found another")
         lines, parted = packets.divergence(options.first, options.second, options.trust)
-        print("\n".join(lines))
-        return int(parted)
+        line = state.divergence(options.first, options.second)
+        print("\n".join([*lines, *filter(None, [line])]))
+        return int(parted or bool(line))
     try:
         found = _compared(options)
     except LosslabError as error:  # of what was named; nothing was compared

@@ -14,6 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from losslab.backends.base import GUEST
 from losslab.campaign import rerun
 from losslab.campaign.results import MANIFEST_FILE
 from losslab.emulation import capture
@@ -143,16 +144,28 @@ def _sacked(options: bytes) -> Iterator[tuple[int, int]]:
         at += max(2, length)
 
 
-def links(names: Sequence[str], condition: Condition) -> list[str]:
-    """Return the distinct names of links to capture; refuse unknown ones."""
-    available = [
-        name for host in make_plan(condition, 0).hosts.values() for name in host.interfaces
-    ]
-    unknown = sorted(set(names) - set(available))
+def links(names: Sequence[str], condition: Condition, where: str = GUEST) -> list[str]:
+    """Return the distinct names of links to capture, or `state`; refuse impossible ones.
+
+    Of the state, the kernel keeps a record.
+    """
+    plan = make_plan(condition, 0)
+    available = [name for host in plan.hosts.values() for name in host.interfaces]
+    unknown = sorted({*names} - {*available, capture.STATE})
     if unknown:
         raise UsageError(
-            f"a link to capture must be one of {', '.join(sorted(available))}, found "
-            f"{', '.join(unknown)}"
+            f"a link to capture must be one of {', '.join(sorted(available))}, or it must be "
+            f"{capture.STATE}, found {', '.join(unknown)}"
+        )
+    reason = ""
+    if where != GUEST:
+        reason = f"this machine's own kernel (where {where}), which keeps no record of it"
+    elif all(flow.protocol == "udp" for flow in plan.flows):
+        reason = f"the app {condition.app}, whose congestion control is a program's and not TCP's"
+    if reason and capture.STATE in names:
+        raise UsageError(
+            f"the {capture.STATE} must be that of a congestion control in losslab's kernel, found "
+            f"{reason}"
         )
     return list(dict.fromkeys(names))
 
@@ -161,17 +174,18 @@ def links(names: Sequence[str], condition: Condition) -> list[str]:
 def captured(
     folder: Path, manifest: dict[str, Any], link: str, trusted: bool = False
 ) -> Iterator[Path]:
-    """Yield the capture of a link; measure the run again if it has none.
+    """Yield the capture of a link or of the state; measure the run again if it has none.
 
-    Raises UsageError if the path has no such link, and LosslabError if the run cannot be measured
-    again on this machine, the bytes differ, or the manifest names programs of its author and is not
-    `trusted`.
+    Raises UsageError if there is no such link or state. Raises LosslabError if the run cannot be
+    measured again on this machine, the bytes differ, or the manifest names programs of its author
+    and is not `trusted`.
     """
     file = folder / capture.name(link)
     if file.is_file():
         yield file
         return
-    links([link], Condition.from_json(manifest["cell"]))
+    where = manifest["instrument"].get("where", GUEST)
+    links([link], Condition.from_json(manifest["cell"]), where)
     with rerun.again(manifest, rerun.ready(manifest, trusted), captures=[link]) as (again, _):
         # The capture is new, and the manifest lists it.
         if problems := rerun.compare(folder, again).problems(file.name, MANIFEST_FILE):

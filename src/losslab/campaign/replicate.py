@@ -16,10 +16,12 @@ from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcom
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign import fingerprint, inputs
-from losslab.campaign.instrument import require_unchanged
+from losslab.campaign.instrument import kernel_of, require_unchanged
 from losslab.campaign.results import PARTIAL, WRITTEN_BY, refuse_full, seal, whole_folder
+from losslab.emulation import capture
 from losslab.emulation.app import USER_FILES
 from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab.instrument import layouts
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.repository import INSTALLED, ROOT
@@ -52,8 +54,8 @@ def run(
     violations. A replicate whose guest is lost in all `attempts` is invalid, has no results, and is
     marked `lost`. host.json records earlier attempts. The limit of wall time is derived from
     condition and backend by default. A replicate forks from `snapshots`, or boots a guest `alone`.
-    `captures` are interfaces; they change no byte of other files. Raises HostError if the host or
-    the instrument failed; `out` is unchanged.
+    `captures` are those of `packets.links`; they change no byte of other files. Raises HostError if
+    the host or the instrument failed; `out` is unchanged.
     """
     manifest = inputs_of(condition, seed, instrument, video, captures)
     backend = BACKENDS[instrument.backend, instrument.where]
@@ -177,6 +179,9 @@ def prepare(
     for name, text in inputs.trace_texts(condition).items():
         (folder / name).write_text(text)
     inputs.give(condition, folder, USER_FILES)
+    if capture.STATE in captures:
+        known = layouts.of(kernel_of(condition))
+        (folder / capture.LAYOUTS).write_text(layouts.text(known))
     task = {
         "kind": "replicate",
         "condition": condition.to_json(),

@@ -1,13 +1,17 @@
-"""Packet capture at an interface (pcap), without any effect on the results.
+"""Captures of packets (pcap) and of the state of TCP, without any effect on the results.
 
 The kernel copies the beginning of each packet into a ring buffer that holds the whole run and is
 read afterwards. During the run no process wakes up and no clock is read. Layouts: TPACKET_V2 of
 linux/if_packet.h, and the pcap format (draft-ietf-opsawg-pcap) with nanoseconds.
+
+The state is the kernel's record of events (kernel patch 0017) in the sender's network namespace. It
+is read and compressed with each ping, when a process is awake anyway.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from losslab.emulation import hosts
 from losslab.emulation.qdiscs import FRAME_BYTES
+from losslab.emulation.record import Record
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
@@ -43,11 +48,16 @@ RING_MAX_BYTES = 1 << 30  # half of a guest's memory
 # Nanoseconds, version 2.4, no time zone, whole frames of any length, Ethernet.
 FILE_HEADER = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 18, 1)
 RECORD = struct.Struct("=IIII")
+# A capture that is of no link: the private state of the sender's congestion controls. The file that
+# says what it means is in the job's folder.
+STATE, LAYOUTS = "state", "layouts.json"
+GZIP_BITS = 31  # zlib: a window of 32 KiB, with the header of gzip
+PACKED_BYTES = 1 << 20  # of a part of the file, which is compressed by itself
 
 
 def name(link: str) -> str:
-    """Return the file name of a link's capture."""
-    return f"capture-{link}.pcap"
+    """Return the file name of a link's capture, or of that of the state."""
+    return "capture-state.gz" if link == STATE else f"capture-{link}.pcap"
 
 
 Capture = tuple[socket.socket, "mmap.mmap"]  # socket of an interface, and its ring
@@ -75,18 +85,59 @@ def _write(capture: Capture, link: str, path: Path) -> list[str]:
     ]
 
 
+class StateLog:
+    """Record of the events of congestion controls in the network namespace that begins it."""
+
+    origin_ns = 0  # 0 s of the run's tables
+
+    def __init__(self, layouts: str) -> None:
+        import zlib  # imported only when a capture is requested
+
+        # A `compressobj` has a lock, and taking it reads the clock.
+        self._compress = functools.partial(zlib.compress, level=1, wbits=GZIP_BITS)
+        self._layouts, self._record = layouts, Record()
+        self._packed, self._read = list[bytes](), bytearray()
+        self._record.begin("events")
+
+    def read(self) -> None:
+        """Take what has been recorded out of the kernel's memory, which holds 32 MiB."""
+        self._read += self._record.read()
+        if len(self._read) > PACKED_BYTES:
+            self._packed.append(self._compress(self._read))
+            self._read.clear()
+
+    def write(self, path: Path) -> list[str]:
+        """Write layouts and origin as a line of JSON, then the events; return a violation."""
+        self.read()
+        self._record.close()
+        header = f'{{"origin_ns": {self.origin_ns}, "layouts": {self._layouts}}}'
+        line = " ".join(header.split()) + "\n"
+        parts = self._compress(line.encode()), *self._packed, self._compress(self._read)
+        path.write_bytes(b"".join(parts))
+        if not self._record.full:
+            return []
+        return ["the capture of the state must hold every event, found the kernel's record full"]
+
+
 @contextlib.contextmanager
 def running(
     links: Sequence[str], plan: Plan, nodes: Mapping[str, Host], folder: Path, violations: list[str]
-) -> Iterator[None]:
+) -> Iterator[StateLog | None]:
     """Capture links for the length of the block; write a file for each to `folder` at its end.
 
-    A link is an interface, `HOST-NEIGHBOUR`. Its packets are captured in both directions. An
-    incomplete capture is added to `violations`.
+    A link is an interface, `HOST-NEIGHBOUR`. Its packets are captured in both directions. The block
+    must read the log of the `state`, if any, which is yielded. An incomplete capture is added to
+    `violations`.
     """
     with contextlib.ExitStack() as stack:
-        captures = {link: _open(link, plan, nodes, stack) for link in links}
-        yield
+        captures = {link: _open(link, plan, nodes, stack) for link in links if link != STATE}
+        state = None
+        if STATE in links:
+            with hosts.inside(nodes["sender"].pid):
+                state = StateLog((folder.parent / LAYOUTS).read_text())
+        yield state
+        if state is not None:
+            violations += state.write(folder / name(STATE))
         for link, capture in captures.items():
             violations += _write(capture, link, folder / name(link))
 

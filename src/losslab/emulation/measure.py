@@ -165,15 +165,15 @@ def measure(
     """Run one replicate; return its result, as `outcome.summarise`.
 
     Raw files go to the empty `folder`; link traces are in its parent. `video` is the stream that
-    the app `ffmpeg` sends, `watch` monitors the machine in real time, `captures` are interfaces,
-    and `cut_s` is the time of a cut (see `emulation.measure`).
+    the app `ffmpeg` sends, `watch` monitors the machine in real time, `captures` are those of
+    `capture.running`, and `cut_s` is the time of a cut (see `emulation.measure`).
     """
     plan = make_plan(ready.condition, seed, video)
     mechanisms = plan.path_spec.mechanisms
     nodes = ready.nodes
     hosts.shape(plan.hosts, ready.handles)
     incomplete: list[str] = []
-    with capture.running(captures, plan, nodes, folder, incomplete):
+    with capture.running(captures, plan, nodes, folder, incomplete) as state:
         with watch or contextlib.nullcontext():
             wait_for_whole_second()
             idle = _ping_idle(nodes["sender"].pid, plan, folder)
@@ -187,7 +187,7 @@ def measure(
             with contextlib.ExitStack() as stack:
                 for each in mechanisms:
                     noted |= stack.enter_context(each.attached(plan, nodes, ready.handles, folder))
-                run = traffic.run(plan, nodes, folder, [*cuts, *sessions])
+                run = traffic.run(plan, nodes, folder, [*cuts, *sessions], state)
         after = hosts.read_back_settled(plan.hosts, ready.handles, plan.path_spec.rtt_ms)
     condition = ready.condition
     if cut_s is not None:

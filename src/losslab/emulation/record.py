@@ -30,7 +30,10 @@ class Record:
         self.full = False  # the kernel had no room for a sample
 
     def begin(self, order: str) -> None:
-        """Begin to record: `tcp START INTERVAL` or `queue START INTERVAL DEVICE`, in ns."""
+        """Begin to record: `tcp START INTERVAL`, `queue START INTERVAL DEVICE`, or `events`.
+
+        Times are in ns. Events are those of the connections' congestion control.
+        """
         os.write(self._descriptor, order.encode())
 
     def read(self) -> bytes:

@@ -44,6 +44,7 @@ from losslab.errors import LosslabError
 from losslab.study.axes import NONE, OWN
 
 if TYPE_CHECKING:
+    from losslab.emulation.capture import StateLog
     from losslab.emulation.plan import Plan, Start
 
 POLL_INTERVAL_S = 0.01
@@ -87,9 +88,16 @@ class Run:
 
 
 def run(
-    plan: Plan, hosts: Mapping[str, Host], folder: Path, sessions: Sequence[Session] = ()
+    plan: Plan,
+    hosts: Mapping[str, Host],
+    folder: Path,
+    sessions: Sequence[Session] = (),
+    state: StateLog | None = None,
 ) -> Run:
-    """Run all flows of a plan, and sessions beside them; write logs and samples to `folder`."""
+    """Run all flows of a plan, and sessions beside them; write logs and samples to `folder`.
+
+    The log of the `state` is read while they run.
+    """
     sender, flows, limit_s = hosts["sender"], plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
         programs = _user_programs(plan, hosts, stack)
@@ -105,6 +113,8 @@ def run(
         for flow in plan.programs:
             _wait_until_listening(hosts[flow.listener.host].pid, flow, listeners[flow.name])
         log = _sampling(plan, hosts, programs, processes, stack)
+        if state is not None:
+            log.state, state.origin_ns = state, log.origin_ns
         for session in sessions:
             stack.enter_context(session.running(log.origin_ns))
         background = plan.background.caller(log.origin_ns) if plan.background else None
@@ -298,6 +308,7 @@ class _SampleLog:
         self._echo_probe, self._echo_due_s = echo_probe, 0.0
         self._due_s, self._read_due_s, self._woken_s = 0.0, READ_INTERVAL_S, 0.0
         self._records = records
+        self.state: StateLog | None = None
         self.watched = True  # something waits for a connection's state
         self.origin_ns = time.monotonic_ns()
         self.last: dict[int, TcpSample] = {}
@@ -335,6 +346,8 @@ class _SampleLog:
             # The kernel has timestamped the replies.
             self._echo_probe.receive()
             self._echo_probe.send(now_s)
+            if self.state is not None:
+                self.state.read()
             self._echo_due_s += DURING_INTERVAL_S
         if not self._records:
             for sample in self._tcp_probe.sample():

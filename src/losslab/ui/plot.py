@@ -6,12 +6,15 @@ import argparse
 import itertools
 import math
 import shutil
+import string
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from losslab import processes
+from losslab.campaign import rerun
 from losslab.campaign.tables import write_csv
 from losslab.errors import LosslabError
 from losslab.reading import out_file
@@ -19,7 +22,7 @@ from losslab.repository import ROOT, find, require_programs
 from losslab.study import studyfiles
 from losslab.study.names import drawn_controls
 from losslab.ui import series
-from losslab.ui.series import PANELS, Run, Series
+from losslab.ui.series import PANELS, Panel, Run, Series
 
 FORMATS = (".png", ".svg", ".pdf")
 COLUMNS = (
@@ -33,6 +36,7 @@ DRAW_LIMIT_S = 600.0
 # Height and limits of the width of a line in the terminal, in characters.
 STRIP_LINES = 3
 MIN_WIDTH, MAX_WIDTH = 60, 120
+AXIS_WIDTH = 9  # of the scale's numbers
 # Series of each panel that the terminal shows; figures show all.
 IN_TERMINAL = {
     "goodput": ("received", "carried by the link", series.ACKNOWLEDGED),
@@ -45,6 +49,8 @@ IN_TERMINAL = {
 # by the first factor are cut off at the second: the rest of the panel would be a flat line.
 PEAK_FACTOR, CUT_FACTOR = 5.0, 1.25
 COUNTERS = ("retransmits",)
+# Of phases whose name has no letter that another one does not have.
+LETTERS = string.ascii_letters + string.digits
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -57,12 +63,22 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--out", type=out_file, action="append", default=[], metavar="FILE",
         help=f"plot to this file ({', '.join(FORMATS)}); may be repeated",
     )  # fmt: skip
+    drawn.add_argument(
+        "--state", action="store_true",
+        help="plot the state of the congestion control, such as BBR's phases and bandwidth; a run "
+        "without it is measured again",
+    )  # fmt: skip
+    drawn.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     drawn.set_defaults(run=_plot)
 
 
 def _plot(options: argparse.Namespace) -> int:
     require_drawable(options.out)
-    runs = load(options.folders)
+    if options.state:
+        folders = [path for folder in options.folders for path in series.replicates(folder)]
+        runs = [series.load_state(path, options.trust) for path in folders]
+    else:
+        runs = load(options.folders)
     if options.out:
         figure(runs, options.out)
         say("\n".join(map(str, options.out)))
@@ -97,42 +113,59 @@ def require_drawable(paths: Sequence[Path]) -> None:
 def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
     """Plot runs to files: a row per quantity, a column per condition, algorithms overlaid.
 
-    The files' suffixes select the formats. A page has space for `MAX_CONDITIONS`.
+    The files' suffixes select the formats. A page has space for `MAX_CONDITIONS`. A run with phases
+    has a column for itself.
     """
     conditions = series.labels(runs, without=["algorithm"])
+    if any(run.bands for run in runs):
+        conditions = series.distinguish(runs, series.labels(runs))
     if len(set(conditions)) > MAX_CONDITIONS:
         raise LosslabError(
             f"a figure must have at most {MAX_CONDITIONS} conditions side by side, found "
             f"{len(set(conditions))}",
             hint="plot fewer runs at once, or omit --out to plot them in the terminal",
         )
-    limits = axis_limits(runs)
-    rows = [
-        {
+    limits, panels = axis_limits(runs), panels_of(runs)
+    rows: list[dict[str, object]] = []
+    for number, run in enumerate(runs):
+        common = {
             "run": number,
             "algorithm": run.control,
             "condition": conditions[number],
             "valid": "FALSE" if run.violations else "TRUE",
             "reasons": "; ".join(run.violations),
             "warmup_s": run.condition.warmup_s,
-            "panel": PANELS[each.panel].title,
-            "name": each.name,
-            "flow": each.flow,
-            "t_s": t_s,
-            "value": "" if value is None or value > limits[each.panel] else value,
-            "cut": "TRUE" if value is not None and value > limits[each.panel] else "FALSE",
         }
-        for number, run in enumerate(runs)
-        for each in sorted(run.series, key=lambda line: list(PANELS).index(line.panel))
-        for t_s, value in zip(each.t_s, each.values, strict=True)
-    ]
+        rows += [
+            common
+            | {
+                "panel": panels[each.panel].title,
+                "name": each.name,
+                "flow": each.flow,
+                "t_s": t_s,
+                "value": "" if value is None or value > limits[each.panel] else value,
+                "cut": "TRUE" if value is not None and value > limits[each.panel] else "FALSE",
+            }
+            for each in sorted(run.series, key=lambda line: list(panels).index(line.panel))
+            for t_s, value in zip(each.t_s, each.values, strict=True)
+        ]
+        # A phase is a row without a panel, whose value is its end.
+        rows += [
+            common | {"panel": "", "name": name, "t_s": begin_s, "value": end_s, "cut": "FALSE"}
+            for begin_s, end_s, name in run.bands
+        ]
     draw("runs.R", COLUMNS, rows, paths)
+
+
+def panels_of(runs: Sequence[Run]) -> dict[str, Panel]:
+    """Return the panels of all runs, in their order."""
+    return {key: panel for run in runs for key, panel in run.panels.items()}
 
 
 def axis_limits(runs: Sequence[Run]) -> dict[str, float]:
     """Return the value of each panel above which nothing is drawn; infinity if all is drawn."""
-    limits = dict.fromkeys(PANELS, math.inf)
-    for panel in PANELS.keys() - COUNTERS:
+    limits = dict.fromkeys(panels_of(runs), math.inf)
+    for panel in PANELS.keys() & limits.keys() - COUNTERS:
         lines = [(run, each) for run in runs for each in run.series if each.panel == panel]
         later = [
             value
@@ -185,9 +218,31 @@ def text(runs: Sequence[Run], width: int) -> str:
         lines += [f"   INVALID, do not use this run's values: {each}" for each in run.violations]
     end_s = max((each.t_s[-1] for run in runs for each in run.series), default=0.0)
     limits = axis_limits(runs)
-    for panel in PANELS:
+    lines += _phases(runs, end_s or 1.0, width)
+    for panel in panels_of(runs):
         lines += _panel(panel, runs, end_s or 1.0, width, limits[panel])
     return "\n".join(lines)
+
+
+def _phases(runs: Sequence[Run], end_s: float, width: int) -> Iterator[str]:
+    """Yield a letter per phase and character; of several phases in one, the rarest."""
+    if not any(run.bands for run in runs):
+        return
+    letters: dict[str, str] = {}
+    for name in (name for run in runs for _, _, name in run.bands):
+        free = [each for each in f"{name}{LETTERS}" if each not in letters.values()]
+        letters.setdefault(name, (free or "?")[0])
+    yield ""
+    yield "Phases: " + ", ".join(f"{letter} {name}" for name, letter in letters.items())
+    for number, run in enumerate(runs, 1):
+        strip = [" "] * (width - AXIS_WIDTH)
+        lengths = defaultdict[str, float](float)
+        for begin_s, until_s, name in run.bands:
+            lengths[name] += until_s - begin_s
+        for *times, name in sorted(run.bands, key=lambda each: -lengths[each[2]]):
+            begin, end = (int(min(t_s / end_s, 1) * (len(strip) - 1)) for t_s in times)
+            strip[begin : end + 1] = letters[name] * (end + 1 - begin)
+        yield f"{number:<{AXIS_WIDTH}}{''.join(strip)}".rstrip()
 
 
 def _panel(key: str, runs: Sequence[Run], end_s: float, width: int, limit: float) -> Iterator[str]:
@@ -195,21 +250,23 @@ def _panel(key: str, runs: Sequence[Run], end_s: float, width: int, limit: float
         (number, each)
         for number, run in enumerate(runs, 1)
         for each in run.series
-        if each.panel == key and each.name in IN_TERMINAL[key]
+        if each.panel == key and each.name in IN_TERMINAL.get(key, (each.name,))
     ]
     if not drawn:
         return
-    top = min(limit, max(v for _, each in drawn for v in each.values if v is not None))
+    panel = panels_of(runs)[key]
+    values = [value for _, each in drawn for value in each.values if value is not None]
+    top, bottom = min(limit, max(0, *values)), min(0, *values)
     yield ""
-    yield PANELS[key].title + (", without the peak in the warm-up" if limit < math.inf else "")
+    yield panel.title + (", without the peak in the warm-up" if limit < math.inf else "")
     for number, each in drawn:
         heading = f"{number}  {each.label}"
-        yield f"{heading:<40}{_reading(key, runs[number - 1], each)}"
-        yield from _strip(each, end_s, top if top > 0 else 1.0, width)
+        yield f"{heading:<40}{_reading(panel, runs[number - 1], each)}".rstrip()
+        yield from _strip(each, end_s, top if top > bottom else 1.0, width, bottom)
     yield "0 s" + f"{end_s:.3g} s".rjust(width - 3)
 
 
-def _strip(line: Series, end_s: float, top: float, width: int) -> list[str]:
+def _strip(line: Series, end_s: float, top: float, width: int, bottom: float = 0) -> list[str]:
     import plotext  # imported here: it takes 40 ms, which other commands save
 
     plotext.clear_figure()
@@ -217,9 +274,9 @@ def _strip(line: Series, end_s: float, top: float, width: int) -> list[str]:
     plotext.plot_size(width, STRIP_LINES)
     plotext.frame(False)
     plotext.xticks([])
-    plotext.yticks([0, top], ["0", f"{top:.4g}".rjust(7)])
+    plotext.yticks([bottom, top], [f"{bottom:.4g}", f"{top:.4g}".rjust(7)])
     plotext.xlim(0, end_s)
-    plotext.ylim(0, top)
+    plotext.ylim(bottom, top)
     samples = zip(line.t_s, line.values, strict=True)
     for absent, group in itertools.groupby(samples, key=lambda s: s[1] is None or s[1] > top):
         if not absent:
@@ -228,8 +285,10 @@ def _strip(line: Series, end_s: float, top: float, width: int) -> list[str]:
     return [row.rstrip() for row in plotext.uncolorize(plotext.build()).splitlines()]
 
 
-def _reading(key: str, run: Run, each: Series) -> str:
+def _reading(panel: Panel, run: Run, each: Series) -> str:
     """Return a line's value: the last of a counter, else the mean after the warm-up.
+
+    A variable of the state has its smallest and largest value instead.
 
     A run's goodput is the one in its summary, computed from bytes instead of samples.
     """
@@ -240,9 +299,11 @@ def _reading(key: str, run: Run, each: Series) -> str:
     ]
     if not after or run.violations:
         return ""
-    if key == "retransmits":
+    if each.panel not in PANELS:
+        return f"{min(after):.3g} to {max(after):.3g} {panel.unit}"
+    if each.panel == "retransmits":
         return f"{after[-1]:g} in all"
     counted = run.manifest["summary"].get("goodput_mbit")
-    own = key == "goodput" and each.flow == "first" and counted is not None
+    own = each.panel == "goodput" and each.flow == "first" and counted is not None
     mean = counted if own else math.fsum(after) / len(after)
-    return f"mean {mean:.3g} {PANELS[key].unit}, max {max(after):.3g}"
+    return f"mean {mean:.3g} {panel.unit}, max {max(after):.3g}"

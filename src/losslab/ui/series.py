@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from losslab.campaign import state
 from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, Replicate, read_cell
-from losslab.campaign.tables import flow_names
+from losslab.campaign.tables import MAX_BACKGROUND_FLOWS, flow_names
 from losslab.emulation.link.forward import LOG as LINK_LOG
 from losslab.reading import TABLE_BYTES, UsageError, read_text
 from losslab.study.axes import NONE, Value
 from losslab.study.condition import AXES, Condition
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Width of the bins of a rate. Video has 30 frames per second, and slow links carry as few packets:
 # in shorter bins the rate would alternate between 0 and peaks.
@@ -41,7 +46,7 @@ class Panel(NamedTuple):
     @property
     def title(self) -> str:
         """Quantity with its unit."""
-        return f"{self.label} ({self.unit})"
+        return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
 PANELS = {
@@ -57,7 +62,7 @@ PANELS = {
 class Series:
     """Line of a panel."""
 
-    panel: str  # a key of PANELS
+    panel: str  # a key of its run's panels
     name: str  # cwnd, ssthresh, ping, ...
     flow: str  # name of the flow; empty for the path itself
     t_s: tuple[float, ...]  # time since the start of the traffic, increasing
@@ -76,6 +81,9 @@ class Run:
     folder: Path
     manifest: dict[str, Any]
     series: tuple[Series, ...]
+    panels: Mapping[str, Panel] = field(default_factory=lambda: PANELS)
+    # Phases of the first flow's congestion control: begin and end in s, name.
+    bands: tuple[tuple[float, float, str], ...] = ()
 
     @property
     def condition(self) -> Condition:
@@ -107,6 +115,41 @@ def load(folder: Path) -> Run:
             hint="measure it again with this version of losslab",
         ) from error
     return Run(folder, replicate.manifest, found)
+
+
+def load_state(folder: Path, trusted: bool) -> Run:
+    """Read the window of a replicate, and the state of its congestion controls; as `load`.
+
+    A replicate without a capture of the state is measured again (`state.of_run`).
+    """
+    run = load(folder)
+    rows = state.of_run(folder, run.manifest, trusted)
+    ports = rows["flow"].astype(str)
+    busiest = ports.value_counts().index.tolist()
+    names = {port: name for port, name in flow_names(folder).items() if port in busiest}
+    names = names or {port: port for port in busiest[:MAX_BACKGROUND_FLOWS]}
+    flows = {name: rows[ports == port] for port, name in names.items()}
+    if not flows:
+        raise UsageError(
+            f"{folder} must have a flow of TCP in its sender's network namespace, found none"
+        )
+    panels, lines = {"cwnd": PANELS["cwnd"]}, [s for s in run.series if s.panel == "cwnd"]
+    for flow, its in flows.items():
+        for name in state.variables(its, str(its["algorithm"].iloc[-1])):
+            if its[name].dtype != object and its[name].nunique() > 1:
+                panels[name] = Panel(name, "")
+                lines.append(Series(name, name, flow, *_steps(its, name)))
+    bands = tuple(state.phases(next(iter(flows.values()))))
+    return replace(run, series=tuple(lines), panels=panels, bands=bands)
+
+
+def _steps(rows: pd.DataFrame, name: str) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
+    """Return times and values of a variable: before and after each change, and at the end."""
+    t_s, values = rows["t_s"].tolist(), rows[name].astype(float).tolist()
+    found = [None if math.isnan(value) else value for value in values]
+    kept = [n for n, value in enumerate(found) if n in (0, len(found) - 1) or value != found[n - 1]]
+    points = [(t_s[n], each) for n in kept for each in (*found[n - 1 : n], found[n])]
+    return tuple(t for t, _ in points), tuple(each for _, each in points)
 
 
 def replicates(folder: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from losslab import cellspec, reading, sweeps, tclines, tcpath
-from losslab.campaign import results
+from losslab.campaign import results, state
 from losslab.emulation.link import tracelink
 from losslab.instrument import kernels
 from losslab.reading import UsageError
@@ -19,6 +19,7 @@ from losslab.study import claims, design, studyfiles
 from losslab.study.condition import AXES
 from losslab_timetravel import whatif
 from tests.conftest import ROOT
+from tests.unit.campaign.test_state import BBR, bbr
 
 NAMES = design.load_names(ROOT)
 GRID = claims.design_points(studyfiles.load_study("quic", ROOT))
@@ -105,6 +106,11 @@ def of_trace(path):
     assert times == sorted(times)
 
 
+def of_state(path):
+    path.write_bytes(gzip.compress(path.read_bytes(), 1))
+    state.frame(state.read(path))
+
+
 def recorded(pattern):
     """Return recorded files, without the longest field."""
     paths = sorted((ROOT / "tests/golden/cells").glob(pattern))[:3]
@@ -146,6 +152,9 @@ FILES = {
     "manifest.json": (recorded("*/0/manifest.json.gz"),
                       lambda p: finite(results.read_manifest(p))),
     "cell.json": (recorded("*/cell.json"), lambda p: finite(results.read_cell(p).content)),
+    "states.toml": (text("config/states.toml"), lambda p: finite(state.read_declarations(p))),
+    "state": ([json.dumps({"origin_ns": 0, "layouts": {"bbr": BBR}}).encode() + b"\n" + bbr(1)],
+              of_state),
     "trace": ([b"0\n5\n5\n12\n40\n"], of_trace),
 }  # fmt: skip
 

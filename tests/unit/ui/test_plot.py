@@ -84,6 +84,32 @@ def test_figure_has_a_column_per_condition_and_names_its_runs(recorded, tmp_path
         assert len(content) > 20_000
 
 
+def with_phases(recorded):
+    """Return a run with a variable of the state, and phases of which one is short."""
+    bands = ((0.0, 2.0, "DRAIN"), (2.0, 2.01, "DOWN"), (2.01, 10.0, "NAD"), (10.0, 10.0, "DRAIN"))
+    run = series.load(recorded("bulk_bbr") / "0")
+    line = series.Series("gain", "gain", "first", (0.0, 5.0, 10.0), (2.0, None, -1.0))
+    panels = {"gain": series.Panel("gain", "")}
+    return dataclasses.replace(run, series=(line,), panels=panels, bands=bands)
+
+
+def test_phases_have_a_letter_each_and_the_rarest_is_visible(recorded):
+    run = with_phases(recorded)
+    lines = plot.text([run], 90).splitlines()
+    at = lines.index("Phases: D DRAIN, O DOWN, N NAD")
+    assert re.fullmatch(r"1 {8}D{15,17}ON+D", lines[at + 1])
+    assert len(lines[at + 1]) == 90
+    assert [line[:7].strip() for line in lines if line.startswith("     ")] == ["2", "-1"]
+    assert "Congestion window (packets)" not in lines
+
+
+def test_figure_of_a_state_has_its_phases(recorded, tmp_path):
+    file = tmp_path / "state.svg"
+    plot.figure([with_phases(recorded)], [file])
+    texts = re.findall(r">([^<>]+)</text>", file.read_text())
+    assert {"DRAIN", "DOWN", "NAD", "gain"} <= set(texts)
+
+
 def test_unknown_figure_format_is_refused_before_drawing(capsys, tmp_path):
     assert cli.main(["plot", str(tmp_path / "none"), "--out", "runs.gif"]) == 1
     assert "--out must end in .png, .svg, .pdf, found runs.gif" in capsys.readouterr().err
