@@ -22,7 +22,7 @@ from losslab.instrument import algorithms as algorithmfiles
 from losslab.instrument import kernel, kernels, kerneltree
 from losslab.instrument.cache import building, cache_folder, progress
 from losslab.instrument.kernels import Kernel
-from losslab.reading import read_json, read_text
+from losslab.reading import code, read_json, read_text
 
 # Layouts of losslab's own kernels. `python -m losslab.instrument.layouts` writes this file.
 TABLE = kernel.RECIPE / "layouts.json"
@@ -133,7 +133,7 @@ def of_tree(tree: Path, added: Iterable[Path], only: set[str] | None = None) -> 
     found: dict[str, list[Path]] = {}
     for path in sorted((tree / kerneltree.IPV4).glob("tcp_*.c")):
         if path.with_suffix(".o").exists():
-            names = algorithmfiles.registered(algorithmfiles.code(read_text(path)))
+            names = algorithmfiles.registered(code(read_text(path)))
             found |= {name: [path] for name in names if name}
     for path in added:
         if path.name == algorithmfiles.FILE:
@@ -154,7 +154,7 @@ def of_sources(tree: Path, paths: Sequence[Path]) -> list[Field]:
     """
     structures: list[tuple[dict[int, Entry], Entry]] = []
     for path in paths:
-        wanted = pointed(algorithmfiles.code(read_text(path)))
+        wanted = pointed(code(read_text(path)))
         if wanted:
             structures += _structures(_compiled(tree, path), wanted)
     if not structures:
