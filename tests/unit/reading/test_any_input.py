@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from losslab import cellspec, reading, sweeps, tclines, tcpath
+from losslab import cellspec, reading, sweeps, tclines, tcpath, traces
 from losslab.campaign import results, state
 from losslab.emulation.link import tracelink
 from losslab.instrument import kernels
@@ -111,6 +111,16 @@ def of_state(path):
     state.frame(state.read(path))
 
 
+def of_rates(path):
+    said = traces.Choices(unit="mbit", interval_ms=1000.0)
+    text = reading.read_text(path, reading.RESULT_BYTES)
+    for choices in (traces.Choices(), said):
+        rates = traces.read(text, str(path), choices)
+        if sum(rates.bits) < 10**9:
+            times = traces.times_of(rates)
+            assert times == sorted(times)
+
+
 def recorded(pattern):
     """Return recorded files, without the longest field."""
     paths = sorted((ROOT / "tests/golden/cells").glob(pattern))[:3]
@@ -124,7 +134,7 @@ def text(name):
 
 # Readers of words and of files, each with valid inputs.
 WORDS = {
-    "flows": ([b"same,count=9+cubic,start_s=2", b"cubic,arrivals_per_s=20,size_kb=10"],
+    "flows": ([b"same,count=9+cubic,start_s=2s", b"cubic,arrivals_per_s=20,size_kb=10"],
               axis("flows")),
     "changes": ([b"at_s=4,rate_mbit=5,rtt_ms=30+at_s=7,outage_s=0.05"], axis("changes")),
     "drops": ([b"data 12,57 ack 3"], axis("drop_list")),
@@ -140,7 +150,9 @@ WORDS = {
     "scheme": ([b"ewma,alpha=0.9,scale=1.5", b"bbr"], axis("scheme", app="datagram")),
     "number": ([b"1", b"0.5", b"1e3"], lambda data: finite(reading.number(word(data)))),
     "seed": ([b"1", b"2147483647"], lambda data: finite(cellspec.SEED(word(data)))),
-    "sweep": ([b"0:10:2", b"0,1,5"], swept),
+    "sweep": ([b"0:10:2", b"0,1,5", b"0.5%,1%:5%:2%"], swept),
+    "rate": ([b"20M", b"20 mbit/s"], axis("rate_mbit")),
+    "buffer": ([b"2MB", b"1.5bdp", b"30ms", b"64KiB"], axis("buffer_packets")),
     "kernel": ([b"6.12+mine"], lambda data: kernels.of_key(word(data))),
     "condition": ([json.dumps(json.loads(each)["condition"]).encode()
                    for each in recorded("*/cell.json")], of_condition),
@@ -156,6 +168,8 @@ FILES = {
     "state": ([json.dumps({"origin_ns": 0, "layouts": {"bbr": BBR}}).encode() + b"\n" + bbr(1)],
               of_state),
     "trace": ([b"0\n5\n5\n12\n40\n"], of_trace),
+    "rates": ([b"t,mbps\n0,1.5\n1,0\n2,3\n", b'[{"ms": 100, "kbps": 8}, {"ms": 5, "kbps": 0}]'],
+              of_rates),
 }  # fmt: skip
 
 
