@@ -33,6 +33,7 @@ CAKE_BYTES_MIN, CAKE_PACKETS, CAKE_RTT_S = (
     0.1,
 )  # cake_reconfigure, net/sched/sch_cake.c
 IN_ORDER_BITS = 1e12  # netem's rate on losslab's own paths, only to keep packets in order
+MBIT = {unit: bits / 1e6 for unit, bits in RATES.items()}
 DEFAULT_MBIT = float(AXES["rate_mbit"].default or 0)
 BUCKET_BYTES = shaping.BURST_FRAMES * FRAME_BYTES
 HZ = 250  # of most distributions' kernels until 2024
@@ -132,7 +133,7 @@ class Reading:
         more = "... " if name in node.begun else ""
         node.begun.add(name)
         text = f"{node.egress}: {node.kind} {name} {more}{word}"
-        if units is RATES and word.lower().endswith("bps"):
+        if units in (RATES, MBIT) and word.lower().endswith("bps"):
             self.traps.append(f"{text}: bps is bytes per second in tc, and bit bits per second")
         return number, text
 
@@ -258,9 +259,7 @@ class Reading:
         if text:
             d.words.setdefault("rtt_ms", []).append(text)
         self._loss(d, node)
-        duplicate = self._pop(node, "duplicate", PERCENT)
-        if duplicate:
-            d.set([duplicate[1]], duplicate_percent=duplicate[0])
+        self._axis(d, node, "duplicate", PERCENT, "duplicate_percent")
         reorder = self._pop(node, "reorder", PERCENT)
         if reorder:
             d.set([reorder[1]], reorder_percent=reorder[0], reorder_ms=_round(smallest_ms))
@@ -374,15 +373,21 @@ class Reading:
             d.set([], kernel=DUALPI2_KERNEL)
         d.queue = node
 
+    def _axis(
+        self, d: Direction, node: Node, name: str, units: Mapping[str, float], axis: str
+    ) -> None:
+        """Set an axis to the next word of an option."""
+        number, text = self._pop(node, name, units) or (0.0, "")
+        if text:
+            d.set([text], **{axis: _round(number)})
+
     def _filter(self, d: Direction, node: Node) -> None:
-        thinning = self._pop(node, "ok", COUNTS)
-        if thinning:
-            d.set([thinning[1]], ack_thinning=int(thinning[0]))
-        rate, burst = self._pop(node, "rate", RATES), self._pop(node, "burst", SIZES)
-        if rate and burst:
-            packets = max(2, int(burst[0] // FRAME_BYTES))
-            d.set([rate[1]], policer_mbit=_round(rate[0] / 1e6))
-            d.set([_sized(burst[1], burst[0])], policer_burst_packets=packets)
+        self._axis(d, node, "ok", COUNTS, "ack_thinning")
+        self._axis(d, node, "rate", MBIT, "policer_mbit")
+        burst, text = self._pop(node, "burst", SIZES) or (0.0, "")
+        if text:
+            packets = max(2, int(burst // FRAME_BYTES))
+            d.set([_sized(text, burst)], policer_burst_packets=packets)
         self._rest(node, ["drop", "flowid", "conform-exceed", "action", "mtu"])
 
     # Axes.

@@ -84,7 +84,7 @@ def test_plot_has_phases_and_variables(folder):
     assert "Phases: S STARTUP, D DRAIN, P PROBE_BW, R PROBE_RTT" in done.stdout
     strip = next(line for line in done.stdout.splitlines() if "SD" in line)
     assert strip.split()[1].replace("P", "").strip("S") in ("DR", "DRR")
-    assert "max bw (Mbit/s)" in done.stdout
+    assert "\nmax_bw_mbit\n" in done.stdout
 
 
 def test_own_algorithms_field_is_there_by_its_name(campaign_folder, tmp_path):

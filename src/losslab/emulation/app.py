@@ -30,7 +30,6 @@ class App(Feature):
     seeds_as: ClassVar[str] = ""  # app whose seeds it uses; empty: its own
     # Its programs may use UDP segmentation offload.
     udp_offloads: ClassVar[bool] = False
-    own_control: ClassVar[bool] = False  # its programs have congestion controls of their own
     with_ecn: ClassVar[bool] = True  # its packets may use ECN
     own_ecn: ClassVar[bool] = False  # its programs decide by themselves whether they use ECN
     with_competitor: ClassVar[bool] = False  # a second bulk flow may run with it

@@ -197,7 +197,7 @@ class Names:
                 "parameters must be none with where: host, because they are set at a kernel's "
                 f"boot, found {condition.parameters:.60}"
             )
-        if AXES["parameters"].problems(condition.parameters):
+        if condition.problems():
             return
         # A changed kernel may have others. Its binary is read before it measures.
         changed = find(f"kernels/{condition.kernel}/kernel.toml").is_file()
@@ -251,11 +251,10 @@ def algorithms_of(condition: Condition) -> set[str]:
 
 def _with_kernels_tcp(condition: Condition) -> set[str]:
     """Return the algorithms of a condition's flows, without those of programs over UDP."""
-    app = features.apps().get(condition.app)
+    own = features.apps()[condition.app].flows(condition)
     groups = [group.algorithm for group in background.parse(condition.flows)]
     others = {condition.algorithm if name == background.SAME else name for name in groups}
-    others |= {condition.competitor} - {NONE}
-    return others if app is None or app.own_control else others | {condition.algorithm}
+    return others | {flow.algorithm for flow in own if flow.protocol != "udp"}
 
 
 def load_algorithms(path: Path) -> list[dict[str, str]]:

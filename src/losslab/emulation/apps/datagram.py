@@ -29,7 +29,6 @@ class Datagram(App):
 
     order = 4
     meaning = "UDP with a `scheme`"
-    own_control = True
     with_ecn = with_flows = False
     start_s, per_gb_s = 0.3, 49.0  # Python starts, and handles every datagram
     programs = (PROGRAM,)

@@ -110,7 +110,7 @@ class Quic(App):
     order = 6
     meaning = "bulk over HTTP/3, with ngtcp2's own `cubic`, `reno` or `bbr`"
     image, seeds_as = "quic", "iperf3"
-    udp_offloads, own_ecn, own_control = True, True, True
+    udp_offloads, own_ecn = True, True
     start_s, per_gb_s = 0.3, 300.0  # ngtcp2 makes system calls for each packet
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
