@@ -151,7 +151,11 @@ class Lines:
             self.filters.append((egress, list(words[2:])))
             return
         handle = _major_minor(place.get("classid" if what == "class" else "handle", ""))
-        parent = _major_minor(place.get("parent", "root"))
+        by_handle = [
+            n.parent for n in self.nodes.values() if (n.egress, n.handle) == (egress, handle)
+        ]
+        named = "parent" in place or "root" in words or not by_handle
+        parent = _major_minor(place.get("parent", "root")) if named else by_handle[0]
         key = (egress, handle if what == "class" else f"below {parent}")
         made = options(kind, rest)
         node = Node(egress, kind, parent, handle, made, place["outside"].split(), what == "class")
@@ -216,8 +220,6 @@ def read(text: str, given: Mapping[str, str]) -> Lines:
     lines, links = Lines(), _mininet(text)
     for ends, parameters in links:
         _add_link(lines, ends, parameters)
-    if links:
-        return lines
     _shell(lines, text, dict(given), given)
     if not lines.nodes and not lines.filters:  # `# tc ...`: the prompt of root, not a comment
         _shell(lines, re.sub(r"(?m)^\s*#+ ?", "", text), dict(given), given)
@@ -233,7 +235,7 @@ def _shell(lines: Lines, text: str, variables: dict[str, str], given: Mapping[st
         try:
             words = [*lexer, ";"]
         except ValueError as error:
-            if "tc" in bare:
+            if re.search(r"\btc +(qdisc|class|filter)", bare):
                 lines.left.append((bare.strip(), f"not a line of a shell: {error}"))
             continue
         command: list[str] = []
@@ -255,7 +257,7 @@ def _command(
             variables[match[1]] = match[2]
         words = words[1:]
     for at, word in enumerate(words):
-        program = PurePath(word).name
+        program = PurePath(word).name.lstrip("$").lower()
         if " " in word:  # a command in quotes, as of `sh -c`
             _shell(lines, word, variables, given)
         elif word.startswith("tc,") and "--link" in words:
@@ -284,6 +286,8 @@ def _expanded(line: str, variables: dict[str, str]) -> str:
         name = match["braced"] or match["plain"]
         if match["how"] == "=":
             variables.setdefault(name, match["default"])
+        if match["how"] == "+":
+            return _expanded(match["default"], variables) if name in variables else ""
         default = match["default"] if match["how"] in ("-", "=") else f"${name}"
         return variables.get(name, default)
 

@@ -213,11 +213,32 @@ def test_change_of_netem_keeps_its_rate():
         "root@host:~# tc -n ns qdisc add dev eth0 root netem delay ${DELAY:-7}ms limit 9999; true",
         "# tc qdisc add dev eth0 root netem latency 7ms limit 9999",
         "qdisc add dev eth0 root netem delay 7ms limit 9999 2>/dev/null || true",
+        "s1.cmd('sudo tc qdisc add dev s1-eth1 root netem delay 7ms limit 9999')",
+        "D=7ms\n$TC qdisc add dev eth0 root netem ${D:+delay $D} ${L:+loss $L} limit 9999",
+        "tc qdisc add dev eth0 root handle 2: netem delay 9ms limit 9999\n"
+        "tc qdisc del dev eth0 root; tc qdisc add dev eth0 root netem delay 7ms limit 9999",
         "for i in 1 2; do sudo tc q add dev eth$i root netem del 7ms lim 9999; done",
     ],
 )
 def test_commands_are_found_in_scripts(script):
     assert axes(found(script).condition) == {"rtt_ms": 7.0}
+
+
+def test_change_by_handle_is_of_its_qdisc():
+    lines = "tc qdisc add dev eth0 root handle 1: netem delay 7ms limit 9999\n"
+    lines += "tc qdisc add dev eth0 parent 1:1 handle 2: tbf rate 9mbit burst 3028 limit 90840\n"
+    reading = found(
+        lines + "tc qdisc change dev eth0 handle 2: tbf rate 8mbit burst 3k limit 90840"
+    )
+    assert axes(reading.condition) == {
+        "rtt_ms": 7.0, "rate_mbit": 8.0, "queue": "bfifo", "buffer_packets": 60
+    }  # fmt: skip
+    assert left(reading) == ["tbf rate 9mbit burst 3028 limit 90840"]
+
+
+def test_program_with_links_and_tc_has_both():
+    program = "net.addLink(h1, s1, bw=8)\ns1.cmd('tc qdisc add dev s1-eth2 root netem delay 7ms')"
+    assert "s1-eth2" in dict(found(program).left)
 
 
 def test_command_prints_the_path_and_its_status(tmp_path, capsys, monkeypatch):
