@@ -17,6 +17,9 @@ from losslab.repository import ROOT
 
 FILE = "algorithm.toml"
 COMPAT = ROOT / "algorithms" / "compat.h"
+# The compiler's options for lines in messages of a crash; they change no code. Without the map,
+# debugging information has the path of the kept tree, on which the binary's build ID would depend.
+DEBUG_INFO = "-g -fdebug-prefix-map=$(CURDIR)=."
 # Headers that the kernel's net/ipv4 has for its own algorithms.
 OF_KERNEL = {"tcp_vegas.h", "tcp_dctcp.h"}
 # Hooks of struct tcp_congestion_ops whose type differs between versions (`compat.h`).
@@ -313,7 +316,7 @@ def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
     yield (
         "Makefile", None,
         f"obj-y := tcp_{name}.o\ntcp_{name}-y := {objects}\n"
-        f"ccflags-y := {' '.join(words)} -I{here}/src -I$(srctree)/net/ipv4 "
+        f"ccflags-y := {DEBUG_INFO} {' '.join(words)} -I{here}/src -I$(srctree)/net/ipv4 "
         f"-include {here}/{COMPAT.name}\n",
     )  # fmt: skip
 

@@ -51,11 +51,8 @@ ALLOWED_SYSCTL = "net.ipv4.tcp_allowed_congestion_control"
 # INR_OPEN_CUR and INR_OPEN_MAX, linux/fs.h.
 DEFAULT_DESCRIPTOR_LIMITS = (1024, 4096)
 MODULES = Path("/sys/module")
-# Of klogctl(3): read all messages since the last clearing, and clear. Levels of messages.
-KLOG_READ_ALL, KLOG_CLEAR, KLOG_BYTES = 3, 5, 2**20
-LEVELS, ERROR_LEVEL = 8, 3
-# `campaign.replicate` keeps the console of a run with such a line.
-KERNEL = "kernel:"
+# Of klogctl(3): print messages of all eight levels on the console.
+KLOG_CONSOLE_LEVEL, ALL_LEVELS = 8, 8
 # A parameter without a value is a switch that is on.
 SWITCHES = {"": 1, "y": 1, "Y": 1, "on": 1, "n": 0, "N": 0, "off": 0}
 COMMANDS = Path("/tmp/hosts")  # in the guest's tmpfs
@@ -158,14 +155,6 @@ def _allow(algorithms: set[str]) -> None:
         hosts.write_sysctl(ALLOWED_SYSCTL, " ".join([*allowed, *missing]))
 
 
-def kernel_messages(log: str) -> Iterator[str]:
-    """Yield the lines of the kernel's log that its console did not print."""
-    for line in log.splitlines():
-        level, closed, text = line.removeprefix("<").partition(">")
-        if closed and level.isdigit() and int(level) % LEVELS > ERROR_LEVEL:
-            yield f"{KERNEL} {text}\n"
-
-
 def parameter_violations(boot: Sequence[str], modules: Path) -> Iterator[str]:
     """Yield a violation for each module's parameter that has another value than at the boot.
 
@@ -230,13 +219,11 @@ def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int
 
 def replicate(ready: Stage, job: Job, boot: Sequence[str] = ()) -> Result:
     """Measure one replicate into the job's `raw` folder; `boot` as of `parameter_violations`."""
-    libc = ctypes.CDLL(None)
-    libc.klogctl(KLOG_CLEAR, None, 0)
+    # At once, because a crash would lose what waits. Messages begin with the time since the boot,
+    # by which `campaign.replicate` knows a console to keep.
+    (MODULES / "printk/parameters/time").write_text("Y")
+    ctypes.CDLL(None).klogctl(KLOG_CONSOLE_LEVEL, None, ALL_LEVELS)
     result = measure.replicate(ready, job, JOB)
-    buffer = ctypes.create_string_buffer(KLOG_BYTES)
-    read = max(0, libc.klogctl(KLOG_READ_ALL, buffer, KLOG_BYTES))
-    # The console has errors already.
-    sys.stdout.writelines(kernel_messages(buffer.raw[:read].decode(errors="replace")))
     result["reasons"] = [*result["reasons"], *parameter_violations(boot, MODULES)]
     result["machine"]["tcp_mem"] = hosts.read_sysctl("net.ipv4.tcp_mem")
     return result
