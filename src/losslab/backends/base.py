@@ -29,7 +29,7 @@ ENGINE_IMAGES, ENGINE_START_S = ("host", "engine"), 300.0
 # Files of a job's folder: the job, its result, its output, and a file that the job creates when it
 # starts.
 JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
-# Files of a job's folder that do not exist at its start.
+# Files that a job or its backend makes in the job's folder.
 ENDED_FILES = (RESULT_FILE, CONSOLE_FILE, STARTED, "raw")
 # Parts of a long console that are kept: bytes of its beginning and end, and lines of trouble.
 KEPT_BYTES, KEPT_TROUBLE = 2**20, 100

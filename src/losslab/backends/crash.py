@@ -40,6 +40,8 @@ WALL = 0x40000000
 # The binary of User-Mode Linux begins at START (arch/x86/um/vmlinux.lds.S), in all versions.
 TEXT = range(0x60000000, 0x62000000)
 STACK_BYTES, MOST_ADDRESSES = 4096, 40
+# From the panic itself to the code that called it. Further out, the stack has old addresses, too.
+MOST_CALLS = 8
 # A line of `addr2line --pretty-print`.
 LINE = re.compile(r"^(?:0x\w+: | \(inlined by\) )(.+) at (.+):(\d+|\?)", re.MULTILINE)
 
@@ -159,7 +161,7 @@ def explained(
     if not kind:
         # A panic of the code itself, such as by BUG(), after which the kernel shows its stack.
         calls = re.findall(r"^ *(?:\[ *\d+\.\d+\] *)?\[<(\w+)>\]", console, re.MULTILINE)
-        spun = [int(call, 16) - 1 for call in calls]
+        spun = [int(call, 16) - 1 for call in calls[:MOST_CALLS]]
     found = list(_frames(linux, again() if spun is None else spun))
     own = next((frame for frame in found if frame.path is not None), None)
     if not kind:

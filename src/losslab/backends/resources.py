@@ -167,6 +167,16 @@ BROKEN_PROCESS = re.compile(
 # match counts.
 CAUSES = (
     (
+        (
+            "Kernel mode signal",
+            "Segfault with no mm",
+            "Kernel tried to access",
+            "Kernel mode fault",
+        ),
+        "the kernel's code must not crash while it boots",
+        "`losslab kernel --algorithm NAME` says where an added algorithm crashes",
+    ),
+    (
         ("fp regs failed", "fp_regs failed"),
         "the kernel must have room for this processor's register state",
         REBUILD,

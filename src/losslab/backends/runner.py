@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from losslab import interrupts, processes
 from losslab.backends import crash
@@ -77,8 +78,11 @@ def run(backend: Backend, tools: Instrument, job: Job, repeatable: bool = True) 
 def _traced(backend: Backend, tools: Instrument, job: Job) -> list[int]:
     """Run a job again in a guest of its own, and return where its kernel crashes."""
     with own_folder(job.folder.parent, "losslab-again-") as folder:
-        made = shutil.ignore_patterns(*ENDED_FILES)
-        shutil.copytree(job.folder, folder, symlinks=True, ignore=made, dirs_exist_ok=True)
+
+        def made(inside: str, names: list[str]) -> list[str]:
+            return [n for n in names if n in ENDED_FILES or Path(inside, n).is_symlink()]
+
+        shutil.copytree(job.folder, folder, ignore=made, dirs_exist_ok=True)
         again = replace(job, folder=folder, alone=True, snapshots=None, control=None)
         try:
             with backend.start(tools, again) as start, begun(start, again) as process:

@@ -194,7 +194,9 @@ class Guest:
         if end.crash:
             raise GuestLostError(
                 f"the kernel's code must neither crash nor loop forever, found {end.crash}",
-                hint="console.log in the run's folder has everything that the kernel printed",
+                hint="console.log in the run's folder has all that the kernel printed"
+                if job.spec.get("kind") == "replicate"
+                else "",
             )
         if not (job.folder / STARTED).exists():
             raise resources.not_started(console, end.status)

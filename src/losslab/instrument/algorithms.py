@@ -17,9 +17,9 @@ from losslab.repository import ROOT
 
 FILE = "algorithm.toml"
 COMPAT = ROOT / "algorithms" / "compat.h"
-# The compiler's options for lines in messages of a crash; they change no code. Without the map,
-# debugging information has the path of the kept tree, on which the binary's build ID would depend.
-DEBUG_INFO = "-g -fdebug-prefix-map=$(CURDIR)=."
+# The compiler's options for the lines in a crash's message. Without the map, the binary's build ID
+# would depend on the kept tree's path; the last keeps the function of a tail call on the stack.
+DEBUG_INFO = "-g -fdebug-prefix-map=$(CURDIR)=. -fno-optimize-sibling-calls"
 # Headers that the kernel's net/ipv4 has for its own algorithms.
 OF_KERNEL = {"tcp_vegas.h", "tcp_dctcp.h"}
 # Hooks of struct tcp_congestion_ops whose type differs between versions (`compat.h`).
