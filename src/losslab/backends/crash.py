@@ -43,7 +43,7 @@ STACK_BYTES, MOST_ADDRESSES = 4096, 40
 # From the panic itself to the code that called it. Further out, the stack has old addresses, too.
 MOST_CALLS = 8
 # A line of `addr2line --pretty-print`.
-LINE = re.compile(r"^(?:0x\w+: | \(inlined by\) )(.+) at (.+):(\d+|\?)", re.MULTILINE)
+LINE = re.compile(r"^(?:0x\w+: | \(inlined by\) )(.+) at (.*):(\d+|\?)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -221,9 +221,11 @@ def replicate(ready: Stage, job: Job, boot: Sequence[str] = ()) -> Result:
     """Measure one replicate into the job's `raw` folder; `boot` as of `parameter_violations`."""
     # At once, because a crash would lose what waits. Messages begin with the time since the boot,
     # by which `campaign.replicate` knows a console to keep.
-    (MODULES / "printk/parameters/time").write_text("Y")
+    time = MODULES / "printk/parameters/time"
+    time.write_text("Y")
     ctypes.CDLL(None).klogctl(KLOG_CONSOLE_LEVEL, None, ALL_LEVELS)
     result = measure.replicate(ready, job, JOB)
+    time.write_text("N")  # not for the message of the power-off
     result["reasons"] = [*result["reasons"], *parameter_violations(boot, MODULES)]
     result["machine"]["tcp_mem"] = hosts.read_sysctl("net.ipv4.tcp_mem")
     return result
