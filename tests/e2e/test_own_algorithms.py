@@ -23,7 +23,7 @@ SSTHRESH, AVOID = "\town->losses++;\n", "\ttcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp
 NULL = "an access through a NULL or invalid pointer in null_cc_ssthresh"
 # What replaces a line of the template, and what is said of it before its place.
 BROKEN = {
-    "panics": (SSTHRESH, '\tpanic("the author");\n', "a panic, `the author`, in panics_cc_ssthresh"),
+    "panics": (SSTHRESH, '\tpanic("mine");\n', "a panic, `mine`, in panics_cc_ssthresh"),
     "bug": (SSTHRESH, "\tBUG_ON(!own->losses);\n", "a panic, `BUG!`, in bug_cc_ssthresh"),
     "divides": (
         SSTHRESH, "\town->losses = 9 / own->losses;\n", "a division by zero in divides_cc_ssthresh"
