@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from losslab import cli, new
+from losslab.backends import crash
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
@@ -18,11 +19,32 @@ pytestmark = pytest.mark.skipif(
     reason="no object files of the kernel: run `losslab kernel --algorithm gaimd`",
 )
 TEMPLATE = kernels.source_of(new.TEMPLATE).read_text()
-SSTHRESH = "\town->losses++;\n"
+SSTHRESH, AVOID = "\town->losses++;\n", "\ttcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), acked);\n"
+NULL = "an access through a NULL or invalid pointer in null_cc_ssthresh"
+# What replaces a line of the template, and what is said of it before its place.
 BROKEN = {
-    "panics": (SSTHRESH, '\tpanic("the author was here");\n', "the author was here"),
-    "endless": (SSTHRESH, "\tfor (;;)\n\t\tbarrier();\n", "must end within"),
+    "panics": (SSTHRESH, '\tpanic("mine");\n', "a panic, `mine`, in panics_cc_ssthresh"),
+    "bug": (SSTHRESH, "\tBUG_ON(!own->losses);\n", "a panic, `BUG!`, in bug_cc_ssthresh"),
+    "divides": (
+        SSTHRESH, "\town->losses = 9 / own->losses;\n", "a division by zero in divides_cc_ssthresh"
+    ),
+    "null": (SSTHRESH, "\town->losses = *(u32 *)(long)own->losses;\n", NULL),
+    "nowindow": (
+        AVOID, "\ttcp_cong_avoid_ai(tp, 0, acked);\n",
+        "a division by zero in tcp_cong_avoid_ai, called by nowindow_cc_cong_avoid",
+    ),
+    "endless": (SSTHRESH, "\tfor (;;) barrier();\n", "an endless loop in endless_cc_ssthresh"),
+    "relaxes": (AVOID, "\tfor (;;) cpu_relax();\n", "called by relaxes_cc_cong_avoid"),
+}  # fmt: skip
+# Changes of the template that measure something. With a window of zero, the kernel's window probes
+# still carry data. "mine" and "talk" are as long as "reno", because iperf3 sends the name.
+WORKING = {
+    "mine": ("", ""),
+    "talk": (AVOID, f'\tpr_info("cwnd %u\\n", tcp_snd_cwnd(tp));\n{AVOID}'),
+    "warns": (SSTHRESH, f"\tWARN_ON(own->losses == 3);\n{SSTHRESH}"),
+    "silent": ("\tif (!tcp_is_cwnd_limited(sk))\n", "\ttp->snd_cwnd = 0;\n"),
 }
+KINDS = BROKEN | WORKING
 
 
 def condition(algorithm):
@@ -32,55 +54,71 @@ def condition(algorithm):
     )  # fmt: skip
 
 
+def written(campaign_folder, name, text):
+    path = campaign_folder / "algorithms" / name / f"tcp_{name}.c"
+    path.parent.mkdir(parents=True)
+    path.write_text(re.sub(f"(?<![a-z]){new.TEMPLATE}", name, text))
+
+
 @pytest.fixture
 def tools(campaign_folder):
-    """Return a function that builds the instrument of an algorithm from its source."""
-
-    def made(name, text):
-        path = campaign_folder / "algorithms" / name / f"tcp_{name}.c"
-        path.parent.mkdir(parents=True)
-        path.write_text(re.sub(f"(?<![a-z]){new.TEMPLATE}", name, text))
-        return instrument(spec=kernels.get(kernels.DEFAULT, [name]))
-
-    return made
+    """Return the instrument of a kernel with all kinds."""
+    for name, (before, after, *_) in KINDS.items():
+        assert before in TEMPLATE
+        written(campaign_folder, name, TEMPLATE.replace(before, after) if before else TEMPLATE)
+    return instrument(spec=kernels.get(kernels.DEFAULT, KINDS))
 
 
-def test_algorithm_skeleton_gives_renos_bytes(tools, tmp_path):
-    # The names have the same length because iperf3 sends them over the path.
-    mine = run(condition("mine"), 1, tmp_path / "mine", tools("mine", TEMPLATE))
+def line_of(text):
+    """Return the number of the line of the template that a kind replaces."""
+    return 1 + TEMPLATE[: TEMPLATE.index(text)].count("\n")
+
+
+@pytest.mark.parametrize("name", ["mine", "talk"])
+def test_algorithm_skeleton_gives_renos_bytes_also_if_it_prints(tools, tmp_path, name):
+    mine = run(condition(name), 1, tmp_path / "mine", tools)
     reno = run(condition("reno"), 1, tmp_path / "reno", instrument())
     assert mine["reasons"] == []
     assert mine["summary"] == reno["summary"]
-    assert "tcp_mine.c" in mine["instrument"]["kernel"]["algorithms"]
+    assert f"tcp_{name}.c" in mine["instrument"]["kernel"]["algorithms"]
     assert (tmp_path / "mine/tcp.csv").read_bytes() == (tmp_path / "reno/tcp.csv").read_bytes()
+    console = tmp_path / "mine" / "console.log"
+    assert console.exists() == (name == "talk")
+    lines = console.read_text().splitlines() if console.exists() else ["reboot: Power down"]
+    assert lines.pop() == "reboot: Power down"
+    assert all(re.fullmatch(r"\[   2\d\.\d{6}\] cwnd \d+", line) for line in lines)
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_algorithm_is_an_invalid_row_with_its_violation(tools, tmp_path, name):
+def test_broken_algorithm_is_an_invalid_row_that_names_its_line(tools, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(crash, "SPIN_CPU_S", 2.0)
     before, after, words = BROKEN[name]
-    assert before in TEMPLATE
-    broken = tools(name, TEMPLATE.replace(before, after))
-    manifest = run(condition(name), 1, tmp_path / "out", broken, timeout_s=10, attempts=1)
+    manifest = run(condition(name), 1, tmp_path / "out", tools, timeout_s=60, attempts=1)
     assert not manifest["valid"]
-    assert words in " ".join(manifest["reasons"])
+    place = f"algorithms/{name}/tcp_{name}.c:{line_of(before)}: `{after.strip()}`"
+    assert f"{words}, {place}" in " ".join(manifest["reasons"])
     written = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert written.pop("files")
     assert written == manifest
 
 
+def test_warning_of_an_algorithm_is_a_violation_that_names_its_line(tools, tmp_path):
+    manifest = run(condition("warns"), 1, tmp_path / "out", tools)
+    (reason,) = manifest["reasons"]
+    assert "the kernel must print no warning, found: [   2" in reason
+    assert f"at net/ipv4/tcp_warns.c:{line_of(SSTHRESH)}" in reason
+
+
 def test_algorithm_with_a_minimal_window_is_measured(tools, tmp_path):
-    """With a window of zero, the kernel's window probes still carry data."""
-    check = "\tif (!tcp_is_cwnd_limited(sk))\n"
-    silent = tools("silent", TEMPLATE.replace(check, "\ttp->snd_cwnd = 0;\n"))
-    manifest = run(condition("silent"), 1, tmp_path / "out", silent, timeout_s=60, attempts=1)
+    manifest = run(condition("silent"), 1, tmp_path / "out", tools, timeout_s=60, attempts=1)
     assert not manifest["valid"] or manifest["summary"]["goodput_mbit"] < 0.1
 
 
-def test_compile_error_quotes_the_compiler(tools, tmp_path):
+def test_compile_error_quotes_the_compiler(campaign_folder):
+    written(campaign_folder, "typo", TEMPLATE.replace("own->losses++", "own->looses++"))
     with pytest.raises(LosslabError) as error:
-        tools("typo", TEMPLATE.replace("own->losses++", "own->looses++"))
-    line = 1 + TEMPLATE[: TEMPLATE.index("own->losses++")].count("\n")
-    assert f"tcp_typo.c:{line}:" in error.value.message
+        instrument(spec=kernels.get(kernels.DEFAULT, ["typo"]))
+    assert f"tcp_typo.c:{line_of(SSTHRESH)}:" in error.value.message
     assert "has no member named" in error.value.message
     assert list((kernel.cache_folder() / "kernel").glob("*/tcp_typo*")) == []
 
@@ -158,3 +196,71 @@ def test_module_that_does_not_register_says_what_its_init_returned(
     assert cli.main(["new", "algorithm", "old-CC", "--from", str(tmp_path / "file.c")]) == 0
     assert cli.main(["kernel", "--algorithm", "old-CC"]) == 1
     assert "init of old-CC returned -12" in capsys.readouterr().err
+
+
+DECLARED, OPS = "static void template_cc_init", "\t.undo_cwnd\t= tcp_reno_undo_cwnd,\n"
+REGISTER = "\treturn tcp_register_congestion_control(&template_cc_ops);\n"
+BTF = """\
+#include <linux/btf.h>
+#include <linux/btf_ids.h>
+BTF_SET8_START(template_ids)
+BTF_SET8_END(template_ids)
+static const struct btf_kfunc_id_set template_set = { .owner = THIS_MODULE, .set = &template_ids };
+"""
+SET = "register_btf_kfunc_id_set(BPF_PROG_TYPE_STRUCT_OPS, &template_set)"
+OLD_MAIN = "static void old(struct sock *sk, const struct rate_sample *rs) { }\n"
+GOAL = "static u32 goal(struct sock *sk, unsigned int mss) { return 2; }\n"
+# What people bring, as changes of the template: lines, and what replaces them.
+REGISTERS = {
+    "bigstate": {"\tu32 losses;\n": "\tu32 losses;\n\tu64 more[20];\n"},
+    "oldcc": {DECLARED: OLD_MAIN + DECLARED, OPS: f"{OPS}\t.cong_control = old,\n"},
+    "btfset": {DECLARED: BTF + DECLARED, REGISTER: f"\tif ({SET})\n\t\treturn -22;\n{REGISTER}"},
+    "macroname": {DECLARED: f'#define NAME "macro" "name"\n{DECLARED}', '"template"': "NAME"},
+    "param": {DECLARED: f"static uint gain = 1;\nmodule_param(gain, uint, 0644);\n{DECLARED}"},
+    "Upper-Case": {'"template"': '"Upper-Case"'},
+    "floats": {"/ 2, 2U": "* 0.7, 2.0"},
+}
+REFUSED = {
+    "minmacro": ({"max(tcp_snd_cwnd(tcp_sk(sk)) / 2, 2U)": "max((int)own->losses, 2U)"},
+                 "min() and max() compare numbers of one type: use min_t(u32, a, b)"),
+    "symbol": ({DECLARED: "u32 tcp_reno_ssthresh(struct sock *sk) { return 2; }\n" + DECLARED},
+               "another file of the kernel has a function of this name"),
+    "tsosegs": ({DECLARED: GOAL + DECLARED, OPS: f"{OPS}\t.tso_segs = goal,\n"},
+                "BBRv3's patch adds this: kernel 6.12-bbr3 has it"),
+    "header": ({DECLARED: f'#include "config.h"\n{DECLARED}'},
+               "must have the files that it includes, found no config.h"),
+}  # fmt: skip
+
+
+def brought(tmp_path, name, changes):
+    """Write a kind to a file, and return its import's exit status."""
+    text = TEMPLATE
+    for before, after in changes.items():
+        assert before in text
+        text = text.replace(before, after)
+    path = tmp_path / f"{name}.c"
+    path.write_text(re.sub(f"(?<![a-z]){new.TEMPLATE}", name.replace("-", "_"), text))
+    return cli.main(["new", "algorithm", name, "--from", str(path)])
+
+
+def test_every_kind_that_can_run_registers(campaign_folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(campaign_folder)
+    for name, changes in REGISTERS.items():
+        assert brought(tmp_path, name, changes) == 0
+    words = [word for name in REGISTERS for word in ("--algorithm", name)]
+    assert cli.main(["kernel", *words]) == 0
+    said = capsys.readouterr().out
+    assert [name for name in REGISTERS if f"{name} registers on 6.12" not in said] == []
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_kind_that_cannot_run_is_refused_with_its_reason(
+    campaign_folder, tmp_path, monkeypatch, capsys, name
+):
+    monkeypatch.chdir(campaign_folder)
+    changes, reason = REFUSED[name]
+    failed = brought(tmp_path, name, changes) or cli.main(
+        ["kernel", "--name", "6.12", "--algorithm", name]
+    )
+    assert failed
+    assert reason in capsys.readouterr().err

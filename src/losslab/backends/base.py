@@ -7,7 +7,8 @@ jobs. Other code does not depend on which backend it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,14 @@ ENGINE_IMAGES, ENGINE_START_S = ("host", "engine"), 300.0
 # Files of a job's folder: the job, its result, its output, and a file that the job creates when it
 # starts.
 JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
+# Files that a job or its backend makes in the job's folder.
+ENDED_FILES = (RESULT_FILE, CONSOLE_FILE, STARTED, "raw")
+# Parts of a long console that are kept: bytes of its beginning and end, and lines of trouble.
+KEPT_BYTES, KEPT_TROUBLE = 2**20, 100
+# Lines of a guest's console after which its kernel measures nothing.
+TROUBLE = re.compile(
+    r"^.*(?:Kernel panic|WARNING: |BUG: |Oops|Call Trace|Out of memory).*$", re.MULTILINE
+)
 # The part of a job that a snapshot prepares before the seed is known, in the snapshot's folder.
 SNAPSHOT_FILE = "template.json"
 # With less free space than this in the scratch folder, a guest may have failed to allocate memory.
@@ -106,6 +115,9 @@ class End:
 
     status: int | None  # None if losslab killed it
     scratch_full: bool = False  # at any time
+    # Addresses of the endless loop that the guest's kernel was in, innermost first; None without.
+    spun: Sequence[int] | None = None
+    crash: str = ""  # what the code of the guest's kernel did, and where
 
 
 @dataclass(frozen=True)
@@ -171,6 +183,21 @@ class Backend(Protocol):
         """
 
 
+def shorten(console: Path, most_bytes: int = 2 * KEPT_BYTES) -> None:
+    """Leave out the middle of a console with more than `most_bytes`, but for lines of trouble."""
+    size = console.stat().st_size
+    if size <= max(most_bytes, 2 * KEPT_BYTES):
+        return
+    with console.open("r+b") as file:
+        middle = file.read()[KEPT_BYTES : size - KEPT_BYTES].decode(errors="replace")
+        trouble = "".join(f"{line}\n" for line in TROUBLE.findall(middle)[:KEPT_TROUBLE])
+        file.seek(size - KEPT_BYTES)
+        end = file.read()
+        file.truncate(KEPT_BYTES)
+        file.seek(KEPT_BYTES)
+        file.write(f"\n[... {len(middle)} characters are left out ...]\n{trouble}".encode() + end)
+
+
 def load_result(job: Job) -> dict[str, Any]:
     """Read a job's result; empty if there is none."""
     try:
@@ -186,8 +213,8 @@ def without_result(job: Job, end: End, kind: str, last_output: str) -> GuestLost
         return GuestLostError(
             f"the {kind} must end within {job.timeout_s:g} s of wall time, found it still "
             f"running; {last_output}",
-            hint="raise --timeout-s if the host is slow; an endless loop in your kernel code has "
-            "the same effect, as has a program that polls without a wait: its time stands still",
+            hint="raise --timeout-s if the host is slow; a program that polls without a wait has "
+            "the same effect: its time stands still",
         )
     return GuestLostError(
         f"the {kind} must write result.json, found none (exit status {end.status}); {last_output}"

@@ -163,16 +163,19 @@ BROKEN_PROCESS = re.compile(
     r"|[Ss]tub syscall|Syscall data was corrupted by stub|Failed to continue stub"
     r"|snapshot: a process must start"
 )
-# Texts of a panic, and what the kernel's code did.
-PANICS = (
-    ("Kernel mode signal 8", "a division by zero"),
-    ("Segfault with no mm", "an access through a NULL or invalid pointer"),
-    ("Kernel mode fault at", "an access through a NULL or invalid pointer"),
-    ("Kernel mode signal 4", "an invalid instruction, such as of BUG()"),
-)
 # Causes for a guest that does not start its job: texts on the console, requirement, fix. The first
 # match counts.
 CAUSES = (
+    (
+        (
+            "Kernel mode signal",
+            "Segfault with no mm",
+            "Kernel tried to access",
+            "Kernel mode fault",
+        ),
+        "the kernel's code must not crash while it boots",
+        "`losslab kernel --algorithm NAME` says where an added algorithm crashes",
+    ),
     (
         ("fp regs failed", "fp_regs failed"),
         "the kernel must have room for this processor's register state",
@@ -247,23 +250,6 @@ def refuse_host_failure(console: str, status: int | None, scratch_full: bool) ->
             raise HostError(
                 f"the guest must end by itself, found it killed by {number.name}", hint=fix
             )
-
-
-def crash(console: str) -> str:
-    """Explain a panic of the guest's kernel: its kind, and the innermost function that is known.
-
-    Returns an empty text without a panic that the kernel's own code caused.
-    """
-    kinds = [kind for text, kind in PANICS if text in console]
-    if not kinds or "Kernel panic" not in console:
-        return ""
-    frame = re.search(r"Call Trace:\n\s*\[<\w+>\] \??\s*(\S+)", console)
-    inside = "Received SIGSEGV in SIGSEGV handler" not in console and frame
-    where = f", in {frame[1]} or a function that it calls" if inside and frame else ""
-    return (
-        f"; the kernel's code has {kinds[0]}{where}; if you added or changed code, look there "
-        "first (the whole message is in console.log)"
-    )
 
 
 def last_lines(console: str) -> str:

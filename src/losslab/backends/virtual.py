@@ -38,6 +38,7 @@ from losslab.backends.base import (
     SCRATCH_FULL_BYTES,
     SNAPSHOT_FILE,
     STARTED,
+    TROUBLE,
     Backend,
     End,
     Instrument,
@@ -59,7 +60,6 @@ MEMORY = "2G"  # sparse; with less, TCP memory pressure reduces windows
 # A fixed time: 2024-01-01T00:00:00Z. Dates in the guest are part of the result.
 START_NS = 1_704_067_200_000_000_000
 VIRTUAL_TIME = ["time-travel=inf-cpu", f"time-travel-start={START_NS}"]
-TROUBLE = ("Kernel panic", "WARNING: ", "BUG: ", "Oops", "Call Trace", "Out of memory")
 # Time limit for a guest's first program to start its job. It takes 0.5 s, or 30 s on an emulated
 # CPU.
 START_LIMIT_S = 120.0
@@ -191,11 +191,16 @@ class Guest:
             # The host may have caused a violation.
             resources.refuse_host_failure(console, end.status, end.scratch_full)
         resources.refuse_broken_process(console)
+        if end.crash:
+            raise GuestLostError(
+                f"the kernel's code must neither crash nor loop forever, found {end.crash}",
+                hint="console.log in the run's folder has all that the kernel printed"
+                if job.spec.get("kind") == "replicate"
+                else "",
+            )
         if not (job.folder / STARTED).exists():
             raise resources.not_started(console, end.status)
-        last_output = (
-            f"last on its console: {resources.last_lines(console)}{resources.crash(console)}"
-        )
+        last_output = f"last on its console: {resources.last_lines(console)}"
         if end.status is None or not result:
             raise without_result(job, end, "guest", last_output)
         if end.status:
@@ -206,11 +211,10 @@ class Guest:
         refuse_failure(result)
         if "reasons" not in result:
             return result
-        warnings = [
-            f"the guest's console must show no warning, found: {line.strip()}"
-            for line in console.splitlines()
-            if any(text in line for text in TROUBLE)
-        ]
+        warnings = []
+        if found := TROUBLE.findall(console):
+            more = f" (and {len(found) - 1} more lines in console.log)" * (len(found) > 1)
+            warnings = [f"the kernel must print no warning, found: {found[0].strip()}{more}"]
         return result | {"reasons": [*result["reasons"], *warnings]}
 
 
@@ -403,7 +407,7 @@ class Cut:
         Raises LosslabError if the job fails, as in `backends.runner.run`.
         """
         task = self._task(folder, more)
-        return runner.run(_Future(self, tuple(orders)), self.tools, task)
+        return runner.run(_Future(self, tuple(orders)), self.tools, task, repeatable=False)
 
     @contextlib.contextmanager
     def again(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -34,6 +35,8 @@ WATCHDOG_S_PER_VIRTUAL_S = 50.0
 # A lost guest is retried, because the host may be the cause. A violation is not retried, because
 # the same seed gives the same bytes.
 ATTEMPTS = 2
+# Begin of a message of the guest's kernel during a run (`emulation.jobs.guest.replicate`).
+MESSAGE = re.compile(r"\[ *\d+\.\d{6}\] ")
 
 
 def run(
@@ -150,7 +153,7 @@ def attempt(
 def has_messages(console: Path) -> bool:
     """Return whether the kernel printed messages during the run, such as by printk."""
     with console.open(errors="replace") as lines:
-        return any(line.startswith("kernel:") for line in lines)
+        return any(map(MESSAGE.match, lines))
 
 
 def _take_raw_files(raw: Path, folder: Path) -> list[str]:

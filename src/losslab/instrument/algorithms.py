@@ -31,6 +31,9 @@ COMPAT = ROOT / "algorithms" / "compat.h"
 OPTIONS = "losslab_options"
 # A constant that a module compares with the name of an option.
 OPTION = re.compile(r"\bopt(?:name)?\s*==\s*([A-Z]\w+)|\bcase\s+(TCP_\w+)\s*:")
+# The compiler's options for the lines in a crash's message. Without the map, the binary's build ID
+# would depend on the kept tree's path; the last keeps the function of a tail call on the stack.
+DEBUG_INFO = "-g -fdebug-prefix-map=$(CURDIR)=. -fno-optimize-sibling-calls"
 # Headers that the kernel's net/ipv4 has for its own algorithms.
 OF_KERNEL = {"tcp_vegas.h", "tcp_dctcp.h"}
 # Hooks of struct tcp_congestion_ops whose type differs between versions (`compat.h`).
@@ -352,7 +355,7 @@ def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
     yield (
         "Makefile", None,
         f"obj-y := tcp_{name}.o\ntcp_{name}-y := {objects}\n"
-        f"ccflags-y := {' '.join(words)} -I{here}/src -I$(srctree)/net/ipv4 "
+        f"ccflags-y := {DEBUG_INFO} {' '.join(words)} -I{here}/src -I$(srctree)/net/ipv4 "
         f"-include {here}/{COMPAT.name}\n",
     )  # fmt: skip
 

@@ -286,6 +286,7 @@ RECIPE = ROOT / "containers" / "kernel"
 # Configuration fragment of every kernel; a series' folder may have its own.
 FRAGMENT = "fragment.config"
 LOG = "build.log"  # in the folder of a kernel
+DEBUG = "linux.debug"  # likewise, with the lines of added files (`backends.crash`)
 BUILD_TAKES = "ten minutes of CPU time"
 ADDITION_TAKES = "half a minute"
 TREES = "tree"  # folder of the cache: object files of kernels to which algorithms are added
@@ -460,6 +461,9 @@ def _compiled(spec: Kernel, source: Source, work: Path, log: Path) -> Path:
 
 def _finish(facts: dict[str, Any], tree: Path, folder: Path) -> None:
     """Copy a compiled tree's binary and configuration to `folder`; write its provenance."""
+    if facts.keys() & {"algorithms", "replaced"}:
+        keep: list[str | Path] = ["strip", "--only-keep-debug", "-o", folder / DEBUG]
+        processes.run([*keep, tree / "linux"], log=folder / LOG)
     shutil.copy2(tree / "linux", folder / "linux")
     processes.run(["strip", "--strip-debug", folder / "linux"], log=folder / LOG)
     # Not one of the facts below, which every manifest has: compilers differ, results do not.

@@ -14,7 +14,7 @@ from pathlib import Path
 from losslab import extensions, processes
 from losslab.errors import LosslabError
 from losslab.instrument import algorithms as algorithmfiles
-from losslab.instrument.kernels import ReplacedFile
+from losslab.instrument.kernels import ReplacedFile, replaced_files, source_of
 from losslab.lock import locked
 from losslab.repository import ROOT, install_command
 
@@ -47,7 +47,7 @@ FIRST = re.compile(
 )
 PROBLEM = re.compile(r"\b(?:error|warning): |multiple definition|undefined reference")
 # A user's algorithm with several files is in a folder NAME.losslab of net/ipv4.
-FOLDER = "{}.losslab"
+SUFFIX = ".losslab"
 # Kept: needed for further builds, or an algorithm may include them.
 KEPT = ("include/", "scripts/", "arch/um/", "arch/x86/um/", "arch/x86/include/", "net/ipv4/")
 
@@ -120,6 +120,11 @@ def with_additions(
         for each in replaced:
             _replace(folder, each)
         lines = "".join(f"obj-y += {_object(path)}\n" for path in algorithms)
+        lines += "".join(
+            f"CFLAGS_{Path(name).stem}.o += {algorithmfiles.DEBUG_INFO}\n"
+            for name in sources
+            if Path(name).parent == IPV4 and name.endswith(".c")
+        )
         _configure(folder, replaced, log)
         own = sources.get(str(IPV4 / "Makefile"), folder / MAKEFILE)
         _update(tree / IPV4 / "Makefile", (own.read_text() + lines).encode())
@@ -127,7 +132,7 @@ def with_additions(
         output = log.read_text(errors="replace")
         messages = _messages(sources, output).strip()
         if not done.good:
-            names = " and ".join(map(_shown, (*algorithms, *(each.file for each in replaced))))
+            names = " and ".join(map(shown, (*algorithms, *(each.file for each in replaced))))
             reasons = "".join(f"\n{each}" for each in algorithmfiles.explained(messages))
             last = "\n".join(output.strip().splitlines()[-processes.QUOTED_LINES :])
             raise SourceError(
@@ -195,13 +200,13 @@ def _refuse_misnamed(path: Path, makefile: str) -> None:
     name = path.parent.name
     if re.search(rf"\b{path.stem}\.o\b", makefile):
         raise LosslabError(
-            f"an algorithm's name must differ from those in the kernel, found {_shown(path)}: the "
+            f"an algorithm's name must differ from those in the kernel, found {shown(path)}: the "
             "kernel has a tcp_" + name,
             hint=f"rename its folder, its file and its row in config/algorithms.tsv from {name}",
         )
     if f'"{name}"' not in path.read_text():
         raise LosslabError(
-            f'{_shown(path)} must register an algorithm named like its folder (.name = "{name}"), '
+            f'{shown(path)} must register an algorithm named like its folder (.name = "{name}"), '
             "found no such name"
         )
 
@@ -213,7 +218,21 @@ def _places(path: Path) -> Iterator[tuple[str, Path]]:
         return
     for name, file, _ in algorithmfiles.staged(path):
         if file is not None:
-            yield str(IPV4 / FOLDER.format(path.parent.name) / name), file
+            yield str(IPV4 / f"{path.parent.name}{SUFFIX}" / name), file
+
+
+def user_source(path: str) -> Path | None:
+    """Return the user's file that was compiled at a path of the tree; None for the kernel's own."""
+    path = f"/{os.path.normpath(path)}"
+    for each in replaced_files():
+        if path.endswith(f"/{each.path}"):
+            return each.file
+    inside = path.rpartition(f"/{IPV4}/")[2]
+    name, _, file = inside.partition(f"{SUFFIX}/src/")
+    if not file:
+        name, file = Path(inside).stem.removeprefix("tcp_"), Path(inside).name
+    found = source_of(name).parent / file
+    return found if found.is_file() else None
 
 
 def _add(path: Path, into: Path, makefile: str) -> None:
@@ -223,7 +242,7 @@ def _add(path: Path, into: Path, makefile: str) -> None:
         _update(into / path.name, path.read_bytes())
         return
     for name, _, text in algorithmfiles.staged(path):
-        place = into / FOLDER.format(path.parent.name) / name
+        place = into / f"{path.parent.name}{SUFFIX}" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         _update(place, text.encode())
 
@@ -231,14 +250,14 @@ def _add(path: Path, into: Path, makefile: str) -> None:
 def _object(path: Path) -> str:
     """Return what the Makefile of net/ipv4 names for an algorithm."""
     declared = path.name == algorithmfiles.FILE
-    return FOLDER.format(path.parent.name) + "/" if declared else f"{path.stem}.o"
+    return f"{path.parent.name}{SUFFIX}/" if declared else f"{path.stem}.o"
 
 
 def _remove(tree: Path, algorithms: Sequence[Path], makefile: str) -> None:
     """Remove algorithms from a tree, which may be packed for others."""
     for path in algorithms:
         if path.name == algorithmfiles.FILE:
-            shutil.rmtree(tree / IPV4 / FOLDER.format(path.parent.name), ignore_errors=True)
+            shutil.rmtree(tree / IPV4 / f"{path.parent.name}{SUFFIX}", ignore_errors=True)
             continue
         for made in (tree / IPV4).glob(f"*{path.stem}.*"):
             made.unlink()
@@ -274,11 +293,12 @@ def _messages(sources: Mapping[str, Path], output: str) -> str:
         if any(map(PROBLEM.search, lines))
     )
     for there, path in sources.items():
-        kept = kept.replace(there, _shown(path))
+        kept = kept.replace(there, shown(path))
     return kept
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
+    """Return the path of a user's file for messages."""
     folder = extensions.folder() or ROOT
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 

@@ -330,7 +330,7 @@ def test_result_counts_only_if_the_guest_powered_off(tmp_path, status):
 def test_kernel_warning_is_a_violation(tmp_path):
     console = "WARNING: CPU: 0 PID: 31 at net/ipv4/tcp_input.c:2858 tcp_fastretrans_alert"
     found = result_of(tmp_path, 0, console, result='{"reasons": []}')
-    assert found["reasons"] == [f"the guest's console must show no warning, found: {console}"]
+    assert found["reasons"] == [f"the kernel must print no warning, found: {console}"]
 
 
 @pytest.mark.parametrize(
@@ -362,21 +362,3 @@ def test_failure_of_a_job_keeps_its_kind(tmp_path, error, raised):
         base.refuse_failure(json.loads((tmp_path / "result.json").read_text()))
     assert type(found.value) is raised
     assert str(error) in found.value.message
-
-
-TRACE = (
-    "Kernel panic - not syncing: Segfault with no mm\nCall Trace:\n [<6038>] ? tcp_ack+0x1/0x2\n"
-)
-
-
-def test_panic_of_own_code_is_explained():
-    """E: a NULL dereference named no function, and not console.log."""
-    text = resources.crash(TRACE)
-    assert "NULL" in text
-    assert "tcp_ack+0x1/0x2" in text
-    assert "console.log" in text
-    assert "division by zero" in resources.crash(
-        "Kernel panic - not syncing: Kernel mode signal 8\n"
-    )
-    assert resources.crash("Kernel panic - not syncing: VFS: Unable to mount root\n") == ""
-    assert resources.crash("all is well\n") == ""

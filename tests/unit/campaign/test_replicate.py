@@ -9,7 +9,6 @@ import pytest
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
 from losslab.campaign import cellrun, codelock, fingerprint, replicate, results
-from losslab.emulation.jobs import guest
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity, kernels
 from losslab.study.condition import replicate_seed, seed_of
@@ -210,13 +209,10 @@ def test_changed_code_or_kernel_measures_again(tmp_path, tools, guests, monkeypa
             assert not kept(tmp_path, tools)
 
 
-def test_messages_that_the_console_hides_are_kept(tmp_path):
+def test_console_with_a_message_of_the_kernel_is_kept(tmp_path):
     """E: the printk of a valid run was lost."""
-    log = "<6>[   20.1] mine: cwnd 10\n<4>[   20.2] careful\n<3>[   20.3] on the console\nrest\n"
-    lines = list(guest.kernel_messages(log))
-    assert lines == ["kernel: [   20.1] mine: cwnd 10\n", "kernel: [   20.2] careful\n"]
     console = tmp_path / "console.log"
-    console.write_text("".join(lines))
+    console.write_text("[   20.100000] mine: cwnd 10\n")
     assert replicate.has_messages(console)
-    console.write_text("Linux\n")
+    console.write_text("Linux\n[sender] mine: cwnd 10\n")
     assert not replicate.has_messages(console)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, kernel, kernels, kerneltree, packed
+from losslab.instrument import algorithms, archive, kernel, kernels, kerneltree, packed
 
 MAKEFILE = """\
 linux: $(wildcard net/ipv4/*.c) net/ipv4/Makefile
@@ -41,20 +41,21 @@ def mine(campaign_folder):
     return path
 
 
+def with_lines(name):
+    return [f"obj-y += tcp_{name}.o", f"CFLAGS_tcp_{name}.o += {algorithms.DEBUG_INFO}"]
+
+
 def compiled(kept, *algorithms):
     with kerneltree.with_additions(kept, algorithms, (), kept.parent / "log") as tree:
         return (tree / "linux").read_text()
 
 
 def test_algorithm_is_compiled_in_and_removed_again(kept, mine):
-    assert compiled(kept, mine).splitlines() == [
-        "obj-y := tcp.o tcp_cubic.o",
-        "obj-y += tcp_mine.o",
-    ]
+    assert compiled(kept, mine).splitlines() == ["obj-y := tcp.o tcp_cubic.o", *with_lines("mine")]
     other = mine.parent.parent / "other" / "tcp_other.c"
     other.parent.mkdir()
     other.write_text(SOURCE.replace("mine", "other"))
-    assert compiled(kept, other).splitlines()[1:] == ["obj-y += tcp_other.o"]
+    assert compiled(kept, other).splitlines()[1:] == with_lines("other")
 
 
 def replaced(path, file):
@@ -89,7 +90,8 @@ def test_replaced_makefile_keeps_added_algorithms(kept, mine, tmp_path):
     its.write_text("obj-y := tcp_cubic.o tcp.o\n")
     both = [replaced("net/ipv4/Makefile", its)]
     with kerneltree.with_additions(kept, [mine], both, tmp_path / "log") as tree:
-        assert (tree / "linux").read_text() == "obj-y := tcp_cubic.o tcp.o\nobj-y += tcp_mine.o\n"
+        made = (tree / "linux").read_text().splitlines()
+        assert made == ["obj-y := tcp_cubic.o tcp.o", *with_lines("mine")]
     assert (tree / "net/ipv4/Makefile").read_text() == (kept / kerneltree.MAKEFILE).read_text()
 
 
@@ -218,7 +220,7 @@ def test_algorithm_is_added_to_the_default_kernels_objects(compilations, mine, c
     assert linux() == ["obj-y := tcp.o tcp_cubic.o"]
     assert kernel.existing_objects(kernels.default())
     added = linux(False, kernels.get("default", ["mine"]))
-    assert added == ["obj-y := tcp.o tcp_cubic.o", "obj-y += tcp_mine.o"]
+    assert added == ["obj-y := tcp.o tcp_cubic.o", *with_lines("mine")]
     assert compilations == ["6.12"]
     said = capsys.readouterr().err
     assert "kernel 6.12: takes ten minutes of CPU time" in said
@@ -255,7 +257,7 @@ def fetched(compilations, mine, monkeypatch, tmp_path):
 
 def test_fetched_objects_replace_compiling_a_kernel_for_an_algorithm(fetched, compilations):
     added = linux(False, kernels.get("default", ["mine"]))
-    assert added == ["obj-y := tcp.o tcp_cubic.o", "obj-y += tcp_mine.o"]
+    assert added == ["obj-y := tcp.o tcp_cubic.o", *with_lines("mine")]
     assert compilations == []
 
 

@@ -55,11 +55,8 @@ ALLOWED_SYSCTL = "net.ipv4.tcp_allowed_congestion_control"
 # INR_OPEN_CUR and INR_OPEN_MAX, linux/fs.h.
 DEFAULT_DESCRIPTOR_LIMITS = (1024, 4096)
 MODULES = Path("/sys/module")
-# Of klogctl(3): read all messages since the last clearing, and clear. Levels of messages.
-KLOG_READ_ALL, KLOG_CLEAR, KLOG_BYTES = 3, 5, 2**20
-LEVELS, ERROR_LEVEL = 8, 3
-# `campaign.replicate` keeps the console of a run with such a line.
-KERNEL = "kernel:"
+# Of klogctl(3): print messages of all eight levels on the console.
+KLOG_CONSOLE_LEVEL, ALL_LEVELS = 8, 8
 # A parameter without a value is a switch that is on.
 SWITCHES = {"": 1, "y": 1, "Y": 1, "on": 1, "n": 0, "N": 0, "off": 0}
 COMMANDS = Path("/tmp/hosts")  # in the guest's tmpfs
@@ -163,14 +160,6 @@ def _allow(algorithms: set[str]) -> None:
         hosts.write_sysctl(ALLOWED_SYSCTL, " ".join([*allowed, *missing]))
 
 
-def kernel_messages(log: str) -> Iterator[str]:
-    """Yield the lines of the kernel's log that its console did not print."""
-    for line in log.splitlines():
-        level, closed, text = line.removeprefix("<").partition(">")
-        if closed and level.isdigit() and int(level) % LEVELS > ERROR_LEVEL:
-            yield f"{KERNEL} {text}\n"
-
-
 def require_parameters(text: str, modules: Path) -> dict[str, str]:
     """Return the values of the axis `parameters`, read back; refuse one that was not taken."""
     found = {}
@@ -258,13 +247,13 @@ def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int
 
 def replicate(ready: Stage, job: Job, boot: Sequence[str] = ()) -> Result:
     """Measure one replicate into the job's `raw` folder; `boot` as of `parameter_violations`."""
-    libc = ctypes.CDLL(None)
-    libc.klogctl(KLOG_CLEAR, None, 0)
+    # At once, because a crash would lose what waits. Messages begin with the time since the boot,
+    # by which `campaign.replicate` knows a console to keep.
+    time = MODULES / "printk/parameters/time"
+    time.write_text("Y")
+    ctypes.CDLL(None).klogctl(KLOG_CONSOLE_LEVEL, None, ALL_LEVELS)
     result = measure.replicate(ready, job, JOB)
-    buffer = ctypes.create_string_buffer(KLOG_BYTES)
-    read = max(0, libc.klogctl(KLOG_READ_ALL, buffer, KLOG_BYTES))
-    # The console has errors already.
-    sys.stdout.writelines(kernel_messages(buffer.raw[:read].decode(errors="replace")))
+    time.write_text("N")  # not for the message of the power-off
     result["reasons"] = [*result["reasons"], *parameter_violations(boot, MODULES)]
     if ready.condition.parameters != NONE:
         read = require_parameters(ready.condition.parameters, MODULES)
