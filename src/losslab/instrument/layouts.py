@@ -138,7 +138,7 @@ def of_tree(tree: Path, added: Iterable[Path], only: set[str] | None = None) -> 
     for path in added:
         if path.name == algorithmfiles.FILE:
             name = path.parent.name
-            folder = tree / kerneltree.IPV4 / kerneltree.FOLDER.format(name) / "src"
+            folder = tree / kerneltree.IPV4 / (name + kerneltree.SUFFIX) / "src"
             found[name] = [folder / each for each in algorithmfiles.read(path).sources]
     return {
         name: of_sources(tree, paths)
