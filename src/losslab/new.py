@@ -16,8 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from losslab import extensions, processes
+from losslab.campaign.results import ALGORITHMS_FILE
 from losslab.instrument import algorithms, kernel, kernels, kerneltree
-from losslab.reading import UsageError, out_file
+from losslab.reading import UsageError, out_file, read_json
 from losslab.repository import INSTALLED, ROOT, find
 from losslab.study import names
 from losslab.study.axes import OWN
@@ -113,6 +114,9 @@ def _algorithm(options: argparse.Namespace) -> int:
     label, what = name if options.label is None else options.label, "a copy of Reno to edit"
     if options.source is None:
         path = new_algorithm(name, label, _folder())
+    elif (Path(options.source) / ALGORITHMS_FILE).is_file():
+        path = restored(name, label, _folder(), Path(options.source) / ALGORITHMS_FILE)
+        what = "as the run had it"
     else:
         path, notes = imported(name, label, _folder(), options.source)
         what = "; ".join(["and copied its files", *notes])
@@ -227,6 +231,26 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
     (folder / path).write_text(text)
     _add_row(name, label, folder, rows, "default")
     return path
+
+
+def restored(name: str, label: str, folder: Path, kept: Path) -> Path:
+    """Copy an algorithm from the file in which a run keeps those of its kernel; return its file."""
+    found = read_json(kept)
+    if not isinstance(texts := found.get(name), dict) or not re.fullmatch(ANY_NAME, name):
+        raise UsageError(f"the name must be of an algorithm in {kept}, found {name:.80}")
+    rows = _rows(name, label, folder)
+    place = folder / "algorithms" / name
+    paths = {each: place / each for each in texts}
+    for each, path in paths.items():
+        if not isinstance(texts[each], str) or not path.resolve().is_relative_to(place.resolve()):
+            raise UsageError(f"files in {kept} must be below the algorithm's, found {each:.200}")
+        out_file(path)
+    for each, path in paths.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(texts[each].encode(errors="surrogateescape"))
+    new = any(map(algorithms.needs_bbr3, texts.values()))
+    _add_row(name, label, folder, rows, BBR3 if new else "default")
+    return min(paths.values(), key=lambda path: path.name != algorithms.FILE).relative_to(folder)
 
 
 def imported(name: str, label: str, folder: Path, place: str) -> tuple[Path, list[str]]:

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from losslab import cli, new
+from losslab.campaign.results import ALGORITHMS_FILE, write_json
 from losslab.cellspec import UsageError
 from losslab.extensions import MARK
 from losslab.instrument import kernels
@@ -39,6 +40,26 @@ def test_new_algorithm_adds_a_file_and_a_row(copy):
         new.new_algorithm(name, name, copy)
     rows = load_algorithms(copy / "config" / "algorithms.tsv")
     assert [row["name"] for row in rows[-4:]] == ["a1", "a2", "a3", "a4"]
+
+
+def test_algorithm_of_a_run_is_restored_to_the_byte(copy):
+    texts = {"algorithm.toml": 'registers = "mine"\n', "src/mine.c": "/* \udce9 */\n"}
+    kept = copy / ALGORITHMS_FILE
+    write_json({"mine": texts}, kept)
+    assert str(new.restored("mine", "Mine", copy, kept)) == "algorithms/mine/algorithm.toml"
+    assert (copy / "algorithms/mine/src/mine.c").read_bytes() == b"/* \xe9 */\n"
+    assert load_algorithms(copy / ALGORITHMS)[-1]["name"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"), [("other", {}), ("mine", {"../x.c": ""}), ("mine", {"/x.c": ""}),
+                        ("mine", {"x.c": 1}), ("mine", [])]
+)  # fmt: skip
+def test_kept_algorithm_outside_of_its_folder_or_missing_is_refused(copy, name, texts):
+    write_json({"mine": texts}, copy / ALGORITHMS_FILE)
+    with pytest.raises(UsageError, match="must be"):
+        new.restored(name, "x", copy, copy / ALGORITHMS_FILE)
+    assert len(list((copy / "algorithms").iterdir())) == 1
 
 
 def test_new_algorithm_has_the_next_colour(copy):

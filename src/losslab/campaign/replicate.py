@@ -13,16 +13,24 @@ from typing import Any
 
 from losslab import processes
 from losslab.backends import runner
-from losslab.backends.base import CONSOLE_FILE, Backend, Instrument, Job, Outcome
+from losslab.backends.base import CONSOLE_FILE, GUEST, Backend, Instrument, Job, Outcome
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign import fingerprint, inputs
 from losslab.campaign.instrument import kernel_of, require_unchanged
-from losslab.campaign.results import PARTIAL, WRITTEN_BY, refuse_full, seal, whole_folder
+from losslab.campaign.results import (
+    ALGORITHMS_FILE,
+    PARTIAL,
+    WRITTEN_BY,
+    refuse_full,
+    seal,
+    whole_folder,
+    write_json,
+)
 from losslab.emulation import capture
 from losslab.emulation.app import USER_FILES
 from losslab.errors import GuestLostError, HostError, LosslabError
-from losslab.instrument import layouts
+from losslab.instrument import algorithms, layouts
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.repository import INSTALLED, ROOT
@@ -142,12 +150,30 @@ def attempt(
             violations = [*violations, *_take_raw_files(job_folder / "raw", folder)]
         for name, text in inputs.kept_traces(inputs_of_run["cell"]).items():
             (folder / name).write_text(text)
+        if sources := kept_algorithms(Condition.from_json(inputs_of_run["cell"]), instrument.where):
+            write_json(sources, folder / ALGORITHMS_FILE)
         manifest = inputs_of_run | manifest | {"valid": not violations, "reasons": violations}
         console = job_folder / CONSOLE_FILE
         if console.exists() and (violations or has_messages(console)):
             shutil.move(console, folder / CONSOLE_FILE)
         seal(folder, manifest, host(started, wall_s, earlier_violations, instrument.kernel_sha256))
     return manifest
+
+
+def kept_algorithms(condition: Condition, where: str) -> dict[str, dict[str, str]]:
+    """Return the files of the algorithms that are compiled into a condition's kernel, by name.
+
+    They are kept with a run, so that it can be repeated elsewhere (`losslab new algorithm --from`).
+    """
+    paths = kernel_of(condition).algorithms if where == GUEST else ()
+    return {
+        path.parent.name: {
+            str(file.relative_to(path.parent)): file.read_bytes().decode(errors="surrogateescape")
+            for file in algorithms.files(path).values()
+            if file != algorithms.COMPAT
+        }
+        for path in paths
+    }
 
 
 def has_messages(console: Path) -> bool:

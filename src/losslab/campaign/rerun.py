@@ -12,12 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.backends.base import GUEST, Instrument
+from losslab.backends.base import CONSOLE_FILE, GUEST, Instrument
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import inputs
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
-from losslab.campaign.results import HOST_FILE, MANIFEST_FILE, Replicate, read_manifest
+from losslab.campaign.results import (
+    ALGORITHMS_FILE,
+    HOST_FILE,
+    MANIFEST_FILE,
+    Replicate,
+    read_manifest,
+)
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.reading import UsageError
@@ -34,7 +40,7 @@ TRUST_HELP = (
 # A manifest's key of a future that is no replicate of a condition.
 FUTURE = "future"
 # Few replicates have a console log, whose end depends on the host.
-NOT_COMPARED = (HOST_FILE, "console.log")
+NOT_COMPARED = (HOST_FILE, CONSOLE_FILE, ALGORITHMS_FILE)
 # Limit of the quoted part of a line; a line of a manifest may have a megabyte.
 MAX_SHOWN_BYTES = 200
 
@@ -198,7 +204,10 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
     own = not BACKENDS[place].needs.guest
     problems = condition.problems() + names.problems(condition, own_kernel=own)
     if problems:
-        raise UsageError(f"the manifest's condition cannot be measured: {'; '.join(problems)}")
+        raise UsageError(
+            f"the manifest's condition cannot be measured: {'; '.join(problems)}",
+            hint="`losslab new algorithm NAME --from RUN` copies an algorithm from a run's folder",
+        )
     found = features.apps()[condition.app].foreign(condition)
     found += ["on this machine's own kernel, as root"] * own
     if found and not trust:

@@ -45,8 +45,10 @@ LOST_FILE = "lost.json"
 RECOGNISED = {MANIFEST_FILE: ("backend", "cell"), HOST_FILE: ("host_cpu", "host_kernel")}
 # The keys of a record's digests: by file below the folder, and of the record itself.
 FILES, SELF = "files", "sha256"
-# Files that a manifest does not list: itself, and those that differ between runs of one seed.
-UNLISTED = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE)
+# Sources of the algorithms that were compiled into a run's kernel, whose hash has their digests.
+ALGORITHMS_FILE = "algorithms.json"
+# Files that a manifest does not list: itself, and those that do not follow from condition and seed.
+UNLISTED = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE, ALGORITHMS_FILE)
 # Keys of the manifest and of host.json that cell.json repeats.
 MANIFEST_KEYS = ("seed", "valid", "reasons", "summary", "instrument")
 HOST_KEYS = ("attempt", "earlier_reasons")
@@ -331,7 +333,7 @@ def seal(folder: Path, manifest: Mapping[str, Any], host: Mapping[str, Any]) -> 
     names = sorted(set(_files(folder)) - {*UNLISTED})
     raw = {FILES: {name: digest(folder / name) for name in names}}
     write_json({**manifest, **raw}, folder / MANIFEST_FILE)
-    listed = [name for name in (MANIFEST_FILE, CONSOLE_FILE) if (folder / name).is_file()]
+    listed = [name for name in UNLISTED if name != HOST_FILE and (folder / name).is_file()]
     content = {**host, FILES: {name: digest(folder / name) for name in listed}}
     write_json(content | {SELF: digest_of(content)}, folder / HOST_FILE)
 
