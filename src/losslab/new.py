@@ -240,7 +240,7 @@ def restored(name: str, label: str, folder: Path, kept: Path) -> Path:
         raise UsageError(f"the name must be of an algorithm in {kept}, found {name:.80}")
     rows = _rows(name, label, folder)
     place = folder / "algorithms" / name
-    paths = {each: place / each for each in texts}
+    paths: dict[str, Path] = {each: place / each for each in texts}
     for each, path in paths.items():
         if not isinstance(texts[each], str) or not path.resolve().is_relative_to(place.resolve()):
             raise UsageError(f"files in {kept} must be below the algorithm's, found {each:.200}")
@@ -250,7 +250,8 @@ def restored(name: str, label: str, folder: Path, kept: Path) -> Path:
         path.write_bytes(texts[each].encode(errors="surrogateescape"))
     new = any(map(algorithms.needs_bbr3, texts.values()))
     _add_row(name, label, folder, rows, BBR3 if new else "default")
-    return min(paths.values(), key=lambda path: path.name != algorithms.FILE).relative_to(folder)
+    path = min(paths.values(), key=lambda each: each.name != algorithms.FILE)
+    return path.relative_to(folder)
 
 
 def imported(name: str, label: str, folder: Path, place: str) -> tuple[Path, list[str]]:

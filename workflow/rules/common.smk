@@ -23,7 +23,7 @@ shell.prefix(f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 wildcard_constraints:
     # Only the campaign's studies, because other rules also write tables and figures.
     study="|".join(campaign.studies),
-    cell="[A-Za-z0-9._@-]+",
+    cell="[a-z0-9._-]+",
     figure="[a-z0-9_]+",
     variant="[a-z0-9.-]+",
     kernel="[a-z0-9._+-]+",

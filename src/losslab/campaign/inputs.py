@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from losslab.emulation.link import tracelink
-from losslab.emulation.path.trace import WAIT_MAX_MS
 from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument.archive import digest
 from losslab.instrument.cache import cache_folder
@@ -55,7 +54,7 @@ def named_trace(given: str) -> str:
         raise UsageError(
             f"trace {given} must be a file, by its path or its name in config/traces of {place}, "
             f"found {', '.join(names) or 'none'} there{did_you_mean(given, [*names, DRAWN_TRACE])}",
-            hint=f"or use `{DRAWN_TRACE}`, which is drawn for each replicate; {IMPORT}",
+            hint=f"`{DRAWN_TRACE}` is drawn for each replicate; {IMPORT}",
         )
     text = _read_trace(Path(given))
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(given).name).strip("-.") or "trace"
@@ -206,7 +205,7 @@ def _require_fit(condition: Condition, times: Sequence[int]) -> None:
             f"trace_start_s must be below the trace's length of {length_s:g} s, found "
             f"{condition.trace_start_s:g}"
         )
-    if tracelink.wait_behind_ms(times, condition.rate_mbit) > WAIT_MAX_MS:
+    if tracelink.wait_behind_ms(times, condition.rate_mbit) > tracelink.WAIT_MAX_MS:
         raise UsageError(
             "rate_mbit must be above the trace's rate, so that packets do not wait behind the "
             f"trace-driven link, found {condition.rate_mbit:g}",

@@ -253,9 +253,10 @@ class Axis:
         digest = name_digest(text)[:digits]
         if self.digested:
             return self.named.format(digest)
-        part = text.translate(IN_NAME)
-        part = part.lower() if self.commas else part
-        if len(part) > MAX_PART_LENGTH or (self.commas and _has_separators(text)):
+        # Not every file system distinguishes upper and lower case; `@` precedes a digest.
+        part = text.partition("@")[0].lower().translate(IN_NAME)
+        ambiguous = "@" in text or text != text.lower() or (self.commas and _has_separators(text))
+        if len(part) > MAX_PART_LENGTH or ambiguous:
             part = f"{part[:MAX_PART_LENGTH]}-{digest}"
         return self.named.format(part)
 

@@ -30,6 +30,8 @@ from losslab.errors import LosslabError
 
 OPPORTUNITY_BYTES = 1500
 FRAME_BITS = 8 * (OPPORTUNITY_BYTES + 14)  # with an Ethernet header, as behind the link
+# Packets behind the link wait at most for those that arrived at the same time.
+WAIT_MAX_MS = 10.0
 # Statistics of the source's traces, Verizon-LTE-short: 140 s, with 58,655 opportunities on the
 # forward path and 69,367 on the reverse path. (Its 5.04 Mbit/s count 1504 bytes per opportunity, 4
 # of them a header of the TUN device.)

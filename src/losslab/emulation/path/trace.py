@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 PATTERN = r"[A-Za-z0-9-][A-Za-z0-9.-]*(@[0-9a-f]{16})?"
 # Length of the queue behind the link, which never fills.
 SPARE_PACKETS = 1000
-# Packets behind the link wait at most for those that arrived at the same time.
-WAIT_MAX_MS = 10.0
 # A trace begins one to two seconds later; a link's program is ready within one.
 BEGIN_AFTER_S = 2
 
@@ -120,7 +118,7 @@ class Trace(Mechanism):
         rate_mbit = e.path_spec.rate_mbit
         waiting = max((sample.backlog_bytes for sample in e.queue), default=0)
         wait_ms = waiting * 8 / 1e3 / rate_mbit
-        if wait_ms > WAIT_MAX_MS:
+        if wait_ms > tracelink.WAIT_MAX_MS:
             yield (
                 "packets must not wait behind the trace-driven link, found a wait of "
                 f"{wait_ms:.0f} ms: rate_mbit {rate_mbit:g} must be above the trace's rate"
