@@ -294,23 +294,31 @@ def _expanded(line: str, variables: dict[str, str]) -> str:
     return EXPANSION.sub(expand, line)
 
 
-def _mininet(text: str) -> list[tuple[tuple[str, str], dict[str, str]]]:
-    """Return the ends and the parameters of each link in a Mininet program; none in other text."""
+def _parsed(text: str) -> list[ast.stmt]:
     try:
-        tree = ast.parse(textwrap.dedent(text))
+        return ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
+
+
+def _mininet(text: str) -> list[tuple[tuple[str, str], dict[str, str]]]:
+    """Return the ends and the parameters of each link in a Mininet program; none in other text."""
+    lines = text.splitlines() if "addLink" in text else []  # of Python 2, too
+    body = _parsed(textwrap.dedent(text)) or [
+        each for line in lines for each in _parsed(line.strip())
+    ]
+    nodes = [node for statement in body for node in ast.walk(statement)]
     named = {
         target.id: node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
     found = []
-    for call in ast.walk(tree):
-        called = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
-        if isinstance(call, ast.Call) and called.split(".")[-1] in LINK_CALLS:
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda each: each.lineno):
+        if ast.unparse(call.func).split(".")[-1] in LINK_CALLS:
             parameters = {n: v for n, v in _keywords(call, named) if n not in OF_NAMES}
             ends = [*(ast.unparse(each).strip("'\"") for each in call.args), "one end", "other end"]
             found += [((ends[0], ends[1]), parameters)] if parameters else []
@@ -323,7 +331,8 @@ def _keywords(call: ast.Call, named: Mapping[str, ast.expr]) -> Iterator[tuple[s
         its = keyword.value
         its = named.get(its.id, its) if isinstance(its, ast.Name) else its
         if keyword.arg is not None:
-            yield keyword.arg, str(its.value) if isinstance(its, ast.Constant) else ast.unparse(its)
+            text = str(its.value) if isinstance(its, ast.Constant) else ast.unparse(its)
+            yield keyword.arg, text.replace(" ", "")
         elif isinstance(its, ast.Call):
             yield from _keywords(its, {})
 

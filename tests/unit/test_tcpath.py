@@ -241,6 +241,21 @@ def test_program_with_links_and_tc_has_both():
     assert "s1-eth2" in dict(found(program).left)
 
 
+def test_program_in_python_2_has_its_links():
+    program = """
+    print "topology"
+    DELAY = '10ms'
+    net.addLink(h1, s1, bw=20, delay=DELAY, max_queue_size=10*size)
+    net.addLink(s1, h2, bw=6, delay=DELAY)
+    """
+    reading = found(program)
+    assert (reading.values["rate_mbit"], reading.values["rtt_ms"]) == (20.0, 20.0)
+    assert "netem limit 10*size" in left(reading)
+    second = found(program, forward="s1-h2", reverse="h2-s1")
+    assert (second.values["rate_mbit"], second.values["shaper"]) == (6.0, "htb-netem")
+    assert {"h1-s1", "s1-h1"} <= set(left(second))
+
+
 def test_command_prints_the_path_and_its_status(tmp_path, capsys, monkeypatch):
     file = tmp_path / "path.sh"
     file.write_text("tc qdisc add dev $1 root tbf rate 10mbit burst 5000b latency 50ms\n")
