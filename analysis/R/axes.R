@@ -8,7 +8,7 @@ condition_columns <- c(
   "video", "receive_buffer", "shaper", "sender_queue", "kernel", "flows", "second_rate_mbit",
   "write_kib", "changes", "pauses", "loss_burst_packets", "jitter_ms", "jitter_order",
   "reorder_percent", "reorder_ms", "duplicate_percent", "ack_thinning", "policer_mbit",
-  "policer_burst_packets", "ecn", "mark_packets", "drop_list", "sender_command",
+  "policer_burst_packets", "ecn", "mark_packets", "drop_list", "qdisc", "sender_command",
   "receiver_command", "listens", "bring", "image", "duration_s", "warmup_s"
 )
 
@@ -16,6 +16,6 @@ condition_columns <- c(
 condition_words <- c(
   "algorithm", "path", "app", "offloads", "loss_direction", "competitor", "queue", "trace",
   "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue", "kernel", "flows",
-  "changes", "pauses", "jitter_order", "ecn", "drop_list", "sender_command", "receiver_command",
-  "listens", "bring", "image"
+  "changes", "pauses", "jitter_order", "ecn", "drop_list", "qdisc", "sender_command",
+  "receiver_command", "listens", "bring", "image"
 )

@@ -37,7 +37,9 @@ TIMES = {
 }  # fmt: skip
 PERCENT = {"": 1, "%": 1}
 COUNTS = {"": 1, "p": 1}  # `tc qdisc show` prints packets with a p
-NUMBER = re.compile(r"([-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30}))([a-z%]*)", re.IGNORECASE)
+NUMBER = re.compile(
+    r"([-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:e[-+]?\d{1,2})?)([a-z%]*)", re.IGNORECASE
+)
 
 # Options by kind. All words up to the next option are an option's values.
 OPTIONS = {
@@ -115,6 +117,7 @@ class Node:
     options: dict[str, list[str]] = field(default_factory=dict)
     outside: list[str] = field(default_factory=list)  # words that belong to no option
     is_class: bool = False
+    asked: str = ""  # kind and options in the words of the lines
     begun: set[str] = field(default_factory=set)  # options whose first word was taken
 
     @property
@@ -159,6 +162,7 @@ class Lines:
         key = (egress, handle if what == "class" else f"below {parent}")
         made = options(kind, rest)
         node = Node(egress, kind, parent, handle, made, place["outside"].split(), what == "class")
+        node.asked = " ".join([kind, *rest]).lower()
         before = self.nodes.get(key)
         if before and verb == "add":
             self.left.append((node.text, "tc refuses a second add at one place"))

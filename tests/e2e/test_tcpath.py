@@ -1,4 +1,4 @@
-"""Scripts of `losslab path to-tc` on a router in a guest: tc takes them, and the path is the same."""
+"""Scripts of `losslab path to-tc` on a guest's router: tc takes them, and the path is the same."""
 
 import re
 import shlex
