@@ -180,6 +180,7 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
     "pauses": _pauses,
     "flows": _flows,
     "drop_list": _drops,
+    "qdisc": lambda its, rng: rng.choice(("sfq limit 100", "fq_pie limit 50", "fq limit 90")),
     "scheme": _scheme,
     "ack_thinning": lambda its, rng: round(between(2, rng.choice((4, 4, 8, 8, 8, 100)), rng)),
     "trace": lambda its, rng: "cellular",
@@ -231,6 +232,9 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
     for name, axis in AXES.items():
         if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:
             its[name] = _value(axis, its, rng)
+    its.pop("qdisc", None)
+    if its.get("queue") == "own":
+        its["qdisc"] = _value(AXES["qdisc"], its, rng)
     if "trace" in its:  # it is the rate; the link behind it must be faster
         its |= {"rate_mbit": rng.choice((100.0, 1000.0)), "duration_s": min(8.0, its["duration_s"])}
     return its

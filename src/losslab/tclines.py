@@ -37,7 +37,9 @@ TIMES = {
 }  # fmt: skip
 PERCENT = {"": 1, "%": 1}
 COUNTS = {"": 1, "p": 1}  # `tc qdisc show` prints packets with a p
-NUMBER = re.compile(r"([-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30}))([a-z%]*)", re.IGNORECASE)
+NUMBER = re.compile(
+    r"([-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:e[-+]?\d{1,2})?)([a-z%]*)", re.IGNORECASE
+)
 
 # Options by kind. All words up to the next option are an option's values.
 OPTIONS = {
@@ -115,6 +117,7 @@ class Node:
     options: dict[str, list[str]] = field(default_factory=dict)
     outside: list[str] = field(default_factory=list)  # words that belong to no option
     is_class: bool = False
+    asked: str = ""  # kind and options in the words of the lines
     begun: set[str] = field(default_factory=set)  # options whose first word was taken
 
     @property
@@ -159,6 +162,7 @@ class Lines:
         key = (egress, handle if what == "class" else f"below {parent}")
         made = options(kind, rest)
         node = Node(egress, kind, parent, handle, made, place["outside"].split(), what == "class")
+        node.asked = " ".join([kind, *rest]).lower()
         before = self.nodes.get(key)
         if before and verb == "add":
             self.left.append((node.text, "tc refuses a second add at one place"))
@@ -294,23 +298,31 @@ def _expanded(line: str, variables: dict[str, str]) -> str:
     return EXPANSION.sub(expand, line)
 
 
-def _mininet(text: str) -> list[tuple[tuple[str, str], dict[str, str]]]:
-    """Return the ends and the parameters of each link in a Mininet program; none in other text."""
+def _parsed(text: str) -> list[ast.stmt]:
     try:
-        tree = ast.parse(textwrap.dedent(text))
+        return ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
+
+
+def _mininet(text: str) -> list[tuple[tuple[str, str], dict[str, str]]]:
+    """Return the ends and the parameters of each link in a Mininet program; none in other text."""
+    lines = text.splitlines() if "addLink" in text else []  # of Python 2, too
+    body = _parsed(textwrap.dedent(text)) or [
+        each for line in lines for each in _parsed(line.strip())
+    ]
+    nodes = [node for statement in body for node in ast.walk(statement)]
     named = {
         target.id: node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
     found = []
-    for call in ast.walk(tree):
-        called = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
-        if isinstance(call, ast.Call) and called.split(".")[-1] in LINK_CALLS:
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda each: each.lineno):
+        if ast.unparse(call.func).split(".")[-1] in LINK_CALLS:
             parameters = {n: v for n, v in _keywords(call, named) if n not in OF_NAMES}
             ends = [*(ast.unparse(each).strip("'\"") for each in call.args), "one end", "other end"]
             found += [((ends[0], ends[1]), parameters)] if parameters else []
@@ -323,7 +335,8 @@ def _keywords(call: ast.Call, named: Mapping[str, ast.expr]) -> Iterator[tuple[s
         its = keyword.value
         its = named.get(its.id, its) if isinstance(its, ast.Name) else its
         if keyword.arg is not None:
-            yield keyword.arg, str(its.value) if isinstance(its, ast.Constant) else ast.unparse(its)
+            text = str(its.value) if isinstance(its, ast.Constant) else ast.unparse(its)
+            yield keyword.arg, text.replace(" ", "")
         elif isinstance(its, ast.Call):
             yield from _keywords(its, {})
 

@@ -10,7 +10,7 @@ from typing import Any
 from losslab.emulation import mechanism, shaping
 from losslab.emulation.qdiscs import DUALPI2, FRAME_BYTES
 from losslab.reading import UsageError
-from losslab.study.axes import short
+from losslab.study.axes import OWN, short
 from losslab.study.condition import AXES, Condition
 from losslab.tclines import COUNTS, PERCENT, RATES, SIZES, TIMES, Lines, Node, options, value
 
@@ -53,13 +53,16 @@ ONLY_FORWARD = "only the forward path has it"
 # Words of filters for all packets, and of the one that ACK thinning has.
 EVERY_PACKET = (" matchall ", " u32 0 0 ", " 0.0.0.0/0 ", " determ ")
 MORE = ("delay", "loss", "duplicate", "reorder")  # a second value is a correlation
-QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red", "fq", DUALPI2)
+QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red", DUALPI2)
+# Queues of the kernel that only the axis qdisc has, and those whose options it can have.
+OWN_QUEUES = ("fq", "sfq", "fq_pie", "pfifo_head_drop")
+WITH_OPTIONS = ("codel", "fq_codel", "pie", "red")
 PACKET_LIMITS = ("pfifo", DUALPI2, *shaping.LIMITED_IN_PACKETS)
 DUALPI2_KERNEL = "7.2"
 ROOTS, NODES_MAX = ("root", "filter"), 500
-FQ_LIMIT = str(shaping.FQ_PACKETS)
+FQ, FQ_LIMIT = ("limit", "flow_limit"), str(shaping.FQ_PACKETS)
 # Axes of the forward path that are set together.
-QUEUE_AXES = ("queue", "buffer_packets", "mark_packets", "kernel")
+QUEUE_AXES = ("queue", "buffer_packets", "mark_packets", "kernel", "qdisc")
 GROUPS = (
     ("jitter_ms", "jitter_order"), ("duplicate_percent",), ("reorder_percent", "reorder_ms"),
     ("policer_mbit", "policer_burst_packets"), ("sender_queue",),
@@ -225,6 +228,11 @@ class Reading:
                 self._netem(d, node)
             elif node.kind in ("tbf", "htb"):
                 self._rate_limit(d, node, inner)
+            elif node.kind == "fq" and node.parent == "root":
+                d.set([f"{node.egress}: fq"], sender_queue="fq")
+                self._rest(node, [n for n in FQ if node.options.get(n) == [FQ_LIMIT]])
+            elif node.kind in OWN_QUEUES:
+                d.set([node.text], queue=OWN, qdisc=node.asked)
             elif node.kind in QUEUES:
                 self._queue(d, node)
             elif node.kind in ("police", "gact"):
@@ -342,14 +350,6 @@ class Reading:
 
     def _queue(self, d: Direction, node: Node) -> None:
         kind, defaults = node.kind, options(node.kind, QUEUE_DEFAULTS.get(node.kind, "").split())
-        if kind == "fq":
-            if node.parent == "root":
-                d.set([f"{node.egress}: fq"], sender_queue="fq")
-            else:
-                self._leave(node, "", "no axis: fq is a queue of hosts")
-            unused = [n for n in ("limit", "flow_limit") if node.options.get(n) == [FQ_LIMIT]]
-            self._rest(node, unused)
-            return
         bandwidth = self._pop(node, "bandwidth", RATES) if kind == "cake" else None
         if bandwidth:
             self._rate(d, *bandwidth)
@@ -433,6 +433,7 @@ class Reading:
             self._limits(back, False)
         if f.queue and "ecn" in f.queue.options:
             self._settle({"ecn": "on"}, [f"{f.queue.egress}: {f.queue.kind} ecn"], "the hosts, too")
+        self._compare(f)
         self._settle(f.among(*QUEUE_AXES), f.said(*QUEUE_AXES))
         self._losses(sender if sender.values.get("loss_percent") else f, back)
         delay_ms = _round(sender.delay_ms)
@@ -452,7 +453,6 @@ class Reading:
         for limit, _, _, text in sender.limits:
             if limit != NETEM_PACKETS:
                 self.left.append((text, f"the sender's netem has a limit of {NETEM_PACKETS}"))
-        self._compare(f)
         self._mistakes(f, r, s)
 
     def _mistakes(self, f: Direction, r: Direction | None, s: Direction | None) -> None:
@@ -501,14 +501,21 @@ class Reading:
                 self.left += [(text, reason)] if packets else []
 
     def _compare(self, d: Direction) -> None:
-        """Leave out options of the queue that losslab sets to another value."""
-        if d.queue is not None:
-            (its, *_) = shaping.queue(self.condition, mechanism.of(self.condition))
+        """Take options of the queue that losslab does not set by the axis qdisc, or leave them."""
+        node = d.queue
+        trial = Condition.from_json(self.values | d.among(*QUEUE_AXES))
+        if node is None:
+            return
+        same = []
+        if not trial.problems():
+            (its, *_) = shaping.queue(trial, mechanism.of(trial))
             ours = options(its.kind, f"{QUEUE_DEFAULTS.get(its.kind, '')} {its.arguments}".split())
-            same = [
-                n for n, words in d.queue.options.items() if n in ours and _same(words, ours[n])
-            ]
-            self._rest(d.queue, same)
+            same = [n for n, words in node.options.items() if n in ours and _same(words, ours[n])]
+        if node.kind in WITH_OPTIONS and node.options.keys() - same:
+            d.values = {n: v for n, v in d.values.items() if n not in QUEUE_AXES}
+            d.set([f"{node.egress}: {node.asked}"], queue=OWN, qdisc=node.asked)
+        else:
+            self._rest(node, same)
 
 
 def _round(number: float, digits: int = 9) -> float:

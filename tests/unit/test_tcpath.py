@@ -65,6 +65,7 @@ def conditions(draw):
             ["bfifo", "codel", "fq_codel", "pie", "red", "red-step", "cake", "dualpi2"]
         ),
         "ecn": st.just("on"),
+        "qdisc": st.sampled_from(["sfq limit 90", "codel limit 90 target 1ms"]),
         "mark_packets": st.integers(1, 90),
         "jitter_ms": st.integers(1, 1_000_000).map(lambda n: n / 1000),
         "jitter_order": st.sampled_from(["kept", "mixed"]),
@@ -80,6 +81,8 @@ def conditions(draw):
     }
     names = draw(st.lists(st.sampled_from(sorted(choices)), max_size=4, unique=True))
     values = {name: draw(choices[name]) for name in names}
+    if "qdisc" in values:
+        values["queue"] = "own"
     # Axes without an effect.
     for name, needed in (("loss_direction", "loss_percent"), ("reorder_ms", "reorder_percent")):
         if needed not in values:
@@ -128,7 +131,7 @@ def test_units_are_those_of_tc(text, units, expected):
         ("root netem delay 10ms 20ms limit 9999", "netem delay ... 20ms", "at most its delay"),
         ("root netem delay 20000ms", "netem delay 20000ms", "rtt_ms must be in [0, 10000]"),
         ("root tbf rate 1mbit burst 1600 latency 1s peakrate 2mbit", "tbf peakrate 2mbit", "peak"),
-        ("root red limit 300k min 60k max 90k", "red min 60k", "no axis"),
+        ("root cake bandwidth 9mbit nat", "cake nat", "no axis"),
         ("root hfsc default 1", "hfsc", "no axis for this qdisc"),
     ],
 )
@@ -151,6 +154,22 @@ tc qdisc add dev eth2 root netem delay 5ms limit 100000 loss {}
         ("2%", {"loss_percent": 1.0, "rtt_ms": 25.0}, ["netem loss 2%"]),
     ],
 )
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("fq_codel limit 90 target 1ms", {"queue": "own", "qdisc": "fq_codel limit 90 target 1ms"}),
+        ("sfq perturb 10", {"queue": "own", "qdisc": "sfq perturb 10"}),
+        ("codel limit 90 target 5000us", {"queue": "codel", "buffer_packets": 90}),
+        ("pfifo limit 90", {"buffer_packets": 90}),
+    ],
+)
+def test_queue_with_its_own_options_is_an_axis(lines, expected):
+    tbf = "tc qdisc add dev eth0 root handle 1: tbf rate 9mbit burst 3028 limit 3028\n"
+    reading = found(f"{tbf}tc qdisc add dev eth0 parent 1:1 {lines}")
+    assert axes(reading.condition) == {"rate_mbit": 9.0, **expected}
+    assert left(reading) == []
+
+
 def test_two_interfaces_are_both_directions(back, expected, without):
     reading = found(PAIR.format(back))
     assert (axes(reading.condition), left(reading)) == (expected, without)
@@ -239,6 +258,21 @@ def test_change_by_handle_is_of_its_qdisc():
 def test_program_with_links_and_tc_has_both():
     program = "net.addLink(h1, s1, bw=8)\ns1.cmd('tc qdisc add dev s1-eth2 root netem delay 7ms')"
     assert "s1-eth2" in dict(found(program).left)
+
+
+def test_program_in_python_2_has_its_links():
+    program = """
+    print "topology"
+    DELAY = '10ms'
+    net.addLink(h1, s1, bw=20, delay=DELAY, max_queue_size=10*size)
+    net.addLink(s1, h2, bw=6, delay=DELAY)
+    """
+    reading = found(program)
+    assert (reading.values["rate_mbit"], reading.values["rtt_ms"]) == (20.0, 20.0)
+    assert "netem limit 10*size" in left(reading)
+    second = found(program, forward="s1-h2", reverse="h2-s1")
+    assert (second.values["rate_mbit"], second.values["shaper"]) == (6.0, "htb-netem")
+    assert {"h1-s1", "s1-h1"} <= set(left(second))
 
 
 def test_command_prints_the_path_and_its_status(tmp_path, capsys, monkeypatch):

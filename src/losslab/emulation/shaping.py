@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.mechanism import Mechanism, netem_link, of
 from losslab.emulation.qdiscs import DUALPI2, FRAME_BYTES, DualPi2, Qdisc, htb_quantum, netem
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
-from losslab.study.axes import derived_seed, plain
+from losslab.study.axes import OWN, derived_seed, plain
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
@@ -57,6 +57,9 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
     packets = condition.buffer_packets
     if condition.queue == "two-fifos":
         return _per_class_fifos(packets)
+    if condition.queue == OWN:
+        kind, _, arguments = condition.qdisc.partition(" ")
+        return [Qdisc(bottleneck(), "parent 1:1", "10:", kind, arguments, {})]
     if condition.queue == DUALPI2:
         return [DualPi2(bottleneck(), "parent 1:1", "10:", DUALPI2, "", {}, limit=packets)]
     octets, memory = packets * FRAME_BYTES, packets * QUEUED_BYTES

@@ -20,7 +20,8 @@ from losslab.errors import LosslabError, did_you_mean
 Value = float | int | str
 # The value of a text axis that is not used.
 NONE = "none"
-# The algorithm of programs that choose their own congestion controls.
+# The algorithm of programs that choose their own congestion controls, and the queue of the axis
+# `qdisc`.
 OWN = "own"
 # The trace that is drawn for each replicate; all others are files.
 DRAWN_TRACE = "cellular"

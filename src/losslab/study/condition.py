@@ -20,6 +20,7 @@ from losslab.study.axes import (
     MIN_MS,
     MIN_PERCENT,
     NONE,
+    OWN,
     Seed,
     axis,
     declared,
@@ -124,7 +125,7 @@ class Condition:
             "two-fifos": "per-class FIFOs: one for bulk flows, one for other traffic",
             "red": "", "pie": "", "codel": "", "fq_codel": "",
             "cake": "", "red-step": "marks or drops each arrival while `mark_packets` are queued",
-            "dualpi2": "needs kernel 7.2",
+            "dualpi2": "needs kernel 7.2", "own": "the tc arguments of the axis `qdisc`",
         },
     )  # fmt: skip
     sender_delay_ms: float = axis(
@@ -192,6 +193,12 @@ class Condition:
     mark_packets: int = OF_FEATURE
     drop_list: str = OF_FEATURE
     trace_start_s: float = OF_FEATURE
+    qdisc: str = axis(
+        NONE,
+        help="kind and tc options of the queue `own`, applied as they are: `sfq limit 100`; the "
+        "manifest has what tc prints of them, which losslab does not check",
+        pattern="[a-z][a-z0-9_]*( [a-z0-9_.%-]+)*", named="qdisc-{}", digested=True,
+    )  # fmt: skip
     sender_command: str = OF_FEATURE
     receiver_command: str = OF_FEATURE
     listens: str = OF_FEATURE
@@ -316,6 +323,11 @@ def conflicts(condition: Condition) -> Iterator[str]:
         yield (
             f"warmup_s must be below duration_s ({condition.duration_s:g}), found "
             f"{condition.warmup_s:g}"
+        )
+    if (condition.queue == OWN) != (condition.qdisc != NONE):
+        yield (
+            "qdisc must be set with the queue own, and with no other, found "
+            f"{condition.qdisc!r} with {condition.queue}"
         )
     excluded = (condition.loss_percent, condition.sender_delay_ms, condition.trace != NONE)
     if one_interface and (condition.bare or any(excluded)):

@@ -9,6 +9,7 @@ from typing import Any
 
 from losslab.campaign import limiters
 from losslab.study import features, metrics
+from losslab.study.axes import OWN
 from losslab.study.condition import AXES, NO_TRACE, Condition
 from losslab.ui.series import axis_text
 
@@ -40,8 +41,9 @@ FILES = {
 def text(manifest: Mapping[str, Any], out: Path) -> str:
     """Return the summary of the run in folder `out`; messages before it list the violations."""
     return "\n".join([
-        _verdict(manifest), f"  {_condition(manifest)}", "", *_numbers(manifest["summary"]),
-        *_queueing(manifest, out), *_limits(manifest, out), *_files(out), "",
+        _verdict(manifest), f"  {_condition(manifest)}", *_notes(manifest), "",
+        *_numbers(manifest["summary"]), *_queueing(manifest, out), *_limits(manifest, out),
+        *_files(out), "",
         *_next_steps(manifest, out),
     ])  # fmt: skip
 
@@ -66,6 +68,14 @@ def _condition(manifest: Mapping[str, Any]) -> str:
         or (name in ALWAYS and not (name == "rate_mbit" and condition.trace != NO_TRACE))
     )
     return ", ".join([*values, f"seed {manifest['seed']}"])
+
+
+def _notes(manifest: Mapping[str, Any]) -> Iterator[str]:
+    if manifest["cell"].get("queue") == OWN:
+        yield (
+            f"note: the queue is `{manifest['cell']['qdisc']}` as tc reads it: its settings are in "
+            "manifest.json, and were not checked"
+        )
 
 
 def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:

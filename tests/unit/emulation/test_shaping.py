@@ -59,7 +59,7 @@ def test_unexpected_qdisc_is_found():
     assert any("is not in the plan" in r for r in differences(path_qdiscs(CONDITION, 7), found))
 
 
-@pytest.mark.parametrize("queue", [q for q in QUEUES if q not in ("two-fifos", "dualpi2")])
+@pytest.mark.parametrize("queue", [q for q in QUEUES if q not in ("two-fifos", "dualpi2", "own")])
 def test_every_queue_is_below_the_token_bucket_with_its_buffer(queue):
     condition = dataclasses.replace(CONDITION, queue=queue, buffer_packets=100, rate_mbit=1.5)
     child = next(s for s in path_qdiscs(condition, 7) if s.handle == "10:")

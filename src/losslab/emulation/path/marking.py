@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Self
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import Qdisc
 from losslab.study import features
-from losslab.study.axes import NONE, Seed, axis
+from losslab.study.axes import NONE, OWN, Seed, axis
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic
     from losslab.emulation.checks import Evidence
     from losslab.study.condition import Condition
 
-# Queues that mark with the option `ecn`, and queues that always mark.
+# Queues that mark with the option `ecn`, and queues that mark, or may, without it.
 MARK_WITH_OPTION = ("codel", "fq_codel", "pie", "red", "red-step")
-MARKING = (*MARK_WITH_OPTION, "cake", "dualpi2")
+MARKING = (*MARK_WITH_OPTION, "cake", "dualpi2", OWN)
 # A flow with ECN sends all packets with ECT except its handshake and retransmissions (RFC 3168,
 # 6.1.5). A flow without ECN sends none.
 CAPABLE_SHARE_MIN = 0.5
