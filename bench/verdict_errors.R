@@ -49,7 +49,8 @@ comparisons <- list(
 )
 
 judge <- function(x, claim, level = interval_level) {
-  verdict_of(interval_of_mean(x, claim, level), allowed_range(claim))
+  found <- c(interval_of_mean(x, claim, level), value = mean(x), n = length(x))
+  verdict_of(found, claim)
 }
 
 # Count verdicts, in percent, if the true mean is a factor of the source's.
@@ -100,7 +101,7 @@ scatter_shares <- function(draw, n) {
   at <- function(ratio) {
     replicate(draws, {
       found <- scatter_interval(exp(0.1 * ratio * draw(n)), exp(0.1 * draw(n)))
-      verdict_of(found, c(-Inf, max_scatter))
+      verdict_of_mean(found, c(-Inf, max_scatter))
     })
   }
   limit <- at(max_scatter)

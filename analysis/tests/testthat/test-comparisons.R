@@ -95,18 +95,18 @@ test_that("runs that do not vary are deterministic, without an interval", {
   expect_equal(with_interval(numeric(), numeric(), numeric(), 1), character())
 })
 
-test_that("predictions share the error by Holm's method, other claims have all of it", {
-  predicted <- function(...) utils::modifyList(value_of(...), list(evidence = "predicted"))
+test_that("unfitted means share the error by Holm's method, other claims have all of it", {
+  unfitted <- function(...) utils::modifyList(value_of(...), list(evidence = "not fitted"))
   # The mean's 95 % interval is 9.58 to 10.43.
   near <- mean_interval(ten)$high - 10 + 0.01
-  far <- predicted(1, 50, 1)
-  claims <- list(predicted(1, 10, near), value_of(1, 10, near), far, predicted(1, 60, 1))
+  far <- unfitted(1, 50, 1)
+  claims <- list(unfitted(1, 10, near), value_of(1, 10, near), far, unfitted(1, 60, 1))
   found <- judge_all(claims, a = ten)
   # After the two clear claims, the near one has all of the error.
   expect_equal(found$verdict[c(1, 3)], c("reproduced", "not reproduced"))
   expect_equal(found$interval[1], "confidence, 95 %")
   # Beside an open claim, it has half of it.
-  claims[[3]] <- predicted(1, 10.3, near)
+  claims[[3]] <- unfitted(1, 10.3, near)
   found <- judge_all(claims, a = ten)
   expect_equal(found$verdict[1:3], c("inconclusive", "reproduced", "inconclusive"))
   expect_equal(found$interval[1:2], c("confidence, 97.5 %", "confidence, 95 %"))

@@ -48,19 +48,19 @@ def test_claims_table_has_number_interval_n_unit_limit_and_reason(claims, capsys
         row("fast"),
         row("slow", "not reproduced", low="4.41", high="4.77", unit="times", limit_is="ours",
             limit_because="Half of it.", published="6.4", reason="The hosts' buffers.",
-            evidence="predicted"),
+            evidence="not fitted"),
         row("gone", "not measured", measured="NA", n="0", absent="no cell"),
     )  # fmt: skip
     assert cli.main(["claims", "--claims", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
-        "NOT REPRODUCED  loss/slow (predicted): 4.568 [4.41, 4.77] times, n = 10; at least 4 "
+        "NOT REPRODUCED  loss/slow (not fitted): 4.568 [4.41, 4.77] times, n = 10; at least 4 "
         "(ours: Half of it.); published 6.4"
     )
     assert lines[2].strip() == "reason: The hosts' buffers."
     assert "NOT MEASURED    loss/gone (order): no result; at least 4" in lines
     assert lines[-2:] == [
-        "predicted       1 not reproduced",
+        "not fitted      1 not reproduced",
         "order           1 reproduced, 1 not measured",
     ]
 
@@ -102,7 +102,7 @@ def test_causes_count_only_if_they_hold_with_both_families_of_seeds(
     claims, recorded, monkeypatch, capsys
 ):
     names = ("both", "first", "once", "none")
-    rows = [row(name, "inconclusive", cause="scatter", evidence="predicted") for name in names]
+    rows = [row(name, "inconclusive", cause="scatter", evidence="not fitted") for name in names]
     path = claims(*rows)
     verdicts.record(path, "quick", recorded)
     rows[1] |= {"cause": "NA"}
@@ -111,10 +111,10 @@ def test_causes_count_only_if_they_hold_with_both_families_of_seeds(
     table = read_recorded(recorded)
     assert explained(table) == {("loss", "both"): "scatter", ("loss", "once"): "scatter"}
     monkeypatch.setattr(verdicts, "read_recorded", lambda: table)
-    path = claims(*(row(n, "inconclusive", cause="scatter", evidence="predicted") for n in names))
+    path = claims(*(row(n, "inconclusive", cause="scatter", evidence="not fitted") for n in names))
     assert cli.main(["claims", "--claims", str(path)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "predicted       4 inconclusive; runs show the cause of 2 with both recorded families of "
+        "not fitted      4 inconclusive; runs show the cause of 2 with both recorded families of "
         "seeds (2 more with these seeds only)"
     )
 
