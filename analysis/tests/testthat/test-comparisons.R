@@ -67,13 +67,13 @@ test_that("the interval of Jain's index is below one", {
   expect_equal(describe_groups(data, "value")$mean_high, found$high)
 })
 
-test_that("a run of the same kind stays inconclusive, however many runs of ours there are", {
+test_that("a run of the same kind is undecidable, however many runs of ours there are", {
   set.seed(5, kind = "Mersenne-Twister", sample.kind = "Rejection")
   many <- stats::rnorm(1000, 100, 20)
   found <- judge_all(
     list(value_of(1, 75, 10), value_of(1, 75, 10, published_runs = 1)), a = many
   )
-  expect_equal(found$verdict, c("not reproduced", "inconclusive"))
+  expect_equal(found$verdict, c("not reproduced", "undecidable"))
   expect_equal(found$interval, c("confidence, 95 %", "prediction of one run, 95 %"))
 })
 
@@ -87,7 +87,7 @@ test_that("published scatter widens the interval", {
 
 test_that("runs that do not vary are deterministic, without an interval", {
   found <- judge_all(list(value_of(1, 10, 1, published_runs = 1)), a = rep(10.5, 10))
-  expect_equal(found$verdict, "reproduced")
+  expect_equal(found$verdict, "compatible")
   expect_equal(found$interval, "deterministic")
   expect_true(is.na(found$low))
   expect_equal(with_interval(10.5, 10.5, 10.5 + 1e-7, 1), "10.5 (deterministic)")

@@ -37,8 +37,7 @@ KEYS = ("study", "claim")
 CAUSES = ("none", "difference", "scatter")
 # Campaigns that differ only in their family of seeds. The limits were chosen on the first.
 FAMILIES = ("quick", "quick-fresh")
-# The order in tables: verdicts that need attention come first. analysis/R/verdicts.R gives them, and
-# docs/reference/glossary.md defines them.
+# The order in tables: verdicts that need attention come first. The glossary defines them.
 AGREEING = ("reproduced", "compatible")
 ORDER = ("not reproduced", "not compatible", "inconclusive", "undecidable", "not comparable",
          "not measured", *AGREEING)  # fmt: skip

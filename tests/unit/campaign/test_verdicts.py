@@ -1,6 +1,7 @@
 """Printed claims, and their comparison with recorded verdicts."""
 
 import csv
+import re
 
 import pytest
 
@@ -158,3 +159,12 @@ def test_invalid_record_of_verdicts_names_its_line(recorded, lines):
 def test_recording_without_claims_is_refused(tmp_path, recorded):
     with pytest.raises(LosslabError, match="measure a campaign first"):
         verdicts.check(tmp_path / "claims.csv", "quick", recorded)
+
+
+def test_verdicts_of_r_and_of_the_glossary_are_those_of_the_command(root):
+    code = (root / "analysis/R/verdicts.R").read_text()
+    listed = re.search(r"verdict_signs <- c\((.*?)\n\)", code, re.DOTALL)[1]
+    assert sorted(re.findall(r'"?([a-z ]+[a-z])"? = ', listed)) == sorted(verdicts.ORDER)
+    page = (root / "docs/reference/glossary.md").read_text()
+    section = page.partition("## Verdict\n")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"^- \*([a-z ]+)\*:", section, re.MULTILINE)) == sorted(verdicts.ORDER)
