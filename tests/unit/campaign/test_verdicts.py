@@ -164,7 +164,7 @@ def test_recording_without_claims_is_refused(tmp_path, recorded):
 def test_verdicts_of_r_and_of_the_glossary_are_those_of_the_command(root):
     code = (root / "analysis/R/verdicts.R").read_text()
     listed = re.search(r"verdict_signs <- c\((.*?)\n\)", code, re.DOTALL)[1]
-    assert sorted(re.findall(r'"?([a-z ]+[a-z])"? = ', listed)) == sorted(verdicts.ORDER)
+    assert sorted(re.findall(r'([a-z][a-z ]+[a-z])"? = ', listed)) == sorted(verdicts.ORDER)
     page = (root / "docs/reference/glossary.md").read_text()
     section = page.partition("## Verdict\n")[2].partition("\n## ")[0]
     assert sorted(re.findall(r"^- \*([a-z ]+)\*:", section, re.MULTILINE)) == sorted(verdicts.ORDER)
