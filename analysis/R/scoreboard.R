@@ -130,7 +130,7 @@ join_facts <- function(rows) {
     dplyr::mutate(
       low = ifelse(is.na(fact), low, dplyr::coalesce(low, ratio)),
       high = ifelse(is.na(fact), high, dplyr::coalesce(high, ratio)),
-      own = dplyr::coalesce(fact, as.character(dplyr::row_number()))
+      own = ifelse(is.na(fact), dplyr::row_number(), match(fact, fact))
     ) |>
     dplyr::group_by(study, source, own) |>
     dplyr::mutate(
