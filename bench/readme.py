@@ -1,11 +1,11 @@
-"""Update the README's figure, the sentence below it, and the table of verdicts.
+"""Update the README's figure, the sentence below it, and the scoreboard.
 
     python -m bench.readme [RESULTS]
 
 The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
-The table of verdicts has those of the quick campaign in report/verdicts.tsv. Causes that runs show
-must hold with both families of seeds. The sentences below it are about the full campaign, from the
-same table and docs/results/full.tsv.
+If RESULTS have a scoreboard, it is copied to docs/results, under the name of its campaign. The
+README's scoreboard is that of the quick campaign, with its orders and signs in report/verdicts.tsv.
+The sentences below it are about the full campaign, from the same files and docs/results/full.tsv.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ import re
 import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Container, Mapping
 from pathlib import Path
 
 import yaml
 
-from losslab.campaign.verdicts import CAUSES, Judged, Name, explained, read_recorded
+from losslab.campaign import plan
+from losslab.campaign.verdicts import read_recorded
 from losslab.instrument import kernels
-from losslab.reading import read_rows
+from losslab.reading import read_json, read_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
 FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
-VERDICTS_MARK = "<!-- verdicts: written by `python -m bench.readme` -->\n"
+SCOREBOARD_MARK = "<!-- scoreboard: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
 CLAIMS = ROOT / "report" / "claims"
-FULL_CELLS = ROOT / "docs" / "results" / "full.tsv"
+RECORDS = ROOT / "docs" / "results"
+GRADES = ("within_5", "within_25", "within_2")
 
 
 def answer(table: Path) -> str:
@@ -81,76 +82,75 @@ def replaced(readme: str, mark: str, text: str) -> str:
     return re.sub(pattern, lambda _: mark + text, readme)
 
 
-def verdicts() -> str:
-    """Return the table of recorded verdicts on the quick campaign by study and evidence.
-
-    Verdicts are of the first family of seeds. Causes count if they hold with both families.
-    """
-    recorded = read_recorded()
-    causes = {name for name, kind in explained(recorded).items() if kind in CAUSES}
+def scoreboard(campaign: str = "quick") -> str:
+    """Return the scoreboard of a recorded campaign, by source, with the orders and signs."""
     lines = [
-        "| study | predictions reproduced | not reproduced | inconclusive | cause shown "
-        "| orders and signs reproduced | fitted or configured |",
+        "| source | numbers | within 5 % | within 25 % | within a factor of 2 "
+        "| orders and signs right | wrong |",
         "|---|---|---|---|---|---|---|",
     ]
-    totals: Counter[str] = Counter()
-    for study, found in _counted(recorded["quick"], causes).items():
-        lines.append(_row(f"`{study}`", found))
-        totals += found
-    return "\n".join([*lines, _row("all", totals)]) + "\n"
+    rows, orders = _numbers(campaign), _orders(campaign)
+    for study, row in rows.items():
+        found = orders[study]
+        right = f"{found['reproduced']} of {found.total()}"
+        cells = [f"`{study}`", str(row["counted"]), *(str(row[each]) for each in GRADES), right]
+        lines.append(f"| {' | '.join(cells)} | {found['not reproduced']} |")
+    total, found = sum(rows.values(), Counter[str]()), sum(orders.values(), Counter[str]())
+    shares = [f"{_percent(total, each)} %" for each in GRADES]
+    cells = ["all", str(total["counted"]), *shares, f"{found['reproduced']} of {found.total()}"]
+    return "\n".join([*lines, f"| {' | '.join(cells)} | {found['not reproduced']} |"]) + "\n"
 
 
 def full(campaign: str = "full") -> str:
-    """Return the sentences that compare the full campaign's verdicts with the table's."""
-    quick, recorded = (read_recorded()[name] for name in ("quick", campaign))
-    found = sum(_counted(recorded, ()).values(), Counter[str]())
-    cells = read_rows(FULL_CELLS, "\t")
+    """Return the sentences about the full campaign's scoreboard."""
+    cells = read_rows(RECORDS / "full.tsv", "\t")
     runs = sum(int(row["replicates"]) for row in cells)
+    total = sum(_numbers(campaign).values(), Counter[str]())
+    orders = sum(_orders(campaign).values(), Counter[str]())
+    quick, recorded = (read_recorded()[name] for name in ("quick", campaign))
     both = quick.keys() & recorded.keys()
     differ = sum(quick[name].verdict != recorded[name].verdict for name in both)
     return _wrapped(
         f"The full campaign has longer runs, and more of them: {len(cells):,} cells and "
-        f"{runs:,} runs. There, {found['predicted reproduced']} of {found['predicted']} "
-        f"predictions are reproduced, {found['predicted not reproduced']} are not, "
-        f"{found['predicted inconclusive']} are inconclusive, and "
-        f"{found['predicted not comparable']} are not comparable; of the orders and signs, "
-        f"{found['order reproduced']} of {found['order']} are reproduced. Of the {len(both)} "
-        f"verdicts that both campaigns give, {differ} differ."
+        f"{runs:,} runs. There, {_percent(total, 'within_5')} % of {total['counted']} numbers are "
+        f"within 5 %, {_percent(total, 'within_25')} % within 25 %, and "
+        f"{_percent(total, 'within_2')} % within a factor of two; of {orders.total()} orders and "
+        f"signs, {orders['reproduced']} are right and {orders['not reproduced']} wrong. Of the "
+        f"{len(both)} verdicts on claims that both campaigns give, {differ} differ."
     )
 
 
-def _counted(recorded: Mapping[Name, Judged], causes: Container[Name]) -> dict[str, Counter[str]]:
-    """Count recorded verdicts by evidence, for each study with predictions, orders or signs."""
-    counts = {}
-    for path in sorted(CLAIMS.glob("*.yaml")):
-        content = yaml.safe_load(path.read_text())
-        found: Counter[str] = Counter()
-        for claim in content["claims"]:
-            name = (content["study"], claim["id"])
-            if name in recorded:
-                evidence = claim["evidence"]
-                found[evidence] += 1
-                found[f"{evidence} {recorded[name].verdict}"] += 1
-                found[f"{evidence} caused"] += name in causes
-        if found["predicted"] or found["order"]:
-            counts[content["study"]] = found
-    return counts
+def _numbers(campaign: str) -> dict[str, Counter[str]]:
+    """Return the recorded scoreboard of each study's own source."""
+    rows = read_rows(RECORDS / f"{campaign}-scoreboard.csv")
+    return {
+        row["study"]: Counter({each: int(row[each]) for each in ("counted", *GRADES)})
+        for row in sorted(rows, key=lambda row: row["study"])
+        if row["source"] == row["study"]
+    }
 
 
-def _row(name: str, found: Counter[str]) -> str:
-    def share(evidence: str) -> str:
-        return f"{found[f'{evidence} reproduced']} of {found[evidence]}"
+def _orders(campaign: str) -> dict[str, Counter[str]]:
+    """Count the recorded verdicts on orders and signs of each study with published numbers."""
+    recorded = read_recorded()[campaign]
+    return {
+        study: Counter(
+            recorded[study, claim["id"]].verdict
+            for claim in yaml.safe_load((CLAIMS / f"{study}.yaml").read_text())["claims"]
+            if claim["evidence"] == "order" and (study, claim["id"]) in recorded
+        )
+        for study in _numbers(campaign)
+    }
 
-    others = str(found["fitted"] + found["configured"])
-    counts = [found[f"predicted {each}"] for each in ("not reproduced", "inconclusive", "caused")]
-    cells = [name, share("predicted"), *map(str, counts), share("order"), others]
-    return f"| {' | '.join(cells)} |"
+
+def _percent(counts: Counter[str], grade: str) -> int:
+    return round(100 * counts[grade] / counts["counted"])
 
 
 def written(text: str, table: Path = FOLDER / TABLE) -> str:
-    """Return the README with the sentence of a table and the recorded verdicts."""
+    """Return the README with the sentence of a table and the recorded scoreboards."""
     for mark, words in (
-        (MARK, answer(table)), (VERDICTS_MARK, verdicts()), (FULL_MARK, full())
+        (MARK, answer(table)), (SCOREBOARD_MARK, scoreboard()), (FULL_MARK, full())
     ):  # fmt: skip
         text = replaced(text, mark, words)
     return text
@@ -171,6 +171,10 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in wanted:
         shutil.copyfile(path, FOLDER / path.name)
+    board = results / "tables" / "scoreboard_sources.csv"
+    if board.is_file():
+        campaign = read_json(results / plan.FILE)["config"]["campaign"]
+        shutil.copyfile(board, RECORDS / f"{campaign}-scoreboard.csv")
     readme = ROOT / "README.md"
     readme.write_text(written(readme.read_text()))
 

@@ -49,20 +49,21 @@ comparisons <- list(
 )
 
 judge <- function(x, claim, level = interval_level) {
-  verdict_of(interval_of_mean(x, claim, level), allowed_range(claim))
+  found <- c(interval_of_mean(x, claim, level), value = mean(x), n = length(x))
+  verdict_of(found, claim)
 }
 
 # Count verdicts, in percent, if the true mean is a factor of the source's.
-percent <- function(verdicts, which) 100 * mean(verdicts == which)
+percent <- function(verdicts, which) 100 * mean(verdicts %in% which)
 verdict_shares <- function(comparison, draw, spread, n) {
   verdicts <- lapply(distances, function(factor) {
     replicate(draws, judge(draw(n, factor * centre, spread), comparison(draw, spread)))
   })
   tibble::tibble(
-    wrongly_not_reproduced = percent(verdicts$equal, "not reproduced"),
-    wrongly_reproduced = percent(verdicts$edge, "reproduced"),
-    rightly_reproduced = percent(verdicts$equal, "reproduced"),
-    rightly_not_reproduced = percent(verdicts$beyond, "not reproduced")
+    wrongly_not_reproduced = percent(verdicts$equal, differing),
+    wrongly_reproduced = percent(verdicts$edge, agreeing),
+    rightly_reproduced = percent(verdicts$equal, agreeing),
+    rightly_not_reproduced = percent(verdicts$beyond, differing)
   )
 }
 
@@ -72,14 +73,14 @@ threshold_shares <- function(draw, spread, n) {
   at <- function(factor) replicate(draws, judge(draw(n, factor * centre, spread), claim))
   limit <- at(1)
   tibble::tibble(
-    wrongly_not_reproduced = percent(limit, "not reproduced"),
-    wrongly_reproduced = percent(limit, "reproduced"),
-    rightly_reproduced = percent(at(margin), "reproduced"),
-    rightly_not_reproduced = percent(at(1 / margin), "not reproduced")
+    wrongly_not_reproduced = percent(limit, differing),
+    wrongly_reproduced = percent(limit, agreeing),
+    rightly_reproduced = percent(at(margin), agreeing),
+    rightly_not_reproduced = percent(at(1 / margin), differing)
   )
 }
 
-# Any wrong verdict among predictions that are all true: each the mean of cells at the limit.
+# Any wrong verdict among claims that are all true: each the mean of cells at the limit.
 family_errors <- function(draw, spread, n) {
   claim <- list(kind = "value", metric = "goodput_mbit", at_most = centre)
   wrong <- replicate(draws %/% 4, {
@@ -100,15 +101,15 @@ scatter_shares <- function(draw, n) {
   at <- function(ratio) {
     replicate(draws, {
       found <- scatter_interval(exp(0.1 * ratio * draw(n)), exp(0.1 * draw(n)))
-      verdict_of(found, c(-Inf, max_scatter))
+      verdict_of_mean(found, c(-Inf, max_scatter))
     })
   }
   limit <- at(max_scatter)
   tibble::tibble(
-    wrongly_not_reproduced = percent(limit, "not reproduced"),
-    wrongly_reproduced = percent(limit, "reproduced"),
-    rightly_reproduced = percent(at(0.1), "reproduced"),
-    rightly_not_reproduced = percent(at(1), "not reproduced")
+    wrongly_not_reproduced = percent(limit, differing),
+    wrongly_reproduced = percent(limit, agreeing),
+    rightly_reproduced = percent(at(0.1), agreeing),
+    rightly_not_reproduced = percent(at(1), differing)
   )
 }
 # Distributions of the logarithm of a run.
@@ -188,7 +189,7 @@ verdicts <- dplyr::bind_rows(c(
 ))
 families <- dplyr::bind_rows(lapply(seq_len(nrow(grid)), function(i) {
   found <- family_errors(draw_of(grid$distribution[i]), grid$spread[i], grid$n[i])
-  dplyr::bind_cols(tibble::tibble(part = "family", kind = paste(family, "predictions")), grid[i, ],
+  dplyr::bind_cols(tibble::tibble(part = "family", kind = paste(family, "claims")), grid[i, ],
                    found)
 }))
 stops <- dplyr::bind_rows(Map(function(rule, kind) {

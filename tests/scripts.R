@@ -128,7 +128,7 @@ knit_report <- function(job) {
     file.create(file.path(folder, paste0(study, "_", unlist(figures), ".svg")))
   }
   file.create(file.path(
-    folder, c("factors_numbers.svg", "agreement_paths.svg", "claims.svg", "path.svg")
+    folder, c("scoreboard.svg", "agreement_paths.svg", "path.svg")
   ))
   facts <- list(campaign = "made-up", command = "made up", renderer = "nothing")
   jsonlite::write_json(facts, file.path(folder, "report.json"), auto_unbox = TRUE)
@@ -193,16 +193,16 @@ for (job in Filter(\(job) job$until == "report", jobs)) {
   ))
   published <- file.path("config/published", paste0(unlist(job$studies), ".csv"))
   attempt(paste(job$name, "published numbers"), run_script(
-    "analysis/factors.R",
+    "analysis/scoreboard.R",
     list(
       cells = summaries(job, "_cells"), replicates = summaries(job, "_replicates"),
       published = as.list(published[file.exists(published)])
     ),
     list(
-      factors = file.path(job$folder, "results/tables/factors_numbers.csv"),
-      sources = file.path(job$folder, "results/tables/factors_sources.csv"),
-      figure = list(file.path(job$folder, "results/figures/factors_numbers.svg")),
-      words = file.path(job$folder, "results/figures/factors_numbers.txt")
+      numbers = file.path(job$folder, "results/tables/scoreboard_numbers.csv"),
+      sources = file.path(job$folder, "results/tables/scoreboard_sources.csv"),
+      figure = list(file.path(job$folder, "results/figures/scoreboard.svg")),
+      words = file.path(job$folder, "results/figures/scoreboard.txt")
     )
   ))
   attempt(paste(job$name, "report"), knit_report(job))

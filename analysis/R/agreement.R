@@ -122,26 +122,10 @@ window_sensitivity <- function(claims, data, study) {
   dplyr::bind_rows(found)
 }
 
-# Count the verdicts that a window changes from `reproduced` to `not reproduced` or back.
+# Count the claims that agree in one window of the runs and differ in another.
 count_reversed <- function(verdict, other) {
-  sum((verdict == "reproduced" & other == "not reproduced") |
-    (verdict == "not reproduced" & other == "reproduced"))
-}
-
-# State the median agreement factors, and how many factors are within a known margin.
-factors_text <- function(sources) {
-  ends <- unique(fixed(c(min_present(sources$median), max_present(sources$median)), 2))
-  known <- sum(sources$with_margin)
-  paste0(
-    if (nrow(sources) == 1) "The median factor is " else "The median factor of a source is ",
-    paste(ends, collapse = " to "), ".",
-    if (known > 0) {
-      paste0(
-        " Where the source's margin is known, ", sum(sources$within), " of ", known,
-        if (known == 1) " factor is within it." else " factors are within it."
-      )
-    }
-  )
+  sum((verdict %in% agreeing & other %in% differing) |
+    (verdict %in% differing & other %in% agreeing))
 }
 
 # State how many verdicts other windows of the runs reverse; "" without claims on goodput.

@@ -1,7 +1,5 @@
 # Tables of claims and their verdicts in a chapter.
 
-verdicts <- c("reproduced", "not reproduced", "inconclusive", "not comparable", "not measured")
-
 # Choose decimal places that show three digits of a claim's number and its distance from the limit.
 places_of <- function(claims) {
   bound <- as.numeric(sub("^(within|at most|at least) ", "", claims$tolerance))
@@ -30,17 +28,11 @@ number_of_claim <- function(claims) {
   ifelse(number == "", "", paste0(number, ifelse(is.na(claims$low), "", interval), unit))
 }
 
-# Symbols of the verdicts, also used in the figure on the first page.
-verdict_signs <- c(
-  reproduced = "\u25cf", "not reproduced" = "\u25a0", inconclusive = "\u25cb",
-  "not comparable" = "\u25c7", "not measured" = "\u2013"
-)
-
 anchor_of <- function(claims) paste0("why-", claims$study, "-", gsub("[.]", "-", claims$claim))
 
 verdict_in_cell <- function(claims) {
   word <- ifelse(
-    claims$verdict == "reproduced", claims$verdict,
+    claims$verdict %in% agreeing, claims$verdict,
     paste0("[", claims$verdict, "](#", anchor_of(claims), ")")
   )
   paste0(
@@ -64,14 +56,10 @@ show_claims <- function(claims) {
     show_table(align = "llllllr")
 }
 
-# Count the reproduced claims: "3 of 12".
-share_reproduced <- function(claims) {
-  paste(sum(claims$verdict == "reproduced"), "of", nrow(claims))
-}
-
 # What a verdict says about the source, for one claim and for several (claims.schema.yaml explains).
 evidence_names <- list(
-  predicted = c("prediction", "predictions"), order = c("order or sign", "orders and signs"),
+  "not fitted" = c("number to which nothing was fitted", "numbers to which nothing was fitted"),
+  order = c("order or sign", "orders and signs"),
   fitted = c("fitted number", "fitted numbers"),
   configured = c("configured number", "configured numbers"),
   own = c("expectation of our own", "expectations of our own")
@@ -83,14 +71,14 @@ count_text <- function(claims) {
   words <- Map(function(verdict, count) {
     paste(count, if (count == 1) "is" else "are", verdict)
   }, verdicts, counts)
-  enumerate(unlist(words)[counts > 0 | verdicts == "reproduced"])
+  enumerate(unlist(words)[counts > 0], 8)
 }
 
-# Count claims by evidence and verdict: "of 9 predictions, 3 are reproduced ...". Fitted and
+# Count claims by evidence and verdict: "of 9 orders and signs, 3 are reproduced ...". Fitted and
 # configured numbers are no evidence of reproduction, and our own expectations are not about the
 # source.
 count_verdicts_text <- function(claims) {
-  shown <- intersect(c("predicted", "order"), claims$evidence)
+  shown <- intersect(c("not fitted", "order"), claims$evidence)
   if (length(shown) == 0) {
     shown <- intersect(names(evidence_names), claims$evidence)
   }
@@ -100,43 +88,30 @@ count_verdicts_text <- function(claims) {
     caused <- sum(as_text(rows$cause, "") != "")
     paste0(
       "of ", nrow(rows), " ", name, ", ", count_text(rows),
-      if (caused > 0) paste0(" (runs show the cause of ", caused, " of the others)")
+      if (caused > 0) paste0(" (runs show the cause of ", caused, " that do not agree)")
     )
   }, "")
   paste(parts, collapse = "; ")
 }
 
-# Tabulate the verdicts: a row per study. Predictions are counted by verdict; of the other kinds of
-# evidence, the reproduced claims. `Cause shown` counts predictions of any other verdict whose cause
-# runs show (`lasting_causes` keeps those of both families of seeds).
+# Tabulate the verdicts: a row for each study and kind of evidence, and a column for each verdict
+# that any claim has.
 count_verdicts <- function(claims) {
-  groups <- split(claims, factor(claims$study, unique(claims$study)))
-  if (length(groups) > 1) {
-    groups <- c(groups, list(all = claims))
-  }
-  dplyr::bind_rows(Map(count_study, names(groups), groups))
+  claims |>
+    dplyr::mutate(
+      Study = factor(study, unique(study)), verdict = factor(verdict, verdicts),
+      Evidence = factor(evidence, intersect(names(evidence_names), evidence))
+    ) |>
+    dplyr::count(Study, Evidence, verdict) |>
+    dplyr::arrange(verdict) |>
+    tidyr::pivot_wider(names_from = verdict, values_from = n) |>
+    dplyr::arrange(Evidence, Study) |>
+    dplyr::relocate(Evidence)
 }
 
-count_study <- function(name, claims) {
-  of <- function(kind) claims[claims$evidence == kind, ]
-  share <- function(kind) if (nrow(of(kind)) == 0) "" else share_reproduced(of(kind))
-  predicted <- of("predicted")$verdict
-  caused <- sum(as_text(of("predicted")$cause, "") != "")
-  count <- function(verdict) {
-    if (length(predicted) == 0) "" else as.character(sum(predicted == verdict))
-  }
-  tibble::tibble(
-    Study = name, Predictions = share("predicted"), `Not reproduced` = count("not reproduced"),
-    Inconclusive = count("inconclusive"),
-    `Cause shown` = if (length(predicted) == 0) "" else as.character(caused),
-    Orders = share("order"), Fitted = share("fitted"),
-    Configured = share("configured"), Own = share("own")
-  )
-}
-
-# List the reasons of all verdicts other than `reproduced`; "" if there are none.
+# List the reasons of all verdicts that do not agree; "" if there are none.
 explain_verdicts <- function(claims) {
-  claims <- claims[claims$verdict != "reproduced", ]
+  claims <- claims[!claims$verdict %in% agreeing, ]
   if (nrow(claims) == 0) {
     return("")
   }
@@ -144,9 +119,8 @@ explain_verdicts <- function(claims) {
     claims$verdict == "not measured" ~ breakable(as_text(claims$absent, "")),
     claims$verdict == "inconclusive" & as_text(claims$absent, "") != "" ~
       as_text(claims$absent, ""),
-    claims$verdict == "inconclusive" ~ paste0(
-      "the confidence interval contains the limit, ", claims$tolerance, ". ",
-      as_text(claims$reason, "")
+    claims$verdict %in% unresolved ~ paste0(
+      as_text(claims$reason, ""), " The limit is: ", claims$tolerance, "."
     ),
     as_text(claims$unsupported, "") != "" ~ paste0("**", claims$unsupported, "**"),
     TRUE ~ as_text(claims$reason, "")

@@ -81,16 +81,16 @@ interval_words <- function(claim, found, deterministic, level) {
   paste0(kind, ", ", short(100 * level, 4), " %")
 }
 
-# Compute each claim's share of the 5 % error. Every claim has all of it, except the predictions of
-# a source. They are a family, judged by Holm's method: the probability of any wrong verdict among
-# them is at most 5 % (Holm, Scandinavian Journal of Statistics 6, 1979). Of k claims, each is
-# judged with a k-th of the error; those that are decided leave the family, and the rest is judged
-# again.
+# Compute each claim's share of the 5 % error. Every claim has all of it, except those on a source's
+# means to which nothing was fitted. They are a family, judged by Holm's method: the probability of
+# any wrong verdict among them is at most 5 % (Holm, Scandinavian Journal of Statistics 6, 1979). Of
+# k claims, each is judged with a k-th of the error; those that are decided leave the family, and the
+# rest is judged again.
 error_shares <- function(claims, data) {
   shares <- rep(1, length(claims))
   open <- which(vapply(claims, \(claim) {
-    identical(claim$evidence, "predicted") && is.null(claim$not_comparable) &&
-      why_not_measured(data, claim) == ""
+    identical(claim$evidence, "not fitted") && !of_single_run(claim) &&
+      is.null(claim$not_comparable) && why_not_measured(data, claim) == ""
   }, TRUE))
   while (length(open) > 0) {
     shares[open] <- 1 / length(open)

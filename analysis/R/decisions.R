@@ -115,16 +115,6 @@ decisions <- function() {
   )
 }
 
-# Conclude on the published numbers; "" in a campaign without predictions.
-published_conclusion <- function(claims) {
-  sources <- unique(claims$study[claims$evidence == "predicted"])
-  if (length(sources) == 0) {
-    return("")
-  }
-  counts <- capital(count_verdicts_text(claims[claims$study %in% sources, ]))
-  paste0("**Published numbers.** ", counts, " (@tbl-sources).")
-}
-
 # Conclude on the choice between CUBIC and BBR; "" in a campaign that does not compare them.
 algorithms_conclusion <- function(rows) {
   if (!any(startsWith(rows$Compared, "CUBIC"))) {

@@ -1,4 +1,4 @@
-# First page of the report: three findings, a line per source, and the campaign's description.
+# First page of the report: three findings and the campaign's description.
 
 # Read a table of the report, or return NULL: not every campaign has every study.
 table_if_there <- function(path, words = character()) {
@@ -65,38 +65,13 @@ finding <- function(picture, sentence, who) {
   )
 }
 
-# Count the predictions of each source by verdict, those whose cause runs show, and its reproduced
-# orders and signs. A source is named by its chapter's title.
-count_by_source <- function(claims) {
-  of_sources <- unique(claims$study[claims$evidence == "predicted"])
-  dplyr::bind_rows(lapply(of_sources, function(name) {
-    own <- claims[claims$study == name, ]
-    predicted <- own$verdict[own$evidence == "predicted"]
-    tibble::tibble(
-      Source = chapter_link(name), Tried = sum(!predicted %in% c("not measured", "not comparable")),
-      Within = sum(predicted == "reproduced"), Outside = sum(predicted == "not reproduced"),
-      Inconclusive = sum(predicted == "inconclusive"),
-      `Cause shown` = sum(as_text(own$cause[own$evidence == "predicted"], "") != ""),
-      `Orders and signs` = share_reproduced(own[own$evidence == "order", ])
-    )
-  }))
-}
-
 # State how many sources the campaign repeats, as the end of a sentence.
 purpose_text <- function(claims) {
-  count <- length(unique(claims$study[claims$evidence == "predicted"]))
+  count <- length(unique(claims$study[claims$evidence == "not fitted"]))
   if (count == 0) {
     return("")
   }
-  words <- c("one source", "two sources", "three sources", "four sources", "five sources")
-  sources <- if (count <= length(words)) words[count] else paste(count, "sources")
-  paste(", and whether others get the numbers that", sources, "published")
-}
-
-# Link a chapter by its title.
-chapter_link <- function(study, chapter = paste0("_", study, ".qmd")) {
-  title <- if (file.exists(chapter)) grep("^# ", readLines(chapter), value = TRUE)[1] else study
-  paste0("[", sub("^# (.*) [{]#.*", "\\1", title), "](#sec-", study, ")")
+  paste(", and whether others get the numbers that", count_of_sources(count), "published")
 }
 
 # State what the report does with a sentence that does not hold.

@@ -3,16 +3,16 @@
 # (`published`) or a test (`test`). losslab.study.claims checks the last two before a campaign. A
 # sentence with `cause` states the cause of the verdict, which its runs show: cells without the
 # supposed cause have another number (`difference`), or scatter less (`scatter`). The latter
-# explains only inconclusive verdicts.
+# explains only undecidable and inconclusive verdicts.
 
-# Get the reason of a verdict, and why its evidence fails, if it does. A claim that is not
-# reproduced must have a reason that holds. An inconclusive one has a generated cause, and its own
-# reason only as long as that holds.
+# Get the reason of a verdict, and why its evidence fails, if it does. A claim that differs must have
+# a reason that holds. An undecidable or inconclusive one has a generated reason, and its own only as
+# long as that holds.
 reason_of <- function(claim, data, found) {
   if (found$verdict == "not comparable") {
     return(list(text = claim$not_comparable, unsupported = "", cause = ""))
   }
-  if (!found$verdict %in% c("not reproduced", "inconclusive")) {
+  if (!found$verdict %in% c(differing, unresolved)) {
     return(list(text = "", unsupported = "", cause = ""))
   }
   judged <- lapply(claim$reason, judge_sentence, data = data, claim = claim)
@@ -21,11 +21,10 @@ reason_of <- function(claim, data, found) {
   text <- paste(vapply(own, \(sentence) sentence$text, ""), collapse = " ")
   false <- Filter(\(sentence) sentence$unsupported != "", own)
   shown <- vapply(own, \(sentence) sentence$cause, "")
-  explains <- c("difference", if (found$verdict == "inconclusive") "scatter")
+  explains <- c("difference", if (found$verdict %in% unresolved) "scatter")
   cause <- c(if (length(false) == 0) intersect(explains, shown), "")[1]
-  if (found$verdict == "inconclusive") {
-    scatter <- why_inconclusive(found, allowed_range(claim), claim$published_runs)
-    parts <- c(scatter, if (length(false) == 0) text)
+  if (found$verdict %in% unresolved) {
+    parts <- c(why_unresolved(found, claim), if (length(false) == 0) text)
     text <- paste(parts[parts != ""], collapse = " ")
     return(list(text = text, unsupported = "", cause = cause))
   }
@@ -77,37 +76,30 @@ kind_of_cause <- function(sentence) {
   if (sentence$shown_by$kind == "scatter_ratio") "scatter" else "difference"
 }
 
-# State the likely cause of an inconclusive verdict from its numbers: how far the value is from the
-# limit that the confidence interval crosses, compared with how far the interval reaches beyond the
-# value. That falls with the square root of the number of runs, except for a prediction interval,
-# which keeps the scatter of the source's own `published_runs`.
-why_inconclusive <- function(found, range, published_runs = NULL) {
+# State why a verdict is undecidable or inconclusive, and how many runs would decide it.
+why_unresolved <- function(found, claim) {
   if (is.na(found$low) || is.na(found$high)) {
     return(full_stop(capital(found$absent)))
   }
-  inside <- found$value >= range[1] && found$value <= range[2]
-  distance <- abs(found$value - range)
-  reach <- if (inside) {
-    c(found$value - found$low, found$high - found$value)
-  } else {
-    c(found$high - found$value, found$value - found$low)
-  }
-  crossed <- which.max(reach / distance)
-  runs <- ceiling(found$n * (reach[crossed] / distance[crossed])^2)
-  enough <- if (!is.null(published_runs)) {
-    paste0(
-      "The source has ", published_runs, if (published_runs == 1) " run" else " runs",
-      ", which may be anywhere in this interval, so more runs of ours would not decide."
-    )
-  } else if (runs > 1000) {
+  runs <- runs_needed(found, claim)
+  enough <- if (!is.finite(runs)) {
     "More than 1000 runs would be needed: the value is at the edge of the limit."
   } else {
     paste("With the same scatter, about", runs, "runs would decide.")
   }
+  if (of_single_run(claim)) {
+    scatter <- run_width(found, Inf) / 2 / stats::qnorm((1 + interval_level) / 2) / found$value
+    return(paste0(
+      "The source has one run, and ours scatter by ", short(100 * abs(scatter), 2), " %. ",
+      if (found$verdict == "undecidable") {
+        "For any number of runs of ours, the interval of one run is wider than the limit."
+      } else {
+        enough
+      }
+    ))
+  }
   paste0(
-    "The value is ", if (inside) "within" else "beyond", " the limit by ",
-    short(distance[crossed], 2), ", and the ", found$n,
-    " runs scatter so much that the confidence interval reaches ", short(reach[crossed], 2),
-    " further. ", enough
+    "The value is ", if (inside_limit(found, claim)) "within" else "beyond", " the limit, and the ",
+    found$n, " runs scatter so much that the interval crosses it. ", enough
   )
 }

@@ -18,24 +18,6 @@ lasting_causes <- function(claims, families) {
   ifelse(paste0(claims$study, "/", claims$claim) %in% lasting, as_text(claims$cause, ""), "")
 }
 
-# State how many predictions are within their margin, or have a cause that runs show, with both
-# families of seeds; "" unless both are recorded.
-explained_text <- function(claims, families) {
-  predicted <- claims[claims$evidence == "predicted", ]
-  why <- families$explained[families$claim %in% paste0(predicted$study, "/", predicted$claim)]
-  if (length(why) == 0) {
-    return("")
-  }
-  paste0(
-    "With both recorded families of seeds, ", sum(why != ""), " of ", length(why),
-    " predictions (", round(100 * mean(why != "")),
-    " %) are within their margin or have a cause that runs show. ",
-    "Within the margin: ", sum(why == "reproduced"), "; another value without the cause: ",
-    sum(why == "difference"), "; inconclusive, and less scatter without the cause: ",
-    sum(why == "scatter"), "."
-  )
-}
-
 # List the verdicts that differ between the families.
 families_text <- function(families) {
   if (NROW(families) == 0) {

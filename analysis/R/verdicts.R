@@ -1,5 +1,16 @@
-# Verdicts of claims: the number with its confidence interval, its limit, the verdict, and the
-# reason of a claim that is not reproduced, as long as its supporting statement is true.
+# Verdicts of claims: the number with its interval, its limit, the verdict, and the reason of a claim
+# that does not agree, as long as its supporting statement is true.
+
+# All verdicts, with their symbols. docs/reference/glossary.md defines each.
+verdict_signs <- c(
+  reproduced = "\u25cf", compatible = "\u25cf", "not reproduced" = "\u25a0",
+  "not compatible" = "\u25a0", undecidable = "\u25cb", inconclusive = "\u25cb",
+  "not comparable" = "\u25c7", "not measured" = "\u2013"
+)
+verdicts <- names(verdict_signs)
+agreeing <- c("reproduced", "compatible")
+differing <- c("not reproduced", "not compatible")
+unresolved <- c("undecidable", "inconclusive")
 
 # Get the range that a claim's only limit allows: at_most, at_least, or within (published value plus
 # or minus).
@@ -23,9 +34,20 @@ tolerance_text <- function(claim) {
   paste("within", claim$within)
 }
 
-# Judge a number: `reproduced` or `not reproduced` only if the whole interval is within or beyond
-# the limit.
-verdict_of <- function(found, range) {
+# Tell whether a claim is about a published number of a single run.
+of_single_run <- function(claim) isTRUE(claim$published_runs == 1)
+
+# Judge a claim's number. A mean is `reproduced` or `not reproduced` only if its whole interval is
+# within or beyond the limit.
+verdict_of <- function(found, claim) {
+  if (of_single_run(claim)) {
+    verdict_of_run(found, claim)
+  } else {
+    verdict_of_mean(found, allowed_range(claim))
+  }
+}
+
+verdict_of_mean <- function(found, range) {
   if (is.na(found$low) || is.na(found$high)) {
     "inconclusive"
   } else if (found$low >= range[1] && found$high <= range[2]) {
@@ -35,6 +57,54 @@ verdict_of <- function(found, range) {
   } else {
     "inconclusive"
   }
+}
+
+# Judge a published number of a single run by the prediction interval of one run of ours. An interval
+# that is wider than the limit allows would contain almost any number.
+verdict_of_run <- function(found, claim) {
+  range <- allowed_range(claim)
+  if (is.na(found$low) || is.na(found$high)) {
+    "inconclusive"
+  } else if (found$low >= range[1] && found$high <= range[2]) {
+    "compatible"
+  } else if (claim$published < found$low || claim$published > found$high) {
+    "not compatible"
+  } else if (found$high - found$low <= diff(range)) {
+    "compatible"
+  } else if (run_width(found, Inf) > diff(range)) {
+    "undecidable"
+  } else {
+    "inconclusive"
+  }
+}
+
+# Estimate the width of the prediction interval of one run from another number of runs of ours.
+run_width <- function(found, runs) {
+  reach <- function(n) stats::qt((1 + interval_level) / 2, n - 1) * sqrt(1 + 1 / n)
+  (found$high - found$low) * reach(runs) / reach(found$n)
+}
+
+# Estimate how many runs of ours would decide an inconclusive verdict; NA for other verdicts, and
+# Inf if the number is at the edge of the limit.
+runs_needed <- function(found, claim) {
+  if (found$verdict != "inconclusive" || is.na(found$low) || is.na(found$high)) {
+    return(NA_real_)
+  }
+  range <- allowed_range(claim)
+  if (of_single_run(claim)) {
+    more <- seq(found$n, 1000)
+    return(c(more[run_width(found, more) <= diff(range)], Inf)[1])
+  }
+  # The interval crosses the nearer limit, and shrinks with the square root of the number of runs.
+  reach <- abs(c(found$low, found$high) - found$value)
+  if (!inside_limit(found, claim)) reach <- rev(reach)
+  runs <- ceiling(found$n * max(reach / abs(found$value - range))^2)
+  if (runs > 1000) Inf else runs
+}
+
+inside_limit <- function(found, claim) {
+  range <- allowed_range(claim)
+  found$value >= range[1] && found$value <= range[2]
 }
 
 # Explain why a number has no confidence interval.
@@ -68,7 +138,7 @@ measure_claim <- function(claim, data, level = interval_level) {
   }
   c(
     as.list(found)[c("value", "low", "high", "n")],
-    verdict = verdict_of(found, allowed_range(claim)), absent = why_no_interval(found)
+    verdict = verdict_of(found, claim), absent = why_no_interval(found)
   )
 }
 
@@ -111,6 +181,7 @@ evaluate_claim <- function(claim, data, study, level = interval_level) {
     limit_is = or_empty(claim$limit_is),
     limit_because = or_empty(claim$limit_because),
     verdict = found$verdict,
+    runs_needed = runs_needed(found, claim),
     reason = reason$text,
     unsupported = reason$unsupported,
     cause = reason$cause,

@@ -296,7 +296,7 @@ class Campaign:
         own = (
             [studyfiles.tables(self._root, name), *self.figure_code(name)] for name in self.studies
         )
-        shared = [self._root / "analysis" / name for name in ("agreement.R", "factors.R")]
+        shared = [self._root / "analysis" / name for name in ("agreement.R", "scoreboard.R")]
         return [*shared, *itertools.chain.from_iterable(own)]
 
     def verdicts(self) -> list[str]:

@@ -68,7 +68,7 @@ def made_again(done):
 
 
 ALL_R = {
-    "summarise_study", "judge_claims", "draw_claims", "draw_path", "test_agreement",
+    "summarise_study", "judge_claims", "draw_path", "test_agreement",
     "tabulate_tiny", "plot_tiny", "compare_numbers",
 }  # fmt: skip
 # Files, and the rules that an edit of their code runs again.

@@ -17,7 +17,7 @@ from tests import axe, browser, madeup
 # those of a study with a suite, of one with published curves, and of all studies together.
 ON_PAGE, OTHERS = ["svg", "narrow.svg"], ["png", "pdf"]
 DRAWN = ("score", "cloud")
-OF_ALL = ["claims", "path", "agreement_paths", "factors_numbers"]
+OF_ALL = ["path", "agreement_paths", "scoreboard"]
 # The run explorer needs raw files, which made-up measurements do not have.
 REPORT = "results/report/report.html"
 
@@ -26,7 +26,7 @@ def analysis(studies):
     """Return the rules that run after measuring and collecting."""
     return [
         "summarise_study", "judge_claims", "test_agreement", "compare_numbers", "trace_origin",
-        "draw_claims", "draw_path", "check_verdicts",
+        "draw_path", "check_verdicts",
         *(f"{rule}_{study}" for study in studies for rule in ("tabulate", "plot")),
         "render_report", "publish_report", "all",
     ]  # fmt: skip
@@ -106,7 +106,7 @@ def test_first_page_has_sources_campaign_and_command(rendered):
     page = " ".join(page_of(rendered).split())
     first = page.index('id="sec-findings"')
     again = "--configfile campaign.yaml"
-    order = ('id="tbl-sources"', "This campaign", again, 'id="sec-method"', 'id="sec-claims"')
+    order = ('id="fig-scoreboard"', "This campaign", again, 'id="sec-method"', 'id="sec-claims"')
     places = [page.index(words, first) for words in order]
     assert places == sorted(places)
 

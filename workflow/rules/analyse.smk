@@ -43,26 +43,6 @@ rule judge_claims:
         "../../analysis/claims.R"
 
 
-rule draw_claims:
-    input:
-        functions=studyfiles.functions(ROOT, []),
-        claims="results/claims.csv",
-    output:
-        figure=expand(
-            "results/figures/claims.{format}",
-            format=["svg", "narrow.svg", "png", "pdf"],
-        ),
-        words="results/figures/claims.txt",
-    log:
-        "logs/draw_claims.log",
-    conda:
-        "../envs/tools.yaml"
-    message:
-        "Draw the claims"
-    script:
-        "../../analysis/distances.R"
-
-
 rule draw_path:
     input:
         functions=studyfiles.functions(ROOT, []),
@@ -119,13 +99,13 @@ rule compare_numbers:
             for file in studyfiles.published(ROOT, study)
         ],
     output:
-        factors="results/tables/factors_numbers.csv",
-        sources="results/tables/factors_sources.csv",
+        numbers="results/tables/scoreboard_numbers.csv",
+        sources="results/tables/scoreboard_sources.csv",
         figure=expand(
-            "results/figures/factors_numbers.{format}",
+            "results/figures/scoreboard.{format}",
             format=["svg", "narrow.svg", "png", "pdf"],
         ),
-        words="results/figures/factors_numbers.txt",
+        words="results/figures/scoreboard.txt",
     log:
         "logs/compare_numbers.log",
     conda:
@@ -133,7 +113,7 @@ rule compare_numbers:
     message:
         "Compare every published number with ours"
     script:
-        "../../analysis/factors.R"
+        "../../analysis/scoreboard.R"
 
 
 rule trace_origin:

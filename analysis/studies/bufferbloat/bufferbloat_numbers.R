@@ -1,11 +1,9 @@
-# The source's downloads and pings, for the agreement factors. The download time is that of the
-# printed rate, which has more digits. The idle link was measured three times.
+# The source's downloads and pings, for the scoreboard. The download time is that of the printed
+# rate, which has more digits. The idle link was measured three times. Without a long flow in the
+# same queue, rate and RTT of the set-up determine the numbers.
 bufferbloat_numbers <- function(published) {
   published |>
-    dplyr::mutate(
-      rounding = ifelse(rate_kib_s >= 100, 0.5, 0.05) / rate_kib_s,
-      download_s = page_kib / rate_kib_s
-    ) |>
+    dplyr::mutate(download_s = page_kib / rate_kib_s) |>
     tidyr::pivot_longer(
       c(
         download_s, rtt_before_fetch_min_ms, rtt_before_fetch_ms, rtt_before_fetch_max_ms
@@ -17,7 +15,11 @@ bufferbloat_numbers <- function(published) {
       blocks = ifelse(queue == "fifo", "published-web", "published-two-queues"),
       algorithm, competitor = ifelse(load == "alone", "none", algorithm),
       buffer_packets = 100, metric, published, published_runs = 1,
-      repeats = ifelse(load == "alone", load, NA), family = paste(metric, load),
-      rounding = ifelse(metric == "download_s", rounding, NA)
+      published_sd = ifelse(metric == "rtt_before_fetch_ms", rtt_before_fetch_mdev_ms, NA),
+      apart = dplyr::case_when(
+        load == "alone" | queue != "fifo" ~ "configured",
+        grepl("_m(in|ax)_ms$", metric) ~ "derived"
+      ),
+      repeats = ifelse(load == "alone", load, NA), family = paste(metric, load)
     )
 }

@@ -1,4 +1,4 @@
-# The source's runs, for the agreement factors. Power is that of each run. The table of exercise B
+# The source's runs, for the scoreboard. Power is that of each run. The table of exercise B
 # has copies of earlier runs, which count once.
 cellular_numbers <- function(published) {
   measured <- c(
@@ -16,6 +16,6 @@ cellular_numbers <- function(published) {
       place = paste("exercise", exercise),
       blocks = "source-trace windows aimd aimd-single threshold approaches ewma grid", scheme,
       metric = unname(measured[metric]), published, published_runs = 1,
-      repeats = paste(exercise, scheme)
+      apart = ifelse(metric == "power", "derived", NA), repeats = paste(exercise, scheme)
     )
 }

@@ -25,7 +25,7 @@ single_trace_blocks <- c("source-trace", "one-trace")
 
 # Summarise each scheme: the mean of each metric, and the confidence interval of its power.
 # The scores are over drawn traces, a new one for each replicate. Those on the source's own are in
-# the agreement factors, and those on a single drawn one show the cause of the scatter.
+# the scoreboard, and those on a single drawn one show the cause of the scatter.
 scheme_scores <- function(summary) {
   wanted <- c(
     throughput = "link_throughput_mbit", queue_delay = "queue_delay_p95_ms",
@@ -53,4 +53,25 @@ best_of_each <- function(scores) {
     dplyr::group_by(label) |>
     dplyr::slice_max(mean_power, n = 1, with_ties = FALSE) |>
     dplyr::ungroup()
+}
+
+# Compare TCP's alpha and beta, which the source calls near their peak, with the measured others.
+alpha_beta_text <- function(scores) {
+  varied <- dplyr::slice_max(
+    dplyr::filter(scores, grepl("^aimd,(alpha|beta)=", scheme)), mean_power,
+    n = 1, with_ties = FALSE
+  )
+  usual <- dplyr::filter(scores, scheme == "aimd,rtt_gain=4,add=1,multiply=2")
+  if (nrow(varied) == 0 || nrow(usual) == 0) {
+    return("This campaign does not vary alpha and beta.")
+  }
+  usual <- usual[1, ]
+  near <- usual$mean_power >= varied$mean_power || isTRUE(usual$high_power >= varied$low_power)
+  paste0(
+    "Here, the best of the other values that we measured has a power of ",
+    with_interval(varied$mean_power, varied$low_power, varied$high_power, 1), " (",
+    sub("aimd,", "", varied$scheme), "), and TCP's own ",
+    with_interval(usual$mean_power, usual$low_power, usual$high_power, 1), ": ",
+    if (near) "this does not contradict the source." else "there is a better value."
+  )
 }

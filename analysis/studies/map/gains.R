@@ -11,8 +11,8 @@ paused_block <- "shallow-paused"
 # Blocks that measure a condition of the map with other hosts or another network.
 other_blocks <- c(lan_block, unpaced_block, paused_block)
 
-winner_levels <- c("BBR", "CUBIC", "inconclusive")
-winner_colours <- c(BBR = "#D55E00", CUBIC = "#0072B2", inconclusive = "#999999")
+winner_levels <- c("BBR", "CUBIC", "either")
+winner_colours <- c(BBR = "#D55E00", CUBIC = "#0072B2", either = "#999999")
 
 gain_axes <- c("block", "rtt_ms", "rate_mbit", "buffer_packets", "loss_percent", "duration_s")
 
@@ -39,10 +39,15 @@ ratio_of_means <- function(over, under, level = interval_level) {
   )
 }
 
-# Name the winner: inconclusive if the interval includes 1 or is missing.
-winner <- function(low, high) {
+# Name the winner: "either" if the interval includes 1 or is missing, or the gain is unimportant.
+winner <- function(ratio, low, high) {
+  important <- 1 + unimportant_share
   factor(
-    dplyr::case_when(low > 1 ~ "BBR", high < 1 ~ "CUBIC", TRUE ~ "inconclusive"), winner_levels
+    dplyr::case_when(
+      low > 1 & ratio > important ~ "BBR", high < 1 & ratio < 1 / important ~ "CUBIC",
+      TRUE ~ "either"
+    ),
+    winner_levels
   )
 }
 
@@ -68,7 +73,7 @@ gains <- function(replicates) {
     )
   found |>
     with_columns(c("ratio", "low", "high", "error", "df", "n_over", "n_under")) |>
-    dplyr::mutate(winner = winner(low, high)) |>
+    dplyr::mutate(winner = winner(ratio, low, high)) |>
     with_columns(c("bbr_mbit", "cubic_mbit", "bbr_retransmits", "cubic_retransmits")) |>
     dplyr::relocate(
       bbr_mbit, cubic_mbit, bbr_retransmits, cubic_retransmits, winner,

@@ -1,5 +1,6 @@
 # The numbers of the source, of the paper that it follows and of that paper's replication, for the
-# agreement factors. The replication's two kernels repeat each other. It did not pace CUBIC.
+# scoreboard. The replication's two kernels repeat each other. It did not pace CUBIC. The rate of the
+# LAN follows from BBR's number in row 3.
 map_numbers <- function(published) {
   condition <- c("rtt_ms", "buffer_packets", "loss_percent", "rate_mbit")
   # The log of the source has no condition, and some rows of the replication are of seconds.
@@ -48,11 +49,15 @@ map_numbers <- function(published) {
       published_runs = dplyr::case_when(
         source == "kim" ~ 1, startsWith(source, "datta2023") ~ 5, TRUE ~ NA_real_
       ),
-      source = sub(" \\(.*", "", source),
+      apart = ifelse(row %in% 3 & algorithm == "bbr", "configured", NA),
+      source = dplyr::recode(
+        sub(" \\(.*", "", source),
+        kim = "map", cao2019 = "Cao et al. 2019", datta2023 = "Datta and Fund 2023"
+      ),
       family = paste(metric, blocks == start_block)
     ) |>
     dplyr::select(
       source, place, blocks, algorithm, dplyr::all_of(condition), sender_queue, metric, over,
-      published, published_runs, repeats, family
+      published, published_runs, apart, repeats, family
     )
 }

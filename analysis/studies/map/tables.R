@@ -20,7 +20,7 @@ tables <- function(data, write) {
       formula_mbit = mathis_mbit(loss_percent / 100, rtt_ms / 1e3),
       sign = case_when(
         is.na(ratio) ~ "not measured",
-        winner == "inconclusive" ~ "inconclusive",
+        winner == "either" ~ "either",
         (ratio > 1) == (published_ratio > 1) ~ "agrees",
         TRUE ~ "disagrees"
       )
@@ -87,7 +87,7 @@ tables <- function(data, write) {
     # Share of conditions with a winner for which the cross-validated tree predicts the other
     # algorithm.
     wrong_winner_percent = 100 * mean(
-      (predicted != known$winner & predicted != "inconclusive")[known$winner != "inconclusive"]
+      (predicted != known$winner & predicted != "either")[known$winner != "either"]
     ),
     # Baseline: always predict the most frequent class.
     baseline_percent = if (nrow(known) == 0) NA else 100 * max(table(known$winner)) / nrow(known),

@@ -77,7 +77,7 @@ judge_criterion <- function(criterion, algorithm, data, scenarios) {
 zero_interval <- function(found, claim) {
   if (isTRUE(found$value == 0) && is.na(found$low) && found$n >= min_runs) {
     found$low <- found$high <- 0
-    found$verdict <- verdict_of(found, allowed_range(claim))
+    found$verdict <- verdict_of_mean(found, allowed_range(claim))
     found$absent <- ""
   }
   found

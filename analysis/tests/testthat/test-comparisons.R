@@ -67,13 +67,13 @@ test_that("the interval of Jain's index is below one", {
   expect_equal(describe_groups(data, "value")$mean_high, found$high)
 })
 
-test_that("a run of the same kind stays inconclusive, however many runs of ours there are", {
+test_that("a run of the same kind is undecidable, however many runs of ours there are", {
   set.seed(5, kind = "Mersenne-Twister", sample.kind = "Rejection")
   many <- stats::rnorm(1000, 100, 20)
   found <- judge_all(
     list(value_of(1, 75, 10), value_of(1, 75, 10, published_runs = 1)), a = many
   )
-  expect_equal(found$verdict, c("not reproduced", "inconclusive"))
+  expect_equal(found$verdict, c("not reproduced", "undecidable"))
   expect_equal(found$interval, c("confidence, 95 %", "prediction of one run, 95 %"))
 })
 
@@ -87,7 +87,7 @@ test_that("published scatter widens the interval", {
 
 test_that("runs that do not vary are deterministic, without an interval", {
   found <- judge_all(list(value_of(1, 10, 1, published_runs = 1)), a = rep(10.5, 10))
-  expect_equal(found$verdict, "reproduced")
+  expect_equal(found$verdict, "compatible")
   expect_equal(found$interval, "deterministic")
   expect_true(is.na(found$low))
   expect_equal(with_interval(10.5, 10.5, 10.5 + 1e-7, 1), "10.5 (deterministic)")
@@ -95,18 +95,18 @@ test_that("runs that do not vary are deterministic, without an interval", {
   expect_equal(with_interval(numeric(), numeric(), numeric(), 1), character())
 })
 
-test_that("predictions share the error by Holm's method, other claims have all of it", {
-  predicted <- function(...) utils::modifyList(value_of(...), list(evidence = "predicted"))
+test_that("unfitted means share the error by Holm's method, other claims have all of it", {
+  unfitted <- function(...) utils::modifyList(value_of(...), list(evidence = "not fitted"))
   # The mean's 95 % interval is 9.58 to 10.43.
   near <- mean_interval(ten)$high - 10 + 0.01
-  far <- predicted(1, 50, 1)
-  claims <- list(predicted(1, 10, near), value_of(1, 10, near), far, predicted(1, 60, 1))
+  far <- unfitted(1, 50, 1)
+  claims <- list(unfitted(1, 10, near), value_of(1, 10, near), far, unfitted(1, 60, 1))
   found <- judge_all(claims, a = ten)
   # After the two clear claims, the near one has all of the error.
   expect_equal(found$verdict[c(1, 3)], c("reproduced", "not reproduced"))
   expect_equal(found$interval[1], "confidence, 95 %")
   # Beside an open claim, it has half of it.
-  claims[[3]] <- predicted(1, 10.3, near)
+  claims[[3]] <- unfitted(1, 10.3, near)
   found <- judge_all(claims, a = ten)
   expect_equal(found$verdict[1:3], c("inconclusive", "reproduced", "inconclusive"))
   expect_equal(found$interval[1:2], c("confidence, 97.5 %", "confidence, 95 %"))

@@ -15,9 +15,9 @@ test_that("few runs have no interval, runs without variance one without width", 
   expect_equal(c(calm$low, calm$high, calm$error, calm$df), c(2, 2, 0, Inf))
 })
 
-test_that("only an interval that excludes 1 has a winner", {
-  found <- winner(c(1.1, 0.5, 0.9, NA), c(1.3, 0.8, 1.2, NA))
-  expect_equal(as.character(found), c("BBR", "CUBIC", "inconclusive", "inconclusive"))
+test_that("only an important gain whose interval excludes 1 has a winner", {
+  found <- winner(c(1.2, 0.7, 1, 2, 1.04), c(1.1, 0.5, 0.9, NA, 1.03), c(1.3, 0.8, 1.2, NA, 1.05))
+  expect_equal(as.character(found), c("BBR", "CUBIC", rep("either", 3)))
 })
 
 # A full factorial in which the gain is 4 with high loss, and 9 times that with high loss and RTT.
@@ -33,7 +33,7 @@ made_up_factorial <- function() {
   conditions$high <- conditions$ratio * 1.1
   conditions$error <- 0.05
   conditions$df <- 8
-  conditions$winner <- winner(conditions$low, conditions$high)
+  conditions$winner <- winner(conditions$ratio, conditions$low, conditions$high)
   conditions
 }
 
@@ -70,7 +70,7 @@ test_that("the tree recovers the rule of the data and is drawn completely", {
   conditions <- conditions[rep(seq_len(nrow(conditions)), 2), ]
   tree <- grow_tree(features(conditions))
   rules <- tree_rules(tree)
-  expect_setequal(as.character(rules$choose), c("BBR", "inconclusive"))
+  expect_setequal(as.character(rules$choose), c("BBR", "either"))
   expect_match(rules$rule[rules$choose == "BBR"], "loss % \u2265 3.55")
   expect_equal(sum(rules$right), nrow(conditions))
   nodes <- tree_layout(tree)

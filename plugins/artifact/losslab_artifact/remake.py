@@ -24,7 +24,7 @@ RESULTS = "results"
 CELLS = "cells"
 # The workflow's rules after measuring; each study has one for its tables, and one for its figures.
 RULES = (
-    "collect_study", "summarise_study", "judge_claims", "draw_claims", "draw_path",
+    "collect_study", "summarise_study", "judge_claims", "draw_path",
     "test_agreement", "compare_numbers", "trace_origin", "check_verdicts",
     "render_report", "publish_report", "make_explorer", "all",
 )  # fmt: skip

@@ -2,8 +2,8 @@
 
 The verdicts of a campaign with a name can be recorded in `report/verdicts.tsv`, which has a column
 for each. A field is a verdict and the kind of cause that runs show, if any: "inconclusive
-(scatter)". The report then fails if a verdict changes, or if a claim is not reproduced and has no
-supported reason. Git is the history of the table.
+(scatter)". The report then fails if a verdict changes, or if a claim differs and has no supported
+reason. Git is the history of the table.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ COLUMNS = (
 )  # fmt: skip
 # What a verdict says about the source (workflow/schemas/claims.schema.yaml). Only the first two
 # count as evidence of reproduction.
-EVIDENCE = ("predicted", "order", "fitted", "configured", "own")
+EVIDENCE = ("not fitted", "order", "fitted", "configured", "own")
 TABLE = ROOT / "report" / "verdicts.tsv"
 KEYS = ("study", "claim")
 # Kinds of causes that runs show (analysis/R/reasons.R).
 CAUSES = ("none", "difference", "scatter")
 # Campaigns that differ only in their family of seeds. The limits were chosen on the first.
 FAMILIES = ("quick", "quick-fresh")
-# The order in tables: verdicts that need attention come first.
-ORDER = ("not reproduced", "inconclusive", "not comparable", "not measured", "reproduced")
+# The order in tables: verdicts that need attention come first. The glossary defines them.
+AGREEING = ("reproduced", "compatible")
+ORDER = ("not reproduced", "not compatible", "inconclusive", "undecidable", "not comparable",
+         "not measured", *AGREEING)  # fmt: skip
 
 Name = tuple[str, str]
 Row = dict[str, str]
@@ -95,16 +97,16 @@ def write_recorded(recorded: Verdicts, path: Path = TABLE) -> None:
 def explained(recorded: Verdicts) -> dict[Name, str]:
     """Return what explains each claim's verdict with both families of seeds.
 
-    Chance shows causes, too, so a cause counts only if it holds with both. A claim that is
-    reproduced with one of them needs no cause there. The value is "reproduced" if the claim is with
-    both, or else the kind of the cause. Other claims are absent.
+    Chance shows causes, too, so a cause counts only if it holds with both. A claim that agrees with
+    one of them needs no cause there. The value is "agrees" if the claim does with both, or else the
+    kind of the cause. Other claims are absent.
     """
     families = [recorded.get(name, {}) for name in FAMILIES]
     found = {}
     for name in families[0].keys() & families[1].keys():
-        causes = {each[name].cause for each in families if each[name].verdict != "reproduced"}
+        causes = {each[name].cause for each in families if each[name].verdict not in AGREEING}
         if "none" not in causes:
-            found[name] = max(causes, default="reproduced")
+            found[name] = max(causes, default="agrees")
     return found
 
 
@@ -136,13 +138,13 @@ def read_claims(path: Path) -> list[Row]:
 
 
 def problems(claims: Sequence[Row], recorded: Mapping[Name, Judged]) -> list[str]:
-    """List claims that are not reproduced without a supported reason, and changed verdicts."""
+    """List claims that differ without a supported reason, and changed verdicts."""
     found = []
     for row in claims:
         name = f"{row['study']}, {row['claim']}"
         number = f"{_number(row)}, {row['tolerance']}"
         if row["unsupported"]:
-            found.append(f"{name} is not reproduced ({number}): {row['unsupported']}")
+            found.append(f"{name} is {row['verdict']} ({number}): {row['unsupported']}")
         before = recorded.get((row["study"], row["claim"]))
         if before is None:
             found.append(f"{name} is {row['verdict']} ({number}), but has no recorded verdict")
@@ -175,8 +177,7 @@ def require_as_recorded(
 def check(claims: Path, campaign: str, recorded: Path = TABLE) -> None:
     """Check claims against the recorded verdicts of a campaign.
 
-    Raises LosslabError if a verdict changed, or a claim is not reproduced without a supported
-    reason.
+    Raises LosslabError if a verdict changed, or a claim differs without a supported reason.
     """
     found = problems(read_claims(claims), read_recorded(recorded).get(campaign, {}))
     hint = f"give reasons in report/claims/STUDY.yaml; then `losslab claims --record {campaign}`"
@@ -186,7 +187,7 @@ def check(claims: Path, campaign: str, recorded: Path = TABLE) -> None:
 def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
     """Record the current verdicts of a campaign; return the changes.
 
-    Raises LosslabError if a claim is not reproduced without a supported reason.
+    Raises LosslabError if a claim differs without a supported reason.
     """
     before, rows = read_recorded(recorded) if recorded.is_file() else {}, read_claims(claims)
     unsupported = [
@@ -194,7 +195,7 @@ def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
     ]
     if unsupported:
         raise LosslabError(
-            "a claim that is not reproduced must have a reason, found\n" + "\n".join(unsupported)
+            "a claim that differs must have a reason, found\n" + "\n".join(unsupported)
         )
     found = {(r["study"], r["claim"]): Judged(r["verdict"], r["cause"]) for r in rows}
     old = before.get(campaign, {})

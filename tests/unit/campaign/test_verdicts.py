@@ -1,6 +1,7 @@
 """Printed claims, and their comparison with recorded verdicts."""
 
 import csv
+import re
 
 import pytest
 
@@ -48,19 +49,19 @@ def test_claims_table_has_number_interval_n_unit_limit_and_reason(claims, capsys
         row("fast"),
         row("slow", "not reproduced", low="4.41", high="4.77", unit="times", limit_is="ours",
             limit_because="Half of it.", published="6.4", reason="The hosts' buffers.",
-            evidence="predicted"),
+            evidence="not fitted"),
         row("gone", "not measured", measured="NA", n="0", absent="no cell"),
     )  # fmt: skip
     assert cli.main(["claims", "--claims", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
-        "NOT REPRODUCED  loss/slow (predicted): 4.568 [4.41, 4.77] times, n = 10; at least 4 "
+        "NOT REPRODUCED  loss/slow (not fitted): 4.568 [4.41, 4.77] times, n = 10; at least 4 "
         "(ours: Half of it.); published 6.4"
     )
     assert lines[2].strip() == "reason: The hosts' buffers."
     assert "NOT MEASURED    loss/gone (order): no result; at least 4" in lines
     assert lines[-2:] == [
-        "predicted       1 not reproduced",
+        "not fitted      1 not reproduced",
         "order           1 reproduced, 1 not measured",
     ]
 
@@ -102,7 +103,7 @@ def test_causes_count_only_if_they_hold_with_both_families_of_seeds(
     claims, recorded, monkeypatch, capsys
 ):
     names = ("both", "first", "once", "none")
-    rows = [row(name, "inconclusive", cause="scatter", evidence="predicted") for name in names]
+    rows = [row(name, "inconclusive", cause="scatter", evidence="not fitted") for name in names]
     path = claims(*rows)
     verdicts.record(path, "quick", recorded)
     rows[1] |= {"cause": "NA"}
@@ -111,10 +112,10 @@ def test_causes_count_only_if_they_hold_with_both_families_of_seeds(
     table = read_recorded(recorded)
     assert explained(table) == {("loss", "both"): "scatter", ("loss", "once"): "scatter"}
     monkeypatch.setattr(verdicts, "read_recorded", lambda: table)
-    path = claims(*(row(n, "inconclusive", cause="scatter", evidence="predicted") for n in names))
+    path = claims(*(row(n, "inconclusive", cause="scatter", evidence="not fitted") for n in names))
     assert cli.main(["claims", "--claims", str(path)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "predicted       4 inconclusive; runs show the cause of 2 with both recorded families of "
+        "not fitted      4 inconclusive; runs show the cause of 2 with both recorded families of "
         "seeds (2 more with these seeds only)"
     )
 
@@ -158,3 +159,12 @@ def test_invalid_record_of_verdicts_names_its_line(recorded, lines):
 def test_recording_without_claims_is_refused(tmp_path, recorded):
     with pytest.raises(LosslabError, match="measure a campaign first"):
         verdicts.check(tmp_path / "claims.csv", "quick", recorded)
+
+
+def test_verdicts_of_r_and_of_the_glossary_are_those_of_the_command(root):
+    code = (root / "analysis/R/verdicts.R").read_text()
+    listed = re.search(r"verdict_signs <- c\((.*?)\n\)", code, re.DOTALL)[1]
+    assert sorted(re.findall(r'([a-z][a-z ]+[a-z])"? = ', listed)) == sorted(verdicts.ORDER)
+    page = (root / "docs/reference/glossary.md").read_text()
+    section = page.partition("## Verdict\n")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"^- \*([a-z ]+)\*:", section, re.MULTILINE)) == sorted(verdicts.ORDER)

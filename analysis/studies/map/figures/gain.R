@@ -41,7 +41,7 @@ draw <- function(data) {
     mutate(
       gain_percent = 100 * (ratio - 1),
       number = sprintf(ifelse(abs(gain_percent) < 0.95, "%+.1g", "%+.0f"), gain_percent),
-      text = ifelse(winner == "inconclusive", "\u2248", sub("-", "\u2212", number)),
+      text = ifelse(winner == "either", "\u2248", sub("-", "\u2212", number)),
       buffer = factor(
         label_bytes(buffer_packets), label_bytes(sort(unique(buffer_packets)))
       )

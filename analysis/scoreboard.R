@@ -1,4 +1,4 @@
-# Agreement factors of all published numbers: their table, a summary by source, and the figure.
+# The scoreboard of all published numbers: their table, a summary by source, and the figure.
 for (path in unlist(snakemake@input[["functions"]])) source(path)
 begin_script(snakemake)
 library(ggplot2)
@@ -11,26 +11,25 @@ replicates <- unlist(snakemake@input[["replicates"]])
 published <- unlist(snakemake@input[["published"]])
 studies <- study_of(published, ".csv")
 numbers <- Map(\(study, path) published_numbers(study, read_published(path)), studies, published)
-factors <- Map(function(study, numbers) {
+rows <- Map(function(study, numbers) {
   data <- list(
     cells = read_cells(cells[study_of(cells, "_cells.csv") == study]),
     replicates = derive_metrics(
       read_replicates(replicates[study_of(replicates, "_replicates.csv") == study])
     )
   )
-  agreement_factors(numbers, data)
+  scoreboard(numbers, data)
 }, studies, numbers) |>
   bind_rows()
 # Write all columns even if the campaign has no published number.
-if (nrow(factors) == 0) factors <- no_factors
-numbers <- bind_rows(numbers)
-write_table(factors, snakemake@output[["factors"]])
-write_table(summarise_factors(numbers, factors), snakemake@output[["sources"]])
+if (nrow(rows) == 0) rows <- join_facts(no_scores)
+sources <- summarise_scoreboard(bind_rows(numbers), rows)
+write_table(rows, snakemake@output[["numbers"]])
+write_table(sources, snakemake@output[["sources"]])
 
-figure <- draw_factors(factors)
+figure <- draw_scoreboard(rows, sources)
 save_figure(
   figure, unlist(snakemake@output[["figure"]]),
-  height_cm = 4 + 0.55 * length(unique(paste(factors$source, factors$metric))),
-  missing = tibble(cell = character())
+  height_cm = scoreboard_height_cm(sources), missing = tibble(cell = character())
 )
 writeLines(describe_figure(figure), snakemake@output[["words"]])

@@ -1,0 +1,312 @@
+# The scoreboard: every published number that the campaign measured, as the ratio of ours to it.
+#
+# A study with published numbers has a function STUDY_numbers(published), which lists them. Each row
+# has the number (`published`), its `place` in the source, our `metric`, the `blocks` with the cell
+# in order of preference (separated by spaces), and the axes that select the cell. Optional columns:
+# - `source`: whose number it is, if it is not of the study's own source;
+# - `published_runs` and `published_sd`: the source's runs behind the number, and their scatter;
+# - `over`: the algorithm by whose value ours is divided, if the number is a ratio;
+# - `apart`: why the number does not count (`not_counted`);
+# - `fact`: name of the fact that several numbers state; they count once;
+# - `repeats`: name of a group of the source's numbers that repeat each other;
+# - `family`: numbers that share a margin; the default is the metric.
+
+optional_numbers <- c("published_runs", "published_sd")
+optional_words <- c("over", "apart", "fact", "repeats")
+
+# Numbers that do not count: they follow from a fit, from the set-up, or from other numbers of the
+# list, or the source's number is of another quantity.
+not_counted <- c("fitted", "configured", "derived", "not comparable")
+
+# The grades of a ratio, and the largest factor of each in either direction.
+grades <- c("within 5 %" = 1.05, "within 25 %" = 1.25, "within a factor of 2" = 2, beyond = Inf)
+grade_colours <- c("#0072B2", "#56B4E9", "#E69F00", "#D55E00")
+
+# List a study's published numbers as in its table, with all optional columns.
+listed_numbers <- function(study, published) {
+  of_study <- get0(paste0(study, "_numbers"), mode = "function")
+  if (is.null(of_study)) {
+    return(tibble::tibble(study = character(), source = character()))
+  }
+  rows <- with_columns(of_study(published), optional_numbers)
+  for (name in setdiff(optional_words, names(rows))) rows[[name]] <- NA_character_
+  if (!"source" %in% names(rows)) rows$source <- study
+  if (!"family" %in% names(rows)) rows$family <- rows$metric
+  rows$study <- study
+  rows[!is.na(rows$published), ]
+}
+
+# List a study's published numbers. A number that several rows of the source repeat is their mean.
+published_numbers <- function(study, published) {
+  rows <- listed_numbers(study, published)
+  if (nrow(rows) == 0) {
+    return(rows)
+  }
+  merged <- c("published", optional_numbers, "repeats", "family")
+  rows |>
+    dplyr::group_by(dplyr::across(-dplyr::all_of(merged))) |>
+    dplyr::summarise(
+      published_sd = if (dplyr::n() > 1) stats::sd(published) else published_sd,
+      published = mean(published), published_runs = sum(published_runs), .groups = "drop"
+    )
+}
+
+# Compute how far a source's repeated numbers differ, by source and family: the repeatability limit
+# of ISO 5725-6, as a factor. 95 % of the pairs of such numbers differ by less. Limits of claims
+# follow from it. No number of ours enters it.
+repeatability <- function(rows) {
+  known <- rows[!is.na(rows$repeats) & rows$published > 0, ]
+  pooled <- known |>
+    dplyr::group_by(source, family, repeats) |>
+    dplyr::filter(dplyr::n() > 1) |>
+    dplyr::summarise(
+      squares = sum((log(published) - mean(log(published)))^2), freedom = dplyr::n() - 1,
+      .groups = "drop_last"
+    ) |>
+    dplyr::summarise(
+      limit = exp(stats::qnorm(0.975) * sqrt(2 * sum(squares) / sum(freedom))), .groups = "drop"
+    )
+  stats::setNames(pooled$limit, paste(pooled$source, pooled$family))
+}
+
+# Compare a study's published numbers with its cells: a row for each fact. Numbers without a
+# measured cell are omitted.
+scoreboard <- function(numbers, data) {
+  rows <- lapply(seq_len(nrow(numbers)), \(i) scoreboard_row(as.list(numbers[i, ]), data))
+  join_facts(dplyr::bind_rows(no_scores, rows))
+}
+
+scoreboard_row <- function(number, data) {
+  for (block in strsplit(number$blocks, " ")[[1]]) {
+    claim <- claim_of_number(number, block)
+    # Most numbers of a small campaign have no cell: the first question finds them sooner.
+    if (any(matches(data$cells, claim$where)) && why_not_measured(data, claim) == "") {
+      return(score_of(number, claim, data))
+    }
+  }
+  NULL
+}
+
+# Turn a published number into a claim about the cell of a block.
+claim_of_number <- function(number, block) {
+  axes <- intersect(names(number), condition_columns)
+  claim <- list(
+    id = number$place, kind = "value", metric = number$metric,
+    where = c(list(block = block), Filter(\(value) !is.na(value), number[axes]))
+  )
+  if (!is.na(number$over)) {
+    claim$kind <- "smallest_ratio"
+    claim$against <- list(algorithm = number$over)
+  }
+  claim
+}
+
+score_of <- function(number, claim, data) {
+  found <- claim_kinds[[claim$kind]](data, claim, interval_level)
+  deterministic <- all_deterministic(data, claim)
+  over_published <- \(x) if (number$published > 0) as.numeric(x) / number$published else NA_real_
+  c(
+    number[c("study", "source", "place")],
+    list(cell = select_cells(data, claim)$cell, block = claim$where$block),
+    number[c("metric", "over", "apart", "fact", "published", optional_numbers)],
+    list(
+      measured = found$value, n = found$n, ratio = over_published(found$value),
+      low = if (deterministic) NA_real_ else over_published(found$low),
+      high = if (deterministic) NA_real_ else over_published(found$high),
+      interval = interval_words(claim, found, deterministic, interval_level)
+    )
+  )
+}
+
+no_scores <- tibble::tibble(
+  study = "", source = "", place = "", cell = "", block = "", metric = "", over = "", apart = "",
+  fact = "", published = 0, published_runs = 0, published_sd = 0, measured = 0, n = 0, ratio = 0,
+  low = 0, high = 0, interval = ""
+)[0, ]
+
+# Join the numbers that state the same fact into one row, with their geometric means, and grade it.
+join_facts <- function(rows) {
+  rows |>
+    dplyr::mutate(
+      low = ifelse(is.na(fact), low, dplyr::coalesce(low, ratio)),
+      high = ifelse(is.na(fact), high, dplyr::coalesce(high, ratio)),
+      own = ifelse(is.na(fact), dplyr::row_number(), match(fact, fact))
+    ) |>
+    dplyr::group_by(study, source, own) |>
+    dplyr::mutate(
+      numbers = dplyr::n(),
+      dplyr::across(c(published, measured, ratio, low, high), \(x) {
+        if (dplyr::n() == 1) x else exp(mean(log(x)))
+      }),
+      dplyr::across(c(published_runs, published_sd), \(x) if (dplyr::n() == 1) x else NA_real_)
+    ) |>
+    dplyr::slice(1) |>
+    dplyr::ungroup() |>
+    dplyr::mutate(grade = grade_of(ratio)) |>
+    dplyr::select(-own)
+}
+
+# Grade ratios, from the best grade to the worst; NA without a ratio.
+grade_of <- function(ratio) {
+  places <- findInterval(as_distance(ratio), c(1, grades), left.open = TRUE, rightmost.closed = TRUE)
+  factor(names(grades)[pmax(places, 1)], names(grades))
+}
+
+# Turn a ratio into a factor of at least one.
+as_distance <- function(ratio) pmax(ratio, 1 / ratio)
+
+# Tell which rows count: those with a ratio to which nothing was fitted or configured.
+counts <- function(rows) is.na(rows$apart) & !is.na(rows$ratio)
+
+no_sources <- tibble::tibble(
+  study = "", source = "", published = 0, measured = 0, counted = 0, within_5 = 0, within_25 = 0,
+  within_2 = 0, median = 0
+)[0, ]
+
+# Summarise the rows by source: published and measured numbers, the facts that count, how many have
+# each grade or a better one, and the median factor between ours and the source's.
+summarise_scoreboard <- function(numbers, rows) {
+  if (nrow(rows) == 0) {
+    return(no_sources)
+  }
+  rows$distance <- ifelse(counts(rows), as_distance(rows$ratio), NA)
+  within <- function(distance, factor) sum(distance <= factor, na.rm = TRUE)
+  rows |>
+    dplyr::group_by(study, source) |>
+    dplyr::summarise(
+      measured = sum(numbers), counted = sum(!is.na(distance)),
+      within_5 = within(distance, 1.05), within_25 = within(distance, 1.25),
+      within_2 = within(distance, 2), median = stats::median(distance, na.rm = TRUE),
+      .groups = "drop"
+    ) |>
+    dplyr::left_join(
+      dplyr::count(numbers, study, source, name = "published"), by = c("study", "source")
+    ) |>
+    dplyr::relocate(published, .after = source) |>
+    dplyr::arrange(match(study, unique(numbers$study)), source != study, source)
+}
+
+# Sum the scoreboard of the studies' own sources in one sentence; "" if nothing counts.
+scoreboard_text <- function(sources) {
+  own <- sources[sources$source == sources$study & sources$counted > 0, ]
+  if (nrow(own) == 0) {
+    return("")
+  }
+  percent <- \(column) paste0(fixed(100 * sum(own[[column]]) / sum(own$counted), 0), " %")
+  paste0(
+    "Of ", sum(own$counted), " published numbers of ", count_of_sources(nrow(own)),
+    " to which nothing was fitted, ", percent("within_5"), " come out within 5 %, ",
+    percent("within_25"), " within 25 %, and ", percent("within_2"), " within a factor of two."
+  )
+}
+
+# Count the orders and signs that come out right: "Of 47 orders and signs, 35 are right, ...".
+orders_text <- function(claims) {
+  orders <- claims$verdict[claims$evidence == "order" & claims$verdict != "not measured"]
+  if (length(orders) == 0) {
+    return("")
+  }
+  paste0(
+    "Of ", length(orders), " published orders and signs, ", sum(orders == "reproduced"),
+    " come out right and ", sum(orders == "not reproduced"), " wrong; for the others, the runs do ",
+    "not decide."
+  )
+}
+
+count_of_sources <- function(count) {
+  words <- c("one source", "two sources", "three sources", "four sources", "five sources")
+  if (count <= length(words)) words[count] else paste(count, "sources")
+}
+
+# Show the sources as a table, with the orders and signs of the studies' own.
+show_sources <- function(sources, claims) {
+  orders <- function(study, source, which) {
+    sum(claims$study == study & source == study & claims$evidence == "order" &
+          claims$verdict == which)
+  }
+  sources |>
+    dplyr::rowwise() |>
+    dplyr::transmute(
+      Source = source, Published = published, Measured = measured, Counted = counted,
+      `Within 5 %` = within_5, `25 %` = within_25, `Factor of 2` = within_2,
+      `Median factor` = fixed_or_empty(median, 2),
+      `Orders right` = orders(study, source, "reproduced"),
+      Wrong = orders(study, source, "not reproduced"), Open = orders(study, source, "inconclusive")
+    ) |>
+    show_table(align = "lrrrrrrrrrr")
+}
+
+# Show the rows of the scoreboard as a table.
+show_scoreboard <- function(rows) {
+  rows |>
+    dplyr::transmute(
+      Number = paste0(
+        source, ", ", place, ifelse(numbers > 1, paste0(": ", fact, " (", numbers, " numbers)"), "")
+      ),
+      Cell = breakable(cell),
+      Metric = breakable(ifelse(is.na(over), metric, paste0(metric, " over ", over))),
+      Published = paste0(
+        short(published), ifelse(is.na(published_sd), "", paste(" \u00b1", short(published_sd, 2)))
+      ),
+      Runs = short_or_empty(published_runs), Ours = short_or_empty(measured), n,
+      Ratio = paste0(
+        short_or_empty(ratio), ifelse(is.na(low), "", paste0(" [", short(low), ", ", short(high), "]"))
+      ),
+      Grade = dplyr::coalesce(apart, as.character(grade), "no ratio")
+    ) |>
+    show_table(align = "lllrrrrrl")
+}
+
+# Ratios beyond this factor are drawn at the edge.
+scoreboard_edge <- 4
+
+# Draw the ratios as dots, a line for each source, with bands at 5 and 25 %.
+draw_scoreboard <- function(rows, sources) {
+  share <- function(column) fixed(100 * sources[[column]] / sources$counted, 0)
+  label <- ifelse(
+    sources$counted == 0, sources$source,
+    paste0(
+      sources$source, " (", sources$counted, ")\n", share("within_5"), ", ", share("within_25"),
+      ", ", share("within_2"), " %"
+    )
+  )
+  levels <- c(names(grades), "fitted or configured")
+  drawn <- rows |>
+    dplyr::filter(!is.na(ratio), !apart %in% c("derived", "not comparable")) |>
+    dplyr::mutate(
+      source = factor(
+        label[match(paste(study, source), paste(sources$study, sources$source))], rev(label)
+      ),
+      shown = pmin(pmax(ratio, 1 / scoreboard_edge), scoreboard_edge),
+      grade = factor(ifelse(is.na(apart), as.character(grade), "fitted or configured"), levels)
+    ) |>
+    dplyr::select(study, place, cell, metric, ratio, source, shown, grade)
+  band <- function(factor, fill) {
+    ggplot2::annotate("rect", xmin = 1 / factor, xmax = factor, ymin = -Inf, ymax = Inf, fill = fill)
+  }
+  ggplot2::ggplot(drawn, ggplot2::aes(shown, source, colour = grade, shape = grade)) +
+    band(1.25, "grey93") +
+    band(1.05, "grey83") +
+    ggplot2::geom_vline(xintercept = 1, colour = "grey40", linewidth = 0.25) +
+    ggplot2::geom_point(size = 1.2, position = ggplot2::position_jitter(0, 0.25, seed = 1)) +
+    ggplot2::scale_x_log10(
+      breaks = c(0.25, 0.5, 0.8, 1, 1.25, 2, 4),
+      labels = c("\u2264 1/4", "1/2", "0.8", "1", "1.25", "2", "\u2265 4"),
+      limits = c(1 / scoreboard_edge, scoreboard_edge) * c(0.93, 1.07), expand = c(0, 0)
+    ) +
+    ggplot2::scale_colour_manual(
+      values = stats::setNames(c(grade_colours, "grey55"), levels), drop = FALSE
+    ) +
+    ggplot2::scale_shape_manual(
+      values = stats::setNames(c(16, 16, 16, 16, 1), levels), drop = FALSE
+    ) +
+    ggplot2::labs(x = "Ours / published", y = NULL, colour = NULL, shape = NULL) +
+    theme_losslab() +
+    ggplot2::theme(
+      text = ggplot2::element_text(size = 8), panel.grid.major.y = ggplot2::element_blank(),
+      legend.key.size = grid::unit(9, "pt")
+    )
+}
+
+# Height for a line for each source, in cm.
+scoreboard_height_cm <- function(sources) 1.9 + 0.68 * max(1, nrow(sources))

@@ -1,0 +1,144 @@
+# The scoreboard of published numbers, and margins from a source's own repeats.
+
+# Cells of the loss study with made-up runs around `goodput`.
+loss_data <- function(loss, goodput, spread = 0.02) {
+  cells <- conditions(
+    loss_percent = loss, cell = paste0("cubic", loss), path = "symmetric", goodput = goodput
+  )
+  cells$n_replicates <- cells$n_valid <- 6
+  runs <- cells[rep(seq_along(loss), each = 6), ]
+  runs$replicate <- rep(0:5, length(loss))
+  runs$seed <- seq_len(nrow(runs))
+  runs$goodput_mbit <- runs$goodput * (1 + spread * rep(c(-1, 1), length.out = 6))
+  runs$valid <- TRUE
+  list(cells = cells, replicates = runs)
+}
+published <- tibble::tibble(
+  algorithm = "cubic", path = rep(c("symmetric", "asymmetric"), each = 3),
+  loss_percent = rep(0:2, 2), mean = c(800, 220, 100, 860, 200, 110), std = 10, slide = 8
+)
+
+test_that("margins come from the source's repeats only", {
+  numbers <- listed_numbers("loss", published)
+  # Two pairs, of which each has a variance of half its squared difference; not the loss-free one.
+  variance <- mean(c(log(220 / 200), log(110 / 100))^2 / 2)
+  expect_equal(unname(repeatability(numbers)), exp(1.959964 * sqrt(2 * variance)), tolerance = 1e-6)
+  expect_equal(nrow(published_numbers("loss", published)), 6)
+  expect_equal(nrow(published_numbers("calibration", published)), 0)
+})
+
+test_that("every measured number has a ratio and a grade, and others are omitted", {
+  numbers <- published_numbers("loss", published)
+  found <- scoreboard(numbers, loss_data(1:2, c(220, 112)))
+  expect_equal(found$published, c(220, 100))
+  expect_equal(found$ratio, c(1, 1.12))
+  expect_true(all(found$low < found$ratio & found$ratio < found$high))
+  expect_equal(as.character(found$grade), c("within 5 %", "within 25 %"))
+  # The RTT was fitted to the number at 1 %.
+  expect_equal(found$apart, c("fitted", NA))
+  sources <- summarise_scoreboard(numbers, found)
+  expect_equal(
+    unlist(sources[-(1:2)]),
+    c(published = 6, measured = 2, counted = 1, within_5 = 0, within_25 = 1, within_2 = 1,
+      median = 1.12)
+  )
+  expect_equal(
+    scoreboard_text(sources),
+    paste(
+      "Of 1 published numbers of one source to which nothing was fitted, 0 % come out within 5 %,",
+      "100 % within 25 %, and 100 % within a factor of two."
+    )
+  )
+  expect_equal(nrow(scoreboard(numbers, loss_data(7, 50))), 0)
+  expect_equal(names(join_facts(no_scores)), names(found))
+  expect_equal(names(no_sources), names(sources))
+  expect_equal(nrow(summarise_scoreboard(tibble::tibble(), join_facts(no_scores))), 0)
+  expect_equal(scoreboard_text(no_sources), "")
+})
+
+test_that("numbers that state the same fact are one row of geometric means", {
+  of_bbr <- tibble::tibble(
+    algorithm = "bbr", path = "symmetric", loss_percent = 0:1, mean = c(800, 900), std = 1,
+    slide = 8
+  )
+  data <- loss_data(0:1, c(880, 900), 0)
+  data$cells$algorithm <- data$replicates$algorithm <- "bbr"
+  found <- scoreboard(published_numbers("loss", of_bbr), data)
+  expect_equal(nrow(found), 1)
+  expect_equal(found$numbers, 2)
+  expect_equal(found$ratio, sqrt(1.1))
+  expect_equal(c(found$low, found$high), rep(sqrt(1.1), 2))
+})
+
+test_that("grades are factors in both directions", {
+  expect_equal(
+    as.integer(grade_of(c(1, 1.05, 1 / 1.05, 1.06, 0.8, 1.9, 0.49, 0, NA))),
+    c(1, 1, 1, 2, 2, 3, 4, 4, NA)
+  )
+})
+
+test_that("deterministic cells have a ratio without an interval", {
+  found <- scoreboard(published_numbers("loss", published), loss_data(2, 100, 0))
+  expect_equal(found$ratio, 1)
+  expect_equal(found$interval, "deterministic")
+  expect_true(is.na(found$low))
+})
+
+test_that("orders and signs are counted as right or wrong", {
+  claims <- tibble::tibble(
+    evidence = c("order", "order", "order", "own"),
+    verdict = c("reproduced", "not reproduced", "inconclusive", "reproduced")
+  )
+  expect_match(orders_text(claims), "^Of 3 published orders and signs, 1 come out right and 1 wrong")
+  expect_equal(orders_text(claims[4, ]), "")
+})
+
+test_that("repeated runs are averaged, and the quotient of two numbers does not count", {
+  runs <- tibble::tibble(
+    exercise = "A", part = "runs", index = NA, run = 1:2, scheme = "fixed,window=10",
+    throughput_mbit = c(1.8, 2.2), queue_delay_p95_ms = 55, signal_delay_p95_ms = c(100, 200),
+    power = NA_real_, from = "repository"
+  )
+  numbers <- published_numbers("cellular", runs)
+  throughput <- numbers[numbers$metric == "link_throughput_mbit", ]
+  expect_equal(throughput$published, 2)
+  expect_equal(throughput$published_sd, stats::sd(c(1.8, 2.2)))
+  power <- numbers[numbers$metric == "power", ]
+  expect_equal(power$published, mean(c(18, 11)))
+  expect_equal(power$published_runs, 2)
+  expect_equal(power$apart, "derived")
+  # A copy of a run counts once.
+  copies <- published_numbers("cellular", runs[c(1, 2, 2), ])
+  expect_equal(copies, numbers)
+})
+
+test_that("every study's published numbers name cells and metrics of the study", {
+  for (study in c("loss", "bufferbloat", "cloud", "map", "cellular")) {
+    numbers <- published_numbers(
+      study, read_published(file.path("../../..", "config/published", paste0(study, ".csv")))
+    )
+    expect_true(all(numbers$metric %in% names(metric_units)), info = study)
+    expect_true(all(numbers$apart %in% c(NA, not_counted)), info = study)
+    blocks <- names(yaml::read_yaml(
+      file.path("../../..", "config/studies", paste0(study, ".yaml"))
+    )$blocks)
+    expect_true(all(unlist(strsplit(numbers$blocks, " ")) %in% blocks), info = study)
+  }
+})
+
+test_that("margins of claims are the repeatability limits that they name", {
+  checked <- 0
+  for (study in c("loss", "cellular")) {
+    folder <- "../../.."
+    published <- read_published(file.path(folder, "config/published", paste0(study, ".csv")))
+    margins <- repeatability(listed_numbers(study, published))
+    path <- file.path(folder, "report/claims", paste0(study, ".yaml"))
+    for (claim in yaml::read_yaml(path)$claims) {
+      if (!grepl("repeatability", claim$limit_because)) next
+      margin <- margins[[paste(study, metric_of(claim))]]
+      expect_lt(abs(claim$within / claim$published - (margin - 1)), 0.004)
+      checked <- checked + 1
+    }
+  }
+  expect_equal(checked, 19)
+})
