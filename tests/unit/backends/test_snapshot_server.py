@@ -104,9 +104,7 @@ def test_each_instrument_has_its_own_base_snapshot(guest, serving, tmp_path):
         assert guest.booted[1].boot == ("seccomp=on",)
 
 
-def test_instruments_beyond_the_servers_room_boot_their_own(
-    guest, serving, tmp_path, monkeypatch
-):
+def test_instruments_beyond_the_servers_room_boot_their_own(guest, serving, tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot_server, "BASES_MAX", 1)
     other = replace(TOOLS, boot=("tcp_cubic.beta=800",))
     with serving(), cell_snapshot(tmp_path / "a"):
