@@ -172,6 +172,18 @@ def test_possible_parameters_are_accepted_and_those_of_a_machines_own_kernel_are
         cellspec.condition({"algorithm": "cubic,beta=3"}, own_kernel=True)
 
 
+def test_parameter_that_a_macro_declares_is_known_from_algorithm_toml(mine):
+    source, file = mine / "tcp_mine.c", mine / "algorithm.toml"
+    source.write_text("#define P(x) module_param(x, int, 0644)\nP(alpha);\n" + SOURCE)
+    with pytest.raises(UsageError, match="found alpha"):
+        cellspec.condition({"algorithm": "mine,alpha=3"})
+    file.write_text(file.read_text() + 'alpha = "int"\nshift = "uint"\n')
+    assert cellspec.condition({"algorithm": "mine,alpha=3"})
+    for text in ("alpha=x", "shift=-1"):
+        with pytest.raises(UsageError, match="must be a whole number"):
+            cellspec.condition({"algorithm": f"mine,{text}"})
+
+
 def test_range_of_a_parameter_that_the_source_lacks_is_refused(mine):
     file = mine / "algorithm.toml"
     file.write_text(file.read_text().replace("gain =", "gian ="))
