@@ -119,6 +119,8 @@ def _algorithm(options: argparse.Namespace) -> int:
         what = "as the run had it"
     else:
         path, notes = imported(name, label, _folder(), options.source)
+        its = ", ".join(f"{k} ({v.default})" for k, v in names.parameters_of(name).items())
+        notes += [f"its parameters are {its}"] * bool(its)
         what = "; ".join(["and copied its files", *notes])
     print(
         f"Wrote {path}, {what}\n"

@@ -364,7 +364,7 @@ def module_parameters(text: str) -> list[tuple[str, str, str, str]]:
         kind += "[]" if how.startswith("_array") else ""
         start = rf"\b{re.escape(variable)}\b(?:\s*\[\w*\])?(?:\s+__\w+)*\s*="
         default = re.search(start + r"\s*(\{[^}]*\}|[^;,]+)", text)
-        found.append((name, kind, default[1].strip() if default else "0", mode))
+        found.append((name, kind, " ".join(default[1].split()) if default else "0", mode))
     return found
 
 

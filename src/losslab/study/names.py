@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from losslab.emulation.schemes import SCHEMES
@@ -87,26 +87,19 @@ def parameters_of(algorithm: str) -> dict[str, Parameter]:
         }
     declared = folder / "algorithm.toml"
     its = read_toml(declared) if declared.is_file() else {}
-    spans = {
-        name: each["range"]
-        for name, each in its.get("parameters", {}).items()
-        if isinstance(each, dict)
-    }
-    fields = [f for each in its.get("socket_options", ()) for f in option_fields(each["value"])]
     sources = (each for each in sorted(folder.rglob("*")) if each.suffix in (".c", ".h"))
-    texts = [code(read_text(each)) for each in sources]
-    found = {
-        name: Parameter(kind, default, mode, spans.pop(name, ""))
-        for name, kind, default, mode in [
-            *module_parameters("\n".join(texts)),
-            *((name, FIELDS[kind][0], number, "0644") for kind, name, number in fields if name),
-        ]
-    }
-    if spans:
-        raise UsageError(
-            f"parameters of {declared} must be of its sources ({', '.join(found) or 'none'}), "
-            f"found {', '.join(spans)}"
-        )
+    whole = "\n".join(map(read_text, sources))
+    found = {name: Parameter(*more) for name, *more in module_parameters(code(whole))}
+    for option in its.get("socket_options", ()):
+        for kind, name, number in option_fields(option["value"]):
+            found |= {name: Parameter(FIELDS[kind][0], number, "0644")} if name else {}
+    # The sources may declare some with macros of their own.
+    for name, more in its.get("parameters", {}).items():
+        if not re.search(rf"\b{name}\b", whole):
+            raise UsageError(f"parameters of {declared} must be of its sources, found {name}")
+        kind, span = (more, "") if isinstance(more, str) else (more["type"], more["range"])
+        known = found.get(name, Parameter("", "", "0644"))
+        found[name] = replace(known, kind=known.kind or kind, span=span)
     return found
 
 

@@ -112,7 +112,10 @@ def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
         first, *others = [common | its for name, its in named if name == algorithm]
         for its in others:
             if its != first:
-                raise _different(algorithm, first, its)
+                error = _different(algorithm, first, its)
+                if flows != NO_FLOWS:
+                    error.hint += f"; other keys of flows must be among {', '.join(KEYS)}"
+                raise error
         _add(names, algorithm, first)
     return found | {"parameters": to_text(names)}
 
@@ -143,8 +146,7 @@ def _different(algorithm: str, *both: Mapping[str, str]) -> LosslabError:
     return LosslabError(
         "flows of one algorithm must have the same parameters, because they share a kernel, found "
         f"{algorithm:.40} with {' and with '.join(shown)}",
-        hint=f"{WAY_OUT.format(algorithm[:40])}; other keys of flows must be among "
-        f"{', '.join(KEYS)}",
+        hint=WAY_OUT.format(algorithm[:40]),
     )
 
 

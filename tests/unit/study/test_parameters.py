@@ -10,7 +10,7 @@ from losslab import cellspec
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, code, module_parameters
 from losslab.repository import ROOT
-from losslab.study import parameters, studyfiles
+from losslab.study import parameters, schemas, studyfiles
 from losslab.study.condition import Condition, seed_of
 from losslab.study.names import parameters_of
 
@@ -71,6 +71,16 @@ def test_parameters_of_flows_are_those_of_their_algorithms():
     condition = Condition(algorithm="cubic,b=2", flows=flows, parameters="x.c=3")
     assert condition.flows == "bbr,count=2+same+reno"
     assert condition.parameters == "bbr.a=1+cubic.b=2+x.c=3"
+
+
+def test_parameters_in_a_studys_named_flows_are_those_of_the_point():
+    study = {"defaults": {}, "flows": {"two": [{"algorithm": "bbr,x=1", "count": 2}]}}
+    [point] = studyfiles.block_grid(study, {"algorithm": "cubic,beta=2", "flows": "two"})
+    assert point == {
+        "algorithm": "cubic", "flows": "bbr,count=2", "parameters": "bbr.x=1+cubic.beta=2"
+    }  # fmt: skip
+    wrong = schemas.problems(study, "study")
+    assert not [problem for problem in wrong if problem.startswith("flows")]
 
 
 def test_parameters_of_the_axis_are_those_of_an_algorithm_without_any():
@@ -160,6 +170,18 @@ def test_possible_parameters_are_accepted_and_those_of_a_machines_own_kernel_are
     cellspec.condition({"algorithm": "cubic,bic_scale=40", "competitor": "mine,gain=2"})
     with pytest.raises(UsageError, match="none with where: host"):
         cellspec.condition({"algorithm": "cubic,beta=3"}, own_kernel=True)
+
+
+def test_parameter_that_a_macro_declares_is_known_from_algorithm_toml(mine):
+    source, file = mine / "tcp_mine.c", mine / "algorithm.toml"
+    source.write_text("#define P(x) module_param(x, int, 0644)\nP(alpha);\n" + SOURCE)
+    with pytest.raises(UsageError, match="found alpha"):
+        cellspec.condition({"algorithm": "mine,alpha=3"})
+    file.write_text(file.read_text() + 'alpha = "int"\nshift = "uint"\n')
+    assert cellspec.condition({"algorithm": "mine,alpha=3"})
+    for text in ("alpha=x", "shift=-1"):
+        with pytest.raises(UsageError, match="must be a whole number"):
+            cellspec.condition({"algorithm": f"mine,{text}"})
 
 
 def test_range_of_a_parameter_that_the_source_lacks_is_refused(mine):
