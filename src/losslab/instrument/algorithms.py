@@ -243,6 +243,11 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     for pattern, reason in IMPOSSIBLE:
         if start != folder and re.search(pattern, whole):
             raise UsageError(f"{start} cannot be compiled into a kernel: {reason}")
+    if start != folder and start.suffix != ".c":
+        raise UsageError(
+            f"an algorithm must be a C file or a module's folder, found {start.name}",
+            hint="for a patch of the kernel, see docs/how-to/modules.md, or `losslab check`",
+        )
     its = sources(folder, start)
     if not its or not any(_registers(folder / each) for each in its):
         for pattern, reason in IMPOSSIBLE:

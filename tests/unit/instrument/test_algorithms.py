@@ -117,6 +117,12 @@ def test_file_that_cannot_become_a_part_of_a_kernel_is_refused(
     assert not (campaign_folder / new.ALGORITHMS).exists()
 
 
+def test_file_that_is_no_c_file_is_refused(campaign_folder, tmp_path):
+    (tmp_path / "bbr.patch").write_text("+" + SOURCE)
+    with pytest.raises(UsageError, match=r"must be a C file or a module's folder, found bbr.patch"):
+        made(campaign_folder, "mine", tmp_path / "bbr.patch")
+
+
 def test_file_with_a_hook_of_bbrv3_gets_the_kernel_that_has_it(campaign_folder, tmp_path):
     text = SOURCE.replace("\t.cong_control", "\t.tso_segs = segs,\n\t.cong_control")
     (tmp_path / "file.c").write_text(text)
