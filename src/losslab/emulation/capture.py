@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from losslab.emulation import hosts
 from losslab.emulation.qdiscs import FRAME_BYTES
-from losslab.emulation.record import Record
+from losslab.emulation.record import READ_BYTES, Record
 from losslab.errors import LosslabError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ RECORD = struct.Struct("=IIII")
 # says what it means is in the job's folder.
 STATE, LAYOUTS = "state", "layouts.json"
 GZIP_BITS = 31  # zlib: a window of 32 KiB, with the header of gzip
-PACKED_BYTES = 1 << 20  # of a part of the file, which is compressed by itself
+ROOM_BYTES = 2 << 20  # for events that are not compressed yet
 
 
 def name(link: str) -> str:
@@ -96,15 +96,20 @@ class StateLog:
         # A `compressobj` has a lock, and taking it reads the clock.
         self._compress = functools.partial(zlib.compress, level=1, wbits=GZIP_BITS)
         self._layouts, self._record = layouts, Record()
-        self._packed, self._read = list[bytes](), bytearray()
+        self._packed = list[bytes]()
+        self._room, self._used = memoryview(bytearray(ROOM_BYTES)), 0
         self._record.begin("events")
 
     def read(self) -> None:
         """Take what has been recorded out of the kernel's memory, which holds 32 MiB."""
-        self._read += self._record.read()
-        if len(self._read) > PACKED_BYTES:
-            self._packed.append(self._compress(self._read))
-            self._read.clear()
+        while count := self._record.read_into(self._room[self._used :]):
+            self._used += count
+            if self._used > ROOM_BYTES - READ_BYTES:
+                self._pack()
+
+    def _pack(self) -> None:
+        self._packed.append(self._compress(self._room[: self._used]))
+        self._used = 0
 
     def write(self, path: Path) -> list[str]:
         """Write layouts and origin as a line of JSON, then the events; return a violation."""
@@ -112,8 +117,8 @@ class StateLog:
         self._record.close()
         header = f'{{"origin_ns": {self.origin_ns}, "layouts": {self._layouts}}}'
         line = " ".join(header.split()) + "\n"
-        parts = self._compress(line.encode()), *self._packed, self._compress(self._read)
-        path.write_bytes(b"".join(parts))
+        self._pack()
+        path.write_bytes(b"".join([self._compress(line.encode()), *self._packed]))
         if not self._record.full:
             return []
         return ["the capture of the state must hold every event, found the kernel's record full"]

@@ -172,29 +172,43 @@ def test_own_declaration_comes_before_losslabs(campaign_folder):
         state.frame(state.read(captured(campaign_folder / "c", bbr(1))))
 
 
-def test_full_record_of_the_state_is_a_violation(tmp_path, monkeypatch):
-    class Full:
-        full = True
+def test_record_is_kept_whole_in_parts_and_a_full_one_is_a_violation(tmp_path, monkeypatch):
+    class Kernel:
+        """A record that has 100 events for each read, numbered by their first bytes."""
+
+        full, count, waiting = False, 0, 0
 
         def begin(self, order):
             assert order == "events"
 
-        def read(self):
-            return bytes(352)
+        def read_into(self, room):
+            Kernel.waiting, found = 0, Kernel.waiting
+            for n in range(found):
+                room[352 * n : 352 * (n + 1)] = (Kernel.count + n).to_bytes(352, "little")
+            Kernel.count += found
+            return 352 * found
 
         def close(self):
             pass
 
-    monkeypatch.setattr(capture, "Record", Full)
-    log = capture.StateLog("{}")
-    assert log.write(tmp_path / "c") == [
-        "the capture of the state must hold every event, found the kernel's record full"
-    ]
-    Full.full = False
-    log = capture.StateLog('{"bbr": [["mode", 0, "u3"]]}')
-    for _ in range(2 * capture.PACKED_BYTES // 352):
+    monkeypatch.setattr(capture, "Record", Kernel)
+    log = capture.StateLog('{"bbr": [["mode",\n0, "u3"]]}')
+    for _ in range(3 * capture.ROOM_BYTES // 35200):
+        Kernel.waiting = 100
         log.read()
+    log.origin_ns = 7
     assert log.write(tmp_path / "c") == []
     with gzip.open(tmp_path / "c") as file:
-        assert json.loads(file.readline())["layouts"] == {"bbr": [["mode", 0, "u3"]]}
-        assert len(file.read()) == 352 * (2 * capture.PACKED_BYTES // 352 + 1)
+        assert json.loads(file.readline()) == {
+            "origin_ns": 7,
+            "layouts": {"bbr": [["mode", 0, "u3"]]},
+        }
+        content = file.read()
+    numbers = [
+        int.from_bytes(content[at : at + 352], "little") for at in range(0, len(content), 352)
+    ]
+    assert numbers == list(range(Kernel.count))
+    Kernel.full = True
+    assert capture.StateLog("{}").write(tmp_path / "c") == [
+        "the capture of the state must hold every event, found the kernel's record full"
+    ]
