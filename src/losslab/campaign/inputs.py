@@ -25,6 +25,9 @@ IGNORED = "__pycache__"
 HERE = "./"
 # Ten minutes of a link with 50 Mbit/s.
 MAX_TRACE_BYTES = 2**24
+# The link's program takes up to 40 s of wall time for a second of such a trace; a guest may take 50
+# (`replicate.WATCHDOG_S_PER_VIRTUAL_S`). A link of 6000 Mbit/s was full, too, but took longer.
+MAX_TRACE_MBIT = 3000
 # Axes that name traces, with the files' names in the folders of jobs and replicates.
 TRACES = {"trace": "trace", "trace_back": "trace-back"}
 # Axes that name files of the user.
@@ -204,6 +207,11 @@ def _require_fit(condition: Condition, times: Sequence[int]) -> None:
         raise UsageError(
             f"trace_start_s must be below the trace's length of {length_s:g} s, found "
             f"{condition.trace_start_s:g}"
+        )
+    if (mean_mbit := tracelink.mean_mbit(times)) > MAX_TRACE_MBIT:
+        raise UsageError(
+            f"a trace must have at most {MAX_TRACE_MBIT} Mbit/s on average, found {mean_mbit:.0f}: "
+            "faster links take more wall time than a guest may"
         )
     if tracelink.wait_behind_ms(times, condition.rate_mbit) > tracelink.WAIT_MAX_MS:
         raise UsageError(

@@ -134,6 +134,18 @@ def test_trace_that_does_not_fit_the_condition_is_refused(cache, tmp_path, chang
     ]
 
 
+def test_trace_above_the_rate_that_the_link_holds_is_refused(cache, tmp_path):
+    """tests/e2e/test_traces.py measures a full link of the largest rate."""
+    for lines, said in ((250, None), (251, "at most 3000 Mbit/s on average, found 3012")):
+        (tmp_path / "x").write_text(tracelink.write(sorted([1, 2] * lines)))
+        condition = dataclasses.replace(used(tmp_path / "x"), rate_mbit=10_000)
+        if said is None:
+            inputs.require([condition])
+        else:
+            with pytest.raises(UsageError, match=said):
+                inputs.require([condition])
+
+
 @pytest.mark.parametrize("trace", ["none", "cellular"])
 def test_start_needs_a_file(trace):
     condition = dataclasses.replace(PLAIN, trace=trace, trace_start_s=1)

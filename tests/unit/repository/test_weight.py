@@ -6,8 +6,8 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 33_800, "tests": 28_200, "bench": 2_600}
-FILES = {"src": 162, "tests": 210, "bench": 14}
+LINES = {"src": 34_800, "tests": 29_000, "bench": 2_600}
+FILES = {"src": 165, "tests": 214, "bench": 14}
 LONGEST = 600
 
 
