@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.emulation.link import tracelink
-from losslab.errors import LosslabError, did_you_mean
+from losslab.errors import HostError, LosslabError, did_you_mean
 from losslab.instrument.archive import digest
 from losslab.instrument.cache import cache_folder
 from losslab.lock import own_folder
@@ -67,11 +67,18 @@ def named_trace(given: str) -> str:
 def _keep_trace(trace: str, text: str) -> str:
     """Write a trace `NAME@DIGEST` to the cache; return its name."""
     path = _trace_path(trace)
-    if not path.is_file():
+    if path.is_file():
+        return trace
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with own_folder(path.parent, ".partial-") as partial:
             (partial / path.name).write_text(text)
             (partial / path.name).rename(path)
+    except OSError as error:
+        raise HostError(
+            f"the cache must be a writable folder to keep a trace, found: {error}",
+            hint="set LOSSLAB_CACHE to such a folder, or copy the trace to config/traces",
+        ) from error
     return trace
 
 

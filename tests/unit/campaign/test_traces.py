@@ -9,6 +9,7 @@ from losslab import pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import fingerprint, inputs
 from losslab.emulation.link import tracelink
+from losslab.errors import HostError
 from losslab.reading import UsageError
 from losslab.study.condition import AXES, Condition, replicate_seed
 
@@ -144,6 +145,13 @@ def test_trace_above_the_rate_that_the_link_holds_is_refused(cache, tmp_path):
         else:
             with pytest.raises(UsageError, match=said):
                 inputs.require([condition])
+
+
+def test_cache_that_cannot_be_written_is_named(cache, tmp_path):
+    (tmp_path / "x").write_text(TEXT)
+    cache.write_text("a file")
+    with pytest.raises(HostError, match="must be a writable folder to keep a trace"):
+        inputs.named_trace(str(tmp_path / "x"))
 
 
 @pytest.mark.parametrize("trace", ["none", "cellular"])
