@@ -38,6 +38,7 @@ RATES = {
 }  # fmt: skip
 AMOUNTS = {"bytes": 8, "kbytes": 8 * 10**3, "bits": 1}
 UNITS = RATES | AMOUNTS
+TOO_LONG = "check the unit, or convert a part of it, with --from-s and --to-s"
 # Units in the names of columns. `MB` is bytes to some and bits to others.
 UNCLEAR = re.compile("[MKkG]B(?!it|yte)")
 NAMED: Sequence[tuple[str, str]] = (
@@ -138,7 +139,7 @@ def _fraction(text: str, name: str, line: int) -> Fraction:
     found = number(text.strip(), f"{name} in row {line}")
     if found < 0:
         raise UsageError(f"{name} in row {line} must not be negative, found {shown(text)}")
-    return Fraction(text.strip())
+    return Fraction(repr(found))
 
 
 def _table(text: str, where: str) -> Table:
@@ -341,7 +342,7 @@ def _from_times(
 def _time(text: str, name: str, row: int) -> Fraction:
     """Return a time as a number, in s if it is a date."""
     if _is_number(text):
-        return Fraction(text)
+        return Fraction(repr(number(text)))
     parsers: list[Callable[[str], datetime]] = [datetime.fromisoformat]
     parsers += [lambda text, form=form: datetime.strptime(text, form) for form in DATES]  # type: ignore[misc]
     for parse in parsers:
@@ -392,6 +393,13 @@ def times_of(rates: Rates) -> list[int]:
     The last time is the trace's end, where it repeats; it has an opportunity in any case.
     """
     packet = OPPORTUNITY_BYTES * 8
+    count, length_s = sum(rates.bits) / packet, sum(rates.lengths_ms) / 1000
+    if count > MAX_TRACE_BYTES / 2:  # a line has at least two bytes
+        raise UsageError(
+            f"a trace must have at most {MAX_TRACE_BYTES} bytes, found {float(count):.3g} packets "
+            f"in {float(length_s):.6g} s",
+            hint=TOO_LONG,
+        )
     times: list[int] = []
     at, carried = Fraction(0), Fraction(0)
     for length, bits in zip(rates.lengths_ms, rates.bits, strict=True):
@@ -464,13 +472,12 @@ def _import(options: argparse.Namespace) -> int:
     else:
         rates = read(text, str(options.file), choices).cut(options.from_s, options.to_s)
         if not rates.bits:
-            raise UsageError("--from-s must be before --to-s and the trace's end, found it later")
+            raise UsageError("the part to convert must have a length above 0, found none")
         times, lines = times_of(rates), [*summary(rates)]
         text = tracelink.write(times)
     if len(text) > MAX_TRACE_BYTES:
         raise UsageError(
-            f"a trace must have at most {MAX_TRACE_BYTES} bytes, found {len(text)}",
-            hint="convert a part of it, with --from-s and --to-s",
+            f"a trace must have at most {MAX_TRACE_BYTES} bytes, found {len(text)}", hint=TOO_LONG
         )
     with input_errors():
         described = tracelink.describe(tracelink.parse(text, str(options.file)))

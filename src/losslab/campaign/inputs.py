@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.emulation.link import tracelink
-from losslab.errors import LosslabError, did_you_mean
+from losslab.errors import HostError, LosslabError, did_you_mean
 from losslab.instrument.archive import digest
 from losslab.instrument.cache import cache_folder
 from losslab.lock import own_folder
@@ -25,6 +25,9 @@ IGNORED = "__pycache__"
 HERE = "./"
 # Ten minutes of a link with 50 Mbit/s.
 MAX_TRACE_BYTES = 2**24
+# The link's program takes up to 40 s of wall time for a second of such a trace; a guest may take 50
+# (`replicate.WATCHDOG_S_PER_VIRTUAL_S`). A link of 6000 Mbit/s was full, too, but took longer.
+MAX_TRACE_MBIT = 3000
 # Axes that name traces, with the files' names in the folders of jobs and replicates.
 TRACES = {"trace": "trace", "trace_back": "trace-back"}
 # Axes that name files of the user.
@@ -64,11 +67,18 @@ def named_trace(given: str) -> str:
 def _keep_trace(trace: str, text: str) -> str:
     """Write a trace `NAME@DIGEST` to the cache; return its name."""
     path = _trace_path(trace)
-    if not path.is_file():
+    if path.is_file():
+        return trace
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with own_folder(path.parent, ".partial-") as partial:
             (partial / path.name).write_text(text)
             (partial / path.name).rename(path)
+    except OSError as error:
+        raise HostError(
+            f"the cache must be a writable folder to keep a trace, found: {error}",
+            hint="set LOSSLAB_CACHE to such a folder, or copy the trace to config/traces",
+        ) from error
     return trace
 
 
@@ -204,6 +214,11 @@ def _require_fit(condition: Condition, times: Sequence[int]) -> None:
         raise UsageError(
             f"trace_start_s must be below the trace's length of {length_s:g} s, found "
             f"{condition.trace_start_s:g}"
+        )
+    if (mean_mbit := tracelink.mean_mbit(times)) > MAX_TRACE_MBIT:
+        raise UsageError(
+            f"a trace must have at most {MAX_TRACE_MBIT} Mbit/s on average, found {mean_mbit:.0f}: "
+            "faster links take more wall time than a guest may"
         )
     if tracelink.wait_behind_ms(times, condition.rate_mbit) > tracelink.WAIT_MAX_MS:
         raise UsageError(

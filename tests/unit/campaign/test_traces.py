@@ -9,6 +9,7 @@ from losslab import pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import fingerprint, inputs
 from losslab.emulation.link import tracelink
+from losslab.errors import HostError
 from losslab.reading import UsageError
 from losslab.study.condition import AXES, Condition, replicate_seed
 
@@ -132,6 +133,25 @@ def test_trace_that_does_not_fit_the_condition_is_refused(cache, tmp_path, chang
     assert [*inputs.notes(dataclasses.replace(PLAIN, duration_s=16))] == [
         "the trace lasts 15 s and repeats in this run, until 16 s"
     ]
+
+
+def test_trace_above_the_rate_that_the_link_holds_is_refused(cache, tmp_path):
+    """tests/e2e/test_traces.py measures a full link of the largest rate."""
+    for lines, said in ((250, None), (251, "at most 3000 Mbit/s on average, found 3012")):
+        (tmp_path / "x").write_text(tracelink.write(sorted([1, 2] * lines)))
+        condition = dataclasses.replace(used(tmp_path / "x"), rate_mbit=10_000)
+        if said is None:
+            inputs.require([condition])
+        else:
+            with pytest.raises(UsageError, match=said):
+                inputs.require([condition])
+
+
+def test_cache_that_cannot_be_written_is_named(cache, tmp_path):
+    (tmp_path / "x").write_text(TEXT)
+    cache.write_text("a file")
+    with pytest.raises(HostError, match="must be a writable folder to keep a trace"):
+        inputs.named_trace(str(tmp_path / "x"))
 
 
 @pytest.mark.parametrize("trace", ["none", "cellular"])
