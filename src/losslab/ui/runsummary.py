@@ -41,8 +41,8 @@ def text(manifest: Mapping[str, Any], out: Path) -> str:
     """Return the summary of the run in folder `out`; messages before it list the violations."""
     return "\n".join([
         _verdict(manifest), f"  {_condition(manifest)}", *_notes(manifest), "",
-        *_numbers(manifest["summary"]), *_queueing(manifest, out), *_limits(manifest, out), *_files(out), "",
-        *_next_steps(manifest, out),
+        *_numbers(manifest["summary"]), *_queueing(manifest, out), *_limits(manifest, out),
+        *_files(out), "", *_next_steps(manifest, out),
     ])  # fmt: skip
 
 
