@@ -6,7 +6,7 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 34_900, "tests": 28_600, "bench": 2_600}
+LINES = {"src": 35_000, "tests": 28_600, "bench": 2_600}
 FILES = {"src": 165, "tests": 212, "bench": 14}
 LONGEST = 600
 
