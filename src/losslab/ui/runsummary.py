@@ -43,8 +43,7 @@ def text(manifest: Mapping[str, Any], out: Path) -> str:
     return "\n".join([
         _verdict(manifest), f"  {_condition(manifest)}", *_notes(manifest), "",
         *_numbers(manifest["summary"]), *_queueing(manifest, out), *_limits(manifest, out),
-        *_files(out), "",
-        *_next_steps(manifest, out),
+        *_files(out), "", *_next_steps(manifest, out),
     ])  # fmt: skip
 
 

@@ -74,6 +74,16 @@ def test_every_queue_is_below_the_token_bucket_with_its_buffer(queue):
     ]
 
 
+def test_own_queue_has_the_options_of_its_axis_and_none_to_compare():
+    condition = dataclasses.replace(CONDITION, queue="own", qdisc="codel limit 9 target 1ms")
+    assert condition.problems() == []
+    child = next(s for s in path_qdiscs(condition, 7) if s.handle == "10:")
+    assert child.command() == ("qdisc add dev r1-r2 parent 1:1 handle 10: codel limit 9 target 1ms")
+    assert child.expected == {}
+    marked = dataclasses.replace(condition, ecn="on")
+    assert next(s for s in path_qdiscs(marked, 7) if s.handle == "10:") == child
+
+
 LAB = dataclasses.replace(
     CONDITION, shaper="htb-netem", loss_percent=0, rtt_ms=20, rate_mbit=1.5, buffer_packets=100
 )

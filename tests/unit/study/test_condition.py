@@ -67,6 +67,9 @@ def test_algorithms_share_the_drawn_trace():
         ("video", "128x64", "needs the app ffmpeg"),
         ("video", "4k", "video must be one of"),
         ("app", "telnet", "app"),
+        ("queue", "own", "qdisc must be set with the queue own"),
+        ("qdisc", "sfq limit 9", "and with no other, found 'sfq limit 9' with fifo"),
+        ("qdisc", "sfq\nqdisc del dev lo root", "qdisc must match"),
     ],
 )
 def test_impossible_values_are_named(field, value, word):

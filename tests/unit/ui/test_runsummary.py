@@ -38,6 +38,14 @@ def test_valid_run_shows_verdict_numbers_with_units_files_and_next_steps(tmp_pat
     assert f"losslab rerun {tmp_path}" in words
 
 
+def test_queue_that_is_not_checked_is_named(tmp_path):
+    own = {"queue": "own", "qdisc": "sfq limit 9"}
+    found = lines(tmp_path, cell=CONDITION.to_json() | own)
+    assert "the queue is `sfq limit 9` as tc reads it" in found[2]
+    assert "not checked" in found[2]
+    assert not any(line.startswith("note") for line in lines(tmp_path))
+
+
 def test_rate_is_not_shown_with_a_trace(tmp_path):
     cell = dataclasses.replace(CONDITION, trace="cellular", rate_mbit=1000.0).to_json()
     assert "rate" in lines(tmp_path)[1]
