@@ -60,7 +60,7 @@ class Frame:
             return self.function
         with contextlib.suppress(OSError, IndexError):
             source = self.path.read_text(errors="replace").splitlines()[self.line - 1].strip()
-            return f"{self.function}, {kerneltree.shown(self.path)}:{self.line}: `{source}`"
+            return f"{self.function}, {kerneltree.shown(self.path)}:{self.line}: `{source:.120}`"
         return self.function
 
 
