@@ -51,7 +51,7 @@ caption_words <- function(runs) {
       panels <- unique(sub("\n.*", "", runs$panel[runs$cut]))
       paste0("Not drawn: peaks of the warm-up beyond the axis (", toString(panels), "). ")
     },
-    nrow(shown), if (nrow(shown) == 1) " run." else " runs."
+    n_distinct(shown$run), if (n_distinct(shown$run) == 1) " run." else " runs."
   )
   if (nrow(invalid) > 0) {
     words <- paste0(
@@ -101,7 +101,8 @@ draw <- function(runs, algorithms) {
   if (identical(levels(runs$condition), "")) {
     figure <- figure + theme(strip.text.x = element_blank())
   }
-  with_note(figure, caption_words(runs))
+  of_phases <- if (nrow(phases) > 0) "Bands: phases of the run's first flow. "
+  with_note(figure, paste0(of_phases, caption_words(runs)))
 }
 
 # Width of the report's figures for one or two conditions, and 5.5 cm more for each further one.

@@ -139,6 +139,7 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
         rows += [
             common
             | {
+                "algorithm": each.algorithm or run.control,
                 "panel": panels[each.panel].title,
                 "name": each.name,
                 "flow": each.flow,

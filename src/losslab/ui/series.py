@@ -67,6 +67,7 @@ class Series:
     flow: str  # name of the flow; empty for the path itself
     t_s: tuple[float, ...]  # time since the start of the traffic, increasing
     values: tuple[float | None, ...]  # in the panel's unit; None is a gap
+    algorithm: str = ""  # of the flow; empty for that of the run
 
     @property
     def label(self) -> str:
@@ -133,12 +134,15 @@ def load_state(folder: Path, trusted: bool) -> Run:
         raise UsageError(
             f"{folder} must have a flow of TCP in its sender's network namespace, found none"
         )
-    panels, lines = {"cwnd": PANELS["cwnd"]}, [s for s in run.series if s.panel == "cwnd"]
+    own = {flow: str(its["algorithm"].iloc[-1]) for flow, its in flows.items()}
+    windows = [each for each in run.series if each.panel == "cwnd"]
+    lines = [replace(each, algorithm=own.get(each.flow, "")) for each in windows]
+    panels = {"cwnd": PANELS["cwnd"]}
     for flow, its in flows.items():
-        for name in state.variables(its, str(its["algorithm"].iloc[-1])):
+        for name in state.variables(its, own[flow]):
             if its[name].dtype != object and its[name].nunique() > 1:
                 panels[name] = Panel(name, "")
-                lines.append(Series(name, name, flow, *_steps(its, name)))
+                lines.append(Series(name, name, flow, *_steps(its, name), own[flow]))
     bands = tuple(state.phases(next(iter(flows.values()))))
     return replace(run, series=tuple(lines), panels=panels, bands=bands)
 
