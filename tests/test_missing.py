@@ -103,7 +103,8 @@ def test_claims_without_a_cell_are_not_judged(folder):
     assert extreme["verdict"] == "not measured"
     assert "no valid replicate" in extreme["absent"]
     assert {claim["verdict"] for claim in claims.values()} == {
-        "reproduced", "not reproduced", "inconclusive", "not measured",
+        "reproduced", "compatible", "not reproduced", "not compatible", "undecidable",
+        "inconclusive", "not measured",
     }  # fmt: skip
 
 

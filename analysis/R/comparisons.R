@@ -84,8 +84,8 @@ interval_words <- function(claim, found, deterministic, level) {
 # Compute each claim's share of the 5 % error. Every claim has all of it, except those on a source's
 # means to which nothing was fitted. They are a family, judged by Holm's method: the probability of
 # any wrong verdict among them is at most 5 % (Holm, Scandinavian Journal of Statistics 6, 1979). Of
-# k claims, each is judged with a k-th of the error; those that are decided leave the family, and the
-# rest is judged again.
+# k claims, each is judged with a k-th of the error; those that are decided leave the family, and
+# the rest is judged again.
 error_shares <- function(claims, data) {
   shares <- rep(1, length(claims))
   open <- which(vapply(claims, \(claim) {

@@ -115,6 +115,21 @@ decisions <- function() {
   )
 }
 
+# Conclude on the published numbers; "" in a campaign without sources.
+published_conclusion <- function(claims, sources) {
+  unfitted <- claims$verdict[claims$evidence == "not fitted" & claims$verdict != "not measured"]
+  if (length(unfitted) == 0) {
+    return("")
+  }
+  paste0(
+    "**Published numbers.** ", scoreboard_text(sources), " ", orders_text(claims), " A number ",
+    "needs the RTT, the buffer, the sender's qdisc and the duration, and no source states all of ",
+    "them. State them with every comparison that you publish, and the scatter of several runs: ",
+    sum(unfitted == "undecidable"), " of the ", length(unfitted), " numbers that claims judge are ",
+    "of single runs that cannot be compared within the limit."
+  )
+}
+
 # Conclude on the choice between CUBIC and BBR; "" in a campaign that does not compare them.
 algorithms_conclusion <- function(rows) {
   if (!any(startsWith(rows$Compared, "CUBIC"))) {

@@ -5,9 +5,9 @@
 # supposed cause have another number (`difference`), or scatter less (`scatter`). The latter
 # explains only undecidable and inconclusive verdicts.
 
-# Get the reason of a verdict, and why its evidence fails, if it does. A claim that differs must have
-# a reason that holds. An undecidable or inconclusive one has a generated reason, and its own only as
-# long as that holds.
+# Get the reason of a verdict, and why its evidence fails, if it does. A claim that differs must
+# have a reason that holds. An undecidable or inconclusive one has a generated reason, and its own
+# only as long as that holds.
 reason_of <- function(claim, data, found) {
   if (found$verdict == "not comparable") {
     return(list(text = claim$not_comparable, unsupported = "", cause = ""))

@@ -148,8 +148,8 @@ join_facts <- function(rows) {
 
 # Grade ratios, from the best grade to the worst; NA without a ratio.
 grade_of <- function(ratio) {
-  places <- findInterval(as_distance(ratio), c(1, grades), left.open = TRUE, rightmost.closed = TRUE)
-  factor(names(grades)[pmax(places, 1)], names(grades))
+  places <- findInterval(as_distance(ratio), grades, left.open = TRUE) + 1
+  factor(names(grades)[places], names(grades))
 }
 
 # Turn a ratio into a factor of at least one.
@@ -249,8 +249,9 @@ show_scoreboard <- function(rows) {
         short(published), ifelse(is.na(published_sd), "", paste(" \u00b1", short(published_sd, 2)))
       ),
       Runs = short_or_empty(published_runs), Ours = short_or_empty(measured), n,
-      Ratio = paste0(
-        short_or_empty(ratio), ifelse(is.na(low), "", paste0(" [", short(low), ", ", short(high), "]"))
+      Ratio = ifelse(
+        is.na(low), short_or_empty(ratio),
+        paste0(short(ratio), " [", short(low), ", ", short(high), "]")
       ),
       Grade = dplyr::coalesce(apart, as.character(grade), "no ratio")
     ) |>
@@ -281,8 +282,10 @@ draw_scoreboard <- function(rows, sources) {
       grade = factor(ifelse(is.na(apart), as.character(grade), "fitted or configured"), levels)
     ) |>
     dplyr::select(study, place, cell, metric, ratio, source, shown, grade)
-  band <- function(factor, fill) {
-    ggplot2::annotate("rect", xmin = 1 / factor, xmax = factor, ymin = -Inf, ymax = Inf, fill = fill)
+  band <- function(reach, fill) {
+    ggplot2::annotate(
+      "rect", xmin = 1 / reach, xmax = reach, ymin = -Inf, ymax = Inf, fill = fill
+    )
   }
   ggplot2::ggplot(drawn, ggplot2::aes(shown, source, colour = grade, shape = grade)) +
     band(1.25, "grey93") +

@@ -1,5 +1,5 @@
-# Verdicts of claims: the number with its interval, its limit, the verdict, and the reason of a claim
-# that does not agree, as long as its supporting statement is true.
+# Verdicts of claims: the number with its interval, its limit, the verdict, and the reason of a
+# claim that does not agree, as long as its supporting statement is true.
 
 # All verdicts, with their symbols. docs/reference/glossary.md defines each.
 verdict_signs <- c(
@@ -59,8 +59,8 @@ verdict_of_mean <- function(found, range) {
   }
 }
 
-# Judge a published number of a single run by the prediction interval of one run of ours. An interval
-# that is wider than the limit allows would contain almost any number.
+# Judge a published number of a single run by the prediction interval of one run of ours. An
+# interval that is wider than the limit allows would contain almost any number.
 verdict_of_run <- function(found, claim) {
   range <- allowed_range(claim)
   if (is.na(found$low) || is.na(found$high)) {

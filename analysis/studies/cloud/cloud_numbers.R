@@ -1,7 +1,7 @@
 # The numbers of the source's text and log, for the scoreboard. Its runs at losses of up to 0.01 %
 # repeat each other, except for the packets that the loss itself drops. One flow is compared in the
-# set-up as logged: the log's RTTs are configured there, and the text's goodputs without loss fitted.
-# The log's goodputs are of the text's runs, at the receiver.
+# set-up as logged: the log's RTTs are configured there, and the text's goodputs without loss
+# fitted. The log's goodputs are of the text's runs, at the receiver.
 cloud_numbers <- function(published) {
   # losslab does not count a competitor's retransmissions in the first second.
   counts <- c(

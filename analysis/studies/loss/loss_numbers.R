@@ -4,8 +4,8 @@
 loss_numbers <- function(published) {
   dplyr::transmute(
     published,
-    place = paste("slide", slide), blocks = "long main", app = "iperf3", algorithm, path, loss_percent,
-    metric = "goodput_mbit", published = mean, published_sd = std,
+    place = paste("slide", slide), blocks = "long main", app = "iperf3", algorithm, path,
+    loss_percent, metric = "goodput_mbit", published = mean, published_sd = std,
     apart = ifelse(
       algorithm == "cubic" & path == "symmetric" & loss_percent == 1, "fitted", NA
     ),

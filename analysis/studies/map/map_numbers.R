@@ -1,6 +1,6 @@
 # The numbers of the source, of the paper that it follows and of that paper's replication, for the
-# scoreboard. The replication's two kernels repeat each other. It did not pace CUBIC. The rate of the
-# LAN follows from BBR's number in row 3.
+# scoreboard. The replication's two kernels repeat each other. It did not pace CUBIC. The rate of
+# the LAN follows from BBR's number in row 3.
 map_numbers <- function(published) {
   condition <- c("rtt_ms", "buffer_packets", "loss_percent", "rate_mbit")
   # The log of the source has no condition, and some rows of the replication are of seconds.

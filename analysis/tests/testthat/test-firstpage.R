@@ -5,6 +5,8 @@ test_that("the first page counts the campaign's sources", {
   expect_match(purpose_text(claims), "numbers that two sources published")
   expect_match(purpose_text(claims[1:3, ]), "numbers that one source published")
   expect_equal(purpose_text(claims[3, ]), "")
+  own <- dplyr::mutate(claims[3, ], verdict = "reproduced")
+  expect_equal(published_conclusion(own, no_sources), "")
 })
 
 test_that("a campaign without findings says where they are", {
