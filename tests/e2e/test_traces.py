@@ -75,7 +75,7 @@ def losslab_cache():
     return cache_folder()
 
 
-@pytest.mark.parametrize("mbit", [1000, 3000])
+@pytest.mark.parametrize("mbit", [1000, pytest.param(3000, marks=pytest.mark.nightly)])
 def test_link_is_full_at_high_rates(tmp_path, mbit):
     """Packets of a millisecond leave together, and none waits behind the link."""
     (tmp_path / "rates").write_text(f"{mbit}\n" * 3)
