@@ -40,20 +40,12 @@ def cpu_s(tree: Path, axes: str, replicates: int, processor: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         call = f"losslab.sweep({axes}, replicates={replicates}, cores=1, out='{folder}/out')"
         command = [tree / ".venv/bin/python", "-c", f"import losslab; {call}"]
-        before = os.times()
-        done = subprocess.run(
-            ["taskset", "-c", str(processor), *command],
-            check=False,
-            cwd=tree,
-            capture_output=True,
-            text=True,
-        )
+        words, before = ["taskset", "-c", str(processor), *command], os.times()
+        done = subprocess.run(words, check=False, cwd=tree, capture_output=True, text=True)
         after = os.times()
     if done.returncode:
         sys.exit(f"{call} must succeed in {tree}, found:\n{done.stderr}")
-    return (
-        after.children_user + after.children_system - before.children_user - before.children_system
-    )
+    return sum(after[2:4]) - sum(before[2:4])  # user and system time of ended children
 
 
 def replicate_s(tree: Path, axes: str, processor: int) -> float:
