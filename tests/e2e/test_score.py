@@ -38,7 +38,7 @@ def card_and_folder(root, tmp_path_factory):
     rows = verdicts.read_table(out / score.CRITERIA)
     cells = verdicts.read_table(out / score.CELLS)
     asked = studyfiles.load_suite("rfc9743", root)
-    card = score.scorecard(asked, "quick", ["never_grows"], rows, cells)
+    card = score.scorecard(asked, "quick", {"never_grows": ""}, rows, cells)
     scorecard_file = out / score.CARD
     score.write_json(card, scorecard_file)
     return card, out

@@ -246,7 +246,7 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     if start != folder and start.suffix != ".c":
         raise UsageError(
             f"an algorithm must be a C file or a module's folder, found {start.name}",
-            hint="for a patch of the kernel, see docs/how-to/modules.md, or `losslab check`",
+            hint="for a patch of the kernel, see docs/how-to/modules.md and docs/how-to/check.md",
         )
     its = sources(folder, start)
     if not its or not any(_registers(folder / each) for each in its):
