@@ -129,7 +129,7 @@ class Node:
 
 @dataclass
 class Lines:
-    """What the lines set."""
+    """Settings that the lines make."""
 
     nodes: dict[tuple[str, str], Node] = field(default_factory=dict)  # by egress and place
     filters: list[tuple[str, list[str]]] = field(default_factory=list)  # egress and words

@@ -71,7 +71,7 @@ GROUPS = (
 
 @dataclass
 class Direction:
-    """What the lines set on one direction."""
+    """Settings of one direction."""
 
     name: str
     delay_ms: float = 0.0  # the smallest
@@ -80,7 +80,7 @@ class Direction:
     # Limit of each netem, its delay, and whether packets also wait in it for the rate.
     limits: list[tuple[int, float, bool, str]] = field(default_factory=list)
     queue: Node | None = None
-    overlaps: bool = False  # a netem below the rate: a packet that waits is not delayed again
+    overlaps: bool = False  # a netem below the rate delays a packet while it queues, not after it
 
     def set(self, words: Sequence[str], **values: Any) -> None:
         """Set axes, with the words that do it."""

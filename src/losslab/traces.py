@@ -75,7 +75,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user chose; None is for losslab to find."""
+    """Options of the user; losslab finds out those that are None."""
 
     column: str | None = None
     unit: str | None = None

@@ -53,7 +53,8 @@ def named_trace(given: str) -> str:
         return given
     if not Path(given).is_file():
         place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
-        names = [path.name for path in listed("config/traces/*") if path.suffix != ".md"]
+        files = [path for path in listed("config/traces/*") if path.is_file()]
+        names = [path.name for path in files if path.suffix != ".md"]
         raise UsageError(
             f"trace {given} must be a file, by its path or its name in config/traces of {place}, "
             f"found {', '.join(names) or 'none'} there{did_you_mean(given, [*names, DRAWN_TRACE])}",

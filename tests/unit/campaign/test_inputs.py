@@ -117,7 +117,7 @@ def test_every_other_image_has_the_hosts_package_versions(name):
         ("1\n2\n".encode("utf-16"), "must be UTF-8"),
         (b"1\n9999999999999\n", "which is a day"),
         (b"1\n" * 2**23 + b"2\n", "bytes"),
-        (None, ""),
+        (None, "must be a file, .* found drawn-down, drawn-up there"),
     ],
 )
 def test_unreadable_trace_is_refused_before_anything_runs(content, message, campaign_folder):
