@@ -4,8 +4,10 @@
 #   scripts/setup.sh          everything, and a short test cell
 #   scripts/setup.sh tools    only packages and .venv; the workflow builds the rest when needed
 #
-# If LOSSLAB_INSTRUMENTS names a folder or an address with packed kernels and images, losslab fetches them
-# instead of building them.
+#   BUILD=1 scripts/setup.sh  build kernel and images from source
+#
+# losslab fetches kernel and images if a release has them (containers/release.toml), or the folder or address in
+# LOSSLAB_INSTRUMENTS, and builds the others.
 #
 # Setup fails if a pinned version is not available. With LOSSLAB_UNPINNED=1 it uses the current version
 # instead, and every manifest says so.
@@ -19,8 +21,14 @@ if [ -e .venv ] && [ ! -e .venv/losslab-stamp ] && [ ! -e .venv/.losslab-made ];
     exit 2
 fi
 
+place="${LOSSLAB_INSTRUMENTS:-$(sed -n 's/^address = "\(.*\)"$/\1/p' containers/release.toml)}"
+if [ -n "${BUILD:-}" ] || [ "$place" = build ]; then
+    export LOSSLAB_INSTRUMENTS=build
+    place=""
+fi
+
 # A fetched instrument needs no compiler. Check all parts first, so that one error names all packages.
-if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
+if [ -n "$place" ]; then
     scripts/packages.sh --check python analysis tests
     scripts/packages.sh python
 else
@@ -60,7 +68,7 @@ build() {
     kernel=$!
     PYTHONPATH=src .venv/bin/python -m losslab.cli image &
     image=$!
-    if [ -z "${LOSSLAB_INSTRUMENTS:-}" ]; then
+    if [ -z "$place" ]; then
         # The main study runs in containers if Containernet's source can be fetched, or else in plain hosts.
         PYTHONPATH=src .venv/bin/python -m losslab.cli image --variant engine --optional &
         more=$!
@@ -81,7 +89,7 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     # Install every package by its hash: first those that build packages from sources, images and kernel.
     if awk '/^[a-z]/ { on = FILENAME ~ /build/ || /^(pyyaml|urllib3|zstandard)==/ } on' \
         requirements-build.lock requirements.lock | $install --require-hashes -r /dev/stdin; then
-        [ "${1:-}" = tools ] || [ -n "${LOSSLAB_INSTRUMENTS:-}" ] || build
+        [ "${1:-}" = tools ] || [ -n "$place" ] || build
     fi
     plugins="$(dirname plugins/*/pyproject.toml | sed 's/^/-e /')"
     # shellcheck disable=SC2086 # a list of options
@@ -100,7 +108,7 @@ fi
 # could not. pip has compiled the installed packages.
 .venv/bin/python -m compileall -qq src >/dev/null 2>&1 || true
 
-if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
+if [ -n "$place" ]; then
     echo "losslab: fetching kernel and image if they are not in the cache"
     .venv/bin/losslab instrument fetch || {
         wait "$later" || exit 1
@@ -111,7 +119,7 @@ if [ "${1:-}" = tools ]; then
     wait "$later" || exit 1
     exit 0
 fi
-if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
+if [ -n "$place" ]; then
     # The image of video cells (139 MB packed) is fetched when a cell needs it.
     .venv/bin/losslab instrument fetch image-engine || true
     # Adding an algorithm to a fetched kernel needs its object files, of use only with their compiler.

@@ -49,6 +49,7 @@ def _build_kernel(options: argparse.Namespace) -> int:
                 hint=f"`losslab new algorithm {name}` makes its skeleton",
             )
     unpinned = unpinned_allowed(options.unpinned)
+    records.build_only(options)
     build = partial(kernel.build, unpinned, spec)
     records.make(packed.KERNEL, spec.key, build, options.record, options.optional)
     if spec.algorithms and image.existing():
