@@ -1,5 +1,6 @@
-"""The commands `kernel`, which builds one and boots it once with an added algorithm, and `source`,
-which prints a file of a kernel.
+"""The commands `kernel`, which builds one, and `source`, which prints a file of one.
+
+With an added algorithm, `kernel` also boots it once.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ command continues where it stopped, and more values or replicates are added.
 from __future__ import annotations
 
 import argparse
-import json
 import contextlib
 import functools
+import json
 import math
 import os
 import sys
