@@ -18,7 +18,10 @@ PARTS = {"How-to": "how-to", "Reference": "reference", "Explanation": "explanati
 NOTEBOOK, END = "how-to/python.md", "\n## Polars\n"
 LINK_TO_NOTEBOOK = "[Download this page's Python code as a notebook](python.ipynb)."
 OUTPUT, LINK = re.compile(r"^```text\n.*?^```\n", re.M | re.S), re.compile(r"\[([^]]+)\]\([^)]*\)")
-INCLUDE = re.compile(r"<!-- include (\S+) -->")
+# Text that the repository's page has in place of an included file or of the help of all commands.
+INCLUDE = re.compile(r"<!-- include (\S+) -->.*?<!-- end -->", re.S)
+COMMANDS = re.compile(r"<!-- commands: .*", re.S)
+COLUMNS = re.compile(r"The files `config/columns.*?<!-- columns -->", re.S)
 
 
 def on_config(config: Any) -> Any:
@@ -61,10 +64,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         lambda found: (ROOT / found[1]).read_text().replace("](../docs/", "](../"), markdown
     )
     markdown = markdown.replace("<!-- notebook -->", LINK_TO_NOTEBOOK)
-    for name, table in TABLES.items():
-        mark = f"<!-- {name} -->"
-        markdown = markdown.replace(mark, table()) if mark in markdown else markdown
-    return markdown
+    markdown = COMMANDS.sub(lambda _: _commands(), markdown)
+    return COLUMNS.sub(lambda _: dictionary.page(), markdown)
 
 
 def _commands() -> str:
@@ -74,10 +75,3 @@ def _commands() -> str:
     return "\n".join(
         f"## losslab {name}\n\n```text\n{parser.format_help()}```\n" for name, _, parser in leaves
     )
-
-
-# Tables by the name of the comment that they replace.
-TABLES = {
-    "commands": _commands, "axes": dictionary.axes_table, "metrics": dictionary.metrics_table,
-    "columns": dictionary.page,
-}  # fmt: skip
