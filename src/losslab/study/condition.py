@@ -208,7 +208,7 @@ class Condition:
         help="sysctls of the hosts' network namespaces, `HOST:NAME=VALUE` joined by `+`; HOST is "
         "`sender`, `receiver` or `both`, as in `both:net.ipv4.tcp_sack=0`; the value `kernel` is "
         "the kernel's own",
-        named="sysctl-{}", digested=True, seed=Seed.NEVER,
+        named="sysctl-{}", digested=True, canonical=hostsettings.canonical, seed=Seed.NEVER,
     )  # fmt: skip
     initcwnd_packets: int = axis(
         0,
@@ -259,7 +259,6 @@ class Condition:
             object.__setattr__(self, name, declaration.typed(getattr(self, name)))
         for name, value in parameterlanguage.resolved(vars(self)).items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "sysctl", hostsettings.canonical(self.sysctl))
 
     def problems(self) -> list[str]:
         """List what is wrong with the values; empty if the condition can be measured."""

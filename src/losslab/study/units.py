@@ -131,8 +131,9 @@ def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
     for name, given in point.items():
         if isinstance(given, str) and name in LANGUAGES:
             found[name] = PAIR.sub(_pair, given)
-        elif isinstance(given, str) and name in AXES and AXES[name].kind != "str":
-            found[name] = value(name, given, point)
+        elif isinstance(given, str) and name in AXES:
+            its = AXES[name]
+            found[name] = value(name, given, point) if its.kind != "str" else its.typed(given)
     return found
 
 
