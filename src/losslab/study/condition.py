@@ -224,8 +224,8 @@ class Condition:
     )  # fmt: skip
     window_bytes: int = axis(
         0,
-        help="largest receive window of the hosts' connections, the `window` of their routes; "
-        "0: no limit",
+        help="limit of the receive window, the `window` of the hosts' routes: 65535 bytes, doubled "
+        "while not above it; 0: no limit",
         span="[0, 1073725440]", smallest=MIN_WINDOW_BYTES, unit="bytes", named="window{}",
         seed=Seed.NEVER,
     )  # fmt: skip

@@ -85,8 +85,8 @@ def parse(text: str) -> Settings:
         value = " ".join(value.split())
         if not VALUE.fullmatch(value):
             raise LosslabError(
-                f"the value of the sysctl {name:.60} must be words of letters, digits and .-_:/, separated by "
-                f"spaces, found {value!r:.80}"
+                f"the value of the sysctl {name:.60} must be words of letters, digits and .-_:/, "
+                f"separated by spaces, found {value!r:.80}"
             )
         if wrong := [word for word in value.split() if OTHER_BASE.fullmatch(word)]:
             raise LosslabError(
