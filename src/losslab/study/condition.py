@@ -51,8 +51,6 @@ BUFFER_MAX_PACKETS = {
 # On a bare path, the serialization delay replaces the propagation delay. At this rate it is
 # 0.24 ms, several times the time in which a machine forwards a packet between two hosts.
 BARE_RATE_MAX_MBIT = 50.0
-# A full segment, which a smaller window would never let through.
-MIN_WINDOW_BYTES = 1460
 
 
 @dataclass(frozen=True)
@@ -226,8 +224,7 @@ class Condition:
         0,
         help="limit of the receive window, the `window` of the hosts' routes: 65535 bytes, doubled "
         "while not above it; 0: no limit",
-        span="[0, 1073725440]", smallest=MIN_WINDOW_BYTES, unit="bytes", named="window{}",
-        seed=Seed.NEVER,
+        span="[0, 1073725440]", unit="bytes", named="window{}", seed=Seed.NEVER,
     )  # fmt: skip
     sender_command: str = OF_FEATURE
     receiver_command: str = OF_FEATURE
@@ -375,7 +372,8 @@ def conflicts(condition: Condition) -> Iterator[str]:
             "sender_queue must be fq with rtt_ms 0 or sender_delay_ms, which leave no qdisc to "
             f"choose on the sender's interface, found {condition.sender_queue}"
         )
-    yield from hostsettings.problems(condition)
+    with_kernel = {name: getattr(condition, name) for name in hostsettings.WITH_KERNEL}
+    yield from hostsettings.problems(condition.sysctl, with_kernel)
     yield from _mechanism_conflicts(condition)
     for feature in all_features():
         yield from feature.conflicts(condition)

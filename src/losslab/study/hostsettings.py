@@ -11,13 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from losslab.errors import LosslabError, did_you_mean
 from losslab.study.axes import NONE
-
-if TYPE_CHECKING:
-    from losslab.study.condition import Condition
 
 EXAMPLE = "sender:net.ipv4.tcp_notsent_lowat=131072"
 ENDS = ("sender", "receiver")
@@ -124,19 +120,22 @@ def canonical(text: str) -> str:
         return text
 
 
-def problems(condition: Condition) -> Iterator[str]:
-    """Yield what is wrong with a condition's sysctls, as far as it can be known beforehand."""
+def problems(text: str, axes: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong with the axis's value, as far as it can be known before a run.
+
+    `axes` has the values of the axes in `WITH_KERNEL`.
+    """
     try:
-        settings = parse(condition.sysctl)
+        settings = parse(text)
     except LosslabError as error:
         yield error.message
         return
     for name in sorted({name for its in settings.values() for name in its}):
         axis = AXES_OF.get(name)
-        if axis in WITH_KERNEL and getattr(condition, axis) != KERNEL:
+        if axis in WITH_KERNEL and axes[axis] != KERNEL:
             yield (
                 f"sysctl must not set {name}, which the axis {axis} sets, except with {axis} "
-                f"{KERNEL}, found {axis} {getattr(condition, axis)}"
+                f"{KERNEL}, found {axis} {axes[axis]}"
             )
         elif axis is not None and axis not in WITH_KERNEL:
             yield f"sysctl must not set {name}: use the axis {axis}"
