@@ -117,7 +117,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "claims": _command(
             "campaign.verdicts",
             "print the claims and their verdicts",
-            "losslab claims loss",
+            "losslab claims loss map/paper-shallow",
             "losslab claims --check quick",
             "losslab claims --record quick",
         ),
