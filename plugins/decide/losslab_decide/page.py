@@ -15,11 +15,11 @@ from losslab.study.axes import short
 
 TEMPLATE = Path(__file__).with_name("page.html")
 Found = Mapping[str, Any]
-COMPARED = ("", "measure", "mean", "compared", "95 % CI", "n", "verdict")
+COMPARED = ("", "measure", "mean", "ratio", "95 % CI", "n", "verdict")
 # Factors beyond these are shown as such, and others as percent.
 PERCENT = (0.5, 2.0)
-# Width and height of an interval's drawing, and half the width of the 5 % band's smallest scale.
-WIDTH, HEIGHT, LEAST = 200, 18, math.log(1.2)
+# Width and height of an interval's drawing, and the smallest and largest end of its scale.
+WIDTH, HEIGHT, LEAST, MOST = 200, 18, math.log(1.2), math.log(8)
 UNIMPORTANT = math.log(1.05)
 
 
@@ -38,14 +38,14 @@ def text(found: Found) -> str:
 def html(found: Found) -> str:
     """Return the page as HTML, without other files and without scripts."""
     ends = [end for its in found["comparisons"] for end in its["ratio"]["interval"] or []]
-    scale = max([LEAST, *(abs(math.log(end)) for end in ends if 0 < end < math.inf)])
+    scale = min(MOST, max([LEAST, *(abs(math.log(end)) for end in ends if 0 < end < math.inf)]))
     rows = []
     for part, its, cells in _rows(found):
         drawn = _interval(its["ratio"], scale, str(its["verdict"]))
         named = zip(COMPARED, map(markup.escape, [part, *cells]), strict=True)
         columns = "".join(f'<td data-name="{name}">{cell}</td>' for name, cell in named)
         rows.append(f'<tr>{columns}<td class="drawn">{drawn}</td></tr>')
-    head = "".join(f"<th>{name}</th>" for name in (*COMPARED, ""))
+    head = "".join(f"<th>{name}</th>" for name in (*COMPARED, "less &larr; 1 &rarr; more"))
     return Template(TEMPLATE.read_text()).substitute(
         headline=markup.escape(found["headline"]),
         answers="".join(
