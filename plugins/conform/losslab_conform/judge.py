@@ -33,7 +33,6 @@ COMPARISONS = {
     "below": "below ", "near": "near ",
 }  # fmt: skip
 COMPARED = (*COMPARISONS, "share", "set")
-QUANTIFIERS = ("always", "never", "sometimes")
 # The keys that each subject may have.
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "value": ("at", *COMPARED),
@@ -48,10 +47,12 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "phase": ("at",),
     "any": (),
 }
-NOTES = ("step", "ours", "why")  # of every check
+NOTES = ("step", "ours")  # of every check
 POINTS, SPANS = ("at", "from", "to"), ("of", "during")
 # A number, a variable with a factor, or one at another point: `0.9 rate`, `bw_lo at before loss`.
-OPERAND = re.compile(r"(?:(?P<factor>\d+(?:\.\d+)?) )?(?P<name>[A-Za-z_][\w.\[\]]*)(?: at (?P<at>.+))?")
+OPERAND = re.compile(
+    r"(?:(?P<factor>\d+(?:\.\d+)?) )?(?P<name>[A-Za-z_][\w.\[\]]*)(?: at (?P<at>.+))?"
+)
 
 
 class Outcome(NamedTuple):
@@ -86,6 +87,12 @@ def problems(check: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} must have {key}, found none"
     if "during" in check and WINDOW[0] in check:
         yield "a window must have either during or from, found both"
+    yield from _place_problems(check)
+    for each in check.get("any", ()):
+        yield from problems(each)
+
+
+def _place_problems(check: Mapping[str, Any]) -> Iterator[str]:
     for key in POINTS:
         if key in check and not POINT.fullmatch(str(check[key])):
             yield f"{key} must be a point such as T+0.5 or enter UP 2, found {check[key]!r}"
@@ -96,8 +103,6 @@ def problems(check: Mapping[str, Any]) -> Iterator[str]:
         its = OPERAND.fullmatch(check[key]) if isinstance(check.get(key), str) else None
         if its and its["at"] and not POINT.fullmatch(its["at"]):
             yield f"{key} must name a point after `at`, found {its['at']!r}"
-    for each in check.get("any", ()):
-        yield from problems(each)
 
 
 def phases_of(check: Mapping[str, Any]) -> Iterator[str]:
@@ -112,36 +117,58 @@ def phases_of(check: Mapping[str, Any]) -> Iterator[str]:
 
 def judge(check: Mapping[str, Any], line: Timeline, interrupts: Sequence[str] = ()) -> Outcome:
     """Judge one check; `interrupts` are phases that may cut another off."""
-    name = subject(check)
     try:
-        if name == "any":
-            return _any([judge(each, line, interrupts) for each in check["any"]])
-        if name == "next":
-            return _next(check, line, interrupts)
-        if name == "phase":
-            wanted = _names(check["phase"])
-            row = line.point(check["at"]).row
-            found = str(line.rows["phase"].iloc[row])
-            text = f"phase at {check['at']} is {found}"
-            return _outcome(found in line.members(wanted), text, " or ".join(wanted))
-        if name == "event":
-            return _event(check, line)
-        if name in QUANTIFIERS:
-            return _quantified(name, check, line)
-        return _number(name, check, line)
+        return _JUDGES[subject(check)](check, line, interrupts)
     except NotReachedError as error:
         return Outcome(INCONCLUSIVE, str(error))
     except NotObservableError as error:
         return Outcome(NOT_OBSERVABLE, str(error))
 
 
-def _any(found: Sequence[Outcome]) -> Outcome:
+def of_case(
+    case: Mapping[str, Any], line: Timeline, interrupts: Sequence[str]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the outcomes of a case's stimulus and of its steps, as data."""
+
+    def outcomes(checks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            {key: check[key] for key in ("step", "ours") if key in check}
+            | judge(check, line, interrupts)._asdict()
+            for check in checks
+        ]
+
+    return outcomes(case.get("holds", ())), outcomes(case["expect"])
+
+
+def verdict_of(
+    held: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]
+) -> tuple[str, str]:
+    """Return the verdict of a case and its reason, from those of its checks."""
+    for wanted in (NOT_OBSERVABLE, INCONCLUSIVE, FAIL):
+        for each in held:
+            if each["verdict"] == wanted:
+                verdict = NOT_OBSERVABLE if wanted == NOT_OBSERVABLE else INCONCLUSIVE
+                return verdict, f"stimulus: {each['text']}"
+    verdict = min((each["verdict"] for each in steps), key=VERDICTS.index)
+    own = [each for each in steps if each["verdict"] == verdict]
+    return verdict, "; ".join(f"step {each['step']}: {each['text']}" for each in own)
+
+
+def _any(check: Mapping[str, Any], line: Timeline, interrupts: Sequence[str]) -> Outcome:
     """Return the best of several outcomes; FAIL only if all fail."""
+    found = [judge(each, line, interrupts) for each in check["any"]]
     verdict = max((each.verdict for each in found), key=VERDICTS.index)
     if verdict == NOT_OBSERVABLE and any(each.verdict == FAIL for each in found):
         verdict = INCONCLUSIVE
     own = [each.text for each in found if verdict != PASS or each.verdict == PASS]
     return Outcome(verdict, "; ".join(own))
+
+
+def _phase(check: Mapping[str, Any], line: Timeline, _: Sequence[str]) -> Outcome:
+    wanted = _names(check["phase"])
+    members = line.members(wanted)
+    found = str(line.rows["phase"].iloc[line.point(check["at"]).row])
+    return _outcome(found in members, f"phase at {check['at']} is {found}", " or ".join(wanted))
 
 
 def _names(value: str | Sequence[str]) -> list[str]:
@@ -175,7 +202,7 @@ def _next(check: Mapping[str, Any], line: Timeline, interrupts: Sequence[str]) -
     return _outcome(after.phase in wanted, text, expected)
 
 
-def _event(check: Mapping[str, Any], line: Timeline) -> Outcome:
+def _event(check: Mapping[str, Any], line: Timeline, _: Sequence[str]) -> Outcome:
     window = line.window(check)
     its = (line.rows["event"] == check["event"]).to_numpy()
     if "in" in check:
@@ -187,8 +214,9 @@ def _event(check: Mapping[str, Any], line: Timeline) -> Outcome:
     return Outcome(PASS, f"{what} at {line.times[rows[0]]:.6g} s")
 
 
-def _quantified(word: str, check: Mapping[str, Any], line: Timeline) -> Outcome:
+def _quantified(check: Mapping[str, Any], line: Timeline, _: Sequence[str]) -> Outcome:
     """Judge a variable at all rows of a window; a window without rows decides nothing."""
+    word = subject(check)
     name = check[word]
     values, window = line.column(name), line.window(check)
     kept = np.arange(window.first, window.stop)
@@ -218,8 +246,9 @@ def _extremes(values: Column) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _number(name: str, check: Mapping[str, Any], line: Timeline) -> Outcome:
+def _number(check: Mapping[str, Any], line: Timeline, _: Sequence[str]) -> Outcome:
     """Judge one number: a value, its age, its change, or a total."""
+    name = subject(check)
     variable = check[name]
     if name == "total":
         window = line.window(check)
@@ -311,3 +340,13 @@ def _place(check: Mapping[str, Any]) -> str:
     words = [f"{key} {check[key]}" for key in ("during", "from", "to") if key in check]
     words += [f"in {check[key]:g} {key}" for key in ("seconds", "rounds") if key in check]
     return " ".join(words) or "in the run"
+
+
+_JUDGES = {
+    "any": _any,
+    "next": _next,
+    "phase": _phase,
+    "event": _event,
+    **dict.fromkeys(("always", "never", "sometimes"), _quantified),
+    **dict.fromkeys(("value", "age", "change", "total"), _number),
+}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from losslab.campaign import state
-from losslab.errors import LosslabError, did_you_mean
+from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.condition import Condition
 
@@ -40,8 +40,6 @@ PAYLOAD_BYTES, FRAME_BYTES = 1448, 1514
 BATCH_S = 1e-4
 # Variables of the rate sample, which only ACKs have.
 SAMPLED = ("app_limited", "sample_packets", "sample_s", "sample_rtt_ms")
-TOTALS = ("lost_packets", "delivered_packets", "lost_share", "goodput_mbit", "rounds", "seconds",
-          "events", "batch_acks")  # fmt: skip
 
 
 class NotObservableError(Exception):
@@ -114,10 +112,7 @@ class Timeline:
         if name in self._derived:
             return self._derived[name]
         if name not in self.rows.columns:
-            known = [*self.rows.columns, *self._derived]
-            raise NotObservableError(
-                f"{self.condition.algorithm} has no {name}{did_you_mean(name, known)}"
-            )
+            raise NotObservableError(f"{self.condition.algorithm} has no {name}")
         return self.rows[name].to_numpy()
 
     @cached_property
@@ -129,7 +124,9 @@ class Timeline:
             found["bdp_packets"] = np.ceil(per_ms * self.rows["min_rtt_ms"].to_numpy())
             # As Linux counts: at the departure of the next packet (bbr_packets_in_net_at_edt).
             gone = np.floor(per_ms * self.rows["departs_ms"].to_numpy())
-            found["in_net_packets"] = np.maximum(0, self.rows["in_flight_packets"] - gone).to_numpy()
+            found["in_net_packets"] = np.maximum(
+                0, self.rows["in_flight_packets"] - gone
+            ).to_numpy()
         return found
 
     def _rates(self) -> Column:
@@ -288,25 +285,26 @@ class Timeline:
     def total(self, name: str, window: Window) -> float:
         """Return a total over a window."""
         length_s = window.end_s - window.begin_s
-        if name == "seconds":
-            return length_s
-        if name == "events":
-            return window.stop - window.first
-        if name == "rounds":
-            return sum(window.first < row < window.stop for row in self.round_starts)
-        if name == "batch_acks":
-            acks = (self.rows["event"] == "ack").to_numpy()[window.first : window.stop]
-            times = self.times[window.first : window.stop][acks]
-            breaks = np.flatnonzero(np.diff(times, prepend=-np.inf, append=np.inf) > BATCH_S)
-            return int(np.diff(breaks).max()) if len(times) else 0
 
         def moved(column: str) -> float:
             counts = self.rows[column].to_numpy()
-            return float(counts[window.stop - 1] - counts[max(window.first - 1, 0)])
+            return float(counts[max(window.stop - 1, 0)] - counts[max(window.first - 1, 0)])
 
         lost, delivered = moved("lost_packets"), moved("delivered_packets")
-        if name == "goodput_mbit":
-            return delivered * PAYLOAD_BYTES * 8 / 1e6 / length_s
-        if name == "lost_share":
-            return lost / delivered if delivered else np.inf
-        return lost if name == "lost_packets" else delivered
+        found: dict[str, float] = {
+            "lost_packets": lost,
+            "delivered_packets": delivered,
+            "lost_share": lost / delivered if delivered else np.inf,
+            "goodput_mbit": delivered * PAYLOAD_BYTES * 8 / 1e6 / length_s if length_s else 0.0,
+            "seconds": length_s,
+            "events": window.stop - window.first,
+            "rounds": sum(window.first < row < window.stop for row in self.round_starts),
+        }
+        return self._batch(window) if name == "batch_acks" else found[name]
+
+    def _batch(self, window: Window) -> float:
+        """Return the largest number of ACKs that arrive at once."""
+        acks = (self.rows["event"] == "ack").to_numpy()[window.first : window.stop]
+        times = self.times[window.first : window.stop][acks]
+        breaks = np.flatnonzero(np.diff(times, prepend=-np.inf, append=np.inf) > BATCH_S)
+        return int(np.diff(breaks).max()) if len(times) else 0
