@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import itertools
 import math
 import os
 import sys
@@ -31,7 +32,7 @@ from losslab.errors import HostError
 from losslab.instrument import analysis
 from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
-from losslab.study import design, metrics, parameters, units
+from losslab.study import design, hostsettings, metrics, parameters, units
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
@@ -214,7 +215,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = commands.add_parser("sweep")
     for name, its in AXES.items():
         option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, metavar="VALUES", required=its.default is None,
+        action = "append" if name == "sysctl" else "store"
+        parser.add_argument(option, action=action, metavar="VALUES", required=its.default is None,
                             help=its.help.replace("%", "%%").replace("`", ""))  # fmt: skip
     parser.add_argument(
         "--replicates",
@@ -249,6 +251,9 @@ def _can_draw() -> bool:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    if options.sysctl is not None:  # each option has values of its own
+        lists = itertools.product(*(text.split(",") for text in options.sysctl))
+        options.sysctl = ",".join(map(hostsettings.joined, lists))
     given = {
         name: values(axis, text)
         for name, axis in AXES.items()

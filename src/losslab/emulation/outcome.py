@@ -277,6 +277,7 @@ def _path(m: Measured) -> Part:
     }
     observed = {
         "traffic": counted.to_json(), "flows": [asdict(flow) for flow in evidence.flows],
+        **{name: its for each in path.mechanisms for name, its in each.observed(evidence).items()},
     }  # fmt: skip
     return Part(summary, checks.violations(evidence), observed)
 

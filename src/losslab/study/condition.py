@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from losslab.errors import LosslabError
+from losslab.study import hostsettings
 from losslab.study import parameters as parameterlanguage
 from losslab.study.axes import (
     DIGEST_DIGITS,
@@ -50,6 +51,8 @@ BUFFER_MAX_PACKETS = {
 # On a bare path, the serialization delay replaces the propagation delay. At this rate it is
 # 0.24 ms, several times the time in which a machine forwards a packet between two hosts.
 BARE_RATE_MAX_MBIT = 50.0
+# A full segment, which a smaller window would never let through.
+MIN_WINDOW_BYTES = 1460
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,7 @@ class Condition:
             "linux": "Linux's autotuning, from 128 KiB to 6 MiB",
             "linux-2mib": "the same up to 2 MiB, the limit of a host with little memory",
             "large": "maximum size from the start",
+            "kernel": "the kernel's own, which depends on its version and the memory",
         },
         named="receive-{}", seed=Seed.NEVER,
     )  # fmt: skip
@@ -199,6 +203,32 @@ class Condition:
         "manifest has what tc prints of them, which losslab does not check",
         pattern="[a-z][a-z0-9_]*( [a-z0-9_.%-]+)*", named="qdisc-{}", digested=True,
     )  # fmt: skip
+    sysctl: str = axis(
+        NONE,
+        help="sysctls of the hosts' network namespaces, `HOST:NAME=VALUE` joined by `+`; HOST is "
+        "`sender`, `receiver` or `both`, as in `both:net.ipv4.tcp_sack=0`; the value `kernel` is "
+        "the kernel's own",
+        named="sysctl-{}", digested=True, seed=Seed.NEVER,
+    )  # fmt: skip
+    initcwnd_packets: int = axis(
+        0,
+        help="initial congestion window of the hosts' connections, the `initcwnd` of their routes; "
+        "0: the kernel's own, 10",
+        span="[0, 65535]", unit="packets", named="initcwnd{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    initrwnd_packets: int = axis(
+        0,
+        help="initial receive window of the hosts' connections, the `initrwnd` of their routes; "
+        "0: the kernel's own",
+        span="[0, 65535]", unit="packets", named="initrwnd{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    window_bytes: int = axis(
+        0,
+        help="largest receive window of the hosts' connections, the `window` of their routes; "
+        "0: no limit",
+        span="[0, 1073725440]", smallest=MIN_WINDOW_BYTES, unit="bytes", named="window{}",
+        seed=Seed.NEVER,
+    )  # fmt: skip
     sender_command: str = OF_FEATURE
     receiver_command: str = OF_FEATURE
     listens: str = OF_FEATURE
@@ -229,6 +259,7 @@ class Condition:
             object.__setattr__(self, name, declaration.typed(getattr(self, name)))
         for name, value in parameterlanguage.resolved(vars(self)).items():
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "sysctl", hostsettings.canonical(self.sysctl))
 
     def problems(self) -> list[str]:
         """List what is wrong with the values; empty if the condition can be measured."""
@@ -345,6 +376,7 @@ def conflicts(condition: Condition) -> Iterator[str]:
             "sender_queue must be fq with rtt_ms 0 or sender_delay_ms, which leave no qdisc to "
             f"choose on the sender's interface, found {condition.sender_queue}"
         )
+    yield from hostsettings.problems(condition)
     yield from _mechanism_conflicts(condition)
     for feature in all_features():
         yield from feature.conflicts(condition)

@@ -53,6 +53,7 @@ UNITS = {
     "percent": Unit("%", "1", {"%": "1"}, "0.5 or 0.5%"),
     "kb": Unit("kB", "1e3", BYTES, "300, 300kB or 2MB"),
     "kib": Unit("KiB", "1024", BYTES, "64, 64KiB or 1MiB"),
+    "bytes": Unit("bytes", "1", BYTES, "65536, 64KiB or 1MB"),
     "packets": Unit(
         "packets", str(FRAME_BYTES), BYTES | {"packets": str(FRAME_BYTES)}, "100, 2MB or 64KiB"
     ),
