@@ -171,6 +171,8 @@ class Plan:
         found["promise"] = found.pop("path_spec")
         if "background" in found:
             found["crowd"] = found.pop("background")
+            if not found["crowd"]["pools"]:
+                del found["crowd"]["pools"]
         del found["promise"]["mechanisms"], found["promise"]["effect"]
         if more := self.path_spec.more():
             found["promise"]["more"] = more

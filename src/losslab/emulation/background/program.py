@@ -408,6 +408,8 @@ def send(flows: Sequence[Sending], port: int, origin_ns: int) -> dict[str, Any]:
     if flows:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as last:
             last.settimeout(END_LIMIT_S)
+            # The foreground flow's program may use the port, too.
+            last.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # An address to which acknowledgements have a route.
             last.bind((flows[0].source, END_PORT))
             last.connect((flows[0].destination, port))
