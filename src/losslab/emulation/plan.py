@@ -174,6 +174,8 @@ class Plan:
         found["promise"] = found.pop("path_spec")
         if "background" in found:
             found["crowd"] = found.pop("background")
+            if not found["crowd"]["pools"]:
+                del found["crowd"]["pools"]
         del found["promise"]["mechanisms"], found["promise"]["effect"]
         if not self.path_spec.buffer_may_limit:
             del found["promise"]["buffer_may_limit"]
