@@ -204,6 +204,7 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
     "trace_back": lambda its, rng: "cellular",
     "kernel": lambda its, rng: rng.choice(list(kernels.declared())),
     "competitor": lambda its, rng: rng.choice(algorithms()),
+    "sysctl": lambda its, rng: "+".join(rng.sample(SYSCTLS, rng.choice((1, 1, 2)))),
     "parameters": lambda its, rng: rng.choice(
         (
             "cubic.hystart=0",
@@ -212,6 +213,13 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
         )
     ),
 }
+SYSCTLS = (
+    "sender:net.ipv4.tcp_notsent_lowat=131072", "both:net.ipv4.tcp_sack=0",
+    "sender:net.ipv4.tcp_wmem=4096 16384 60000", "both:net.ipv4.tcp_timestamps=0",
+    "sender:net.ipv4.tcp_slow_start_after_idle=0", "sender:net.ipv4.tcp_pacing_ss_ratio=120",
+    "both:net.ipv4.tcp_wmem=kernel", "receiver:net.ipv4.tcp_comp_sack_nr=0",
+    "sender:net.ipv4.tcp_limit_output_bytes=4096", "both:net.ipv4.tcp_window_scaling=0",
+)  # fmt: skip
 # Axes that the apps' programs set.
 OF_PROGRAMS = (
     "sender_command", "receiver_command", "bring", "listens", "image", "scheme", "size_kb",

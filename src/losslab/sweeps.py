@@ -13,7 +13,7 @@ import itertools
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,6 +72,12 @@ def values(its: Axis, text: str) -> list[str | float]:
     if len(set(found)) != len(found):
         raise UsageError(f"{its.name} must have each value once, found {shown(text)}")
     return found
+
+
+def combined(texts: Iterable[str]) -> str:
+    """Return the values of several `--sysctl`, each with its list: all their combinations."""
+    lists = itertools.product(*(text.split(",") for text in texts))
+    return ",".join(map(hostsettings.joined, lists))
 
 
 def _numbers(its: Axis, part: str) -> Sequence[str | float]:
@@ -251,9 +257,8 @@ def _can_draw() -> bool:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    if options.sysctl is not None:  # each option has values of its own
-        lists = itertools.product(*(text.split(",") for text in options.sysctl))
-        options.sysctl = ",".join(map(hostsettings.joined, lists))
+    if options.sysctl is not None:
+        options.sysctl = combined(options.sysctl)
     given = {
         name: values(axis, text)
         for name, axis in AXES.items()

@@ -210,7 +210,7 @@ class Condition:
         help="sysctls of the hosts' network namespaces, `HOST:NAME=VALUE` joined by `+`; HOST is "
         "`sender`, `receiver` or `both`, as in `both:net.ipv4.tcp_sack=0`; the value `kernel` is "
         "the kernel's own",
-        named="sysctl-{}", digested=True, seed=Seed.NEVER,
+        named="sysctl-{}", digested=True, canonical=hostsettings.canonical, seed=Seed.NEVER,
     )  # fmt: skip
     initcwnd_packets: int = axis(
         0,
@@ -226,8 +226,8 @@ class Condition:
     )  # fmt: skip
     window_bytes: int = axis(
         0,
-        help="largest receive window of the hosts' connections, the `window` of their routes; "
-        "0: no limit",
+        help="limit of the receive window, the `window` of the hosts' routes: 65535 bytes, doubled "
+        "while not above it; 0: no limit",
         span="[0, 1073725440]", smallest=MIN_WINDOW_BYTES, unit="bytes", named="window{}",
         seed=Seed.NEVER,
     )  # fmt: skip
@@ -264,7 +264,6 @@ class Condition:
             object.__setattr__(self, name, declaration.typed(getattr(self, name)))
         for name, value in parameterlanguage.resolved(vars(self)).items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "sysctl", hostsettings.canonical(self.sysctl))
 
     def problems(self) -> list[str]:
         """List what is wrong with the values; empty if the condition can be measured."""

@@ -85,11 +85,13 @@ def parse(text: str) -> Settings:
         value = " ".join(value.split())
         if not VALUE.fullmatch(value):
             raise LosslabError(
-                f"the value of {name:.80} must be words of letters, digits and .-_:/, separated by "
-                f"spaces, found {value!r:.80}"
+                f"the value of the sysctl {name:.60} must be words of letters, digits and .-_:/, "
+                f"separated by spaces, found {value!r:.80}"
             )
         if wrong := [word for word in value.split() if OTHER_BASE.fullmatch(word)]:
-            raise LosslabError(f"numbers of {name:.80} must be decimal, found {wrong[0]:.40}")
+            raise LosslabError(
+                f"numbers of the sysctl {name:.60} must be decimal, found {wrong[0]:.40}"
+            )
         for each in ENDS if host == BOTH else (host,):
             if name in found[each]:
                 raise LosslabError(f"sysctl must set {name:.80} of {each} once, found it twice")

@@ -134,8 +134,9 @@ def one(name: str, given: Any, point: Mapping[str, Any]) -> Any:
     """Return the value of one axis of a point in the axis's unit."""
     if isinstance(given, str) and name in LANGUAGES:
         return PAIR.sub(_pair, given)
-    if isinstance(given, str) and name in AXES and AXES[name].kind != "str":
-        return value(name, given, point)
+    if isinstance(given, str) and name in AXES:
+        its = AXES[name]
+        return value(name, given, point) if its.kind != "str" else its.typed(given)
     return given
 
 
