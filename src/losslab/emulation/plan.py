@@ -171,6 +171,7 @@ class Plan:
         found["promise"] = found.pop("path_spec")
         if "background" in found:
             found["crowd"] = found.pop("background")
+            del found["crowd"]["network"]["sources"]  # only user programs have any
         del found["promise"]["mechanisms"], found["promise"]["effect"]
         if more := self.path_spec.more():
             found["promise"]["more"] = more
@@ -185,7 +186,9 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     path_spec = _path_spec(condition)
     background = plan_background_flows(condition, seed, app.setup_rtts)
     bulk = sum(stream.bulk for stream in background.streams) if background else 0
-    extension = background.network if background else NetworkExtension()
+    extension = app.network(condition).plus(
+        background.network if background else NetworkExtension()
+    )
     ends = [*INTERFACES, *extension.ends]
     qdiscs = [*path_qdiscs(condition, seed), *(background.qdiscs if background else [])]
     routes_of = routes(condition.path, extension)

@@ -203,6 +203,10 @@ class Condition:
     receiver_command: str = OF_FEATURE
     listens: str = OF_FEATURE
     bring: str = OF_FEATURE
+    until: str = OF_FEATURE
+    competitor_sender_command: str = OF_FEATURE
+    competitor_receiver_command: str = OF_FEATURE
+    competitor_listens: str = OF_FEATURE
     image: str = axis(
         DEFAULT_IMAGE,
         help="root image of the hosts, a folder of `containers/` with `packages.txt`; `default`: "
