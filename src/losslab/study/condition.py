@@ -238,6 +238,10 @@ class Condition:
     size_kb: float = OF_FEATURE
     app_rate_mbit: float = OF_FEATURE
     app_pattern: str = OF_FEATURE
+    until: str = OF_FEATURE
+    competitor_sender_command: str = OF_FEATURE
+    competitor_receiver_command: str = OF_FEATURE
+    competitor_listens: str = OF_FEATURE
     image: str = axis(
         DEFAULT_IMAGE,
         help="root image of the hosts, a folder of `containers/` with `packages.txt`; `default`: "

@@ -298,8 +298,10 @@ def _foreground_mbit(
     if ports and None not in ports:
         found = (samples.get(port) for port in ports if port is not None)
         return sum(in_window(its, plan) for its in found)
-    # losslab does not know the ports; the app's own goodput covers the same time.
-    return sum(each.mbit for each in features.apps()[plan.app].goodputs(summary, plan))
+    # losslab does not know the ports. User programs may end earlier.
+    seconds = plan.duration_s - plan.warmup_s
+    own = features.apps()[plan.app].goodputs(summary, plan)
+    return sum(each.mbit * (each.seconds / seconds) for each in own)
 
 
 def _violations(record: FlowRecord, plan: Plan) -> Iterator[str]:
