@@ -18,6 +18,7 @@ from losslab.campaign.instrument import at_first_use, instrument
 from losslab.campaign.replicate import run
 from losslab.campaign.results import Replicate
 from losslab.emulation import capture
+from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.study.condition import Condition
 from losslab_conform import judge, suite
@@ -51,6 +52,7 @@ class Runs:
         distinct = list(dict.fromkeys(wanted))
         for condition in dict.fromkeys(each for each, _ in distinct):
             at_first_use(condition)
+            instrument(condition=condition)  # compiles the user's algorithms, once
 
         def one(condition: Condition, seed: int) -> None:
             folder, tools = self.folder(condition, seed), instrument(condition=condition)
@@ -124,6 +126,11 @@ class Attempt:
         if begin_s >= self.case.late_s:
             why = f"{self.case.phase} began at {begin_s:.6g} s, too late in the run"
             self.end(runs, INCONCLUSIVE, why)
+            return
+        try:
+            self.case.condition(self.axes, begin_s + suite.LATER_S)
+        except LosslabError as error:
+            self.end(runs, INCONCLUSIVE, f"no stimulus can begin at {begin_s:.6g} s: {error}")
             return
         self.begin_s = begin_s
 
