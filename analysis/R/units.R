@@ -128,7 +128,8 @@ metric_units <- c(
   after_change_percent = "%",
   fair_after_s = "s",
   settled_s = "s",
-  goodput_cv_percent = "%"
+  goodput_cv_percent = "%",
+  source_kept_percent = "%"
 )
 
 metric_titles <- c(
@@ -258,5 +259,6 @@ metric_titles <- c(
   after_change_percent = "Share of the rate after the last change (%)",
   fair_after_s = "Time to fairness (s)",
   settled_s = "Settling time (s)",
-  goodput_cv_percent = "Variation of the goodput (%)"
+  goodput_cv_percent = "Variation of the goodput (%)",
+  source_kept_percent = "Kept application rate (%)"
 )

@@ -226,7 +226,9 @@ def _app(m: Measured) -> Part:
         "started_s": m.run.timeline.started_s,
         "commands": {each.log.removesuffix(".log"): each.command for each in programs},
     }
-    return Part(m.app, m.run.violations, observed)
+    app = features.apps()[m.plan.app]
+    found = [] if m.failed else app.violations(m.plan, m.folder)
+    return Part(m.app, [*m.run.violations, *found], observed)
 
 
 def _background(m: Measured) -> Part:

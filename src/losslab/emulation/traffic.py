@@ -128,7 +128,8 @@ def run(
                 flow = waiting.pop(0).flow
                 _set_algorithm(sender, flow.algorithm)
                 started_s[flow.name] = log.now_s()
-                processes.append(stack.enter_context(running(hosts, flow.caller, folder)))
+                caller = flow.caller.begun(log.origin_ns)
+                processes.append(stack.enter_context(running(hosts, caller, folder)))
                 watcher.watch(processes[-1])
                 due_s = _due_s(waiting, log.now_s())
             for process in processes:

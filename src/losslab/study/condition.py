@@ -203,6 +203,9 @@ class Condition:
     receiver_command: str = OF_FEATURE
     listens: str = OF_FEATURE
     bring: str = OF_FEATURE
+    size_kb: float = OF_FEATURE
+    app_rate_mbit: float = OF_FEATURE
+    app_pattern: str = OF_FEATURE
     image: str = axis(
         DEFAULT_IMAGE,
         help="root image of the hosts, a folder of `containers/` with `packages.txt`; `default`: "
