@@ -67,7 +67,8 @@ def measured(monkeypatch):
         return "at_s=4" not in condition.changes
 
     def line(self, case, condition, seed, begin_s):
-        return Timeline(its.rows, condition, ["SLOW", "UP", "DOWN", "PROBE_RTT"], {}, begin_s)
+        phases = ["SLOW", "UP", "DOWN", "PROBE_RTT"]
+        return Timeline(its.rows, condition, phases, {}, case.interrupts, begin_s)
 
     def captured(self, condition, seed):
         dtype = [("us", "<u8"), ("private", "S8")]
@@ -211,7 +212,7 @@ def test_wrong_request_is_refused_before_anything_runs(folder, capsys, words, me
 def test_misspelt_suite_is_refused_with_the_place(folder, old, new, problem):
     file = folder / suite.FOLDER / "own.yaml"
     file.write_text(SUITE.replace(old, new))
-    with pytest.raises(UsageError, match="own.yaml") as refused:
+    with pytest.raises(UsageError, match=r"own\.yaml") as refused:
         suite.load("own")
     assert problem in refused.value.message
 
@@ -223,7 +224,7 @@ def test_axis_that_does_not_exist_is_refused(folder, capsys):
     assert "rate_mbits; did you mean rate_mbit" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["bbr-draft"])
+@pytest.mark.parametrize("name", ["bbr-draft", "c4-tests"])
 def test_every_case_of_a_suite_has_conditions_that_can_be_measured(name):
     for case in suite.cases(suite.load(name), []):
         assert case.condition(BBR3, case.known_s)
