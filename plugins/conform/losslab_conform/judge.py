@@ -272,8 +272,8 @@ def _number(check: Mapping[str, Any], line: Timeline) -> Outcome:
         values = line.column(variable)
         first, last = line.point(check["from"]).row, line.point(check["to"]).row
         row, text = last, f"change of {variable} {_place(check)}"
-        if np.isnan(values[first]):
-            return Outcome(INCONCLUSIVE, f"{variable} at {check['from']} is not set")
+        if np.isnan(values[first]) or values[first] == 0:
+            return Outcome(INCONCLUSIVE, f"{variable} at {check['from']} is 0 or not set")
         text += f" ({_shown(values[first])} to {_shown(values[last])})"
         found = values[last] / values[first] - 1
     else:
