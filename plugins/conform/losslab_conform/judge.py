@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from losslab.study import metrics
 from losslab_conform.timeline import (
     POINT,
     SAMPLED,
@@ -45,6 +46,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "event": (*WINDOW, "in"),
     "next": ("of", "from", "seconds", "rounds"),
     "phase": ("at",),
+    "metric": COMPARED,
     "any": (),
 }
 NOTES = ("step", "ours")  # of every check
@@ -77,7 +79,7 @@ def problems(check: Mapping[str, Any]) -> Iterator[str]:
     if other := sorted(check.keys() - {name, *SUBJECTS[name], *NOTES}):
         yield f"{name} must have only {', '.join(SUBJECTS[name]) or 'checks'}, found {other[0]}"
     compared = {*COMPARISONS, "set"} & check.keys()
-    if name in ("value", "age", "change", "total") and not compared:
+    if name in ("value", "age", "change", "total", "metric") and not compared:
         yield f"{name} must be compared ({', '.join((*COMPARISONS, 'set'))}), found nothing"
     if ("near" in check) != ("share" in check):
         yield "near and share must be given together"
@@ -85,6 +87,8 @@ def problems(check: Mapping[str, Any]) -> Iterator[str]:
                 "phase": ("at",)}.get(name, ()):  # fmt: skip
         if key not in check:
             yield f"{name} must have {key}, found none"
+    if name == "metric":
+        yield from metrics.problems(check["metric"])
     if "during" in check and WINDOW[0] in check:
         yield "a window must have either during or from, found both"
     yield from _place_problems(check)
@@ -115,10 +119,10 @@ def phases_of(check: Mapping[str, Any]) -> Iterator[str]:
         yield from phases_of(each)
 
 
-def judge(check: Mapping[str, Any], line: Timeline, interrupts: Sequence[str] = ()) -> Outcome:
-    """Judge one check; `interrupts` are phases that may cut another off."""
+def judge(check: Mapping[str, Any], line: Timeline) -> Outcome:
+    """Judge one check."""
     try:
-        return _JUDGES[subject(check)](check, line, interrupts)
+        return _JUDGES[subject(check)](check, line)
     except NotReachedError as error:
         return Outcome(INCONCLUSIVE, str(error))
     except NotObservableError as error:
@@ -126,14 +130,14 @@ def judge(check: Mapping[str, Any], line: Timeline, interrupts: Sequence[str] = 
 
 
 def of_case(
-    case: Mapping[str, Any], line: Timeline, interrupts: Sequence[str]
+    case: Mapping[str, Any], line: Timeline
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the outcomes of a case's stimulus and of its steps, as data."""
 
     def outcomes(checks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         return [
             {key: check[key] for key in ("step", "ours") if key in check}
-            | judge(check, line, interrupts)._asdict()
+            | judge(check, line)._asdict()
             for check in checks
         ]
 
@@ -154,9 +158,9 @@ def verdict_of(
     return verdict, "; ".join(f"step {each['step']}: {each['text']}" for each in own)
 
 
-def _any(check: Mapping[str, Any], line: Timeline, interrupts: Sequence[str]) -> Outcome:
+def _any(check: Mapping[str, Any], line: Timeline) -> Outcome:
     """Return the best of several outcomes; FAIL only if all fail."""
-    found = [judge(each, line, interrupts) for each in check["any"]]
+    found = [judge(each, line) for each in check["any"]]
     verdict = max((each.verdict for each in found), key=VERDICTS.index)
     if verdict == NOT_OBSERVABLE and any(each.verdict == FAIL for each in found):
         verdict = INCONCLUSIVE
@@ -164,7 +168,7 @@ def _any(check: Mapping[str, Any], line: Timeline, interrupts: Sequence[str]) ->
     return Outcome(verdict, "; ".join(own))
 
 
-def _phase(check: Mapping[str, Any], line: Timeline, _: Sequence[str]) -> Outcome:
+def _phase(check: Mapping[str, Any], line: Timeline) -> Outcome:
     wanted = _names(check["phase"])
     members = line.members(wanted)
     found = str(line.rows["phase"].iloc[line.point(check["at"]).row])
@@ -179,7 +183,7 @@ def _outcome(good: bool, text: str, wanted: str) -> Outcome:
     return Outcome(PASS, text) if good else Outcome(FAIL, f"{text}, must be {wanted}")
 
 
-def _next(check: Mapping[str, Any], line: Timeline, interrupts: Sequence[str]) -> Outcome:
+def _next(check: Mapping[str, Any], line: Timeline) -> Outcome:
     """Judge which phase follows a span, and when."""
     names = _names(check["next"])
     wanted = line.members(names)
@@ -197,12 +201,12 @@ def _next(check: Mapping[str, Any], line: Timeline, interrupts: Sequence[str]) -
         return Outcome(FAIL, f"{text}, must be {expected} within {' and '.join(limits)}")
     if after is None:
         return Outcome(INCONCLUSIVE, text)
-    if after.phase in interrupts and after.phase not in wanted:
+    if after.phase in line.interrupts and after.phase not in wanted:
         return Outcome(INCONCLUSIVE, f"{text}, which cut it off")
     return _outcome(after.phase in wanted, text, expected)
 
 
-def _event(check: Mapping[str, Any], line: Timeline, _: Sequence[str]) -> Outcome:
+def _event(check: Mapping[str, Any], line: Timeline) -> Outcome:
     window = line.window(check)
     its = (line.rows["event"] == check["event"]).to_numpy()
     if "in" in check:
@@ -214,7 +218,7 @@ def _event(check: Mapping[str, Any], line: Timeline, _: Sequence[str]) -> Outcom
     return Outcome(PASS, f"{what} at {line.times[rows[0]]:.6g} s")
 
 
-def _quantified(check: Mapping[str, Any], line: Timeline, _: Sequence[str]) -> Outcome:
+def _quantified(check: Mapping[str, Any], line: Timeline) -> Outcome:
     """Judge a variable at all rows of a window; a window without rows decides nothing."""
     word = subject(check)
     name = check[word]
@@ -246,7 +250,17 @@ def _extremes(values: Column) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _number(check: Mapping[str, Any], line: Timeline, _: Sequence[str]) -> Outcome:
+def _metric(check: Mapping[str, Any], line: Timeline) -> Outcome:
+    """Judge a metric of the run; one without a value fails: a download did not end in the run."""
+    name = check["metric"]
+    found = line.summary.get(name)
+    value, last = np.array([np.nan if found is None else found]), np.array([len(line.times) - 1])
+    its, wanted = _compared(check, value, line, last)
+    text = f"{name} has no value" if found is None else f"{name} is {found:.4g}"
+    return _outcome(bool(its.all()), text, wanted)
+
+
+def _number(check: Mapping[str, Any], line: Timeline) -> Outcome:
     """Judge one number: a value, its age, its change, or a total."""
     name = subject(check)
     variable = check[name]
@@ -258,8 +272,8 @@ def _number(check: Mapping[str, Any], line: Timeline, _: Sequence[str]) -> Outco
         values = line.column(variable)
         first, last = line.point(check["from"]).row, line.point(check["to"]).row
         row, text = last, f"change of {variable} {_place(check)}"
-        if np.isnan(values[first]):
-            return Outcome(INCONCLUSIVE, f"{variable} at {check['from']} is not set")
+        if np.isnan(values[first]) or values[first] == 0:
+            return Outcome(INCONCLUSIVE, f"{variable} at {check['from']} is 0 or not set")
         text += f" ({_shown(values[first])} to {_shown(values[last])})"
         found = values[last] / values[first] - 1
     else:
@@ -347,6 +361,7 @@ _JUDGES = {
     "next": _next,
     "phase": _phase,
     "event": _event,
+    "metric": _metric,
     **dict.fromkeys(("always", "never", "sometimes"), _quantified),
     **dict.fromkeys(("value", "age", "change", "total"), _number),
 }

@@ -18,6 +18,8 @@ from losslab.campaign.instrument import at_first_use, instrument
 from losslab.campaign.replicate import run
 from losslab.campaign.results import Replicate
 from losslab.emulation import capture
+from losslab.emulation.plan import make_plan
+from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.study.condition import Condition
 from losslab_conform import judge, suite
@@ -51,6 +53,7 @@ class Runs:
         distinct = list(dict.fromkeys(wanted))
         for condition in dict.fromkeys(each for each, _ in distinct):
             at_first_use(condition)
+            instrument(condition=condition)  # compiles the user's algorithms, once
 
         def one(condition: Condition, seed: int) -> None:
             folder, tools = self.folder(condition, seed), instrument(condition=condition)
@@ -75,9 +78,12 @@ class Runs:
         """Return the time line of a run for a case."""
         folder = self.folder(condition, seed)
         if folder not in self._rows:
-            self._rows[folder] = rows_of(self.captured(condition, seed))
-        known = suite.phases(condition.algorithm)
-        return Timeline(self._rows[folder], condition, known, case.groups, begin_s)
+            port = make_plan(condition, seed).flows[0].source_port
+            self._rows[folder] = rows_of(self.captured(condition, seed), port)
+        return Timeline(
+            self._rows[folder], condition, suite.phases(condition.algorithm), case.groups,
+            case.interrupts, begin_s, Replicate(folder).manifest["summary"],
+        )  # fmt: skip
 
     def command(self, condition: Condition, seed: int, name: str) -> str:
         """Return the command that repeats a run."""
@@ -125,6 +131,11 @@ class Attempt:
             why = f"{self.case.phase} began at {begin_s:.6g} s, too late in the run"
             self.end(runs, INCONCLUSIVE, why)
             return
+        try:
+            self.case.condition(self.axes, begin_s + suite.LATER_S)
+        except LosslabError as error:
+            self.end(runs, INCONCLUSIVE, f"no stimulus can begin at {begin_s:.6g} s: {error}")
+            return
         self.begin_s = begin_s
 
     def judge(self, runs: Runs) -> None:
@@ -136,7 +147,7 @@ class Attempt:
             self.end(runs, INCONCLUSIVE, other)
         else:
             line = runs.line(self.case, condition, self.seed, begin_s)
-            held, steps = judge.of_case(self.case.data, line, self.case.interrupts)
+            held, steps = judge.of_case(self.case.data, line)
             self.end(runs, *judge.verdict_of(held, steps), holds=held, steps=steps)
             self.result |= {"at_s": begin_s} if "trigger" in self.case.data else {}
         self.result["folder"] = str(runs.folder(condition, self.seed))

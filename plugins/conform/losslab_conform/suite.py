@@ -66,7 +66,9 @@ class Case:
         def filled(value: Any) -> Any:
             if not isinstance(value, str):
                 return value
-            return PLACE.sub(lambda its: f"{begin_s + float(its[1] or 0):.{DIGITS}f}", value)
+            return PLACE.sub(
+                lambda its: f"{round(begin_s + float(its[1] or 0), DIGITS):.12g}", value
+            )
 
         made = cellspec.condition({k: filled(v) for k, v in self.settings.items()} | dict(axes))
         inputs.require([made])

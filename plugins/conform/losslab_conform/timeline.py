@@ -77,16 +77,22 @@ class Window(NamedTuple):
     end_s: float
 
 
-def rows_of(captured: state.Capture) -> pd.DataFrame:
-    """Return the rows of the flow that delivered most, after its algorithm's init function."""
+def rows_of(captured: state.Capture, port: int | None) -> pd.DataFrame:
+    """Return the rows of the flow under test, from its algorithm's init function on.
+
+    It is the one with the source port, or else the one that delivered most.
+    """
     events = captured.events
-    ports = np.unique(events["port"])
-    delivered = [events["delivered"][events["port"] == port].max() for port in ports]
-    if not len(ports):
+    if not len(events):
         raise LosslabError("a run must have a TCP connection of its sender, found no event")
-    own = events[events["port"] == ports[int(np.argmax(delivered))]]
+    if port not in events["port"]:
+        port = events["port"][int(np.argmax(events["delivered"]))]
+    own = events[events["port"] == port]
     starts = np.flatnonzero(own["event"] == START)
-    return state.frame(captured._replace(events=own[starts[0] if len(starts) else 0 :]))
+    own = own[starts[0] if len(starts) else 0 :]
+    # At its end, a connection forgets its counters and its private state.
+    ends = np.flatnonzero(np.diff(own["delivered"].astype("<i8")) < 0)
+    return state.frame(captured._replace(events=own[: ends[0] + 1] if len(ends) else own))
 
 
 @dataclass
@@ -98,14 +104,18 @@ class Timeline:
         condition: The condition of the run.
         phases: Names of the algorithm's phases.
         groups: Names that stand for several phases.
+        interrupts: Phases that may cut off another, so that its end says nothing.
         begin_s: Time `T`, at which the stimulus begins.
+        summary: Metrics of the run.
     """
 
     rows: pd.DataFrame
     condition: Condition
     phases: Sequence[str]
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    interrupts: Sequence[str] = ()
     begin_s: float = 0.0
+    summary: Mapping[str, float | None] = field(default_factory=dict)
 
     def column(self, name: str) -> Column:
         """Return a variable at each row."""
@@ -226,8 +236,10 @@ class Timeline:
             return Point(span.begin_s, span.first, span.first)
         if word == "leave":
             span = self.span(rest)
-            if self.following(span) is None:
-                raise NotReachedError(f"the run ends in {rest}")
+            after = self.following(span)
+            if after is None or after.phase in self.interrupts:
+                what = after.phase if after else "the end of the run"
+                raise NotReachedError(f"{what} cut off {rest}")
             return Point(span.end_s, span.last, span.last + 1)
         if word in ("loss", "recovery", "undo"):
             row = self._event(word)
@@ -244,7 +256,7 @@ class Timeline:
     def _event(self, name: str) -> int:
         """Return the row of an anchor that is an event."""
         if name == "loss":
-            lost = self.rows["lost_packets"].to_numpy()
+            lost = self.rows["lost_packets"].to_numpy().astype("<i8")
             its = np.diff(lost, prepend=lost[0]) > 0
         elif name == "undo":
             its = (self.rows["event"] == "undo").to_numpy()
@@ -287,7 +299,7 @@ class Timeline:
         length_s = window.end_s - window.begin_s
 
         def moved(column: str) -> float:
-            counts = self.rows[column].to_numpy()
+            counts = self.rows[column].to_numpy().astype("<i8")
             return float(counts[max(window.stop - 1, 0)] - counts[max(window.first - 1, 0)])
 
         lost, delivered = moved("lost_packets"), moved("delivered_packets")

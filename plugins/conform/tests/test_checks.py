@@ -46,12 +46,14 @@ def line(rows):
         algorithm="mine", loss_percent=0, path="symmetric", app="iperf3", rate_mbit=12,
         changes="at_s=4,rate_mbit=1.2",
     )  # fmt: skip
-    return Timeline(rows, condition, PHASES, {"CYCLE": ["UP", "DOWN"]}, begin_s=3.0)
+    return Timeline(
+        rows, condition, PHASES, {"CYCLE": ["UP", "DOWN"]}, ["PAUSE"], 3.0, {"goodput_mbit": 9.0}
+    )
 
 
-def verdict(check, line, interrupts=("PAUSE",)):
+def verdict(check, line):
     assert list(judge.problems(check)) == []
-    return judge.judge(check, line, interrupts).verdict
+    return judge.judge(check, line).verdict
 
 
 CHECKS = [
@@ -96,6 +98,7 @@ CHECKS = [
     ({"next": "DOWN", "of": "UP 2", "from": "loss", "seconds": 0.6},
      {"next": "DOWN", "of": "UP 2", "from": "T", "seconds": 0.6}),
     ({"next": "PAUSE", "of": "DOWN 2"}, {"next": "DOWN", "of": "SLOW"}),
+    ({"metric": "goodput_mbit", "at_least": 9}, {"metric": "completion_s", "at_most": 100}),
     ({"phase": "CYCLE", "at": "end"}, {"phase": "CYCLE", "at": "begin"}),
     ({"phase": "UP", "at": "enter UP after PAUSE"}, {"phase": "UP", "at": "enter DOWN after UP"}),
     ({"any": [{"phase": "DOWN", "at": "T"}, {"phase": "UP", "at": "T"}]},
@@ -115,6 +118,7 @@ UNDECIDED = [
     {"next": "DOWN", "of": "UP 3", "seconds": 5},
     {"value": "bound", "at": "enter UP 4", "is": 1},  # not reached
     {"value": "bound", "at": "leave UP 3", "is": 1},
+    {"value": "bound", "at": "after leave DOWN 2", "is": 1},
     {"change": "bound", "from": "begin", "to": "end", "above": 0},  # no value before
     {"never": "app_limited", "from": "end+1"},  # no event
     {"always": "app_limited", "from": 4.001, "to": 4.002},
@@ -163,6 +167,7 @@ def test_text_of_a_failure_has_what_was_found_and_what_is_wanted(line):
         ({"value": "bound", "at": "T"}, "must be compared"),
         ({"value": "bound", "is": 1}, "must have at"),
         ({"next": "UP"}, "must have of"),
+        ({"metric": "goodputs_mbit", "at_least": 1}, "goodput"),
         ({"next": "UP", "of": "DOWN", "is": 1}, "must have only"),
         ({"value": "bound", "at": "entry UP", "is": 1}, "must be a point"),
         ({"value": "bound", "at": "T++1", "is": 1}, "must be a point"),
