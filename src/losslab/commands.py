@@ -198,6 +198,12 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab kernel --algorithm mine",
             "losslab kernel --algorithm mine --try-all",
         ),
+        "source": _command(
+            "kernelcommand",
+            "print a file of a kernel's source, to change and check it",
+            "losslab source tcp_cubic.c",
+            "losslab source net/ipv4/tcp_bbr.c --kernel 6.12-bbr3",
+        ),
         "image": _command(
             "instrument.records",
             "build an image and print its folder",
