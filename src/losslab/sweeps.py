@@ -185,8 +185,8 @@ def _shared_snapshots() -> Iterator[None]:
 
 
 def _say(done: int, total: int, title: str) -> None:
-    """Update the progress line; without a terminal print only the end."""
-    if sys.stderr.isatty():
+    """Update the progress line; without a terminal or a notebook print only the end."""
+    if sys.stderr.isatty() or "ipykernel" in sys.modules:
         end = "\n" if done == total else ""
         print(
             f"\rlosslab: measured {done} of {total} {title}", end=end, file=sys.stderr, flush=True

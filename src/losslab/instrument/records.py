@@ -12,8 +12,8 @@ import http.server
 import json
 import os
 import re
-import socket
 import shutil
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
