@@ -49,11 +49,11 @@ def _compare(options: argparse.Namespace) -> int:
     rows, notes = compared(measured, valid)
     if options.json:
         print(json.dumps({"tool": measured.tool, "runs": len(valid), "metrics": rows,
-                          "not_comparable": notes}, indent=1, allow_nan=False))  # fmt: skip
+                          "notes": notes}, indent=1, allow_nan=False))  # fmt: skip
     else:
         print(f"{options.file} ({measured.tool}) beside {options.run_folder} (runs: {len(valid)})")
         print(tabulate(map(_cells, rows), HEAD, tablefmt="plain", disable_numparse=True))
-        print("\n".join(f"Not comparable: {note}" for note in notes))
+        print("\n".join(f"note: {note}" for note in notes))
     return 0
 
 
@@ -79,7 +79,7 @@ def compared(
         if value is None:
             return
         if not found:
-            notes.append(f"{metric}: the run does not have it")
+            notes.append(f"not comparable: {metric} (the run does not have it)")
             return
         mean = fmean(found)
         rows.append({"metric": metric, "unit": unit, "file": value, "run": mean, "low": min(found),
@@ -96,7 +96,7 @@ def compared(
     if its.streams > 1:
         notes.append(f"the file adds {its.streams} streams; the run's goodput is that of all "
                      "flows, its RTT and retransmissions are those of the first")  # fmt: skip
-    notes += [f"{metric}: {why}" for metric, why in its.absent.items()]
+    notes += [f"not comparable: {metric} ({why})" for metric, why in its.absent.items()]
     names = ["total_goodput_mbit"] * (its.streams > 1) + ["goodput_mbit", "throughput_mbit"]
     goodput = its.goodput_mbit if whole else fmean(file.values())
     add("goodput", "Mbit/s", goodput, [_first(each, *names) for each in summaries])
@@ -115,7 +115,7 @@ def compared(
     common = sorted(set(file).intersection(*seconds))
     mean = fmean(file[at] for at in common) if common else 0
     if len(common) < 2 or not mean:
-        return rows, [*notes, "throughput over time: file and run have no two seconds in common"]
+        return rows, [*notes, "not comparable: goodput over time (no two seconds of both)"]
     variations = [_variation([each[at] for at in common]) for each in (file, *seconds)]
     add("variation of goodput", "CV", variations[0], variations[1:])
     apart = [100 * fmean(abs(file[at] - each[at]) for at in common) / mean for each in seconds]
@@ -157,12 +157,13 @@ def _rtts(run: Replicate, kind: str, warmup_s: float) -> list[float]:
 
 
 def by_second(intervals: Sequence[Second]) -> dict[int, float]:
-    """Return the mean goodput of each second, by its end; intervals name their ends."""
+    """Return the mean goodput of each whole second, by its end; intervals name their ends."""
     found: dict[int, list[float]] = {}
     for at, mbit in intervals:
         # The ends of intervals of 0.1 s are not exact.
         found.setdefault(math.ceil(at - 0.05), []).append(mbit)
-    return {second: fmean(values) for second, values in found.items()}
+    whole_s = max((at for at, _ in intervals), default=0) + 0.15
+    return {at: fmean(values) for at, values in found.items() if at <= whole_s}
 
 
 def _variation(values: Sequence[float]) -> float | None:

@@ -170,7 +170,7 @@ def iperf3(data: Any, where: str) -> Measurement:
     if udp:
         lost = end["sum"]["lost_percent"].number
         goodput_mbit *= 1 - min(lost, 100) / 100
-        absent["retransmits"] = "UDP retransmits nothing"
+        absent["retransmissions"] = "UDP retransmits nothing"
     rows, rtts = [], []
     for each in report["intervals"]:
         summed = each["sum"]
@@ -181,9 +181,9 @@ def iperf3(data: Any, where: str) -> Measurement:
     sent = None if udp else end["sum_sent"]
     resent = sent["retransmits"].number if sent and "retransmits" in sent else None
     if resent is None and not udp:
-        absent["retransmits"] = "the report has none: only a client under Linux counts them"
+        absent["retransmissions"] = "the report has none: only a client under Linux counts them"
     if not any(rtts):
-        absent["rtt"] = "only the sending end of a TCP test has the RTT"
+        absent["RTT"] = "only the sending end of a TCP test has the RTT"
     if both:
         notes.append("the test is bidirectional: only the client's direction is compared")
     name = "sender_tcp_congestion"
@@ -220,9 +220,9 @@ def flent(data: Mapping[str, Any], where: str, series: str = "") -> Measurement:
     rtts = [value for name in pings[:1] for _, value in _points(file["results"][name], times)]
     if not added:
         raise UsageError(f"{where} must have values of {flows[0]}, found none")
-    absent = {"retransmits": "flent's series of flows have none"}
+    absent = {"retransmissions": "flent's series of flows have none"}
     if not rtts:
-        absent["rtt"] = "the file has no ping"
+        absent["RTT"] = "the file has no ping"
     first, last = min(added), max(added)
     return Measurement(
         f"flent, {', '.join(flows[:3])}", last - first, fmean(added.values()), None, rtts, "ping",
@@ -259,7 +259,7 @@ def table(path: Path) -> Measurement:
     flow, rtts, resent = (columns.get(name, []) for name in CSV_COLUMNS[1:])
     absent = {
         name: f"the file has no values in a column {column}"
-        for name, column in zip(("goodput", "rtt", "retransmits"), CSV_COLUMNS[1:], strict=True)
+        for name, column in zip(("goodput", "RTT", "retransmissions"), CSV_COLUMNS[1:], strict=True)
         if not columns.get(column)
     }
     times = [number(row["t_s"]) for row in rows]
@@ -338,7 +338,7 @@ def capture(data: bytes, where: str) -> Measurement:
         "capture, the connection with most data", seconds,
         sum(octets for _, octets in flow.new) * 8e-6 / seconds, flow.resent, rtts, "tcp",
         [(n + 1.0, mbit) for n, mbit in enumerate(bins[:-1])],
-        absent={} if rtts else {"rtt": "the capture has no acknowledgement of the data"},
+        absent={} if rtts else {"RTT": "the capture has no acknowledgement of the data"},
         notes=["RTT and retransmissions are those at the place of the capture: the sender's are "
                "complete", "a capture's RTT is of single segments, the run's is smoothed by TCP"],
     )  # fmt: skip
