@@ -207,8 +207,8 @@ class Plan:
             pages_s = PAGES_MIN / question.pages_per_s / 0.8
             if pages_s > PAGES_MAX_S:
                 raise UsageError(
-                    f"pages must load within {PAGES_MAX_S:g} s at {PAGE_LOAD:.0%} of the path's rate, "
-                    f"found that {PAGES_MIN} of {question.page_kb:g} kB take {pages_s:.0f} s",
+                    f"{PAGES_MIN} pages must load in {PAGES_MAX_S:g} s at {PAGE_LOAD:.0%} of the "
+                    f"rate, found that {PAGES_MIN} of {question.page_kb:g} kB take {pages_s:.0f} s",
                     hint="give a smaller SIZE, or a higher --rate-mbit",
                 )
             least_s = max(least_s, pages_s)
