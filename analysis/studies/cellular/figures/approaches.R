@@ -17,16 +17,16 @@ draw <- function(data) {
       mean_signal_delay = signal_delay_p95_ms
     ) |>
     filter(label %in% drawn$label)
-  whose <- c("published", "its trace", "another trace", "drawn traces")
+  sources <- c("published", "its trace", "another trace", "drawn traces")
   every <- bind_rows(
     "published" = theirs, "its trace" = own, "another trace" = other, "drawn traces" = drawn,
     .id = "whose"
   ) |>
-    mutate(whose = factor(whose, whose), label = reorder(label, mean_power))
+    mutate(whose = factor(whose, sources), label = reorder(label, mean_power))
   colours <- scale_colour_manual(
-    values = stats::setNames(c("black", "#0072B2", "#D55E00", "grey55"), whose), name = NULL
+    values = stats::setNames(c("black", "#0072B2", "#D55E00", "grey55"), sources), name = NULL
   )
-  shapes <- scale_shape_manual(values = stats::setNames(c(4, 16, 17, 1), whose), name = NULL)
+  shapes <- scale_shape_manual(values = stats::setNames(c(4, 16, 17, 1), sources), name = NULL)
   # The source's trace, if it was measured, or else the drawn ones.
   ours <- if (nrow(own) > 0) "its trace" else "drawn traces"
   plane <- filter(every, whose %in% c("published", ours), label %in% theirs$label)
@@ -41,10 +41,13 @@ draw <- function(data) {
     geom_point(aes(colour = whose, shape = whose), size = 1.8) +
     geom_text(aes(label = label), data = named, size = 2.4, hjust = side$hjust, vjust = side$vjust) +
     scale_x_log10(breaks = c(50, 100, 200, 500), expand = expansion(0.25)) +
-    scale_y_continuous(limits = c(0, NA)) +
+    scale_y_continuous(limits = c(0, NA), expand = expansion(c(0.05, 0.12))) +
     labs(x = metric_titles[["signal_delay_p95_ms"]], y = metric_titles[["throughput_mbit"]])
   ranking <- ggplot(every, aes(mean_power, label, colour = whose, shape = whose)) +
-    geom_linerange(aes(xmin = low_power, xmax = high_power), alpha = 0.4) +
+    geom_linerange(
+      aes(xmin = low_power, xmax = high_power),
+      alpha = 0.4, na.rm = TRUE, show.legend = FALSE
+    ) +
     geom_point(size = 1.8) +
     scale_x_continuous(limits = c(0, NA)) +
     labs(x = metric_titles[["power"]], y = NULL)
