@@ -146,7 +146,7 @@ def _check(options: argparse.Namespace) -> int:
     (out / REPORT).write_text(text)
     print(json.dumps(data, indent=1) if options.json else text, end="\n" if options.json else "")
     if options.annotations:
-        print("\n".join(annotations(data)))
+        print("\n".join(workflow_commands(data)))
     verdicts.require_as_recorded(
         list(failures(found, options.fail_on)), "cells", file,
         f"see {out / REPORT}; --fail-on chooses what fails",
@@ -156,8 +156,8 @@ def _check(options: argparse.Namespace) -> int:
 
 def _add_to_trend(path: Path | None, runs: Mapping[str, Sequence[Run]]) -> None:
     if path is not None:
-        commit = processes.run(["git", "log", "-1", "--format=%H %cI"]).split()
-        behaviour.trend(path, *commit, runs)
+        commit, date = processes.run(["git", "log", "-1", "--format=%H %cI"]).split()
+        behaviour.trend(path, commit, date, runs)
 
 
 def _before(
@@ -299,7 +299,7 @@ def _table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     return str(tabulate(text, HEAD, tablefmt="github", disable_numparse=True))
 
 
-def annotations(data: Mapping[str, Any]) -> Iterator[str]:
+def workflow_commands(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield what moved, and runs that became invalid, as commands of GitHub Actions."""
     [file, *_] = data["replaced"] or [""]
     place = f"file={file}," if file else ""
