@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import functools
 import itertools
+import json
 import math
 import os
 import sys
@@ -184,8 +185,8 @@ def _shared_snapshots() -> Iterator[None]:
 
 
 def _say(done: int, total: int, title: str) -> None:
-    """Update the progress line; without a terminal print only the end."""
-    if sys.stderr.isatty():
+    """Update the progress line; without a terminal or a notebook print only the end."""
+    if sys.stderr.isatty() or "ipykernel" in sys.modules:
         end = "\n" if done == total else ""
         print(
             f"\rlosslab: measured {done} of {total} {title}", end=end, file=sys.stderr, flush=True
@@ -238,6 +239,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--out", type=out_folder, required=True, help="folder; finished runs are kept"
     )
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
     cellspec.backend_options(parser)
     parser.set_defaults(run=_sweep, interrupted=KEPT)
 
@@ -266,7 +268,7 @@ def _sweep(options: argparse.Namespace) -> int:
     }
     return run(
         given, options.replicates, options.out, options.cores, options.metric, options.backend,
-        options.where,
+        options.where, options.json,
     )  # fmt: skip
 
 
@@ -278,6 +280,7 @@ def run(
     metric: str | None = None,
     backend: str = VIRTUAL,
     where: str = GUEST,
+    as_json: bool = False,
 ) -> int:
     """Measure a sweep, print its table and write its files; return the exit status."""
     todo = cells(given, out, cellspec.on_own_kernel(backend, where))
@@ -301,8 +304,11 @@ def run(
     found = tables.rows(measured, varied, metric)
     files = tables.write(found, varied, out, figure)
     files.append(write_replicates(measured, out))
-    print(tables.text(found, varied))
-    print("\n" + "\n".join(map(str, files)))
+    if as_json:
+        print(json.dumps({"cells": found, "files": [*map(str, files)]}, indent=1))
+    else:
+        print(tables.text(found, varied))
+        print("\n" + "\n".join(map(str, files)))
     for row in found:
         if row["reasons"]:
             cell = ", ".join(f"{name} {short(row[name])}" for name in varied)

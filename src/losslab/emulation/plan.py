@@ -174,6 +174,9 @@ class Plan:
         found["promise"] = found.pop("path_spec")
         if "background" in found:
             found["crowd"] = found.pop("background")
+            if not found["crowd"]["pools"]:
+                del found["crowd"]["pools"]
+            del found["crowd"]["network"]["sources"]  # only user programs have any
         del found["promise"]["mechanisms"], found["promise"]["effect"]
         if not self.path_spec.buffer_may_limit:
             del found["promise"]["buffer_may_limit"]
@@ -190,7 +193,9 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     path_spec = _path_spec(condition)
     background = plan_background_flows(condition, seed, app.setup_rtts)
     bulk = sum(stream.bulk for stream in background.streams) if background else 0
-    extension = background.network if background else NetworkExtension()
+    extension = app.network(condition).plus(
+        background.network if background else NetworkExtension()
+    )
     ends = [*INTERFACES, *extension.ends]
     qdiscs = [*path_qdiscs(condition, seed), *(background.qdiscs if background else [])]
     routes_of = routes(condition.path, extension)

@@ -14,7 +14,7 @@ import resource
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from losslab.study import hostsettings
 from losslab.study.axes import OWN
@@ -23,6 +23,7 @@ from losslab.study.hostsettings import KERNEL
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
+T = TypeVar("T")
 HOSTS = ("sender", "r1", "r2", "r3", "receiver")
 # r4 exists only with a second bottleneck.
 ROUTERS = ("r1", "r2", "r3", "r4")
@@ -122,6 +123,22 @@ class NetworkExtension:
     routes: Mapping[str, Sequence[Route]] = field(default_factory=dict)
     # Additional `ip -batch` lines by host, before its routes.
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # Source addresses of packets to these destinations.
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def plus(self, other: NetworkExtension) -> NetworkExtension:
+        """Return both extensions together."""
+
+        def joined(mine: Mapping[str, Sequence[T]], more: Mapping[str, Sequence[T]]) -> Any:
+            return {host: [*mine.get(host, ()), *more.get(host, ())] for host in {**mine, **more}}
+
+        return NetworkExtension(
+            (*self.hosts, *other.hosts),
+            (*self.links, *other.links),
+            joined(self.routes, other.routes),
+            joined(self.commands, other.commands),
+            {**self.sources, **other.sources},
+        )
 
     @property
     def ends(self) -> list[Interface]:
@@ -169,6 +186,8 @@ def address_commands(
     lines += extension.commands.get(host, ())
     for destination, out in routes(path, extension).get(host, []):
         words = [f"route replace {destination} via {others[out].address} dev {out.name}"]
+        if source := extension.sources.get(destination):
+            words.append(f"src {source}")
         lines.append(" ".join([*words, *(f"{name} {n}" for name, n in attributes.items())]))
     return lines
 

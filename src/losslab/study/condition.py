@@ -189,6 +189,8 @@ class Condition:
     reorder_ms: float = OF_FEATURE
     duplicate_percent: float = OF_FEATURE
     ack_thinning: int = OF_FEATURE
+    ack_batch_ms: float = OF_FEATURE
+    data_batch_ms: float = OF_FEATURE
     policer_mbit: float = OF_FEATURE
     policer_burst_packets: int = OF_FEATURE
     ecn: str = OF_FEATURE
@@ -230,6 +232,13 @@ class Condition:
     receiver_command: str = OF_FEATURE
     listens: str = OF_FEATURE
     bring: str = OF_FEATURE
+    size_kb: float = OF_FEATURE
+    app_rate_mbit: float = OF_FEATURE
+    app_pattern: str = OF_FEATURE
+    until: str = OF_FEATURE
+    competitor_sender_command: str = OF_FEATURE
+    competitor_receiver_command: str = OF_FEATURE
+    competitor_listens: str = OF_FEATURE
     image: str = axis(
         DEFAULT_IMAGE,
         help="root image of the hosts, a folder of `containers/` with `packages.txt`; `default`: "

@@ -127,14 +127,17 @@ def option(name: str, text: str) -> Any:
 
 def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
     """Return a point's values, axis by axis, in the units of their axes."""
-    found = dict(point)
-    for name, given in point.items():
-        if isinstance(given, str) and name in LANGUAGES:
-            found[name] = PAIR.sub(_pair, given)
-        elif isinstance(given, str) and name in AXES:
-            its = AXES[name]
-            found[name] = value(name, given, point) if its.kind != "str" else its.typed(given)
-    return found
+    return {name: one(name, given, point) for name, given in point.items()}
+
+
+def one(name: str, given: Any, point: Mapping[str, Any]) -> Any:
+    """Return the value of one axis of a point in the axis's unit."""
+    if isinstance(given, str) and name in LANGUAGES:
+        return PAIR.sub(_pair, given)
+    if isinstance(given, str) and name in AXES:
+        its = AXES[name]
+        return value(name, given, point) if its.kind != "str" else its.typed(given)
+    return given
 
 
 def _pair(match: re.Match[str]) -> str:
