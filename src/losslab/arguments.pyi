@@ -72,6 +72,8 @@ class Axes(TypedDict, total=False):
     ack_thinning: Number
     ack_batch_ms: Number
     data_batch_ms: Number
+    reverse_rate_mbit: Number
+    reverse_buffer_packets: Number
     policer_mbit: Number
     policer_burst_packets: Number
     ecn: Ecn | Text
@@ -136,6 +138,8 @@ class AxisLists(TypedDict, total=False):
     ack_thinning: Number | Iterable[Number]
     ack_batch_ms: Number | Iterable[Number]
     data_batch_ms: Number | Iterable[Number]
+    reverse_rate_mbit: Number | Iterable[Number]
+    reverse_buffer_packets: Number | Iterable[Number]
     policer_mbit: Number | Iterable[Number]
     policer_burst_packets: Number | Iterable[Number]
     ecn: Ecn | Text | Iterable[Ecn | Text]

@@ -191,6 +191,8 @@ class Condition:
     ack_thinning: int = OF_FEATURE
     ack_batch_ms: float = OF_FEATURE
     data_batch_ms: float = OF_FEATURE
+    reverse_rate_mbit: float = OF_FEATURE
+    reverse_buffer_packets: int = OF_FEATURE
     policer_mbit: float = OF_FEATURE
     policer_burst_packets: int = OF_FEATURE
     ecn: str = OF_FEATURE
