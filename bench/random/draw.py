@@ -195,8 +195,17 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
         )
     ),
 }
+# A second pair of programs, which sends to the end.
+COMPETITORS = ("competitor_receiver_command", "competitor_sender_command")
+BESIDE = (
+    "exec socat -u TCP-LISTEN:6001 OPEN:/dev/null",
+    "exec socat -u OPEN:/dev/zero TCP:$RECEIVER:6001",
+)
 # Axes that the apps' programs set.
-OF_PROGRAMS = ("sender_command", "receiver_command", "bring", "listens", "image", "scheme")
+OF_PROGRAMS = (
+    "sender_command", "receiver_command", "bring", "listens", "image", "scheme", "env", "until",
+    "competitor_sender_command", "competitor_receiver_command", "competitor_listens",
+)  # fmt: skip
 
 
 def _value(axis: Axis, its: Mapping[str, Any], rng: random.Random) -> Any:
@@ -229,6 +238,8 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
         its |= {"listens": "sender"} if receiver == FETCH else {}
         if sender.startswith("head"):  # the transfer may end within any warm-up
             its["warmup_s"] = 0.0
+        if rng.random() < CHANGED:
+            its |= dict(zip(COMPETITORS, BESIDE, strict=True))
     for name, axis in AXES.items():
         if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:
             its[name] = _value(axis, its, rng)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from losslab.emulation.link import tracelink
 from losslab.errors import HostError, LosslabError, did_you_mean
 from losslab.instrument.archive import digest
 from losslab.instrument.cache import cache_folder
 from losslab.lock import own_folder
-from losslab.reading import UsageError, input_errors, read_text
+from losslab.reading import UsageError, input_errors, read_text, shown
 from losslab.repository import INSTALLED, ROOT, find, listed
-from losslab.study.axes import DRAWN_TRACE, NONE, name_digest
+from losslab.study.axes import DIGEST_DIGITS, DRAWN_TRACE, NONE, name_digest
 from losslab.study.condition import AXES, NO_TRACE, Condition
 
+# The tar file of user files in the cache and in replicates' folders, and its name in conditions.
+BROUGHT = "brought.tar"
+COPIED = re.compile("[A-Za-z0-9._-]{1,60}@[0-9a-f]{16}")
 # Byte code of one run must not become an input of the next.
 IGNORED = "__pycache__"
 # Prefix of a path relative to the current folder; other paths are relative to the repository.
@@ -39,7 +45,7 @@ def value(axis: str, given: str) -> str:
     """Return the value that names a user's files in conditions."""
     if axis in TRACES:
         return named_trace(given)
-    return named(Path(given)) if axis == "bring" else given
+    return named(given) if axis == "bring" else given
 
 
 def named_trace(given: str) -> str:
@@ -67,20 +73,24 @@ def named_trace(given: str) -> str:
 
 def _keep_trace(trace: str, text: str) -> str:
     """Write a trace `NAME@DIGEST` to the cache; return its name."""
-    path = _trace_path(trace)
+    _keep(_trace_path(trace), lambda partial: partial.write_text(text))
+    return trace
+
+
+def _keep(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file of the cache, unless it is there."""
     if path.is_file():
-        return trace
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with own_folder(path.parent, ".partial-") as partial:
-            (partial / path.name).write_text(text)
+            write(partial / path.name)
             (partial / path.name).rename(path)
     except OSError as error:
         raise HostError(
-            f"the cache must be a writable folder to keep a trace, found: {error}",
-            hint="set LOSSLAB_CACHE to such a folder, or copy the trace to config/traces",
+            f"the cache must be a writable folder to keep your file, found: {error}",
+            hint="set LOSSLAB_CACHE to such a folder, or copy the file to the repository",
         ) from error
-    return trace
 
 
 def _trace_path(trace: str) -> Path:
@@ -106,6 +116,10 @@ def kept_traces(condition: Mapping[str, Any]) -> dict[str, str]:
 
 def adopt_traces(folder: Path, condition: Mapping[str, Any]) -> None:
     """Copy the traces that a replicate's folder keeps to the cache, to measure it again."""
+    bring = str(condition.get("bring", NONE))
+    kept = COPIED.fullmatch(bring) and (folder / BROUGHT).is_file()
+    if kept and bring.endswith(f"@{digest(folder / BROUGHT)[:DIGEST_DIGITS]}"):
+        _keep(_tar_path(bring), lambda partial: shutil.copyfile(folder / BROUGHT, partial))
     for axis, file in TRACES.items():
         trace = str(condition.get(axis, NONE))
         if "@" in trace and (folder / file).is_file():
@@ -114,20 +128,92 @@ def adopt_traces(folder: Path, condition: Mapping[str, Any]) -> None:
                 _keep_trace(trace, text)
 
 
-def named(folder: Path) -> str:
-    """Return a folder's name in conditions: a path relative to the repository or `HERE`.
+def named(given: str | Path) -> str:
+    """Return the name of user files in conditions: a path relative to the repository or `HERE`.
 
-    `NONE` stays as it is. Raises UsageError if the folder is neither in the repository nor in the
-    current folder.
+    A file, a folder elsewhere and `PATH=NAME` become `NAME@DIGEST`, a tar file in the cache. `NONE`
+    stays as it is, and so does such a name. Raises UsageError if there is no such file or folder.
     """
-    if str(folder) == NONE:
-        return NONE
-    resolved, here = folder.resolve(), Path.cwd()
-    if resolved.is_relative_to(ROOT):
-        return str(resolved.relative_to(ROOT))
-    if resolved.is_relative_to(here):
-        return f"{HERE}{resolved.relative_to(here)}"
-    raise _outside(str(folder), resolved, here)
+    text = str(given)
+    if text == NONE or (COPIED.fullmatch(text) and not Path(text).exists()):
+        return text
+    path, renamed, name = Path(text), "=" in text and not Path(text).exists(), ""
+    if renamed:
+        before, _, name = text.rpartition("=")
+        path = Path(before)
+    resolved, here = path.resolve(), Path.cwd()
+    if path.is_dir() and not renamed:
+        if resolved.is_relative_to(ROOT):
+            return str(resolved.relative_to(ROOT))
+        if resolved.is_relative_to(here):
+            return f"{HERE}{resolved.relative_to(here)}"
+    if renamed and not re.fullmatch(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]*", name):
+        raise UsageError(f"bring PATH=NAME must have a file's name, found {name!r:.60}")
+    if not path.exists():
+        raise UsageError(
+            f"bring must name a folder or a file, found no {shown(str(path))}",
+            hint="write PATH, or PATH=NAME for another name in the programs' folder",
+        )
+    return _copied(resolved, name)
+
+
+def _copied(path: Path, name: str) -> str:
+    """Keep a file or a folder's files in the cache as a tar file; return its name.
+
+    A NAME is that of the file, or of a folder with the folder's files.
+    """
+    if path.is_file():
+        found = {name or path.name: path}
+    else:
+        prefix = f"{name}/" if name else ""
+        found = {f"{prefix}{each.relative_to(path)}": each for each in _files_in(path)}
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for member, file in sorted(found.items()):
+            header = tarfile.TarInfo(member)
+            header.size = file.stat().st_size
+            header.mode = 0o755 if file.stat().st_mode & 0o100 else 0o644
+            with file.open("rb") as data:
+                tar.addfile(header, data)
+    code = hashlib.sha256(content.getbuffer()).hexdigest()[:DIGEST_DIGITS]
+    label = re.sub(r"[^A-Za-z0-9.-]+", "-", name or path.name).strip("-.")[:60] or "files"
+    _keep(_tar_path(f"{label}@{code}"), lambda partial: partial.write_bytes(content.getvalue()))
+    return f"{label}@{code}"
+
+
+def _tar_path(bring: str) -> Path:
+    return cache_folder() / "brought" / bring / BROUGHT
+
+
+def _copies(bring: str) -> Iterator[tuple[str, bool, IO[bytes]]]:
+    """Yield name, executability and content of a condition's copied files, one at a time.
+
+    Raises UsageError if the cache has not that content, or it is that of another program's archive:
+    it may have come with somebody's run.
+    """
+    path = _tar_path(bring)
+    if not path.is_file() or not bring.endswith(f"@{digest(path)[:DIGEST_DIGITS]}"):
+        raise UsageError(
+            f"the cache must have the user files {bring}, found none with this content",
+            hint=f"a run's folder has them in {BROUGHT}; or name them again with --bring",
+        )
+    with tarfile.open(path) as tar:
+        for member in tar:
+            parts, content = Path(member.name).parts, tar.extractfile(member)
+            if not member.isreg() or content is None or {"/", ".."} & {*parts}:
+                raise UsageError(f"{path} must have files below its folder, found {member.name!r}")
+            yield member.name, bool(member.mode & 0o100), content
+
+
+def kept_files(condition: Mapping[str, Any], folder: Path) -> None:
+    """Keep copied user files in a replicate's folder, without a second copy on the disk."""
+    bring = str(condition.get("bring", NONE))
+    if not COPIED.fullmatch(bring):
+        return
+    try:
+        os.link(_tar_path(bring), folder / BROUGHT)
+    except OSError:  # another file system
+        shutil.copyfile(_tar_path(bring), folder / BROUGHT)
 
 
 def source(condition: Condition) -> Path:
@@ -152,15 +238,8 @@ def _outside(name: str, resolved: Path, base: Path) -> UsageError:
     )
 
 
-def files(condition: Condition) -> list[Path]:
-    """List a condition's user files.
-
-    Raises LosslabError if the folder does not exist, is empty, or contains a link to a file
-    outside.
-    """
-    if condition.bring == NONE:
-        return []
-    folder = source(condition)
+def _files_in(folder: Path) -> list[Path]:
+    """List a folder's files; LosslabError if it has none, or a link to a file outside."""
     found = [
         path for path in sorted(folder.rglob("*")) if path.is_file() and IGNORED not in path.parts
     ]
@@ -181,17 +260,36 @@ def files(condition: Condition) -> list[Path]:
 
 def digests(condition: Condition) -> dict[str, str]:
     """Return the SHA-256 of a condition's user files by path, with " x" if executable."""
+    if condition.bring == NONE:
+        return {}
     found = {}
-    for path in files(condition):
+    if COPIED.fullmatch(condition.bring):
+        for name, executable, content in _copies(condition.bring):
+            code = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
+            found[name] = code + (" x" if executable else "")
+        return found
+    folder = source(condition)
+    for path in _files_in(folder):
         executable = " x" if path.stat().st_mode & 0o100 else ""
-        found[str(path.relative_to(source(condition)))] = digest(path) + executable
+        found[str(path.relative_to(folder))] = digest(path) + executable
     return found
 
 
 def give(condition: Condition, job_folder: Path, name: str) -> None:
     """Copy a condition's user files into the folder `name` of a job's folder."""
-    for path in files(condition):
-        target = job_folder / name / path.relative_to(source(condition))
+    if condition.bring == NONE:
+        return
+    if COPIED.fullmatch(condition.bring):
+        for member, executable, content in _copies(condition.bring):
+            target = job_folder / name / member
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as out:
+                shutil.copyfileobj(content, out)
+            target.chmod(0o755 if executable else 0o644)
+        return
+    folder = source(condition)
+    for path in _files_in(folder):
+        target = job_folder / name / path.relative_to(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)
 
@@ -205,7 +303,10 @@ def require(conditions: Iterable[Condition]) -> None:
         }.values():
             for text in trace_texts(each).values():
                 _require_fit(each, tracelink.parse(text, "the trace"))
-            files(each)
+            if each.bring != NONE and COPIED.fullmatch(each.bring):
+                list(_copies(each.bring))
+            elif each.bring != NONE:
+                _files_in(source(each))
 
 
 def _require_fit(condition: Condition, times: Sequence[int]) -> None:

@@ -196,6 +196,7 @@ class Axis:
         always_named: Whether the name has the part for the default value, too.
         digested: Whether the part is a digest of the value, for free text.
         commas: Whether text values may contain commas.
+        repeated: Whether its option may be repeated; a space joins the values.
         seed: How the axis enters the seeds.
         of_campaign: Whether campaigns set the axis, and not studies.
         name: Name of the axis's field.
@@ -213,6 +214,7 @@ class Axis:
     always_named: bool = False
     digested: bool = False
     commas: bool = False
+    repeated: bool = False
     seed: Seed = Seed.UNLESS_DEFAULT
     of_campaign: bool = False
     name: str = ""

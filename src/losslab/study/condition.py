@@ -203,6 +203,7 @@ class Condition:
     receiver_command: str = OF_FEATURE
     listens: str = OF_FEATURE
     bring: str = OF_FEATURE
+    env: str = OF_FEATURE
     until: str = OF_FEATURE
     competitor_sender_command: str = OF_FEATURE
     competitor_receiver_command: str = OF_FEATURE

@@ -27,7 +27,7 @@ from losslab.errors import LosslabError
 from losslab.reading import input_errors, read_rows, read_text
 from losslab.repository import ROOT, listed
 from losslab.study import features, metrics, units
-from losslab.study.axes import Axis, short
+from losslab.study.axes import NONE, Axis, short
 from losslab.study.background import NO_FLOWS
 from losslab.study.condition import AXES
 from losslab.study.schemas import check_schema
@@ -270,6 +270,7 @@ def add_options(
             f"--{name.replace('_', '-')}",
             type=read,
             choices=list(axis.choices) or None,
+            action=_AddWords if axis.repeated else "store",
             default=default,
             required=default is None,
             help=_option_help(axis),
@@ -293,6 +294,14 @@ def _group(name: str) -> str:
     sending = (features.background(), *features.apps().values())
     of_traffic = name in TRAFFIC or any(name in each.axes for each in sending)
     return "traffic" if of_traffic else "path"
+
+
+class _AddWords(argparse.Action):
+    """Append words to the value of a text option."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, values if before == NONE else f"{before} {values}")
 
 
 class _AddFlow(argparse.Action):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -49,6 +51,29 @@ COMPETITORS = {
 # Addresses of a pair of programs that has its own: the last byte, plus the number of the pair.
 FIRST_OWN = 11
 TIME, COMPLETION = "duration", "completion"
+# Variables that the programs have of losslab.
+VARIABLES = ("SENDER", "RECEIVER", "LOGS", "DURATION_S")
+
+
+def _environment(condition: Condition) -> dict[str, str]:
+    """Parse the axis `env`; LosslabError if it is malformed."""
+    if condition.env == NONE:
+        return {}
+    try:
+        words = shlex.split(condition.env)
+    except ValueError as error:
+        raise LosslabError(f"env must be words of a shell, found {error}") from error
+    found = dict[str, str]()
+    for word in words or [""]:
+        name, sign, value = word.partition("=")
+        if not sign or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            raise LosslabError(f"env must be NAME=VALUE ..., found {word!r:.60}")
+        if name in (*VARIABLES, *found):
+            raise LosslabError(
+                f"env must set each variable once and none of losslab's, found {name}"
+            )
+        found[name] = value
+    return found
 
 
 def _commands(condition: Condition, pair: int) -> tuple[str, str, str]:
@@ -74,11 +99,12 @@ def _flow(condition: Condition, pair: int) -> Flow:
     sender_command, receiver_command, listens = _commands(condition, pair)
     folder = JOB / USER_FILES if condition.bring != NONE else Path("/tmp")
     sender_address, receiver_address = addresses or (SENDER_ADDRESS, RECEIVER_ADDRESS)
-    variables = {
-        "SENDER": sender_address, "RECEIVER": receiver_address,
-        "LOGS": str(JOB / LOGS / prefix.rstrip("-")), "DURATION_S": plain(condition.duration_s),
-    }  # fmt: skip
-    exports = " ".join(f"{name}={value}" for name, value in variables.items())
+    values = (
+        sender_address, receiver_address, str(JOB / LOGS / prefix.rstrip("-")),
+        plain(condition.duration_s),
+    )  # fmt: skip
+    variables = dict(zip(VARIABLES, values, strict=True)) | _environment(condition)
+    exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
     def program(host: str, command: str) -> Timed:
         text = f"export {exports}; mkdir -p $LOGS; cd {folder} || exit; {command}"
@@ -202,8 +228,14 @@ class Command(App):
         "listens": _listens_axis("", "command"),
         "bring": axis(
             NONE,
-            help="folder with your files (app `command`); the commands run in a copy of it",
+            help="your folder or file, PATH or PATH=NAME (app `command`); the commands run in a "
+            "folder with a copy",
             named="bring-{}", digested=True, commas=True, seed=Seed.NEVER,
+        ),
+        "env": axis(
+            NONE,
+            help="variables for the programs, NAME=VALUE ..., quoted as in a shell",
+            named="env-{}", digested=True, commas=True, repeated=True,
         ),
         "until": axis(
             TIME,
@@ -238,7 +270,13 @@ class Command(App):
             )
         if condition.bring != NONE and not self.used(condition):
             yield f"bring needs the app command, found {condition.app}"
-        for name in ("listens", "until"):
+        if any("\0" in text for text in (*commands, condition.env)):
+            yield "commands and env must have no NUL character, found one"
+        try:
+            _environment(condition)
+        except LosslabError as error:
+            yield error.message
+        for name in ("listens", "until", "env"):
             if name in self.changed(condition) and not self.used(condition):
                 yield f"{name} {getattr(condition, name)} needs the app command, found " + str(
                     condition.app
