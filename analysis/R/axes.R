@@ -9,9 +9,9 @@ condition_columns <- c(
   "second_rate_mbit", "write_kib", "changes", "pauses", "loss_burst_packets", "jitter_ms",
   "jitter_order", "reorder_percent", "reorder_ms", "duplicate_percent", "ack_thinning",
   "policer_mbit", "policer_burst_packets", "ecn", "mark_packets", "drop_list", "trace_start_s",
-  "qdisc", "sender_command", "receiver_command", "listens", "bring", "env", "until",
-  "competitor_sender_command", "competitor_receiver_command", "competitor_listens", "image",
-  "duration_s", "warmup_s"
+  "qdisc", "sender_command", "receiver_command", "listens", "bring", "env", "sender_root",
+  "receiver_root", "testcase", "until", "competitor_sender_command",
+  "competitor_receiver_command", "competitor_listens", "image", "duration_s", "warmup_s"
 )
 
 # Text columns; the others are numeric.
@@ -19,6 +19,7 @@ condition_words <- c(
   "algorithm", "path", "app", "offloads", "loss_direction", "competitor", "queue", "trace",
   "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue", "kernel",
   "parameters", "flows", "changes", "pauses", "jitter_order", "ecn", "drop_list", "qdisc",
-  "sender_command", "receiver_command", "listens", "bring", "env", "until",
-  "competitor_sender_command", "competitor_receiver_command", "competitor_listens", "image"
+  "sender_command", "receiver_command", "listens", "bring", "env", "sender_root", "receiver_root",
+  "testcase", "until", "competitor_sender_command", "competitor_receiver_command",
+  "competitor_listens", "image"
 )

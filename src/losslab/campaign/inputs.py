@@ -14,8 +14,9 @@ from typing import IO, Any
 
 from losslab.emulation.link import tracelink
 from losslab.errors import HostError, LosslabError, did_you_mean
+from losslab.instrument import rootimage
 from losslab.instrument.archive import digest
-from losslab.instrument.cache import cache_folder
+from losslab.instrument.cache import building, cache_folder
 from losslab.lock import own_folder
 from losslab.reading import UsageError, input_errors, read_text, shown
 from losslab.repository import INSTALLED, ROOT, find, listed
@@ -37,7 +38,8 @@ MAX_TRACE_MBIT = 3000
 # Axes that name traces, with the files' names in the folders of jobs and replicates.
 TRACES = {"trace": "trace", "trace_back": "trace-back"}
 # Axes that name files of the user.
-OF_FILES = ("bring", *TRACES)
+ROOTS = {"sender": "sender_root", "receiver": "receiver_root"}
+OF_FILES = ("bring", *ROOTS.values(), *TRACES)
 IMPORT = "convert other files with `losslab trace import FILE`"
 
 
@@ -45,6 +47,8 @@ def value(axis: str, given: str) -> str:
     """Return the value that names a user's files in conditions."""
     if axis in TRACES:
         return named_trace(given)
+    if axis in ROOTS.values():
+        return _named_root(axis, given)
     return named(given) if axis == "bring" else given
 
 
@@ -181,6 +185,56 @@ def _copied(path: Path, name: str) -> str:
     return f"{label}@{code}"
 
 
+def _named_root(axis: str, given: str) -> str:
+    """Return an image's name in conditions, NAME@DIGEST; its merged layers are in the cache."""
+    path = Path(given)
+    if given == NONE or (COPIED.fullmatch(given) and not path.exists()):
+        return given
+    if not path.is_file():
+        raise UsageError(
+            f"{axis} must name a tar file, found no file {shown(given)}",
+            hint="save an image with `docker save IMAGE -o FILE`",
+        )
+    label = re.sub(r"[^A-Za-z0-9.-]+", "-", path.name).strip("-.")[:60] or "image"
+    name = f"{label}@{digest(path)[:DIGEST_DIGITS]}"
+    with building(_root_folder(name)) as folder:
+        if folder is not None:
+            rootimage.write(path, folder)
+    return name
+
+
+def _root_folder(name: str) -> Path:
+    return cache_folder() / "roots" / name
+
+
+def _root_files(condition: Condition) -> dict[str, Path]:
+    """Return the files of the hosts' images by their names in a job's folder."""
+    roots = {host: str(getattr(condition, axis)) for host, axis in ROOTS.items()}
+    found = {
+        name: path
+        for host, root in roots.items()
+        if root != NONE
+        for name, path in rootimage.files_for_guest(_root_folder(root), host)
+    }
+    for name, path in found.items():
+        if not path.is_file():
+            raise UsageError(
+                f"the cache must have the image of the {name.partition('-')[0]}, found no {path}",
+                hint="measure once with the image's file: --sender-root FILE or "
+                "--receiver-root FILE",
+            )
+    return found
+
+
+def _require_roots(condition: Condition) -> None:
+    """Refuse commands that the hosts' images cannot run."""
+    for host, axis in ROOTS.items():
+        root, prefixes = str(getattr(condition, axis)), ("", "competitor_")
+        for command in (getattr(condition, f"{prefix}{host}_command") for prefix in prefixes):
+            if NONE not in (root, command):
+                rootimage.require_command(_root_folder(root), host, command)
+
+
 def _tar_path(bring: str) -> Path:
     return cache_folder() / "brought" / bring / BROUGHT
 
@@ -260,13 +314,13 @@ def _files_in(folder: Path) -> list[Path]:
 
 def digests(condition: Condition) -> dict[str, str]:
     """Return the SHA-256 of a condition's user files by path, with " x" if executable."""
+    found = {name: digest(path) for name, path in _root_files(condition).items()}
     if condition.bring == NONE:
-        return {}
-    found = {}
+        return found
     if COPIED.fullmatch(condition.bring):
-        for name, executable, content in _copies(condition.bring):
+        for member, runs, content in _copies(condition.bring):
             code = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
-            found[name] = code + (" x" if executable else "")
+            found[member] = code + (" x" if runs else "")
         return found
     folder = source(condition)
     for path in _files_in(folder):
@@ -276,7 +330,9 @@ def digests(condition: Condition) -> dict[str, str]:
 
 
 def give(condition: Condition, job_folder: Path, name: str) -> None:
-    """Copy a condition's user files into the folder `name` of a job's folder."""
+    """Copy a condition's user files into the folder `name` of a job's folder, and its images."""
+    for file, path in _root_files(condition).items():
+        shutil.copyfile(path, job_folder / file)
     if condition.bring == NONE:
         return
     if COPIED.fullmatch(condition.bring):
@@ -296,13 +352,15 @@ def give(condition: Condition, job_folder: Path, name: str) -> None:
 
 def require(conditions: Iterable[Condition]) -> None:
     """Refuse conditions whose traces or user files are missing or malformed; read each once."""
-    axes = (*OF_FILES, "rate_mbit", "trace_start_s")
+    commands = [axis for axis in AXES if axis.endswith("_command")]
+    axes = (*OF_FILES, *commands, "rate_mbit", "trace_start_s")
     with input_errors():
         for each in {
             tuple(getattr(its, axis) for axis in axes): its for its in conditions
         }.values():
             for text in trace_texts(each).values():
                 _require_fit(each, tracelink.parse(text, "the trace"))
+            _require_roots(each)
             if each.bring != NONE and COPIED.fullmatch(each.bring):
                 list(_copies(each.bring))
             elif each.bring != NONE:

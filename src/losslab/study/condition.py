@@ -204,6 +204,9 @@ class Condition:
     listens: str = OF_FEATURE
     bring: str = OF_FEATURE
     env: str = OF_FEATURE
+    sender_root: str = OF_FEATURE
+    receiver_root: str = OF_FEATURE
+    testcase: str = OF_FEATURE
     until: str = OF_FEATURE
     competitor_sender_command: str = OF_FEATURE
     competitor_receiver_command: str = OF_FEATURE
