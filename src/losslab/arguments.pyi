@@ -92,6 +92,10 @@ class Axes(TypedDict, total=False):
     size_kb: Number
     app_rate_mbit: Number
     app_pattern: Text
+    env: Text
+    sender_root: Text
+    receiver_root: Text
+    testcase: Text
     until: Until | Text
     competitor_sender_command: Text
     competitor_receiver_command: Text
@@ -158,6 +162,10 @@ class AxisLists(TypedDict, total=False):
     size_kb: Number | Iterable[Number]
     app_rate_mbit: Number | Iterable[Number]
     app_pattern: Text | Iterable[Text]
+    env: Text | Iterable[Text]
+    sender_root: Text | Iterable[Text]
+    receiver_root: Text | Iterable[Text]
+    testcase: Text | Iterable[Text]
     until: Until | Text | Iterable[Until | Text]
     competitor_sender_command: Text | Iterable[Text]
     competitor_receiver_command: Text | Iterable[Text]

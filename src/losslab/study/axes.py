@@ -197,6 +197,7 @@ class Axis:
         digested: Whether the part is a digest of the value, for free text.
         commas: Whether text values may contain commas.
         canonical: Function that returns the one text of all that mean the same.
+        repeated: What joins the values of an option that may be repeated; empty: it may not.
         seed: How the axis enters the seeds.
         of_campaign: Whether campaigns set the axis, and not studies.
         name: Name of the axis's field.
@@ -215,6 +216,7 @@ class Axis:
     digested: bool = False
     commas: bool = False
     canonical: Callable[[str], str] = str
+    repeated: str = ""
     seed: Seed = Seed.UNLESS_DEFAULT
     of_campaign: bool = False
     name: str = ""
