@@ -187,6 +187,8 @@ class Condition:
     reorder_ms: float = OF_FEATURE
     duplicate_percent: float = OF_FEATURE
     ack_thinning: int = OF_FEATURE
+    ack_batch_ms: float = OF_FEATURE
+    data_batch_ms: float = OF_FEATURE
     policer_mbit: float = OF_FEATURE
     policer_burst_packets: int = OF_FEATURE
     ecn: str = OF_FEATURE
