@@ -1,5 +1,6 @@
-"""The GitHub Action `action.yml`: its metadata and its shell script."""
+"""The GitHub Action `action.yml`, its metadata and shell script; and the development container."""
 
+import json
 import os
 import re
 import subprocess
@@ -75,3 +76,13 @@ def test_step_runs_a_command_that_losslab_understands(run, tmp_path):
     assert "report=out/report.md" in (tmp_path / "GITHUB_OUTPUT").read_text()
     done, _ = run(status=1, change="a.c")
     assert done.returncode == 1
+
+
+def test_development_container_has_what_a_guest_needs(root):
+    its = json.loads((root / ".devcontainer" / "devcontainer.json").read_text())
+    # docs/explanation/platforms.md: personality, and a folder for memory that allows exec.
+    assert "--security-opt=seccomp=unconfined" in its["runArgs"]
+    scratch = its["containerEnv"]["LOSSLAB_SCRATCH"]
+    assert any(each.startswith(f"--tmpfs={scratch}:exec,") for each in its["runArgs"])
+    target = re.search(r"&& make (\w+)$", its["onCreateCommand"])[1]
+    assert re.search(rf"^{target}:", (root / "Makefile").read_text(), re.MULTILINE)
