@@ -139,7 +139,7 @@ def _others(found: Found) -> str:
     for path in found["other_paths"]:
         cells = [f"<td>{markup.escape(path['path'])}</td>"]
         for its in path["answers"].values():
-            said = its["verdict"] if its["verdict"] != "better" else its["choices"][0]
+            said = its["verdict"] if its["verdict"] != "better" else its["text"]
             mark = its["change"].split(" ")[0]
             cells.append(f'<td class="{mark}">{markup.escape(said)}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
