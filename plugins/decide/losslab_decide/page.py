@@ -25,7 +25,7 @@ UNIMPORTANT = math.log(1.05)
 
 def text(found: Found) -> str:
     """Return the page for a terminal."""
-    lines = [found["headline"], ""]
+    lines = [found["headline"], *costs(found), ""]
     rows = [[part, *cells] for part, _, cells in _rows(found)]
     lines.append(tabulate(rows, COMPARED, tablefmt="plain", disable_numparse=True))
     lines += ["", "What would change the decision"]
@@ -48,6 +48,7 @@ def html(found: Found) -> str:
     head = "".join(f"<th>{name}</th>" for name in (*COMPARED, "less &larr; 1 &rarr; more"))
     return Template(TEMPLATE.read_text()).substitute(
         headline=markup.escape(found["headline"]),
+        costs="".join(f"<p>{markup.escape(line)}</p>" for line in costs(found)),
         answers="".join(
             f"<li><b>{use}</b><span>{markup.escape(its['text'])}</span></li>"
             for use, its in found["answers"].items()
@@ -116,6 +117,21 @@ def _interval(ratio: Found, scale: float, verdict: str) -> str:
         f'<path class="line" d="M{at(low)} {y:g}H{at(high)}"/>'
         f'<circle cx="{at(mid)}" cy="{y:g}" r="4.5"/></svg>'
     )
+
+
+def costs(found: Found) -> list[str]:
+    """Say what a recommended choice costs, compared with the first."""
+    lines = []
+    named = {name for its in found["answers"].values() for name in its["choices"]
+             if its["verdict"] == "better"}  # fmt: skip
+    for choice in (each for each in found["question"]["choices"] if each in named):
+        worse = [
+            f"{its['title'][0].lower()}{its['title'][1:]} {_ratio(its['ratio'])[0]}".rstrip()
+            for its in found["comparisons"]
+            if (its["part"], its["choice"], its["verdict"]) == ("cost", choice, "worse")
+        ]
+        lines += [f"Cost of {choice}: {', '.join(worse)}."] if worse else []
+    return lines
 
 
 def changes(found: Found) -> list[str]:

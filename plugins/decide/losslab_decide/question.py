@@ -21,7 +21,7 @@ from losslab.reading import (
     shown,
 )
 from losslab.repository import ROOT
-from losslab.study import background, design, units
+from losslab.study import background, design, features, units
 from losslab.study.axes import NONE, short
 from losslab.study.condition import AXES, NO_TRACE
 
@@ -34,8 +34,10 @@ SHARE = "share"
 # Values of a path that are rarely known: varied by default.
 UNCERTAIN = ("loss_percent", "buffer_packets", SHARE, "jitter_ms", "rtt_ms", "rate_mbit")
 # Axes that the question sets otherwise than by their options.
-NOT_OF_PATH = ("algorithm", "app", "competitor", "flows", "parameters", "scheme", "warmup_s",
-               "sender_command", "receiver_command", "listens", "bring", "image")  # fmt: skip
+NOT_OF_PATH = {
+    "algorithm", "app", "competitor", "flows", "parameters", "warmup_s", "image",
+    *(name for app in features.apps().values() for name in app.axes if name != "video"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

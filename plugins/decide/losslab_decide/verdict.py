@@ -169,7 +169,7 @@ def headline(answers: Mapping[str, Answer], first: str) -> str:
         return f"No decision.{others}"
     if len(chosen) == 1:
         name, uses = next(iter(chosen.items()))
-        return f"Use {name}: it is better for {_listed(uses)}.{others}"
+        return f"Use {name} for {_listed(uses)}.{others}"
     parts = ", ".join(f"{name} for {_listed(uses)}" for name, uses in chosen.items())
     return f"It depends on what users do: {parts}.{others}"
 

@@ -93,13 +93,13 @@ OPEN = Answer(Verdict.INCONCLUSIVE, ("cubic", "bbr"), 7)
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ({"bulk": BBR, "video": BBR}, "Use bbr: it is better for bulk and video."),
+        ({"bulk": BBR, "video": BBR}, "Use bbr for bulk and video."),
         ({"bulk": BBR, "pages": EITHER},
-         "Use bbr: it is better for bulk. For pages: does not matter."),
+         "Use bbr for bulk. For pages: does not matter."),
         ({"bulk": BBR, "pages": CUBIC}, "It depends on what users do: bbr for bulk, cubic for "
          "pages."),
         ({"bulk": Answer(Verdict.BETTER, ("bbr", "reno"))},
-         "Use bbr or reno: it is better for bulk."),
+         "Use bbr or reno for bulk."),
         ({"bulk": EITHER}, "It does not matter: no choice differs by more than 5 %. Keep cubic."),
         ({"bulk": OPEN}, "No decision. For bulk: inconclusive between cubic and bbr: about 7 more "
          "runs would decide."),
