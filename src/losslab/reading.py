@@ -122,8 +122,11 @@ def read_config(path: Path) -> Any:
     return read_json(path, CONFIG_BYTES) if path.suffix == ".json" else read_yaml(path)
 
 
-def parse_json(text: str, where: str) -> Any:
-    """Parse JSON with unique keys and finite numbers; `where` names the file or option."""
+def parse_json(text: str, where: str, duplicates: bool = False) -> Any:
+    """Parse JSON with finite numbers; `where` names the file or option.
+
+    Keys must be unique. With `duplicates`, the last value of a key counts.
+    """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         mapping = dict(pairs)
@@ -132,7 +135,7 @@ def parse_json(text: str, where: str) -> Any:
         return mapping
 
     with _syntax("JSON", where):
-        data = json.loads(text, object_pairs_hook=unique)
+        data = json.loads(text, object_pairs_hook=None if duplicates else unique)
         json.dumps(data, allow_nan=False)  # refuses NaN and infinities
     return data
 

@@ -78,8 +78,9 @@ def read(path: Path, series: str = "") -> Measurement:
         )
     if not data.startswith(GZIP) and data.lstrip()[:1] != b"{":
         return table(path)
-    found = parse_json(_unpacked(path) if data.startswith(GZIP) else read_text(path, RESULT_BYTES),
-                       str(path))  # fmt: skip
+    text = _unpacked(path) if data.startswith(GZIP) else read_text(path, RESULT_BYTES)
+    # iperf3 writes the sizes of socket buffers once for each stream, under the same key.
+    found = parse_json(text, str(path), duplicates=True)
     if isinstance(found, dict) and "results" in found:
         return flent(found, str(path), series)
     return iperf3(found, str(path))
@@ -133,7 +134,7 @@ def iperf3(report: Any, where: str) -> Measurement:
         test["num_streams"],
         end.get("sender_tcp_congestion", ""),
         absent,
-        [both] if test.get("bidir") else [],
+        [both] if "sum_received_bidir_reverse" in end else [],
     )
 
 

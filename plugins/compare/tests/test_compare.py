@@ -69,6 +69,13 @@ def test_receiving_end_of_iperf3_has_no_rtt(run):
     assert "not comparable: RTT (only the sending end" in notes
 
 
+def test_bidirectional_test_of_iperf3_says_which_direction_is_compared(tmp_path):
+    report = json.loads((EXAMPLES / "iperf3-tcp.json").read_text())
+    report["end"]["sum_received_bidir_reverse"] = report["end"]["sum_received"]
+    (tmp_path / "both.json").write_text(json.dumps(report))
+    assert "only the client's direction" in read(tmp_path / "both.json").notes[0]
+
+
 def test_udp_test_of_iperf3_counts_what_arrived(run):
     rows, notes = compared("iperf3-udp.json", run)
     assert rows["goodput"]["file"] == pytest.approx(9.9)

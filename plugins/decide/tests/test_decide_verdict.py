@@ -1,6 +1,7 @@
 """Verdicts of `losslab decide` on made-up tables of values by seed."""
 
 import math
+import re
 
 import pytest
 
@@ -48,6 +49,12 @@ def test_common_seeds_are_paired():
     low, high = found.ratio.interval
     # The seeds' own variation is not in the interval.
     assert high / low < 1.1
+
+
+def test_difference_that_does_not_matter_is_that_of_the_reports_decisions(root):
+    text = (root / "analysis/R/decisions.R").read_text()
+    (share,) = re.findall(r"^unimportant_share <- (.*)$", text, re.MULTILINE)
+    assert math.log(1 + float(share)) == UNIMPORTANT
 
 
 @pytest.mark.parametrize("mean", [10.0, 10.2, 12.0, 14.0])
