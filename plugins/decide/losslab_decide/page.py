@@ -137,16 +137,17 @@ def costs(found: Found) -> list[str]:
 def changes(found: Found) -> list[str]:
     """Say which other paths change the decision."""
     paths = found["other_paths"]
+    if not paths:
+        return ["not measured: no other paths"]
     lines = [
-        f"{path['path']} {its['change']} {use}: {its['text']}"
+        f"{path['path']}: {use} {its['change']}: {its['text']}"
         for path in paths
         for use, its in path["answers"].items()
         if its["change"]
     ]
-    if not paths:
-        return ["not measured: no other paths"]
+    same = sum(not any(its["change"] for its in path["answers"].values()) for path in paths)
     names = ", ".join(dict.fromkeys(path["name"] for path in paths))
-    return lines or [f"none of the {len(paths)} other paths, with other values of {names}"]
+    return [*lines, f"{same} of {len(paths)} other paths do not change it, with other {names}"]
 
 
 def _others(found: Found) -> str:
@@ -205,5 +206,9 @@ def _notes(found: Found) -> Sequence[str]:
         "A choice is better if its whole confidence interval (CI) is, and its mean by more than "
         "5 %. A difference does not matter if the whole interval is within 5 %.",
         "Each interval has its own error of 5 %, shared by the pairs of more than two choices.",
-        *(f"The budget was too small for {name}." for name in found["left_out"]),
+        *(
+            [f"The budget was too small for {', '.join(found['left_out'])}."]
+            if found["left_out"]
+            else []
+        ),
     ]

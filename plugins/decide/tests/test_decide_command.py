@@ -174,9 +174,12 @@ def test_decision_says_choice_cost_and_what_flips_it():
         ("bulk", "better"), ("cost", "worse"),
     ]  # fmt: skip
     assert page.costs(found) == ["Cost of b: mean RTT during the traffic 3 times."]
-    assert page.changes(found) == ["loss_percent 0.25 % flips bulk: does not matter"]
+    assert page.changes(found) == [
+        "loss_percent 0.25 %: bulk flips: does not matter",
+        "0 of 1 other paths do not change it, with other loss_percent",
+    ]
     text = page.text(found)
-    for part in ("Use b", "3 times", "worse", "flips bulk", "too small for rtt_ms 80 ms"):
+    for part in ("Use b", "3 times", "worse", "bulk flips", "too small for rtt_ms 80 ms"):
         assert part in text
     json.dumps(found, allow_nan=False)
 
