@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import itertools
 import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,6 +73,12 @@ def values(its: Axis, text: str) -> list[str | float]:
     if len(set(found)) != len(found):
         raise UsageError(f"{its.name} must have each value once, found {shown(text)}")
     return found
+
+
+def combined(texts: Iterable[str]) -> str:
+    """Return the values of several `--sysctl`, each with its list: all their combinations."""
+    lists = itertools.product(*(text.split(",") for text in texts))
+    return ",".join(map(AXES["sysctl"].joined, lists))
 
 
 def _numbers(its: Axis, part: str) -> Sequence[str | float]:
@@ -178,8 +185,8 @@ def _shared_snapshots() -> Iterator[None]:
 
 
 def _say(done: int, total: int, title: str) -> None:
-    """Update the progress line; without a terminal print only the end."""
-    if sys.stderr.isatty():
+    """Update the progress line; without a terminal or a notebook print only the end."""
+    if sys.stderr.isatty() or "ipykernel" in sys.modules:
         end = "\n" if done == total else ""
         print(
             f"\rlosslab: measured {done} of {total} {title}", end=end, file=sys.stderr, flush=True
@@ -215,7 +222,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = commands.add_parser("sweep")
     for name, its in AXES.items():
         option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, metavar="VALUES", required=its.default is None,
+        action = "append" if name == "sysctl" else "store"
+        parser.add_argument(option, action=action, metavar="VALUES", required=its.default is None,
                             help=its.help.replace("%", "%%").replace("`", ""))  # fmt: skip
     parser.add_argument(
         "--replicates",
@@ -251,6 +259,8 @@ def _can_draw() -> bool:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    if options.sysctl is not None:
+        options.sysctl = combined(options.sysctl)
     given = {
         name: values(axis, text)
         for name, axis in AXES.items()

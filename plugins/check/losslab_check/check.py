@@ -151,7 +151,7 @@ def _check(options: argparse.Namespace) -> int:
     (out / REPORT).write_text(text)
     print(json.dumps(data, indent=1) if options.json else text, end="\n" if options.json else "")
     if options.annotations:
-        print("\n".join(annotated(data)))
+        print("\n".join(workflow_commands(data)))
     verdicts.require_as_recorded(
         list(failures(found, options.fail_on)), "cells", file,
         f"see {out / REPORT}; --fail-on chooses what fails",
@@ -319,7 +319,7 @@ def _table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     return str(tabulate(text, HEAD, tablefmt="github", disable_numparse=True))
 
 
-def annotated(data: Mapping[str, Any]) -> Iterator[str]:
+def workflow_commands(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield what moved, and runs that became invalid, as commands of GitHub Actions."""
     [file, *_] = data["replaced"] or [""]
     place = f"file={file}," if file else ""

@@ -120,14 +120,14 @@ def test_every_metric_of_a_changed_cell_has_its_ratio_interval_and_smallest_effe
 
 def test_annotations_name_the_changed_file_and_escape_percent_signs():
     its = data(row(WORSE, BETTER, QUIET, reasons=["the guest must power off"]))
-    first, second, third = check.annotated(its)
+    first, second, third = check.workflow_commands(its)
     place = "file=net/ipv4/tcp_cubic.c,title=losslab loss/cubic::"
     assert first == f"::error {place}invalid after the change: the guest must power off"
     assert second == (
         f"::error {place}Goodput (Mbit/s) -10 %25 [-12, -8] %25, from 10 to 9, n = 8: worse"
     )
     assert third.startswith(f"::error {place}")
-    assert [*check.annotated(data())] == []
+    assert [*check.workflow_commands(data())] == []
 
 
 def test_trend_has_the_means_of_each_commit_once(tmp_path):

@@ -65,13 +65,14 @@ class Series:
 
 @dataclass(frozen=True)
 class PublicFile:
-    """Public patch or source that this repository does not contain."""
+    """Public patch, source or trace that this repository does not contain."""
 
     name: str
     address: str
     sha256: str
     size_bytes: int = 0  # unknown
     variable: str = ""  # environment variable with the path of a local copy, if any
+    otherwise: str = "name the file in kernel.toml"  # how to use a copy without such a variable
 
     @property
     def archived(self) -> str:
@@ -91,9 +92,7 @@ class PublicFile:
         try:
             return Fetcher().fetch(places)
         except UnavailableError as error:
-            other = f"set {self.variable} to the file's path"
-            if not self.variable:
-                other = "name the file in kernel.toml"
+            other = f"set {self.variable} to the file's path" if self.variable else self.otherwise
             raise UnavailableError(
                 error.message, hint=f"download {self.address} by other means and {other}"
             ) from error

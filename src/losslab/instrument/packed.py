@@ -121,6 +121,12 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
     return archive
 
 
+def is_there(folder: Path, kind: str, name: str) -> bool:
+    """Return whether a folder has an archive and its SHA-256."""
+    archive = folder / f"{kind}-{name}.tar.zst"
+    return archive.is_file() and _sum_of(archive).is_file()
+
+
 def _sum_of(archive: Path) -> Path:
     return archive.with_name(archive.name + SUFFIX)
 

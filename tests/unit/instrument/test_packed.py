@@ -7,12 +7,14 @@ import random
 import socket
 import tarfile
 import threading
+import urllib.error
+import urllib.request
 
 import pytest
 import zstandard
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, image, integrity, kernel, kernels, packed
+from losslab.instrument import archive, image, integrity, kernel, kernels, packed, records
 
 NAME = "0123456789abcdef"
 ARCHIVE = f"kernel-{NAME}.tar.zst"
@@ -217,6 +219,22 @@ def test_set_up_fetches_without_building(module, builder, made_of, tmp_path, mon
     assert module.existing() == wanted
     if module is image:
         assert os.readlink(wanted / "root" / "sh") == "/bin/dash"
+
+
+def test_served_archives_are_fetched_and_no_other_file(made_of, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    wanted, folder = kernel.target(), tmp_path / "instruments"
+    made_of("kernel", wanted.name)
+    (folder / "notes.txt").write_text("private")
+    with records.server(folder, "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv(packed.PLACE, place)
+        assert kernel.build() == wanted
+        for path in ("/notes.txt", "/", "/../built/linux", "/%2e%2e/a.tar.zst"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(place + path)
+        server.shutdown()
 
 
 def test_image_of_another_tree_than_pinned_is_refused(made_of, tmp_path, monkeypatch, capsys):
