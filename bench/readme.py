@@ -6,6 +6,7 @@ The figure and the sentence's table are copied to docs/figures. `make figure` me
 If RESULTS have a scoreboard, it is copied to docs/results, under the name of its campaign. The
 README's scoreboard is that of the quick campaign, with its orders and signs in report/verdicts.tsv.
 The sentences below it are about the full campaign, from the same files and docs/results/full.tsv.
+The table of items has the figures of config/artifact.yaml.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from pathlib import Path
 
 import yaml
 
-from losslab.campaign import plan
+from losslab.campaign import cost, plan
 from losslab.campaign.verdicts import read_recorded
 from losslab.instrument import kernels
-from losslab.reading import read_json, read_rows
+from losslab.reading import read_json, read_rows, read_yaml
+from losslab.study import design
+from losslab_artifact import major
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
@@ -30,6 +33,7 @@ FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 SCOREBOARD_MARK = "<!-- scoreboard: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
+ITEMS_MARK = "<!-- items: written by `python -m bench.readme` -->\n"
 CLAIMS = ROOT / "report" / "claims"
 RECORDS = ROOT / "docs" / "results"
 GRADES = ("within_5", "within_25", "within_2")
@@ -56,7 +60,7 @@ def answer(table: Path) -> str:
         f"{ours['cubic', 1]} % of its goodput and BBR {ours['bbr', 1]} %** (published: "
         f"{theirs['cubic', 1]} % and {theirs['bbr', 1]} %). 10 % loss costs CUBIC "
         f"{ours['cubic', 10]} % and BBR {ours['bbr', 10]} % (published: {theirs['cubic', 10]} % "
-        f"and {theirs['bbr', 10]} %). Each number is the mean of {n} runs; the base RTT is "
+        f"and {theirs['bbr', 10]} %). Each number is the mean of {n} runs of the quick campaign; the base RTT is "
         f"{path['rtt_ms']:g} ms, the kernel Linux {kernels.default().series.name}."
     )
     return _wrapped(text)
@@ -120,6 +124,36 @@ def full(campaign: str = "full") -> str:
     )
 
 
+def items() -> str:
+    """Return the table of the major claims' figures: script, and CPU-minutes of the study."""
+    lines = [
+        "| item of the report | claims | script | quick | full |",
+        "|---|---|---|---|---|",
+    ]
+    minutes = [_minutes(ROOT / "config" / f"{name}.yaml") for name in ("quick", "config")]
+    claims: dict[str, list[str]] = {}
+    for each in major.read_major():
+        claims.setdefault(each.item, []).append(f"`{each.study}/{each.claim}`")
+    for item, of in claims.items():
+        name = item.removeprefix("figure ")
+        study, _, figure = name.partition("_")
+        script = Path("analysis", "studies", study, "figures", f"{figure}.R")
+        if not (ROOT / script).is_file():
+            raise SystemExit(f"readme: error: an item must be a figure of the report, found {item}")
+        times = " | ".join(f"{each[study]:.0f} min" for each in minutes)
+        lines.append(f"| `{name}` | {', '.join(of)} | [{script.name}]({script}) | {times} |")
+    return "\n".join(lines) + "\n"
+
+
+def _minutes(config: Path) -> Counter[str]:
+    """Return the estimated CPU-minutes of each study of a campaign, at most."""
+    found: Counter[str] = Counter()
+    for cell in design.load_cells(plan.with_hosts(read_yaml(config)), ROOT):
+        one_s = cost.replicate_s(cell.condition, cell.backend)
+        found[cell.study] += (cost.CELL_S[cell.backend] + cell.stopping.maximum * one_s) / 60
+    return found
+
+
 def _numbers(campaign: str) -> dict[str, Counter[str]]:
     """Return the recorded scoreboard of each study's own source."""
     rows = read_rows(RECORDS / f"{campaign}-scoreboard.csv")
@@ -150,7 +184,8 @@ def _percent(counts: Counter[str], grade: str) -> int:
 def written(text: str, table: Path = FOLDER / TABLE) -> str:
     """Return the README with the sentence of a table and the recorded scoreboards."""
     for mark, words in (
-        (MARK, answer(table)), (SCOREBOARD_MARK, scoreboard()), (FULL_MARK, full())
+        (MARK, answer(table)), (SCOREBOARD_MARK, scoreboard()), (FULL_MARK, full()),
+        (ITEMS_MARK, items()),
     ):  # fmt: skip
         text = replaced(text, mark, words)
     return text

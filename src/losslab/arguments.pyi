@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, TypedDict
 Number: TypeAlias = float | str  # text has a unit, such as "40ms"
 Text: TypeAlias = str | PathLike[str]
 Path: TypeAlias = Literal["symmetric", "asymmetric"]
-App: TypeAlias = Literal["iperf3", "ffmpeg", "web", "datagram", "command", "quic"]
+App: TypeAlias = Literal["iperf3", "stream", "ffmpeg", "web", "datagram", "command", "quic"]
 Offloads: TypeAlias = Literal["off", "on"]
 LossDirection: TypeAlias = Literal["data", "both", "back"]
 Queue: TypeAlias = Literal[
@@ -25,12 +25,14 @@ Queue: TypeAlias = Literal[
     "own",
 ]
 Video: TypeAlias = Literal["720p", "128x64"]
-ReceiveBuffer: TypeAlias = Literal["linux", "linux-2mib", "large"]
+ReceiveBuffer: TypeAlias = Literal["linux", "linux-2mib", "large", "kernel"]
 Shaper: TypeAlias = Literal["tbf", "htb-netem"]
 SenderQueue: TypeAlias = Literal["fq", "fq_codel"]
 JitterOrder: TypeAlias = Literal["kept", "mixed"]
-Ecn: TypeAlias = Literal["off", "on", "accurate"]
+Ecn: TypeAlias = Literal["off", "on", "accurate", "kernel"]
 Listens: TypeAlias = Literal["receiver", "sender", "none"]
+Until: TypeAlias = Literal["duration", "completion"]
+CompetitorListens: TypeAlias = Literal["receiver", "sender", "none"]
 
 class Axes(TypedDict, total=False):
     """A value of each axis."""
@@ -68,6 +70,8 @@ class Axes(TypedDict, total=False):
     reorder_ms: Number
     duplicate_percent: Number
     ack_thinning: Number
+    ack_batch_ms: Number
+    data_batch_ms: Number
     policer_mbit: Number
     policer_burst_packets: Number
     ecn: Ecn | Text
@@ -75,10 +79,21 @@ class Axes(TypedDict, total=False):
     drop_list: Text
     trace_start_s: Number
     qdisc: Text
+    sysctl: Text
+    initcwnd_packets: Number
+    initrwnd_packets: Number
+    window_bytes: Number
     sender_command: Text
     receiver_command: Text
     listens: Listens | Text
     bring: Text
+    size_kb: Number
+    app_rate_mbit: Number
+    app_pattern: Text
+    until: Until | Text
+    competitor_sender_command: Text
+    competitor_receiver_command: Text
+    competitor_listens: CompetitorListens | Text
     image: Text
     duration_s: Number
     warmup_s: Number
@@ -119,6 +134,8 @@ class AxisLists(TypedDict, total=False):
     reorder_ms: Number | Iterable[Number]
     duplicate_percent: Number | Iterable[Number]
     ack_thinning: Number | Iterable[Number]
+    ack_batch_ms: Number | Iterable[Number]
+    data_batch_ms: Number | Iterable[Number]
     policer_mbit: Number | Iterable[Number]
     policer_burst_packets: Number | Iterable[Number]
     ecn: Ecn | Text | Iterable[Ecn | Text]
@@ -126,10 +143,21 @@ class AxisLists(TypedDict, total=False):
     drop_list: Text | Iterable[Text]
     trace_start_s: Number | Iterable[Number]
     qdisc: Text | Iterable[Text]
+    sysctl: Text | Iterable[Text]
+    initcwnd_packets: Number | Iterable[Number]
+    initrwnd_packets: Number | Iterable[Number]
+    window_bytes: Number | Iterable[Number]
     sender_command: Text | Iterable[Text]
     receiver_command: Text | Iterable[Text]
     listens: Listens | Text | Iterable[Listens | Text]
     bring: Text | Iterable[Text]
+    size_kb: Number | Iterable[Number]
+    app_rate_mbit: Number | Iterable[Number]
+    app_pattern: Text | Iterable[Text]
+    until: Until | Text | Iterable[Until | Text]
+    competitor_sender_command: Text | Iterable[Text]
+    competitor_receiver_command: Text | Iterable[Text]
+    competitor_listens: CompetitorListens | Text | Iterable[CompetitorListens | Text]
     image: Text | Iterable[Text]
     duration_s: Number | Iterable[Number]
     warmup_s: Number | Iterable[Number]

@@ -118,7 +118,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "claims": _command(
             "campaign.verdicts",
             "print the claims and their verdicts",
-            "losslab claims loss",
+            "losslab claims loss map/paper-shallow",
             "losslab claims --check quick",
             "losslab claims --record quick",
         ),
@@ -197,6 +197,12 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab kernel --name 6.1",
             "losslab kernel --algorithm mine",
             "losslab kernel --algorithm mine --try-all",
+        ),
+        "source": _command(
+            "kernelcommand",
+            "print a file of a kernel's source, to change and check it",
+            "losslab source tcp_cubic.c",
+            "losslab source net/ipv4/tcp_bbr.c --kernel 6.12-bbr3",
         ),
         "image": _command(
             "instrument.records",

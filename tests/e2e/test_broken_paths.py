@@ -111,6 +111,10 @@ CASES = {
         {"changes": "at_s=0.7,outage_s=0.5"}, "r2", {"loss random 100%": "loss random 50%"},
         ["loss from 0.7 s must be 100 %"],
     ),
+    "batches that are missing": (
+        {"ack_batch_ms": 15, "data_batch_ms": 4}, "r2", [f"{NETEM} 10ms slot 1ns"],
+        ["must have slot.min-delay 0.004", "an idle ping must take 29 ms"],
+    ),
     "a policer without effect": (
         {"policer_mbit": 2}, "r1", ["tc filter del dev r1-r2 egress"],
         ["filter on r1-r2 on r1 must be", "a policer of 2 Mbit/s must pass at most"],

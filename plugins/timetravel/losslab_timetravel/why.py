@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import shlex
 import threading
 import time
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from losslab import __version__, cellspec
 from losslab.campaign import replicate, rerun
@@ -162,6 +164,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="new folder for the run with the cause alone, and the run without it",
     )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
+    command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(
         run=_why, interrupted="the search is kept; repeat the command, without --out if it exists"
     )
@@ -170,19 +173,38 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _why(options: argparse.Namespace) -> int:
     recorded = Recorded.of(options)
     cause = find(recorded, _symptom(recorded, options), options.out, options.at)
+    ends = cause.at_s, cause.symptom.until_s
+    folders = cause.folders[CAUSE], cause.folders[WITHOUT]
+    manifest = rerun.load_manifest(cause.folders[CAUSE])
+    condition = Condition.from_json(manifest["cell"])
+    if options.json:
+        facts = as_json(cause) | {"command": cellspec.measure_command(condition, manifest["seed"])}
+        print(json.dumps(facts, indent=1))
+        return 0
     print(f"{cause.symptom.text}: caused by {len(cause.packets)} of {cause.candidates} packets")
     for line in dropped(cause.folders[CAUSE], cause.packets):
         print(f"  {line}")
     print(f"dropped after the cut at {cause.at_s:g} s; without any one of them it does not occur.")
     print(f"{cause.futures} futures, {cause.core_s:.1f} core-s.\n")
-    ends = cause.at_s, cause.symptom.until_s
-    folders = cause.folders[CAUSE], cause.folders[WITHOUT]
     print("\n".join(sender(*folders, *ends)))
-    manifest = rerun.load_manifest(cause.folders[CAUSE])
-    condition = Condition.from_json(manifest["cell"])
     print(f"\nBoth over time: losslab plot {shlex.join(map(str, folders))}")
     print(f"Reproduce it from the start: {cellspec.measure_command(condition, manifest['seed'])}")
     return 0
+
+
+def as_json(cause: Cause) -> dict[str, Any]:
+    """Return a cause as data: its dropped packets, and what the sender did in both runs."""
+    folders = cause.folders[CAUSE], cause.folders[WITHOUT]
+    return {
+        "symptom": cause.symptom.text,
+        "cut_s": cause.at_s,
+        "packets": [vars(each) for each in cause.packets],
+        "candidates": cause.candidates,
+        "futures": cause.futures,
+        "core_s": cause.core_s,
+        "runs": {name: str(folder) for name, folder in cause.folders.items()},
+        "sender": [*sender(*folders, cause.at_s, cause.symptom.until_s)],
+    }
 
 
 def _symptom(recorded: Recorded, options: argparse.Namespace) -> Symptom:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from losslab.emulation.goodput import Goodput
+from losslab.emulation.topology import NetworkExtension
 from losslab.study.features import Feature
 
 if TYPE_CHECKING:
@@ -62,9 +63,17 @@ class App(Feature):
         """List the app's flows in the order of their start; `video` is the file of `ffmpeg`."""
         raise NotImplementedError
 
+    def network(self, condition: Condition) -> NetworkExtension:
+        """Return the hosts, links, addresses and routes that its programs need."""
+        return NetworkExtension()
+
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Return the app's metrics; write its tables to the folder of its logs and tcp.csv."""
         raise NotImplementedError
+
+    def violations(self, plan: Plan, folder: Path) -> Iterator[str]:
+        """Yield what its programs did other than the plan says, from their logs."""
+        yield from ()
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         """List the goodputs that the link's rate limits, from the app's metrics; never empty."""

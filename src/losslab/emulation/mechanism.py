@@ -166,6 +166,10 @@ class Mechanism(Feature):
         """Return the mechanism's metrics."""
         return {}
 
+    def observed(self, e: Evidence) -> dict[str, Any]:
+        """Return further entries of the manifest's observations."""
+        return {}
+
 
 def of(condition: Condition) -> list[Mechanism]:
     """List the mechanisms that a condition uses, with the condition's values."""

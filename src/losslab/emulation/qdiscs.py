@@ -41,6 +41,7 @@ TICK_NS = 64
 BUCKET_MAX_S = 274
 # netem's options that are times. tc prints both or neither.
 DELAY, JITTER = "delay.delay", "delay.jitter"
+SLOT = ("slot.min-delay", "slot.max-delay")
 # Options that tc leaves out if they are 0 (netem_print_opt, tc/q_netem.c).
 OMITTED = (DELAY, "loss-random.loss", "duplicate.duplicate", "reorder.reorder")
 # Limits of HTB's default quantum, a tenth of the rate (htb_change_class, r2q): tc prints a warning
@@ -66,7 +67,9 @@ def printed(option: str, value: Any) -> Any:
     """
     if not isinstance(value, float):
         return value
-    stored = round(value * 1e9) / 1e9 if option in (DELAY, JITTER) else chance(value) / UINT32_MAX
+    stored = (
+        round(value * 1e9) / 1e9 if option in (DELAY, JITTER, *SLOT) else chance(value) / UINT32_MAX
+    )
     if stored == 0 and option in OMITTED:
         return None
     return float(f"{stored:g}")

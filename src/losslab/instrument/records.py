@@ -12,6 +12,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -116,7 +117,7 @@ def write(content: dict[str, Any], record: Path) -> None:
 
 DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
 WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernels.default().key}")
-OTHERS = [f"{IMAGE}-{name}" for name in (image.ENGINE, "ffmpeg")]
+OTHERS = [f"{IMAGE}-{image.ENGINE}", f"{IMAGE}-ffmpeg", f"{KERNEL}-6.12-bbr3"]
 # Files that `instrument serve` gives away.
 SERVED = re.compile(r"/[\w.-]+\.tar\.zst(\.sha256)?", re.ASCII)
 
@@ -156,6 +157,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--port", type=whole_option("port", 0, 65535), default=8000,
         help="port to listen on (default 8000; 0: any free one)",
     )  # fmt: skip
+    made.add_argument(
+        "--release", metavar="ADDRESS",
+        help=f"pin the archives in {packed.RELEASE.relative_to(ROOT)}, as files of this address",
+    )  # fmt: skip
     made.set_defaults(run=_pack)
     taken.set_defaults(run=_fetch)
     served.set_defaults(run=_serve, interrupted="the archives are kept")
@@ -169,6 +174,10 @@ def build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiv
         help="if pinned sources are unavailable, use Debian's newest; every manifest records it",
     )  # fmt: skip
     choice.add_argument(
+        "--build", action="store_const", const=packed.BUILD, dest="place",
+        help="build from source, also if a release has it",
+    )  # fmt: skip
+    choice.add_argument(
         "--relock", action="store_true", help="pin Debian's newest sources, and build nothing"
     )
     parser.add_argument("--record", type=Path, help="write the provenance to this file")
@@ -176,6 +185,12 @@ def build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiv
         "--optional", action="store_true", help="succeed if its sources are unavailable"
     )
     return choice
+
+
+def build_only(options: argparse.Namespace) -> None:
+    """Fetch nothing in this process if `--build` is given."""
+    if options.place:
+        os.environ[packed.PLACE] = options.place
 
 
 def _part(name: str) -> tuple[str, Path, Path | None]:
@@ -197,8 +212,15 @@ def _part(name: str) -> tuple[str, Path, Path | None]:
 
 def _pack(options: argparse.Namespace) -> int:
     built = [part for part in OTHERS if _part(part)[2]]
+    archives: list[Path] = []
     for part in options.parts or [*WITH_OBJECTS, *built]:
-        print(_packed(part, options.out), flush=True)
+        archives.append(_packed(part, options.out))
+        print(archives[-1], flush=True)
+        spec = kernels.of_key(part.partition("-")[2]) if _part(part)[0] == KERNEL else None
+        for patch in spec.fetched if spec else ():
+            print(shutil.copy(patch.get().path, options.out / patch.archived), flush=True)
+    if options.release:
+        packed.write_release(options.release, archives)
     return 0
 
 
@@ -268,7 +290,7 @@ def _fetch(options: argparse.Namespace) -> int:
             missing.append(part)
         else:
             print(folder or target, flush=True)
-    if missing and not os.environ.get(packed.PLACE):
+    if missing and not packed.origin().place:
         print(
             f"losslab: note: set {packed.PLACE} to the place of {' '.join(missing)}",
             file=sys.stderr,
@@ -285,6 +307,7 @@ def _build_image(options: argparse.Namespace) -> int:
     if options.pin_tree:
         return show([_pin_tree(name)])
     unpinned = archive.unpinned_allowed(options.unpinned)
+    build_only(options)
     build = partial(image.build, name, unpinned)
     make(IMAGE, name, build, options.record, options.optional)
     return 0

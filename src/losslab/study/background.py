@@ -35,6 +35,8 @@ RTTS_MAX = 50
 RTT_MAX_MS = 10_000
 # Limit of the expected number of short flows, whose arrivals the plan lists.
 ARRIVALS_MAX = 5000
+# Pools of flows with metrics of their own.
+POOLS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Group:
             None: long flows.
         sizes: Distribution of the sizes of short flows.
         over: Bottlenecks that the flows pass, on a path with two.
+        pool: Number of the pool whose metrics count the flows, from 1; 0: no pool.
     """
 
     algorithm: str
@@ -68,6 +71,7 @@ class Group:
     arrivals_per_s: float | None = None
     sizes: str = "fixed"
     over: str = "both"
+    pool: int = 0
 
     @property
     def short(self) -> bool:
@@ -166,9 +170,11 @@ def _group_problems(group: Group, condition: Condition) -> Iterator[str]:
             f"rtt_ms of flows must be at least the path's {condition.rtt_ms:g} and at most "
             f"{RTT_MAX_MS}, found {group.rtt_ms:g}"
         )
-    for key, allowed in (("sizes", SIZES), ("over", BOTTLENECKS)):
-        if getattr(group, key) not in allowed:
-            yield f"{key} of flows must be one of {', '.join(allowed)}, found {getattr(group, key)}"
+    allowed = {"sizes": SIZES, "over": BOTTLENECKS, "pool": POOLS}
+    for key, values in allowed.items():
+        if (value := getattr(group, key)) not in (*values, getattr(Group, key)):
+            words = ", ".join(map(str, values))
+            yield f"{key} of flows must be one of {words}, found {value}"
     if group.over != "both" and not condition.second_rate_mbit:
         yield f"over of flows needs second_rate_mbit, found {group.over} without it"
     if group.short and (group.size_kb is None or group.count != 1 or group.every_s):

@@ -27,7 +27,7 @@ from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.reading import input_errors, read_rows, read_text
 from losslab.repository import ROOT, listed
-from losslab.study import features, metrics, units
+from losslab.study import features, hostsettings, metrics, units
 from losslab.study.axes import Axis, short
 from losslab.study.background import NO_FLOWS
 from losslab.study.condition import AXES
@@ -195,7 +195,10 @@ R_METRICS = Path("analysis", "R", "units.R")
 # Larger files are no table of losslab's.
 MAX_TABLE_BYTES = 2**30
 # Axes of the traffic that are of no app.
-TRAFFIC = ("algorithm", "app", "competitor", "offloads", "receive_buffer", "sender_queue")
+TRAFFIC = (
+    "algorithm", "app", "competitor", "offloads", "receive_buffer", "sender_queue", "sysctl",
+    "initcwnd_packets", "initrwnd_packets", "window_bytes",
+)  # fmt: skip
 HEAD = "| axis | unit | values | default | meaning |\n|---|---|---|---|---|"
 METRICS_HEAD = "| metric | unit | better | provided by | meaning |\n|---|---|---|---|---|"
 
@@ -271,6 +274,7 @@ def add_options(
         groups[_group(name)].add_argument(
             f"--{name.replace('_', '-')}",
             type=read,
+            action=_AddSysctl if name == "sysctl" else "store",
             choices=list(axis.choices) or None,
             default=default,
             required=default is None,
@@ -295,6 +299,13 @@ def _group(name: str) -> str:
     sending = (features.background(), *features.apps().values())
     of_traffic = name in TRAFFIC or any(name in each.axes for each in sending)
     return "traffic" if of_traffic else "path"
+
+
+class _AddSysctl(argparse.Action):
+    """Append to the value of `--sysctl`."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        namespace.sysctl = hostsettings.joined([namespace.sysctl, values])
 
 
 class _AddFlow(argparse.Action):

@@ -1,9 +1,11 @@
 """Any input: readers accept finite values in range, or refuse with a `UsageError`."""
 
+import dataclasses
 import gzip
 import json
 import math
 import re
+import types
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from losslab.instrument import kernels
 from losslab.reading import UsageError
 from losslab.study import claims, design, studyfiles
 from losslab.study.condition import AXES
+from losslab_compare import compare, measurement
 from losslab_timetravel import whatif
 from tests.conftest import ROOT
 from tests.unit.campaign.test_state import BBR, bbr
@@ -121,6 +124,18 @@ def of_rates(path):
             assert times == sorted(times)
 
 
+def of_measurement(path):
+    found = measurement.read(path, "TCP upload" if b"results" in path.read_bytes() else "")
+    finite(dataclasses.asdict(found))
+    made = types.SimpleNamespace(manifest=RUN, table=lambda _: [])
+    json.dumps(compare.compared(found, [made]), allow_nan=False)
+
+
+def examples(*names):
+    folder = ROOT / "plugins/compare/tests/examples"
+    return [(folder / name).read_bytes() for name in names]
+
+
 def recorded(pattern):
     """Return recorded files, without the longest field."""
     paths = sorted((ROOT / "tests/golden/cells").glob(pattern))[:3]
@@ -130,6 +145,12 @@ def recorded(pattern):
 
 def text(name):
     return [(ROOT / name).read_bytes()]
+
+
+RUN = {
+    "cell": {"algorithm": "cubic", "warmup_s": 1.0, "duration_s": 4.0},
+    "summary": {"goodput_mbit": 1.0, "retransmits": 2},
+}
 
 
 # Readers of words and of files, each with valid inputs.
@@ -168,6 +189,10 @@ FILES = {
     "state": ([json.dumps({"origin_ns": 0, "layouts": {"bbr": BBR}}).encode() + b"\n" + bbr(1)],
               of_state),
     "trace": ([b"0\n5\n5\n12\n40\n"], of_trace),
+    "iperf3": (examples("iperf3-tcp.json", "iperf3-udp.json"), of_measurement),
+    "flent": (examples("flent.json"), of_measurement),
+    "table": (examples("table.csv"), of_measurement),
+    "pcap": (examples("sender.pcap"), of_measurement),
     "rates": ([b"t,mbps\n0,1.5\n1,0\n2,3\n", b'[{"ms": 100, "kbps": 8}, {"ms": 5, "kbps": 0}]'],
               of_rates),
 }  # fmt: skip

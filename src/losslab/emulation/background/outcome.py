@@ -66,6 +66,13 @@ class FlowRecord:
             return None
         return float(self.received["ended_ns"] - self.sent["started_ns"]) / 1e9
 
+    @property
+    def first_byte_s(self) -> float | None:
+        """Return the time from connect to the first byte read; None if it was not noted."""
+        if "first_ns" not in self.received or "started_ns" not in self.sent:
+            return None
+        return float(self.received["first_ns"] - self.sent["started_ns"]) / 1e9
+
     def row(self) -> str:
         """Format as a line of the table."""
         stream, fct = self.stream, self.fct_s
@@ -178,6 +185,28 @@ def completion(sized: Sequence[FlowRecord]) -> dict[str, float | None]:
     }
 
 
+def pool_summary(
+    background: BackgroundFlows,
+    records: Sequence[FlowRecord],
+    samples: Mapping[int, Deliveries],
+    plan: Plan,
+) -> dict[str, float | None]:
+    """Summarise the flows of each pool."""
+    found: dict[str, float | None] = {}
+    for pool in sorted({*background.pools.values()}):
+        own = [r for r in records if background.pools.get(r.stream.name.split("-")[0]) == pool]
+        after = [record for record in own if record.start_s >= plan.warmup_s]
+        sized = completion([record for record in after if record.stream.size_bytes is not None])
+        firsts = sorted(s for record in after if (s := record.first_byte_s) is not None)
+        names = ("short_unfinished", "fct_mean_s", "fct_median_s", "fct_p95_s")
+        found |= {
+            f"pool{pool}_goodput_mbit": sum(carried(record, samples, plan) for record in own),
+            f"pool{pool}_first_byte_median_s": quantile(firsts, 0.5),
+            **{f"pool{pool}_{name}": sized[name] for name in names if sized},
+        }
+    return found
+
+
 TABLE = "flows.csv"
 # Tolerance of start times: clock reads, and other events that are due at the same time.
 START_TOLERANCE_S = 0.001
@@ -246,6 +275,7 @@ def collect(
             "total_goodput_mbit": own + background_mbit,
             **shares(records, samples, plan, timeline),
             **completion([record for record in sized if record.start_s >= plan.warmup_s]),
+            **pool_summary(background, records, samples, plan),
             "flows_retransmits": sum(record.sent.get("retransmits", 0) for record in records),
         },
         first_mbit=own + over["both"] + over["first"],
@@ -268,8 +298,10 @@ def _foreground_mbit(
     if ports and None not in ports:
         found = (samples.get(port) for port in ports if port is not None)
         return sum(in_window(its, plan) for its in found)
-    # losslab does not know the ports; the app's own goodput covers the same time.
-    return sum(each.mbit for each in features.apps()[plan.app].goodputs(summary, plan))
+    # losslab does not know the ports. User programs may end earlier.
+    seconds = plan.duration_s - plan.warmup_s
+    own = features.apps()[plan.app].goodputs(summary, plan)
+    return sum(each.mbit * (each.seconds / seconds) for each in own)
 
 
 def _violations(record: FlowRecord, plan: Plan) -> Iterator[str]:

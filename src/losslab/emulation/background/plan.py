@@ -190,6 +190,7 @@ class BackgroundFlows:
     network: NetworkExtension  # extra hosts and links
     qdiscs: list[Qdisc]  # of the extra links
     second_rate_mbit: float  # 0: no second bottleneck
+    pools: dict[str, int]  # pools of groups, by the first part of their flows' names
 
     def caller(self, origin_ns: int) -> Program:
         """Return the sender's program with the monotonic clock at the replicate's 0 s."""
@@ -223,6 +224,9 @@ def plan_background_flows(
     ]
     streams.sort(key=lambda stream: stream.start_s)
     receiver = [*PROGRAM, "receive", str(PORT), str(len(streams))]
+    pools = {str(n): group.pool for n, group in enumerate(groups, 1) if group.pool}
+    if pools:  # note the first byte of each flow
+        receiver += ["--size", "0"]
     return BackgroundFlows(
         flow=Flow(
             name="flows",
@@ -237,6 +241,7 @@ def plan_background_flows(
         network=network_of(condition),
         qdiscs=qdiscs_of(condition, seed),
         second_rate_mbit=condition.second_rate_mbit,
+        pools=pools,
     )
 
 
@@ -287,6 +292,11 @@ def _size_bytes(rng: random.Random, group: Group) -> int:
     if group.sizes == "pareto":
         return _bytes(pareto(rng.random(), mean_kb))
     return _bytes(mean_kb)
+
+
+def size_bytes(condition: Condition) -> int | None:
+    """Return the bytes of the foreground flow; None without a size."""
+    return _bytes(condition.size_kb) if condition.size_kb else None
 
 
 def _bytes(kilobytes: float) -> int:
