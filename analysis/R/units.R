@@ -131,6 +131,7 @@ metric_units <- c(
   fair_after_s = "s",
   settled_s = "s",
   goodput_cv_percent = "%",
+  upload_goodput_mbit = "Mbit/s",
   pool1_goodput_mbit = "Mbit/s",
   pool1_first_byte_median_s = "s",
   pool1_fct_mean_s = "s",
@@ -155,7 +156,8 @@ metric_units <- c(
   pool4_fct_median_s = "s",
   pool4_fct_p95_s = "s",
   pool4_short_unfinished = "flows",
-  source_kept_percent = "%"
+  source_kept_percent = "%",
+  reverse_drops = "packets"
 )
 
 metric_titles <- c(
@@ -288,6 +290,7 @@ metric_titles <- c(
   fair_after_s = "Time to fairness (s)",
   settled_s = "Settling time (s)",
   goodput_cv_percent = "Variation of the goodput (%)",
+  upload_goodput_mbit = "Goodput of uploads (Mbit/s)",
   pool1_goodput_mbit = "Goodput of pool 1 (Mbit/s)",
   pool1_first_byte_median_s = "Median time to first byte of pool 1 (s)",
   pool1_fct_mean_s = "Mean flow completion time of pool 1 (s)",
@@ -312,5 +315,6 @@ metric_titles <- c(
   pool4_fct_median_s = "Median flow completion time of pool 4 (s)",
   pool4_fct_p95_s = "95th percentile flow completion time of pool 4 (s)",
   pool4_short_unfinished = "Unfinished flows of pool 4 (flows)",
-  source_kept_percent = "Kept application rate (%)"
+  source_kept_percent = "Kept application rate (%)",
+  reverse_drops = "Drops of the reverse bottleneck (packets)"
 )

@@ -220,10 +220,18 @@ SYSCTLS = (
     "both:net.ipv4.tcp_wmem=kernel", "receiver:net.ipv4.tcp_comp_sack_nr=0",
     "sender:net.ipv4.tcp_limit_output_bytes=4096", "both:net.ipv4.tcp_window_scaling=0",
 )  # fmt: skip
+# A second pair of programs, which sends to the end.
+COMPETITORS = ("competitor_receiver_command", "competitor_sender_command")
+BESIDE = (
+    "exec socat -u TCP-LISTEN:6001 OPEN:/dev/null",
+    "exec socat -u OPEN:/dev/zero TCP:$RECEIVER:6001",
+)
 # Axes that the apps' programs set.
 OF_PROGRAMS = (
-    "sender_command", "receiver_command", "bring", "listens", "image", "scheme", "size_kb",
-    "app_rate_mbit", "app_pattern",
+    "sender_command", "receiver_command", "bring", "listens", "image", "scheme", "env", "until",
+    "sender_root", "receiver_root", "testcase",
+    "competitor_sender_command", "competitor_receiver_command", "competitor_listens",
+    "size_kb", "app_rate_mbit", "app_pattern",
 )  # fmt: skip
 
 
@@ -259,6 +267,8 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
         its |= {"listens": "sender"} if receiver == FETCH else {}
         if sender.startswith("head"):  # the transfer may end within any warm-up
             its["warmup_s"] = 0.0
+        if rng.random() < CHANGED:
+            its |= dict(zip(COMPETITORS, BESIDE, strict=True))
     for name, axis in AXES.items():
         if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:
             its[name] = _value(axis, its, rng)

@@ -205,7 +205,8 @@ class Results:
 
     def _repr_html_(self) -> str:
         """Show the means of each cell's main metric."""
-        return self.means().to_html(index=False, float_format="{:.4g}".format)
+        shown = self.means().drop(columns=[*IDENTITY])
+        return shown.to_html(index=False, float_format="{:.4g}".format)
 
     def plot(self, metric: str | None = None) -> drawing.Drawing:
         """Plot the means over the varied axes, as `losslab sweep` does; notebooks show the plot.

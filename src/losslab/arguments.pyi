@@ -72,6 +72,8 @@ class Axes(TypedDict, total=False):
     ack_thinning: Number
     ack_batch_ms: Number
     data_batch_ms: Number
+    reverse_rate_mbit: Number
+    reverse_buffer_packets: Number
     policer_mbit: Number
     policer_burst_packets: Number
     ecn: Ecn | Text
@@ -90,6 +92,10 @@ class Axes(TypedDict, total=False):
     size_kb: Number
     app_rate_mbit: Number
     app_pattern: Text
+    env: Text
+    sender_root: Text
+    receiver_root: Text
+    testcase: Text
     until: Until | Text
     competitor_sender_command: Text
     competitor_receiver_command: Text
@@ -136,6 +142,8 @@ class AxisLists(TypedDict, total=False):
     ack_thinning: Number | Iterable[Number]
     ack_batch_ms: Number | Iterable[Number]
     data_batch_ms: Number | Iterable[Number]
+    reverse_rate_mbit: Number | Iterable[Number]
+    reverse_buffer_packets: Number | Iterable[Number]
     policer_mbit: Number | Iterable[Number]
     policer_burst_packets: Number | Iterable[Number]
     ecn: Ecn | Text | Iterable[Ecn | Text]
@@ -154,6 +162,10 @@ class AxisLists(TypedDict, total=False):
     size_kb: Number | Iterable[Number]
     app_rate_mbit: Number | Iterable[Number]
     app_pattern: Text | Iterable[Text]
+    env: Text | Iterable[Text]
+    sender_root: Text | Iterable[Text]
+    receiver_root: Text | Iterable[Text]
+    testcase: Text | Iterable[Text]
     until: Until | Text | Iterable[Until | Text]
     competitor_sender_command: Text | Iterable[Text]
     competitor_receiver_command: Text | Iterable[Text]

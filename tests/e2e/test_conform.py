@@ -1,4 +1,4 @@
-"""Cases of drafts on real runs: in two passes, of a changed kernel, and of an algorithm of one's own."""
+"""Cases of drafts on real runs: in two passes, of a changed kernel, and of an own algorithm."""
 
 import json
 
@@ -8,12 +8,12 @@ from losslab.instrument import kernel, kernels, kerneltree
 from losslab_conform import conform
 from tests.e2e.test_measure import losslab
 
-# Names of cases, and whether a BBRv3 with these changes fails them.
+# Changes of BBRv3 that break cases.
 MUTANT = {
     "bbr_full_bw_cnt = 3": "bbr_full_bw_cnt = 2",
     "bbr_cwnd_min_target = 4": "bbr_cwnd_min_target = 1",
     "bbr_probe_rtt_win_ms = 5000": "bbr_probe_rtt_win_ms = 7000",
-    "bbr->bw_probe_up_rounds = min(bbr->bw_probe_up_rounds + 1, 30);": "bbr->bw_probe_up_rounds = 0;",
+    "bw_probe_up_rounds = min(bbr->bw_probe_up_rounds + 1, 30)": "bw_probe_up_rounds = 0",
 }
 STATES = """
 [mine]
@@ -30,7 +30,11 @@ cases:
     title: W_max is the window before the loss
     holds: [{ total: lost_packets, above: 0 }]
     expect:
-      - { step: 1, value: w_max_packets, at: after recovery, near: cwnd_packets at before recovery, share: 0.1 }
+      - step: 1
+        value: w_max_packets
+        at: after recovery
+        near: cwnd_packets at before recovery
+        share: 0.1
       - { step: 2, change: cwnd_packets, from: before recovery, to: recovery+0.5, at_most: -0.2 }
   slow-start:
     title: A loss when HyStart has found the exit
@@ -67,13 +71,14 @@ def test_bbr3_stays_in_drain_if_the_rate_falls_when_drain_begins(tmp_path):
 
 
 def test_case_for_an_algorithm_of_ones_own_with_its_own_fields(campaign_folder):
-    assert losslab("new", "algorithm", "mine", "--from", "cubic").returncode == 0
-    (campaign_folder / "config" / "states.toml").write_text(STATES)
+    made = losslab("new", "algorithm", "mine", "--from", "cubic", cwd=campaign_folder)
+    assert made.returncode == 0, made.stderr
     file = campaign_folder / "config" / "conformance" / "mine.yaml"
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
+    (campaign_folder / "config" / "states.toml").write_text(STATES)
     file.write_text(SUITE)
     out = campaign_folder / "out"
-    done = losslab("conform", "mine", "mine", "--out", out)
+    done = losslab("conform", "mine", "mine", "--out", out, cwd=campaign_folder)
     assert done.returncode == 0, done.stderr
     # `k_s` is a variable of `cubic`, not of its copy.
     assert verdicts(out) == {"window": "PASS", "slow-start": "NOT OBSERVABLE"}

@@ -10,22 +10,23 @@ import math
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from losslab.reading import (
-    LARGEST,
     RESULT_BYTES,
     UsageError,
     number,
     parse_json,
+    read_bytes,
     read_rows,
     read_text,
     shown,
 )
+from losslab.study.schemas import check_schema
 
 GZIP, PCAPNG = b"\x1f\x8b", b"\x0a\x0d\x0d\x0a"
 # First word of a capture in either byte order, and its ticks per second.
@@ -67,7 +68,7 @@ class Measurement:
 
 def read(path: Path, series: str = "") -> Measurement:
     """Read a measurement; its content decides on the format. UsageError if it is of none."""
-    data = _bytes(path)
+    data = read_bytes(path, RESULT_BYTES, "capture only the headers: `tcpdump -s 128`")
     if data[:4] in PCAP:
         return capture(data, str(path))
     if data.startswith(PCAPNG):
@@ -75,35 +76,17 @@ def read(path: Path, series: str = "") -> Measurement:
             f"{path} must be a capture in the format pcap, found pcapng",
             hint=f"convert it: `editcap -F pcap {path} converted.pcap`",
         )
-    if data.startswith(GZIP) or data.lstrip()[:1] == b"{":
-        text = _text(data, path)
-        found = parse_json(text, str(path))
-        if isinstance(found, dict) and "results" in found and "x_values" in found:
-            return flent(found, str(path), series)
-        return iperf3(found, str(path))
-    return table(path)
+    if not data.startswith(GZIP) and data.lstrip()[:1] != b"{":
+        return table(path)
+    text = _unpacked(path) if data.startswith(GZIP) else read_text(path, RESULT_BYTES)
+    # iperf3 writes the sizes of socket buffers once for each stream, under the same key.
+    found = parse_json(text, str(path), duplicates=True)
+    if isinstance(found, dict) and "results" in found:
+        return flent(found, str(path), series)
+    return iperf3(found, str(path))
 
 
-def _bytes(path: Path) -> bytes:
-    """Return a file's content; errors as for `read_text`."""
-    try:
-        if path.exists() and not path.is_file():
-            raise UsageError(f"{path} must be a file, found a folder, a pipe or a device")
-        with path.open("rb") as file:
-            data = file.read(RESULT_BYTES + 1)
-    except FileNotFoundError as error:
-        raise UsageError(f"{path} does not exist") from error
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} must be a readable file, found: {error}") from error
-    if len(data) > RESULT_BYTES:
-        raise UsageError(f"{path} must have at most {RESULT_BYTES} bytes, found more",
-                         hint="capture only the headers: `tcpdump -s 128`")  # fmt: skip
-    return data
-
-
-def _text(data: bytes, path: Path) -> str:
-    if not data.startswith(GZIP):
-        return read_text(path, RESULT_BYTES)
+def _unpacked(path: Path) -> str:
     try:
         with gzip.open(path) as file:
             unpacked = file.read(RESULT_BYTES + 1)
@@ -114,84 +97,45 @@ def _text(data: bytes, path: Path) -> str:
         raise UsageError(f"{path} must be JSON in gzip, found: {shown(str(error))}") from error
 
 
-class _Json:
-    """A value in a JSON document, with its place for messages."""
-
-    def __init__(self, value: Any, where: str) -> None:
-        self.value, self.where = value, where
-
-    def __getitem__(self, key: str) -> _Json:
-        if not isinstance(self.value, dict) or key not in self.value:
-            raise UsageError(f"{self.where} must have {key}, found none")
-        return _Json(self.value[key], f"{self.where}, {key}")
-
-    def __contains__(self, key: str) -> bool:
-        return isinstance(self.value, dict) and key in self.value
-
-    def __iter__(self) -> Iterator[_Json]:
-        if not isinstance(self.value, list):
-            raise UsageError(f"{self.where} must be a list, found {shown(self.value)}")
-        return (_Json(each, f"{self.where}[{n}]") for n, each in enumerate(self.value))
-
-    @property
-    def number(self) -> float:
-        """The value as a number from 0 on."""
-        its = self.value
-        if isinstance(its, bool) or not isinstance(its, int | float) or not 0 <= its <= LARGEST:
-            raise UsageError(f"{self.where} must be a number of at least 0, found {shown(its)}")
-        return float(its)
-
-    @property
-    def text(self) -> str:
-        """The value as text."""
-        if not isinstance(self.value, str):
-            raise UsageError(f"{self.where} must be text, found {shown(self.value)}")
-        return shown(self.value)
-
-
-def iperf3(data: Any, where: str) -> Measurement:
+def iperf3(report: Any, where: str) -> Measurement:
     """Read a report of iperf3's client or server, with TCP or UDP and any number of streams."""
-    report = _Json(data, where)
-    if "error" in report:
+    if isinstance(report, dict) and "error" in report:
         raise UsageError(f"{where} must be a report of a whole test, found the error "
-                         f"{shown(report['error'].value)}")  # fmt: skip
-    if "start" not in report or "end" not in report:
-        raise UsageError(
-            f"{where} must be the JSON of iperf3 or flent, found other JSON",
-            hint="write it with `iperf3 --json`, without --json-stream; losslab also reads "
-            "captures (pcap) and CSV files",
-        )
+                         f"{shown(report['error'])}")  # fmt: skip
+    hint = "write it with `iperf3 --json`, without --json-stream"
+    check_schema(report, "iperf3", where, f"{hint}; losslab also reads captures (pcap) and CSV")
     test, end = report["start"]["test_start"], report["end"]
-    udp = test["protocol"].text == "UDP"
-    both = "bidir" in test and test["bidir"].number > 0
-    total = end["sum"] if udp else end["sum_received"]
-    goodput_mbit, seconds = total["bits_per_second"].number / 1e6, total["seconds"].number
-    absent, notes, lost = {}, [], None
-    if udp:
-        lost = end["sum"]["lost_percent"].number
-        goodput_mbit *= 1 - min(lost, 100) / 100
-        absent["retransmissions"] = "UDP retransmits nothing"
-    rows, rtts = [], []
-    for each in report["intervals"]:
-        summed = each["sum"]
-        if "omitted" in summed and summed["omitted"].value is True:
-            continue
-        rows.append((summed["end"].number, summed["bits_per_second"].number / 1e6))
-        rtts += [one["rtt"].number / 1e3 for one in each["streams"] if "rtt" in one]
-    sent = None if udp else end["sum_sent"]
-    resent = sent["retransmits"].number if sent and "retransmits" in sent else None
-    if resent is None and not udp:
-        absent["retransmissions"] = "the report has none: only a client under Linux counts them"
-    if not any(rtts):
+    udp = test["protocol"] == "UDP"
+    total = end.get("sum" if udp else "sum_received")
+    if total is None:
+        raise UsageError(f"{where} must have the totals of the test, found none", hint=hint)
+    lost = total.get("lost_percent", 0.0) if udp else None
+    rows = [each for each in report["intervals"] if not each["sum"].get("omitted")]
+    rtts = [stream["rtt"] / 1e3 for row in rows for stream in row["streams"] if stream.get("rtt")]
+    resent = None if udp else end.get("sum_sent", {}).get("retransmits")
+    absent = {}
+    if resent is None:
+        absent["retransmissions"] = (
+            "UDP has none" if udp else "the report has none: only a sender under Linux counts them"
+        )
+    if not rtts:
         absent["RTT"] = "only the sending end of a TCP test has the RTT"
-    if both:
-        notes.append("the test is bidirectional: only the client's direction is compared")
-    name = "sender_tcp_congestion"
+    both = "the test is bidirectional: only the client's direction is compared"
     return Measurement(
-        f"iperf3, {'UDP' if udp else 'TCP'}", seconds, goodput_mbit, resent, [r for r in rtts if r],
-        "tcp", [] if udp and lost else rows, lost, max(1, int(test["num_streams"].number)),
-        end[name].text if name in end else "", absent, notes,
-    )  # fmt: skip
+        f"iperf3, {test['protocol']}",
+        total["seconds"],
+        total["bits_per_second"] / 1e6 * (1 - (lost or 0) / 100),
+        resent,
+        rtts,
+        "tcp",
+        # The sender's intervals have the datagrams that were lost, too.
+        [] if lost else [(r["sum"]["end"], r["sum"]["bits_per_second"] / 1e6) for r in rows],
+        lost,
+        test["num_streams"],
+        end.get("sender_tcp_congestion", ""),
+        absent,
+        [both] if "sum_received_bidir_reverse" in end else [],
+    )
 
 
 def flent(data: Mapping[str, Any], where: str, series: str = "") -> Measurement:
@@ -199,43 +143,36 @@ def flent(data: Mapping[str, Any], where: str, series: str = "") -> Measurement:
 
     `series` begins the names of the flows to add; by default all flows of the only direction.
     """
-    file = _Json(data, where)
-    if not isinstance(data["results"], dict):
-        raise UsageError(f"{where}, results must be series by name, found {shown(data['results'])}")
-    times = [each.number for each in file["x_values"]]
-    directions = {name: match[1] for name in data["results"]
+    check_schema(data, "flent", where, "name a data file of flent, NAME.flent.gz")
+    results, times = data["results"], data["x_values"]
+    if uneven := [name for name, values in results.items() if len(values) != len(times)]:
+        raise UsageError(f"{where} must have {len(times)} values in each series, found "
+                         f"{len(results[uneven[0]])} of {shown(uneven[0])}")  # fmt: skip
+    directions = {name: match[1] for name in results
                   if (match := FLOWS.match(name)) and name.startswith(series)}  # fmt: skip
     flows = [*directions]
     if len({*directions.values()}) != 1 and not (flows and series):
         raise UsageError(
             f"{where} must have flows of one direction, found {shown(', '.join(flows)) or 'none'}",
             hint="choose the beginning of their names, such as `--series 'TCP upload'`, from: "
-            f"{', '.join(map(shown, [*data['results']][:20]))}",
+            f"{', '.join(map(shown, [*results][:20]))}",
         )
     added: dict[float, float] = {}
     for name in flows:
-        for at, value in _points(file["results"][name], times):
-            added[at] = added.get(at, 0.0) + value
-    pings = [name for name in data["results"] if name.startswith("Ping")]
-    rtts = [value for name in pings[:1] for _, value in _points(file["results"][name], times)]
+        for at, mbit in zip(times, results[name], strict=True):
+            if mbit is not None:
+                added[at] = added.get(at, 0.0) + mbit
+    pings = [values for name, values in results.items() if name.startswith("Ping")]
+    rtts = [value for values in pings[:1] for value in values if value is not None]
     if not added:
         raise UsageError(f"{where} must have values of {flows[0]}, found none")
     absent = {"retransmissions": "flent's series of flows have none"}
     if not rtts:
         absent["RTT"] = "the file has no ping"
-    first, last = min(added), max(added)
     return Measurement(
-        f"flent, {', '.join(flows[:3])}", last - first, fmean(added.values()), None, rtts, "ping",
-        sorted(added.items()), streams=len(flows), absent=absent,
+        f"flent, {', '.join(flows[:3])}", max(added) - min(added), fmean(added.values()), None,
+        rtts, "ping", sorted(added.items()), streams=len(flows), absent=absent,
     )  # fmt: skip
-
-
-def _points(values: _Json, times: Sequence[float]) -> list[Second]:
-    """Return times and values of a series, without gaps."""
-    found = [None if each.value is None else each.number for each in values]
-    if len(found) != len(times):
-        raise UsageError(f"{values.where} must have {len(times)} values, found {len(found)}")
-    return [(at, value) for at, value in zip(times, found, strict=True) if value is not None]
 
 
 def table(path: Path) -> Measurement:

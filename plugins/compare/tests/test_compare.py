@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -69,10 +70,17 @@ def test_receiving_end_of_iperf3_has_no_rtt(run):
     assert "not comparable: RTT (only the sending end" in notes
 
 
+def test_bidirectional_test_of_iperf3_says_which_direction_is_compared(tmp_path):
+    report = json.loads((EXAMPLES / "iperf3-tcp.json").read_text())
+    report["end"]["sum_received_bidir_reverse"] = report["end"]["sum_received"]
+    (tmp_path / "both.json").write_text(json.dumps(report))
+    assert "only the client's direction" in read(tmp_path / "both.json").notes[0]
+
+
 def test_udp_test_of_iperf3_counts_what_arrived(run):
     rows, notes = compared("iperf3-udp.json", run)
     assert rows["goodput"]["file"] == pytest.approx(9.9)
-    assert "not comparable: retransmissions (UDP" in notes
+    assert "not comparable: retransmissions (UDP has none)" in notes
     assert "not comparable: lost datagrams (the run does not have it)" in notes
 
 
@@ -124,16 +132,16 @@ def test_measurement_without_intervals_says_that_the_start_is_in_its_goodput(run
         ("absent", None, "does not exist"),
         ("empty", b"", "must name its columns"),
         ("error.json", b'{"start": {}, "error": "unable to connect"}', "unable to connect"),
-        ("other.json", b'{"a": 1}', "found other JSON"),
+        ("other.json", b'{"a": 1}', "iperf3.schema.yaml"),
         ("cut.json", b'{"start": {', "must be JSON"),
-        ("none.json", b'{"start": {"test_start": {"protocol": "TCP"}}, "end": {}}',
-         "end must have sum_received"),
+        ("none.json", b'{"start": {"test_start": {"protocol": "TCP", "num_streams": 1}}, '
+         b'"intervals": [], "end": {}}', "totals of the test"),
         ("a.gz", b"\x1f\x8bnot gzip", "must be JSON in gzip"),
         ("cut.gz", gzip.compress(b'{"a": 1}')[:-9], "must be JSON in gzip"),
         ("a.flent.gz", gzip.compress(b'{"results": {"Ping (ms)": [1]}, "x_values": [1]}'),
          "flows of one direction"),
         ("b.flent.gz", gzip.compress(b'{"results": {"TCP upload": [1, 2]}, "x_values": [1]}'),
-         "must have 1 values, found 2"),
+         "must have 1 values in each series, found 2"),
         ("ng.pcap", b"\x0a\x0d\x0d\x0a....", "editcap -F pcap"),
         ("no.pcap", b"\xd4\xc3\xb2\xa1" + bytes(20), "link type"),
         ("zero.pcap", b"\xd4\xc3\xb2\xa1" + bytes(16) + b"\x01\0\0\0", "TCP connection with data"),
@@ -165,3 +173,38 @@ def test_command_prints_a_table_or_json(recorded, capsys):
     assert json.loads(capsys.readouterr().out)["metrics"][0]["metric"] == "goodput"
     words[1] = str(EXAMPLES)
     assert cli.main(words) == 2
+
+
+def packet(at_ms, link, version, back=False):
+    """Return 100 bytes of data, or their acknowledgement, with the headers of a link."""
+    octets = 0 if back else 100
+    begin, acked = (7, 1000 + at_ms) if back else (900 + at_ms, 7)
+    ports = (80, 5000) if back else (5000, 80)
+    tcp = struct.pack("!HHIIBBHHH", *ports, begin, acked, 5 << 4, 0x10, 0, 0, 0)
+    ends = (b"\2", b"\1") if back else (b"\1", b"\2")
+    if version == 4:
+        ip = struct.pack("!BBHHHBBH", 0x45, 0, 40 + octets, 0, 0, 64, 6, 0)
+        ip += b"".join(end * 4 for end in ends)
+    else:
+        ip = struct.pack("!IHBB", 6 << 28, 20 + octets, 6, 64) + b"".join(end * 16 for end in ends)
+    kind = struct.pack("!H", 0x0800 if version == 4 else 0x86DD)
+    head = {1: bytes(12) + kind, 101: b"", 113: bytes(14) + kind, 276: kind + bytes(18)}
+    return head[link] + ip + tcp
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("link", [1, 101, 113, 276])
+@pytest.mark.parametrize(("order", "magic", "ticks"), [("<", 0xA1B2C3D4, 10**3),
+                                                       (">", 0xA1B23C4D, 10**6)])  # fmt: skip
+def test_capture_of_any_link_and_byte_order_is_read(tmp_path, order, magic, ticks, link, version):
+    data = struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 96, link)
+    for at_ms in (100, 200, 300):
+        for late_ms, back in ((0, False), (30, True)):
+            frame = packet(at_ms, link, version, back)
+            data += struct.pack(f"{order}IIII", 5, (at_ms + late_ms) * ticks, len(frame), 999)
+            data += frame
+    (tmp_path / "a.pcap").write_bytes(data)
+    found = read(tmp_path / "a.pcap")
+    assert found.seconds == pytest.approx(0.2)
+    assert found.goodput_mbit == pytest.approx(300 * 8e-6 / 0.2)
+    assert found.rtts_ms == pytest.approx([30] * 3)

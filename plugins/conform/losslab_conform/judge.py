@@ -89,8 +89,8 @@ def problems(check: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} must have {key}, found none"
     if name == "metric":
         yield from metrics.problems(check["metric"])
-    if "during" in check and WINDOW[0] in check:
-        yield "a window must have either during or from, found both"
+    if "during" in check and (other := [key for key in WINDOW if key in check and key != "during"]):
+        yield f"a window must have either during or {other[0]}, found both"
     yield from _place_problems(check)
     for each in check.get("any", ()):
         yield from problems(each)
@@ -301,12 +301,14 @@ def _compared(
     for key, word in COMPARISONS.items():
         if key not in check:
             continue
+        if texts and not key.startswith("is"):
+            raise NotObservableError(f"{check[subject(check)]} is text, which has no {key}")
         other, shown = _operand(check[key], line, rows, texts)
         its &= _holds(key, values, other, missing, check.get("share", 0))
         share = f" within {100 * check['share']:g} %" if key == "near" else ""
         wanted.append(f"{word}{shown}{share}")
     if not wanted:
-        its, wanted = ~missing & (values.astype(float) != 0), ["set"]
+        its, wanted = ~missing & (values != 0), ["set"]
     return its, " and ".join(wanted)
 
 

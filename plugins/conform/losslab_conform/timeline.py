@@ -17,6 +17,7 @@ import numpy as np
 from losslab.campaign import state
 from losslab.errors import LosslabError
 from losslab.study import schedule
+from losslab.study.axes import NONE
 from losslab.study.condition import Condition
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Timeline:
     @cached_property
     def _derived(self) -> dict[str, Column]:
         """Variables that follow from others: the rate of the path, BBR's BDP and inflight."""
-        found = {"rate": self._rates()}
+        found = {"rate": self._rates()} if self.condition.trace == NONE else {}
         if {"max_bw_mbit", "min_rtt_ms"} <= {*self.rows.columns}:
             per_ms = self.rows["max_bw_mbit"].to_numpy() * 1e3 / 8 / PAYLOAD_BYTES
             found["bdp_packets"] = np.ceil(per_ms * self.rows["min_rtt_ms"].to_numpy())
@@ -144,8 +145,8 @@ class Timeline:
         start = {name: float(getattr(self.condition, name)) for name in schedule.SET}
         phases = schedule.phases(self.condition.changes, start)
         rates = np.array([each.values["rate_mbit"] for each in phases])
-        if self.condition.policer_mbit:
-            rates = np.minimum(rates, self.condition.policer_mbit)
+        for limit in (self.condition.policer_mbit, self.condition.second_rate_mbit):
+            rates = np.minimum(rates, limit or np.inf)
         at = np.searchsorted([each.begin_s for each in phases], self.times, "right") - 1
         found: Column = rates[at.clip(0)] * PAYLOAD_BYTES / FRAME_BYTES
         return found

@@ -129,6 +129,8 @@ ABSENT = [
     {"phase": "PROBE_RTT", "at": "T"},
     {"next": "DOWN", "of": "PROBE_RTT"},
     {"total": "seconds", "during": "UP after PROBE_RTT", "above": 1},
+    {"always": "phase", "above": 3},  # text has no order
+    {"value": "bound", "at": "T", "is": "fast"},
 ]
 
 
@@ -174,6 +176,7 @@ def test_text_of_a_failure_has_what_was_found_and_what_is_wanted(line):
         ({"next": "UP", "of": "DOWN 0"}, "must be a phase"),
         ({"value": "bound", "at": "T", "near": 1}, "near and share"),
         ({"always": "bound", "during": "UP", "from": "T"}, "either during or from"),
+        ({"always": "bound", "during": "UP", "rounds": 3}, "either during or rounds"),
         ({"value": "bound", "at": "T", "is": "bound at nowhere now"}, "must name a point"),
         ({"any": [{"value": "bound", "at": "T"}]}, "must be compared"),
     ],

@@ -60,7 +60,7 @@ from losslab_decide.verdict import (
 # The first measure of a use decides, the others are shown.
 USES: dict[str, tuple[str, ...]] = {
     BULK: ("own_goodput_mbit",),
-    PAGES: ("fct_median_s", "fct_p95_s"),
+    PAGES: ("fct_median_s", "fct_p95_s", "short_unfinished"),
     VIDEO: ("frames_on_time_percent", "stall_s"),
 }
 COST = "cost"
@@ -71,6 +71,7 @@ MEASURES = {
     "others_goodput_mbit": Measure("Mean goodput of a flow of the others", "Mbit/s", True),
     "fct_median_s": Measure("Median load time of a page", "s", False),
     "fct_p95_s": Measure("95th percentile of the load time", "s", False),
+    "short_unfinished": Measure("Pages not loaded at the end", "pages", False),
     "frames_on_time_percent": Measure("Video frames on time", "%", True),
     "stall_s": Measure("Time in which the video stalls", "s", False),
     "rtt_loaded_ms": Measure("Mean RTT during the traffic", "ms", False),

@@ -25,7 +25,7 @@ UNIMPORTANT = math.log(1.05)
 
 def text(found: Found) -> str:
     """Return the page for a terminal."""
-    lines = [found["headline"], ""]
+    lines = [found["headline"], *costs(found), ""]
     rows = [[part, *cells] for part, _, cells in _rows(found)]
     lines.append(tabulate(rows, COMPARED, tablefmt="plain", disable_numparse=True))
     lines += ["", "What would change the decision"]
@@ -48,6 +48,7 @@ def html(found: Found) -> str:
     head = "".join(f"<th>{name}</th>" for name in (*COMPARED, "less &larr; 1 &rarr; more"))
     return Template(TEMPLATE.read_text()).substitute(
         headline=markup.escape(found["headline"]),
+        costs="".join(f"<p>{markup.escape(line)}</p>" for line in costs(found)),
         answers="".join(
             f"<li><b>{use}</b><span>{markup.escape(its['text'])}</span></li>"
             for use, its in found["answers"].items()
@@ -118,19 +119,35 @@ def _interval(ratio: Found, scale: float, verdict: str) -> str:
     )
 
 
+def costs(found: Found) -> list[str]:
+    """Say what a recommended choice costs, compared with the first."""
+    lines = []
+    named = {name for its in found["answers"].values() for name in its["choices"]
+             if its["verdict"] == "better"}  # fmt: skip
+    for choice in (each for each in found["question"]["choices"] if each in named):
+        worse = [
+            f"{its['title'][0].lower()}{its['title'][1:]} {_ratio(its['ratio'])[0]}".rstrip()
+            for its in found["comparisons"]
+            if (its["part"], its["choice"], its["verdict"]) == ("cost", choice, "worse")
+        ]
+        lines += [f"Cost of {choice}: {', '.join(worse)}."] if worse else []
+    return lines
+
+
 def changes(found: Found) -> list[str]:
     """Say which other paths change the decision."""
     paths = found["other_paths"]
+    if not paths:
+        return ["not measured: no other paths"]
     lines = [
-        f"{path['path']} {its['change']} {use}: {its['text']}"
+        f"{path['path']}: {use} {its['change']}: {its['text']}"
         for path in paths
         for use, its in path["answers"].items()
         if its["change"]
     ]
-    if not paths:
-        return ["not measured: no other paths"]
+    same = sum(not any(its["change"] for its in path["answers"].values()) for path in paths)
     names = ", ".join(dict.fromkeys(path["name"] for path in paths))
-    return lines or [f"none of the {len(paths)} other paths, with other values of {names}"]
+    return [*lines, f"{same} of {len(paths)} other paths do not change it, with other {names}"]
 
 
 def _others(found: Found) -> str:
@@ -139,7 +156,7 @@ def _others(found: Found) -> str:
     for path in found["other_paths"]:
         cells = [f"<td>{markup.escape(path['path'])}</td>"]
         for its in path["answers"].values():
-            said = its["verdict"] if its["verdict"] != "better" else its["choices"][0]
+            said = its["verdict"] if its["verdict"] != "better" else its["text"]
             mark = its["change"].split(" ")[0]
             cells.append(f'<td class="{mark}">{markup.escape(said)}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
@@ -189,5 +206,9 @@ def _notes(found: Found) -> Sequence[str]:
         "A choice is better if its whole confidence interval (CI) is, and its mean by more than "
         "5 %. A difference does not matter if the whole interval is within 5 %.",
         "Each interval has its own error of 5 %, shared by the pairs of more than two choices.",
-        *(f"The budget was too small for {name}." for name in found["left_out"]),
+        *(
+            [f"The budget was too small for {', '.join(found['left_out'])}."]
+            if found["left_out"]
+            else []
+        ),
     ]

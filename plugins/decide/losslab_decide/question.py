@@ -21,7 +21,7 @@ from losslab.reading import (
     shown,
 )
 from losslab.repository import ROOT
-from losslab.study import background, design, units
+from losslab.study import background, design, features, units
 from losslab.study.axes import NONE, short
 from losslab.study.condition import AXES, NO_TRACE
 
@@ -34,8 +34,10 @@ SHARE = "share"
 # Values of a path that are rarely known: varied by default.
 UNCERTAIN = ("loss_percent", "buffer_packets", SHARE, "jitter_ms", "rtt_ms", "rate_mbit")
 # Axes that the question sets otherwise than by their options.
-NOT_OF_PATH = ("algorithm", "app", "competitor", "flows", "parameters", "scheme", "warmup_s",
-               "sender_command", "receiver_command", "listens", "bring", "image")  # fmt: skip
+NOT_OF_PATH = {
+    "algorithm", "app", "competitor", "flows", "parameters", "warmup_s", "image",
+    *(name for app in features.apps().values() for name in app.axes if name != "video"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,12 @@ def asked(options: argparse.Namespace) -> Question:
     path |= {name: _value(name, text) for name, text in given.items() if text is not None}
     with input_errors():
         path = units.resolved(path)
-    shares = dict(_share(text) for text in options.share)
+    shares = dict(read_share(text) for text in options.share)
     cellspec.require_algorithms([*shares])
     by_trace = path.get("trace", NO_TRACE) != NO_TRACE
     flows = options.link_flows or (2 if by_trace else MIXED_FLOWS) if shares else DEFAULT_FLOWS
     flows = options.link_flows or flows
-    uses, page_kb = _uses(options.use or [BULK])
+    uses, page_kb = read_uses(options.use or [BULK])
     mbit = float(path.get("rate_mbit", AXES["rate_mbit"].default or 0))
     question = Question(choices, path, shares, flows, uses, page_kb, mbit)
     _require_measurable(question)
@@ -139,7 +141,8 @@ def _from_tc(file: Path) -> dict[str, Any]:
     return {name: its for name, its in reading.values.items() if name not in NOT_OF_PATH}
 
 
-def _share(text: str) -> tuple[str, float]:
+def read_share(text: str) -> tuple[str, float]:
+    """Read the value of --share: an algorithm and its percentage."""
     name, _, percent = text.partition("=")
     with input_errors():
         found = units.value("share_percent", percent)
@@ -149,7 +152,8 @@ def _share(text: str) -> tuple[str, float]:
     return name, share
 
 
-def _uses(given: Sequence[str]) -> tuple[tuple[str, ...], float | None]:
+def read_uses(given: Sequence[str]) -> tuple[tuple[str, ...], float | None]:
+    """Read the values of --use: the uses, and the size of pages in kB."""
     uses, page_kb = [], None
     for text in given:
         use, _, size = text.partition("=")
@@ -207,7 +211,7 @@ def cells(
 
 
 def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
-    """Yield the question with one uncertain value at its bounds."""
+    """Yield the question with one uncertain value at its bounds, or at those of the options."""
     if list(given) == [NONE]:
         return
     absent = {"rate_mbit"} if question.by_trace else set()

@@ -30,7 +30,7 @@ class Verdict(StrEnum):
     BETTER = "better"
     WORSE = "worse"
     NO_MATTER = "does not matter"
-    UNDECIDED = "undecided"
+    INCONCLUSIVE = "inconclusive"
     NOT_MEASURED = "not measured"
 
 
@@ -58,19 +58,19 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Answer:
-    """The best choices for a use: one, or several that do not differ or are undecided."""
+    """The best choices for a use: one, or several that do not differ or are inconclusive."""
 
-    verdict: Verdict  # of the best choice: better, does not matter, undecided or not measured
+    verdict: Verdict  # better than the other choices, does not matter, inconclusive, not measured
     choices: tuple[str, ...]
     more_runs: int | None = None
 
     def __str__(self) -> str:
         """Return the answer as text."""
         if self.verdict is Verdict.BETTER:
-            return self.choices[0]
-        if self.verdict is not Verdict.UNDECIDED:
+            return " or ".join(self.choices)
+        if self.verdict is not Verdict.INCONCLUSIVE:
             return str(self.verdict)
-        between = f"undecided between {' and '.join(self.choices)}"
+        between = f"inconclusive between {' and '.join(self.choices)}"
         if self.more_runs is None:
             return f"{between}: the difference is too close to 5 % or to none"
         return f"{between}: about {self.more_runs} more runs would decide"
@@ -91,7 +91,7 @@ def compare(
     ratio = ratio_interval(own, others, paired=True, level=level)
     found = fmean(own), fmean(others)
     verdict = _verdict(ratio, found, more_is_better, level)
-    more = _more_runs(ratio, len(seeds), level) if verdict is Verdict.UNDECIDED else None
+    more = _more_runs(ratio, len(seeds), level) if verdict is Verdict.INCONCLUSIVE else None
     return Comparison(choice, other, len(seeds), found, ratio, verdict, more)
 
 
@@ -105,12 +105,12 @@ def _verdict(
         if means[0] == means[1]:
             return Verdict.NO_MATTER
         significant = ratio.p_value is not None and ratio.p_value < 1 - level
-        return side if significant else Verdict.UNDECIDED
+        return side if significant else Verdict.INCONCLUSIVE
     low, high = (math.log(end) for end in ratio.interval)
     if max(-low, high) < UNIMPORTANT:
         return Verdict.NO_MATTER
     apart = low > 0 or high < 0
-    return side if apart and abs(math.log(ratio.value)) > UNIMPORTANT else Verdict.UNDECIDED
+    return side if apart and abs(math.log(ratio.value)) > UNIMPORTANT else Verdict.INCONCLUSIVE
 
 
 def _more_runs(ratio: Ratio, n: int, level: float) -> int | None:
@@ -145,12 +145,12 @@ def answer(choices: Sequence[str], values: Mapping[str, Values], more_is_better:
     if len(best) == 1:
         return Answer(Verdict.BETTER, best)
     among = [pair for pair in pairs if {pair.choice, pair.other} <= {*best}]
-    open_pairs = [pair for pair in among if pair.verdict is Verdict.UNDECIDED]
+    open_pairs = [pair for pair in among if pair.verdict is Verdict.INCONCLUSIVE]
     if not open_pairs:
-        return Answer(Verdict.NO_MATTER, best)
+        return Answer(Verdict.NO_MATTER if len(best) == len(choices) else Verdict.BETTER, best)
     needed = [pair.more_runs for pair in open_pairs]
     more = None if None in needed else max(each for each in needed if each is not None)
-    return Answer(Verdict.UNDECIDED, best, more)
+    return Answer(Verdict.INCONCLUSIVE, best, more)
 
 
 def headline(answers: Mapping[str, Answer], first: str) -> str:
@@ -159,7 +159,7 @@ def headline(answers: Mapping[str, Answer], first: str) -> str:
     rest: dict[str, list[str]] = {}
     for use, its in answers.items():
         if its.verdict is Verdict.BETTER:
-            chosen.setdefault(its.choices[0], []).append(use)
+            chosen.setdefault(str(its), []).append(use)
         else:
             rest.setdefault(str(its), []).append(use)
     others = "".join(f" For {_listed(uses)}: {said}." for said, uses in rest.items())
@@ -169,7 +169,7 @@ def headline(answers: Mapping[str, Answer], first: str) -> str:
         return f"No decision.{others}"
     if len(chosen) == 1:
         name, uses = next(iter(chosen.items()))
-        return f"Use {name}: it is better for {_listed(uses)}.{others}"
+        return f"Use {name} for {_listed(uses)}.{others}"
     parts = ", ".join(f"{name} for {_listed(uses)}" for name, uses in chosen.items())
     return f"It depends on what users do: {parts}.{others}"
 
@@ -184,6 +184,6 @@ def change(base: Answer, other: Answer) -> str:
         base.verdict, base.choices,
     ):  # fmt: skip
         return ""
-    if Verdict.UNDECIDED in (base.verdict, other.verdict):
-        return "no longer decided" if other.verdict is Verdict.UNDECIDED else "decides"
+    if Verdict.INCONCLUSIVE in (base.verdict, other.verdict):
+        return "no longer decided" if other.verdict is Verdict.INCONCLUSIVE else "decides"
     return "flips"

@@ -169,13 +169,17 @@ def decided(lost=False):
 
 def test_decision_says_choice_cost_and_what_flips_it():
     found = decided()
-    assert found["headline"] == "Use b: it is better for bulk."
+    assert found["headline"] == "Use b for bulk."
     assert [(row["part"], row["verdict"]) for row in found["comparisons"]] == [
         ("bulk", "better"), ("cost", "worse"),
     ]  # fmt: skip
-    assert page.changes(found) == ["loss_percent 0.25 % flips bulk: does not matter"]
+    assert page.costs(found) == ["Cost of b: mean RTT during the traffic 3 times."]
+    assert page.changes(found) == [
+        "loss_percent 0.25 %: bulk flips: does not matter",
+        "0 of 1 other paths do not change it, with other loss_percent",
+    ]
     text = page.text(found)
-    for part in ("Use b", "3 times", "worse", "flips bulk", "too small for rtt_ms 80 ms"):
+    for part in ("Use b", "3 times", "worse", "bulk flips", "too small for rtt_ms 80 ms"):
         assert part in text
     json.dumps(found, allow_nan=False)
 
@@ -194,6 +198,7 @@ def test_page_needs_no_other_file_and_escapes_what_it_quotes(lost):
     text = page.html(decided(lost))
     assert re.search(r"<script|https?:|@import|url\(", text) is None
     assert "<40" not in text
+    assert ("Cost of b" in text) != lost
     assert "prefers-color-scheme: dark" in text
 
 

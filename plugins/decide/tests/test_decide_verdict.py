@@ -1,6 +1,7 @@
 """Verdicts of `losslab decide` on made-up tables of values by seed."""
 
 import math
+import re
 
 import pytest
 
@@ -25,9 +26,9 @@ def values(*means, spread=0.02, n=8):
         (values(10, 12), False, Verdict.WORSE),
         (values(12, 10), True, Verdict.WORSE),
         (values(10, 10), True, Verdict.NO_MATTER),
-        (values(10, 12, spread=0.5), True, Verdict.UNDECIDED),
+        (values(10, 12, spread=0.5), True, Verdict.INCONCLUSIVE),
         # Significant, but the mean is within 5 % and the interval is not.
-        (values(10, 10.4, spread=0.015), True, Verdict.UNDECIDED),
+        (values(10, 10.4, spread=0.015), True, Verdict.INCONCLUSIVE),
         (values(10, 12, n=4), True, Verdict.NOT_MEASURED),
         ({"a": dict.fromkeys(range(5), 0.0), "b": dict.fromkeys(range(5), 0.0)}, True,
          Verdict.NO_MATTER),
@@ -50,10 +51,16 @@ def test_common_seeds_are_paired():
     assert high / low < 1.1
 
 
+def test_difference_that_does_not_matter_is_that_of_the_reports_decisions(root):
+    text = (root / "analysis/R/decisions.R").read_text()
+    (share,) = re.findall(r"^unimportant_share <- (.*)$", text, re.MULTILINE)
+    assert math.log(1 + float(share)) == UNIMPORTANT
+
+
 @pytest.mark.parametrize("mean", [10.0, 10.2, 12.0, 14.0])
 def test_recommended_number_of_runs_is_the_least_that_decides(mean):
     found = compare("b", "a", values(10, mean, spread=0.4), True)
-    assert found.verdict is Verdict.UNDECIDED
+    assert found.verdict is Verdict.INCONCLUSIVE
     distance = abs(math.log(found.ratio.value))
     needed = distance if distance > UNIMPORTANT else UNIMPORTANT - distance
     low, high = map(math.log, found.ratio.interval)
@@ -68,7 +75,7 @@ def test_recommended_number_of_runs_is_the_least_that_decides(mean):
 
 def test_difference_at_5_percent_recommends_no_number_of_runs():
     found = answer("ab", values(10, 10.49, spread=0.5, n=30), True)
-    assert found.verdict is Verdict.UNDECIDED
+    assert found.verdict is Verdict.INCONCLUSIVE
     assert found.more_runs is None
     assert "too close" in str(found)
 
@@ -77,7 +84,7 @@ def test_difference_at_5_percent_recommends_no_number_of_runs():
     ("table", "expected"),
     [
         (values(10, 20, 30), Answer(Verdict.BETTER, ("c",))),
-        (values(10, 20, 20, spread=0.01), Answer(Verdict.NO_MATTER, ("b", "c"))),
+        (values(10, 20, 20, spread=0.01), Answer(Verdict.BETTER, ("b", "c"))),
         (values(10, 10, 10, spread=0.01), Answer(Verdict.NO_MATTER, ("a", "b", "c"))),
     ],
 )
@@ -87,19 +94,21 @@ def test_best_of_three_choices_is_worse_than_no_other(table, expected):
 
 BBR, CUBIC = Answer(Verdict.BETTER, ("bbr",)), Answer(Verdict.BETTER, ("cubic",))
 EITHER = Answer(Verdict.NO_MATTER, ("cubic", "bbr"))
-OPEN = Answer(Verdict.UNDECIDED, ("cubic", "bbr"), 7)
+OPEN = Answer(Verdict.INCONCLUSIVE, ("cubic", "bbr"), 7)
 
 
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ({"bulk": BBR, "video": BBR}, "Use bbr: it is better for bulk and video."),
+        ({"bulk": BBR, "video": BBR}, "Use bbr for bulk and video."),
         ({"bulk": BBR, "pages": EITHER},
-         "Use bbr: it is better for bulk. For pages: does not matter."),
+         "Use bbr for bulk. For pages: does not matter."),
         ({"bulk": BBR, "pages": CUBIC}, "It depends on what users do: bbr for bulk, cubic for "
          "pages."),
+        ({"bulk": Answer(Verdict.BETTER, ("bbr", "reno"))},
+         "Use bbr or reno for bulk."),
         ({"bulk": EITHER}, "It does not matter: no choice differs by more than 5 %. Keep cubic."),
-        ({"bulk": OPEN}, "No decision. For bulk: undecided between cubic and bbr: about 7 more "
+        ({"bulk": OPEN}, "No decision. For bulk: inconclusive between cubic and bbr: about 7 more "
          "runs would decide."),
     ],
 )  # fmt: skip

@@ -219,7 +219,7 @@ def _solution(folder: Path, exercise: Exercise, run: str) -> dict[str, Any]:
     files = {n: hashlib.sha256((folder / n).read_bytes()).hexdigest() for n in rerun.names(folder)}
     return {
         "digest": digest_of(files),
-        "value": metrics.value(manifest["summary"], exercise.metric),
+        "value": metrics.value(manifest["summary"], exercise.metric) if manifest["valid"] else None,
         "version": digest_of(manifest["fingerprint"]),
     }
 
@@ -322,7 +322,7 @@ def _graded(
         right, its = key[f"{exercise.name}/{run}"], runs.get(run) if isinstance(runs, dict) else {}
         its = its if isinstance(its, dict) else {}
         same = its.get("digest") == right["digest"]
-        problem = "" if same else "the run has other bytes than its condition"
+        problem = "" if same else "the run has other bytes than its condition's"
         if not same and its.get("version") != right["version"]:
             problem = "measured with another version of losslab, kernel or image, or not at all"
         value = right["value"]

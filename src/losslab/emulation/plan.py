@@ -146,7 +146,8 @@ class Plan:
     @property
     def programs(self) -> list[Flow]:
         """List all pairs of programs: one per flow, and one for all background flows."""
-        return [*self.flows, *([self.background.flow] if self.background else [])]
+        own = self.background.directions if self.background else []
+        return [*self.flows, *(flow for flow, _ in own)]
 
     @property
     def lossy_sender(self) -> bool:
@@ -174,8 +175,9 @@ class Plan:
         found["promise"] = found.pop("path_spec")
         if "background" in found:
             found["crowd"] = found.pop("background")
-            if not found["crowd"]["pools"]:
-                del found["crowd"]["pools"]
+            for name in ("pools", "back", "back_streams"):
+                if not found["crowd"][name]:
+                    del found["crowd"][name]
             del found["crowd"]["network"]["sources"]  # only user programs have any
         del found["promise"]["mechanisms"], found["promise"]["effect"]
         if not self.path_spec.buffer_may_limit:

@@ -197,6 +197,7 @@ class Axis:
         digested: Whether the part is a digest of the value, for free text.
         commas: Whether text values may contain commas.
         canonical: Function that returns the one text of all that mean the same.
+        repeated: What joins the values of an option that may be repeated; empty: it may not.
         seed: How the axis enters the seeds.
         of_campaign: Whether campaigns set the axis, and not studies.
         name: Name of the axis's field.
@@ -215,6 +216,7 @@ class Axis:
     digested: bool = False
     commas: bool = False
     canonical: Callable[[str], str] = str
+    repeated: str = ""
     seed: Seed = Seed.UNLESS_DEFAULT
     of_campaign: bool = False
     name: str = ""
@@ -225,6 +227,10 @@ class Axis:
         """Convert a value to the axis's type."""
         found = typed(value, self.name, self.kind)
         return self.canonical(found) if isinstance(found, str) else found
+
+    def joined(self, texts: Iterable[str]) -> str:
+        """Return the values of a repeated option as one."""
+        return self.repeated.join(text for text in texts if text != NONE) or NONE
 
     def problems(self, value: Value) -> list[str]:
         """List what is wrong with a value, regardless of other axes; empty if it is valid."""

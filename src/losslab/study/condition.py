@@ -191,6 +191,8 @@ class Condition:
     ack_thinning: int = OF_FEATURE
     ack_batch_ms: float = OF_FEATURE
     data_batch_ms: float = OF_FEATURE
+    reverse_rate_mbit: float = OF_FEATURE
+    reverse_buffer_packets: int = OF_FEATURE
     policer_mbit: float = OF_FEATURE
     policer_burst_packets: int = OF_FEATURE
     ecn: str = OF_FEATURE
@@ -208,7 +210,8 @@ class Condition:
         help="sysctls of the hosts' network namespaces, `HOST:NAME=VALUE` joined by `+`; HOST is "
         "`sender`, `receiver` or `both`, as in `both:net.ipv4.tcp_sack=0`; the value `kernel` is "
         "the kernel's own",
-        named="sysctl-{}", digested=True, canonical=hostsettings.canonical, seed=Seed.NEVER,
+        named="sysctl-{}", digested=True, canonical=hostsettings.canonical, repeated="+",
+        seed=Seed.NEVER,
     )  # fmt: skip
     initcwnd_packets: int = axis(
         0,
@@ -235,6 +238,10 @@ class Condition:
     size_kb: float = OF_FEATURE
     app_rate_mbit: float = OF_FEATURE
     app_pattern: str = OF_FEATURE
+    env: str = OF_FEATURE
+    sender_root: str = OF_FEATURE
+    receiver_root: str = OF_FEATURE
+    testcase: str = OF_FEATURE
     until: str = OF_FEATURE
     competitor_sender_command: str = OF_FEATURE
     competitor_receiver_command: str = OF_FEATURE

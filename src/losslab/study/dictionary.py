@@ -27,7 +27,7 @@ from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.reading import input_errors, read_rows, read_text
 from losslab.repository import ROOT, listed
-from losslab.study import features, hostsettings, metrics, units
+from losslab.study import features, metrics, units
 from losslab.study.axes import Axis, short
 from losslab.study.background import NO_FLOWS
 from losslab.study.condition import AXES
@@ -274,8 +274,8 @@ def add_options(
         groups[_group(name)].add_argument(
             f"--{name.replace('_', '-')}",
             type=read,
-            action=_AddSysctl if name == "sysctl" else "store",
             choices=list(axis.choices) or None,
+            action=_AddValue if axis.repeated else "store",
             default=default,
             required=default is None,
             help=_option_help(axis),
@@ -301,11 +301,12 @@ def _group(name: str) -> str:
     return "traffic" if of_traffic else "path"
 
 
-class _AddSysctl(argparse.Action):
-    """Append to the value of `--sysctl`."""
+class _AddValue(argparse.Action):
+    """Append to the value of a text option."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        namespace.sysctl = hostsettings.joined([namespace.sysctl, values])
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, AXES[self.dest].joined([before, values]))
 
 
 class _AddFlow(argparse.Action):

@@ -10,7 +10,7 @@ The guest imports this module: use only the standard library.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from losslab.errors import LosslabError, did_you_mean
 from losslab.study.axes import NONE
@@ -105,11 +105,6 @@ def to_text(settings: Mapping[str, Mapping[str, str]]) -> str:
         else:
             words += [f"{h}:{name}={settings[h][name]}" for h in ENDS if name in settings[h]]
     return "+".join(words) or NONE
-
-
-def joined(texts: Iterable[str]) -> str:
-    """Return one value of the axis that has the settings of several."""
-    return "+".join(text for text in texts if text != NONE) or NONE
 
 
 def canonical(text: str) -> str:

@@ -26,7 +26,7 @@ MIN_BUFFER_PACKETS = 2
 # Axes whose values are mini-languages with numbers.
 LANGUAGES = ("flows", "changes", "pauses")
 # Axes in packets that may be bytes, and those that may also be a multiple of the BDP or a time.
-SIZES = ("buffer_packets", "mark_packets", "policer_burst_packets")
+SIZES = ("buffer_packets", "mark_packets", "policer_burst_packets", "reverse_buffer_packets")
 RELATIVE = SIZES[:2]
 
 TIMES = {"ns": "1e-9", "us": "1e-6", "µs": "1e-6", "ms": "1e-3", "s": "1", "min": "60"}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import shutil
 from pathlib import Path
 
 import pytest
@@ -70,11 +71,47 @@ def test_user_folder_is_named_by_a_relative_path(root, folder):
     assert inputs.named(Path("mine/deep/..")) == "./mine"
 
 
+@pytest.mark.parametrize("given", ["../mine", "../mine=x", "../mine/send", "../mine/send=x"])
+def test_files_from_anywhere_are_named_by_their_content(given, folder, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    condition = dataclasses.replace(COMMAND, bring=inputs.named(given))
+    inputs.require([condition])
+    before = inputs.digests(condition)
+    prefix = "x/" if given == "../mine=x" else ""
+    expected = {
+        "../mine": ["deep/data", "send"], "../mine=x": ["x/deep/data", "x/send"],
+        "../mine/send": ["send"], "../mine/send=x": ["x"],
+    }  # fmt: skip
+    assert list(before) == expected[given]
+    assert inputs.named(condition.bring) == condition.bring == inputs.named(given)
+    inputs.give(condition, tmp_path / "job", "there")
+    copy = tmp_path / "job" / "there" / expected[given][-1]
+    assert copy.stat().st_mode & 0o111
+    assert not (copy.parent / "__pycache__").exists()
+    run = tmp_path / "run"
+    run.mkdir()
+    inputs.kept_files(condition.to_json(), run)
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(UsageError, match="found none with this content"):
+        inputs.require([condition])
+    inputs.adopt_traces(run, condition.to_json())
+    assert inputs.digests(condition) == before
+    (folder / "send").write_text("changed")
+    assert inputs.named(given) != condition.bring
+    assert prefix + "send" in before or "x" in before
+
+
+@pytest.mark.parametrize("wrong", ["nowhere", "mine=", "mine=a/b", "mine=..", "mine/send=-/x"])
+def test_user_files_that_do_not_exist_or_have_no_name_are_refused(wrong, folder):
+    with pytest.raises(UsageError, match="bring"):
+        inputs.named(wrong)
+
+
 def test_user_folder_outside_the_repository_is_refused(folder, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    with pytest.raises(LosslabError, match="must name a folder in"):
-        inputs.named(folder)
     # A manifest from elsewhere may contain such names.
     (tmp_path / "elsewhere" / "link").symlink_to(folder)
     for name in (str(folder), "../mine", "./../mine", "./link", "config/../../mine"):

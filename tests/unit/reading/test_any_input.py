@@ -20,6 +20,7 @@ from losslab.reading import UsageError
 from losslab.study import claims, design, studyfiles
 from losslab.study.condition import AXES
 from losslab_compare import compare, measurement
+from losslab_decide import question
 from losslab_timetravel import whatif
 from tests.conftest import ROOT
 from tests.unit.campaign.test_state import BBR, bbr
@@ -124,6 +125,17 @@ def of_rates(path):
             assert times == sorted(times)
 
 
+def of_question(data):
+    """Read words of a decision: `share USE NAME=LOW..HIGH`."""
+    share, use, bounds = [*word(data).split(" "), "", ""][:3]
+    name, percent = question.read_share(share)
+    uses, page_kb = question.read_uses([use])
+    its = question.Question(("cubic", "bbr"), {"rtt_ms": 20.0, "rate_mbit": 20.0}, {name: percent},
+                            10, uses, page_kb, 20.0)  # fmt: skip
+    for variant in question.others(its, [bounds] if bounds else ["none"]):
+        finite(dict(variant.question.path))
+
+
 def of_measurement(path):
     found = measurement.read(path, "TCP upload" if b"results" in path.read_bytes() else "")
     finite(dataclasses.asdict(found))
@@ -174,6 +186,8 @@ WORDS = {
     "sweep": ([b"0:10:2", b"0,1,5", b"0.5%,1%:5%:2%"], swept),
     "rate": ([b"20M", b"20 mbit/s"], axis("rate_mbit")),
     "buffer": ([b"2MB", b"1.5bdp", b"30ms", b"64KiB"], axis("buffer_packets")),
+    "decide": ([b"cubic=30% pages=300kB rtt_ms=10ms..0.1s", b"reno=50 bulk share=20%..60%"],
+               of_question),
     "kernel": ([b"6.12+mine"], lambda data: kernels.of_key(word(data))),
     "condition": ([json.dumps(json.loads(each)["condition"]).encode()
                    for each in recorded("*/cell.json")], of_condition),

@@ -70,8 +70,8 @@ def test_schema_and_check_accept_the_same_values(name):
         values += [(span.minimum + span.maximum) / 2]
         values = [v for v in values if its.kind == "float" or float(v).is_integer()]
     anything = (
-        "algorithm", "competitor", "scheme", "sender_command", "receiver_command", "bring",
-        "sysctl",
+        "algorithm", "competitor", "scheme", "sender_command", "receiver_command", "bring", "env",
+        "competitor_sender_command", "competitor_receiver_command", "sysctl",
     )  # fmt: skip
     assert {valid(v) for v in values} == ({True} if name in anything else {True, False})
     for value in values:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -49,6 +51,31 @@ COMPETITORS = {
 # Addresses of a pair of programs that has its own: the last byte, plus the number of the pair.
 FIRST_OWN = 11
 TIME, COMPLETION = "duration", "completion"
+# Variables that the programs have of losslab.
+VARIABLES = ("SENDER", "RECEIVER", "LOGS", "DURATION_S")
+# The command that runs an image's own program.
+ENTRYPOINT = "entrypoint"
+
+
+def _environment(condition: Condition) -> dict[str, str]:
+    """Parse the axis `env`; LosslabError if it is malformed."""
+    if condition.env == NONE:
+        return {}
+    try:
+        words = shlex.split(condition.env)
+    except ValueError as error:
+        raise LosslabError(f"env must be words of a shell, found {error}") from error
+    found = dict[str, str]()
+    for word in words or [""]:
+        name, sign, value = word.partition("=")
+        if not sign or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            raise LosslabError(f"env must be NAME=VALUE ..., found {word!r:.60}")
+        if name in (*VARIABLES, *found):
+            raise LosslabError(
+                f"env must set each variable once and none of losslab's, found {name}"
+            )
+        found[name] = value
+    return found
 
 
 def _commands(condition: Condition, pair: int) -> tuple[str, str, str]:
@@ -68,20 +95,64 @@ def _addresses(condition: Condition, pair: int) -> Addresses | None:
     return sender, receiver
 
 
+def _contract(condition: Condition, host: str, listens: str) -> str:
+    """Return the variables of the QUIC Interop Runner's endpoints (its README)."""
+    rooted = getattr(condition, f"{host}_root") != NONE
+    logs = "/logs" if rooted else "$LOGS"
+    role = "server" if host == ("sender" if listens == "sender" else "receiver") else "client"
+    return (
+        f"export ROLE={role} TESTCASE={condition.testcase} SERVERNAME=server "
+        f"QLOGDIR={logs}/qlog/ SSLKEYLOGFILE={logs}/keys.log; mkdir -p $LOGS/qlog; "
+    )
+
+
+def _in_root(name: str, host: str, command: str, folder: str) -> str:
+    """Return the shell text that runs a command in a copy of its host's image.
+
+    The folders www and certs of the user's files are its /www and /certs, and $LOGS is /logs. Two
+    scripts of the QUIC Interop Runner's images, which wait for its simulator, do nothing.
+    """
+    root = f"/tmp/{name}-root"
+    inner = '"$@"' if command == ENTRYPOINT else f"sh -c {shlex.quote(command)}"
+    at = "$image_folder" if command == ENTRYPOINT else folder
+    return (
+        f"mkdir {root} && tar -xf {JOB}/{host}-root.tar -C {root} || exit; "
+        f"for each in proc sys dev mnt/out; do mkdir -p {root}/$each && "
+        f"mount --rbind /$each {root}/$each || exit; done; "
+        f"mkdir -p {root}/tmp {root}/etc {root}/logs {root}/downloads; chmod 1777 {root}/tmp; "
+        f"mount --bind $LOGS {root}/logs || exit; for each in www certs; do if [ -d $each ]; then "
+        f"mkdir -p {root}/$each && mount --bind $each {root}/$each || exit; fi; done; "
+        f"for each in setup.sh wait-for-it.sh; do if [ -e {root}/$each ]; then rm {root}/$each; "
+        f"printf '#!/bin/sh\\n' >{root}/$each; chmod +x {root}/$each; fi; done; "
+        f'rm -f {root}/etc/hosts; printf "127.0.0.1 localhost\\n${{SENDER}} sender\\n${{RECEIVER}} '
+        f'receiver\\n${{SERVER}} server server4 server46\\n" >{root}/etc/hosts; '
+        f". {JOB}/{host}-root.sh; exec unshare --root={root} --wd={at} -- {inner}"
+    )
+
+
 def _flow(condition: Condition, pair: int) -> Flow:
     prefix = f"{COMPETITOR}-" if pair else ""
     addresses, completes = _addresses(condition, pair), condition.until == COMPLETION
     sender_command, receiver_command, listens = _commands(condition, pair)
     folder = JOB / USER_FILES if condition.bring != NONE else Path("/tmp")
     sender_address, receiver_address = addresses or (SENDER_ADDRESS, RECEIVER_ADDRESS)
-    variables = {
-        "SENDER": sender_address, "RECEIVER": receiver_address,
-        "LOGS": str(JOB / LOGS / prefix.rstrip("-")), "DURATION_S": plain(condition.duration_s),
-    }  # fmt: skip
-    exports = " ".join(f"{name}={value}" for name, value in variables.items())
+    values = (
+        sender_address, receiver_address, str(JOB / LOGS / prefix.rstrip("-")),
+        plain(condition.duration_s),
+    )  # fmt: skip
+    variables = dict(zip(VARIABLES, values, strict=True)) | _environment(condition)
+    if {condition.testcase, condition.sender_root, condition.receiver_root} != {NONE}:
+        variables["SERVER"] = sender_address if listens == "sender" else receiver_address
+    exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
     def program(host: str, command: str) -> Timed:
-        text = f"export {exports}; mkdir -p $LOGS; cd {folder} || exit; {command}"
+        shell = f"export {exports}; mkdir -p $LOGS; cd {folder} || exit; "
+        if condition.testcase != NONE:
+            shell += _contract(condition, host, listens)
+        rooted = getattr(condition, f"{host}_root") != NONE
+        text = shell + (
+            _in_root(f"{prefix}{host}", host, command, str(folder)) if rooted else command
+        )
         log = f"{prefix}{host}.log"
         return Timed(host, ["sh", "-c", text], log, until_s=condition.duration_s)
 
@@ -169,6 +240,15 @@ def _completion(
     return {"completion_s": ended_s - timeline.started_s[flow.name]}
 
 
+def _root_axis(host: str) -> Any:
+    return axis(
+        NONE,
+        help=f"container image of the {host}'s programs: a file of `docker save`, an OCI layout or "
+        "a root folder, as tar; the command `entrypoint` runs its own program",
+        pattern="none|[A-Za-z0-9._-]{1,60}@[0-9a-f]{16}", named=host + "-root-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+
+
 def _listens_axis(prefix: str, more: str) -> Any:
     return axis(
         "receiver",
@@ -202,8 +282,22 @@ class Command(App):
         "listens": _listens_axis("", "command"),
         "bring": axis(
             NONE,
-            help="folder with your files (app `command`); the commands run in a copy of it",
+            help="your folder or file, PATH or PATH=NAME (app `command`); the commands run in a "
+            "folder with a copy",
             named="bring-{}", digested=True, commas=True, seed=Seed.NEVER,
+        ),
+        "env": axis(
+            NONE,
+            help="variables for the programs, NAME=VALUE ..., quoted as in a shell",
+            named="env-{}", digested=True, commas=True, repeated=" ", seed=Seed.NEVER,
+        ),
+        "sender_root": _root_axis("sender"),
+        "receiver_root": _root_axis("receiver"),
+        "testcase": axis(
+            NONE,
+            help="test case of the QUIC Interop Runner's endpoint contract: the programs have "
+            "ROLE, TESTCASE, SERVERNAME, QLOGDIR and SSLKEYLOGFILE; set REQUESTS in env",
+            pattern="[a-z][a-z0-9-]*", named="testcase-{}",
         ),
         "until": axis(
             TIME,
@@ -238,7 +332,13 @@ class Command(App):
             )
         if condition.bring != NONE and not self.used(condition):
             yield f"bring needs the app command, found {condition.app}"
-        for name in ("listens", "until"):
+        if any("\0" in text for text in (*commands, condition.env)):
+            yield "commands and env must have no NUL character, found one"
+        try:
+            _environment(condition)
+        except LosslabError as error:
+            yield error.message
+        for name in ("listens", "until", "env", "sender_root", "receiver_root", "testcase"):
             if name in self.changed(condition) and not self.used(condition):
                 yield f"{name} {getattr(condition, name)} needs the app command, found " + str(
                     condition.app
@@ -270,6 +370,8 @@ class Command(App):
         return [
             *(f"on the {host}: {text!r}" for sender, receiver, _ in pairs
               for host, text in (("receiver", receiver), ("sender", sender)) if text != NONE),
+            *(f"in the image {root!r}" for root in (condition.sender_root, condition.receiver_root)
+              if root != NONE),
             *([f"both with copies of the files in {condition.bring!r}"]
               if condition.bring != NONE else []),
         ]  # fmt: skip
