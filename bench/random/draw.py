@@ -19,7 +19,9 @@ from losslab.study.axes import NONE, Axis, Span, plain
 from losslab.study.condition import AXES, Condition
 
 # Share of each app's conditions.
-APPS = {"iperf3": 40, "command": 18, "datagram": 14, "quic": 12, "ffmpeg": 8, "web": 8}
+APPS = {
+    "iperf3": 40, "command": 18, "datagram": 14, "quic": 12, "stream": 12, "ffmpeg": 8, "web": 8,
+}  # fmt: skip
 # Probability that an axis leaves its default, if neither the app nor the path's basics set it.
 CHANGED = 0.1
 # The basics are drawn for every condition, together, to limit its cost.
@@ -163,6 +165,21 @@ def _flows(its: Mapping[str, Any], rng: random.Random) -> str:
     return "+".join(groups)
 
 
+def _source(its: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Draw what the app `stream` sends."""
+    length, mbit = its["duration_s"], its["rate_mbit"]
+    times = sorted({0.0, *(round(rng.uniform(0, length), 3) for _ in "abc")} - {round(length, 3)})
+    rates = ["max", *(plain(rng.choice((0.0, between(0.05, mbit, rng)))) for _ in times[1:])]
+    rng.shuffle(rates)
+    choices: dict[str, Any] = {
+        "size_kb": between(0.1, max(1, 100 * mbit * length), rng),
+        "app_rate_mbit": between(0.05, mbit, rng),
+        "app_pattern": ",".join(f"{plain(t)}={r}" for t, r in zip(times, rates, strict=True)),
+    }
+    names = rng.choice(("size_kb", "app_rate_mbit", "app_pattern", "size_kb app_rate_mbit", ""))
+    return {name: choices[name] for name in names.split()}
+
+
 def _drops(its: Mapping[str, Any], rng: random.Random) -> str:
     packets = max(3, round(its["rate_mbit"] * its["duration_s"] * 1e6 / 12_112))
     ways = rng.choice((("data",), ("ack",), ("data", "ack")))
@@ -187,6 +204,7 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
     "trace_back": lambda its, rng: "cellular",
     "kernel": lambda its, rng: rng.choice(list(kernels.declared())),
     "competitor": lambda its, rng: rng.choice(algorithms()),
+    "sysctl": lambda its, rng: "+".join(rng.sample(SYSCTLS, rng.choice((1, 1, 2)))),
     "parameters": lambda its, rng: rng.choice(
         (
             "cubic.hystart=0",
@@ -195,6 +213,13 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
         )
     ),
 }
+SYSCTLS = (
+    "sender:net.ipv4.tcp_notsent_lowat=131072", "both:net.ipv4.tcp_sack=0",
+    "sender:net.ipv4.tcp_wmem=4096 16384 60000", "both:net.ipv4.tcp_autocorking=0",
+    "sender:net.ipv4.tcp_slow_start_after_idle=0", "sender:net.ipv4.tcp_pacing_ss_ratio=120",
+    "both:net.ipv4.tcp_wmem=kernel", "receiver:net.ipv4.tcp_comp_sack_nr=0",
+    "sender:net.ipv4.tcp_limit_output_bytes=4096", "both:net.ipv4.tcp_window_scaling=0",
+)  # fmt: skip
 # A second pair of programs, which sends to the end.
 COMPETITORS = ("competitor_receiver_command", "competitor_sender_command")
 BESIDE = (
@@ -206,6 +231,7 @@ OF_PROGRAMS = (
     "sender_command", "receiver_command", "bring", "listens", "image", "scheme", "env", "until",
     "sender_root", "receiver_root", "testcase",
     "competitor_sender_command", "competitor_receiver_command", "competitor_listens",
+    "size_kb", "app_rate_mbit", "app_pattern",
 )  # fmt: skip
 
 
@@ -225,6 +251,8 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
         its["ecn"] = rng.choice(("on", "on", "on", "off"))
     if app == "datagram":
         its["scheme"] = _scheme(its, rng)
+    if app == "stream":
+        its |= _source(its, rng)
     if app == "quic":
         its["algorithm"] = rng.choice(("cubic", "reno", "bbr"))
     if app == "command":

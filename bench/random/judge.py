@@ -103,7 +103,7 @@ class Finished:
         Goodput of TCP counts from the first connection's opening, as iperf3 reports it.
         """
         begin, end = self.window
-        table = "tcp.csv" if self.asked["app"] in ("iperf3", "web") else "queue.csv"
+        table = "tcp.csv" if self.asked["app"] in ("iperf3", "stream", "web") else "queue.csv"
         times = sorted({float(row["t_s"]) for row in self.rows(table)})
         return [t for t in times if begin - CLOCK_S <= t <= end + CLOCK_S]
 
@@ -265,7 +265,7 @@ def payload_is_that_of_the_link(run: Finished) -> Iterator[str]:
         "goodput of datagrams": (its.get("datagrams_received") or 0) * DATAGRAM,
     }
     for name, found in told.items():
-        tcp = name.startswith("delivered") or app == "iperf3"
+        tcp = name.startswith("delivered") or app in ("iperf3", "stream")
         if found > (most := (most_tcp if tcp else most_udp) + 200 * connections + 2 * SEGMENT):
             yield f"{name} must be at most the {most} bytes of payload on the link, found {found}"
     if packets == 0 or app not in ("iperf3", "datagram") or run.asked["flows"] != "none":
@@ -408,7 +408,7 @@ def algorithm_is_the_asked_one(run: Finished) -> Iterator[str]:
     for flow in run.manifest["observed"]["flows"]:
         if flow["wanted"] != "own" and flow["found"] != [flow["wanted"]]:
             yield f"{flow['name']} must use {flow['wanted']}, found {flow['found']}"
-        first = flow["name"] in ("iperf3", "ffmpeg", "web", "command")
+        first = flow["name"] in ("iperf3", "stream", "ffmpeg", "web", "command")
         if first and flow["wanted"] != run.asked["algorithm"]:
             yield f"{flow['name']} must use {run.asked['algorithm']}, found {flow['wanted']}"
 

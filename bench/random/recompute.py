@@ -51,6 +51,8 @@ def rates_of_tcp(run: Finished) -> Iterator[str]:
     share = 1.2 * sample / max(1e-9, times[-1] - times[0])
     ports = {"iperf3": {"goodput_mbit": BULK, "competitor_goodput_mbit": COMPETITOR}}
     ports["web"] = {"bulk_goodput_mbit": BULK}
+    if run.asked["size_kb"] == 0:
+        ports["stream"] = {"goodput_mbit": BULK}
     for name, port in ports.get(app, {}).items():
         if name in its and (expected := _mbits(run, port)):
             nearest = min(expected, key=lambda mbit: abs(mbit - its[name]))
@@ -102,7 +104,7 @@ def round_trips(run: Finished) -> Iterator[str]:
         yield from _differ("rtt_loaded_ms", its.get("rtt_loaded_ms"), mean, 1e-6)
     elif loaded and its.get("rtt_loaded_ms") == statistics.fmean(loaded):
         yield "rtt_loaded_ms is of pings that pass beside the trace's link"
-    ports = {"iperf3": BULK, "ffmpeg": VIDEO}
+    ports = {"iperf3": BULK, "stream": BULK, "ffmpeg": VIDEO}
     port = ports.get(run.asked["app"])
     rows = [r for r in run.rows("tcp.csv") if r["flow"] == port and begin <= float(r["t_s"]) <= end]
     if rows:

@@ -21,6 +21,7 @@ from losslab.reading import CONFIG_BYTES, CONTROL, UsageError, read_text
 from losslab.study import dictionary
 from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
+from losslab.study.hostsettings import KERNEL
 from losslab.tclines import read
 from losslab.tcpath import Reading
 
@@ -161,7 +162,7 @@ def script(condition: Condition) -> str:
         lines += [
             f"  sysctl -w {shlex.quote(f'{key}={text}')}"
             for key, text in sysctls(name.lower(), condition, ()).items()
-            if key.startswith("net.ipv4.tcp_")
+            if key.startswith("net.ipv4.tcp_") and text != KERNEL
         ]
         lines += [_offloads(condition, name), "  ;;"]
     return "\n".join([*lines, "esac"])

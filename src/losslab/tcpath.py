@@ -40,7 +40,7 @@ HZ = 250  # of most distributions' kernels until 2024
 # Reasons of words without an axis, by option; of netem, `more` are its second and third values.
 REASONS = {
     "corrupt": "no axis; TCP drops a damaged packet, so the same share of loss comes close",
-    "slot": "no axis; a recorded trace can have such gaps",
+    "slot": "batches of losslab have a constant interval and no limit",
     "seed": "losslab derives the seeds of netem from --seed",
     "gap": "losslab draws each early packet independently",
     "more": "draws of losslab are independent and have no correlation",
@@ -50,6 +50,7 @@ REASONS = {
 LOSSES = ("loss_percent", "loss_burst_packets")
 ONE_BRANCH = "all packets take one path"
 ONLY_FORWARD = "only the forward path has it"
+OF_BACK = ("ack_thinning", "ack_batch_ms")
 # Words of filters for all packets, and of the one that ACK thinning has.
 EVERY_PACKET = (" matchall ", " u32 0 0 ", " 0.0.0.0/0 ", " determ ")
 MORE = ("delay", "loss", "duplicate", "reorder")  # a second value is a correlation
@@ -65,7 +66,7 @@ FQ, FQ_LIMIT = ("limit", "flow_limit"), str(shaping.FQ_PACKETS)
 QUEUE_AXES = ("queue", "buffer_packets", "mark_packets", "kernel", "qdisc")
 GROUPS = (
     ("jitter_ms", "jitter_order"), ("duplicate_percent",), ("reorder_percent", "reorder_ms"),
-    ("policer_mbit", "policer_burst_packets"), ("sender_queue",),
+    ("policer_mbit", "policer_burst_packets"), ("sender_queue",), ("data_batch_ms",),
 )  # fmt: skip
 
 
@@ -273,6 +274,8 @@ class Reading:
             d.set([reorder[1]], reorder_percent=reorder[0], reorder_ms=_round(smallest_ms))
             if node.options.get("gap") == ["1"]:
                 del node.options["gap"]
+        if len(node.options.get("slot", ())) == 1 and (slot := self._pop(node, "slot", TIMES)):
+            d.set([slot[1]], **dict.fromkeys(("data_batch_ms", OF_BACK[1]), _round(1e3 * slot[0])))
         slow = rate < IN_ORDER_BITS
         d.overlaps = d.overlaps or "rate_mbit" in d.values
         limit, limit_text = self._pop(node, "limit", SIZES) or (NETEM_PACKETS, "")
@@ -441,11 +444,12 @@ class Reading:
         for group in GROUPS:
             self._settle(f.among(*group), f.said(*group))
         self._settle(sender.among("sender_queue"), sender.said("sender_queue"))
-        self._settle(back.among("ack_thinning"), back.said("ack_thinning"))
+        for name in OF_BACK:
+            self._settle(back.among(name), back.said(name))
         both = {*LOSSES, "sender_queue", *({"rate_mbit"} if one_interface else ())}
         elsewhere = (
             (f, {*f.values} - {"ack_thinning"}, "only the reverse path has it"),
-            (back, both | {"ack_thinning"}, ONLY_FORWARD),
+            (back, both | {*OF_BACK, "data_batch_ms"}, ONLY_FORWARD),
             (sender, both, "losslab has it on a router, where TCP does not see it"),
         )
         for d, used, reason in elsewhere:

@@ -75,6 +75,8 @@ def conditions(draw):
         "policer_mbit": RATES,
         "policer_burst_packets": st.integers(2, 1000),
         "ack_thinning": st.integers(2, 100),
+        "ack_batch_ms": st.integers(1, 1_000_000).map(lambda n: n / 1000),
+        "data_batch_ms": st.integers(1, 1_000_000).map(lambda n: n / 1000),
         "sender_delay_ms": st.integers(1, rtt_us).map(lambda n: n / 1000),
         "sender_queue": st.just("fq_codel"),
         "shaper": st.just("htb-netem"),

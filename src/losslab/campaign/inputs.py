@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import os
@@ -17,8 +18,9 @@ from losslab.errors import HostError, LosslabError, did_you_mean
 from losslab.instrument import rootimage
 from losslab.instrument.archive import digest
 from losslab.instrument.cache import building, cache_folder
+from losslab.instrument.kernels import PublicFile
 from losslab.lock import own_folder
-from losslab.reading import UsageError, input_errors, read_text, shown
+from losslab.reading import UsageError, input_errors, read_text, read_toml, shown
 from losslab.repository import INSTALLED, ROOT, find, listed
 from losslab.study.axes import DIGEST_DIGITS, DRAWN_TRACE, NONE, name_digest
 from losslab.study.condition import AXES, NO_TRACE, Condition
@@ -37,6 +39,8 @@ MAX_TRACE_BYTES = 2**24
 MAX_TRACE_MBIT = 3000
 # Axes that name traces, with the files' names in the folders of jobs and replicates.
 TRACES = {"trace": "trace", "trace_back": "trace-back"}
+# Environment variable: a folder with copies of the public traces of config/traces.toml.
+COPIES = "LOSSLAB_TRACES"
 # Axes that name files of the user.
 ROOTS = {"sender": "sender_root", "receiver": "receiver_root"}
 OF_FILES = ("bring", *ROOTS.values(), *TRACES)
@@ -55,24 +59,61 @@ def value(axis: str, given: str) -> str:
 def named_trace(given: str) -> str:
     """Return a trace's name in conditions: of a file in config/traces, or `NAME@DIGEST`.
 
-    Any other file is copied to the cache, where its content identifies it. Raises UsageError if
-    there is no such file, or it is not a trace.
+    A public trace is fetched. Any other file is copied to the cache, where its content identifies
+    it. Raises UsageError if there is no such file, or it is not a trace, and UnavailableError if no
+    place has a public trace.
     """
     known = re.fullmatch(AXES["trace"].pattern, given) is not None
     if given in (NO_TRACE, DRAWN_TRACE) or (known and _trace_path(given).is_file()):
         return given
     if not Path(given).is_file():
+        for name, public in public_traces().items():
+            if given in (name, public.name):
+                return _keep_trace(name, _read_trace(public.get().path))
         place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
         files = [path for path in listed("config/traces/*") if path.is_file()]
         names = [path.name for path in files if path.suffix != ".md"]
+        near = [*names, *(public.name for public in public_traces().values()), DRAWN_TRACE]
         raise UsageError(
             f"trace {given} must be a file, by its path or its name in config/traces of {place}, "
-            f"found {', '.join(names) or 'none'} there{did_you_mean(given, [*names, DRAWN_TRACE])}",
+            f"found {', '.join(names) or 'none'} there{did_you_mean(given, near)}",
             hint=f"`{DRAWN_TRACE}` is drawn for each replicate; {IMPORT}",
         )
     text = _read_trace(Path(given))
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(given).name).strip("-.") or "trace"
     return _keep_trace(f"{name}@{name_digest(text)}", text)
+
+
+def public_traces() -> dict[str, PublicFile]:
+    """Return the public traces by their names in conditions, `NAME@DIGEST`.
+
+    A folder that LOSSLAB_TRACES names has copies.
+    """
+    copies = os.environ.get(COPIES)
+    pinned = _pinned_traces()
+    address = f"{Path(copies).resolve().as_uri()}/" if copies else pinned["address"]
+    other = f"set {COPIES} to its folder"
+    return {
+        f"{name}@{sha256[:DIGEST_DIGITS]}": PublicFile(
+            name, address + name, sha256, otherwise=other
+        )
+        for name, sha256 in pinned["sha256"].items()
+    }
+
+
+@functools.cache
+def _pinned_traces() -> dict[str, Any]:
+    return read_toml(ROOT / "config/traces.toml")
+
+
+def has_public_traces(condition: Condition) -> bool:
+    """Return whether this machine has the public traces of a condition without fetching them."""
+    public, folder = public_traces(), Path(os.environ.get(COPIES, "/nowhere"))
+    return all(
+        _trace_path(name).is_file() or (folder / public[name].name).is_file()
+        for name in (condition.trace, condition.trace_back)
+        if name in public
+    )
 
 
 def _keep_trace(trace: str, text: str) -> str:
@@ -417,8 +458,13 @@ def _trace(trace: str) -> str:
 
 
 def trace_digests(condition: Condition) -> dict[str, str]:
-    """Return the SHA-256 of each of `trace_texts`."""
+    """Return the SHA-256 of each of `trace_texts`. Those of public traces need no file."""
+    public = public_traces()
+    named = {file: str(getattr(condition, axis)) for axis, file in TRACES.items()}
     return {
-        name: hashlib.sha256(text.encode()).hexdigest()
-        for name, text in trace_texts(condition).items()
+        file: public[trace].sha256
+        if trace in public
+        else hashlib.sha256(_trace(trace).encode()).hexdigest()
+        for file, trace in named.items()
+        if trace not in (NO_TRACE, DRAWN_TRACE)
     }

@@ -38,7 +38,7 @@ PATH, WINDOW, PACING = "path", "congestion window", "pacing"
 RECEIVER, BUFFER = "receive window", "send buffer"
 APPLICATION, SENDER = "sending application", "sender"
 # Apps with a single data flow, which has the whole queue, however the queue separates flows.
-ONE_FLOW = ("iperf3", "ffmpeg", "datagram", "quic")
+ONE_FLOW = ("iperf3", "ffmpeg", "datagram", "quic", "stream")
 
 Row = Mapping[str, str]
 

@@ -52,7 +52,7 @@ BROKEN = (AttributeError, EOFError, KeyError, OSError, TypeError, ValueError, zl
 COLUMNS = (
     "t_s", "flow", "algorithm", "event", "ca_state", "cwnd_packets", "ssthresh_packets",
     "in_flight_packets", "pacing_mbit", "srtt_ms", "delivered_packets", "lost_packets",
-    "sample_packets", "sample_s", "sample_rtt_ms", "app_limited",
+    "sample_packets", "sample_s", "sample_rtt_ms", "app_limited", "departs_ms",
 )  # fmt: skip
 
 
@@ -212,6 +212,7 @@ def _common(times: Column, events: Column) -> dict[str, Column]:
         known("rate_delivered", 1, events["rate_interval_us"] <= 0),
         known("rate_interval_us", 1e-6, events["rate_interval_us"] <= 0),
         known("rate_rtt_us", 1e-3, events["rate_rtt_us"] <= 0), events["app_limited"] != 0,
+        events["departs_us"] / 1000,
     )  # fmt: skip
     return dict(zip(COLUMNS, columns, strict=True))
 

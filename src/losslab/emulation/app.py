@@ -71,6 +71,10 @@ class App(Feature):
         """Return the app's metrics; write its tables to the folder of its logs and tcp.csv."""
         raise NotImplementedError
 
+    def violations(self, plan: Plan, folder: Path) -> Iterator[str]:
+        """Yield what its programs did other than the plan says, from their logs."""
+        yield from ()
+
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         """List the goodputs that the link's rate limits, from the app's metrics; never empty."""
         return [Goodput(summary["goodput_mbit"], plan.duration_s - plan.warmup_s)]

@@ -230,7 +230,9 @@ def _app(m: Measured) -> Part:
         "started_s": m.run.timeline.started_s,
         "commands": {each.log.removesuffix(".log"): each.command for each in programs},
     }
-    return Part(m.app, [*m.run.violations, *_direction(m)], observed)
+    app = features.apps()[m.plan.app]
+    found = [] if m.failed else app.violations(m.plan, m.folder)
+    return Part(m.app, [*m.run.violations, *found, *_direction(m)], observed)
 
 
 def _background(m: Measured) -> Part:
@@ -281,6 +283,7 @@ def _path(m: Measured) -> Part:
     }
     observed = {
         "traffic": counted.to_json(), "flows": [asdict(flow) for flow in evidence.flows],
+        **{name: its for each in path.mechanisms for name, its in each.observed(evidence).items()},
     }  # fmt: skip
     return Part(summary, checks.violations(evidence), observed)
 

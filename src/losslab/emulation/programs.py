@@ -27,7 +27,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -127,6 +127,10 @@ class Program:
     # Runs until it is killed, like a web server; other programs must end with status 0.
     lasting: bool = False
 
+    def begun(self, origin_ns: int) -> Program:
+        """Return the program as it is started; `origin_ns` is the replicate's 0 s."""
+        return self
+
 
 @dataclass(frozen=True)
 class Timed(Program):
@@ -134,6 +138,17 @@ class Timed(Program):
 
     until_s: float = 0.0
     ending: int = signal.SIGTERM
+
+
+@dataclass(frozen=True)
+class OnClock(Program):
+    """A program that acts at times on the replicate's clock."""
+
+    arguments: Sequence[str] = ()  # follow the monotonic clock at the replicate's 0 s, in ns
+
+    def begun(self, origin_ns: int) -> Program:
+        """Return the program with that clock and its arguments."""
+        return replace(self, command=[*self.command, str(origin_ns), *self.arguments])
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ TICK_NS = 64
 BUCKET_MAX_S = 274
 # netem's options that are times. tc prints both or neither.
 DELAY, JITTER = "delay.delay", "delay.jitter"
+SLOT = ("slot.min-delay", "slot.max-delay")
 # Options that tc leaves out if they are 0 (netem_print_opt, tc/q_netem.c).
 OMITTED = (DELAY, "loss-random.loss", "duplicate.duplicate", "reorder.reorder")
 # Limits of HTB's default quantum, a tenth of the rate (htb_change_class, r2q): tc prints a warning
@@ -66,7 +67,9 @@ def printed(option: str, value: Any) -> Any:
     """
     if not isinstance(value, float):
         return value
-    stored = round(value * 1e9) / 1e9 if option in (DELAY, JITTER) else chance(value) / UINT32_MAX
+    stored = (
+        round(value * 1e9) / 1e9 if option in (DELAY, JITTER, *SLOT) else chance(value) / UINT32_MAX
+    )
     if stored == 0 and option in OMITTED:
         return None
     return float(f"{stored:g}")
@@ -89,6 +92,9 @@ def htb_quantum(rate_bytes: int, smallest: int) -> int | None:
 
 
 FRAME_BYTES = 1514  # MTU and Ethernet header: size of a full packet in a qdisc
+
+# The token bucket of the reverse path, below its netem.
+REVERSE_HANDLE = "20:"
 
 # A limit above the packets in flight of a 10 Gbit/s link with 10 s of delay and 64-byte packets.
 NEVER_FULL_PACKETS = 200_000_000

@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from losslab.study import hostsettings
 from losslab.study.axes import OWN
+from losslab.study.hostsettings import KERNEL
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
@@ -37,11 +39,12 @@ RECEIVE_BUFFER_BYTES = {
     # tcp_init allows 1/128 of the free memory, if that is less than 6 MiB.
     "linux-2mib": f"4096 131072 {2 * 2**20}",
     "large": f"4096 {MAX_SOCKET_BUFFER_BYTES} {MAX_SOCKET_BUFFER_BYTES}",
+    KERNEL: KERNEL,
 }
 # ECN is neither requested nor accepted; both; both with Accurate ECN, since Linux 7.0
 # (ip-sysctl.rst).
 ECN_SYSCTL = "net.ipv4.tcp_ecn"
-ECN = {"off": "0", "on": "1", "accurate": "3"}
+ECN = {"off": "0", "on": "1", "accurate": "3", KERNEL: KERNEL}
 ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
 # Linux's default, which programs that choose their own congestion controls find.
 DEFAULT_ALGORITHM = "cubic"
@@ -158,8 +161,10 @@ def routes(path: str, extension: NetworkExtension) -> dict[str, list[Route]]:
     return found
 
 
-def address_commands(host: str, path: str, extension: NetworkExtension) -> list[str]:
-    """List a host's `ip -batch` lines: addresses, permanent neighbours and routes.
+def address_commands(
+    host: str, path: str, extension: NetworkExtension, attributes: Mapping[str, int]
+) -> list[str]:
+    """List a host's `ip -batch` lines: addresses, permanent neighbours, routes with attributes.
 
     Neighbours are permanent because address resolution would pass through netem: the first packet
     would have twice the delay, or be lost.
@@ -180,16 +185,18 @@ def address_commands(host: str, path: str, extension: NetworkExtension) -> list[
         )
     lines += extension.commands.get(host, ())
     for destination, out in routes(path, extension).get(host, []):
-        source = extension.sources.get(destination)
-        lines.append(
-            f"route replace {destination} via {others[out].address} dev {out.name}"
-            + (f" src {source}" if source else "")
-        )
+        words = [f"route replace {destination} via {others[out].address} dev {out.name}"]
+        if source := extension.sources.get(destination):
+            words.append(f"src {source}")
+        lines.append(" ".join([*words, *(f"{name} {n}" for name, n in attributes.items())]))
     return lines
 
 
 def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[str, str]:
-    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst)."""
+    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst).
+
+    Those with the value `kernel` are not set.
+    """
     values = {
         "net.ipv6.conf.all.disable_ipv6": "1",
         "net.ipv6.conf.default.disable_ipv6": "1",
@@ -201,6 +208,7 @@ def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[
     values |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in ends if end.host == host}
     if host in ROUTERS:
         return values
+    own = hostsettings.parse(condition.sysctl)[host]
     return values | {
         # Set before any socket exists: a socket keeps the pacing of the default at its creation.
         ALGORITHM_SYSCTL: DEFAULT_ALGORITHM if condition.algorithm == OWN else condition.algorithm,
@@ -208,7 +216,18 @@ def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[
         ECN_SYSCTL: ECN[condition.ecn],
         "net.ipv4.tcp_rmem": RECEIVE_BUFFER_BYTES[condition.receive_buffer],
         "net.ipv4.tcp_wmem": f"4096 16384 {MAX_SOCKET_BUFFER_BYTES}",
+        **own,
     }
+
+
+def route_attributes(host: str, condition: Condition) -> dict[str, int]:
+    """Return the attributes of an end host's routes, by their names in iproute2."""
+    values = {
+        "initcwnd": condition.initcwnd_packets,
+        "initrwnd": condition.initrwnd_packets,
+        "window": condition.window_bytes,
+    }
+    return {name: value for name, value in values.items() if value and host not in ROUTERS}
 
 
 # mnexec closes every descriptor up to the limit, with one system call each. Mininet raises the

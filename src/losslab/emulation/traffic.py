@@ -112,7 +112,9 @@ def run(
             log.state, state.origin_ns = state, log.origin_ns
         for session in sessions:
             stack.enter_context(session.running(log.origin_ns))
-        background = plan.background.caller(log.origin_ns) if plan.background else None
+        background = (
+            plan.background.callers(log.origin_ns, plan.warmup_s) if plan.background else []
+        )
         waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0)
@@ -123,15 +125,15 @@ def run(
                 flow = waiting.pop(0).flow
                 _set_algorithm(sender, flow.algorithm)
                 started_s[flow.name] = log.now_s()
-                processes.append(stack.enter_context(running(hosts, flow.caller, folder)))
+                caller = flow.caller.begun(log.origin_ns)
+                processes.append(stack.enter_context(running(hosts, caller, folder)))
                 watcher.watch(processes[-1])
                 due_s = _due_s(waiting, log.now_s())
             for process in processes:
                 process.end_if_due(log.now_s)
-            if background is not None:
-                processes.append(stack.enter_context(running(hosts, background, folder)))
+            while background:
+                processes.append(stack.enter_context(running(hosts, background.pop(0), folder)))
                 watcher.watch(processes[-1])
-                background = None
             if not waiting and watcher.all_ended and all(each.complete for each in sessions):
                 break
             wakes_s = [each.end_s for each in processes]

@@ -1,6 +1,7 @@
 """User folders and images: both enter a cell's fingerprint."""
 
 import dataclasses
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from losslab.campaign import fingerprint, inputs
 from losslab.campaign.instrument import image_of
 from losslab.errors import LosslabError
 from losslab.instrument import image
+from losslab.instrument.archive import UnavailableError
 from losslab.reading import UsageError
 from losslab.study import design
 from losslab.study.condition import Condition
@@ -194,3 +196,40 @@ def test_trace_that_a_link_cannot_follow_is_refused_in_one_line(content, said, c
         inputs.require([Condition(algorithm="cubic", trace="mine")])
     assert len(error.value.message) < 400
     assert "\n" not in error.value.message
+
+
+CONTENT = "10\n20\n"
+DIGEST = hashlib.sha256(CONTENT.encode()).hexdigest()
+PUBLIC = Condition(algorithm="cubic", trace=f"known.down@{DIGEST[:16]}")
+
+
+@pytest.fixture
+def copies(tmp_path, monkeypatch):
+    """Pin a public trace; return an empty folder for copies, and leave the cache empty."""
+    pinned = {"address": "file:///nowhere/", "sha256": {"known.down": DIGEST}}
+    monkeypatch.setattr(inputs, "_pinned_traces", lambda: pinned)
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOSSLAB_TRACES", str(tmp_path))
+    return tmp_path
+
+
+def test_public_trace_is_taken_from_the_folder_with_copies(copies):
+    assert not inputs.has_public_traces(PUBLIC)
+    (copies / "known.down").write_text(CONTENT)
+    assert inputs.has_public_traces(PUBLIC)
+    assert inputs.value("trace", "known.down") == PUBLIC.trace
+    assert inputs.trace_texts(PUBLIC) == {"trace": CONTENT}
+    (copies / "known.down").unlink()
+    assert inputs.has_public_traces(PUBLIC), "the cache must have it"
+
+
+def test_another_file_is_never_a_public_trace(copies):
+    (copies / "known.down").write_text("10\n30\n")
+    with pytest.raises(UnavailableError, match="pinned sha256") as error:
+        inputs.trace_texts(PUBLIC)
+    assert error.value.hint.endswith("set LOSSLAB_TRACES to its folder")
+
+
+@pytest.mark.usefixtures("copies")
+def test_fingerprint_of_a_public_trace_needs_no_file():
+    assert inputs.trace_digests(PUBLIC) == {"trace": DIGEST}

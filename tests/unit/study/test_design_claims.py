@@ -7,11 +7,16 @@ from losslab.study import design, studyfiles
 from losslab.study.intervals import StoppingRule
 from losslab.study.studyfiles import matches
 
+# Claims whose runs take too long for the short campaigns.
+NOT_IN_QUICK = ("alpha", "beta", "ewma-other-trace")
+
 
 def claimed_cells(study, root):
     """Return the cells of a study that its claims select, without claims about all cells."""
     for claim in read_yaml(studyfiles.claims_file(root, study.name))["claims"]:
         meant = [*meant_cells(study, claim)]
+        if claim["id"] in NOT_IN_QUICK:
+            continue
         assert all(meant), f"{study.name}: claim {claim['id']} means no cell"
         yield from (cell for cells in meant for cell in cells)
 

@@ -289,7 +289,7 @@ class Command(App):
         "env": axis(
             NONE,
             help="variables for the programs, NAME=VALUE ..., quoted as in a shell",
-            named="env-{}", digested=True, commas=True, repeated=True, seed=Seed.NEVER,
+            named="env-{}", digested=True, commas=True, repeated=" ", seed=Seed.NEVER,
         ),
         "sender_root": _root_axis("sender"),
         "receiver_root": _root_axis("receiver"),

@@ -37,8 +37,11 @@ END_PORT = 10_000
 END_WAIT_S = 3.0
 
 
-def receive(port: int, count: int) -> dict[str, Any]:
-    """Read `count` flows to their ends; return each flow's report by its source port."""
+def receive(port: int, count: int, size_bytes: int | None = None) -> dict[str, Any]:
+    """Read `count` flows to their ends; return each flow's report by its source port.
+
+    With a size (0: unlimited), note when the first byte was read, and when that many were.
+    """
     allow_files(count)
     reports: dict[str, Any] = {}
     readers: dict[int, tuple[socket.socket, dict[str, Any]]] = {}
@@ -58,15 +61,18 @@ def receive(port: int, count: int) -> dict[str, Any]:
                     if source_port == END_PORT:
                         last, until_s = connection, time.monotonic() + END_WAIT_S
                         continue
-                    # Fewer wake-ups, see `programs.receive_blocks`; the end of data wakes, too.
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, BLOCK_BYTES)
+                    if size_bytes is None:
+                        _wake_for(connection, BLOCK_BYTES)
                     connection.setblocking(False)
                     reports[str(source_port)] = {"bytes": 0, "how": "open"}
                     readers[connection.fileno()] = connection, reports[str(source_port)]
                     poll.register(connection.fileno(), select.EPOLLIN)
                 else:
                     connection, report = readers[descriptor]
-                    if not _read(connection, report, block):
+                    more = _read(connection, report, block)
+                    if size_bytes is not None and report["bytes"]:
+                        _note_progress(connection, report, size_bytes)
+                    if not more:
                         poll.unregister(descriptor)
                         del readers[descriptor]
                         connection.close()
@@ -94,6 +100,22 @@ def _read(connection: socket.socket, report: dict[str, Any], block: bytearray) -
     return False
 
 
+def _wake_for(connection: socket.socket, octets: int) -> None:
+    """Wake up for so many bytes, see `programs.receive_blocks`; the end of data wakes, too."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, octets)
+
+
+def _note_progress(connection: socket.socket, report: dict[str, Any], size_bytes: int) -> None:
+    left = size_bytes - report["bytes"]
+    if "first_ns" not in report:
+        report["first_ns"] = time.monotonic_ns()
+        _wake_for(connection, BLOCK_BYTES)
+    if size_bytes and left <= 0:
+        report.setdefault("complete_ns", time.monotonic_ns())
+    elif 0 < left < BLOCK_BYTES:
+        _wake_for(connection, left)
+
+
 def allow_files(flows: int) -> None:
     """Raise the limit of open files for a number of flows.
 
@@ -113,11 +135,13 @@ BLOCK = bytes(BLOCK_BYTES)
 # Blocks per turn and flow, so that no flow delays the others.
 TURN_BLOCKS = 64
 # Events, in their order at the same time.
-START, FEED, END = 0, 1, 2
+START, FEED, END, MARK = 0, 1, 2, 3
 # Longest single wait: the kernel may be late by a thousandth of it (fs/select.c).
 WAIT_S = 0.1
 # Interval at which a flow with a rate gets data, shorter than a video's frame interval.
 FEED_S = 0.02
+# Largest unsent data of a source. With the whole send buffer, a pause would begin seconds late.
+UNSENT_BYTES, TCP_NOTSENT_LOWAT = 16 * 1024, 25
 TCP_CONGESTION, ALGORITHM_BYTES = 13, 16  # linux/tcp.h, TCP_CA_NAME_MAX of net/tcp.h
 TCP_INFO, TCP_INFO_BYTES = 11, 256
 MIN_RTT_AT = 148  # offset of tcpi_min_rtt in struct tcp_info, in µs; all bits set means no sample
@@ -143,16 +167,70 @@ class Sending:
     report: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass
+class Source(Sending):
+    """The foreground flow: an application that sends at rates by time.
+
+    It keeps its connection until `end_s`. What the kernel refuses stays due until a step's end.
+    """
+
+    # (begin in s, Mbit/s) of each step; None: no limit
+    pattern: Sequence[tuple[float, float | None]] = ((0.0, None),)
+    steps: list[dict[str, Any]] = field(default_factory=list)  # begun so far, with their bytes
+    polled: int = select.EPOLLOUT
+    before_bytes: int = 0  # that the kernel took before the current step
+
+    @property
+    def step_end_s(self) -> float:
+        """Return when the current step ends; the first begins when the connection is open."""
+        if not self.steps:
+            return 0.0
+        after = len(self.steps)
+        return self.pattern[after][0] if after < len(self.pattern) else self.end_s
+
+    @property
+    def rate(self) -> float | None:
+        """Return the current step's rate."""
+        return self.pattern[len(self.steps) - 1][1]
+
+    def begin_step(self, now_s: float) -> None:
+        """Go on with the next step."""
+        if not self.steps:
+            self.connected_s = now_s
+        begin_s = max(self.pattern[len(self.steps)][0], self.connected_s or 0.0)
+        step = {"begin_s": begin_s, "due_bytes": None, "sent_bytes": 0, "refusals": 0}
+        self.steps.append(step)
+        self.before_bytes = self.sent_bytes
+
+    def due_bytes(self, until_s: float) -> int:
+        """Return how many bytes are due in the current step and have not been sent."""
+        step = self.steps[-1]
+        left = sys.maxsize if self.size_bytes is None else self.size_bytes - self.sent_bytes
+        if self.rate is None:
+            return left if until_s < self.step_end_s else 0
+        until_s = min(until_s, self.step_end_s)
+        of_rate = max(0, int((until_s - step["begin_s"]) * self.rate * 1e6 / 8))
+        step["due_bytes"] = min(of_rate, step["sent_bytes"] + left)
+        return int(step["due_bytes"] - step["sent_bytes"])
+
+
 class Sender:
     """Starts, feeds and stops flows."""
 
-    def __init__(self, flows: Sequence[Sending], port: int, origin_ns: int) -> None:
-        """Schedule all starts; `origin_ns` is the monotonic clock at the replicate's 0 s."""
+    def __init__(
+        self, flows: Sequence[Sending], port: int, origin_ns: int, mark_s: float | None = None
+    ) -> None:
+        """Schedule all starts; `origin_ns` is the monotonic clock at the replicate's 0 s.
+
+        At `mark_s`, note what each flow's receiver has acknowledged.
+        """
         self._port, self._origin_ns = port, origin_ns
         self._flows = flows
         self._poll = select.epoll()
         self._open: dict[int, Sending] = {}
         self._due = [(flow.start_s, n, START) for n, flow in enumerate(flows)]
+        if mark_s is not None:
+            self._due += [(mark_s, n, MARK) for n in range(len(flows))]
         heapq.heapify(self._due)
 
     def run(self) -> None:
@@ -167,8 +245,15 @@ class Sender:
                     heapq.heappush(self._due, (flow.end_s, number, END))
                     if flow.rate_mbit is not None:
                         heapq.heappush(self._due, (now_s + FEED_S, number, FEED))
+                elif event == MARK:
+                    info = flow.socket and _tcp_info(flow.socket)
+                    acked = parse_tcp_info(0, "", info).bytes_acked if info else 0
+                    flow.report.setdefault("marked_bytes", acked)
                 elif flow.socket is not None and event == END:
                     self._end(flow, "stopped")
+                elif isinstance(flow, Source) and flow.socket is not None:
+                    self._supply(flow)
+                    self._feed_later(flow, number)
                 elif flow.socket is not None:
                     heapq.heappush(self._due, (now_s + FEED_S, number, FEED))
                     self._feed(flow, now_s)
@@ -193,6 +278,8 @@ class Sender:
         # Set before connecting, so that the default algorithm leaves no state in the socket
         # (tcp_reinit_congestion_control, net/ipv4/tcp_cong.c).
         sock.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, flow.algorithm.encode())
+        if isinstance(flow, Source):
+            sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         sock.bind((flow.source, flow.source_port))
         flow.socket = sock
         flow.report["started_ns"] = time.monotonic_ns()
@@ -207,6 +294,11 @@ class Sender:
         code = flow.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             self._end(flow, errno.errorcode.get(code, str(code)))
+        elif isinstance(flow, Source):
+            opened = not flow.steps
+            self._supply(flow)
+            if opened:
+                self._feed_later(flow, self._flows.index(flow))
         elif flow.rate_mbit is not None:
             # From here on `_feed` writes to it; free buffer space is no event.
             flow.connected_s = self._now_s()
@@ -236,6 +328,43 @@ class Sender:
             flow.socket.shutdown(socket.SHUT_WR)
             self._poll.modify(flow.socket.fileno(), select.EPOLLIN)
 
+    def _feed_later(self, flow: Source, number: int) -> None:
+        at_s = flow.step_end_s
+        if flow.rate:
+            at_s = min(at_s, self._now_s() + FEED_S)
+        if at_s < flow.end_s:
+            heapq.heappush(self._due, (at_s, number, FEED))
+
+    def _supply(self, flow: Source) -> None:
+        """Send what a source is due; go on with its pattern when a step is over."""
+        now_s = self._now_s()
+        while flow.socket is not None:
+            if flow.steps:
+                self._write(flow, now_s)
+            if now_s < flow.step_end_s or len(flow.steps) == len(flow.pattern):
+                break
+            flow.begin_step(now_s)
+
+    def _write(self, flow: Source, now_s: float) -> None:
+        assert flow.socket is not None
+        step, due_bytes, refused = flow.steps[-1], flow.due_bytes(now_s), False
+        try:
+            while due_bytes > 0:
+                count = flow.socket.send(BLOCK[:due_bytes])
+                flow.sent_bytes, due_bytes = flow.sent_bytes + count, due_bytes - count
+        except BlockingIOError:
+            refused = True
+        except OSError as error:
+            self._end(flow, errno.errorcode.get(error.errno or 0, str(error)))
+            return
+        step["sent_bytes"] = flow.sent_bytes - flow.before_bytes
+        step["refusals"] += refused
+        # Free buffer space is an event only for what is still due.
+        polled = select.EPOLLOUT if refused else 0
+        if polled != flow.polled:
+            flow.polled = polled
+            self._poll.modify(flow.socket.fileno(), polled)
+
     def _feed(self, flow: Sending, now_s: float) -> None:
         """Send what a flow with a rate is due; the kernel's refusals stay due."""
         assert flow.socket is not None
@@ -256,8 +385,13 @@ class Sender:
         sock = flow.socket
         assert sock is not None
         algorithm = sock.getsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, ALGORITHM_BYTES)
-        info = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, TCP_INFO_BYTES)
+        info = _tcp_info(sock)
         sample = parse_tcp_info(flow.source_port, algorithm.rstrip(b"\0").decode(), info)
+        if isinstance(flow, Source):
+            flow.report["steps"] = flow.steps
+            # The kernel counts the SYN, too.
+            if flow.size_bytes is not None and sample.bytes_acked > flow.size_bytes:
+                how = "finished"
         flow.report |= {
             "how": how,
             "ended_ns": time.monotonic_ns(),
@@ -278,13 +412,21 @@ class Sender:
         flow.socket = None
 
 
-def send(flows: Sequence[Sending], port: int, origin_ns: int) -> dict[str, Any]:
+def _tcp_info(sock: socket.socket) -> bytes:
+    return sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, TCP_INFO_BYTES)
+
+
+def send(
+    flows: Sequence[Sending], port: int, origin_ns: int, mark_s: float | None = None
+) -> dict[str, Any]:
     """Run all flows, then end the receiver; return each flow's report."""
     allow_files(len(flows))
-    Sender(flows, port, origin_ns).run()
+    Sender(flows, port, origin_ns, mark_s).run()
     if flows:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as last:
             last.settimeout(END_LIMIT_S)
+            # The foreground flow's program may use the port, too.
+            last.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # An address to which acknowledgements have a route.
             last.bind((flows[0].source, END_PORT))
             last.connect((flows[0].destination, port))
@@ -299,17 +441,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     receiver = ends.add_parser("receive")
     receiver.add_argument("port", type=int)
     receiver.add_argument("count", type=int, help="how many flows there will be")
+    receiver.add_argument("--size", type=int, help="bytes of the foreground flow; 0: no limit")
     sender = ends.add_parser("send")
     sender.add_argument("port", type=int)
     sender.add_argument("origin_ns", type=int)
+    sender.add_argument("--mark", type=float, help="time at which acknowledged bytes are noted")
     sender.add_argument("flows", nargs="+", help="JSON lists of the values of `Sending`")
+    sender.add_argument("--pattern", help="JSON list of the steps of the only flow, a source")
     options = parser.parse_args(arguments)
     gc.disable()  # as in measure.py
     if options.end == "receive":
-        reports = receive(options.port, options.count)
+        reports = receive(options.port, options.count, options.size)
     else:
+        flows: Sequence[Sending]
         flows = [Sending(*values) for chunk in options.flows for values in json.loads(chunk)]
-        reports = send(flows, options.port, options.origin_ns)
+        if options.pattern:
+            pattern = json.loads(options.pattern)
+            flows = [Source(**vars(flow), pattern=pattern) for flow in flows]
+        reports = send(flows, options.port, options.origin_ns, options.mark)
     # Exit without Python's shutdown, which would read the clock.
     sys.stdout.write(json.dumps(reports) + "\n")
     sys.stdout.flush()

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from losslab.emulation.background import program
-from losslab.emulation.background.program import Sending
+from losslab.emulation.background.program import Sending, Source
 
 HERE = "127.0.0.1"
 
@@ -18,14 +18,16 @@ HERE = "127.0.0.1"
 def ends(monkeypatch):
     """Run flows from free ports; return the report of each end."""
 
-    def run(*flows):
+    def run(*flows, size_bytes=None):
         with socket.socket() as one, socket.socket() as other:
             one.bind(("", 0))
             other.bind(("", 0))
             port, end_port = one.getsockname()[1], other.getsockname()[1]
         monkeypatch.setattr(program, "END_PORT", end_port)
         received = {}
-        thread = threading.Thread(target=lambda: received.update(program.receive(port, len(flows))))
+        thread = threading.Thread(
+            target=lambda: received.update(program.receive(port, len(flows), size_bytes))
+        )
         thread.start()
         while True:
             try:
@@ -83,6 +85,46 @@ def test_flow_with_a_rate_sends_at_its_rate(ends):
     assert 100_000 < sent[str(port)]["told_bytes"] <= 1_000_000 * seconds
     read = received[str(port)]["bytes"]
     assert sent[str(port)]["acked_bytes"] - 1 <= read <= sent[str(port)]["told_bytes"]
+
+
+def source(source_port, pattern, end_s=0.6, size_bytes=None):
+    return Source(HERE, source_port, HERE, "cubic", 0.0, end_s, size_bytes, pattern=pattern)
+
+
+def test_source_with_a_size_notes_its_first_and_last_byte_and_stays_open(ends):
+    port = free_port()
+    sent, received = ends(source(port, [(0.0, None)], 0.4, 300_001), size_bytes=300_001)
+    its, read = sent[str(port)], received[str(port)]
+    assert (its["how"], its["told_bytes"], read["bytes"]) == ("finished", 300_001, 300_001)
+    assert its["started_ns"] < read["first_ns"] <= read["complete_ns"] < its["ended_ns"]
+    assert its["ended_ns"] - its["started_ns"] > 0.3e9
+
+
+def test_source_sends_by_its_pattern(ends):
+    """At 8 Mbit/s for 0.2 s, not at all for 0.2 s, and as fast as possible."""
+    port = free_port()
+    sent, _ = ends(source(port, [(0.0, 8.0), (0.2, 0.0), (0.4, None)]))
+    limited, pause, unlimited = sent[str(port)]["steps"]
+    expected = int((0.2 - limited["begin_s"]) * 1e6)
+    assert limited["due_bytes"] == limited["sent_bytes"] == expected
+    assert (pause["begin_s"], pause["due_bytes"], pause["sent_bytes"]) == (0.2, 0, 0)
+    assert unlimited["sent_bytes"] > 1_000_000
+
+
+def test_source_drops_what_is_still_due_at_a_steps_end():
+    """The kernel accepts nothing more; the next step does not make up for it."""
+    its = source(1, [(0.0, 8.0), (1.0, 16.0)], end_s=2.0)
+    its.begin_step(0.0)
+    assert its.due_bytes(5.0) == 1_000_000
+    its.begin_step(1.0)
+    assert its.due_bytes(1.5) == 1_000_000
+
+
+@pytest.mark.parametrize(("until_s", "due"), [(0.5, 500_000), (0.9, 700_000)])
+def test_source_is_due_no_more_than_its_size(until_s, due):
+    its = source(1, [(0.0, 8.0)], end_s=1.0, size_bytes=700_000)
+    its.begin_step(0.0)
+    assert its.due_bytes(until_s) == due
 
 
 def test_refused_flow_reports_the_error():

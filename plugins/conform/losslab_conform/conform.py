@@ -1,0 +1,211 @@
+"""`losslab conform`: run the test cases of a draft, and judge an algorithm by its state."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from losslab import __version__, cellspec, sweeps
+from losslab.campaign import verdicts
+from losslab.campaign.instrument import kernel_of
+from losslab.campaign.results import write_json
+from losslab.instrument import changes, kernels
+from losslab.reading import out_file, out_folder, read_json, whole_option
+from losslab.study.condition import DEFAULT_KERNEL, Condition
+from losslab.study.schemas import check_schema
+from losslab_conform import suite
+from losslab_conform.judge import FAIL, PASS, VERDICTS
+from losslab_conform.runs import Attempt, Runs, judged
+from losslab_conform.suite import Case
+
+FORMAT = 1
+RECORD, SCHEMA = "conform.json", "conformed"
+SHOWN = 200  # characters of the numbers of a case that passes
+WIDTH = max(map(len, VERDICTS))
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `conform`."""
+    command = commands.add_parser("conform")
+    command.add_argument("suite", help="suite of config/conformance")
+    command.add_argument(
+        "algorithm", nargs="?", help="algorithm to judge; without it, the cases are listed"
+    )
+    command.add_argument(
+        "--case", action="append", default=[], metavar="N",
+        help="run only this case; may be repeated",
+    )  # fmt: skip
+    command.add_argument(
+        "--seeds", type=whole_option("seeds", 1), default=1, metavar="N",
+        help="runs of each case, with the seeds 1 to N (default 1); the worst verdict counts",
+    )  # fmt: skip
+    command.add_argument("--kernel", default=DEFAULT_KERNEL, help="kernel of config/kernels.toml")
+    command.add_argument(
+        "--change", action="append", default=[], metavar="FILE",
+        help="changed file of the kernel (tcp_bbr.c, PATH=FILE), or a patch; may be repeated",
+    )  # fmt: skip
+    cellspec.cores_option(command, "runs")
+    command.add_argument(
+        "--out", type=out_folder, default=Path("results", "conform"),
+        help="folder; finished runs are kept (default results/conform)",
+    )  # fmt: skip
+    command.add_argument(
+        "--against", type=Path, metavar="FILE",
+        help=f"recorded {RECORD}: exit with 1 only if a verdict is worse than recorded",
+    )  # fmt: skip
+    command.add_argument("--junit", type=out_file, metavar="FILE", help="write JUnit XML")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.set_defaults(run=_conform, interrupted=sweeps.KEPT)
+
+
+def _conform(options: argparse.Namespace) -> int:
+    selected = suite.load(options.suite)
+    cases = suite.cases(selected, options.case)
+    if options.algorithm is None:
+        print(listing(selected, cases))
+        return 0
+    cellspec.require_algorithms([options.algorithm])
+    axes = {"algorithm": options.algorithm}
+    axes |= {"kernel": options.kernel} if options.kernel != DEFAULT_KERNEL else {}
+    for case in cases:
+        case.condition(axes, case.known_s)
+    before = load(options.against) if options.against else None
+    changes.files_given(options.change)
+    out: Path = options.out.resolve()
+    cellspec.refuse_inside([Path(each.rpartition("=")[2]) for each in options.change], out)
+    cellspec.refuse_not_own(out)
+    cellspec.make_own(out, "losslab conform")
+    with _changed(options.change, cases[0].condition(axes, cases[0].known_s), out) as files:
+        seeds = range(1, options.seeds + 1)
+        found = judged(cases, axes, seeds, Runs(out, options.cores, files))
+    data = record(selected, options, found)
+    write_json(data, out / RECORD)
+    if options.junit:
+        options.junit.write_text(junit(data))
+    print(json.dumps(data, indent=1) if options.json else text(data))
+    if before is None:
+        return int(any(each["verdict"] == FAIL for each in data["cases"]))
+    verdicts.require_as_recorded(
+        worse(data, before), "cases", options.against, "see the numbers above, and record anew "
+        f"with {out / RECORD} if the change is meant",
+    )  # fmt: skip
+    return 0
+
+
+@contextlib.contextmanager
+def _changed(given: Sequence[str], condition: Condition, out: Path) -> Iterator[Path | None]:
+    """Use a changed kernel in the block; yield the folder of its replaced files."""
+    if not given:
+        yield None
+        return
+    files = out / "files"
+    shutil.rmtree(files, ignore_errors=True)
+    changes.of_files(given, kernel_of(condition).base, files)
+    with kernels.replacing(files):
+        yield files
+
+
+def record(
+    selected: Mapping[str, Any], options: argparse.Namespace, found: Sequence[Attempt]
+) -> dict[str, Any]:
+    """Return the results as data."""
+    rows = []
+    for case in dict.fromkeys(each.case for each in found):
+        own = [{"seed": each.seed} | each.result for each in found if each.case is case]
+        worst = min((each["verdict"] for each in own), key=VERDICTS.index)
+        row = {"case": case.name, "title": case.data["title"], "verdict": worst}
+        row |= {key: case.data[key] for key in ("note", "repairs") if key in case.data}
+        rows.append(row | {"seeds": own})
+    data = {
+        "format": FORMAT,
+        "suite": selected["suite"],
+        "source": selected["source"],
+        "algorithm": options.algorithm,
+        "kernel": options.kernel,
+        "change": list(options.change),
+        "losslab": __version__,
+        "cases": rows,
+    }
+    check_schema(data, SCHEMA, "the record")
+    return data
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a record."""
+    data: dict[str, Any] = read_json(path)
+    check_schema(data, SCHEMA, str(path), f"`losslab conform` writes {RECORD}")
+    return data
+
+
+def worse(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    """List cases with a worse verdict than recorded."""
+    known = {each["case"]: each["verdict"] for each in before["cases"]}
+    return [
+        f"case {each['case']} ({each['title']}): was {known.get(each['case'], 'not recorded')}, "
+        f"is {each['verdict']}"
+        for each in now["cases"]
+        if VERDICTS.index(each["verdict"]) < VERDICTS.index(known.get(each["case"], PASS))
+        and (each["case"] in known or each["verdict"] == FAIL)
+    ]
+
+
+def deciding(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the first result of a case with its verdict."""
+    its: Mapping[str, Any] = next(e for e in row["seeds"] if e["verdict"] == row["verdict"])
+    return its
+
+
+def text(data: Mapping[str, Any]) -> str:
+    """Return a line per case; a FAIL has the command that repeats its run."""
+    lines = [f"{data['suite']}: {data['source']}; {data['algorithm']}"]
+    for row in data["cases"]:
+        its = deciding(row)
+        why = its["why"]
+        if row["verdict"] == PASS and len(why) > SHOWN:
+            why = f"{why[:SHOWN]} ..."
+        count = sum(each["verdict"] == row["verdict"] for each in row["seeds"])
+        total = len(row["seeds"])
+        share = f" ({count} of {total} seeds)" if total > 1 else ""
+        lines.append(f"{row['verdict']:{WIDTH}} {row['case']:>3} {row['title']}{share}: {why}")
+        if row["verdict"] == FAIL:
+            lines.append(f"{'':{WIDTH}}     {its['command']}")
+    counts = Counter(each["verdict"] for each in data["cases"])
+    lines.append(", ".join(f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS)
+                           if counts[verdict]))  # fmt: skip
+    return "\n".join(lines)
+
+
+def listing(selected: Mapping[str, Any], cases: Sequence[Case]) -> str:
+    """Return the cases of a suite, a line each."""
+    lines = [f"{selected['title']}: {selected['source']}"]
+    for case in cases:
+        more = f" (repairs {case.data['repairs']})" if "repairs" in case.data else ""
+        lines.append(f"{case.name:>4} {case.data['title']}{more}")
+    return "\n".join(lines)
+
+
+def junit(data: Mapping[str, Any]) -> str:
+    """Return JUnit XML: a FAIL is a failure; what is not decided is skipped."""
+    rows = data["cases"]
+    failures = sum(each["verdict"] == FAIL for each in rows)
+    skipped = sum(each["verdict"] not in (FAIL, PASS) for each in rows)
+    root = ET.Element(
+        "testsuite", name=f"{data['suite']}.{data['algorithm']}", tests=str(len(rows)),
+        failures=str(failures), skipped=str(skipped),
+    )  # fmt: skip
+    for row in rows:
+        its = deciding(row)
+        name = f"{row['case']} {row['title']}"
+        case = ET.SubElement(root, "testcase", classname=data["suite"], name=name)
+        kind = {FAIL: "failure", PASS: "system-out"}.get(row["verdict"], "skipped")
+        message = {} if row["verdict"] == PASS else {"message": its["why"]}
+        ET.SubElement(case, kind, message).text = f"{its['why']}\n{its['command']}"
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,193 @@
+"""Runs of cases with their state, in two passes if the stimulus begins with a phase."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from losslab import cellspec, sweeps
+from losslab.backends.base import GUEST, VIRTUAL
+from losslab.campaign import fingerprint, state
+from losslab.campaign.cellrun import finished
+from losslab.campaign.instrument import at_first_use, instrument
+from losslab.campaign.replicate import run
+from losslab.campaign.results import Replicate
+from losslab.emulation import capture
+from losslab.emulation.plan import make_plan
+from losslab.errors import LosslabError
+from losslab.instrument import kernels
+from losslab.study.condition import Condition
+from losslab_conform import judge, suite
+from losslab_conform.judge import INCONCLUSIVE, NOT_OBSERVABLE
+from losslab_conform.suite import Case
+from losslab_conform.timeline import NotReachedError, Timeline, rows_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DIGITS = 12  # of the fingerprint in a run's folder
+Result = dict[str, Any]
+
+
+@dataclass
+class Runs:
+    """Runs with their state in a folder; finished ones are kept."""
+
+    out: Path
+    cores: int
+    files: Path | None = None  # replaced files of the kernel
+    _rows: dict[Path, pd.DataFrame] = field(default_factory=dict)
+
+    def folder(self, condition: Condition, seed: int) -> Path:
+        """Return the folder of a run."""
+        digest = fingerprint.of(condition, VIRTUAL, GUEST).digest[:DIGITS]
+        return self.out / "runs" / f"{condition.algorithm}-{digest}-{seed}"
+
+    def measure(self, wanted: Iterable[tuple[Condition, int]], title: str) -> None:
+        """Measure distinct runs that are not finished."""
+        distinct = list(dict.fromkeys(wanted))
+        for condition in dict.fromkeys(each for each, _ in distinct):
+            at_first_use(condition)
+            instrument(condition=condition)  # compiles the user's algorithms, once
+
+        def one(condition: Condition, seed: int) -> None:
+            folder, tools = self.folder(condition, seed), instrument(condition=condition)
+            if finished(folder, condition, seed, tools) is None:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                run(condition, seed, folder, tools, captures=[capture.STATE])
+
+        if distinct:
+            jobs = [functools.partial(one, *each) for each in distinct]
+            sweeps.measure_all(jobs, self.cores, title)
+
+    def violations(self, condition: Condition, seed: int) -> str:
+        """Return why a run is invalid; "" if it is valid."""
+        return "; ".join(Replicate(self.folder(condition, seed)).manifest["reasons"])
+
+    def captured(self, condition: Condition, seed: int) -> state.Capture:
+        """Read the state of a run."""
+        return state.read(self.folder(condition, seed) / capture.name(capture.STATE))
+
+    def line(self, case: Case, condition: Condition, seed: int, begin_s: float) -> Timeline:
+        """Return the time line of a run for a case."""
+        folder = self.folder(condition, seed)
+        if folder not in self._rows:
+            port = make_plan(condition, seed).flows[0].source_port
+            self._rows[folder] = rows_of(self.captured(condition, seed), port)
+        return Timeline(
+            self._rows[folder], condition, suite.phases(condition.algorithm), case.groups,
+            case.interrupts, begin_s, Replicate(folder).manifest["summary"],
+        )  # fmt: skip
+
+    def command(self, condition: Condition, seed: int, name: str) -> str:
+        """Return the command that repeats a run."""
+        made = cellspec.measure_command(condition, seed, f"case-{name}")
+        prefix = f"{kernels.REPLACED_FILES}={shlex.quote(str(self.files))} " if self.files else ""
+        return f"{prefix}{made} --capture {capture.STATE}"
+
+
+@dataclass
+class Attempt:
+    """A case with a seed: its run, the time T of its stimulus, and its result once known."""
+
+    case: Case
+    seed: int
+    axes: Mapping[str, Any]
+    begin_s: float | None
+    result: Result = field(default_factory=dict)
+
+    @property
+    def condition(self) -> Condition:
+        """Return the condition of its last run."""
+        begin_s = self.begin_s
+        if self.case.phase and begin_s is not None:
+            begin_s += suite.LATER_S
+        return self.case.condition(self.axes, begin_s)
+
+    def end(self, runs: Runs, verdict: str, why: str, **more: Any) -> None:
+        """Set the result."""
+        command = runs.command(self.condition, self.seed, self.case.name)
+        self.result = {"verdict": verdict, "why": why, "command": command, "holds": [], "steps": []}
+        self.result |= more
+
+    def find_begin(self, runs: Runs) -> None:
+        """Set the time at which the phase began in the first run."""
+        if invalid := runs.violations(self.condition, self.seed):
+            self.end(runs, INCONCLUSIVE, f"the first run is invalid: {invalid}")
+            return
+        line = runs.line(self.case, self.condition, self.seed, 0.0)
+        try:
+            begin_s = line.span(self.case.phase).begin_s
+        except NotReachedError as error:
+            self.end(runs, INCONCLUSIVE, str(error))
+            return
+        if begin_s >= self.case.late_s:
+            why = f"{self.case.phase} began at {begin_s:.6g} s, too late in the run"
+            self.end(runs, INCONCLUSIVE, why)
+            return
+        try:
+            self.case.condition(self.axes, begin_s + suite.LATER_S)
+        except LosslabError as error:
+            self.end(runs, INCONCLUSIVE, f"no stimulus can begin at {begin_s:.6g} s: {error}")
+            return
+        self.begin_s = begin_s
+
+    def judge(self, runs: Runs) -> None:
+        """Judge the last run."""
+        condition, begin_s = self.condition, self.begin_s or 0.0
+        if invalid := runs.violations(condition, self.seed):
+            self.end(runs, INCONCLUSIVE, f"the run is invalid: {invalid}")
+        elif other := self._parted(runs):
+            self.end(runs, INCONCLUSIVE, other)
+        else:
+            line = runs.line(self.case, condition, self.seed, begin_s)
+            held, steps = judge.of_case(self.case.data, line)
+            self.end(runs, *judge.verdict_of(held, steps), holds=held, steps=steps)
+            self.result |= {"at_s": begin_s} if "trigger" in self.case.data else {}
+        self.result["folder"] = str(runs.folder(condition, self.seed))
+
+    def _parted(self, runs: Runs) -> str:
+        """Return where the second run differs from the first before T; "" if it does not."""
+        if not self.case.phase or self.begin_s is None:
+            return ""
+        conditions = self.case.condition(self.axes, None), self.condition
+        one, other = (runs.captured(each, self.seed) for each in conditions)
+        until_us = (one.origin_ns + round(self.begin_s * 1e9)) // 1000
+        before = [each.events[each.events["us"] <= until_us] for each in (one, other)]
+        if before[0].tobytes() == before[1].tobytes():
+            return ""
+        return (
+            f"the second run differs from the first before {self.begin_s:.6f} s "
+            f"({len(before[0])} and {len(before[1])} events)"
+        )
+
+
+def judged(
+    cases: Sequence[Case], axes: Mapping[str, Any], seeds: Iterable[int], runs: Runs
+) -> list[Attempt]:
+    """Run and judge cases with some seeds.
+
+    A case whose stimulus needs a phase that the algorithm does not have is not run.
+    """
+    found = [Attempt(case, seed, axes, case.known_s) for case in cases for seed in seeds]
+    for each in found:
+        algorithm = each.condition.algorithm
+        if missing := each.case.missing_phases(algorithm):
+            each.end(runs, NOT_OBSERVABLE, f"{algorithm} has no phase {missing[0]}")
+    todo = [each for each in found if not each.result]
+    runs.measure(((each.condition, each.seed) for each in todo), "first runs")
+    triggered = [each for each in todo if each.case.phase]
+    for each in triggered:
+        each.find_begin(runs)
+    again = [each for each in triggered if not each.result]
+    runs.measure(((each.condition, each.seed) for each in again), "second runs")
+    for each in todo:
+        if not each.result:
+            each.judge(runs)
+    return found

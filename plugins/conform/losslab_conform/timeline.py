@@ -1,0 +1,323 @@
+"""Time line of one flow's state: its events, phases and rounds, and the places that cases name.
+
+A place is a point (`T+0.5`, `enter UP 2`, `before loss`) or a span, which is a phase (`UP 2`, the
+second one; `DOWN after UP`, the first one that follows UP).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from losslab.campaign import state
+from losslab.errors import LosslabError
+from losslab.study import schedule
+from losslab.study.axes import NONE
+from losslab.study.condition import Condition
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Column = np.ndarray[Any, Any]
+
+PHASE = r"[A-Za-z_]\w*(?:-[A-Za-z_]\w*)*"
+SPAN = re.compile(rf"(?P<phase>{PHASE})(?: (?P<nth>[1-9]\d*))?(?: after (?P<previous>{PHASE}))?")
+# `loss`: the first sample with a loss; `recovery`: the first change of ca_state to recovery or
+# loss; `undo`: the first undo. All three are after T.
+ANCHOR = rf"T|begin|end|loss|recovery|undo|\d+(?:\.\d+)?|(?:enter|leave) {SPAN.pattern}"
+POINT = re.compile(
+    rf"(?:(?P<side>before|after) )?(?P<anchor>{ANCHOR})(?P<offset>[+-]\d+(?:\.\d+)?)?"
+)
+START = next(int(number) for number, name in state.EVENTS.items() if name == "tx_start")
+RECOVERY = ("recovery", "loss")
+# Share of payload in a full-size frame, which the path's rate counts; payload of a packet.
+PAYLOAD_BYTES, FRAME_BYTES = 1448, 1514
+# ACKs that are closer together arrive as one batch.
+BATCH_S = 1e-4
+# Variables of the rate sample, which only ACKs have.
+SAMPLED = ("app_limited", "sample_packets", "sample_s", "sample_rtt_ms")
+
+
+class NotObservableError(Exception):
+    """The algorithm has no such phase or variable."""
+
+
+class NotReachedError(Exception):
+    """The run has no such place."""
+
+
+class Span(NamedTuple):
+    """A phase: its name, its time in s, and its first and last row."""
+
+    phase: str
+    begin_s: float
+    end_s: float
+    first: int
+    last: int
+
+
+class Point(NamedTuple):
+    """A point: its time in s, the row that has the values there, and the first row from there."""
+
+    at_s: float
+    row: int
+    first: int
+
+
+class Window(NamedTuple):
+    """Rows from `first` to before `stop`, and the times of both ends in s."""
+
+    first: int
+    stop: int
+    begin_s: float
+    end_s: float
+
+
+def rows_of(captured: state.Capture, port: int | None) -> pd.DataFrame:
+    """Return the rows of the flow under test, from its algorithm's init function on.
+
+    It is the one with the source port, or else the one that delivered most.
+    """
+    events = captured.events
+    if not len(events):
+        raise LosslabError("a run must have a TCP connection of its sender, found no event")
+    if port not in events["port"]:
+        port = events["port"][int(np.argmax(events["delivered"]))]
+    own = events[events["port"] == port]
+    starts = np.flatnonzero(own["event"] == START)
+    own = own[starts[0] if len(starts) else 0 :]
+    # At its end, a connection forgets its counters and its private state.
+    ends = np.flatnonzero(np.diff(own["delivered"].astype("<i8")) < 0)
+    return state.frame(captured._replace(events=own[: ends[0] + 1] if len(ends) else own))
+
+
+@dataclass
+class Timeline:
+    """State of a flow.
+
+    Attributes:
+        rows: As from `state.frame`, of this flow only.
+        condition: The condition of the run.
+        phases: Names of the algorithm's phases.
+        groups: Names that stand for several phases.
+        interrupts: Phases that may cut off another, so that its end says nothing.
+        begin_s: Time `T`, at which the stimulus begins.
+        summary: Metrics of the run.
+    """
+
+    rows: pd.DataFrame
+    condition: Condition
+    phases: Sequence[str]
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    interrupts: Sequence[str] = ()
+    begin_s: float = 0.0
+    summary: Mapping[str, float | None] = field(default_factory=dict)
+
+    def column(self, name: str) -> Column:
+        """Return a variable at each row."""
+        if name in self._derived:
+            return self._derived[name]
+        if name not in self.rows.columns:
+            raise NotObservableError(f"{self.condition.algorithm} has no {name}")
+        return self.rows[name].to_numpy()
+
+    @cached_property
+    def _derived(self) -> dict[str, Column]:
+        """Variables that follow from others: the rate of the path, BBR's BDP and inflight."""
+        found = {"rate": self._rates()} if self.condition.trace == NONE else {}
+        if {"max_bw_mbit", "min_rtt_ms"} <= {*self.rows.columns}:
+            per_ms = self.rows["max_bw_mbit"].to_numpy() * 1e3 / 8 / PAYLOAD_BYTES
+            found["bdp_packets"] = np.ceil(per_ms * self.rows["min_rtt_ms"].to_numpy())
+            # As Linux counts: at the departure of the next packet (bbr_packets_in_net_at_edt).
+            gone = np.floor(per_ms * self.rows["departs_ms"].to_numpy())
+            found["in_net_packets"] = np.maximum(
+                0, self.rows["in_flight_packets"] - gone
+            ).to_numpy()
+        return found
+
+    def _rates(self) -> Column:
+        """Return the payload's rate on the path, in Mbit/s, at each row."""
+        start = {name: float(getattr(self.condition, name)) for name in schedule.SET}
+        phases = schedule.phases(self.condition.changes, start)
+        rates = np.array([each.values["rate_mbit"] for each in phases])
+        for limit in (self.condition.policer_mbit, self.condition.second_rate_mbit):
+            rates = np.minimum(rates, limit or np.inf)
+        at = np.searchsorted([each.begin_s for each in phases], self.times, "right") - 1
+        found: Column = rates[at.clip(0)] * PAYLOAD_BYTES / FRAME_BYTES
+        return found
+
+    @cached_property
+    def times(self) -> Column:
+        """Time of each row in s."""
+        return self.rows["t_s"].to_numpy()
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """The phases, in order."""
+        if not self.phases:
+            raise NotObservableError(f"{self.condition.algorithm} has no phases")
+        names = self.rows["phase"].to_numpy()
+        firsts = [0, *(np.flatnonzero(names[1:] != names[:-1]) + 1).tolist()]
+        ends = [*firsts[1:], len(names) - 1]
+        return [
+            Span(str(names[at]), float(self.times[at]), float(self.times[end]), at,
+                 end - 1 if n < len(firsts) - 1 else end)
+            for n, (at, end) in enumerate(zip(firsts, ends, strict=True))
+        ]  # fmt: skip
+
+    @cached_property
+    def round_starts(self) -> list[int]:
+        """Rows with which a round begins: an ACK of a packet sent after the last round's begin."""
+        acks = np.flatnonzero((self.rows["event"] == "ack").to_numpy())
+        delivered = self.rows["delivered_packets"].to_numpy()
+        prior = delivered - self.rows["sample_packets"].to_numpy()
+        found, until = [], -1.0
+        for row in acks.tolist():
+            if prior[row] >= until:
+                found.append(row)
+                until = delivered[row]
+        return found
+
+    def members(self, phases: Sequence[str]) -> set[str]:
+        """Return the phases that names stand for; NotObservableError if the algorithm has none."""
+        found = {each for name in phases for each in (*self.groups.get(name, ()), name)}
+        if not found & {*self.phases}:
+            algorithm = self.condition.algorithm
+            raise NotObservableError(f"{algorithm} has no phase {' or '.join(phases)}")
+        return found
+
+    def span(self, text: str) -> Span:
+        """Return a span, such as `UP 2` or `DOWN after UP`."""
+        its = SPAN.fullmatch(text)
+        assert its  # the suite is checked
+        wanted = self.members([its["phase"]])
+        previous = self.members([its["previous"]]) if its["previous"] else None
+        found = [
+            span
+            for at, span in enumerate(self.spans)
+            if span.phase in wanted
+            and (previous is None or (at and self.spans[at - 1].phase in previous))
+        ]
+        nth = int(its["nth"] or 1)
+        if len(found) < nth:
+            raise NotReachedError(f"{text} was not reached")
+        return found[nth - 1]
+
+    def following(self, span: Span) -> Span | None:
+        """Return the phase after another; None if the run ends in it."""
+        after = self.spans.index(span) + 1
+        return self.spans[after] if after < len(self.spans) else None
+
+    def point(self, text: str | float) -> Point:
+        """Return a point, such as `T+0.5`, `enter UP 2` or `before loss`."""
+        its = POINT.fullmatch(str(text))
+        assert its  # the suite is checked
+        found = self._anchor(its["anchor"])
+        if its["offset"]:
+            found = self._at(found.at_s + float(its["offset"]))
+        if its["side"] == "before":
+            row = found.first - 1
+            if row < 0:
+                raise NotReachedError(f"nothing is {text}")
+            return Point(min(found.at_s, float(self.times[row])), row, row)
+        if its["side"] == "after":
+            row = min(found.row + 1, len(self.times) - 1)
+            return Point(float(self.times[row]), row, row)
+        return found
+
+    def _anchor(self, anchor: str) -> Point:
+        word, _, rest = anchor.partition(" ")
+        if word == "enter":
+            span = self.span(rest)
+            return Point(span.begin_s, span.first, span.first)
+        if word == "leave":
+            span = self.span(rest)
+            after = self.following(span)
+            if after is None or after.phase in self.interrupts:
+                what = after.phase if after else "the end of the run"
+                raise NotReachedError(f"{what} cut off {rest}")
+            return Point(span.end_s, span.last, span.last + 1)
+        if word in ("loss", "recovery", "undo"):
+            row = self._event(word)
+            return Point(float(self.times[row]), row, row)
+        fixed = {"T": self.begin_s, "begin": float(self.times[0]), "end": float(self.times[-1])}
+        return self._at(fixed[word] if word in fixed else float(word))
+
+    def _at(self, at_s: float) -> Point:
+        # Times of rows and of T are whole microseconds; half of one is no time.
+        first = int(np.searchsorted(self.times, at_s - 5e-7, "left"))
+        row = int(np.searchsorted(self.times, at_s + 5e-7, "right")) - 1
+        return Point(at_s, max(row, 0), first)
+
+    def _event(self, name: str) -> int:
+        """Return the row of an anchor that is an event."""
+        if name == "loss":
+            lost = self.rows["lost_packets"].to_numpy().astype("<i8")
+            its = np.diff(lost, prepend=lost[0]) > 0
+        elif name == "undo":
+            its = (self.rows["event"] == "undo").to_numpy()
+        else:
+            states = self.rows["ca_state"].to_numpy()
+            before = np.concatenate([["open"], states[:-1]])
+            its = np.isin(states, RECOVERY) & ~np.isin(before, RECOVERY)
+        rows = np.flatnonzero(its & (self.times >= self.begin_s - 5e-7))
+        if not len(rows):
+            raise NotReachedError(f"no {name} after {self.begin_s:.6g} s")
+        return int(rows[0])
+
+    def window(self, check: Mapping[str, Any]) -> Window:
+        """Return the window of a check: `during` a span, or between `from` and `to`.
+
+        `seconds` and `rounds` limit it.
+        """
+        if "during" in check:
+            span = self.span(check["during"])
+            return Window(span.first, span.last + 1, span.begin_s, span.end_s)
+        begin, end = self.point(check.get("from", "begin")), self.point(check.get("to", "end"))
+        stop, end_s = end.first + (check.get("to", "end") == "end"), end.at_s
+        if (limit := self.limit(check, begin)) is not None:
+            stop, end_s = min((stop, end_s), (self._at(limit).first, limit))
+        if stop < begin.first:
+            raise NotReachedError(f"{check.get('to')} is before {check.get('from')}")
+        return Window(begin.first, stop, begin.at_s, end_s)
+
+    def limit(self, check: Mapping[str, Any], begin: Point) -> float | None:
+        """Return the time in s of a check's limit of `seconds` or `rounds`; None without any."""
+        limits = [begin.at_s + check["seconds"]] if "seconds" in check else []
+        if "rounds" in check:
+            starts = [row for row in self.round_starts if row > begin.row]
+            wanted = check["rounds"]
+            limits.append(float(self.times[starts[wanted]]) if len(starts) > wanted else np.inf)
+        return min(limits) if limits else None
+
+    def total(self, name: str, window: Window) -> float:
+        """Return a total over a window."""
+        length_s = window.end_s - window.begin_s
+
+        def moved(column: str) -> float:
+            counts = self.rows[column].to_numpy().astype("<i8")
+            return float(counts[max(window.stop - 1, 0)] - counts[max(window.first - 1, 0)])
+
+        lost, delivered = moved("lost_packets"), moved("delivered_packets")
+        found: dict[str, float] = {
+            "lost_packets": lost,
+            "delivered_packets": delivered,
+            "lost_share": lost / delivered if delivered else np.inf,
+            "goodput_mbit": delivered * PAYLOAD_BYTES * 8 / 1e6 / length_s if length_s else 0.0,
+            "seconds": length_s,
+            "events": window.stop - window.first,
+            "rounds": sum(window.first < row < window.stop for row in self.round_starts),
+        }
+        return self._batch(window) if name == "batch_acks" else found[name]
+
+    def _batch(self, window: Window) -> float:
+        """Return the largest number of ACKs that arrive at once."""
+        acks = (self.rows["event"] == "ack").to_numpy()[window.first : window.stop]
+        times = self.times[window.first : window.stop][acks]
+        breaks = np.flatnonzero(np.diff(times, prepend=-np.inf, append=np.inf) > BATCH_S)
+        return int(np.diff(breaks).max()) if len(times) else 0

@@ -1,0 +1,232 @@
+"""`losslab conform`: its suites, passes, verdicts, records and refused requests."""
+
+import json
+import xml.etree.ElementTree as ET
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from losslab import cli
+from losslab.campaign import state
+from losslab.reading import UsageError
+from losslab_conform import conform, runs, suite
+from losslab_conform.judge import FAIL, INCONCLUSIVE, NOT_OBSERVABLE, PASS
+from losslab_conform.timeline import Timeline
+
+SUITE = """
+suite: own
+title: Cases of a test
+source: this file
+interrupts: PROBE_RTT
+defaults: { rate_mbit: 10, rtt_ms: 20, buffer_packets: 50, duration_s: 6, warmup_s: 1 }
+cases:
+  by-time:
+    title: A change at a known time
+    trigger: 2
+    set: { changes: "at_s={T+0.5},rate_mbit=5" }
+    expect: [{ step: 1, value: bound, at: T, is: 1 }]
+  by-phase:
+    title: A change when a phase begins
+    trigger: enter UP 2
+    set: { changes: "at_s={T},rate_mbit=5+at_s={T+0.25},rate_mbit=10" }
+    holds: [{ total: events, from: T, above: 1 }]
+    expect: [{ step: 2, next: DOWN, of: UP 2 }]
+"""
+BBR3 = {"algorithm": "bbr3"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Make a campaign's folder with a suite, in which the test runs."""
+    (tmp_path / ".losslab-folder").touch()
+    file = tmp_path / suite.FOLDER / "own.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(SUITE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows(names="SLOW UP DOWN UP DOWN", bound=1.0):
+    """Return a made-up time line with phases of a second."""
+    names = names.split()
+    at_s = np.arange(100 * len(names)) / 100
+    return pd.DataFrame({
+        "t_s": at_s, "event": "ack", "ca_state": "open", "delivered_packets": np.arange(len(at_s)),
+        "lost_packets": 0, "sample_packets": 1, "phase": np.repeat(names, 100), "bound": bound,
+    })  # fmt: skip
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Replace measurements: `lines` and `events` are by whether a run has its stimulus early."""
+    its = SimpleNamespace(rows=rows(), events=[b"same", b"same"], reasons=[], measured=[])
+
+    def early(condition):
+        return "at_s=4" not in condition.changes
+
+    def line(self, case, condition, seed, begin_s):
+        phases = ["SLOW", "UP", "DOWN", "PROBE_RTT"]
+        return Timeline(its.rows, condition, phases, {}, case.interrupts, begin_s)
+
+    def captured(self, condition, seed):
+        dtype = [("us", "<u8"), ("private", "S8")]
+        events = np.array([(10, its.events[early(condition)]), (2**40, b"later")], dtype)
+        return state.Capture(0, {}, events)
+
+    monkeypatch.setattr(runs.Runs, "measure", lambda self, wanted, _: its.measured.extend(wanted))
+    monkeypatch.setattr(runs.Runs, "violations", lambda *_: "; ".join(its.reasons))
+    monkeypatch.setattr(runs.Runs, "line", line)
+    monkeypatch.setattr(runs.Runs, "captured", captured)
+    monkeypatch.setattr(suite, "phases", lambda _: ["SLOW", "UP", "DOWN", "PROBE_RTT"])
+    return its
+
+
+def verdicts(out):
+    return [each["verdict"] for each in json.loads((out / conform.RECORD).read_text())["cases"]]
+
+
+def conformed(*words):
+    return cli.main(["conform", "own", "bbr3", "--out", "out", *words])
+
+
+def test_change_at_the_begin_of_a_phase_is_placed_by_a_first_run(folder, measured):
+    assert conformed("--case", "by-phase") == 0
+    first, second = (condition.changes for condition, _ in measured.measured)
+    # Late in the first run, with the same mechanism; a microsecond after the phase's first event.
+    assert first == "at_s=4.9,rate_mbit=5+at_s=5.15,rate_mbit=10"
+    assert second == "at_s=3.000001,rate_mbit=5+at_s=3.250001,rate_mbit=10"
+    assert verdicts(folder / "out") == [PASS]
+
+
+def test_change_at_a_known_time_needs_one_run(folder, measured):
+    assert conformed("--case", "by-time", "--seeds", "2") == 0
+    assert [(c.changes, seed) for c, seed in measured.measured] == [
+        ("at_s=2.5,rate_mbit=5", 1), ("at_s=2.5,rate_mbit=5", 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        ({"rows": rows("SLOW UP DOWN UP SLOW")}, FAIL),
+        ({"rows": rows("SLOW UP DOWN UP PROBE_RTT")}, INCONCLUSIVE),  # cut off
+        ({"rows": rows("SLOW UP DOWN UP")}, INCONCLUSIVE),  # the run ends first
+        ({"rows": rows("SLOW UP DOWN SLOW")}, INCONCLUSIVE),  # the trigger is not reached
+        ({"events": [b"same", b"other"]}, INCONCLUSIVE),  # the runs differ before T
+        ({"rows": rows("UP UP UP UP SLOW UP DOWN")}, INCONCLUSIVE),  # too late
+        ({"reasons": ["the capture must be whole"]}, INCONCLUSIVE),
+    ],
+)
+def test_case_fails_only_in_a_valid_run_whose_stimulus_held(folder, measured, made, found):
+    vars(measured).update(made)
+    assert conformed("--case", "by-phase") == int(found == FAIL)
+    assert verdicts(folder / "out") == [found]
+
+
+def test_case_of_phases_that_the_algorithm_does_not_have_is_not_run(folder, measured, monkeypatch):
+    monkeypatch.setattr(suite, "phases", lambda _: ["SLOW"])
+    assert conformed("--case", "by-phase") == 0
+    assert verdicts(folder / "out") == [NOT_OBSERVABLE]
+    assert measured.measured == []
+
+
+def test_failure_that_the_record_does_not_have_ends_with_status_1(folder, measured, capsys):
+    assert conformed() == 0
+    good = (folder / "out" / conform.RECORD).rename(folder / "good.json")
+    measured.rows = rows(bound=2.0)
+    assert conformed() == 1
+    bad = (folder / "out" / conform.RECORD).rename(folder / "bad.json")
+    assert conformed("--against", str(bad)) == 0
+    assert conformed("--against", str(good)) == 1
+    assert "case by-time (A change at a known time): was PASS, is FAIL" in capsys.readouterr().err
+    measured.rows = rows()
+    assert conformed("--against", str(bad)) == 0
+
+
+def test_failure_has_the_numbers_and_a_command_that_repeats_its_run(folder, measured, capsys):
+    measured.rows = rows(bound=2.0)
+    assert conformed("--junit", "junit.xml") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith("step 1: bound at T is 2, must be 1")
+    assert lines[2].split()[:4] == ["losslab", "measure", "--algorithm", "bbr3"]
+    assert lines[2].endswith("--seed 1 --out case-by-time --capture state")
+    root = ET.parse(folder / "junit.xml").getroot()
+    assert root.attrib == {"name": "own.bbr3", "tests": "2", "failures": "1", "skipped": "0"}
+    assert [case[0].tag for case in root] == ["failure", "system-out"]
+
+
+def test_worst_verdict_of_the_seeds_counts(folder, measured, monkeypatch, capsys):
+    one = runs.Runs.line
+    made = {1: rows(), 2: rows(bound=2.0)}
+
+    def line(self, case, condition, seed, begin_s):
+        measured.rows = made[seed]
+        return one(self, case, condition, seed, begin_s)
+
+    monkeypatch.setattr(runs.Runs, "line", line)
+    assert conformed("--case", "by-time", "--seeds", "2") == 1
+    assert "FAIL" in (text := capsys.readouterr().out)
+    assert "(1 of 2 seeds)" in text
+    assert "--seed 2" in text
+
+
+def test_cases_are_listed_without_an_algorithm(folder, capsys):
+    assert cli.main(["conform", "own"]) == 0
+    assert "by-phase A change when a phase begins" in capsys.readouterr().out
+    assert list(folder.glob("out*")) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["conform", "bbr-draf"], "did you mean bbr-draft"),
+        (["conform", "own", "bbr3", "--case", "by-fase"], "did you mean by-phase"),
+        (["conform", "own", "nobody"], "found nobody"),
+        (["conform", "own", "bbr3", "--kernel", "9.9"], "9.9"),
+        (["conform", "own", "bbr3", "--change", "absent.c"], "found no file absent.c"),
+        (["conform", "own", "bbr3", "--against", "absent.json"], "absent.json"),
+    ],
+)
+def test_wrong_request_is_refused_before_anything_runs(folder, capsys, words, message):
+    assert cli.main(words) == 2
+    assert message in capsys.readouterr().err
+    assert not (folder / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("title: A change at", "titel: A change at", "titel"),
+        ("next: DOWN", "follows: DOWN", "follows"),
+        ("is: 1", "is: [1]", "is"),
+        ("at: T, is: 1", "at: T", "must be compared"),
+        ("{T+0.5}", "{T*2}", "must have T as {T}"),
+        ("trigger: 2", "note: none", "needs a trigger"),
+        ("enter UP 2", "leave UP 2", "trigger"),
+        ("enter UP 2", "enter UP zero", "must be such as"),
+        ("step: 1, ", "", "step"),
+    ],
+)
+def test_misspelt_suite_is_refused_with_the_place(folder, old, new, problem):
+    file = folder / suite.FOLDER / "own.yaml"
+    file.write_text(SUITE.replace(old, new))
+    with pytest.raises(UsageError, match=r"own\.yaml") as refused:
+        suite.load("own")
+    assert problem in refused.value.message
+
+
+def test_axis_that_does_not_exist_is_refused(folder, capsys):
+    file = folder / suite.FOLDER / "own.yaml"
+    file.write_text(SUITE.replace("rate_mbit: 10,", "rate_mbits: 10,"))
+    assert conformed() == 2
+    assert "rate_mbits; did you mean rate_mbit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["bbr-draft", "c4-tests"])
+def test_every_case_of_a_suite_has_conditions_that_can_be_measured(name):
+    for case in suite.cases(suite.load(name), []):
+        assert case.condition(BBR3, case.known_s)
+        assert not case.phase or case.condition(BBR3, case.late_s)
+        assert case.missing_phases("bbr3") == []

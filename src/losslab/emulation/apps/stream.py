@@ -1,0 +1,264 @@
+"""An application's TCP flow: of a size, at a rate, or on and off, by the background flows' program.
+
+iperf3 has no pattern, no time of the last byte, and its control connection shares the path.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from losslab.emulation.app import App
+from losslab.emulation.background.plan import KILOBYTE, MODULE, PROGRAM, size_bytes
+from losslab.emulation.goodput import (
+    Deliveries,
+    Goodput,
+    read_report,
+    read_rows,
+    retransmits_until,
+    write_intervals,
+)
+from losslab.emulation.programs import Flow, OnClock, Program, Timeline
+from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS
+from losslab.errors import LosslabError
+from losslab.study.axes import NONE, axis, decimal
+
+if TYPE_CHECKING:
+    from losslab.emulation.plan import Plan
+    from losslab.study.condition import Condition
+
+SOURCE_PORT = 40_001
+UNLIMITED, EXAMPLE = "max", "0=max,4=0,10=max"
+STEP = rf"[0-9.e]+=({UNLIMITED}|[0-9.e]+)"
+# Limit of the pattern's steps, which one argument of a command line contains.
+STEPS_MAX = 500
+Step = tuple[float, float | None]
+
+
+def steps(condition: Condition) -> list[Step]:
+    """Return the source's rate in Mbit/s by its begin in s; None: no limit."""
+    if condition.app_pattern == NONE:
+        return [(0.0, condition.app_rate_mbit or None)]
+    pairs = [pair.partition("=") for pair in condition.app_pattern.split(",")]
+    return [(_number(at), None if rate == UNLIMITED else _number(rate)) for at, _, rate in pairs]
+
+
+def _number(text: str) -> float:
+    found = decimal(text)
+    if found is None:
+        raise LosslabError(
+            f"app_pattern must be SECONDS=MBIT joined by commas, as {EXAMPLE}, found {text!r:.60}"
+        )
+    return found
+
+
+def mean_mbit(condition: Condition) -> float:
+    """Return the pattern's mean rate over the run in Mbit/s, with the link's where it has none."""
+    found = steps(condition)
+    ends = [*(at_s for at_s, _ in found[1:]), condition.duration_s]
+    rates = [condition.rate_mbit if rate is None else rate for _, rate in found]
+    octets = sum((e - s[0]) * r for s, e, r in zip(found, ends, rates, strict=True))
+    return min(octets, condition.size_kb * KILOBYTE * 8 / 1e6 or octets) / condition.duration_s
+
+
+class Stream(App):
+    """One TCP flow of an application."""
+
+    order = 1.5
+    meaning = "a TCP flow of a `size_kb`, at an `app_rate_mbit` or by an `app_pattern`"
+    seeds_as = "iperf3"
+    ports = {SOURCE_PORT: "first"}
+    programs = (MODULE,)
+    per_second = True
+    axes = {
+        "size_kb": axis(
+            0.0,
+            help="bytes that the foreground flow sends (apps `stream` and `quic`); 0: no limit",
+            span="[0, 1000000000]", smallest=0.001, unit="kB", named="size{}",
+        ),
+        "app_rate_mbit": axis(
+            0.0,
+            help="rate at which the application has data to send (app `stream`), in pieces of "
+            "20 ms; 0: as fast as TCP permits",
+            span="[0, 10000]", smallest=0.001, unit="Mbit/s", named="app-rate{}",
+        ),
+        "app_pattern": axis(
+            NONE,
+            help="such rates by time (app `stream`): SECONDS=MBIT joined by commas, with `max` for "
+            f"no limit and 0 for a pause: `{EXAMPLE}`",
+            pattern=rf"{NONE}|{STEP}(,{STEP})*",
+            named="pattern-{}", digested=True, commas=True,
+        ),
+    }  # fmt: skip
+    metrics = (
+        {
+            "name": "source_kept_percent", "label": "Kept application rate", "unit": "%",
+            "better": "-", "primary": "", "of": "stream",
+            "description": "Share of the data that was due by the application's rate or pattern "
+            "and that the kernel took before the next step; the network limited the rest.",
+        },
+    )  # fmt: skip
+
+    def conflicts(self, condition: Condition) -> Iterator[str]:
+        if condition.app != "quic" or self.changed(condition) != ["size_kb"]:
+            yield from super().conflicts(condition)
+        if condition.app_pattern == NONE:
+            rates = [condition.app_rate_mbit]
+        else:
+            try:
+                found = steps(condition)
+            except LosslabError as error:
+                yield error.message
+                return
+            times = [at_s for at_s, _ in found]
+            rates = [rate for _, rate in found if rate is not None]
+            rising = all(before < after for before, after in pairwise(times))
+            if times[0] != 0 or not rising or times[-1] >= condition.duration_s:
+                yield (
+                    "app_pattern must begin at 0 s, rise, and end before duration_s "
+                    f"({condition.duration_s:g}), found {', '.join(f'{t:g}' for t in times)}"
+                )
+            if len(times) > STEPS_MAX:
+                yield f"app_pattern must have at most {STEPS_MAX} steps, found {len(times)}"
+            if condition.app_rate_mbit:
+                yield "app_pattern and app_rate_mbit exclude each other, found both"
+        if condition.trace == NONE and max(rates, default=0.0) > condition.rate_mbit:
+            yield (
+                f"an application's rate must be at most rate_mbit ({condition.rate_mbit:g}), found "
+                f"{max(rates):g}: the network would limit it; use {UNLIMITED} in app_pattern"
+            )
+
+    def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
+        octets = size_bytes(condition)
+        source = [
+            SENDER_ADDRESS, SOURCE_PORT, RECEIVER_ADDRESS, condition.algorithm, 0.0,
+            condition.duration_s, octets,
+        ]  # fmt: skip
+        pattern = steps(condition)
+        receive = [*PROGRAM, "receive", str(BULK_PORT), "1", "--size", str(octets or 0)]
+        return [
+            Flow(
+                name="stream",
+                algorithm=condition.algorithm,
+                port=BULK_PORT,
+                source_port=SOURCE_PORT,
+                listener=Program("receiver", receive, "receiver.log"),
+                caller=OnClock(
+                    "sender",
+                    [*PROGRAM, "send", str(BULK_PORT)],
+                    "sender.log",
+                    arguments=(json.dumps([source]), "--pattern", json.dumps(pattern)),
+                ),
+                bulk=octets is None and pattern == [(0.0, None)],
+            )
+        ]
+
+    def expected_mbit(self, condition: Condition, rate_mbit: float) -> float | None:
+        bulk = not self.changed(condition)
+        return None if bulk else min(mean_mbit(condition), rate_mbit)
+
+    def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
+        """Write intervals.csv and return the summary.
+
+        Goodput counts acknowledged data as of iperf3. That of a flow with a size is from its start
+        to the last byte that its receiver read, or to the configured end.
+        """
+        sent, read = (_report(folder, name) for name in ("sender.log", "receiver.log"))
+        delivered = Deliveries.read(folder / "tcp.csv", SOURCE_PORT)
+        write_intervals(delivered.intervals(), folder / "intervals.csv")
+        start_ns, size = sent["started_ns"], _size(plan)
+        first_s, completion_s = (
+            (read[name] - start_ns) / 1e9 if name in read else None
+            for name in ("first_ns", "complete_ns")
+        )
+        goodput_mbit = 0.0
+        if size is None:
+            goodput_mbit = delivered.mbit(plan.warmup_s, plan.duration_s)
+        else:
+            start_s = (start_ns - timeline.origin_ns) / 1e9
+            until_s = plan.duration_s - start_s if completion_s is None else completion_s
+            octets = delivered.until(plan.duration_s) if completion_s is None else size
+            goodput_mbit = octets * 8 / 1e6 / until_s
+        due, kept = _kept(sent)
+        return {
+            "goodput_mbit": goodput_mbit,
+            "total_goodput_mbit": goodput_mbit,
+            "completion_s": completion_s,
+            "first_byte_s": first_s,
+            "bytes_received": read["bytes"],
+            "retransmits": retransmits_until(
+                read_rows(folder / "tcp.csv"), SOURCE_PORT, plan.duration_s
+            ),
+            "source_kept_percent": 100 * kept / due if due else None,
+        }
+
+    def violations(self, plan: Plan, folder: Path) -> Iterator[str]:
+        """Yield the steps in which the source kept neither its rate nor was refused.
+
+        The receiver must have read what was acknowledged, and no more than what was sent.
+        """
+        sent, read = (_report(folder, name) for name in ("sender.log", "receiver.log"))
+        size, pattern = _size(plan), _pattern(plan)
+        found = sent["steps"]
+        if len(found) != len(pattern):
+            yield f"the source must go through {len(pattern)} steps, found {len(found)}"
+        for number, (step, (at_s, rate)) in enumerate(zip(found, pattern, strict=False)):
+            octets, due = step["sent_bytes"], step["due_bytes"]
+            if rate is not None and octets != due and not (octets < due and step["refusals"]):
+                yield (
+                    f"the source must send the {due} bytes that are due at {rate:g} Mbit/s from "
+                    f"{at_s:g} s on, found {octets}"
+                )
+            if rate is not None and number + 1 < len(found) and size is None:
+                end_s = max(pattern[number + 1][0], step["begin_s"])
+                expected = int((end_s - step["begin_s"]) * rate * 1e6 / 8)
+                if due != expected:
+                    yield f"{expected} bytes must be due from {at_s:g} s on, found {due}"
+        acked = min(max(0, sent["acked_bytes"] - 1), sent["told_bytes"])
+        if not acked <= read["bytes"] <= sent["told_bytes"]:
+            yield (
+                f"the receiver must read the {acked} acknowledged bytes and at most the "
+                f"{sent['told_bytes']} sent, found {read['bytes']}"
+            )
+        if size is not None and ("complete_ns" in read) != (read["bytes"] == size):
+            yield f"the receiver must read {size} bytes to its end, found {read['bytes']}"
+
+    def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
+        rate_mbit, completion_s = summary["goodput_mbit"], summary["completion_s"]
+        if _size(plan) is None:
+            return [Goodput(rate_mbit, plan.duration_s - plan.warmup_s)]
+        seconds = plan.duration_s if completion_s is None else completion_s
+        return [Goodput(rate_mbit, seconds, in_window=False)]
+
+
+def _report(folder: Path, log: str) -> dict[str, Any]:
+    reports: dict[str, dict[str, Any]] = read_report(folder / log)
+    return reports[str(SOURCE_PORT)]
+
+
+def _arguments(plan: Plan) -> Sequence[str]:
+    caller = plan.flows[0].caller
+    assert isinstance(caller, OnClock)
+    return caller.arguments
+
+
+def _size(plan: Plan) -> int | None:
+    found: int | None = json.loads(_arguments(plan)[0])[0][-1]
+    return found
+
+
+def _pattern(plan: Plan) -> list[Step]:
+    found: list[Step] = json.loads(_arguments(plan)[-1])
+    return found
+
+
+def _kept(sent: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the bytes that were due in steps with a rate, and those of them that were sent."""
+    limited = [step for step in sent["steps"] if step["due_bytes"] is not None]
+    return sum(s["due_bytes"] for s in limited), sum(s["sent_bytes"] for s in limited)
+
+
+FEATURE = Stream()

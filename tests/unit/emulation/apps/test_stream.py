@@ -1,0 +1,148 @@
+"""The app `stream`: its patterns, results and checks, from the reports of its programs."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from losslab.emulation.apps import stream
+from losslab.emulation.plan import make_plan
+from losslab.emulation.programs import Timeline
+from losslab.study.axes import plain
+from tests.unit.study.test_condition import CONDITION
+
+# A flow that starts at 0.1 s on a link of 1 Gbit/s, for 10 s.
+STREAM = replace(CONDITION, app="stream", duration_s=10, warmup_s=1)
+TIMELINE, S = Timeline(origin_ns=0, started_s={"stream": 0.1}), 10**9
+APP, NOT_READ = stream.FEATURE, {"complete_ns": None}
+
+
+@pytest.mark.parametrize(
+    ("axes", "refused"),
+    [
+        ({"app": "iperf3", "size_kb": 10}, "needs the app stream"),
+        ({"app_pattern": "1=max"}, "must begin at 0 s"),
+        ({"app_pattern": "0=max,3=0,2=5"}, "must begin at 0 s"),
+        ({"app_pattern": "0=max,10=0"}, "end before duration_s"),
+        ({"app_pattern": "0=1e,2=0"}, "SECONDS=MBIT"),
+        ({"app_pattern": "0=2", "app_rate_mbit": 3}, "exclude each other"),
+        ({"app_rate_mbit": 1001}, "must be at most rate_mbit"),
+        ({"app_pattern": "0=0,1=1001"}, "must be at most rate_mbit"),
+        ({"app_pattern": "0=0," + ",".join(f"{n / 100}=1" for n in range(1, 600))}, "at most 500"),
+    ],
+)
+def test_impossible_source_is_refused(axes, refused):
+    assert refused in "; ".join(replace(STREAM, **axes).problems())
+
+
+@given(
+    st.lists(st.floats(0.001, 9.9), max_size=20, unique=True),
+    st.lists(st.one_of(st.none(), st.floats(0.001, 1000), st.just(0.0)), min_size=21, max_size=21),
+)
+def test_any_pattern_is_read_as_it_was_written(times, rates):
+    given = list(zip([0.0, *sorted(times)], rates, strict=False))
+    text = ",".join(f"{plain(t)}={'max' if rate is None else plain(rate)}" for t, rate in given)
+    condition = replace(STREAM, app_pattern=text)
+    assert condition.problems() == []
+    found = stream.steps(condition)
+    assert len(found) == len(given)
+    for (at_s, rate), (expected_s, expected) in zip(found, given, strict=True):
+        assert at_s == pytest.approx(expected_s)
+        assert rate is expected is None or math.isclose(rate, expected)
+    assert json.loads(json.dumps(found)) == [list(step) for step in found]
+
+
+def test_patterns_with_the_same_digits_have_different_names():
+    names = {replace(STREAM, app_pattern=p).slug() for p in ("0=1,2=34", "0=1,23=4", "0=12,3=4")}
+    assert len(names) == 3
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """Write a run's logs and samples at 8 Mbit/s; return its summary and violations."""
+
+    def run(condition, sent=None, read=None, steps=None):
+        plan = make_plan(condition, 7)
+        pattern = stream.steps(condition)
+        report = {
+            "started_ns": S // 10, "told_bytes": 10**6, "acked_bytes": 10**6 + 1, "how": "finished",
+            "steps": [
+                {"begin_s": at_s, "due_bytes": rate, "sent_bytes": 10**6, "refusals": 0}
+                for at_s, rate in pattern
+            ] if steps is None else steps,
+        }  # fmt: skip
+        received = {"bytes": 10**6, "first_ns": S // 5, "complete_ns": 2 * S}
+        received |= read or {}
+        if received["complete_ns"] is None:
+            del received["complete_ns"]
+        for name, its in (("sender", report | (sent or {})), ("receiver", received)):
+            (tmp_path / f"{name}.log").write_text(json.dumps({"40001": its}))
+        rows = [f"{n / 10},40001,{min(10**6, n * 10**5)},3" for n in range(101)]
+        text = "\n".join(["t_s,flow,delivered_bytes,retransmits", *rows]) + "\n"
+        (tmp_path / "tcp.csv").write_text(text)
+        return APP.collect(plan, tmp_path, TIMELINE), list(APP.violations(plan, tmp_path))
+
+    return run
+
+
+def test_flow_with_a_size_has_its_completion_time_and_goodput(measured):
+    summary, violations = measured(replace(STREAM, size_kb=1000))
+    assert violations == []
+    assert summary["completion_s"] == pytest.approx(1.9)
+    assert summary["first_byte_s"] == pytest.approx(0.1)
+    assert summary["goodput_mbit"] == pytest.approx(8 / 1.9)
+    assert summary["source_kept_percent"] is None
+
+
+def test_unfinished_flow_has_its_goodput_until_the_end_and_no_completion_time(measured):
+    summary, violations = measured(replace(STREAM, size_kb=2000), {"how": "stopped"}, NOT_READ)
+    assert violations == []
+    assert summary["completion_s"] is None
+    assert summary["goodput_mbit"] == pytest.approx(8 / 9.9)
+
+
+STEP = {"begin_s": 0.0, "due_bytes": 10**6, "sent_bytes": 10**6, "refusals": 0}
+
+
+@pytest.mark.parametrize(
+    ("step", "kept"),
+    [({}, 100), ({"sent_bytes": 600_000, "refusals": 3}, 60)],
+)
+def test_source_that_the_network_slows_is_valid_and_counted(measured, step, kept):
+    condition = replace(STREAM, app_rate_mbit=8)
+    summary, violations = measured(condition, steps=[STEP | step])
+    assert violations == []
+    assert summary["source_kept_percent"] == pytest.approx(kept)
+
+
+@pytest.mark.parametrize(
+    ("axes", "change", "violation"),
+    [
+        ({"app_rate_mbit": 8}, {"steps": [STEP | {"sent_bytes": 999_999}]}, "must send"),
+        ({"app_rate_mbit": 8}, {"steps": [STEP | {"sent_bytes": 1_000_001}]}, "must send"),
+        ({"app_rate_mbit": 8}, {"steps": []}, "1 steps, found 0"),
+        ({"app_pattern": "0=8,2=max"}, {"steps": [STEP, STEP]}, "2000000 bytes must be due"),
+        ({}, {"read": {"bytes": 999_999}}, "must read"),
+        ({}, {"read": {"bytes": 1_000_001}}, "must read"),
+        ({"size_kb": 2000}, {}, "2000000 bytes to its end"),
+    ],
+)
+def test_source_that_does_not_do_what_it_should_is_a_violation(measured, axes, change, violation):
+    _, violations = measured(replace(STREAM, **axes), **change)
+    assert [each for each in violations if violation in each]
+
+
+@pytest.mark.parametrize(
+    ("axes", "mbit"),
+    [
+        ({"app_rate_mbit": 4}, 4),
+        ({"app_pattern": "0=max,1=0,6=5"}, 102),
+        ({"size_kb": 10_000}, 8),
+        ({}, None),
+    ],
+)
+def test_expected_rate_is_the_patterns_mean(axes, mbit):
+    assert APP.expected_mbit(replace(STREAM, **axes), 1000) == mbit
