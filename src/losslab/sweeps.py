@@ -33,7 +33,7 @@ from losslab.errors import HostError
 from losslab.instrument import analysis
 from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
-from losslab.study import design, hostsettings, metrics, parameters, units
+from losslab.study import design, metrics, parameters, units
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
@@ -78,7 +78,7 @@ def values(its: Axis, text: str) -> list[str | float]:
 def combined(texts: Iterable[str]) -> str:
     """Return the values of several `--sysctl`, each with its list: all their combinations."""
     lists = itertools.product(*(text.split(",") for text in texts))
-    return ",".join(map(hostsettings.joined, lists))
+    return ",".join(map(AXES["sysctl"].joined, lists))
 
 
 def _numbers(its: Axis, part: str) -> Sequence[str | float]:

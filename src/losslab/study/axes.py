@@ -228,6 +228,10 @@ class Axis:
         found = typed(value, self.name, self.kind)
         return self.canonical(found) if isinstance(found, str) else found
 
+    def joined(self, texts: Iterable[str]) -> str:
+        """Return the values of a repeated option as one."""
+        return self.repeated.join(text for text in texts if text != NONE) or NONE
+
     def problems(self, value: Value) -> list[str]:
         """List what is wrong with a value, regardless of other axes; empty if it is valid."""
         if isinstance(value, str):

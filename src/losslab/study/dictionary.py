@@ -28,7 +28,7 @@ from losslab.errors import LosslabError
 from losslab.reading import input_errors, read_rows, read_text
 from losslab.repository import ROOT, listed
 from losslab.study import features, metrics, units
-from losslab.study.axes import NONE, Axis, short
+from losslab.study.axes import Axis, short
 from losslab.study.background import NO_FLOWS
 from losslab.study.condition import AXES
 from losslab.study.schemas import check_schema
@@ -305,9 +305,8 @@ class _AddValue(argparse.Action):
     """Append to the value of a text option."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        given = [getattr(namespace, self.dest), values]
-        between = AXES[self.dest].repeated
-        setattr(namespace, self.dest, between.join(v for v in given if v != NONE) or NONE)
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, AXES[self.dest].joined([before, values]))
 
 
 class _AddFlow(argparse.Action):
