@@ -56,8 +56,8 @@ def answer(table: Path) -> str:
         f"{ours['cubic', 1]} % of its goodput and BBR {ours['bbr', 1]} %** (published: "
         f"{theirs['cubic', 1]} % and {theirs['bbr', 1]} %). 10 % loss costs CUBIC "
         f"{ours['cubic', 10]} % and BBR {ours['bbr', 10]} % (published: {theirs['cubic', 10]} % "
-        f"and {theirs['bbr', 10]} %). Each number is the mean of {n} runs of the quick campaign; the base RTT is "
-        f"{path['rtt_ms']:g} ms, the kernel Linux {kernels.default().series.name}."
+        f"and {theirs['bbr', 10]} %). Each number is the mean of {n} runs of the quick campaign; "
+        f"the base RTT is {path['rtt_ms']:g} ms, the kernel Linux {kernels.default().series.name}."
     )
     return _wrapped(text)
 
