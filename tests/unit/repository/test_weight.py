@@ -6,8 +6,8 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 37_600, "tests": 30_700, "bench": 2_600}
-FILES = {"src": 172, "tests": 222, "bench": 14}
+LINES = {"src": 38_400, "tests": 30_900, "bench": 2_700}
+FILES = {"src": 175, "tests": 223, "bench": 14}
 LONGEST = 600
 
 
