@@ -54,7 +54,8 @@ def rows(names="SLOW UP DOWN UP DOWN", bound=1.0):
     at_s = np.arange(100 * len(names)) / 100
     return pd.DataFrame({
         "t_s": at_s, "event": "ack", "ca_state": "open", "delivered_packets": np.arange(len(at_s)),
-        "lost_packets": 0, "sample_packets": 1, "in_flight_packets": 8, "phase": np.repeat(names, 100), "bound": bound,
+        "lost_packets": 0, "sample_packets": 1, "in_flight_packets": 8,
+        "phase": np.repeat(names, 100), "bound": bound,
     })  # fmt: skip
 
 
