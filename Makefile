@@ -14,8 +14,8 @@ help: ## Print this list
 tools:
 	@scripts/setup.sh tools
 
-setup: ## Install missing packages, build kernel and host image (once)
-	@scripts/setup.sh
+setup: ## Install missing packages, fetch or build kernel and host image (once; BUILD=1: build)
+	@BUILD="$(BUILD)" scripts/setup.sh
 
 demo: setup ## Measure CUBIC and BBR with and without loss, in a minute
 	@.venv/bin/losslab demo

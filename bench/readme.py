@@ -1,11 +1,14 @@
 """Update the README's figure, the sentence below it, and the scoreboard.
 
     python -m bench.readme [RESULTS]
+    python -m bench.readme --tables      only the README's items and the tables of docs/reference
 
 The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
 If RESULTS have a scoreboard, it is copied to docs/results, under the name of its campaign. The
 README's scoreboard is that of the quick campaign, with its orders and signs in report/verdicts.tsv.
 The sentences below it are about the full campaign, from the same files and docs/results/full.tsv.
+The table of items has the figures of config/artifact.yaml. The tables of commands, axes and metrics
+are in docs/reference for readers of the repository; the site shows each command's help instead.
 """
 
 from __future__ import annotations
@@ -15,14 +18,18 @@ import re
 import shutil
 import textwrap
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 
-from losslab.campaign import plan
+from losslab import commands
+from losslab.campaign import cost, plan
 from losslab.campaign.verdicts import read_recorded
 from losslab.instrument import kernels
-from losslab.reading import read_json, read_rows
+from losslab.reading import read_json, read_rows, read_yaml
+from losslab.study import design, dictionary
+from losslab_artifact import major
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
@@ -30,6 +37,7 @@ FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 SCOREBOARD_MARK = "<!-- scoreboard: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
+ITEMS_MARK = "<!-- items: written by `python -m bench.readme` -->\n"
 CLAIMS = ROOT / "report" / "claims"
 RECORDS = ROOT / "docs" / "results"
 GRADES = ("within_5", "within_25", "within_2")
@@ -56,8 +64,8 @@ def answer(table: Path) -> str:
         f"{ours['cubic', 1]} % of its goodput and BBR {ours['bbr', 1]} %** (published: "
         f"{theirs['cubic', 1]} % and {theirs['bbr', 1]} %). 10 % loss costs CUBIC "
         f"{ours['cubic', 10]} % and BBR {ours['bbr', 10]} % (published: {theirs['cubic', 10]} % "
-        f"and {theirs['bbr', 10]} %). Each number is the mean of {n} runs; the base RTT is "
-        f"{path['rtt_ms']:g} ms, the kernel Linux {kernels.default().series.name}."
+        f"and {theirs['bbr', 10]} %). Each number is the mean of {n} runs of the quick campaign; "
+        f"the base RTT is {path['rtt_ms']:g} ms, the kernel Linux {kernels.default().series.name}."
     )
     return _wrapped(text)
 
@@ -120,6 +128,61 @@ def full(campaign: str = "full") -> str:
     )
 
 
+def items() -> str:
+    """Return the table of the major claims' figures: script, and CPU-minutes of the study."""
+    lines = [
+        "| item of the report | claims | script | quick | full |",
+        "|---|---|---|---|---|",
+    ]
+    minutes = [_minutes(ROOT / "config" / f"{name}.yaml") for name in ("quick", "config")]
+    claims: dict[str, list[str]] = {}
+    for each in major.read_major():
+        claims.setdefault(each.item, []).append(f"`{each.study}/{each.claim}`")
+    for item, of in claims.items():
+        name = item.removeprefix("figure ")
+        study, _, figure = name.partition("_")
+        script = Path("analysis", "studies", study, "figures", f"{figure}.R")
+        if not (ROOT / script).is_file():
+            raise SystemExit(f"readme: error: an item must be a figure of the report, found {item}")
+        times = " | ".join(f"{each[study]:.0f} min" for each in minutes)
+        lines.append(f"| `{name}` | {', '.join(of)} | [{script.name}]({script}) | {times} |")
+    return "\n".join(lines) + "\n"
+
+
+def commands_table() -> str:
+    """Return losslab's commands, each with its first example."""
+    lines = ["| command | does | example |", "|---|---|---|"]
+    for name, command in sorted(commands.installed().items()):
+        example = next((f"`{each}`" for each in command.examples), "").replace("|", "\\|")
+        lines.append(f"| `{name}` | {command.help} | {example} |")
+    return "\n".join(lines) + "\n"
+
+
+# Tables of docs/reference, by the name of their mark.
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {
+    "commands": ("commands.md", commands_table),
+    "axes": ("axes.md", dictionary.axes_table),
+    "metrics": ("results.md", dictionary.metrics_table),
+}
+
+
+def reference(name: str) -> tuple[Path, str]:
+    """Return a page of docs/reference with its table."""
+    file, table = TABLES[name]
+    path = ROOT / "docs" / "reference" / file
+    mark = f"<!-- {name}: written by `python -m bench.readme --tables` -->\n"
+    return path, replaced(path.read_text(), mark, table().rstrip("\n") + "\n")
+
+
+def _minutes(config: Path) -> Counter[str]:
+    """Return the estimated CPU-minutes of each study of a campaign, at most."""
+    found: Counter[str] = Counter()
+    for cell in design.load_cells(plan.with_hosts(read_yaml(config)), ROOT):
+        one_s = cost.replicate_s(cell.condition, cell.backend)
+        found[cell.study] += (cost.CELL_S[cell.backend] + cell.stopping.maximum * one_s) / 60
+    return found
+
+
 def _numbers(campaign: str) -> dict[str, Counter[str]]:
     """Return the recorded scoreboard of each study's own source."""
     rows = read_rows(RECORDS / f"{campaign}-scoreboard.csv")
@@ -150,7 +213,8 @@ def _percent(counts: Counter[str], grade: str) -> int:
 def written(text: str, table: Path = FOLDER / TABLE) -> str:
     """Return the README with the sentence of a table and the recorded scoreboards."""
     for mark, words in (
-        (MARK, answer(table)), (SCOREBOARD_MARK, scoreboard()), (FULL_MARK, full())
+        (MARK, answer(table)), (SCOREBOARD_MARK, scoreboard()), (FULL_MARK, full()),
+        (ITEMS_MARK, items()),
     ):  # fmt: skip
         text = replaced(text, mark, words)
     return text
@@ -160,7 +224,15 @@ def main() -> None:
     """Copy the figure and its table, and write the README."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=ROOT / "results")
-    results = parser.parse_args().results
+    parser.add_argument("--tables", action="store_true", help="write only what needs no results")
+    options = parser.parse_args()
+    for path, text in map(reference, TABLES):
+        path.write_text(text)
+    readme = ROOT / "README.md"
+    if options.tables:
+        readme.write_text(replaced(readme.read_text(), ITEMS_MARK, items()))
+        return
+    results = options.results
     wanted = (results / "figures" / FIGURE, results / "tables" / TABLE)
     for path in wanted:
         if not path.is_file():
@@ -175,7 +247,6 @@ def main() -> None:
     if board.is_file():
         campaign = read_json(results / plan.FILE)["config"]["campaign"]
         shutil.copyfile(board, RECORDS / f"{campaign}-scoreboard.csv")
-    readme = ROOT / "README.md"
     readme.write_text(written(readme.read_text()))
 
 

@@ -4,8 +4,11 @@
 #   scripts/setup.sh          everything, and a short test cell
 #   scripts/setup.sh tools    only packages and .venv; the workflow builds the rest when needed
 #
-# If LOSSLAB_INSTRUMENTS names a folder or an address with packed kernels and images, losslab fetches them
-# instead of building them.
+#   scripts/setup.sh measure  without R, Quarto and the other images: enough to measure and check
+#   BUILD=1 scripts/setup.sh  build kernel and images from source
+#
+# losslab fetches kernel and images if a release has them (containers/release.toml), or the folder or address in
+# LOSSLAB_INSTRUMENTS, and builds the others.
 #
 # Setup fails if a pinned version is not available. With LOSSLAB_UNPINNED=1 it uses the current version
 # instead, and every manifest says so.
@@ -19,8 +22,18 @@ if [ -e .venv ] && [ ! -e .venv/losslab-stamp ] && [ ! -e .venv/.losslab-made ];
     exit 2
 fi
 
-# A fetched instrument needs no compiler. Check all parts first, so that one error names all packages.
-if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
+place="${LOSSLAB_INSTRUMENTS:-$(sed -n 's/^address = "\(.*\)"$/\1/p' containers/release.toml)}"
+if [ -n "${BUILD:-}" ] || [ "$place" = build ]; then
+    export LOSSLAB_INSTRUMENTS=build
+    place=""
+fi
+
+# A fetched instrument needs no compiler, but a changed kernel does. Check all parts first, so that one
+# error names all packages.
+mode="${1:-}"
+if [ "$mode" = measure ]; then
+    scripts/packages.sh build python
+elif [ -n "$place" ]; then
     scripts/packages.sh --check python analysis tests
     scripts/packages.sh python
 else
@@ -28,7 +41,11 @@ else
     scripts/packages.sh build python
 fi
 # Only the report and its tests need R, so it is installed in the background.
-scripts/packages.sh analysis tests &
+if [ "$mode" = measure ]; then
+    true &
+else
+    scripts/packages.sh analysis tests &
+fi
 later=$!
 others=""
 # After an interrupt or error, stop the other jobs, and wait for apt: it must not leave packages half installed.
@@ -53,14 +70,16 @@ fi
 image="" more="" kernel="" quarto=""
 build() {
     # The report has another renderer where the pinned Quarto cannot be fetched.
-    PYTHONPATH=src timeout 900 .venv/bin/python -m losslab.instrument.analysis &
-    quarto=$!
+    if [ "$mode" != measure ]; then
+        PYTHONPATH=src timeout 900 .venv/bin/python -m losslab.instrument.analysis &
+        quarto=$!
+    fi
     echo "losslab: images and kernel (take ten minutes of CPU time if they are not in the cache)"
     PYTHONPATH=src .venv/bin/python -m losslab.cli kernel &
     kernel=$!
     PYTHONPATH=src .venv/bin/python -m losslab.cli image &
     image=$!
-    if [ -z "${LOSSLAB_INSTRUMENTS:-}" ]; then
+    if [ -z "$place" ] && [ "$mode" != measure ]; then
         # The main study runs in containers if Containernet's source can be fetched, or else in plain hosts.
         PYTHONPATH=src .venv/bin/python -m losslab.cli image --variant engine --optional &
         more=$!
@@ -81,7 +100,7 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     # Install every package by its hash: first those that build packages from sources, images and kernel.
     if awk '/^[a-z]/ { on = FILENAME ~ /build/ || /^(pyyaml|urllib3|zstandard)==/ } on' \
         requirements-build.lock requirements.lock | $install --require-hashes -r /dev/stdin; then
-        [ "${1:-}" = tools ] || [ -n "${LOSSLAB_INSTRUMENTS:-}" ] || build
+        [ "$mode" = tools ] || [ -n "$place" ] || build
     fi
     plugins="$(dirname plugins/*/pyproject.toml | sed 's/^/-e /')"
     # shellcheck disable=SC2086 # a list of options
@@ -100,20 +119,20 @@ fi
 # could not. pip has compiled the installed packages.
 .venv/bin/python -m compileall -qq src >/dev/null 2>&1 || true
 
-if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
+if [ -n "$place" ]; then
     echo "losslab: fetching kernel and image if they are not in the cache"
     .venv/bin/losslab instrument fetch || {
         wait "$later" || exit 1
         scripts/packages.sh build
     }
 fi
-if [ "${1:-}" = tools ]; then
+if [ "$mode" = tools ]; then
     wait "$later" || exit 1
     exit 0
 fi
-if [ -n "${LOSSLAB_INSTRUMENTS:-}" ]; then
+if [ -n "$place" ]; then
     # The image of video cells (139 MB packed) is fetched when a cell needs it.
-    .venv/bin/losslab instrument fetch image-engine || true
+    [ "$mode" = measure ] || .venv/bin/losslab instrument fetch image-engine || true
     # Adding an algorithm to a fetched kernel needs its object files, of use only with their compiler.
     ! command -v gcc >/dev/null || .venv/bin/losslab instrument fetch objects-6.12 || true
 fi
@@ -121,6 +140,6 @@ fi
 for part in "$image" "$kernel" $more; do
     wait "$part" || exit 1
 done
-wait "$quarto" || echo "losslab: note: Quarto was not installed; run make setup again to retry" >&2
+[ -z "$quarto" ] || wait "$quarto" || echo "losslab: note: Quarto was not installed; run make setup again to retry" >&2
 wait "$later" || exit 1
 .venv/bin/losslab doctor --self-test

@@ -1,6 +1,7 @@
 """Code of a page, run block by block; `python -m tests.executed PAGE` writes its output there.
 
-A block in ```python or ```r is followed by its output in ```text. All blocks of a language run in
+A block in ```python or ```r is followed by its output in ```text. So is one in ```sh that is to
+run; the page omits a list of files at its end, which depends on R. All blocks of a language run in
 one program, in an empty folder.
 """
 
@@ -12,18 +13,23 @@ import sys
 import tempfile
 from pathlib import Path
 
-BLOCK = re.compile(r"^```(python|r)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
-PROGRAMS = {"python": [sys.executable, "-"], "r": ["Rscript", "--vanilla", "-"]}
+BLOCK = re.compile(r"^```(python|r|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
+FILES = re.compile(r"\n\n(?:[\w/.-]+\n)+\Z")
+PROGRAMS = {"python": [sys.executable, "-"], "r": ["Rscript", "--vanilla", "-"],
+            "sh": ["bash", "-e"]}  # fmt: skip
 # Printed between the outputs of blocks.
 MARK = "--- end of a block ---"
-AFTER = {"python": f'\nprint("{MARK}")\n', "r": f'\ncat("{MARK}\\n")\n'}
+AFTER = {"python": f'\nprint("{MARK}")\n', "r": f'\ncat("{MARK}\\n")\n',
+         "sh": f'\necho "{MARK}"\n'}  # fmt: skip
 
 
 def outputs(page: str, folder: Path) -> list[str]:
     """Run the blocks of a page; return their outputs."""
-    blocks = [(found[1], found[2]) for found in BLOCK.finditer(page)]
-    printed = {language: _run(language, blocks, folder) for language, _ in blocks}
-    return [printed[language].pop(0) for language, _ in blocks]
+    found = [*BLOCK.finditer(page)]
+    blocks = [(each[1], each[2]) for each in found if _runs(each)]
+    languages = {language for language, _ in blocks}
+    printed = {language: _run(language, blocks, folder) for language in languages}
+    return [printed[each[1]].pop(0) if _runs(each) else "" for each in found]
 
 
 def shown(page: str) -> list[str]:
@@ -43,6 +49,10 @@ def written(page: str, folder: Path) -> str:
     return BLOCK.sub(block, page)
 
 
+def _runs(block: re.Match[str]) -> bool:
+    return block[1] != "sh" or block[3] is not None
+
+
 def _run(language: str, blocks: list[tuple[str, str]], folder: Path) -> list[str]:
     code = "".join(text + AFTER[language] for name, text in blocks if name == language)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -51,7 +61,10 @@ def _run(language: str, blocks: list[tuple[str, str]], folder: Path) -> list[str
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return done.stdout.split(f"{MARK}\n")[:-1]
+    printed = done.stdout.split(f"{MARK}\n")[:-1]
+    if language == "sh":
+        printed = [FILES.sub("\n", text) for text in printed]
+    return printed
 
 
 def main() -> None:

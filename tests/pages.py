@@ -26,8 +26,6 @@ class Shown:
 def pages(root: Path) -> list[Path]:
     """Return the pages."""
     found = [root / "README.md", root / "CONTRIBUTING.md", *root.glob("*/README.md")]
-    # The report's exercises for a class.
-    found.append(root / "report" / "_conclusion.qmd")
     return [*found, *sorted((root / "docs").rglob("*.md"))]
 
 

@@ -71,6 +71,17 @@ def test_notebook_prints_what_its_page_shows(root, site, tmp_path):
     assert printed == executed.shown(page)
 
 
+def test_notebook_of_the_lessons_has_their_commands_and_no_solutions(site):
+    cells = json.loads((site / "how-to" / "teach.ipynb").read_text())["cells"]
+    code = ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
+    assert len(code) >= 6
+    assert all(text.startswith("%%bash\nlosslab sweep ") for text in code)
+    text = "".join("".join(each["source"]) for each in cells if each["cell_type"] == "markdown")
+    assert text.count("**Predict.**") == text.count("**Explain.**") == 6
+    assert "Reno halves" not in text
+    assert "goodput_mbit" not in text
+
+
 def test_search_finds_the_fields_terms(searched):
     assert [term for term in TERMS if not any(term.lower() in text for text in searched)] == []
 

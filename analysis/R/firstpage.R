@@ -19,8 +19,21 @@ loss_mbit <- function(which, loss) {
   )
 }
 
-# Download time in s of a page beside a CUBIC flow, by the name of the link's queue.
-page_s <- function(name, column = "mean_download") {
+# The source's number for the same.
+published_loss_mbit <- function(which, loss) {
+  number_if_there(
+    table_if_there("loss_published.csv"), "mean",
+    algorithm == which, path == "symmetric", loss_percent == loss
+  )
+}
+
+# Decrease of goodput at a loss in percent, as text.
+lost_percent <- function(which, loss, mbit = loss_mbit) {
+  fixed(100 * (1 - mbit(which, loss) / mbit(which, 0)), if (which == "bbr") 1 else 0)
+}
+
+# Median download time in s of a page beside a CUBIC flow, by the name of the link's queue.
+page_s <- function(name, column = "median_download") {
   rows <- table_if_there("bufferbloat_aqm.csv", words = "queue")
   if (!is.null(rows)) rows <- dplyr::filter(rows, queue == name, algorithm == "cubic")
   # The block `web` comes first, with the most runs.

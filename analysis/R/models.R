@@ -64,6 +64,12 @@ bbr_window_packets <- function(rate_mbit, rtt_ms) {
   2 * ceiling(window / 2)
 }
 
+# Share of a link that a loss-based flow gets beside a BBR flow, over a buffer of some
+# bandwidth-delay products: Ware et al., IMC 2019, without the time in which BBR probes the RTT.
+ware_share <- function(buffer_bdp, buffer_packets) {
+  1 / 2 - 1 / (2 * buffer_bdp) - 4 / buffer_packets
+}
+
 # Compute the model goodput of an algorithm under random loss; NA if there is no model.
 response_mbit <- function(algorithm, p, rtt_s) {
   dplyr::case_when(

@@ -204,6 +204,7 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
     "trace_back": lambda its, rng: "cellular",
     "kernel": lambda its, rng: rng.choice(list(kernels.declared())),
     "competitor": lambda its, rng: rng.choice(algorithms()),
+    "sysctl": lambda its, rng: "+".join(rng.sample(SYSCTLS, rng.choice((1, 1, 2)))),
     "parameters": lambda its, rng: rng.choice(
         (
             "cubic.hystart=0",
@@ -212,10 +213,25 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
         )
     ),
 }
+SYSCTLS = (
+    "sender:net.ipv4.tcp_notsent_lowat=131072", "both:net.ipv4.tcp_sack=0",
+    "sender:net.ipv4.tcp_wmem=4096 16384 60000", "both:net.ipv4.tcp_autocorking=0",
+    "sender:net.ipv4.tcp_slow_start_after_idle=0", "sender:net.ipv4.tcp_pacing_ss_ratio=120",
+    "both:net.ipv4.tcp_wmem=kernel", "receiver:net.ipv4.tcp_comp_sack_nr=0",
+    "sender:net.ipv4.tcp_limit_output_bytes=4096", "both:net.ipv4.tcp_window_scaling=0",
+)  # fmt: skip
+# A second pair of programs, which sends to the end.
+COMPETITORS = ("competitor_receiver_command", "competitor_sender_command")
+BESIDE = (
+    "exec socat -u TCP-LISTEN:6001 OPEN:/dev/null",
+    "exec socat -u OPEN:/dev/zero TCP:$RECEIVER:6001",
+)
 # Axes that the apps' programs set.
 OF_PROGRAMS = (
-    "sender_command", "receiver_command", "bring", "listens", "image", "scheme", "size_kb",
-    "app_rate_mbit", "app_pattern",
+    "sender_command", "receiver_command", "bring", "listens", "image", "scheme", "env", "until",
+    "sender_root", "receiver_root", "testcase",
+    "competitor_sender_command", "competitor_receiver_command", "competitor_listens",
+    "size_kb", "app_rate_mbit", "app_pattern",
 )  # fmt: skip
 
 
@@ -251,6 +267,8 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
         its |= {"listens": "sender"} if receiver == FETCH else {}
         if sender.startswith("head"):  # the transfer may end within any warm-up
             its["warmup_s"] = 0.0
+        if rng.random() < CHANGED:
+            its |= dict(zip(COMPETITORS, BESIDE, strict=True))
     for name, axis in AXES.items():
         if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:
             its[name] = _value(axis, its, rng)

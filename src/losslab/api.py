@@ -1,17 +1,18 @@
 """Python interface: `losslab.measure`, `losslab.sweep` and `losslab.read`.
 
 Runs and results have pandas data frames. Polars converts them: `polars.from_pandas(run.tcp)`, which
-needs pyarrow for columns of text.
+needs pyarrow for columns of text. Notebooks show runs, results and their plots.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from losslab import cellspec, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
@@ -31,15 +32,33 @@ from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors
 from losslab.study import metrics, parameters
 from losslab.study.condition import AXES, Condition
-from losslab.ui import tables
+from losslab.ui import drawing, runsummary, series, tables
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pandas as pd
 
+    from losslab.arguments import Axes, AxisLists
+
 Value = str | float
+F = TypeVar("F", bound=Callable[..., Any])
 IDENTITY = ("study", "block", "cell")
 # Default folders of runs and sweeps, in the current folder.
 RUNS, SWEEPS = Path("results", "runs"), Path("results", "sweeps")
+
+
+def _with_axes(function: F) -> F:
+    """Add the axes to a function's signature, which notebooks complete."""
+    own = inspect.signature(function)
+    kinds = inspect.Parameter
+    axes = [
+        kinds(name, kinds.KEYWORD_ONLY, default=kinds.empty if d is None else d)
+        for name, d in ((name, axis.default) for name, axis in AXES.items())
+    ]
+    *named, rest = own.parameters.values()
+    function.__dict__["__signature__"] = own.replace(parameters=[*named, *axes, rest])
+    return function
 
 
 class InvalidRunError(LosslabError):
@@ -69,6 +88,26 @@ class Run:
         number = metrics.value(summary, metric)
         shown = "no result" if number is None else f"{metric} {number:g}"
         return f"<Run {'valid' if self.valid else 'invalid'}: {slug}, {shown}>"
+
+    def _repr_html_(self) -> str:
+        """Show the summary that `losslab measure` prints; only `repr` if it is unreadable."""
+        try:
+            text = runsummary.text(self.manifest, self.folder)
+            return drawing.preformatted("\n".join([*self.violations, text]))
+        except LosslabError:
+            return drawing.preformatted(repr(self))
+
+    def plot(self, *others: Run, state: bool = False, trust: bool = False) -> drawing.Drawing:
+        """Plot the run, and others beside it, as `losslab plot` does; notebooks show the plot.
+
+        Args:
+            others: Runs to draw in the same panels.
+            state: Plot the state of the congestion control; see `state`.
+            trust: As in `state`.
+        """
+        folders = [each.folder for each in (self, *others)]
+        load = (lambda path: series.load_state(path, trust)) if state else series.load
+        return drawing.of_runs([load(path) for path in folders])
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -160,6 +199,31 @@ class Results:
     folder: Path
     files: tuple[Path, ...]  # the cells' cell.json
 
+    def __repr__(self) -> str:
+        """Return the folder and the number of cells."""
+        return f"<Results of {len(self.files)} cells in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        """Show the means of each cell's main metric."""
+        shown = self.means().drop(columns=[*IDENTITY])
+        return shown.to_html(index=False, float_format="{:.4g}".format)
+
+    def plot(self, metric: str | None = None) -> drawing.Drawing:
+        """Plot the means over the varied axes, as `losslab sweep` does; notebooks show the plot.
+
+        Args:
+            metric: Name of the metric; by default the main metric of each cell's app.
+        """
+        varied, rows = self._rows(metric)
+        return drawing.of_means(rows, varied)
+
+    def _rows(self, metric: str | None) -> tuple[list[str], list[dict[str, Any]]]:
+        """Return the varied axes, or the algorithm, and a row of statistics per cell."""
+        chosen = None if metric is None else pyarguments.typed("metric", metric, str, "text")
+        conditions = [cell.condition for cell in self._cells]
+        varied = [name for name in AXES if len({getattr(c, name) for c in conditions}) > 1]
+        return varied or ["algorithm"], tables.rows(self._cells, varied or ["algorithm"], chosen)
+
     @cached_property
     def _tables(self) -> Tables:
         return gather(map(numbers_of, self._cells))
@@ -197,23 +261,20 @@ class Results:
         Args:
             metric: Name of the metric; by default the main metric of each cell's app.
         """
-        chosen = None if metric is None else pyarguments.typed("metric", metric, str, "text")
-        conditions = [cell.condition for cell in self._cells]
-        varied = [name for name in AXES if len({getattr(c, name) for c in conditions}) > 1]
-        rows = tables.rows(self._cells, varied or ["algorithm"], chosen)
+        varied, rows = self._rows(metric)
         names = [{key: row[key] for key in IDENTITY} for row in self._tables.cells]
         found = [named | row for named, row in zip(names, rows, strict=True)]
-        columns = [*IDENTITY, *(varied or ["algorithm"]), "metric", *tables.STATISTICS]
+        columns = [*IDENTITY, *varied, "metric", *tables.STATISTICS]
         # Cells without five valid runs have no interval.
         return _frame(found, columns).astype({end: float for end in ("mean", "low", "high")})
 
-    def runs(self, **axes: Value) -> list[Run]:
+    def runs(self, **axes: Unpack[Axes]) -> list[Run]:
         """List the valid runs whose axes have the given values."""
         pyarguments.require_axes(axes)
         with input_errors():
             wanted = {
                 name: AXES[name].typed(pyarguments.axis_value(name, value))
-                for name, value in (axes | parameters.resolved(axes)).items()
+                for name, value in ({**axes} | parameters.resolved(axes)).items()
             }
         return [
             Run(each.folder)
@@ -224,6 +285,7 @@ class Results:
         ]
 
 
+@_with_axes
 def measure(
     *,
     seed: int = 1,
@@ -233,7 +295,7 @@ def measure(
     captures: Sequence[str] = (),
     timeout_s: float | None = None,
     allow_invalid: bool = False,
-    **axes: Value,
+    **axes: Unpack[Axes],
 ) -> Run:
     """Measure one run, as `losslab measure` does, or return it if it is already measured.
 
@@ -283,6 +345,7 @@ def measure(
     return run
 
 
+@_with_axes
 def sweep(
     *,
     replicates: int = 5,
@@ -290,7 +353,7 @@ def sweep(
     out: str | Path | None = None,
     backend: str = VIRTUAL,
     where: str = GUEST,
-    **axes: Value | Iterable[Value],
+    **axes: Unpack[AxisLists],
 ) -> Results:
     """Measure all combinations of values of some axes; finished runs are kept.
 

@@ -44,7 +44,7 @@ def on_own_kernel(backend: str, where: str) -> bool:
     return not BACKENDS[backend, where].needs.guest
 
 
-def cores_option(parser: argparse.ArgumentParser, what: str) -> None:
+def cores_option(parser: argparse._ActionsContainer, what: str) -> None:
     """Add the option for the number of `what` to measure at a time."""
     parser.add_argument(
         "--cores", type=whole_option("cores", 1), default=len(os.sched_getaffinity(0)),

@@ -52,9 +52,10 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "instrument": _command(
             "instrument.records",
-            "pack or fetch kernels and images as archives",
+            "pack, serve or fetch kernels and images as archives",
             "losslab instrument pack --out instruments",
             "losslab instrument pack kernel-6.1 image-engine",
+            "losslab instrument serve --port 8000",
             "LOSSLAB_INSTRUMENTS=/media/usb/instruments losslab instrument fetch",
         ),
     },
@@ -117,7 +118,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "claims": _command(
             "campaign.verdicts",
             "print the claims and their verdicts",
-            "losslab claims loss",
+            "losslab claims loss map/paper-shallow",
             "losslab claims --check quick",
             "losslab claims --record quick",
         ),
@@ -196,6 +197,12 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab kernel --name 6.1",
             "losslab kernel --algorithm mine",
             "losslab kernel --algorithm mine --try-all",
+        ),
+        "source": _command(
+            "kernelcommand",
+            "print a file of a kernel's source, to change and check it",
+            "losslab source tcp_cubic.c",
+            "losslab source net/ipv4/tcp_bbr.c --kernel 6.12-bbr3",
         ),
         "image": _command(
             "instrument.records",

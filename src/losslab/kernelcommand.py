@@ -1,14 +1,18 @@
-"""The command `kernel`, which builds one and boots it once with an added algorithm."""
+"""The commands `kernel`, which builds one, and `source`, which prints a file of one.
+
+With an added algorithm, `kernel` also boots it once.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from functools import partial
 
 from losslab.campaign.instrument import registration
 from losslab.errors import LosslabError
-from losslab.instrument import image, kernel, kernels, packed, records
+from losslab.instrument import changes, image, kernel, kernels, packed, records
 from losslab.instrument.algorithms import explained
 from losslab.instrument.archive import unpinned_allowed
 from losslab.reading import UsageError
@@ -17,7 +21,7 @@ from losslab.study import design
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `kernel`."""
+    """Add `kernel` and `source`."""
     made = commands.add_parser("kernel")
     made.add_argument(
         "--name",
@@ -34,6 +38,19 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     records.build_options(made)
     made.set_defaults(run=_build_kernel)
+    printed = commands.add_parser("source")
+    printed.add_argument("file", metavar="FILE", help="name or path, such as tcp_cubic.c")
+    printed.add_argument(
+        "--kernel", default=kernels.DEFAULT, metavar="NAME", help="kernel of config/kernels.toml"
+    )
+    printed.set_defaults(run=_print_source)
+
+
+def _print_source(options: argparse.Namespace) -> int:
+    path, content = changes.original(options.file, kernels.get(options.kernel))
+    print(f"losslab: {path}", file=sys.stderr)
+    sys.stdout.write(content.decode())
+    return 0
 
 
 def _build_kernel(options: argparse.Namespace) -> int:
@@ -49,6 +66,7 @@ def _build_kernel(options: argparse.Namespace) -> int:
                 hint=f"`losslab new algorithm {name}` makes its skeleton",
             )
     unpinned = unpinned_allowed(options.unpinned)
+    records.build_only(options)
     build = partial(kernel.build, unpinned, spec)
     records.make(packed.KERNEL, spec.key, build, options.record, options.optional)
     if spec.algorithms and image.existing():

@@ -66,8 +66,8 @@ def input_errors() -> Iterator[None]:
         raise UsageError(error.message, hint=error.hint) from error
 
 
-def read_text(path: Path, max_bytes: int = CONFIG_BYTES) -> str:
-    """Read a regular text file in UTF-8; errors name the line."""
+def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
+    """Read a regular file."""
     try:
         if path.exists() and not path.is_file():  # opening a pipe would block
             raise UsageError(f"{path} must be a file, found a folder, a pipe or a device")
@@ -79,7 +79,13 @@ def read_text(path: Path, max_bytes: int = CONFIG_BYTES) -> str:
         found = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"{path} must be a readable file, found: {found}") from error
     if len(data) > max_bytes:
-        raise UsageError(f"{path} must have at most {max_bytes} bytes, found more")
+        raise UsageError(f"{path} must have at most {max_bytes} bytes, found more", hint)
+    return data
+
+
+def read_text(path: Path, max_bytes: int = CONFIG_BYTES) -> str:
+    """Read a regular text file in UTF-8; errors name the line."""
+    data = read_bytes(path, max_bytes)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -116,8 +122,11 @@ def read_config(path: Path) -> Any:
     return read_json(path, CONFIG_BYTES) if path.suffix == ".json" else read_yaml(path)
 
 
-def parse_json(text: str, where: str) -> Any:
-    """Parse JSON with unique keys and finite numbers; `where` names the file or option."""
+def parse_json(text: str, where: str, duplicates: bool = False) -> Any:
+    """Parse JSON with finite numbers; `where` names the file or option.
+
+    Keys must be unique. With `duplicates`, the last value of a key counts.
+    """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         mapping = dict(pairs)
@@ -126,7 +135,7 @@ def parse_json(text: str, where: str) -> Any:
         return mapping
 
     with _syntax("JSON", where):
-        data = json.loads(text, object_pairs_hook=unique)
+        data = json.loads(text, object_pairs_hook=None if duplicates else unique)
         json.dumps(data, allow_nan=False)  # refuses NaN and infinities
     return data
 

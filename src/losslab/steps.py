@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +23,11 @@ from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import LOST_FILE, RESULTS, cell_content, replace_json, write_json
 from losslab.errors import did_you_mean
 from losslab.instrument import image, integrity, kernel, kernels, records
+from losslab.instrument.archive import UnavailableError
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import metrics
+from losslab.study.design import Cell
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -84,9 +87,8 @@ def _cell(options: argparse.Namespace) -> int:
             hint="`losslab cells` lists the cells of a configuration",
         )
     cell, out = plan.cells[study, name].cell, plan.cells[study, name].file(options.results)
-    inputs.require([cell.condition])
     record = options.results / "instrument" / Path(smoke_test_record(cell)).name
-    if missing := records.absent(record):
+    if missing := _absent_trace(cell) or records.absent(record):
         # Retried at a later start, like a lost guest's cell, if the cache then has the part.
         when = datetime.now(UTC).isoformat(timespec="seconds")
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -101,6 +103,19 @@ def _cell(options: argparse.Namespace) -> int:
         study, cell.block, cell.condition, out, cell.stopping, tools, cell.seed_family
     )
     return 0
+
+
+def _absent_trace(cell: Cell) -> str:
+    """Check a cell's input files; return why an optional cell's trace is not there, or ""."""
+    try:
+        inputs.trace_texts(cell.condition)
+    except UnavailableError as error:
+        if not cell.optional:
+            raise
+        print(f"losslab: note: {error}", file=sys.stderr)
+        return "its trace is not there: no place of config/traces.toml has it"
+    inputs.require([cell.condition])
+    return ""
 
 
 def read_ahead() -> None:

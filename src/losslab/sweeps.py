@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import itertools
+import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -71,6 +73,12 @@ def values(its: Axis, text: str) -> list[str | float]:
     if len(set(found)) != len(found):
         raise UsageError(f"{its.name} must have each value once, found {shown(text)}")
     return found
+
+
+def combined(texts: Iterable[str]) -> str:
+    """Return the values of several `--sysctl`, each with its list: all their combinations."""
+    lists = itertools.product(*(text.split(",") for text in texts))
+    return ",".join(map(AXES["sysctl"].joined, lists))
 
 
 def _numbers(its: Axis, part: str) -> Sequence[str | float]:
@@ -177,8 +185,8 @@ def _shared_snapshots() -> Iterator[None]:
 
 
 def _say(done: int, total: int, title: str) -> None:
-    """Update the progress line; without a terminal print only the end."""
-    if sys.stderr.isatty():
+    """Update the progress line; without a terminal or a notebook print only the end."""
+    if sys.stderr.isatty() or "ipykernel" in sys.modules:
         end = "\n" if done == total else ""
         print(
             f"\rlosslab: measured {done} of {total} {title}", end=end, file=sys.stderr, flush=True
@@ -214,7 +222,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = commands.add_parser("sweep")
     for name, its in AXES.items():
         option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, metavar="VALUES", required=its.default is None,
+        action = "append" if name == "sysctl" else "store"
+        parser.add_argument(option, action=action, metavar="VALUES", required=its.default is None,
                             help=its.help.replace("%", "%%").replace("`", ""))  # fmt: skip
     parser.add_argument(
         "--replicates",
@@ -230,6 +239,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--out", type=out_folder, required=True, help="folder; finished runs are kept"
     )
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
     cellspec.backend_options(parser)
     parser.set_defaults(run=_sweep, interrupted=KEPT)
 
@@ -249,6 +259,8 @@ def _can_draw() -> bool:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    if options.sysctl is not None:
+        options.sysctl = combined(options.sysctl)
     given = {
         name: values(axis, text)
         for name, axis in AXES.items()
@@ -256,7 +268,7 @@ def _sweep(options: argparse.Namespace) -> int:
     }
     return run(
         given, options.replicates, options.out, options.cores, options.metric, options.backend,
-        options.where,
+        options.where, options.json,
     )  # fmt: skip
 
 
@@ -268,6 +280,7 @@ def run(
     metric: str | None = None,
     backend: str = VIRTUAL,
     where: str = GUEST,
+    as_json: bool = False,
 ) -> int:
     """Measure a sweep, print its table and write its files; return the exit status."""
     todo = cells(given, out, cellspec.on_own_kernel(backend, where))
@@ -291,8 +304,11 @@ def run(
     found = tables.rows(measured, varied, metric)
     files = tables.write(found, varied, out, figure)
     files.append(write_replicates(measured, out))
-    print(tables.text(found, varied))
-    print("\n" + "\n".join(map(str, files)))
+    if as_json:
+        print(json.dumps({"cells": found, "files": [*map(str, files)]}, indent=1))
+    else:
+        print(tables.text(found, varied))
+        print("\n" + "\n".join(map(str, files)))
     for row in found:
         if row["reasons"]:
             cell = ", ".join(f"{name} {short(row[name])}" for name in varied)

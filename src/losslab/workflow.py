@@ -23,7 +23,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from losslab import lock, reading, worker
 from losslab.backends import snapshot_server
-from losslab.campaign import instrument, plan, records
+from losslab.campaign import inputs, instrument, plan, records
 from losslab.campaign.cellrun import SELF_TEST, self_test
 from losslab.campaign.codelock import PACKAGE
 from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, smoke_test_record
@@ -178,15 +178,16 @@ class Campaign:
     def lost(self, wildcards: Any) -> str:
         """Return when a cell last lost a guest; a change makes Snakemake retry the cell.
 
-        For a cell that was skipped for want of an instrument, the value changes when its
-        instrument becomes available.
+        For a cell that was skipped for want of an instrument or a trace, the value changes when
+        that becomes available.
         """
         planned = self._planned(wildcards)
         note = planned.file().parent / LOST_FILE
         lost = json.loads(note.read_text()) if note.exists() else {"when_utc": ""}
         needs = parts_of(planned.cell)
-        absent = "absent" in lost and not all(built.in_cache(*part) for part in needs)
-        return "" if absent else str(lost["when_utc"])
+        there = all(built.in_cache(*part) for part in needs)
+        there = there and inputs.has_public_traces(planned.cell.condition)
+        return "" if "absent" in lost and not there else str(lost["when_utc"])
 
     def image_optional(self, wildcards: Any) -> list[str]:
         """Return the option of an image that is needed only by optional cells."""

@@ -17,9 +17,12 @@ studies:
     slow: { replicates: 1, duration_s: 26, warmup_s: 0.5 }
 """
 
+MAJOR = "claims: [{ claim: tiny/tiny-cubic, item: Figure 1 }]\n"
+AUTHOR = ("Ada Lovelace", "ada@example.org", "ssh://git@example.org/analyst/engine.git")
+
 
 def git(folder, *words):
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    who = ("-c", f"user.name={AUTHOR[0]}", "-c", f"user.email={AUTHOR[1]}")
     return subprocess.run(
         ["git", "-C", folder, *who, *words], capture_output=True, text=True, check=True
     ).stdout
@@ -46,7 +49,12 @@ def repository(root, once):
         sources.copy(folder, without="")
         shutil.copytree(root / "tests/fixtures/study", folder, dirs_exist_ok=True)
         (folder / "config/tiny.yaml").write_text(CAMPAIGN)
+        (folder / "config/artifact.yaml").write_text(MAJOR)
+        # A trace of the author in the sources.
+        with (folder / "README.md").open("a") as readme:
+            readme.write(f"Ask {', '.join(AUTHOR)}.\n")
         git(folder, "init", "--quiet")
+        git(folder, "remote", "add", "origin", AUTHOR[2])
         git(folder, "add", "--all", "--force")
         git(folder, "commit", "--quiet", "--message", "A commit")
 

@@ -15,6 +15,7 @@ from losslab.campaign.results import FILES, HOST_FILE, MANIFEST_FILE, SELF, writ
 from losslab.errors import LosslabError
 from losslab_artifact import pack, remake, verify
 from tests import sealed
+from tests.e2e.conftest import AUTHOR
 
 # These tests and those of a new study share the campaign.
 pytestmark = pytest.mark.xdist_group("tiny campaign")
@@ -24,33 +25,43 @@ BBR = CUBIC.replace("cubic", "bbr")
 
 @pytest.fixture(scope="module")
 def archive(work, repository, tmp_path_factory):
-    """Return the campaign's artifact, unpacked in another folder."""
+    """Return the campaign's anonymous artifact, unpacked in another folder."""
     # `make test` installs the packages.
     pytest.importorskip("rocrate", reason="scripts/group.sh artifact")
     folder = tmp_path_factory.mktemp("elsewhere")
     packed = pack.pack(
         work, pack.campaign_file(repository / "config/tiny.yaml", repository),
-        folder / "a.tar.gz", False, processors=2, repository=repository,
+        folder / "a.tar.gz", False, anonymous=True, processors=2, repository=repository,
     )  # fmt: skip
     subprocess.run(["tar", "-xzf", packed, "-C", folder], check=True)
     return folder / pack.NAME
 
 
 @pytest.mark.nightly
-def test_experiment_of_the_appendix_gives_the_same_bytes_and_verdicts(archive):
-    """Run the commands of E2 as an evaluator does, with this environment instead of .venv."""
-    appendix = (archive / "APPENDIX.md").read_text()
-    section = appendix.partition("#### E2: the study tiny")[2]
-    commands = section.partition("```sh\n")[2].partition("```")[0]
-    done = subprocess.run(
-        ["sh", "-ec", commands.replace(".venv/bin/", f"{Path(sys.executable).parent}/")],
-        cwd=archive, env=os.environ | {"PYTHONPATH": str(archive / "src")},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" same bytes\n") == 5
-    claims = [f"again-tiny/{verify.RESULTS}/claims.csv", f"{pack.NAME}/{verify.RESULTS}/claims.csv"]
-    assert len({(archive.parent / path).read_bytes() for path in claims}) == 1
+def test_experiment_of_the_appendix_gives_the_same_bytes_and_verdict_twice(archive, tmp_path):
+    """Run the script of E2 as an evaluator does, with this environment instead of .venv."""
+    copy = tmp_path / pack.NAME
+    shutil.copytree(archive, copy, symlinks=True)
+    (copy / ".venv").symlink_to(Path(sys.executable).parents[1])
+    for _ in range(2):
+        done = subprocess.run(
+            ["sh", "experiments/E2.sh"],
+            cwd=copy, env=os.environ | {"PYTHONPATH": str(copy / "src")},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count(" same bytes\n") == 1
+        assert "INCONCLUSIVE    tiny/tiny-cubic" in done.stdout
+
+
+def test_anonymous_archive_names_no_author(archive):
+    pattern = re.compile("|".join(map(re.escape, AUTHOR)).encode(), re.IGNORECASE)
+    files = [path for path in archive.rglob("*") if path.is_file()]
+    named = [path.relative_to(archive) for path in files if pattern.search(path.read_bytes())]
+    assert named == []
+    assert "Ask Anonymous, Anonymous, Anonymous." in (archive / "README.md").read_text()
+    agent = json.loads((archive / "ro-crate-metadata.json").read_text())["@graph"]
+    assert {each["name"] for each in agent if each["@id"] == "#agent"} == {"Anonymous"}
 
 
 def test_unchanged_artifact_is_verified(archive, repository):

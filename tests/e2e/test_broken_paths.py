@@ -115,6 +115,12 @@ CASES = {
         {"ack_batch_ms": 15, "data_batch_ms": 4}, "r2", [f"{NETEM} 10ms slot 1ns"],
         ["must have slot.min-delay 0.004", "an idle ping must take 29 ms"],
     ),
+    "another reverse rate": (
+        {"reverse_rate_mbit": 0.5, "reverse_buffer_packets": 9}, "r2",
+        ["tc qdisc change dev r2-r1 parent 1:1 handle 20: tbf rate 2mbit burst 3028 limit 3028",
+         "tc qdisc change dev r2-r1 parent 20:1 handle 30: pfifo limit 9"],
+        ["qdisc tbf on r2-r1 on r2 must have rate 62500, found 250000"],
+    ),
     "a policer without effect": (
         {"policer_mbit": 2}, "r1", ["tc filter del dev r1-r2 egress"],
         ["filter on r1-r2 on r1 must be", "a policer of 2 Mbit/s must pass at most"],

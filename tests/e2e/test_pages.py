@@ -34,8 +34,9 @@ def test_commands_of_a_page_succeed(root, tmp_path, page):
     assert [text for text in OUTPUT.findall((root / page).read_text()) if text not in printed] == []
 
 
-def test_page_shows_the_output_of_its_code(root, tmp_path):
-    page = (root / "docs/how-to/python.md").read_text()
+@pytest.mark.parametrize("name", ["python", "teach"])
+def test_page_shows_the_output_of_its_code(root, tmp_path, name):
+    page = (root / f"docs/how-to/{name}.md").read_text()
     if importlib.util.find_spec("polars"):  # scripts/group.sh users
         page = page.replace('```python title="with Polars"', "```python")
     assert len(executed.shown(page)) > 2

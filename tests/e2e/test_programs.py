@@ -1,12 +1,14 @@
 """User programs over real paths: of an image, of a user folder, and QUIC, byte by byte."""
 
 import json
+import shutil
 import subprocess
+import tarfile
 
 import pytest
 
-from losslab.instrument import image
-from tests.e2e.test_measure import contents, measure
+from losslab.instrument import cache, image
+from tests.e2e.test_measure import contents, losslab, measure
 
 pytestmark = pytest.mark.usefixtures("shared_guests")
 
@@ -202,3 +204,144 @@ def test_quic_runs_repeat_their_bytes(tmp_path):
     assert 5 < found["goodput_mbit"] < 9.7
     assert found["retransmits"] >= found["loss_packets"] / 2
     assert b'"congestion_window"' in one["quic-sender.sqlog"]
+
+
+def test_two_pairs_of_programs_share_the_bottleneck(tmp_path):
+    """Two stacks against each other: each pair is counted by its addresses."""
+    status, errors, manifest = command(
+        tmp_path / "out", "--algorithm", "cubic", *RECEIVE, "--sender-command", SEND,
+        "--competitor-listens", "sender", "--competitor-sender-command",
+        "head -c 9000000 /dev/zero >file; exec python3 -m http.server 8000",
+        "--competitor-receiver-command", "curl -sf -o /dev/null http://$SENDER:8000/file",
+        "--duration-s", 4, path=PATH[:6],
+    )  # fmt: skip
+    assert status == 0, errors
+    found = manifest["summary"]
+    shares = [found["goodput_mbit"], found["competitor_goodput_mbit"]]
+    assert sum(shares) == pytest.approx(found["total_goodput_mbit"])
+    assert found["total_goodput_mbit"] == pytest.approx(10 * 1448 / 1514, rel=0.03)
+    assert min(shares) > 1
+    assert [flow["name"] for flow in manifest["observed"]["flows"]] == [
+        "command", "competitor-command",
+    ]  # fmt: skip
+
+
+def test_background_flows_are_not_counted_as_the_programs(tmp_path):
+    send = "sleep 1; head -c 250000 /dev/zero | socat -u - TCP:$RECEIVER:5000"
+    status, errors, manifest = command(
+        tmp_path / "out", "--algorithm", "cubic", *RECEIVE, "--sender-command", send,
+        "--flows", "bbr", "--duration-s", 4, "--warmup-s", 0, path=PATH[:6],
+    )  # fmt: skip
+    assert status == 0, errors
+    found = manifest["summary"]
+    assert found["bytes_received"] == 250_000
+    assert found["total_goodput_mbit"] < 10 * 1448 / 1514 + 0.05
+    assert found["flows_goodput_mbit"] == pytest.approx(found["total_goodput_mbit"] - 0.5, abs=0.01)
+
+
+def test_client_that_must_complete_has_its_time_or_is_a_violation(tmp_path):
+    words = ["--algorithm", "cubic", *RECEIVE, "--until", "completion", "--warmup-s", 0]
+    send = "head -c 500000 /dev/zero | socat -u - TCP:$RECEIVER:5000; sleep 0.5"
+    status, errors, manifest = command(tmp_path / "a", *words, "--sender-command", send)
+    assert status == 0, errors
+    assert 0.5 < manifest["summary"]["completion_s"] < 1.5
+    status, errors, manifest = command(tmp_path / "b", *words, "--sender-command", SEND)
+    assert status == 1
+    assert "must end by itself within 2 s, found it still running" in errors
+
+
+def test_data_that_flow_back_and_clients_that_start_first_are_refused(tmp_path):
+    """`iperf3 -c -R` at the sender had 0.002 Mbit/s, those of its control connection."""
+    path = [*PATH[:6], "--duration-s", 2]
+    status, errors, _ = command(
+        tmp_path / "a", "--algorithm", "cubic", "--receiver-command", "iperf3 -s",
+        "--sender-command", "iperf3 -c $RECEIVER -R -t 1 --interval 0 -b 20M", path=path,
+    )  # fmt: skip
+    assert status == 1
+    assert "data must flow from the sender to the receiver" in errors
+    status, errors, _ = command(
+        tmp_path / "b", "--algorithm", "cubic", "--sender-command", "iperf3 -s",
+        "--receiver-command", "iperf3 -c $SENDER -R -t 1", path=path,
+    )  # fmt: skip
+    assert status == 1
+    assert "it names $SENDER: if it is the client, set listens to sender" in errors
+
+
+def test_strange_programs_end_as_a_number_or_an_error(tmp_path):
+    path = [*PATH[:6], "--duration-s", 2, "--warmup-s", 0]
+    daemon = ["--algorithm", "cubic", "--receiver-command", "iperf3 -s -D"]
+    send = 'setsid sh -c "socat -u OPEN:/dev/zero TCP:$RECEIVER:5201" >/dev/null 2>&1 & sleep 0.1'
+    status, errors, manifest = command(
+        tmp_path / "a", *daemon, "--sender-command", "iperf3 -c $RECEIVER -t 1", path=path
+    )
+    assert (status, manifest["valid"]) == (0, True), errors
+    binary = ["--receiver-command", "socat -u TCP-LISTEN:5201 -", "--sender-command", send]
+    status, errors, manifest = command(tmp_path / "b", "--algorithm", "cubic", *binary, path=path)
+    assert status == 0, errors
+    assert manifest["summary"]["ended_s"] == pytest.approx(2, abs=0.01)
+    failing = "head -c 500000 /dev/zero | socat -u - TCP:$RECEIVER:5000; echo broken >&2; exit 7"
+    status, errors, _ = command(
+        tmp_path / "c", "--algorithm", "cubic", *RECEIVE, "--sender-command", failing, path=path
+    )
+    assert status == 1
+    assert "must exit with 0, found 7: broken" in errors
+
+
+def test_image_as_it_was_saved_runs_with_the_endpoint_contract(tmp_path, root):
+    """Static program in a layer: /www/file arrives as /downloads/file, and qlog files are kept."""
+    (tmp_path / "www").mkdir()
+    (tmp_path / "www" / "file").write_bytes(bytes(400_000))
+    program = tmp_path / "run_endpoint"
+    source = root / "tests" / "fixtures" / "endpoint.c"
+    subprocess.run(["gcc", "-O2", "-static", "-o", program, source], check=True)
+    with tarfile.open(tmp_path / "layer.tar", "w") as layer:
+        layer.add(program, "run_endpoint")
+    config = {"config": {"Entrypoint": ["/run_endpoint"], "Env": ["OF_IMAGE=yes"]}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    manifest = [{"Config": "config.json", "Layers": ["layer.tar"]}]
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with tarfile.open(tmp_path / "image.tar", "w") as image_file:
+        for name in ("config.json", "layer.tar", "manifest.json"):
+            image_file.add(tmp_path / name, name)
+    words = [
+        "--algorithm", "cubic", "--listens", "sender", "--until", "completion", "--warmup-s", 0,
+        "--sender-root", tmp_path / "image.tar", "--receiver-root", tmp_path / "image.tar",
+        "--sender-command", "entrypoint", "--receiver-command", "entrypoint", "--duration-s", 2,
+        "--bring", f"{tmp_path / 'www'}=www",
+    ]  # fmt: skip
+    out = tmp_path / "out"
+    status, errors, found = command(out, *words, "--testcase", "transfer", path=PATH[:6])
+    assert status == 0, errors
+    assert found["summary"]["bytes_received"] == 400_000
+    assert 0.3 < found["summary"]["completion_s"] < 0.5
+    assert {*found["brought_sha256"]} >= {"sender-root.tar", "receiver-root.tar", "www/file"}
+    for role in ("server", "client"):
+        assert (out / f"program-qlog-{role}.sqlog").read_text() == "400000 bytes, yes\n"
+    status, errors, _ = command(tmp_path / "b", *words, "--testcase", "other", path=PATH[:6])
+    assert status == 1
+    assert "it ended with status 127" in errors
+    refused = measure(
+        tmp_path / "c", "--app", "command", *words, "--sender-command", "ls", *PATH[:6]
+    )
+    assert refused.returncode == 2
+    assert "must have /bin/sh to run a command" in refused.stderr
+
+
+def test_file_from_anywhere_is_kept_with_the_run_and_repeats_its_bytes(tmp_path, monkeypatch):
+    script = tmp_path / "my program.sh"
+    script.write_text('test "$B" = "x y" && head -c $A /dev/zero | socat -u - TCP:$RECEIVER:5000\n')
+    script.chmod(0o755)
+    (tmp_path / "away").mkdir()
+    status, errors, manifest = command(
+        tmp_path / "out", "--algorithm", "cubic", *RECEIVE, "--sender-command", "exec sh ./send",
+        "--bring", f"{script}=send", "--env", "A=70000", "--env", "B='x y'", "--warmup-s", 0,
+        "--duration-s", 2, path=PATH[:4],
+    )  # fmt: skip
+    assert status == 0, errors
+    assert manifest["summary"]["bytes_received"] == 70_000
+    assert manifest["cell"]["bring"].startswith("send@")
+    (kept,) = (cache.cache_folder() / "brought").glob(manifest["cell"]["bring"])
+    shutil.rmtree(kept)
+    script.unlink()
+    done = losslab("rerun", tmp_path / "out", "--trust")
+    assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """Python interface: names, refusals before anything runs, and results as data frames."""
 
+import inspect
 import math
 import subprocess
 import sys
@@ -9,7 +10,8 @@ import pytest
 import losslab
 from losslab import api
 from losslab.campaign.results import read_json, write_json
-from losslab.study.condition import Condition
+from losslab.study.condition import AXES, Condition
+from losslab.ui import drawing
 from tests import sealed
 
 INTERVALS = "t_s,goodput_mbit\n0.5,4\n1.0,6\n2.0,8\n"
@@ -119,6 +121,50 @@ def test_run_is_shown_with_its_validity_cell_and_primary_metric(results, tmp_pat
     assert repr(losslab.Run(lost)) == f"<Run invalid: {slug}, rtt_ms 40>"
     (lost / "manifest.json").unlink()
     assert repr(losslab.Run(lost)) == f"<Run in {lost}: unreadable>"
+
+
+def test_notebook_shows_runs_results_and_plots(results, tmp_path, monkeypatch):
+    (run,) = results.runs(algorithm="bbr")
+    assert "7 Mbit/s" in run._repr_html_()
+    assert f"<td>{3}</td>" in results._repr_html_()
+    assert repr(results) == f"<Results of 2 cells in {tmp_path}>"
+    assert "bbr" in repr(results.plot())
+    lost = losslab.Run(tmp_path / "cells" / "s" / "b" / "1")
+    assert "INVALID" in lost._repr_html_()
+    (lost.folder / "manifest.json").unlink()
+    assert "unreadable" in losslab.Run(lost.folder)._repr_html_()
+
+
+def test_notebook_shows_a_figure_or_text_and_why(recorded, monkeypatch, tmp_path):
+    run = losslab.Run(recorded("bulk_bbr") / "0")
+    drawn = run.plot(run)
+    assert "Congestion window (packets)" in repr(drawn)
+
+    def figure(runs, paths):
+        assert len(runs) == 2
+        paths[0].write_text("<?xml?>\n<svg>drawn</svg>")
+
+    monkeypatch.setattr(drawing.plot, "require_drawable", lambda paths: None)
+    monkeypatch.setattr(drawing.plot, "figure", figure)
+    assert drawn._repr_html_() == "<svg>drawn</svg>"
+    drawn.save(tmp_path / "both.svg")
+    assert (tmp_path / "both.svg").is_file()
+
+    def absent(paths):
+        raise losslab.LosslabError("a figure needs R, found none")
+
+    monkeypatch.setattr(drawing.plot, "require_drawable", absent)
+    assert "A figure was not drawn: a figure needs R" in drawn._repr_html_()
+    assert "Congestion window" in drawn._repr_html_()
+
+
+@pytest.mark.parametrize("function", [losslab.measure, losslab.sweep])
+def test_notebooks_complete_the_axes(function):
+    its = inspect.signature(function).parameters
+    assert set(AXES) < set(its)
+    assert its["rate_mbit"].default == AXES["rate_mbit"].default
+    assert its["algorithm"].default is its["algorithm"].empty
+    assert "replicates" in its or "seed" in its
 
 
 def test_edited_run_is_refused(results):

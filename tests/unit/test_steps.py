@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,20 @@ def test_cell_without_an_instrument_has_a_reason_and_no_replicate():
     assert (first["block"], first["n_replicates"], first["n_valid"]) == ("b", "0", "0")
     assert first["reasons"] == WHY
     assert [(r["block"], r["n_left_out"]) for r in others] == [("main", "3"), ("other", "88")]
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_only_an_optional_cell_goes_without_its_public_trace(optional, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOSSLAB_TRACES", str(tmp_path))
+    condition = replace(CONDITION, trace="Verizon-LTE-short.down@c918436fbd6246af")
+    cell = replace(CELL, condition=condition, optional=optional)
+    CampaignPlan({("s", cell.name): Planned(cell, "f", False)}, {"s": []}, {"s": {}}, None).write()
+    assert cli.main(["cell", f"s/{cell.name}"]) == (0 if optional else 1)
+    note = Path("results/cells/s", cell.name, "lost.json")
+    assert note.exists() == optional
+    assert not optional or "trace" in json.loads(note.read_text())["absent"]
 
 
 @pytest.mark.usefixtures("campaign")

@@ -116,6 +116,8 @@ def test_lost_guest_and_newly_available_part_change_a_parameter(campaign, job, m
     assert campaign.lost(job) == ""
     monkeypatch.setattr("losslab.instrument.records.in_cache", lambda kind, name: {"hash": "1"})
     assert campaign.lost(job) == note["when_utc"]
+    monkeypatch.setattr("losslab.campaign.inputs.has_public_traces", lambda condition: False)
+    assert campaign.lost(job) == ""
 
 
 def campaign_folder(job):

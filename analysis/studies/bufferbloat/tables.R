@@ -22,6 +22,7 @@ tables <- function(data, write) {
   runs <- web_runs(data$replicates) |>
     group_by(block, algorithm, queue, buffer_packets, load) |>
     summarise(
+      median_download = stats::median(download_s),
       min_download = min(download_s), max_download = max(download_s),
       runs_download = paste(formatC(sort(download_s), format = "f", digits = 3), collapse = " "),
       .groups = "drop"
@@ -64,6 +65,10 @@ tables <- function(data, write) {
 
   wide |>
     filter(load == "loaded", buffer_packets == 100, !grepl("^published", block)) |>
+    left_join(
+      select(runs, -runs_download),
+      by = c("block", "algorithm", "queue", "buffer_packets", "load")
+    ) |>
     mutate(queue = label_queues(queue)) |>
     arrange(desc(algorithm), queue, block) |>
     write("aqm")

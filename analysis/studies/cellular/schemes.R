@@ -21,19 +21,18 @@ label_schemes <- function(scheme, algorithm, queue) {
 }
 
 # Blocks whose runs all have the same trace.
-single_trace_blocks <- c("source-trace", "one-trace")
+single_trace_blocks <- c("source-trace", "other-trace")
 
-# Summarise each scheme: the mean of each metric, and the confidence interval of its power.
-# The scores are over drawn traces, a new one for each replicate. Those on the source's own are in
-# the scoreboard, and those on a single drawn one show the cause of the scatter.
-scheme_scores <- function(summary) {
+# Summarise each scheme: the mean of each metric, and the confidence interval of its power. Without
+# a block, the scores are over drawn traces, a new one for each replicate.
+scheme_scores <- function(summary, of = setdiff(summary$block, single_trace_blocks)) {
   wanted <- c(
     throughput = "link_throughput_mbit", queue_delay = "queue_delay_p95_ms",
     signal_delay = "signal_delay_p95_ms", power = "power"
   )
   summary |>
     dplyr::filter(
-      statistic_over == "replicates", metric %in% wanted, !block %in% single_trace_blocks
+      statistic_over == "replicates", metric %in% wanted, block %in% of
     ) |>
     dplyr::mutate(
       metric = names(wanted)[match(metric, wanted)],
@@ -55,8 +54,12 @@ best_of_each <- function(scores) {
     dplyr::ungroup()
 }
 
-# Compare TCP's alpha and beta, which the source calls near their peak, with the measured others.
-alpha_beta_text <- function(scores) {
+# Compare TCP's alpha and beta, which the source calls near their peak, with the measured others, on
+# its own trace if that was measured.
+alpha_beta_text <- function(scores, own) {
+  has_varied <- function(rows) any(grepl("^aimd,(alpha|beta)=", rows$scheme))
+  on_own <- has_varied(own)
+  if (on_own) scores <- own
   varied <- dplyr::slice_max(
     dplyr::filter(scores, grepl("^aimd,(alpha|beta)=", scheme)), mean_power,
     n = 1, with_ties = FALSE
@@ -68,10 +71,28 @@ alpha_beta_text <- function(scores) {
   usual <- usual[1, ]
   near <- usual$mean_power >= varied$mean_power || isTRUE(usual$high_power >= varied$low_power)
   paste0(
-    "Here, the best of the other values that we measured has a power of ",
-    with_interval(varied$mean_power, varied$low_power, varied$high_power, 1), " (",
+    if (on_own) "On its trace" else "Here", ", the best of the other values that we measured has a ",
+    "power of ", with_interval(varied$mean_power, varied$low_power, varied$high_power, 1), " (",
     sub("aimd,", "", varied$scheme), "), and TCP's own ",
     with_interval(usual$mean_power, usual$low_power, usual$high_power, 1), ": ",
     if (near) "this does not contradict the source." else "there is a better value."
+  )
+}
+
+# Say how near the scores on the source's own trace come to the published ones.
+on_own_trace_text <- function(own) {
+  if (nrow(own) == 0) {
+    return(paste(
+      "This campaign does not have the source's trace, so the claims on its numbers are not judged."
+    ))
+  }
+  both <- own[!is.na(own$published_mbit), ]
+  middle <- function(ours, theirs) fixed(stats::median(ours / theirs), 2)
+  paste0(
+    "On the source's own trace, ours over published is ",
+    middle(both$mean_throughput, both$published_mbit), " for throughput, ",
+    middle(both$mean_signal_delay, both$published_signal_ms), " for the signal delay, and ",
+    middle(both$mean_power, both$published_quotient), " for power (medians of ", nrow(both),
+    " schemes, @tbl-cellular-own)."
   )
 }

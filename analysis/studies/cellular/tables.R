@@ -26,6 +26,15 @@ tables <- function(data, write) {
     arrange(block, desc(mean_power), scheme, algorithm, queue) |>
     write("schemes")
 
+  # The source's own trace, and one that nobody tuned to.
+  other <- scheme_scores(data$summary, "other-trace") |>
+    select(scheme, other_power = mean_power, other_low = low_power, other_high = high_power)
+  scheme_scores(data$summary, "source-trace") |>
+    left_join(source_scores(published), by = "scheme") |>
+    left_join(other, by = "scheme") |>
+    arrange(desc(mean_power), scheme) |>
+    write("own")
+
   # The source's AIMD table by index; rows 7 and 16 have the same scheme.
   published |>
     filter(exercise == "B", part == "table") |>

@@ -4,6 +4,8 @@
 testbed_levels <- c("cao2019", "datta2023 (Linux 4.15)", "datta2023 (Linux 5.15)", "ours")
 # Smallest gain, as a share, from which its sign is compared.
 decisive_gain <- 0.1
+# Smallest ratio of a large gain.
+large_ratio <- 1.5
 grid_axes <- c("rtt_ms", "rate_mbit", "buffer_packets")
 # Minimum number of conditions for a figure.
 least_conditions <- 6
@@ -20,6 +22,10 @@ of_testbeds <- function(published) {
 without_loss <- function(measured) {
   dplyr::filter(of_map_itself(measured), block != "published")
 }
+
+# Compute the skill of predicted ratios: one minus the mean square of their logarithmic error over
+# that of the trivial prediction, no gain. 1 is perfect; 0 is no better than the trivial prediction.
+skill_of <- function(predicted, true) 1 - sum(log(predicted / true)^2) / sum(log(true)^2)
 
 # Compare the gains of each two testbeds, per buffer, over the conditions that both have.
 testbed_pairs <- function(published, ours) {
@@ -39,7 +45,9 @@ testbed_pairs <- function(published, ours) {
     dplyr::summarise(
       conditions = dplyr::n(), decisive_conditions = sum(decisive),
       same_sign = sum((ratio > 1) == (ratio_against > 1) & decisive),
-      median_factor = stats::median(apart), largest_factor = max(apart), .groups = "drop"
+      median_factor = stats::median(apart), largest_factor = max(apart),
+      skill = skill_of(ratio, ratio_against), large = sum(ratio_against >= large_ratio),
+      large_smaller = sum(ratio_against >= large_ratio & ratio < ratio_against), .groups = "drop"
     ) |>
     dplyr::rename(decisive = decisive_conditions)
 }

@@ -12,15 +12,24 @@ short_criterion <- function(section, criterion) {
 # Order rows by the source's sections.
 in_order_of_sections <- function(rows) rows[order(numeric_version(rows$section)), ]
 
+# Format a criterion's limit: "at most 4".
+limit_sign <- function(at_most, at_least) {
+  ifelse(is.na(at_most), paste("\u2265", short(at_least, 2)), paste("\u2264", short(at_most, 2)))
+}
+
 # Draw a field with the number for each criterion and algorithm.
 draw_verdicts <- function(criteria, algorithms) {
   shown <- in_order_of_sections(criteria) |>
     dplyr::mutate(
-      name = short_criterion(section, criterion),
+      name = paste0(short_criterion(section, criterion), ", ", limit_sign(at_most, at_least)),
       name = factor(name, rev(unique(name))),
       algorithm = factor(algorithm, unique(criteria$algorithm)),
       verdict = factor(verdict, names(verdict_colours)),
       number = ifelse(is.na(value), "", short(value, 2))
+    ) |>
+    tidyr::complete(
+      name, algorithm,
+      fill = list(verdict = factor("not measured", names(verdict_colours)), number = "")
     )
   ggplot2::ggplot(shown, ggplot2::aes(algorithm, name, fill = verdict)) +
     ggplot2::geom_tile(colour = "white", linewidth = 0.6) +

@@ -8,6 +8,7 @@ ARTIFACT = Command(
     "pack a campaign as an archive, or verify one",
     (
         "losslab artifact pack --campaign config/quick.yaml",
+        "losslab artifact pack --venue usenix --anonymous",
         "losslab artifact pack --no-instrument --out small.tar.gz",
         "losslab artifact verify",
         "losslab artifact verify losslab-artifact --sample 60 --seed 8023415",

@@ -1,16 +1,17 @@
-"""Artifact appendix for review committees, made from a campaign's results.
+"""Artifact appendix for review committees, in LaTeX, made from a campaign's results.
 
-Its headings are those of the templates of ACM (cTuning's artifact appendix) and of USENIX
-(sysartifacts). Claims are numbered C1, C2, ... and experiments E1, E2, ...; E1 verifies the
-archive, and each other experiment measures one study again.
+Its headings are those of the venue's own template, and it has two pages at most. Claims are
+numbered C1, C2, ... and experiments E1, E2, ...; C1 is that the bytes are the same, and E1 verifies
+the archive. Each other experiment measures the cells of one study's major claims again.
 """
 
 from __future__ import annotations
 
-import csv
-import math
-from collections import Counter
-from collections.abc import Sequence
+import re
+import shutil
+import string
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -18,19 +19,34 @@ from typing import Any
 
 import yaml
 
-from losslab import __version__
+from losslab import __version__, processes
 from losslab.campaign.plan import RecordedCampaign
 from losslab.campaign.verdicts import read_claims
-from losslab.reading import read_yaml
+from losslab.errors import LosslabError
+from losslab.reading import read_rows, read_yaml
 from losslab.repository import ROOT, debian_packages
-from losslab.study import design
-from losslab_artifact.remake import RELATIVE
+from losslab_artifact.major import Experiment, Major, experiments
+from losslab_artifact.remake import path_of
 from losslab_artifact.verify import COMMIT, EXPERIMENTS, RESULTS, SAMPLE
 
 TEMPLATES = Path(__file__).parent / "templates"
-TEMPLATE, EXPERIMENT = TEMPLATES / "appendix.md", TEMPLATES / "experiment.md"
+TEMPLATE, SCRIPT = TEMPLATES / "appendix.yaml", TEMPLATES / "experiment.sh"
+VENUES = ("acm", "eurosys", "ndss", "usenix")
+TEX, PDF = "APPENDIX.tex", "APPENDIX.pdf"
+MAX_PAGES, MAX_HOURS = 2, 5
+# Disk space of kernel, image and .venv besides the results, in GB.
+TOOLS_GB = 1.5
 # Parts of scripts/packages.txt that `make verify-artifact` installs.
 PARTS = ("python", "analysis", "tests")
+SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    each: f"\\{each}" for each in "&%$#_{}"
+}
+
+
+class Tex(string.Template):
+    """Text with facts: @{name}."""
+
+    delimiter = "@"
 
 
 @dataclass(frozen=True)
@@ -54,97 +70,233 @@ class Packing:
     result_bytes: int
     with_instrument: bool
     verification_s: float  # CPU time of the verification, while packing
+    venue: str = "acm"
+    anonymous: bool = False
 
 
-def write(root: Path, runs: Sequence[Run], campaign: RecordedCampaign, packing: Packing) -> None:
-    """Write the appendix, and the configuration file of each experiment, to an archive's folder."""
-    (root / EXPERIMENTS).mkdir()
-    for study, blocks in design.blocks_to_run(dict(campaign.config), root).items():
-        config = {**campaign.config, "studies": {study: blocks}, "others": False}
-        (root / EXPERIMENTS / f"{study}.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    (root / "APPENDIX.md").write_text(text(root, runs, [s.name for s in campaign.studies], packing))
+def write(
+    root: Path,
+    runs: Sequence[Run],
+    campaign: RecordedCampaign,
+    majors: Sequence[Major],
+    packing: Packing,
+    repository: Path = ROOT,
+) -> str:
+    """Write an archive's appendix and experiments; return a line with their compute-hours.
 
-
-def text(root: Path, runs: Sequence[Run], studies: Sequence[str], packing: Packing) -> str:
-    """Return the appendix in Markdown; `root`: the archive's folder."""
-    claims = read_claims(root / RESULTS / "claims.csv")
-    numbers = {study: number for number, study in enumerate(studies, start=2)}
-    wall_s = sum(run.wall_s for run in runs)
-    sample = min(SAMPLE, len(runs))
-    verify_s = packing.verification_s + sample * wall_s / max(len(runs), 1)
-    return TEMPLATE.read_text().format(
-        version=__version__,
-        abstract=" ".join(read_yaml(ROOT / "CITATION.cff")["abstract"].split()),
-        campaign=packing.campaign,
-        commit=(root / COMMIT).read_text().strip(),
-        day=packing.day,
-        runs=len(runs),
-        cells=len({Path(run.path).parent for run in runs}),
-        claims=len(claims),
-        verdicts=", ".join(
-            f"{n} {verdict}" for verdict, n in Counter(r["verdict"] for r in claims).most_common()
-        ),
-        algorithms=", ".join(sorted({run.algorithm for run in runs if run.algorithm})),
-        experiments=f"E1 to E{len(studies) + 1}",
-        machine=_origin(root, "machine"),
-        kernel=_origin(root, "kernel"),
-        snakemake=metadata.version("snakemake"),
-        instrument="in the archive" if packing.with_instrument else "built by `make setup`",
-        contents="results, kernel and image" if packing.with_instrument else "results",
-        debian_packages=sum(len(debian_packages(part)) for part in PARTS),
-        parts=", ".join(PARTS),
-        size_mb=packing.result_bytes / 1e6,
-        wall_min=wall_s / 60,
-        sample=sample,
-        verify_min=verify_s / 60,
-        digits=-round(math.log10(RELATIVE)),
-        claim_rows="\n".join(
-            _claim(f"C{n}", row, numbers) for n, row in enumerate(claims, start=1)
-        ),
-        experiment_texts="\n".join(
-            _experiment(study, number, runs, [row["study"] for row in claims])
-            for study, number in numbers.items()
-        ),
-    )
-
-
-def _claim(name: str, row: dict[str, str], experiments: dict[str, int]) -> str:
-    """Return a claim's row of the table."""
-    interval = f" [{float(row['low']):.4g}, {float(row['high']):.4g}]" if row["low"] else ""
-    measured = f"{float(row['measured']):.4g}{interval} {row['unit']}" if row["measured"] else ""
-    statement = f"{row['study']}/{row['claim']}: {row['sentence']}"
-    cells = (
-        name, statement, row["published"], row["tolerance"], measured.strip(), row["n"],
-        row["verdict"], f"E{experiments[row['study']]}",
-    )  # fmt: skip
-    return f"| {' | '.join(_escaped(cell) for cell in cells)} |"
-
-
-def _experiment(study: str, number: int, runs: Sequence[Run], claimed: Sequence[str]) -> str:
-    """Return the section of the experiment that measures one study again.
-
-    `claimed`: the study of each claim, in the claims' order.
+    `root`: the archive's folder. With LaTeX, also writes the appendix as PDF. Raises LosslabError
+    if it has more pages than venues allow, or the experiments take too long for an evaluator.
     """
-    own = [run for run in runs if Path(run.path).parts[2] == study]
-    proves = [f"C{n}" for n, each in enumerate(claimed, start=1) if each == study]
-    virtual = all(run.virtual for run in own)
-    return EXPERIMENT.read_text().format(
-        number=number,
-        study=study,
-        machine_min=sum(run.wall_s for run in own) / 60,
-        replicates=len(own),
-        cells=len({Path(run.path).parent for run in own}),
-        claims=f"Proves {', '.join(proves)}." if proves else "It has no claims.",
-        expected="`same bytes` for every cell, and the verdicts and numbers of the table above. "
-        "Tolerance: none, because time is virtual."
-        if virtual
-        else "`no significant difference` for every cell, and the verdicts of the table above. "
-        "Tolerance: the 95 % confidence intervals, because time is real.",
+    folder = root / EXPERIMENTS
+    folder.mkdir()
+    found = experiments(campaign.config, majors, repository)
+    claims = {
+        (row["study"], row["claim"]): row for row in read_claims(root / RESULTS / "claims.csv")
+    }
+    for major in majors:
+        if claims.get((major.study, major.claim), {}).get("measured", "") == "":
+            raise LosslabError(
+                "a major claim must have a number in the packed campaign, found none for "
+                f"{major.study}/{major.claim}",
+                hint="choose another claim, or pack a campaign with its cells",
+            )
+    wall_s = {each.label: _wall_s(runs, each) for each in found}
+    sample = min(SAMPLE, len(runs))
+    wall_s["E1"] = packing.verification_s + sample * sum(r.wall_s for r in runs) / max(len(runs), 1)
+    total = sum(wall_s.values()) / 3600
+    if total > MAX_HOURS:
+        times = ", ".join(f"{label} {s / 3600:.1f}" for label, s in sorted(wall_s.items()))
+        raise LosslabError(
+            f"the experiments must take {MAX_HOURS} compute-hours at most, found {total:.1f}: "
+            f"{times}",
+            hint="choose claims with fewer or shorter runs in config/artifact.yaml",
+        )
+    script = Tex(SCRIPT.read_text())
+    for each in found:
+        (folder / f"{each.label}.yaml").write_text(
+            yaml.safe_dump(dict(each.config), sort_keys=False)
+        )
+        text = script.substitute(
+            label=each.label, study=each.study, config=f"{EXPERIMENTS}/{each.label}.yaml",
+            facts=f"{_cells(len(each.cells))}, {wall_s[each.label] / 60:.1f} compute-minutes",
+            claims=" ".join(f"{each.study}/{major.claim}" for major in each.claims),
+        )  # fmt: skip
+        (folder / f"{each.label}.sh").write_text(text)
+    (folder / "E1.sh").write_text(
+        "#!/bin/sh\n# E1: verify the archive, C1.\n"
+        'cd "$(dirname "$0")/.." && make verify-artifact\n'
+    )
+    text = script.substitute(
+        label="all", study="", config=packing.campaign, claims="",
+        facts=f"the whole campaign, {sum(r.wall_s for r in runs) / 3600:.1f} compute-hours",
+    )  # fmt: skip
+    (folder / "all.sh").write_text(text)
+    (root / TEX).write_text(_text(root, runs, found, claims, wall_s, packing))
+    typeset(root)
+    return f"{len(found) + 1} experiments, {total:.2f} compute-hours (at most {MAX_HOURS})"
+
+
+def _wall_s(runs: Sequence[Run], experiment: Experiment) -> float:
+    """Return the recorded wall time of an experiment's runs."""
+    places = {str(RESULTS / path_of(cell)) for cell in experiment.cells}
+    return sum(run.wall_s for run in runs if str(Path(run.path).parent) in places)
+
+
+def _text(
+    root: Path,
+    runs: Sequence[Run],
+    found: Sequence[Experiment],
+    claims: Mapping[tuple[str, str], dict[str, str]],
+    wall_s: Mapping[str, float],
+    packing: Packing,
+) -> str:
+    """Return the appendix in LaTeX."""
+    data = read_yaml(TEMPLATE)
+    venue = data["venues"][packing.venue]
+    facts = {
+        "about": escaped(" ".join(read_yaml(ROOT / "CITATION.cff")["abstract"].split())),
+        "campaign": escaped(packing.campaign),
+        "runs": f"{len(runs):,}",
+        "cells": str(len({Path(run.path).parent for run in runs})),
+        "claims": str(len(claims)),
+        "commit": (root / COMMIT).read_text().strip()[:12],
+        "contents": "results, kernel and image" if packing.with_instrument else "results",
+        "instrument": "in the archive" if packing.with_instrument else "built by set-up",
+        "disk_gb": f"{packing.result_bytes / 1e9 + TOOLS_GB:.1f}",
+        "machine": escaped(_origin(root, "machine")),
+        "kernel": escaped(_origin(root, "kernel")),
+        "packages": str(sum(len(debian_packages(part)) for part in PARTS)),
+        "human": str(len(wall_s)),
+        "hours": f"{sum(wall_s.values()) / 3600:.2f}",
+        "all_hours": f"{sum(run.wall_s for run in runs) / 3600:.2f}",
+        "reduced_cells": str(sum(len(each.cells) for each in found)),
+        "names": venue["badges"],
+        "version_number": __version__,
+        "version": __version__,
+        "snakemake": metadata.version("snakemake"),
+        "day": packing.day,
+        "algorithms": escaped(", ".join(sorted({run.algorithm for run in runs if run.algorithm}))),
+        "experiment_names": f"E1 to E{len(found) + 1}",
+        "claims_list": _claims(found, claims),
+        "experiments_list": _experiments(runs, found, wall_s),
+    }  # fmt: skip
+    texts = dict(data["texts"])
+    if packing.anonymous:
+        texts["place"] = texts["anonymous_place"]
+    facts["place"] = texts["place"]
+    filled = {name: Tex(text).substitute(facts) for name, text in texts.items()}
+    body = Tex(venue["body"]).substitute(facts | filled)
+    return Tex(data["document"]).substitute(body=body)
+
+
+def _claims(found: Sequence[Experiment], claims: Mapping[tuple[str, str], dict[str, str]]) -> str:
+    """Return the major claims as a list; those against the sources have their ratio."""
+    items = [
+        r"\item[(C1)] \emph{Our bytes.} Each run in virtual time gives the same bytes on every "
+        "machine, and every table and figure follows from them. Proven by E1. Tolerance: none.",
+    ]
+    for experiment in found:
+        for major in experiment.claims:
+            row = claims[major.study, major.claim]
+            items.append(
+                rf"\item[({major.label})] {escaped(row['sentence'])} {_measured(row)} Proven by "
+                rf"{experiment.label}; shown in {escaped(major.item)}."
+            )
+    return _list(items)
+
+
+def _measured(row: Mapping[str, str]) -> str:
+    """Return a claim's number with its interval, the published number, the ratio and verdict."""
+    unit = f" {row['unit']}" if row["unit"] else ""
+    interval = f" [{float(row['low']):.3g}, {float(row['high']):.3g}]" if row["low"] else ""
+    words = f"Ours: {float(row['measured']):.3g}{interval}{unit}, n={row['n']}"
+    if row["published"]:
+        words += f"; source: {float(row['published']):.3g}{unit}"
+        if float(row["published"]) * float(row["measured"]) > 0:
+            ratio = float(row["measured"]) / float(row["published"])
+            words += f"; ratio {ratio:.2f}"
+    text = escaped(f"{words}; limit: {row['tolerance']}; {row['verdict']}.")
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", text)
+
+
+def _experiments(
+    runs: Sequence[Run], found: Sequence[Experiment], wall_s: Mapping[str, float]
+) -> str:
+    """Return the experiments as a list, with their human- and compute-minutes."""
+    items = [
+        rf"\item[(E1)] \emph{{The archive}} [1 human-minute + {_minutes(wall_s['E1'])}]. "
+        r"\emph{Execution:} \texttt{sh experiments/E1.sh} compares all digests, makes tables, "
+        f"claims and report again, and measures {min(SAMPLE, len(runs))} runs again, which it "
+        r"draws at random. \emph{Results:} \texttt{VERIFIED}.",
+    ]
+    for each in found:
+        names = ", ".join(major.label for major in each.claims)
+        paths = {str(RESULTS / path_of(cell)) for cell in each.cells}
+        own = [run for run in runs if str(Path(run.path).parent) in paths]
+        same = (
+            r"\texttt{same bytes} for each cell"
+            if all(run.virtual for run in own)
+            else r"\texttt{no significant difference} for each cell, because time is real"
+        )
+        items.append(
+            rf"\item[({each.label})] \emph{{Study {escaped(each.study)}: {names}}} [1 human-minute "
+            rf"+ {_minutes(wall_s[each.label])}]. \emph{{Preparation:}} none. "
+            rf"\emph{{Execution:}} \texttt{{sh experiments/{each.label}.sh}} measures "
+            rf"{_cells(len(each.cells))} in {len(own)} runs. \emph{{Results:}} {same}, and the "
+            f"numbers of {names}."
+        )
+    return _list(items)
+
+
+def _list(items: Sequence[str]) -> str:
+    lines = "\n".join(items)
+    return (
+        "\\begin{description}\\setlength{\\itemsep}{0pt}\\setlength{\\parskip}{0pt}\n"
+        f"{lines}\n\\end{{description}}"
     )
 
 
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|")
+def _cells(number: int) -> str:
+    return f"{number} cell" + "s" * (number != 1)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} compute-minutes"
+
+
+def escaped(text: str) -> str:
+    """Return plain text as LaTeX."""
+    return "".join(SPECIAL.get(each, each) for each in text)
+
+
+def typeset(root: Path) -> Path | None:
+    """Make the appendix's PDF and return its path; None without LaTeX.
+
+    Raises LosslabError if LaTeX fails or the pages are too many.
+    """
+    if shutil.which("pdflatex") is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="losslab-tex-") as folder:
+        shutil.copy(root / TEX, folder)
+        command = [
+            "pdflatex",
+            "-no-shell-escape",
+            "-interaction=nonstopmode",
+            "-halt-on-error",
+            TEX,
+        ]
+        done = processes.attempt(command, cwd=Path(folder))
+        pages = re.search(r"Output written on .*\((\d+) pages?", done.out.replace("\n", ""))
+        if not done.good or pages is None:
+            wrong = [line for line in done.out.splitlines() if line.startswith("!")]
+            raise LosslabError(f"LaTeX must typeset {TEX}, found: {' '.join(wrong) or done.out}")
+        if int(pages[1]) > MAX_PAGES:
+            raise LosslabError(
+                f"the appendix must have {MAX_PAGES} pages at most, found {pages[1]}",
+                hint="choose fewer claims, or shorter texts of `item`, in config/artifact.yaml",
+            )
+        shutil.copy(Path(folder) / PDF, root / PDF)
+    return root / PDF
 
 
 def _origin(root: Path, part: str) -> str:
@@ -152,6 +304,4 @@ def _origin(root: Path, part: str) -> str:
     path = root / RESULTS / "tables" / "origin.csv"
     if not path.is_file():
         return "not recorded"
-    with path.open(newline="") as file:
-        found = [row["what"] for row in csv.DictReader(file) if row["part"] == part]
-    return _escaped("; ".join(found))
+    return "; ".join(row["what"] for row in read_rows(path) if row["part"] == part)

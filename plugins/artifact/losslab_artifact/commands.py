@@ -13,7 +13,7 @@ from losslab import extensions
 from losslab.campaign import plan, rerun
 from losslab.reading import UsageError, out_file, whole_option
 from losslab.repository import ROOT
-from losslab_artifact import pack, verify
+from losslab_artifact import appendix, major, pack, verify
 from losslab_artifact.verify import ALL, Verdict
 
 SEED_BITS = 63
@@ -30,6 +30,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.add_argument(
         "--out", type=out_file, default=f"{pack.NAME}.tar.gz", help="archive to write"
     )
+    made.add_argument("--venue", choices=appendix.VENUES, default=appendix.VENUES[0],
+                      help="whose template the appendix has (default %(default)s)")  # fmt: skip
+    made.add_argument("--claims", type=Path,
+                      help=f"list of the major claims (default {major.FILE})")  # fmt: skip
+    made.add_argument("--anonymous", action="store_true",
+                      help="without names, addresses of repositories and home folders")  # fmt: skip
     made.add_argument("--no-instrument", action="store_true", help="do not pack kernel and image")
     _processors(made)
     made.set_defaults(run=_pack)
@@ -77,7 +83,8 @@ def _count(word: str) -> int | None:
 def _pack(options: argparse.Namespace) -> int:
     archive = pack.pack(
         options.folder, pack.campaign_file(options.campaign), options.out,
-        not options.no_instrument, processors=options.processors,
+        not options.no_instrument, venue=options.venue, claims=options.claims,
+        anonymous=options.anonymous, processors=options.processors,
     )  # fmt: skip
     print(archive)
     return 0

@@ -27,7 +27,8 @@ from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import cache_folder
 from losslab.reading import read_yaml
 from losslab.repository import ROOT
-from losslab_artifact import appendix, verify
+from losslab_artifact import appendix, major, verify
+from losslab_artifact.anonymous import SUBSTITUTE, names, strip
 from losslab_artifact.appendix import TEMPLATES, Run
 from losslab_artifact.remake import path_of
 from losslab_artifact.verify import (
@@ -57,6 +58,9 @@ def pack(
     out: Path,
     instrument: bool,
     *,
+    venue: str = appendix.VENUES[0],
+    claims: Path | None = None,
+    anonymous: bool = False,
     processors: int = 1,
     repository: Path = ROOT,
     say: Callable[[str], None] = verify.say,
@@ -64,10 +68,13 @@ def pack(
     """Write the archive and return its path.
 
     `work`: folder in which the campaign was measured; `name`: path of its configuration file in the
-    repository; `instrument`: also pack the default kernel and image; `say`: called with lines on
-    the progress. Raises LosslabError if the results are of another campaign or not those that the
-    workflow makes from the cells, or the repository has uncommitted changes.
+    repository; `instrument`: also pack the default kernel and image; `venue`: whose template the
+    appendix has; `claims`: list of the major claims, by default the repository's; `anonymous`:
+    without names of authors; `say`: called with lines on the progress. Raises LosslabError if the
+    results are of another campaign or not those that the workflow makes from the cells, or the
+    repository has uncommitted changes.
     """
+    majors = major.read_major(claims or repository / major.FILE, repository)
     before = os.times()
     campaign = _verified(work, name, repository, processors)
     spent_s = sum(os.times()[:4]) - sum(before[:4])
@@ -86,19 +93,28 @@ def pack(
                 link(archive, root / INSTRUMENTS / archive.name)
         day = datetime.now(UTC).strftime("%Y-%m-%d")
         size = sum((work / path).stat().st_size for path in everything)
-        packing = appendix.Packing(str(name), day, size, instrument, spent_s)
-        appendix.write(root, runs, campaign, packing)
+        packing = appendix.Packing(str(name), day, size, instrument, spent_s, venue, anonymous)
+        say(appendix.write(root, runs, campaign, majors, packing, repository))
         agent = processes.run(["git", "-C", repository, "log", "-1", "--format=%cn"]).strip()
-        describe(root, str(name), runs, day, agent)
+        describe(root, str(name), runs, day, SUBSTITUTE if anonymous else agent)
+        if anonymous:
+            changed = strip(root, names(repository))
+            say(f"names replaced in {len(changed)} files: {', '.join(changed)}")
         write_digests(root, contents(root))
         say(f"writing {out}")
         # In a folder with an unpredictable name: other users may be able to write next to `out`.
         partial = Path(folder) / f"{NAME}.tar.gz"
         # Level 1 compresses SVG and CSV to a fifth; packed images are compressed already.
         with tarfile.open(partial, "w:gz", compresslevel=1) as tar:
-            tar.add(root, NAME)
+            tar.add(root, NAME, filter=_without_owner)
         partial.rename(out)
     return out
+
+
+def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
 
 
 def _verified(work: Path, name: Path, repository: Path, processors: int) -> RecordedCampaign:

@@ -1,95 +1,160 @@
-"""Appendix of an archive: headings of the committees' templates, claims and experiments."""
+"""Appendix of an archive: headings of the venues' templates, claims, experiments and two pages."""
 
 import re
-from pathlib import Path
+import shutil
+import subprocess
 
 import pytest
 import yaml
 
 from losslab.campaign import plan
+from losslab.errors import LosslabError
 from losslab.repository import ROOT
 from losslab.study import design
-from losslab_artifact import appendix
-from losslab_artifact.verify import EXPERIMENTS
+from losslab_artifact import appendix, major
+from losslab_artifact.remake import path_of
 
-# cTuning's template of ACM, and the template of USENIX. A heading may have words of both.
-ACM = (
-    "Abstract", "Artifact check-list (meta-information)", "Description", "How to access",
-    "Hardware dependencies", "Software dependencies", "Data sets", "Installation",
-    "Experiment workflow", "Evaluation and expected results", "Experiment customization", "Notes",
-    "Methodology",
-)  # fmt: skip
-USENIX = (
-    "Abstract", "Description & Requirements", "Security, privacy, and ethical concerns",
-    "How to access", "Hardware dependencies", "Software dependencies", "Set-up", "Installation",
-    "Basic test", "Evaluation", "Major claims", "Experiments", "Notes on reusability", "Version",
-)  # fmt: skip
-PACKING = appendix.Packing("config/quick.yaml", "2026-01-31", 5_000_000, True, 60)
+# Headings of the venues' own templates, in their order.
+DESCRIPTION = ["How to access", "Hardware dependencies", "Software dependencies"]
+SETUP = ["Installation", "Basic Test"]
+HEADINGS = {
+    "eurosys": ["Abstract", r"Description \& Requirements", *DESCRIPTION, "Benchmarks", "Set-up",
+                "Evaluation workflow", "Major Claims", "Experiments", "Notes on Reusability",
+                "General Notes"],
+    "usenix": ["Abstract", r"Description \& Requirements",
+               "Security, privacy, and ethical concerns", *DESCRIPTION, "Benchmarks", "Set-up",
+               *SETUP, "Evaluation workflow", "Major Claims", "Experiments",
+               "Notes on Reusability", "Version"],
+    "ndss": [r"Description \& Requirements", *DESCRIPTION, "Benchmarks",
+             r"Artifact Installation \& Configuration", "Experiment Workflow", "Major Claims",
+             "Evaluation", "Customization", "Notes"],
+    "acm": ["Abstract", "Artifact check-list (meta-information)", "Description", *DESCRIPTION,
+            "Data sets", "Installation", "Experiment workflow", "Evaluation and expected results",
+            "Experiment customization", "Notes", "Methodology"],
+}  # fmt: skip
+BADGES = {
+    "eurosys": "Artifacts Evaluated -- Functional", "usenix": "Artifacts Functional",
+    "ndss": "Available, Functional, Reproduced", "acm": "Artifacts Evaluated -- Reusable",
+}  # fmt: skip
+MAJOR = """\
+claims:
+  - { claim: loss/cubic-10, item: Figure 3_a }
+  - { claim: map/row-4, item: Table 2 }
+"""
+
+
+@pytest.fixture(scope="module")
+def quick():
+    return plan.load_campaign(ROOT / "config" / "quick.yaml", ROOT)
 
 
 @pytest.fixture
-def text(campaign, runs):
-    return appendix.text(campaign, runs, ["loss", "cloud"], PACKING)
+def majors(tmp_path):
+    (tmp_path / "major.yaml").write_text(MAJOR)
+    return major.read_major(tmp_path / "major.yaml")
 
 
-@pytest.mark.parametrize("template", [ACM, USENIX], ids=["acm", "usenix"])
-def test_headings_are_those_of_the_template_in_its_order(text, template):
-    found = [
-        line.lstrip("# ").replace(" and requirements", " & requirements").lower()
-        for line in text.splitlines()
-        if line.startswith("#")
-    ]
-    places = [
-        next(n for n, heading in enumerate(found) if heading.startswith(each.lower()))
-        for each in template
-    ]
-    assert places == sorted(places)
-
-
-def test_every_claim_is_tied_to_an_experiment_that_proves_it(text):
-    rows = dict(re.findall(r"^\| (C\d+) \|.* \| (E\d+) \|$", text, re.M))
-    assert rows == {"C1": "E2", "C2": "E2"}
-    sections = dict(re.findall(r"^#### (E\d+): .*\n((?:(?!####|## ).*\n)*)", text, re.M))
-    assert list(sections) == ["E1", "E2", "E3"]
-    assert "Proves C1, C2." in sections["E2"]
-    assert "It has no claims." in sections["E3"]
-    for section in sections.values():
-        assert "```sh" in section
-        assert "Expected: " in section
-        assert "Tolerance: " in section
-
-
-def test_claim_has_its_numbers(text):
-    row = next(line for line in text.splitlines() if "loss/one" in line)
-    assert row == (
-        "| C1 | loss/one: CUBIC loses \\| much. | 70 | at least 70 | 76.15 [74.2, 77.9] % | 10 | "
-        "reproduced | E2 |"
+def write(campaign, runs, quick, majors, venue="acm", seconds=60, anonymous=False):
+    packing = appendix.Packing(
+        "config/quick.yaml", "2026-01-31", 5_000_000, True, seconds, venue, anonymous
     )
+    return appendix.write(campaign, runs, quick, majors, packing)
 
 
-def test_minutes_follow_from_the_recorded_wall_times(text, campaign):
-    # Three runs of 30 s; three commands.
-    assert "E2: the study loss (3 human-minutes, 1.5 machine-minutes)" in text
-    assert "E3: the study cloud (3 human-minutes, 0.0 machine-minutes)" in text
-    # 60 s of verification, and a sample of all three runs.
-    assert "E1: the archive (1 human-minute, 2 machine-minutes)" in text
-    assert "measures 3 replicates again" in text
-    assert "3 valid replicates of 1 cells" in text
-    assert "measured on A box" in text
+@pytest.mark.parametrize("venue", appendix.VENUES)
+def test_headings_and_badges_are_those_of_the_venue(campaign, runs, quick, majors, venue):
+    write(campaign, runs, quick, majors, venue)
+    text = (campaign / appendix.TEX).read_text()
+    assert re.findall(r"\\sub(?:sub)?section\{(.*)\}$", text, re.M) == HEADINGS[venue]
+    assert BADGES[venue] in text
+    assert "@{" not in text
 
 
-def test_registries_are_named(text):
-    assert "Installation needs two registries: PyPI" in text
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs Debian's texlive-latex-base")
+@pytest.mark.parametrize("venue", appendix.VENUES)
+def test_appendix_of_eight_claims_has_two_pages(campaign, runs, quick, venue):
+    """The claims are losslab's own; their sentences stand for the longest in the repository."""
+    majors = major.read_major()
+    assert 5 <= 1 + len(majors) <= 8
+    head = (campaign / "results/claims.csv").read_text().splitlines()[0]
+    sentence = "In the paper's condition 1 % loss costs CUBIC 70 % or more of its throughput " * 2
+    rows = [
+        f"{m.study},{m.claim},{sentence},slide 1,order,70,76.15,74.2,77.9,10,Mbit/s,at least 70,"
+        "theirs,,reproduced,,,,none"
+        for m in majors
+    ]
+    (campaign / "results/claims.csv").write_text("\n".join([head, *rows, ""]))
+    write(campaign, runs, quick, majors, venue)
+    assert (campaign / appendix.PDF).read_bytes().startswith(b"%PDF")
 
 
-def test_each_experiment_has_a_configuration_of_its_study_alone(campaign, runs):
-    loaded = plan.load_campaign(ROOT / "config" / "quick.yaml", ROOT)
-    appendix.write(campaign, runs, loaded, PACKING)
-    files = {path.stem: path for path in (campaign / EXPERIMENTS).iterdir()}
-    assert set(files) == {study.name for study in loaded.studies}
-    for name, path in files.items():
-        cells = design.load_cells(yaml.safe_load(path.read_text()), ROOT)
-        assert cells == [cell for cell in loaded.cells if cell.study == name]
-    assert set(
-        re.findall(r"experiments/(\w+)\.yaml", Path(campaign, "APPENDIX.md").read_text())
-    ) == (set(files))
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs Debian's texlive-latex-base")
+def test_longer_appendix_is_refused(tmp_path):
+    (tmp_path / appendix.TEX).write_text(
+        r"\documentclass{article}\begin{document}1\newpage 2\newpage 3\end{document}"
+    )
+    with pytest.raises(LosslabError, match="must have 2 pages at most, found 3"):
+        appendix.typeset(tmp_path)
+
+
+def test_our_bytes_and_the_sources_are_separate_claims(campaign, runs, quick, majors):
+    write(campaign, runs, quick, majors)
+    items = dict(
+        re.findall(r"\\item\[\((C\d)\)\] (.*)$", (campaign / appendix.TEX).read_text(), re.M)
+    )
+    assert list(items) == ["C1", "C2", "C3"]
+    assert "same bytes" in items["C1"]
+    assert "ratio" not in items["C1"]
+    assert items["C2"] == (
+        r"CUBIC loses 5 \% \& more\_. Ours: 76.2 [74.2, 77.9] \%, n=10; source: 70 \%; "
+        r"ratio 1.09; limit: at least 70; reproduced. Proven by E2; shown in Figure 3\_a."
+    )
+    # The signs do not break from their numbers.
+    assert "Ours: $-$1.1 [$-$1.2, $-$1], n=10; source: $-$1; ratio 1.10" in items["C3"]
+
+
+def test_experiments_have_the_cells_of_their_claims_and_the_recorded_minutes(
+    campaign, runs, quick, majors
+):
+    [loss, _] = major.experiments(quick.config, majors)
+    # One of three made-up runs of 30 s is of a cell that C2 needs.
+    run = appendix.Run(f"results/{path_of(loss.cells[0])}/0", *list(vars(runs[0]).values())[1:])
+    line = write(campaign, [run, *runs[1:]], quick, majors)
+    folder = campaign / "experiments"
+    assert {path.name for path in folder.iterdir()} == {
+        "E1.sh", "E2.sh", "E2.yaml", "E3.sh", "E3.yaml", "all.sh"
+    }  # fmt: skip
+    text = (campaign / appendix.TEX).read_text()
+    # E1: 60 s of verification, and a sample of all three runs.
+    assert "(E1)] \\emph{The archive} [1 human-minute + 2.5 compute-minutes]" in text
+    assert "(E2)] \\emph{Study loss: C2} [1 human-minute + 0.5 compute-minutes]" in text
+    assert "(E3)] \\emph{Study map: C3} [1 human-minute + 0.0 compute-minutes]" in text
+    assert line == "3 experiments, 0.05 compute-hours (at most 5)"
+    cells = design.load_cells(yaml.safe_load((folder / "E3.yaml").read_text()), ROOT)
+    assert {cell.condition.algorithm for cell in cells} == {"bbr", "cubic"}
+    # The same cells, with as many and as long runs: the bytes are the campaign's.
+    assert set(cells) < set(quick.cells)
+    subprocess.run(["sh", "-n", *folder.glob("*.sh")], check=True)
+    assert "losslab claims map/row-4 --claims" in (folder / "E3.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        ("[{ claim: loss/bbr-5, item: a }]", "must have a number .*loss/bbr-5"),
+        ("[{ claim: quic/quic-clean, item: a }]", "that the campaign measures.*quic/quic-clean"),
+        ("[{ claim: loss/cubic-01, item: a }]", "found loss/cubic-01; did you mean"),
+        ("[{ claim: none/any, item: a }]", "must be one of "),
+        ("[{ claim: loss/cubic-10 }]", "'item' is a required property"),
+        ("[]", "claims"),
+    ],
+)  # fmt: skip
+def test_claims_that_cannot_be_shown_are_refused(campaign, runs, quick, tmp_path, claims, words):
+    (tmp_path / "major.yaml").write_text(f"claims: {claims}\n")
+    with pytest.raises(LosslabError, match=f"(?s){words}"):
+        write(campaign, runs, quick, major.read_major(tmp_path / "major.yaml"))
+
+
+def test_experiments_of_more_than_five_hours_are_refused(campaign, runs, quick, majors):
+    with pytest.raises(LosslabError, match=r"5 compute-hours at most, found 6\.0: E1 6\.0, "):
+        write(campaign, runs, quick, majors, seconds=6 * 3600)

@@ -6,6 +6,7 @@ bytes cannot differ. The tests of all other cells are one family, judged by Holm
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +17,18 @@ from typing import Any
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import fingerprint
 from losslab.campaign.results import Replicate, digest_of, replace_json
-from losslab.reading import read_json
+from losslab.reading import read_json, read_rows
 from losslab.study import metrics
 from losslab.study.condition import Condition
-from losslab.study.intervals import LEVEL, Interval, difference_interval, holm, ratio_interval
+from losslab.study.intervals import (
+    LEVEL,
+    Interval,
+    difference_interval,
+    holm,
+    mean_interval,
+    ratio_interval,
+    t_quantile,
+)
 from losslab.study.schemas import check_schema
 
 FORMAT = 1
@@ -28,6 +37,9 @@ DIGESTED = ("files", "summary", "observed", "reasons")
 BETTER, WORSE, MOVED = "better", "worse", "different"
 # Differences below this share of the value before are ignored.
 MIN_CHANGE = 0.01
+POWER = 0.8
+# Columns of the trend of a branch.
+TREND = ("commit", "date", "cell", "metric", "n", "mean", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,8 @@ class Difference:
     difference_interval: Interval | None
     p_value: float | None
     p_adjusted: float | None = None
+    # Smallest change that the runs find with a probability of POWER; see `_smallest`.
+    smallest: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -137,12 +151,51 @@ def _judged(found: Sequence[CellChange]) -> list[CellChange]:
         replace(
             cell,
             differences=[
-                d if d.p_value is None else replace(d, p_adjusted=next(values))
+                d
+                if d.p_value is None
+                else replace(d, p_adjusted=next(values), smallest=_smallest(d, len(tested)))
                 for d in cell.differences
             ],
         )
         for cell in found
     ]
+
+
+def _smallest(its: Difference, tests: int) -> float | None:
+    """Return the smallest change that a family of tests of this size finds with POWER.
+
+    It is a share of the value before if the ratio has an interval, and else in the metric's unit.
+    The scatter is that of the measured pairs. The level is that of Holm's first step, which is its
+    strictest. None if the pairs do not scatter, so any change is found.
+    """
+    interval = its.ratio_interval or its.difference_interval
+    if interval is None or its.n < 2 or not all(map(math.isfinite, interval)):
+        return None
+    relative = its.ratio_interval is not None
+    low, high = map(math.log, interval) if relative else interval
+    error = (high - low) / 2 / t_quantile(LEVEL, its.n - 1)
+    # The one-sided quantile of POWER.
+    found = t_quantile(1 - (1 - LEVEL) / tests, its.n - 1) + t_quantile(2 * POWER - 1, its.n - 1)
+    if not error:
+        return MIN_CHANGE if relative else None
+    return max(math.expm1(found * error), MIN_CHANGE) if relative else found * error
+
+
+def trend(path: Path, commit: str, date: str, runs: Runs) -> None:
+    """Add the means of a commit's valid runs to a table; replace earlier rows of the commit."""
+    rows = [row for row in read_rows(path) if row["commit"] != commit] if path.is_file() else []
+    for cell, its in runs.items():
+        valid = [run.metrics for run in its if not run.reasons]
+        for metric in dict.fromkeys(name for each in valid for name in each):
+            values = [each[metric] for each in valid if metric in each]
+            low, high = mean_interval(values) or (None, None)
+            numbers = (len(values), fmean(values), low, high)
+            shown = ["" if each is None else f"{each:.6g}" for each in numbers]
+            rows.append(dict(zip(TREND, (commit, date, cell, metric, *shown), strict=True)))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, TREND)
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
-from losslab import cellspec, sweeps
+from losslab import cellspec, processes, sweeps
 from losslab.campaign import packets, results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
@@ -32,7 +34,9 @@ from losslab_check.cells import Cell, Side
 
 BASELINE, CHANGE, FIRST = "baseline", "change", "first-difference"
 REPORT, DATA = "report.md", "check.json"
-HEAD = ("cell", "metric", "before", "after", "change", "95 % CI", "n", "p (Holm)", "")
+HEAD = (
+    "cell", "metric", "before", "after", "change", "95 % CI", "n", "p (Holm)", "smallest effect", ""
+)  # fmt: skip
 # What fails: any changed byte, a significant difference, or one for the worse.
 CHANGED, MOVED, WORSE = FAILS = ("changed", "moved", "worse")
 
@@ -69,6 +73,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--measure-all", action="store_true",
         help="also measure cells whose kernel has the same binary",
     )  # fmt: skip
+    command.add_argument(
+        "--annotations", action="store_true",
+        help="also print what moved as annotations of GitHub Actions",
+    )  # fmt: skip
+    command.add_argument(
+        "--trend", type=out_file, metavar="FILE",
+        help="add the means of the measured cells, with the commit of the current folder, to a CSV",
+    )  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     command.set_defaults(run=_check, interrupted=sweeps.KEPT)
 
@@ -77,6 +89,7 @@ def _check(options: argparse.Namespace) -> int:
     out: Path = options.out.resolve()
     if (options.bring is None) != (options.base_bring is None):
         raise UsageError("--bring and --base-bring need each other")
+    commit = _commit(options.trend)
     given_files = changes.files_given([*options.base, *options.change])
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
@@ -99,7 +112,9 @@ def _check(options: argparse.Namespace) -> int:
     if not file.exists():
         out_file(file)
     if not options.change and after.bring == before.bring:
-        _before(cells, before, Baseline(file, options.suite), out, compared, options.cores)
+        runs = _before(cells, before, Baseline(file, options.suite), out, compared, options.cores)
+        if options.trend:
+            behaviour.trend(options.trend, *commit, runs)
         print(f"recorded {len(cells)} cells in {file}")
         return 0
     old, new = (changecells.kernel_digests(cells, side) for side in sides)
@@ -115,7 +130,10 @@ def _check(options: argparse.Namespace) -> int:
     baseline = Baseline(file, options.suite)
     then = _before(differ, before, baseline, out, compared, options.cores)
     changecells.measure(differ, after, out / CHANGE, options.cores)
-    found = behaviour.compare(then, _runs(differ, out / CHANGE, compared), compared)
+    now = _runs(differ, out / CHANGE, compared)
+    if options.trend:
+        behaviour.trend(options.trend, *commit, now)
+    found = behaviour.compare(then, now, compared)
     data = {
         "format": behaviour.FORMAT,
         "suite": options.suite,
@@ -132,11 +150,33 @@ def _check(options: argparse.Namespace) -> int:
     (out / DATA).write_text(json.dumps(data, indent=1) + "\n")
     (out / REPORT).write_text(text)
     print(json.dumps(data, indent=1) if options.json else text, end="\n" if options.json else "")
+    if options.annotations:
+        print("\n".join(workflow_commands(data)))
     verdicts.require_as_recorded(
         list(failures(found, options.fail_on)), "cells", file,
         f"see {out / REPORT}; --fail-on chooses what fails",
     )  # fmt: skip
     return 0
+
+
+def _commit(trend: Path | None) -> tuple[str, str]:
+    """Return the name and date of the commit for a trend; LosslabError before anything runs.
+
+    In a job of GitHub Actions, git may refuse the folder of another user, so the job's variable is
+    first.
+    """
+    if trend is None:
+        return "", ""
+    if commit := os.environ.get("GITHUB_SHA"):
+        return commit, datetime.now(UTC).isoformat(timespec="seconds")
+    found = processes.attempt(["git", "log", "-1", "--format=%H %cI"])
+    if not found.good:
+        raise LosslabError(
+            f"--trend needs a commit, found none in {Path.cwd()}",
+            hint="start it in the folder of your repository",
+        )
+    commit, date = found.out.split()
+    return commit, date
 
 
 def _before(
@@ -250,12 +290,18 @@ def _paragraphs(data: Mapping[str, Any]) -> Iterator[str]:
     if not changed:
         return
     if moved:
-        rows = [_row(cell, each) for cell, each in moved]
-        yield str(tabulate(rows, HEAD, tablefmt="github", disable_numparse=True))
-        yield (
-            "Runs are paired by seed. Each confidence interval is of its comparison alone; "
-            "p-values are adjusted for all compared metrics (Holm)."
-        )
+        yield _table(moved)
+    rest = [(row["cell"], d) for row in changed for d in row["differences"] if not d["verdict"]]
+    if rest:
+        which, shown = ("The other", "") if moved else ("All", " open")
+        title = f"{which} metrics of the changed cells"
+        yield f"<details{shown}><summary>{title}</summary>\n\n{_table(rest)}\n\n</details>"
+    yield (
+        "Runs are paired by seed. Each confidence interval is of its comparison alone; p-values "
+        "are adjusted for all compared metrics (Holm). The smallest effect is the change that "
+        f"these runs find with a probability of {100 * behaviour.POWER:.0f} %; a smaller one may "
+        "have been missed."
+    )
     for row in changed:
         for reason in row["reasons"]:
             yield f"- **{row['cell']}: invalid after the change**: {reason}"
@@ -268,20 +314,44 @@ def _paragraphs(data: Mapping[str, Any]) -> Iterator[str]:
     yield from map(_first_difference, changed)
 
 
+def _table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    text = [_row(cell, each) for cell, each in rows]
+    return str(tabulate(text, HEAD, tablefmt="github", disable_numparse=True))
+
+
+def workflow_commands(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what moved, and runs that became invalid, as commands of GitHub Actions."""
+    [file, *_] = data["replaced"] or [""]
+    place = f"file={file}," if file else ""
+    for row in data["changed"]:
+        for reason in row["reasons"]:
+            yield f"::error {place}title=losslab {row['cell']}::invalid after the change: {reason}"
+        for each in (each for each in row["differences"] if each["verdict"]):
+            _, title, before, after, change, interval, n, *_ = _row(row["cell"], each)
+            level = "error" if each["verdict"] == WORSE else "notice"
+            yield (
+                f"::{level} {place}title=losslab {row['cell']}::{title} {change} {interval}, from "
+                f"{before} to {after}, n = {n}: {each['verdict']}".replace("%", "%25")
+            )
+
+
 def _row(cell: str, each: Mapping[str, Any]) -> tuple[str, ...]:
     declared = metrics.declared()[each["metric"]]
-    interval, ratio = each["ratio_interval"], each["ratio"]
+    interval, ratio, smallest = each["ratio_interval"], each["ratio"], each["smallest"]
+    least = "" if smallest is None else f"{smallest:.2g}"
     if interval and ratio is not None and None not in interval:
         change = f"{100 * (ratio - 1):+.3g} %"
         ends = [f"{100 * (end - 1):+.3g}" for end in interval]
         span = f"[{', '.join(ends)}] %"
+        least = "" if smallest is None else f"{100 * smallest:.2g} %"
     else:
         change = f"{each['after'] - each['before']:+.3g}"
         ends = [f"{end:+.3g}" for end in each["difference_interval"] or ()]
         span = f"[{', '.join(ends)}]" if ends else ""
     return (
         cell, declared.title, f"{each['before']:.4g}", f"{each['after']:.4g}", change, span,
-        str(each["n"]), f"{each['p_adjusted']:.2g}", f"**{each['verdict']}**",
+        str(each["n"]), "" if each["p_adjusted"] is None else f"{each['p_adjusted']:.2g}", least,
+        f"**{each['verdict']}**" if each["verdict"] else "",
     )  # fmt: skip
 
 

@@ -1,11 +1,13 @@
 """`losslab check`: options, what fails, effects on cells, the record of runs, and the report."""
 
 import math
+import re
 
 import pytest
 
 from losslab import cli
 from losslab.errors import LosslabError
+from losslab.reading import read_rows
 from losslab.study.condition import Condition
 from losslab.study.schemas import check_schema
 from losslab_check import behaviour, check
@@ -51,6 +53,17 @@ def test_folders_of_a_program_need_each_other(tmp_path):
         options.run(options)
 
 
+def test_trend_without_a_commit_is_refused_before_measuring(tmp_path, monkeypatch):
+    monkeypatch.delenv("GITHUB_SHA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tcp_cubic.c").write_text("")
+    words = ["check", "tcp_cubic.c", "--trend", "trend.csv", "--out", str(tmp_path / "out")]
+    options = cli.parser().parse_args(words)
+    with pytest.raises(LosslabError, match="--trend needs a commit"):
+        options.run(options)
+    assert not (tmp_path / "out").exists()
+
+
 def data(*changed, **more):
     return {
         "format": 1, "suite": "ci", "change": ["tcp_cubic.c"],
@@ -87,6 +100,52 @@ def test_report_names_cells_metrics_intervals_and_first_differences():
     assert "2 of 8 runs changed" in text
 
 
+def test_every_metric_of_a_changed_cell_has_its_ratio_interval_and_smallest_effect():
+    [found] = behaviour.compare({"x": runs(BEFORE, 3)}, {"x": runs(AFTER, 3)}, METRICS)
+    by_metric = {each.metric: each for each in found.differences}
+    # Two tests; t for 5 degrees of freedom: 3.163 (2.5 % two-sided) and 0.920 (80 % one-sided).
+    goodput = by_metric["goodput_mbit"]
+    error = (math.log(goodput.ratio_interval[1]) - math.log(goodput.ratio_interval[0])) / 2 / 2.5706
+    assert goodput.smallest == pytest.approx(math.expm1((3.163 + 0.920) * error), rel=1e-3)
+    # Without scatter, any change of 1 % is found.
+    assert by_metric["retransmits"].smallest == behaviour.MIN_CHANGE
+    text = check.markdown(data(*[row | {"seed": 7, "first_difference": [], "command": ""}
+                                 for row in behaviour.as_json([found])]))  # fmt: skip
+    [line] = [line for line in text.splitlines() if "Goodput" in line]
+    assert re.search(r"\| \+0\.\d+ % +\| \[-[\d.]+, \+[\d.]+\] % +\| 6 ", line)
+    assert f"| {100 * goodput.smallest:.2g} %" in line
+    # Open, because nothing moved.
+    assert "<details open><summary>All metrics of the changed cells" in text
+
+
+def test_annotations_name_the_changed_file_and_escape_percent_signs():
+    its = data(row(WORSE, BETTER, QUIET, reasons=["the guest must power off"]))
+    first, second, third = check.workflow_commands(its)
+    place = "file=net/ipv4/tcp_cubic.c,title=losslab loss/cubic::"
+    assert first == f"::error {place}invalid after the change: the guest must power off"
+    assert second == (
+        f"::error {place}Goodput (Mbit/s) -10 %25 [-12, -8] %25, from 10 to 9, n = 8: worse"
+    )
+    assert third.startswith(f"::error {place}")
+    assert [*check.workflow_commands(data())] == []
+
+
+def test_trend_has_the_means_of_each_commit_once(tmp_path):
+    path = tmp_path / "trend.csv"
+    for commit in ("a", "b", "a"):
+        invalid = runs([1.0], reasons=["no"])
+        behaviour.trend(path, commit, "2026-01-31", {"x": [*runs(BEFORE), *invalid]})
+    rows = read_rows(path)
+    assert [(row["commit"], row["metric"]) for row in rows] == [
+        (commit, metric) for commit in "ba" for metric in METRICS
+    ]
+    assert rows[0] | {"low": "", "high": ""} == {
+        "commit": "b", "date": "2026-01-31", "cell": "x", "metric": "goodput_mbit", "n": "6",
+        "mean": "10", "low": "", "high": "",
+    }  # fmt: skip
+    assert float(rows[0]["low"]) < 10 < float(rows[0]["high"])
+
+
 def test_report_names_cells_without_a_moved_metric():
     text = check.markdown(data(row(QUIET), same_kernel=["loss/bbr"]))
     assert "0 metrics moved" in text
@@ -110,6 +169,7 @@ def runs(goodputs, retransmits=0.0, tag="a", reasons=()):
 
 
 BEFORE = [10.0, 10.2, 9.9, 10.1, 10.0, 9.8]
+AFTER = [10.1, 10.3, 9.7, 10.3, 10.1, 9.9]
 
 
 def test_cell_with_the_same_bytes_is_not_reported():

@@ -74,6 +74,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument(
         "--estimate", action="store_true", help="print the estimated time, and measure nothing"
     )
+    command.add_argument("--json", action="store_true", help="print the scorecard as JSON")
     command.set_defaults(run=_score, interrupted=sweeps.KEPT)
 
 
@@ -101,8 +102,11 @@ def _score(options: argparse.Namespace) -> int:
     write_json(card, options.out / CARD)
     write_json(read_yaml(SCHEMAS / "scorecard.schema.yaml"), options.out / SCHEMA)
     pages = write_pages(card, options.out)
-    print(table(card))
-    print("\n".join(f"  {path}" for path in (options.out / CARD, *pages)))
+    if options.json:
+        print(json.dumps(card, indent=1))
+    else:
+        print(table(card))
+        print("\n".join(f"  {path}" for path in (options.out / CARD, *pages)))
     if before:
         hint = "a criterion is worse if its confidence interval does not overlap the recorded one"
         verdicts.require_as_recorded(regressions(card, before), "criteria", options.against, hint)

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import shlex
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from losslab import cellspec
+from losslab import __version__, cellspec
 from losslab.campaign import replicate, rerun
 from losslab.campaign.packets import SENDERS_LINK, Segment, segments, sent
 from losslab.campaign.rerun import load_manifest
-from losslab.campaign.results import MANIFEST_FILE
+from losslab.campaign.results import MANIFEST_FILE, digest_of
 from losslab.emulation import capture, droplist
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
-from losslab.reading import number_option, out_folder
+from losslab.reading import number_option, out_folder, read_text
 from losslab.study import metrics
 from losslab.study.condition import Condition
 from losslab_timetravel import futures, symptoms
@@ -56,6 +59,40 @@ class Cause:
     folders: dict[str, Path]  # of the run with the cause alone, and of the one without it
 
 
+class Verdicts:
+    """Whether futures have a symptom, kept in a file so that the same command can continue.
+
+    A line has a digest of run, symptom, cut and dropped packets, and 1 if the future has it.
+    """
+
+    def __init__(self, file: Path, run: object) -> None:
+        """Read the file, if an earlier start left it; `run` identifies the run."""
+        self.file = file
+        self._run = digest_of([__version__, run])
+        self._lock = threading.Lock()
+        text = read_text(file) if file.exists() else ""
+        pairs = [line.split() for line in text.splitlines()]
+        self.known = {pair[0]: pair[1] == "1" for pair in pairs if len(pair) == 2}
+
+    @classmethod
+    def beside(cls, out: Path, recorded: Recorded) -> Verdicts:
+        """Return those in the file beside an output folder."""
+        return cls(out.with_name(f"{out.name}.search"), recorded.manifest)
+
+    def of(
+        self, symptom: Symptom, at_s: float, packets: Sequence[Drop], find: Callable[[], bool]
+    ) -> bool:
+        """Return the verdict on the future that drops exactly these packets; `find` it once."""
+        names = [(drop.direction, drop.number) for drop in packets]
+        key = digest_of([self._run, symptom.text, at_s, names])
+        if key not in self.known:
+            found = find()
+            with self._lock, self.file.open("a") as file:
+                self.known[key] = found
+                file.write(f"{key} {found:d}\n")
+        return self.known[key]
+
+
 @dataclass
 class Search:
     """A search for the cause of a symptom after a cut."""
@@ -63,6 +100,7 @@ class Search:
     past: Past
     untouched: Future
     folder: Path
+    verdicts: Verdicts
     count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     runs: int = 0
 
@@ -84,7 +122,10 @@ class Search:
 
     def shows(self, symptom: Symptom, places: Sequence[int]) -> bool:
         """Return whether the future that drops exactly these packets has a symptom."""
-        return symptom.shows(self.dropping(places), self.spared)
+        return self.verdicts.of(
+            symptom, self.past.at_s, [self.drops[at] for at in places],
+            lambda: symptom.shows(self.dropping(places), self.spared),
+        )  # fmt: skip
 
     def cause(self, symptom: Symptom) -> list[int] | None:
         """Return the 1-minimal cause of a symptom; None if it does not depend on `drops`."""
@@ -123,25 +164,47 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="new folder for the run with the cause alone, and the run without it",
     )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
-    command.set_defaults(run=_why, interrupted="remove --out if it exists")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.set_defaults(
+        run=_why, interrupted="the search is kept; repeat the command, without --out if it exists"
+    )
 
 
 def _why(options: argparse.Namespace) -> int:
     recorded = Recorded.of(options)
     cause = find(recorded, _symptom(recorded, options), options.out, options.at)
+    ends = cause.at_s, cause.symptom.until_s
+    folders = cause.folders[CAUSE], cause.folders[WITHOUT]
+    manifest = rerun.load_manifest(cause.folders[CAUSE])
+    condition = Condition.from_json(manifest["cell"])
+    if options.json:
+        facts = as_json(cause) | {"command": cellspec.measure_command(condition, manifest["seed"])}
+        print(json.dumps(facts, indent=1))
+        return 0
     print(f"{cause.symptom.text}: caused by {len(cause.packets)} of {cause.candidates} packets")
     for line in dropped(cause.folders[CAUSE], cause.packets):
         print(f"  {line}")
     print(f"dropped after the cut at {cause.at_s:g} s; without any one of them it does not occur.")
     print(f"{cause.futures} futures, {cause.core_s:.1f} core-s.\n")
-    ends = cause.at_s, cause.symptom.until_s
-    folders = cause.folders[CAUSE], cause.folders[WITHOUT]
     print("\n".join(sender(*folders, *ends)))
-    manifest = rerun.load_manifest(cause.folders[CAUSE])
-    condition = Condition.from_json(manifest["cell"])
     print(f"\nBoth over time: losslab plot {shlex.join(map(str, folders))}")
     print(f"Reproduce it from the start: {cellspec.measure_command(condition, manifest['seed'])}")
     return 0
+
+
+def as_json(cause: Cause) -> dict[str, Any]:
+    """Return a cause as data: its dropped packets, and what the sender did in both runs."""
+    folders = cause.folders[CAUSE], cause.folders[WITHOUT]
+    return {
+        "symptom": cause.symptom.text,
+        "cut_s": cause.at_s,
+        "packets": [vars(each) for each in cause.packets],
+        "candidates": cause.candidates,
+        "futures": cause.futures,
+        "core_s": cause.core_s,
+        "runs": {name: str(folder) for name, folder in cause.folders.items()},
+        "sender": [*sender(*folders, cause.at_s, cause.symptom.until_s)],
+    }
 
 
 def _symptom(recorded: Recorded, options: argparse.Namespace) -> Symptom:
@@ -153,14 +216,14 @@ def _symptom(recorded: Recorded, options: argparse.Namespace) -> Symptom:
         return symptoms.timeout(folder, condition, recorded.manifest)
     if options.below is not None:
         return symptoms.slow(folder, condition, options.below)
-    return _worse(recorded, options.metric)
+    return _worse(recorded, options.metric, options.out)
 
 
-def _worse(recorded: Recorded, metric: str) -> Symptom:
+def _worse(recorded: Recorded, metric: str, out: Path) -> Symptom:
     """Return a metric that drops made worse, and the time of the drop at which it became so."""
     metrics.require_declared(metric, [recorded.manifest["summary"]])
     with recorded.cut(0.0) as (past, untouched, work):
-        search = Search(past, untouched, work)
+        search = Search(past, untouched, work, Verdicts.beside(out, recorded))
         lossless = search.spared.manifest["summary"]
         end_s = recorded.condition.duration_s
         found = symptoms.worse(metric, untouched.manifest["summary"], lossless, end_s)
@@ -178,15 +241,17 @@ def find(recorded: Recorded, symptom: Symptom, out: Path, at_s: float | None = N
     if the symptom does not depend on packets dropped after it.
     """
     before_s, core_s = BEFORE_S, -time.process_time()
+    verdicts = Verdicts.beside(out, recorded)
     while True:
         cut_s = max(0.0, symptom.begin_s - before_s) if at_s is None else at_s
         with recorded.cut(cut_s) as (past, untouched, work):
-            search = Search(past, untouched, work)
+            search = Search(past, untouched, work, verdicts)
             places = search.cause(symptom)
             core_s += past.guest.snapshot.forks_cpu_s
             if places is not None:
                 core_s += time.process_time()
                 folders = _measured(search, places, recorded, out)
+                verdicts.file.unlink(missing_ok=True)
                 packets, count = [search.drops[at] for at in places], len(search.drops)
                 return Cause(symptom, cut_s, packets, count, search.runs, core_s, folders)
         if at_s is not None or cut_s == 0:

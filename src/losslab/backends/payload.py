@@ -17,7 +17,15 @@ IMPORTED = (
     "errors.py",
     *(
         f"study/{name}.py"
-        for name in ("axes", "background", "condition", "features", "parameters", "schedule")
+        for name in (
+            "axes",
+            "background",
+            "condition",
+            "features",
+            "hostsettings",
+            "parameters",
+            "schedule",
+        )
     ),
 )
 

@@ -23,14 +23,15 @@ from losslab.campaign.instrument import image_of, kernel_of
 from losslab.instrument import image, kernel
 from losslab.instrument.kernels import Kernel
 from losslab.study import features
-from losslab.study.axes import NONE
-from losslab.study.condition import Condition
+from losslab.study.condition import AXES, Condition
 from losslab.study.features import Feature
 
 CONDITION, BACKEND, KERNEL = "condition", "backend", "kernel"
 IMAGES = ("image", "engine")
 TRACES, USER_FILES, OWN_MODULES = "traces", "user files", "own modules"
 DIGITS = 16
+# Axes of no feature that are younger than the first fingerprints.
+LATER = ("parameters", "sysctl", "initcwnd_packets", "initrwnd_packets", "window_bytes")
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,11 @@ def digest_of(data: Any) -> str:
 def _values(condition: Condition, used: Sequence[Feature]) -> dict[str, Any]:
     """Return a condition without the axes of features that it does not use.
 
-    `parameters` at its default is left out, so that cells from before it keep their fingerprints.
+    Later axes at their defaults are left out, so that cells from before them keep their
+    fingerprints.
     """
     unused = {name for each in features.all_features() if each not in used for name in each.axes}
-    unused |= {"parameters"} if condition.parameters == NONE else set()
+    unused |= {name for name in LATER if getattr(condition, name) == AXES[name].default}
     return {name: value for name, value in condition.to_json().items() if name not in unused}
 
 

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import io
+import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from losslab.emulation.link import tracelink
 from losslab.errors import HostError, LosslabError, did_you_mean
+from losslab.instrument import rootimage
 from losslab.instrument.archive import digest
-from losslab.instrument.cache import cache_folder
+from losslab.instrument.cache import building, cache_folder
+from losslab.instrument.kernels import PublicFile
 from losslab.lock import own_folder
-from losslab.reading import UsageError, input_errors, read_text
+from losslab.reading import UsageError, input_errors, read_text, read_toml, shown
 from losslab.repository import INSTALLED, ROOT, find, listed
-from losslab.study.axes import DRAWN_TRACE, NONE, name_digest
+from losslab.study.axes import DIGEST_DIGITS, DRAWN_TRACE, NONE, name_digest
 from losslab.study.condition import AXES, NO_TRACE, Condition
 
+# The tar file of user files in the cache and in replicates' folders, and its name in conditions.
+BROUGHT = "brought.tar"
+COPIED = re.compile("[A-Za-z0-9._-]{1,60}@[0-9a-f]{16}")
 # Byte code of one run must not become an input of the next.
 IGNORED = "__pycache__"
 # Prefix of a path relative to the current folder; other paths are relative to the repository.
@@ -30,8 +39,11 @@ MAX_TRACE_BYTES = 2**24
 MAX_TRACE_MBIT = 3000
 # Axes that name traces, with the files' names in the folders of jobs and replicates.
 TRACES = {"trace": "trace", "trace_back": "trace-back"}
+# Environment variable: a folder with copies of the public traces of config/traces.toml.
+COPIES = "LOSSLAB_TRACES"
 # Axes that name files of the user.
-OF_FILES = ("bring", *TRACES)
+ROOTS = {"sender": "sender_root", "receiver": "receiver_root"}
+OF_FILES = ("bring", *ROOTS.values(), *TRACES)
 IMPORT = "convert other files with `losslab trace import FILE`"
 
 
@@ -39,25 +51,32 @@ def value(axis: str, given: str) -> str:
     """Return the value that names a user's files in conditions."""
     if axis in TRACES:
         return named_trace(given)
-    return named(Path(given)) if axis == "bring" else given
+    if axis in ROOTS.values():
+        return _named_root(axis, given)
+    return named(given) if axis == "bring" else given
 
 
 def named_trace(given: str) -> str:
     """Return a trace's name in conditions: of a file in config/traces, or `NAME@DIGEST`.
 
-    Any other file is copied to the cache, where its content identifies it. Raises UsageError if
-    there is no such file, or it is not a trace.
+    A public trace is fetched. Any other file is copied to the cache, where its content identifies
+    it. Raises UsageError if there is no such file, or it is not a trace, and UnavailableError if no
+    place has a public trace.
     """
     known = re.fullmatch(AXES["trace"].pattern, given) is not None
     if given in (NO_TRACE, DRAWN_TRACE) or (known and _trace_path(given).is_file()):
         return given
     if not Path(given).is_file():
+        for name, public in public_traces().items():
+            if given in (name, public.name):
+                return _keep_trace(name, _read_trace(public.get().path))
         place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
         files = [path for path in listed("config/traces/*") if path.is_file()]
         names = [path.name for path in files if path.suffix != ".md"]
+        near = [*names, *(public.name for public in public_traces().values()), DRAWN_TRACE]
         raise UsageError(
             f"trace {given} must be a file, by its path or its name in config/traces of {place}, "
-            f"found {', '.join(names) or 'none'} there{did_you_mean(given, [*names, DRAWN_TRACE])}",
+            f"found {', '.join(names) or 'none'} there{did_you_mean(given, near)}",
             hint=f"`{DRAWN_TRACE}` is drawn for each replicate; {IMPORT}",
         )
     text = _read_trace(Path(given))
@@ -65,22 +84,58 @@ def named_trace(given: str) -> str:
     return _keep_trace(f"{name}@{name_digest(text)}", text)
 
 
+def public_traces() -> dict[str, PublicFile]:
+    """Return the public traces by their names in conditions, `NAME@DIGEST`.
+
+    A folder that LOSSLAB_TRACES names has copies.
+    """
+    copies = os.environ.get(COPIES)
+    pinned = _pinned_traces()
+    address = f"{Path(copies).resolve().as_uri()}/" if copies else pinned["address"]
+    other = f"set {COPIES} to its folder"
+    return {
+        f"{name}@{sha256[:DIGEST_DIGITS]}": PublicFile(
+            name, address + name, sha256, otherwise=other
+        )
+        for name, sha256 in pinned["sha256"].items()
+    }
+
+
+@functools.cache
+def _pinned_traces() -> dict[str, Any]:
+    return read_toml(ROOT / "config/traces.toml")
+
+
+def has_public_traces(condition: Condition) -> bool:
+    """Return whether this machine has the public traces of a condition without fetching them."""
+    public, folder = public_traces(), Path(os.environ.get(COPIES, "/nowhere"))
+    return all(
+        _trace_path(name).is_file() or (folder / public[name].name).is_file()
+        for name in (condition.trace, condition.trace_back)
+        if name in public
+    )
+
+
 def _keep_trace(trace: str, text: str) -> str:
     """Write a trace `NAME@DIGEST` to the cache; return its name."""
-    path = _trace_path(trace)
+    _keep(_trace_path(trace), lambda partial: partial.write_text(text))
+    return trace
+
+
+def _keep(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file of the cache, unless it is there."""
     if path.is_file():
-        return trace
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with own_folder(path.parent, ".partial-") as partial:
-            (partial / path.name).write_text(text)
+            write(partial / path.name)
             (partial / path.name).rename(path)
     except OSError as error:
         raise HostError(
-            f"the cache must be a writable folder to keep a trace, found: {error}",
-            hint="set LOSSLAB_CACHE to such a folder, or copy the trace to config/traces",
+            f"the cache must be a writable folder to keep your file, found: {error}",
+            hint="set LOSSLAB_CACHE to such a folder, or copy the file to the repository",
         ) from error
-    return trace
 
 
 def _trace_path(trace: str) -> Path:
@@ -106,6 +161,10 @@ def kept_traces(condition: Mapping[str, Any]) -> dict[str, str]:
 
 def adopt_traces(folder: Path, condition: Mapping[str, Any]) -> None:
     """Copy the traces that a replicate's folder keeps to the cache, to measure it again."""
+    bring = str(condition.get("bring", NONE))
+    kept = COPIED.fullmatch(bring) and (folder / BROUGHT).is_file()
+    if kept and bring.endswith(f"@{digest(folder / BROUGHT)[:DIGEST_DIGITS]}"):
+        _keep(_tar_path(bring), lambda partial: shutil.copyfile(folder / BROUGHT, partial))
     for axis, file in TRACES.items():
         trace = str(condition.get(axis, NONE))
         if "@" in trace and (folder / file).is_file():
@@ -114,20 +173,142 @@ def adopt_traces(folder: Path, condition: Mapping[str, Any]) -> None:
                 _keep_trace(trace, text)
 
 
-def named(folder: Path) -> str:
-    """Return a folder's name in conditions: a path relative to the repository or `HERE`.
+def named(given: str | Path) -> str:
+    """Return the name of user files in conditions: a path relative to the repository or `HERE`.
 
-    `NONE` stays as it is. Raises UsageError if the folder is neither in the repository nor in the
-    current folder.
+    A file, a folder elsewhere and `PATH=NAME` become `NAME@DIGEST`, a tar file in the cache. `NONE`
+    stays as it is, and so does such a name. Raises UsageError if there is no such file or folder.
     """
-    if str(folder) == NONE:
-        return NONE
-    resolved, here = folder.resolve(), Path.cwd()
-    if resolved.is_relative_to(ROOT):
-        return str(resolved.relative_to(ROOT))
-    if resolved.is_relative_to(here):
-        return f"{HERE}{resolved.relative_to(here)}"
-    raise _outside(str(folder), resolved, here)
+    text = str(given)
+    if text == NONE or (COPIED.fullmatch(text) and not Path(text).exists()):
+        return text
+    path, renamed, name = Path(text), "=" in text and not Path(text).exists(), ""
+    if renamed:
+        before, _, name = text.rpartition("=")
+        path = Path(before)
+    resolved, here = path.resolve(), Path.cwd()
+    if path.is_dir() and not renamed:
+        if resolved.is_relative_to(ROOT):
+            return str(resolved.relative_to(ROOT))
+        if resolved.is_relative_to(here):
+            return f"{HERE}{resolved.relative_to(here)}"
+    if renamed and not re.fullmatch(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]*", name):
+        raise UsageError(f"bring PATH=NAME must have a file's name, found {name!r:.60}")
+    if not path.exists():
+        raise UsageError(
+            f"bring must name a folder or a file, found no {shown(str(path))}",
+            hint="write PATH, or PATH=NAME for another name in the programs' folder",
+        )
+    return _copied(resolved, name)
+
+
+def _copied(path: Path, name: str) -> str:
+    """Keep a file or a folder's files in the cache as a tar file; return its name.
+
+    A NAME is that of the file, or of a folder with the folder's files.
+    """
+    if path.is_file():
+        found = {name or path.name: path}
+    else:
+        prefix = f"{name}/" if name else ""
+        found = {f"{prefix}{each.relative_to(path)}": each for each in _files_in(path)}
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for member, file in sorted(found.items()):
+            header = tarfile.TarInfo(member)
+            header.size = file.stat().st_size
+            header.mode = 0o755 if file.stat().st_mode & 0o100 else 0o644
+            with file.open("rb") as data:
+                tar.addfile(header, data)
+    code = hashlib.sha256(content.getbuffer()).hexdigest()[:DIGEST_DIGITS]
+    label = re.sub(r"[^A-Za-z0-9.-]+", "-", name or path.name).strip("-.")[:60] or "files"
+    _keep(_tar_path(f"{label}@{code}"), lambda partial: partial.write_bytes(content.getvalue()))
+    return f"{label}@{code}"
+
+
+def _named_root(axis: str, given: str) -> str:
+    """Return an image's name in conditions, NAME@DIGEST; its merged layers are in the cache."""
+    path = Path(given)
+    if given == NONE or (COPIED.fullmatch(given) and not path.exists()):
+        return given
+    if not path.is_file():
+        raise UsageError(
+            f"{axis} must name a tar file, found no file {shown(given)}",
+            hint="save an image with `docker save IMAGE -o FILE`",
+        )
+    label = re.sub(r"[^A-Za-z0-9.-]+", "-", path.name).strip("-.")[:60] or "image"
+    name = f"{label}@{digest(path)[:DIGEST_DIGITS]}"
+    with building(_root_folder(name)) as folder:
+        if folder is not None:
+            rootimage.write(path, folder)
+    return name
+
+
+def _root_folder(name: str) -> Path:
+    return cache_folder() / "roots" / name
+
+
+def _root_files(condition: Condition) -> dict[str, Path]:
+    """Return the files of the hosts' images by their names in a job's folder."""
+    roots = {host: str(getattr(condition, axis)) for host, axis in ROOTS.items()}
+    found = {
+        name: path
+        for host, root in roots.items()
+        if root != NONE
+        for name, path in rootimage.files_for_guest(_root_folder(root), host)
+    }
+    for name, path in found.items():
+        if not path.is_file():
+            raise UsageError(
+                f"the cache must have the image of the {name.partition('-')[0]}, found no {path}",
+                hint="measure once with the image's file: --sender-root FILE or "
+                "--receiver-root FILE",
+            )
+    return found
+
+
+def _require_roots(condition: Condition) -> None:
+    """Refuse commands that the hosts' images cannot run."""
+    for host, axis in ROOTS.items():
+        root, prefixes = str(getattr(condition, axis)), ("", "competitor_")
+        for command in (getattr(condition, f"{prefix}{host}_command") for prefix in prefixes):
+            if NONE not in (root, command):
+                rootimage.require_command(_root_folder(root), host, command)
+
+
+def _tar_path(bring: str) -> Path:
+    return cache_folder() / "brought" / bring / BROUGHT
+
+
+def _copies(bring: str) -> Iterator[tuple[str, bool, IO[bytes]]]:
+    """Yield name, executability and content of a condition's copied files, one at a time.
+
+    Raises UsageError if the cache has not that content, or it is that of another program's archive:
+    it may have come with somebody's run.
+    """
+    path = _tar_path(bring)
+    if not path.is_file() or not bring.endswith(f"@{digest(path)[:DIGEST_DIGITS]}"):
+        raise UsageError(
+            f"the cache must have the user files {bring}, found none with this content",
+            hint=f"a run's folder has them in {BROUGHT}; or name them again with --bring",
+        )
+    with tarfile.open(path) as tar:
+        for member in tar:
+            parts, content = Path(member.name).parts, tar.extractfile(member)
+            if not member.isreg() or content is None or {"/", ".."} & {*parts}:
+                raise UsageError(f"{path} must have files below its folder, found {member.name!r}")
+            yield member.name, bool(member.mode & 0o100), content
+
+
+def kept_files(condition: Mapping[str, Any], folder: Path) -> None:
+    """Keep copied user files in a replicate's folder, without a second copy on the disk."""
+    bring = str(condition.get("bring", NONE))
+    if not COPIED.fullmatch(bring):
+        return
+    try:
+        os.link(_tar_path(bring), folder / BROUGHT)
+    except OSError:  # another file system
+        shutil.copyfile(_tar_path(bring), folder / BROUGHT)
 
 
 def source(condition: Condition) -> Path:
@@ -152,15 +333,8 @@ def _outside(name: str, resolved: Path, base: Path) -> UsageError:
     )
 
 
-def files(condition: Condition) -> list[Path]:
-    """List a condition's user files.
-
-    Raises LosslabError if the folder does not exist, is empty, or contains a link to a file
-    outside.
-    """
-    if condition.bring == NONE:
-        return []
-    folder = source(condition)
+def _files_in(folder: Path) -> list[Path]:
+    """List a folder's files; LosslabError if it has none, or a link to a file outside."""
     found = [
         path for path in sorted(folder.rglob("*")) if path.is_file() and IGNORED not in path.parts
     ]
@@ -181,31 +355,57 @@ def files(condition: Condition) -> list[Path]:
 
 def digests(condition: Condition) -> dict[str, str]:
     """Return the SHA-256 of a condition's user files by path, with " x" if executable."""
-    found = {}
-    for path in files(condition):
+    found = {name: digest(path) for name, path in _root_files(condition).items()}
+    if condition.bring == NONE:
+        return found
+    if COPIED.fullmatch(condition.bring):
+        for member, runs, content in _copies(condition.bring):
+            code = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
+            found[member] = code + (" x" if runs else "")
+        return found
+    folder = source(condition)
+    for path in _files_in(folder):
         executable = " x" if path.stat().st_mode & 0o100 else ""
-        found[str(path.relative_to(source(condition)))] = digest(path) + executable
+        found[str(path.relative_to(folder))] = digest(path) + executable
     return found
 
 
 def give(condition: Condition, job_folder: Path, name: str) -> None:
-    """Copy a condition's user files into the folder `name` of a job's folder."""
-    for path in files(condition):
-        target = job_folder / name / path.relative_to(source(condition))
+    """Copy a condition's user files into the folder `name` of a job's folder, and its images."""
+    for file, path in _root_files(condition).items():
+        shutil.copyfile(path, job_folder / file)
+    if condition.bring == NONE:
+        return
+    if COPIED.fullmatch(condition.bring):
+        for member, executable, content in _copies(condition.bring):
+            target = job_folder / name / member
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as out:
+                shutil.copyfileobj(content, out)
+            target.chmod(0o755 if executable else 0o644)
+        return
+    folder = source(condition)
+    for path in _files_in(folder):
+        target = job_folder / name / path.relative_to(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)
 
 
 def require(conditions: Iterable[Condition]) -> None:
     """Refuse conditions whose traces or user files are missing or malformed; read each once."""
-    axes = (*OF_FILES, "rate_mbit", "trace_start_s")
+    commands = [axis for axis in AXES if axis.endswith("_command")]
+    axes = (*OF_FILES, *commands, "rate_mbit", "trace_start_s")
     with input_errors():
         for each in {
             tuple(getattr(its, axis) for axis in axes): its for its in conditions
         }.values():
             for text in trace_texts(each).values():
                 _require_fit(each, tracelink.parse(text, "the trace"))
-            files(each)
+            _require_roots(each)
+            if each.bring != NONE and COPIED.fullmatch(each.bring):
+                list(_copies(each.bring))
+            elif each.bring != NONE:
+                _files_in(source(each))
 
 
 def _require_fit(condition: Condition, times: Sequence[int]) -> None:
@@ -258,8 +458,13 @@ def _trace(trace: str) -> str:
 
 
 def trace_digests(condition: Condition) -> dict[str, str]:
-    """Return the SHA-256 of each of `trace_texts`."""
+    """Return the SHA-256 of each of `trace_texts`. Those of public traces need no file."""
+    public = public_traces()
+    named = {file: str(getattr(condition, axis)) for axis, file in TRACES.items()}
     return {
-        name: hashlib.sha256(text.encode()).hexdigest()
-        for name, text in trace_texts(condition).items()
+        file: public[trace].sha256
+        if trace in public
+        else hashlib.sha256(_trace(trace).encode()).hexdigest()
+        for file, trace in named.items()
+        if trace not in (NO_TRACE, DRAWN_TRACE)
     }

@@ -230,7 +230,7 @@ def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) ->
     needed = parts(backend, where, kernel_of(condition), image_of(condition))
     default = (image.HOST, kernels.default().key)
     missing = [part for part in needed if part[1] in default and not records.in_cache(*part)]
-    if missing and not os.environ.get(packed.PLACE):
+    if missing and not packed.origin().place:
         require_programs("build", "the first build of losslab's kernel and image")
     unpinned = unpinned_allowed(False)
     for kind, name in missing:

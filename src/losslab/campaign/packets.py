@@ -100,12 +100,13 @@ def sent(content: bytes) -> tuple[int, list[Segment | None]]:
 def _traffic(content: bytes) -> tuple[int, list[tuple[int, Segment | None]]]:
     """Return the origin of `segments`, and all TCP segments and the sender's other packets."""
     origins, found = [], list[tuple[int, Segment | None]]()
-    sender = bytes(map(int, SENDER_ADDRESS.split(".")))
+    # The sender's network: beside other traffic, user programs have addresses of their own.
+    sender = bytes(map(int, SENDER_ADDRESS.split(".")[:3]))
     for at_ns, frame in packets(content):
         if struct.unpack_from("!H", frame, 12)[0] != IPV4:
             continue
         header = ETHERNET_BYTES + 4 * (frame[ETHERNET_BYTES] & 0x0F)
-        protocol, own = frame[ETHERNET_BYTES + 9], frame[26:30] == sender
+        protocol, own = frame[ETHERNET_BYTES + 9], frame[26:29] == sender
         if protocol == ICMP:
             kind, _, _, identifier, number = struct.unpack_from("!BBHHH", frame, header)
             if (kind, identifier, number) == (ECHO_REQUEST, IDENTIFIER, 0):

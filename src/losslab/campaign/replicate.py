@@ -150,6 +150,7 @@ def attempt(
             violations = [*violations, *_take_raw_files(job_folder / "raw", folder)]
         for name, text in inputs.kept_traces(inputs_of_run["cell"]).items():
             (folder / name).write_text(text)
+        inputs.kept_files(inputs_of_run["cell"], folder)
         if sources := kept_algorithms(Condition.from_json(inputs_of_run["cell"]), instrument.where):
             write_json(sources, folder / ALGORITHMS_FILE)
         manifest = inputs_of_run | manifest | {"valid": not violations, "reasons": violations}

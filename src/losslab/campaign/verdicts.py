@@ -269,12 +269,19 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         elif options.record is not None:
             print("\n".join(record(options.claims, options.record) or ["nothing changed"]))
         else:
-            rows = [r for r in read_claims(options.claims) if options.study in (None, r["study"])]
+            rows = [
+                row
+                for row in read_claims(options.claims)
+                if not options.names
+                or {row["study"], f"{row['study']}/{row['claim']}"} & {*options.names}
+            ]
             print(json.dumps(rows, indent=1) if options.json else table(rows))
         return 0
 
     command = commands.add_parser("claims")
-    command.add_argument("study", nargs="?", help="print only this study's claims")
+    command.add_argument(
+        "names", nargs="*", metavar="NAME", help="print only these: STUDY or STUDY/CLAIM"
+    )
     command.add_argument("--claims", type=Path, default=CLAIMS, help="table of judged claims")
     command.add_argument(
         "--check", metavar="CAMPAIGN", help="compare with the campaign's recorded verdicts"

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
+from losslab.emulation.qdiscs import REVERSE_HANDLE
 from losslab.emulation.topology import INTERFACES, Interface, bottleneck, interface
 
 # Counts that are 0 on a path that only delays, drops and limits the rate.
@@ -14,6 +15,8 @@ OPTIONAL_COUNTS = (
     "duplicates", "reordered", "marks", "ecn_capable", "ce_received", "policer_drops", "acks_seen",
     "acks_thinned", "sender_losses", "others",
 )  # fmt: skip
+# Counts that are not 0 on slow links only.
+QUEUED = ("queued", "queued_back")
 # Counters of CE marks in qdiscs' xstats. CAKE has one per tin.
 MARKS = ("ecn_mark", "marked")
 # Handle of the clsact qdisc, whose `drops` include all packets that filters drop.
@@ -58,6 +61,8 @@ class Traffic:
     # Packets in the forward path's queues at the second reading. A deep buffer of a slow link takes
     # minutes to empty.
     queued: int = 0
+    # Packets in the reverse bottleneck's queue at the second reading.
+    queued_back: int = 0
     # Packets that the netem of a lossy sender dropped, alone or in aggregates.
     sender_losses: int = 0
     # Received pings, which are losslab's own. Not in a manifest, which has all counters.
@@ -70,14 +75,14 @@ class Traffic:
         return {
             name: value
             for name, value in asdict(self).items()
-            if name != "pings" and (value or name not in (*OPTIONAL_COUNTS, "queued"))
+            if name != "pings" and (value or name not in (*OPTIONAL_COUNTS, *QUEUED))
         }
 
     @property
     def unexplained_back(self) -> int:
         """Packets on the reverse path that neither arrived nor were dropped by the emulator."""
         drops = self.loss_back_drops + self.link_back_drops + self.acks_thinned
-        return self.sent_back - self.received_back - drops
+        return self.sent_back - self.received_back - drops - self.queued_back
 
     @property
     def unexplained(self) -> int:
@@ -129,9 +134,9 @@ class CounterDeltas:
         """Return the kind of an interface's root qdisc; empty without one."""
         return str(_qdisc(self.after, end, "1:").get("kind", ""))
 
-    def queued(self, end: Interface) -> int:
+    def queued(self, end: Interface, handle: str = "1:") -> int:
         """Return the packets in an interface's queues at the second reading."""
-        return int(_qdisc(self.after, end, "1:").get("qlen", 0))
+        return int(_qdisc(self.after, end, handle).get("qlen", 0))
 
     def counter(self, host: str, name: str) -> int:
         """Return the increase of one of a host's TCP or IP counters."""
@@ -204,6 +209,8 @@ def traffic(
         sender_losses -= deltas.qdisc(sender, "packets")
     # With the shaper htb-netem, packets wait on the reverse path, too, and find its buffer full.
     reverse_drops, buffered = deltas.qdisc(reverse_link), deltas.kind(reverse_link) == "htb"
+    # netem counts what the token bucket below it drops, too.
+    bucket_drops = deltas.qdisc(reverse_link, handle=REVERSE_HANDLE)
     ce, ect0, ect1 = (deltas.counter("receiver", f"IpExtIn{e}Pkts") for e in ("CE", "ECT0", "ECT1"))
     return Traffic(
         sent=deltas.link(sender, "tx"),
@@ -217,8 +224,9 @@ def traffic(
         memory_pressures=sum(deltas.counter(h, "TcpExtTCPMemoryPressures") for h in deltas.after),
         sent_back=deltas.link(interface("receiver", back), "tx"),
         received_back=deltas.link(sender, "rx"),
-        loss_back_drops=0 if buffered else reverse_drops,
-        link_back_drops=counts.get("link_back_drops", 0) + (reverse_drops if buffered else 0),
+        loss_back_drops=0 if buffered else reverse_drops - bucket_drops,
+        link_back_drops=counts.get("link_back_drops", 0)
+        + (reverse_drops if buffered else bucket_drops),
         duplicates=duplicates,
         reordered=sum(deltas.qdisc(last, "requeues", handle) for handle in NETEM_HANDLES),
         marks=deltas.marks(),
@@ -228,6 +236,7 @@ def traffic(
         acks_seen=deltas.matched_by_filters(reverse_link),
         acks_thinned=deltas.qdisc(reverse_link, "drops", FILTERS),
         queued=deltas.queued(bottleneck()) + deltas.queued(last),
+        queued_back=deltas.queued(reverse_link, REVERSE_HANDLE),
         sender_losses=sender_losses,
         pings=deltas.counter("receiver", "IcmpInEchos"),
         others={name: count for name, count in counts.items() if name not in COUNT_NAMES},

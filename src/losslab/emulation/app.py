@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from losslab.emulation.goodput import Goodput
+from losslab.emulation.topology import NetworkExtension
 from losslab.study.features import Feature
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class App(Feature):
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         """List the app's flows in the order of their start; `video` is the file of `ffmpeg`."""
         raise NotImplementedError
+
+    def network(self, condition: Condition) -> NetworkExtension:
+        """Return the hosts, links, addresses and routes that its programs need."""
+        return NetworkExtension()
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Return the app's metrics; write its tables to the folder of its logs and tcp.csv."""

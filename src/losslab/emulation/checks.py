@@ -214,7 +214,7 @@ def _of_flows(e: Evidence) -> Iterator[str]:
         yield f"TCP memory pressure must not occur, found {e.traffic.memory_pressures} times"
     limited = []
     for flow in e.flows:
-        share = flow.buffer_limited_share
+        share = 0.0 if e.path_spec.buffer_may_limit else flow.buffer_limited_share
         if not e.path_spec.window_may_limit:
             share += flow.window_limited_share
         if flow.bulk and share > LIMITED_SHARE_MAX:

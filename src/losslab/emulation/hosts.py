@@ -20,13 +20,13 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from losslab.emulation.qdiscs import Qdisc, differences
 from losslab.emulation.topology import ECN, ECN_SYSCTL
-from losslab.errors import LosslabError
+from losslab.errors import LosslabError, did_you_mean
 
 COUNTERS = ("snmp", "netstat")  # files of /proc/net
 SIOCETHTOOL = 0x8946
@@ -55,17 +55,26 @@ def inside(pid: int) -> Iterator[None]:
 
 def read_sysctl(name: str) -> str:
     """Read a sysctl of the current namespace; single spaces separate its fields."""
-    path = Path("/proc/sys") / name.replace(".", "/")
-    return " ".join(path.read_text().split())
+    return " ".join(_sysctl_file(name).read_text().split())
 
 
 def write_sysctl(name: str, value: str) -> None:
     """Write a sysctl of the current namespace."""
-    path = Path("/proc/sys") / name.replace(".", "/")
     try:
-        path.write_text(value)
+        _sysctl_file(name).write_text(value)
     except OSError as error:
         raise LosslabError(f"sysctl {name} must accept {value!r}, found: {error}") from error
+
+
+def _sysctl_file(name: str) -> Path:
+    path = Path("/proc/sys") / name.replace(".", "/")
+    if path.exists():
+        return path
+    others = [".".join(each.parts[3:]) for each in Path("/proc/sys/net").rglob("*")]
+    raise LosslabError(
+        f"sysctl must name what the kernel {os.uname().release} has in each network namespace, "
+        f"found {name}{did_you_mean(name, others)}"
+    )
 
 
 def read_counters(
@@ -254,6 +263,8 @@ class HostPlan:
     offloads: str  # "on" or "off", for every interface
     qdiscs: list[Qdisc]
     udp_offloads: bool = False  # `offloads` includes UDP segmentation, which few programs use
+    kernels_sysctls: list[str] = field(default_factory=list)  # recorded at the kernel's own values
+    route_attributes: dict[str, int] = field(default_factory=dict)  # of each of `routes`
 
 
 def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
@@ -265,6 +276,22 @@ def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
             for interface in plan.interfaces:
                 set_offloads(interface, plan.offloads, plan.udp_offloads)
         handles[host].ip.do(plan.ip_commands)
+
+
+def require_sysctls(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
+    """Refuse sysctls that the kernel does not have, or of which it took another value."""
+    for host, plan in plans.items():
+        with inside(handles[host].pid):
+            for name in (*plan.sysctls, *plan.kernels_sysctls):
+                try:
+                    found = read_sysctl(name)
+                except OSError as error:
+                    raise LosslabError(f"sysctl {name} must be readable, found: {error}") from error
+                if (value := plan.sysctls.get(name, found)) != found:
+                    raise LosslabError(
+                        f"the kernel must take {name}={value} on {host}, found that it has {found}",
+                        hint="write all its values, as `sysctl NAME` prints them",
+                    )
 
 
 def shape(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
@@ -300,7 +327,9 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
                     link["ifname"]: {side: link["stats64"][side] for side in ("rx", "tx")}
                     for link in found_links
                 },
-                "sysctls": {name: read_sysctl(name) for name in plan.sysctls},
+                "sysctls": {
+                    name: read_sysctl(name) for name in (*plan.sysctls, *plan.kernels_sysctls)
+                },
                 "offloads": {
                     name: read_offloads(name, plan.udp_offloads) for name in plan.interfaces
                 },
@@ -343,9 +372,17 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
                     violations.append(
                         f"{feature} of {name} on {host} must be {plan.offloads}, found {found}"
                     )
-        devices = {r["dst"]: r["dev"] for r in state[host]["routes"] if "gateway" in r}
+        gateways = [r for r in state[host]["routes"] if "gateway" in r]
+        devices = {r["dst"]: r["dev"] for r in gateways}
         if devices != plan.routes:
             violations.append(f"routes of {host} must be {plan.routes}, found {devices}")
+        for r in gateways:
+            its = {name: value for each in r.get("metrics", ()) for name, value in each.items()}
+            if its != plan.route_attributes:
+                violations.append(
+                    f"the route of {host} to {r['dst']} must have {plan.route_attributes}, "
+                    f"found {its}"
+                )
     return violations
 
 

@@ -25,7 +25,9 @@ from losslab.emulation.plan import Plan, make_plan
 from losslab.emulation.programs import wait_for_whole_second
 from losslab.emulation.schedule_runner import ScheduleRunner
 from losslab.emulation.topology import RECEIVER_ADDRESS, Network, emulated_hosts
+from losslab.study.axes import NONE
 from losslab.study.condition import Condition
+from losslab.study.hostsettings import ENDS
 
 if TYPE_CHECKING:
     from losslab.emulation.hosts import Handle
@@ -127,6 +129,8 @@ def stage(bare: BareHosts, condition: Condition, loaded: bool = True) -> Iterato
     with hosts.handles(_pids(new)) as more:
         handles = bare.handles | more
         hosts.apply(plan.hosts, handles)
+        if any(plan.hosts[host].kernels_sysctls for host in ENDS) or condition.sysctl != NONE:
+            hosts.require_sysctls({host: plan.hosts[host] for host in ENDS}, handles)
         with programs.preloaded(bare.network.nodes, preloaded if loaded else []) as ready:
             yield Stage(condition, ready, handles)
 
@@ -148,7 +152,8 @@ def replicate(
     result["machine"] = {
         "kernel": os.uname().release,
         "version": os.uname().version,
-        "initial_cwnd_packets": 10,  # TCP_INIT_CWND, net/tcp.h
+        # TCP_INIT_CWND, net/tcp.h
+        "initial_cwnd_packets": ready.condition.initcwnd_packets or 10,
     }
     return result
 

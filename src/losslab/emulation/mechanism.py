@@ -99,6 +99,7 @@ class Effect:
     above_ms: float = 0.0  # by how much the fastest ping on the idle path may exceed the base RTT
     mean_rate_mbit: float | None = None  # over the goodput's interval; None: the rate is constant
     loss_run_packets: float = 1.0  # mean length of a loss burst
+    reverse_rate_mbit: float = math.inf  # of the reverse path's bottleneck
     # Directions, `data` and `back`, whose losses the mechanism checks itself.
     checked_losses: frozenset[str] = frozenset()
 
@@ -166,6 +167,10 @@ class Mechanism(Feature):
         """Return the mechanism's metrics."""
         return {}
 
+    def observed(self, e: Evidence) -> dict[str, Any]:
+        """Return further entries of the manifest's observations."""
+        return {}
+
 
 def of(condition: Condition) -> list[Mechanism]:
     """List the mechanisms that a condition uses, with the condition's values."""
@@ -180,6 +185,7 @@ def effect_of(condition: Condition) -> Effect:
         below_ms=sum(each.below_ms for each in found),
         above_ms=sum(each.above_ms for each in found),
         mean_rate_mbit=next((rate for rate in rates_mbit if rate is not None), None),
+        reverse_rate_mbit=min((each.reverse_rate_mbit for each in found), default=math.inf),
         loss_run_packets=max((each.loss_run_packets for each in found), default=1.0),
         checked_losses=frozenset().union(*(each.checked_losses for each in found)),
     )

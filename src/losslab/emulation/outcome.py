@@ -16,9 +16,9 @@ from losslab.emulation.background.outcome import BackgroundResults
 from losslab.emulation.mechanism import MechanismResult
 from losslab.emulation.plan import Plan
 from losslab.emulation.programs import ANY, Flow
-from losslab.emulation.topology import ALGORITHM_SYSCTL
+from losslab.emulation.topology import ALGORITHM_SYSCTL, interface
 from losslab.emulation.traffic import Run
-from losslab.emulation.userprograms import CONNECTIONS
+from losslab.emulation.userprograms import CONNECTIONS, prefix_of
 from losslab.errors import HostError, LosslabError
 from losslab.study import features
 from losslab.study.axes import OWN
@@ -26,6 +26,10 @@ from losslab.study.axes import OWN
 if TYPE_CHECKING:
     from losslab.emulation.realtime import Watch
     from losslab.emulation.schedule_runner import ScheduleRunner
+
+# Bytes of acknowledgements as a share of the data that they acknowledge, at most: TCP has one of 66
+# bytes for two segments of 1514, and QUIC fewer.
+ACKNOWLEDGING_SHARE = 0.04
 
 
 @dataclass(frozen=True)
@@ -228,7 +232,7 @@ def _app(m: Measured) -> Part:
     }
     app = features.apps()[m.plan.app]
     found = [] if m.failed else app.violations(m.plan, m.folder)
-    return Part(m.app, [*m.run.violations, *found], observed)
+    return Part(m.app, [*m.run.violations, *found, *_direction(m)], observed)
 
 
 def _background(m: Measured) -> Part:
@@ -279,12 +283,15 @@ def _path(m: Measured) -> Part:
     }
     observed = {
         "traffic": counted.to_json(), "flows": [asdict(flow) for flow in evidence.flows],
+        **{name: its for each in path.mechanisms for name, its in each.observed(evidence).items()},
     }  # fmt: skip
     return Part(summary, checks.violations(evidence), observed)
 
 
 def _first_flow(m: Measured) -> Part:
     flows = m.evidence.flows
+    if m.plan.background and m.plan.flows[0].protocol == ANY:  # its flows have evidence, too
+        flows = [flow for flow in flows if flow.name == m.plan.flows[0].name]
     limited = {"rwnd_limited_percent": 100 * flows[0].window_limited_share if flows else None}
     if not m.tcp_flows or m.tcp_flows[0].source_port is None:
         return Part(limited)
@@ -369,17 +376,34 @@ def _programs_evidence(plan: Plan, folder: Path) -> Iterator[checks.FlowEvidence
     The receiver's connections are recorded, but have no part in the measured direction. In a future
     (see `emulation.measure`), connections began with the algorithm of the past, the hosts' default.
     """
-    flow = next((flow for flow in plan.flows if flow.protocol == ANY), None)
-    rows = [] if flow is None else goodput.read_rows(folder / CONNECTIONS)
-    rows = [row for row in rows if row["host"] == "sender" and row["sent_bytes"] != "0"]
-    if flow is None or not rows:  # UDP has none
-        return
     default = plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL]
-    past = set() if flow.algorithm in (OWN, default) else {default}
     columns = ("busy_s", "rwnd_limited_s", "sndbuf_limited_s")
-    limited = _limited([[float(row[name] or 0) for name in columns] for row in rows])
-    found = sorted({name for row in rows for name in row["algorithm"].split()} - past)
-    yield checks.FlowEvidence(flow.name, flow.algorithm, found, *limited, flow.bulk)
+    for flow in (flow for flow in plan.flows if flow.protocol == ANY):
+        rows = goodput.read_rows(folder / f"{prefix_of(flow)}{CONNECTIONS}")
+        rows = [row for row in rows if row["host"] == "sender" and row["sent_bytes"] != "0"]
+        if not rows:  # UDP has none
+            continue
+        past = set() if flow.algorithm in (OWN, default) else {default}
+        limited = _limited([[float(row[name] or 0) for name in columns] for row in rows])
+        found = sorted({name for row in rows for name in row["algorithm"].split()} - past)
+        yield checks.FlowEvidence(flow.name, flow.algorithm, found, *limited, flow.bulk)
+
+
+def _direction(m: Measured) -> Iterator[str]:
+    """Yield a violation if the data of user programs flow from the receiver to the sender."""
+    forward, back = (
+        m.deltas.link(interface(*end), "rx", "bytes")
+        for end in (("receiver", "r2"), ("sender", "r1"))
+    )
+    programs = any(flow.protocol == ANY for flow in m.plan.flows)
+    if m.plan.background and m.plan.background.back:
+        return  # background flows send back, too
+    if programs and not m.failed and forward < ACKNOWLEDGING_SHARE * back:
+        yield (
+            f"data must flow from the sender to the receiver, found {back} bytes that arrived at "
+            f"the sender and {forward} at the receiver: the program that sends must be the "
+            "sender's; exchange both commands, and set listens to the host of the server"
+        )
 
 
 def write_result(result: dict[str, Any], path: Path) -> None:

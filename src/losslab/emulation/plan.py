@@ -30,10 +30,11 @@ from losslab.emulation.topology import (
     NetworkExtension,
     address_commands,
     reverse_router,
+    route_attributes,
     routes,
     sysctls,
 )
-from losslab.study import features
+from losslab.study import features, hostsettings
 from losslab.study.axes import OWN, derived_seed
 from losslab.study.condition import NO_TRACE, Condition
 
@@ -83,8 +84,9 @@ class PathSpec:
     in_order: bool
     # The trace determines the rate.
     by_trace: bool
-    # The receive buffer is Linux's default, which may limit a flow in a valid result.
+    # The receive buffer is no larger than Linux's, and may limit a flow in a valid result.
     window_may_limit: bool
+    buffer_may_limit: bool  # so may the send buffer
 
     @property
     def bare(self) -> bool:
@@ -144,7 +146,8 @@ class Plan:
     @property
     def programs(self) -> list[Flow]:
         """List all pairs of programs: one per flow, and one for all background flows."""
-        return [*self.flows, *([self.background.flow] if self.background else [])]
+        own = self.background.directions if self.background else []
+        return [*self.flows, *(flow for flow, _ in own)]
 
     @property
     def lossy_sender(self) -> bool:
@@ -165,13 +168,20 @@ class Plan:
         """Return the plan as JSON-ready data, without absent parts."""
         found = {name: part for name, part in asdict(self).items() if part is not None}
         for host in found["hosts"].values():
-            if not host["udp_offloads"]:
-                del host["udp_offloads"]
+            for name in ("udp_offloads", "kernels_sysctls", "route_attributes"):
+                if not host[name]:
+                    del host[name]
         # The format of manifests has other names.
         found["promise"] = found.pop("path_spec")
         if "background" in found:
             found["crowd"] = found.pop("background")
+            for name in ("pools", "back", "back_streams"):
+                if not found["crowd"][name]:
+                    del found["crowd"][name]
+            del found["crowd"]["network"]["sources"]  # only user programs have any
         del found["promise"]["mechanisms"], found["promise"]["effect"]
+        if not self.path_spec.buffer_may_limit:
+            del found["promise"]["buffer_may_limit"]
         if more := self.path_spec.more():
             found["promise"]["more"] = more
         parts: dict[str, Any] = found.pop("parts")
@@ -185,23 +195,30 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
     path_spec = _path_spec(condition)
     background = plan_background_flows(condition, seed, app.setup_rtts)
     bulk = sum(stream.bulk for stream in background.streams) if background else 0
-    extension = background.network if background else NetworkExtension()
+    extension = app.network(condition).plus(
+        background.network if background else NetworkExtension()
+    )
     ends = [*INTERFACES, *extension.ends]
     qdiscs = [*path_qdiscs(condition, seed), *(background.qdiscs if background else [])]
     routes_of = routes(condition.path, extension)
+    values = {host: sysctls(host, condition, ends) for host in (*HOSTS, *extension.hosts)}
     return Plan(
         app=condition.app,
         hosts={
             host: HostPlan(
-                ip_commands=address_commands(host, condition.path, extension),
+                ip_commands=address_commands(
+                    host, condition.path, extension, route_attributes(host, condition)
+                ),
                 routes={destination: out.name for destination, out in routes_of.get(host, [])},
-                sysctls=sysctls(host, condition, ends),
+                sysctls={n: v for n, v in values[host].items() if v != hostsettings.KERNEL},
                 interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,
                 qdiscs=_of_host(host, qdiscs),
                 udp_offloads=app.udp_offloads,
+                kernels_sysctls=[n for n, v in values[host].items() if v == hostsettings.KERNEL],
+                route_attributes=route_attributes(host, condition),
             )
-            for host in (*HOSTS, *extension.hosts)
+            for host in values
         },
         back_router=reverse_router(condition.path),
         starts=_starts(flows, seed, own_start_s(seed) if background else 0.0),
@@ -242,7 +259,12 @@ def _path_spec(condition: Condition) -> PathSpec:
             and not (effect.below_ms or effect.above_ms or effect.mean_rate_mbit)
         ),
         by_trace=condition.trace != NO_TRACE,
-        window_may_limit=condition.receive_buffer != "large",
+        window_may_limit=(
+            condition.receive_buffer != "large"
+            or bool(condition.initrwnd_packets or condition.window_bytes)
+            or hostsettings.may_limit(condition.sysctl, hostsettings.OF_WINDOWS)
+        ),
+        buffer_may_limit=hostsettings.may_limit(condition.sysctl, hostsettings.OF_BUFFERS),
     )
 
 

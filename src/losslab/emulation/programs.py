@@ -174,6 +174,15 @@ class Flow:
 
 
 @dataclass(frozen=True)
+class UserPrograms(Flow):
+    """User programs beside other traffic, or of which the caller must end by itself."""
+
+    # Their addresses of sender and receiver; None: the hosts' own, which no other traffic has.
+    addresses: tuple[str, str] | None = None
+    completes: bool = False
+
+
+@dataclass(frozen=True)
 class Timeline:
     """Time origin of a replicate's tables, and start times of its flows."""
 

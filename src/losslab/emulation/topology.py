@@ -14,13 +14,16 @@ import resource
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from losslab.study import hostsettings
 from losslab.study.axes import OWN
+from losslab.study.hostsettings import KERNEL
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
+T = TypeVar("T")
 HOSTS = ("sender", "r1", "r2", "r3", "receiver")
 # r4 exists only with a second bottleneck.
 ROUTERS = ("r1", "r2", "r3", "r4")
@@ -36,11 +39,12 @@ RECEIVE_BUFFER_BYTES = {
     # tcp_init allows 1/128 of the free memory, if that is less than 6 MiB.
     "linux-2mib": f"4096 131072 {2 * 2**20}",
     "large": f"4096 {MAX_SOCKET_BUFFER_BYTES} {MAX_SOCKET_BUFFER_BYTES}",
+    KERNEL: KERNEL,
 }
 # ECN is neither requested nor accepted; both; both with Accurate ECN, since Linux 7.0
 # (ip-sysctl.rst).
 ECN_SYSCTL = "net.ipv4.tcp_ecn"
-ECN = {"off": "0", "on": "1", "accurate": "3"}
+ECN = {"off": "0", "on": "1", "accurate": "3", KERNEL: KERNEL}
 ALGORITHM_SYSCTL = "net.ipv4.tcp_congestion_control"
 # Linux's default, which programs that choose their own congestion controls find.
 DEFAULT_ALGORITHM = "cubic"
@@ -119,6 +123,22 @@ class NetworkExtension:
     routes: Mapping[str, Sequence[Route]] = field(default_factory=dict)
     # Additional `ip -batch` lines by host, before its routes.
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # Source addresses of packets to these destinations.
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def plus(self, other: NetworkExtension) -> NetworkExtension:
+        """Return both extensions together."""
+
+        def joined(mine: Mapping[str, Sequence[T]], more: Mapping[str, Sequence[T]]) -> Any:
+            return {host: [*mine.get(host, ()), *more.get(host, ())] for host in {**mine, **more}}
+
+        return NetworkExtension(
+            (*self.hosts, *other.hosts),
+            (*self.links, *other.links),
+            joined(self.routes, other.routes),
+            joined(self.commands, other.commands),
+            {**self.sources, **other.sources},
+        )
 
     @property
     def ends(self) -> list[Interface]:
@@ -141,8 +161,10 @@ def routes(path: str, extension: NetworkExtension) -> dict[str, list[Route]]:
     return found
 
 
-def address_commands(host: str, path: str, extension: NetworkExtension) -> list[str]:
-    """List a host's `ip -batch` lines: addresses, permanent neighbours and routes.
+def address_commands(
+    host: str, path: str, extension: NetworkExtension, attributes: Mapping[str, int]
+) -> list[str]:
+    """List a host's `ip -batch` lines: addresses, permanent neighbours, routes with attributes.
 
     Neighbours are permanent because address resolution would pass through netem: the first packet
     would have twice the delay, or be lost.
@@ -163,12 +185,18 @@ def address_commands(host: str, path: str, extension: NetworkExtension) -> list[
         )
     lines += extension.commands.get(host, ())
     for destination, out in routes(path, extension).get(host, []):
-        lines.append(f"route replace {destination} via {others[out].address} dev {out.name}")
+        words = [f"route replace {destination} via {others[out].address} dev {out.name}"]
+        if source := extension.sources.get(destination):
+            words.append(f"src {source}")
+        lines.append(" ".join([*words, *(f"{name} {n}" for name, n in attributes.items())]))
     return lines
 
 
 def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[str, str]:
-    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst)."""
+    """List the sysctls of a host's namespace (Documentation/networking/ip-sysctl.rst).
+
+    Those with the value `kernel` are not set.
+    """
     values = {
         "net.ipv6.conf.all.disable_ipv6": "1",
         "net.ipv6.conf.default.disable_ipv6": "1",
@@ -180,6 +208,7 @@ def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[
     values |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in ends if end.host == host}
     if host in ROUTERS:
         return values
+    own = hostsettings.parse(condition.sysctl)[host]
     return values | {
         # Set before any socket exists: a socket keeps the pacing of the default at its creation.
         ALGORITHM_SYSCTL: DEFAULT_ALGORITHM if condition.algorithm == OWN else condition.algorithm,
@@ -187,7 +216,18 @@ def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[
         ECN_SYSCTL: ECN[condition.ecn],
         "net.ipv4.tcp_rmem": RECEIVE_BUFFER_BYTES[condition.receive_buffer],
         "net.ipv4.tcp_wmem": f"4096 16384 {MAX_SOCKET_BUFFER_BYTES}",
+        **own,
     }
+
+
+def route_attributes(host: str, condition: Condition) -> dict[str, int]:
+    """Return the attributes of an end host's routes, by their names in iproute2."""
+    values = {
+        "initcwnd": condition.initcwnd_packets,
+        "initrwnd": condition.initrwnd_packets,
+        "window": condition.window_bytes,
+    }
+    return {name: value for name, value in values.items() if value and host not in ROUTERS}
 
 
 # mnexec closes every descriptor up to the limit, with one system call each. Mininet raises the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -39,7 +39,7 @@ from losslab.emulation.programs import (
 from losslab.emulation.record import FILE as RECORD_FILE
 from losslab.emulation.record import Record, queue_samples, tcp_samples
 from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, bottleneck
-from losslab.emulation.userprograms import UserProgramsProbe
+from losslab.emulation.userprograms import UserProgramsProbe, prefix_of
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, OWN
 
@@ -101,23 +101,20 @@ def run(
     sender, flows, limit_s = hosts["sender"], plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
         programs = _user_programs(plan, hosts, stack)
-        listeners = {
-            flow.name: stack.enter_context(running(hosts, flow.listener, folder))
-            for flow in plan.programs
-        }
+        listeners = _listeners(plan, hosts, folder, stack)
         processes = list(listeners.values())
-        wakes = [programs.descriptor] if programs else []
+        wakes = programs.descriptors if programs else []
         watcher = stack.enter_context(contextlib.closing(ExitWatcher(*wakes)))
         for process in processes:
             watcher.watch(process)
-        for flow in plan.programs:
-            _wait_until_listening(hosts[flow.listener.host].pid, flow, listeners[flow.name])
         log = _sampling(plan, hosts, programs, processes, stack)
         if state is not None:
             log.state, state.origin_ns = state, log.origin_ns
         for session in sessions:
             stack.enter_context(session.running(log.origin_ns))
-        background = plan.background.caller(log.origin_ns) if plan.background else None
+        background = (
+            plan.background.callers(log.origin_ns, plan.warmup_s) if plan.background else []
+        )
         waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0)
@@ -134,10 +131,9 @@ def run(
                 due_s = _due_s(waiting, log.now_s())
             for process in processes:
                 process.end_if_due(log.now_s)
-            if background is not None:
-                processes.append(stack.enter_context(running(hosts, background, folder)))
+            while background:
+                processes.append(stack.enter_context(running(hosts, background.pop(0), folder)))
                 watcher.watch(processes[-1])
-                background = None
             if not waiting and watcher.all_ended and all(each.complete for each in sessions):
                 break
             wakes_s = [each.end_s for each in processes]
@@ -164,14 +160,34 @@ def run(
     )
 
 
+def _listeners(
+    plan: Plan, hosts: Mapping[str, Host], folder: Path, stack: contextlib.ExitStack
+) -> dict[str, Process]:
+    """Start the programs that listen, and return them by flow when they do."""
+    listeners, waiting = dict[str, Process](), list[Flow]()
+    for flow in plan.programs:
+        pid = hosts[flow.listener.host].pid
+        # Any port will do, except those of a pair of programs that listens already.
+        others = set(_listening(pid, flow)) if flow.port == ANY_PORT and listeners else set()
+        listeners[flow.name] = stack.enter_context(running(hosts, flow.listener, folder))
+        if flow.port == ANY_PORT:
+            _wait_until_listening(pid, flow, listeners[flow.name], others)
+        elif flow.port != NO_PORT:
+            waiting.append(flow)
+    for flow in waiting:
+        pid = hosts[flow.listener.host].pid
+        _wait_until_listening(pid, flow, listeners[flow.name], set())
+    return listeners
+
+
 def _user_programs(
     plan: Plan, hosts: Mapping[str, Host], stack: contextlib.ExitStack
 ) -> UserProgramsProbe | None:
     """Start the probe of user programs, if the plan has any."""
-    for flow in plan.flows:
-        if flow.protocol == ANY:
-            return stack.enter_context(contextlib.closing(UserProgramsProbe(hosts, flow)))
-    return None
+    flows = [flow for flow in plan.flows if flow.protocol == ANY]
+    if not flows:
+        return None
+    return stack.enter_context(contextlib.closing(UserProgramsProbe(hosts, flows)))
 
 
 def _sampling(
@@ -250,30 +266,47 @@ def _changed_algorithm(sender: Host, flows: list[Flow]) -> list[str]:
     ]
 
 
-def _wait_until_listening(pid: int, flow: Flow, listener: Process) -> None:
+def _wait_until_listening(
+    pid: int, flow: Flow, listener: Process, others: Set[tuple[str, int]]
+) -> None:
+    """Wait until a listener has a socket that is not among the `others`, which were there before.
+
+    A program that ends with status 0 may have left a daemon.
+    """
     port = "any port" if flow.port == ANY_PORT else f"port {flow.port}"
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
-    while flow.port != NO_PORT and not _listening(pid, flow):
-        if time.monotonic() > deadline:
+    while not _listening(pid, flow) - others:
+        status = listener.popen.poll()
+        if status or time.monotonic() > deadline:
+            found = f"that it ended with status {status}" if status else "no such socket"
             raise LosslabError(
                 f"{flow.name} must listen on {port} of {flow.listener.host} within "
-                f"{LISTEN_TIMEOUT_S:g} s, found no such socket; last line of its log: "
+                f"{LISTEN_TIMEOUT_S:g} s, found {found}; last line of its log: "
                 f"{last_lines(listener.messages)}",
-                hint=f"set listens to the host whose command listens on a port, or to {NONE}"
-                if flow.port == ANY_PORT
-                else "",
+                hint=_listener_hint(flow) if flow.port == ANY_PORT else "",
             )
         time.sleep(POLL_INTERVAL_S)
 
 
-def _listening(pid: int, flow: Flow) -> bool:
+def _listener_hint(flow: Flow) -> str:
+    """Return what to change if a user program does not listen."""
+    axis = f"{prefix_of(flow)}listens".replace("-", "_")
+    caller, variable = flow.caller.host, f"${flow.caller.host.upper()}"
+    if variable in flow.listener.command[-1].rpartition("|| exit; ")[2]:
+        return f"it names {variable}: if it is the client, set {axis} to {caller}"
+    return f"set {axis} to the host whose command listens on a port, or to {NONE}"
+
+
+def _listening(pid: int, flow: Flow) -> set[tuple[str, int]]:
+    """Return protocol and port of the sockets at which a flow's listener may be reached."""
     with inside(pid):
-        return any(
-            flow.port in (ANY_PORT, port)
+        return {
+            (protocol, port)
             for protocol, state in LISTENING.items()
             if flow.protocol in (ANY, protocol.removesuffix("6"))
             for port in listening_ports(Path(f"/proc/thread-self/net/{protocol}"), state)
-        )
+            if flow.port in (ANY_PORT, port)
+        }
 
 
 def listening_ports(table: Path, state: str) -> list[int]:
@@ -396,8 +429,7 @@ class _SampleLog:
 
     def _count_arrivals(self, now_s: float) -> None:
         if isinstance(self._tcp_probe, UserProgramsProbe):
-            ended = {each.program.host: each.ended for each in self._processes}
-            self._tcp_probe.count(now_s, ended)
+            self._tcp_probe.count(now_s, self._processes)
 
     def write(self, folder: Path) -> None:
         """Write tcp.csv, and the tables of user programs."""

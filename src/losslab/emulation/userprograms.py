@@ -17,13 +17,13 @@ import platform
 import socket
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from losslab.emulation.hosts import inside
 from losslab.emulation.probes import OPEN_STATES, TcpProbe, TcpSample
-from losslab.emulation.programs import Flow, Host
+from losslab.emulation.programs import Flow, Host, Process, UserPrograms
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
 
@@ -194,6 +194,8 @@ def attach(sock: socket.socket, code: bytes) -> None:
         os.close(program)
 
 
+Addresses = tuple[str, str]  # of sender and receiver
+
 ETH_P_IP = 0x0800  # linux/if_ether.h
 ICMP, TCP, UDP = 1, 6, 17
 SYN, FIN = 0x02, 0x01
@@ -217,8 +219,18 @@ AT_IP, AT_TCP, AT_KEY, AT_CONNECTION, AT_STATE = -24, -40, -44, -56, -64
 AT_EVENT = AT_STATE - EVENT.size
 
 
-def _program(counts: int, connections: int, events: int) -> bytes:
-    """Assemble the program; the arguments are descriptors of its maps."""
+def _program(pair: Addresses | None, counts: int, connections: int, events: int) -> bytes:
+    """Assemble the program for a pair, as of `ArrivalProbe`, and descriptors of its maps."""
+
+    def select() -> list[Instruction | str]:
+        if pair is None:
+            return []
+        source, destination = (struct.unpack("=i", socket.inet_aton(each))[0] for each in pair)
+        return [
+            load(WORD, R1, R10, AT_IP + 12), jump(EQUAL, R1, source, "selected", JUMP_32),
+            load(WORD, R1, R10, AT_IP + 16), jump(UNEQUAL, R1, destination, "ignore", JUMP_32),
+            "selected",
+        ]  # fmt: skip
 
     def stack(to: int, offset: int) -> list[Instruction]:
         return [register(MOVE, to, R10), constant(ADD, to, offset)]
@@ -250,7 +262,7 @@ def _program(counts: int, connections: int, events: int) -> bytes:
             # R9: payload.
             register(MOVE, R6, R1),
             constant(MOVE, R2, 0), *packet(20, AT_IP),
-            load(BYTE, R1, R10, AT_IP + 9), jump(EQUAL, R1, ICMP, "ignore"),
+            load(BYTE, R1, R10, AT_IP + 9), jump(EQUAL, R1, ICMP, "ignore"), *select(),
             constant(MOVE, R1, 0), store(WORD, R10, AT_KEY, R1),
             ("map", R1, counts), *stack(R2, AT_KEY), call(LOOKUP),
             jump(EQUAL, R0, 0, "ignore"), register(MOVE, R7, R0),
@@ -366,10 +378,11 @@ def _ahead(one: int, other: int) -> int:
 class ArrivalProbe:
     """Counter of the packets that arrive at an interface, in the namespace where it is created.
 
-    Its socket becomes readable when a TCP connection opens, carries its first data, or closes.
+    Given addresses of sender and receiver, it counts the packets from the one or to the other. Its
+    socket becomes readable when a TCP connection opens, carries its first data, or closes.
     """
 
-    def __init__(self, interface: str) -> None:
+    def __init__(self, interface: str, pair: Addresses | None = None) -> None:
         self._maps = [
             Map(ARRAY, 4, COUNTS.size, 1),
             Map(LRU_HASH, 8, STATE.size, CONNECTIONS_MAX),
@@ -378,7 +391,7 @@ class ArrivalProbe:
         self._counts, _, self._events = self._maps
         # With protocol 0, no packet arrives before the socket is bound to the interface.
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
-        attach(self.socket, _program(*(each.descriptor for each in self._maps)))
+        attach(self.socket, _program(pair, *(each.descriptor for each in self._maps)))
         self.socket.setblocking(False)
         # A socket of this protocol receives what arrives, and not what the host sends.
         self.socket.bind((interface, ETH_P_IP))
@@ -457,13 +470,48 @@ class Connection:
         return ",".join([*fields, str(self.last.sent_bytes), *(f"{t:.6f}" for t in times_s)])
 
 
-def ends(identity: bytes) -> tuple[int, int, bytes] | None:
-    """Return local port, remote port and cookie of a socket; None if it stays on its host."""
+def ends(identity: bytes) -> tuple[int, int, bytes, set[bytes]] | None:
+    """Return local and remote port, cookie and addresses; None if the socket stays on its host."""
     local_port, remote_port, *addresses, cookie = IDENTITY.unpack(identity)
     local, remote = (a[12:] if a.startswith(MAPPED) else a[:4] for a in addresses)
     if local == remote or remote[0] == LOOPBACK:
         return None
-    return local_port, remote_port, cookie
+    return local_port, remote_port, cookie, {local, remote}
+
+
+class PairProbe:
+    """Arrivals and connections of a pair of programs; all of them without addresses of its own."""
+
+    def __init__(self, hosts: Mapping[str, Host], flow: Flow) -> None:
+        pair = flow.addresses if isinstance(flow, UserPrograms) else None
+        self._addresses = {socket.inet_aton(each) for each in pair or ()}
+        self._logs = {each.host: each.log for each in (flow.listener, flow.caller)}
+        self.prefix = prefix_of(flow)
+        self.by_remote_port = flow.listener.host == "sender"
+        with inside(hosts["receiver"].pid):
+            self.arrivals = ArrivalProbe(interface("receiver", "r2").name, pair)
+        self.connections: dict[tuple[str, bytes], Connection] = {}
+        self.read_ports: set[tuple[int, int]] = set()  # of the sender's connections
+        self.pending = False  # at the last sample, for a connection of the sender
+        self.rows = [ARRIVAL_COLUMNS]
+
+    def has(self, addresses: set[bytes]) -> bool:
+        """Return whether a connection with these addresses is the pair's."""
+        return not self._addresses or bool(self._addresses & addresses)
+
+    def count(self, t_s: float, ended: Mapping[str, bool]) -> None:
+        """Count what has arrived at `t_s`, after a sample; `ended` says which log is complete."""
+        found = self.arrivals.counts()
+        flags = ",".join(str(int(ended.get(self._logs[host], False))) for host in ENDS)
+        self.rows.append(
+            f"{t_s:.6f},{found.packets},{found.ip_bytes},{found.tcp_bytes},{found.tcp_new_bytes},"
+            f"{found.udp_bytes},{flags},{int(self.pending)}"
+        )
+
+
+def prefix_of(flow: Flow) -> str:
+    """Return the prefix of the names of a pair's files."""
+    return flow.name.removesuffix("command")
 
 
 class UserProgramsProbe:
@@ -472,8 +520,7 @@ class UserProgramsProbe:
     A connection is read when it opens, carries its first data and closes, and at each sample.
     """
 
-    def __init__(self, hosts: Mapping[str, Host], flow: Flow) -> None:
-        self._by_remote_port = flow.listener.host == "sender"
+    def __init__(self, hosts: Mapping[str, Host], flows: Sequence[Flow]) -> None:
         self._probes: list[tuple[str, TcpProbe]] = []
         self._closing = contextlib.ExitStack()
         for host in ENDS:
@@ -482,14 +529,10 @@ class UserProgramsProbe:
                     probe = TcpProbe(family, OPEN_STATES)
                     self._probes.append((host, probe))
                     self._closing.callback(probe.close)
-        with inside(hosts["receiver"].pid):
-            self._arrivals = ArrivalProbe(interface("receiver", "r2").name)
-        self._closing.callback(self._arrivals.close)
-        self.descriptor = self._arrivals.socket.fileno()
-        self._connections: dict[tuple[str, bytes], Connection] = {}
-        self._read_ports: set[tuple[int, int]] = set()  # of the sender's connections
-        self._pending = False  # at the last sample, for a connection of the sender
-        self._rows = [ARRIVAL_COLUMNS]
+        self._pairs = [PairProbe(hosts, flow) for flow in flows]
+        for pair in self._pairs:
+            self._closing.callback(pair.arrivals.close)
+        self.descriptors = [pair.arrivals.socket.fileno() for pair in self._pairs]
 
     def sample(self) -> list[TcpSample]:
         """Read all connections; return samples of the sender's.
@@ -498,46 +541,51 @@ class UserProgramsProbe:
         connections share its own port.
         """
         samples = []
+        for each in self._pairs:
+            each.pending = False
         for host, probe in self._probes:
             for identity, sample in probe.identified():
                 if (found := ends(identity)) is None:
                     continue
-                local, remote, cookie = found
-                connection = self._connections.setdefault(
+                local, remote, cookie, addresses = found
+                pair = next((each for each in self._pairs if each.has(addresses)), None)
+                if pair is None:  # a background flow's
+                    samples += [sample] if host == "sender" else []
+                    continue
+                connection = pair.connections.setdefault(
                     (host, cookie), Connection(host, (local, remote), [])
                 )
                 connection.last = sample
                 if sample.algorithm not in connection.algorithms:
                     connection.algorithms.append(sample.algorithm)
                 if host == "sender":
-                    self._read_ports.add((local, remote))
-                    port = remote if self._by_remote_port else local
+                    pair.read_ports.add((local, remote))
+                    pair.pending |= sample.pending
+                    port = remote if pair.by_remote_port else local
                     samples.append(replace(sample, source_port=port))
-        self._pending = any(each.pending for each in samples)
         return samples
 
     def read_opened(self) -> None:
         """Read the connections if one of them opened, carried its first data, or closed."""
-        opened = set(self._arrivals.opened())
+        opened = [set(pair.arrivals.opened()) for pair in self._pairs]
         self.sample()
-        for ports in sorted(opened - self._read_ports):
-            key = ("sender", struct.pack("!HH", *ports))
-            self._connections[key] = Connection("sender", ports, [UNKNOWN])
+        for pair, found in zip(self._pairs, opened, strict=True):
+            for ports in sorted(found - pair.read_ports):
+                key = ("sender", struct.pack("!HH", *ports))
+                pair.connections[key] = Connection("sender", ports, [UNKNOWN])
 
-    def count(self, t_s: float, ended: Mapping[str, bool]) -> None:
-        """Count what has arrived at `t_s`, after a sample; `ended` says whose program has ended."""
-        found = self._arrivals.counts()
-        flags = ",".join(str(int(ended.get(host, False))) for host in ENDS)
-        self._rows.append(
-            f"{t_s:.6f},{found.packets},{found.ip_bytes},{found.tcp_bytes},{found.tcp_new_bytes},"
-            f"{found.udp_bytes},{flags},{int(self._pending)}"
-        )
+    def count(self, t_s: float, processes: Iterable[Process]) -> None:
+        """Count what has arrived at `t_s`, after a sample, given the programs."""
+        ended = {each.program.log: each.ended for each in processes}
+        for pair in self._pairs:
+            pair.count(t_s, ended)
 
     def write(self, folder: Path) -> None:
-        """Write arrivals.csv and connections.csv."""
-        (folder / ARRIVALS).write_text("\n".join(self._rows) + "\n")
-        rows = [each.row() for each in self._connections.values()]
-        (folder / CONNECTIONS).write_text("\n".join([CONNECTION_COLUMNS, *rows]) + "\n")
+        """Write arrivals.csv and connections.csv of each pair."""
+        for pair in self._pairs:
+            (folder / f"{pair.prefix}{ARRIVALS}").write_text("\n".join(pair.rows) + "\n")
+            rows = [CONNECTION_COLUMNS, *(each.row() for each in pair.connections.values())]
+            (folder / f"{pair.prefix}{CONNECTIONS}").write_text("\n".join(rows) + "\n")
 
     def close(self) -> None:
         """Close all sockets."""

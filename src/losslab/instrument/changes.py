@@ -115,6 +115,19 @@ def of_commit(repository: Path, commit: str, spec: Kernel, into: Path) -> Change
         return _change(tree, into, [])
 
 
+def original(given: str, spec: Kernel) -> tuple[str, bytes]:
+    """Return the path and the content of a file in a kernel's source, with losslab's patches.
+
+    `given` is its path in the source, or its name if only one file has it.
+    """
+    with kerneltree.own_files(_kept(spec)) as tree:
+        inside = not Path(given).is_absolute() and ".." not in Path(given).parts
+        path = given if inside and (tree / given).is_file() else _place(Path(given).name, tree)
+        if not (tree / path).is_file():
+            raise UsageError(f"the kernel's source must have the file {given}, found none")
+        return path, (tree / path).read_bytes()
+
+
 def series(folder: Path) -> list[Path]:
     """List the patches of a folder in the order of their names; UsageError if there are none."""
     found = sorted(path for path in folder.iterdir() if path.suffix in PATCHES)

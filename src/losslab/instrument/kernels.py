@@ -16,6 +16,7 @@ from typing import Any
 
 from losslab.errors import did_you_mean
 from losslab.instrument import algorithms as algorithmfiles
+from losslab.instrument import packed
 from losslab.instrument.archive import Download, Fetcher, File, Place, UnavailableError, digest
 from losslab.reading import UsageError, read_toml, shown
 from losslab.repository import ROOT, find, recipes
@@ -64,25 +65,34 @@ class Series:
 
 @dataclass(frozen=True)
 class PublicFile:
-    """Public patch or source that this repository does not contain."""
+    """Public patch, source or trace that this repository does not contain."""
 
     name: str
     address: str
     sha256: str
     size_bytes: int = 0  # unknown
     variable: str = ""  # environment variable with the path of a local copy, if any
+    otherwise: str = "name the file in kernel.toml"  # how to use a copy without such a variable
+
+    @property
+    def archived(self) -> str:
+        """Name of the file in a release."""
+        return f"{packed.PATCH}-{self.sha256}"
 
     def get(self) -> Download:
         """Return a local copy; UnavailableError says how to get one."""
         file = File(self.name, self.sha256, self.size_bytes)
         own = os.environ.get(self.variable)
         address = Path(own).resolve().as_uri() if own else self.address
+        places = [(file, Place(PUBLIC_PLACE, address))]
+        # Its public place may vanish: releases have it, under its digest.
+        if place := packed.origin().place:
+            folder = place if "://" in place else Path(place).expanduser().resolve().as_uri()
+            places.append((file, Place(PUBLIC_PLACE, f"{folder.rstrip('/')}/{self.archived}")))
         try:
-            return Fetcher().fetch([(file, Place(PUBLIC_PLACE, address))])
+            return Fetcher().fetch(places)
         except UnavailableError as error:
-            other = f"set {self.variable} to the file's path"
-            if not self.variable:
-                other = "name the file in kernel.toml"
+            other = f"set {self.variable} to the file's path" if self.variable else self.otherwise
             raise UnavailableError(
                 error.message, hint=f"download {self.address} by other means and {other}"
             ) from error

@@ -2,7 +2,8 @@
 
 An archive `KIND-HASH.tar.zst` has the hash of its recipe in its name, and that of object files also
 the hash of their compiler. `KIND-HASH.tar.zst.sha256` next to it has its SHA-256 as sha256sum(1)
-writes it. LOSSLAB_INSTRUMENTS is the folder or the http(s) address of these files.
+writes it. LOSSLAB_INSTRUMENTS is the folder or the http(s) address of these files. Without it, they
+come from the release that `containers/release.toml` names, which also pins their SHA-256.
 
 An archive has only files and folders. The symbolic links of an image are in its list of files,
 `tree.tsv`. They are made after all files, and only if the repository pins that list.
@@ -15,7 +16,8 @@ import os
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
@@ -23,10 +25,15 @@ from losslab.errors import LosslabError
 from losslab.instrument import integrity
 from losslab.instrument.archive import Fetcher, digest
 from losslab.instrument.cache import building
-from losslab.reading import read_json
+from losslab.reading import read_json, read_toml
+from losslab.repository import ROOT
 
 PLACE = "LOSSLAB_INSTRUMENTS"
+# Value of LOSSLAB_INSTRUMENTS with which everything is built from source.
+BUILD = "build"
+RELEASE = ROOT / "containers" / "release.toml"
 KERNEL, OBJECTS, IMAGE = "kernel", "objects", "image"
+PATCH = "patch"  # public patch of a kernel, named after its SHA-256
 # File in an unpacked folder: the archive's place and SHA-256.
 ORIGIN = "fetched.json"
 
@@ -46,6 +53,31 @@ SUM_BYTES, PROVENANCE_BYTES = 1000, 2**18
 LEVEL = 3
 # Files of a build's folder that are not packed; make links a tree's binaries again.
 NOT_PACKED = ("build.log", ORIGIN, "lock", "linux/linux", "linux/vmlinux*")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Folder or address that has archives; those of a release have pinned SHA-256."""
+
+    place: str  # empty: nothing is fetched
+    pinned: Mapping[str, str] | None = None  # SHA-256 by name of an archive
+
+
+def origin() -> Origin:
+    """Return the place of LOSSLAB_INSTRUMENTS, or else the release's."""
+    given = os.environ.get(PLACE, "")
+    if given:
+        return Origin("" if given == BUILD else given)
+    release = read_toml(RELEASE)
+    return Origin(release["address"], release["sha256"])
+
+
+def write_release(address: str, archives: Iterable[Path]) -> None:
+    """Pin the archives of a release, and its address, in `containers/release.toml`."""
+    head = [line for line in RELEASE.read_text().splitlines() if line.startswith("#")]
+    pins = [f"{json.dumps(path.name)} = {json.dumps(digest(path))}" for path in sorted(archives)]
+    lines = [*head, f"address = {json.dumps(address.rstrip('/'))}", "", "[sha256]", *pins, ""]
+    RELEASE.write_text("\n".join(lines))
 
 
 def pack(folder: Path, kind: str, out: Path) -> Path:
@@ -70,7 +102,7 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
             )
         integrity.require(None, [folder / integrity.TREE_ROOT], whole=True)
     out.mkdir(parents=True, exist_ok=True)
-    archive = out / f"{kind}-{folder.name}.tar.zst"
+    archive = out / archive_name(kind, folder.name)
     # Imported here: every cell imports this module, and few pack or unpack.
     import zstandard
 
@@ -89,6 +121,12 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
     return archive
 
 
+def is_there(folder: Path, kind: str, name: str) -> bool:
+    """Return whether a folder has an archive and its SHA-256."""
+    archive = folder / f"{kind}-{name}.tar.zst"
+    return archive.is_file() and _sum_of(archive).is_file()
+
+
 def _sum_of(archive: Path) -> Path:
     return archive.with_name(archive.name + SUFFIX)
 
@@ -104,40 +142,51 @@ def _packed(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def install(kind: str, target: Path) -> bool:
-    """Unpack an archive from LOSSLAB_INSTRUMENTS; return whether `target` exists now.
+    """Unpack an archive from its `origin`; return whether `target` exists now.
 
     On a problem, print a note to stderr; the caller builds it. `target` is the folder in the cache,
     named after the hash of the recipe.
     """
-    place = os.environ.get(PLACE, "")
-    if not place:
+    found = origin()
+    # A recipe that changed since the release.
+    unknown = found.pinned is not None and archive_name(kind, target.name) not in found.pinned
+    if not found.place or unknown:
         return False
     try:
         with building(target) as partial:
             if partial is not None:
-                _take(place, kind, target.name, partial)
+                _take(found, kind, target.name, partial)
     except (OSError, LosslabError) as error:
         problem = getattr(error, "message", str(error))
         print(
-            f"losslab: note: {kind} {target.name} was not fetched from {place}: {problem}",
+            f"losslab: note: {kind} {target.name} was not fetched from {found.place}: {problem}",
             file=sys.stderr,
         )
         return False
     return True
 
 
-def _take(place: str, kind: str, name: str, target: Path) -> None:
-    fetcher = Fetcher()
+def archive_name(kind: str, name: str) -> str:
+    """Return the name of an archive of the recipe `name`."""
+    return f"{kind}-{name}.tar.zst"
+
+
+def _take(source: Origin, kind: str, name: str, target: Path) -> None:
+    fetcher, place = Fetcher(), source.place
     # In the cache, which has space, in a folder that the next build removes.
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         folder = Path(temporary)
-        archive = folder / f"{kind}-{name}.tar.zst"
-        text = _get(fetcher, place, _sum_of(archive), SUM_BYTES).read_text(errors="replace")
+        archive = folder / archive_name(kind, name)
+        if source.pinned is None:
+            text = _get(fetcher, place, _sum_of(archive), SUM_BYTES).read_text(errors="replace")
+        else:
+            text = f"{source.pinned[archive.name]} {archive.name}"
         print(f"losslab: {kind} {name}: fetching from {place}", file=sys.stderr)
         found = digest(_get(fetcher, place, archive, PACKED_BYTES))
         if text.split() != [found, archive.name]:
+            says = RELEASE.name if source.pinned else f"its {SUFFIX}"
             raise LosslabError(
-                f"the archive has the sha256 {found[:12]}..., its {SUFFIX} says {text[:80]!a}"
+                f"the archive has the sha256 {found[:12]}..., {says} says {text[:80]!a}"
             )
         _unpack(archive, target, name)
     provenance = read_json(target / "provenance.json", PROVENANCE_BYTES)
@@ -150,8 +199,8 @@ def _take(place: str, kind: str, name: str, target: Path) -> None:
         integrity.record_tree(target, name)
     elif kind == KERNEL:
         integrity.require(target / "linux", [])
-    origin = {"from": place, "sha256": found}
-    (target / ORIGIN).write_text(json.dumps(origin, indent=1) + "\n")
+    facts = {"from": place, "sha256": found}
+    (target / ORIGIN).write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def _unpack(archive: Path, target: Path, top: str) -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -196,6 +196,8 @@ class Axis:
         always_named: Whether the name has the part for the default value, too.
         digested: Whether the part is a digest of the value, for free text.
         commas: Whether text values may contain commas.
+        canonical: Function that returns the one text of all that mean the same.
+        repeated: What joins the values of an option that may be repeated; empty: it may not.
         seed: How the axis enters the seeds.
         of_campaign: Whether campaigns set the axis, and not studies.
         name: Name of the axis's field.
@@ -213,6 +215,8 @@ class Axis:
     always_named: bool = False
     digested: bool = False
     commas: bool = False
+    canonical: Callable[[str], str] = str
+    repeated: str = ""
     seed: Seed = Seed.UNLESS_DEFAULT
     of_campaign: bool = False
     name: str = ""
@@ -221,7 +225,12 @@ class Axis:
 
     def typed(self, value: object) -> Value:
         """Convert a value to the axis's type."""
-        return typed(value, self.name, self.kind)
+        found = typed(value, self.name, self.kind)
+        return self.canonical(found) if isinstance(found, str) else found
+
+    def joined(self, texts: Iterable[str]) -> str:
+        """Return the values of a repeated option as one."""
+        return self.repeated.join(text for text in texts if text != NONE) or NONE
 
     def problems(self, value: Value) -> list[str]:
         """List what is wrong with a value, regardless of other axes; empty if it is valid."""

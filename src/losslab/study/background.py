@@ -27,6 +27,7 @@ FLOW = r"[a-z][a-z0-9_-]*(,[a-z_]+=[a-z0-9.]+)*"
 PATTERN = rf"{FLOW}(\+{FLOW})*"
 SIZES = ("fixed", "exponential", "pareto")
 BOTTLENECKS = ("both", "first", "second")
+DIRECTIONS = ("data", "back")
 # The largest tested number; each flow has its port and its lines in the sender's samples.
 FLOWS_MAX = 1000
 # Each RTT has its link.
@@ -35,6 +36,8 @@ RTTS_MAX = 50
 RTT_MAX_MS = 10_000
 # Limit of the expected number of short flows, whose arrivals the plan lists.
 ARRIVALS_MAX = 5000
+# Pools of flows with metrics of their own.
+POOLS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ class Group:
             None: long flows.
         sizes: Distribution of the sizes of short flows.
         over: Bottlenecks that the flows pass, on a path with two.
+        direction: `back` for uploads, from the receiver to the sender.
+        pool: Number of the pool whose metrics count the flows, from 1; 0: no pool.
     """
 
     algorithm: str
@@ -68,6 +73,8 @@ class Group:
     arrivals_per_s: float | None = None
     sizes: str = "fixed"
     over: str = "both"
+    direction: str = "data"
+    pool: int = 0
 
     @property
     def short(self) -> bool:
@@ -130,6 +137,7 @@ def problems(condition: Condition) -> Iterator[str]:
         return
     for group in groups:
         yield from (f"{problem} ({group.text()})" for problem in _group_problems(group, condition))
+    yield from _upload_problems(groups, condition)
     for name, count, maximum in (
         ("number of different rtt_ms", len(extra_rtts_ms(condition)), RTTS_MAX),
         ("number of flows", sum(group.count for group in groups), FLOWS_MAX),
@@ -141,6 +149,16 @@ def problems(condition: Condition) -> Iterator[str]:
     ):
         if count > maximum:
             yield f"flows: the {name} must be at most {maximum}, found {count:g}"
+
+
+def _upload_problems(groups: Sequence[Group], condition: Condition) -> Iterator[str]:
+    """Yield what uploads exclude: acknowledgements and data share each direction with them."""
+    uploads = [group for group in groups if group.direction == "back"]
+    if any(group.rtt_ms is not None or group.over != "both" for group in uploads):
+        yield "flows with direction=back must have neither rtt_ms nor over"
+    for name, default in (("ecn", "off"), ("ack_thinning", 1), ("second_rate_mbit", 0.0)):
+        if uploads and (found := getattr(condition, name)) != default:
+            yield f"flows with direction=back need {name} {default}, found {found}"
 
 
 def _group_problems(group: Group, condition: Condition) -> Iterator[str]:
@@ -166,9 +184,11 @@ def _group_problems(group: Group, condition: Condition) -> Iterator[str]:
             f"rtt_ms of flows must be at least the path's {condition.rtt_ms:g} and at most "
             f"{RTT_MAX_MS}, found {group.rtt_ms:g}"
         )
-    for key, allowed in (("sizes", SIZES), ("over", BOTTLENECKS)):
-        if getattr(group, key) not in allowed:
-            yield f"{key} of flows must be one of {', '.join(allowed)}, found {getattr(group, key)}"
+    allowed = {"sizes": SIZES, "over": BOTTLENECKS, "pool": POOLS, "direction": DIRECTIONS}
+    for key, values in allowed.items():
+        if (value := getattr(group, key)) not in (*values, getattr(Group, key)):
+            words = ", ".join(map(str, values))
+            yield f"{key} of flows must be one of {words}, found {value}"
     if group.over != "both" and not condition.second_rate_mbit:
         yield f"over of flows needs second_rate_mbit, found {group.over} without it"
     if group.short and (group.size_kb is None or group.count != 1 or group.every_s):

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from losslab.errors import LosslabError
+from losslab.study import hostsettings
 from losslab.study import parameters as parameterlanguage
 from losslab.study.axes import (
     DIGEST_DIGITS,
@@ -145,6 +146,7 @@ class Condition:
             "linux": "Linux's autotuning, from 128 KiB to 6 MiB",
             "linux-2mib": "the same up to 2 MiB, the limit of a host with little memory",
             "large": "maximum size from the start",
+            "kernel": "the kernel's own, which depends on its version and the memory",
         },
         named="receive-{}", seed=Seed.NEVER,
     )  # fmt: skip
@@ -189,6 +191,8 @@ class Condition:
     ack_thinning: int = OF_FEATURE
     ack_batch_ms: float = OF_FEATURE
     data_batch_ms: float = OF_FEATURE
+    reverse_rate_mbit: float = OF_FEATURE
+    reverse_buffer_packets: int = OF_FEATURE
     policer_mbit: float = OF_FEATURE
     policer_burst_packets: int = OF_FEATURE
     ecn: str = OF_FEATURE
@@ -201,6 +205,32 @@ class Condition:
         "manifest has what tc prints of them, which losslab does not check",
         pattern="[a-z][a-z0-9_]*( [a-z0-9_.%-]+)*", named="qdisc-{}", digested=True,
     )  # fmt: skip
+    sysctl: str = axis(
+        NONE,
+        help="sysctls of the hosts' network namespaces, `HOST:NAME=VALUE` joined by `+`; HOST is "
+        "`sender`, `receiver` or `both`, as in `both:net.ipv4.tcp_sack=0`; the value `kernel` is "
+        "the kernel's own",
+        named="sysctl-{}", digested=True, canonical=hostsettings.canonical, repeated="+",
+        seed=Seed.NEVER,
+    )  # fmt: skip
+    initcwnd_packets: int = axis(
+        0,
+        help="initial congestion window of the hosts' connections, the `initcwnd` of their routes; "
+        "0: the kernel's own, 10",
+        span="[0, 65535]", unit="packets", named="initcwnd{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    initrwnd_packets: int = axis(
+        0,
+        help="initial receive window of the hosts' connections, the `initrwnd` of their routes; "
+        "0: the kernel's own",
+        span="[0, 65535]", unit="packets", named="initrwnd{}", seed=Seed.NEVER,
+    )  # fmt: skip
+    window_bytes: int = axis(
+        0,
+        help="limit of the receive window, the `window` of the hosts' routes: 65535 bytes, doubled "
+        "while not above it; 0: no limit",
+        span="[0, 1073725440]", unit="bytes", named="window{}", seed=Seed.NEVER,
+    )  # fmt: skip
     sender_command: str = OF_FEATURE
     receiver_command: str = OF_FEATURE
     listens: str = OF_FEATURE
@@ -208,6 +238,14 @@ class Condition:
     size_kb: float = OF_FEATURE
     app_rate_mbit: float = OF_FEATURE
     app_pattern: str = OF_FEATURE
+    env: str = OF_FEATURE
+    sender_root: str = OF_FEATURE
+    receiver_root: str = OF_FEATURE
+    testcase: str = OF_FEATURE
+    until: str = OF_FEATURE
+    competitor_sender_command: str = OF_FEATURE
+    competitor_receiver_command: str = OF_FEATURE
+    competitor_listens: str = OF_FEATURE
     image: str = axis(
         DEFAULT_IMAGE,
         help="root image of the hosts, a folder of `containers/` with `packages.txt`; `default`: "
@@ -350,6 +388,8 @@ def conflicts(condition: Condition) -> Iterator[str]:
             "sender_queue must be fq with rtt_ms 0 or sender_delay_ms, which leave no qdisc to "
             f"choose on the sender's interface, found {condition.sender_queue}"
         )
+    with_kernel = {name: getattr(condition, name) for name in hostsettings.WITH_KERNEL}
+    yield from hostsettings.problems(condition.sysctl, with_kernel)
     yield from _mechanism_conflicts(condition)
     for feature in all_features():
         yield from feature.conflicts(condition)

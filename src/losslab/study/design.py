@@ -40,7 +40,7 @@ class Cell:
     backend: str = DEFAULT_BACKEND
     # `guest` or `host`, which is this machine's own kernel.
     where: str = DEFAULT_WHERE
-    # Whether a campaign skips the cell if its kernel, image or trace is not available.
+    # Whether a campaign skips the cell if its kernel, image or public trace is not available.
     optional: bool = False
     # losslab.study.condition.seed_of
     seed_family: int = FIRST_FAMILY
@@ -181,9 +181,9 @@ def _similar_values(points: Sequence[Point], only: Mapping[str, Any]) -> str:
 
 
 def _lacks_trace(condition: Condition) -> bool:
-    """Return whether a trace of a condition is a file that this repository does not have."""
+    """Return whether a trace of a condition is a file that config/traces does not have."""
     named = {condition.trace, condition.trace_back} - {NO_TRACE, DRAWN_TRACE}
-    return not all(find(f"config/traces/{name}").is_file() for name in named)
+    return not all("@" in name or find(f"config/traces/{name}").is_file() for name in named)
 
 
 def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Names) -> Cell:

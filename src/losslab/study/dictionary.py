@@ -5,7 +5,8 @@ The data dictionary has type, unit and meaning of every column of losslab's CSV 
 study's own tables. Columns of axes and metrics follow from their own declarations.
 
 After you change the declaration of an axis or metric, run `losslab axes --write` to update the R
-files. The documentation's tables are made when the site is built (docs/hooks.py).
+files and the stub of the Python interface. The documentation's tables are made when the site is
+built (docs/hooks.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import functools
 import json
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -188,11 +189,16 @@ def page() -> str:
 
 
 R_COLUMNS = Path("analysis", "R", "axes.R")
+PYTHON_STUB = Path("src", "losslab", "arguments.pyi")
+LINE = 100  # length of a line of code
 R_METRICS = Path("analysis", "R", "units.R")
 # Larger files are no table of losslab's.
 MAX_TABLE_BYTES = 2**30
 # Axes of the traffic that are of no app.
-TRAFFIC = ("algorithm", "app", "competitor", "offloads", "receive_buffer", "sender_queue")
+TRAFFIC = (
+    "algorithm", "app", "competitor", "offloads", "receive_buffer", "sender_queue", "sysctl",
+    "initcwnd_packets", "initrwnd_packets", "window_bytes",
+)  # fmt: skip
 HEAD = "| axis | unit | values | default | meaning |\n|---|---|---|---|---|"
 METRICS_HEAD = "| metric | unit | better | provided by | meaning |\n|---|---|---|---|---|"
 
@@ -204,9 +210,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         if options.json:
             print(json.dumps({name: axis.schema() for name, axis in AXES.items()}, indent=1))
         else:
-            print(
-                "\n".join(write_r(ROOT) or ["nothing changed"]) if options.write else axes_table()
-            )
+            changed = write_lists(ROOT) or ["nothing changed"] if options.write else [axes_table()]
+            print("\n".join(changed))
         return 0
 
     def list_metrics(options: argparse.Namespace) -> int:
@@ -216,7 +221,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     command = commands.add_parser("axes")
     command.add_argument(
-        "--write", action="store_true", help="update R's lists of axes and metrics"
+        "--write", action="store_true", help="update lists of axes and metrics for R and editors"
     )
     command.add_argument("--json", action="store_true", help="print JSON Schema")
     command.set_defaults(run=list_axes)
@@ -270,6 +275,7 @@ def add_options(
             f"--{name.replace('_', '-')}",
             type=read,
             choices=list(axis.choices) or None,
+            action=_AddValue if axis.repeated else "store",
             default=default,
             required=default is None,
             help=_option_help(axis),
@@ -293,6 +299,14 @@ def _group(name: str) -> str:
     sending = (features.background(), *features.apps().values())
     of_traffic = name in TRAFFIC or any(name in each.axes for each in sending)
     return "traffic" if of_traffic else "path"
+
+
+class _AddValue(argparse.Action):
+    """Append to the value of a text option."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, AXES[self.dest].joined([before, values]))
 
 
 class _AddFlow(argparse.Action):
@@ -380,10 +394,56 @@ def _r_named(values: Mapping[str, str]) -> str:
     return "c(\n" + ",\n".join(lines) + "\n)"
 
 
-def write_r(root: Path) -> list[str]:
-    """Update the R files with axes and metrics; return those that changed."""
+def python_stub() -> str:
+    """Return the stub with the types of the Python interface's axes."""
+
+    def typed_dict(name: str, purpose: str, form: str) -> str:
+        head = f'class {name}(TypedDict, total=False):\n    """{purpose}"""\n\n'
+        return head + "".join(
+            f"    {axis.name}: {form.format(_python_type(axis))}\n" for axis in AXES.values()
+        )
+
+    single = typed_dict("Axes", "A value of each axis.", "{}")
+    several = typed_dict(
+        "AxisLists", "A value, or the values, of each axis.", "{0} | Iterable[{0}]"
+    )
+    return f"""\
+# Axes of `losslab.measure` and `losslab.sweep`, for editors and type checkers. Written by
+# `losslab axes --write`.
+
+from collections.abc import Iterable
+from os import PathLike
+from typing import Literal, TypeAlias, TypedDict
+
+Number: TypeAlias = float | str  # text has a unit, such as "40ms"
+Text: TypeAlias = str | PathLike[str]
+{"".join(_choices())}
+{single}
+{several}"""
+
+
+def _python_type(axis: Axis) -> str:
+    if axis.kind != "str":
+        return "Number"
+    return f"{axis.name.title().replace('_', '')} | Text" if axis.choices else "Text"
+
+
+def _choices() -> Iterator[str]:
+    """Yield the type of each axis with choices, as ruff formats it."""
+    for axis in AXES.values():
+        if axis.choices:
+            head = f"{axis.name.title().replace('_', '')}: TypeAlias = Literal["
+            values = [f'"{choice}"' for choice in axis.choices]
+            line = f"{head}{', '.join(values)}]"
+            lines = [head, *(f"    {value}," for value in values), "]"]
+            yield "\n".join([line] if len(line) <= LINE else lines) + "\n"
+
+
+def write_lists(root: Path) -> list[str]:
+    """Update the files with axes and metrics for R and editors; return those that changed."""
     changed = []
-    for path, text in {R_COLUMNS: r_columns(), R_METRICS: r_metrics()}.items():
+    texts = {R_COLUMNS: r_columns(), R_METRICS: r_metrics(), PYTHON_STUB: python_stub()}
+    for path, text in texts.items():
         if not (root / path).exists() or (root / path).read_text() != text:
             (root / path).write_text(text)
             changed.append(str(path))

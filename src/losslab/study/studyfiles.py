@@ -81,7 +81,7 @@ def matches(values: Mapping[str, Any], selector: Mapping[str, Any]) -> bool:
     """Return whether a point, or its defaults, have the selector's values on every axis."""
     return all(
         (values[axis] if axis in values else AXES[axis].default)
-        in [units.resolved({**values, axis: each})[axis] for each in as_list(value)]
+        in [units.one(axis, each, values) for each in as_list(value)]
         for axis, value in selector.items()
     )
 

@@ -26,7 +26,7 @@ MIN_BUFFER_PACKETS = 2
 # Axes whose values are mini-languages with numbers.
 LANGUAGES = ("flows", "changes", "pauses")
 # Axes in packets that may be bytes, and those that may also be a multiple of the BDP or a time.
-SIZES = ("buffer_packets", "mark_packets", "policer_burst_packets")
+SIZES = ("buffer_packets", "mark_packets", "policer_burst_packets", "reverse_buffer_packets")
 RELATIVE = SIZES[:2]
 
 TIMES = {"ns": "1e-9", "us": "1e-6", "µs": "1e-6", "ms": "1e-3", "s": "1", "min": "60"}
@@ -53,6 +53,7 @@ UNITS = {
     "percent": Unit("%", "1", {"%": "1"}, "0.5 or 0.5%"),
     "kb": Unit("kB", "1e3", BYTES, "300, 300kB or 2MB"),
     "kib": Unit("KiB", "1024", BYTES, "64, 64KiB or 1MiB"),
+    "bytes": Unit("bytes", "1", BYTES, "65536, 64KiB or 1MB"),
     "packets": Unit(
         "packets", str(FRAME_BYTES), BYTES | {"packets": str(FRAME_BYTES)}, "100, 2MB or 64KiB"
     ),
@@ -126,13 +127,17 @@ def option(name: str, text: str) -> Any:
 
 def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
     """Return a point's values, axis by axis, in the units of their axes."""
-    found = dict(point)
-    for name, given in point.items():
-        if isinstance(given, str) and name in LANGUAGES:
-            found[name] = PAIR.sub(_pair, given)
-        elif isinstance(given, str) and name in AXES and AXES[name].kind != "str":
-            found[name] = value(name, given, point)
-    return found
+    return {name: one(name, given, point) for name, given in point.items()}
+
+
+def one(name: str, given: Any, point: Mapping[str, Any]) -> Any:
+    """Return the value of one axis of a point in the axis's unit."""
+    if isinstance(given, str) and name in LANGUAGES:
+        return PAIR.sub(_pair, given)
+    if isinstance(given, str) and name in AXES:
+        its = AXES[name]
+        return value(name, given, point) if its.kind != "str" else its.typed(given)
+    return given
 
 
 def _pair(match: re.Match[str]) -> str:

@@ -286,9 +286,10 @@ def axis_text(name: str, value: Value) -> str:
     axis = AXES[name]
     if isinstance(value, str):
         return value if axis.always_named else f"{name.replace('_', ' ')} {value}"
-    title = re.sub("_(percent|ms|mbit|packets|s)$", "", name).replace("_", " ")
+    title = re.sub("_(percent|ms|mbit|packets|bytes|s)$", "", name).replace("_", " ")
     title = title.upper() if title == "rtt" else title
-    return f"{title} {value:g} {axis.unit.removesuffix(' of packets')}".rstrip()
+    number = value if isinstance(value, int) else f"{value:g}"
+    return f"{title} {number} {axis.unit.removesuffix(' of packets')}".rstrip()
 
 
 def distinguish(runs: Sequence[Run], names: Sequence[str]) -> list[str]:

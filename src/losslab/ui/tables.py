@@ -86,6 +86,14 @@ def write(
     if not figure or all(row["mean"] is None for row in found):
         return [table]
     figures = [folder / "sweep.svg", folder / "sweep.png"]
+    draw(found, varied, figures)
+    return [table, *figures]
+
+
+def draw(
+    found: Sequence[Mapping[str, Any]], varied: Sequence[str], figures: Sequence[Path]
+) -> None:
+    """Draw the means to files: the numeric axis with most values is the x axis."""
     numbers = [name for name in varied if AXES[name].kind != "str"]
     texts = [name for name in varied if AXES[name].kind == "str"]
     across = max(numbers, key=lambda name: len({row[name] for row in found}), default=None)
@@ -103,7 +111,6 @@ def write(
         for row in found
     ]  # fmt: skip
     plot.draw("sweep.R", list(drawn[0]), drawn, figures)
-    return [table, *figures]
 
 
 def label(name: str) -> str:

@@ -1,6 +1,8 @@
 """User folders and images: both enter a cell's fingerprint."""
 
 import dataclasses
+import hashlib
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from losslab.campaign import fingerprint, inputs
 from losslab.campaign.instrument import image_of
 from losslab.errors import LosslabError
 from losslab.instrument import image
+from losslab.instrument.archive import UnavailableError
 from losslab.reading import UsageError
 from losslab.study import design
 from losslab.study.condition import Condition
@@ -68,11 +71,47 @@ def test_user_folder_is_named_by_a_relative_path(root, folder):
     assert inputs.named(Path("mine/deep/..")) == "./mine"
 
 
+@pytest.mark.parametrize("given", ["../mine", "../mine=x", "../mine/send", "../mine/send=x"])
+def test_files_from_anywhere_are_named_by_their_content(given, folder, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    condition = dataclasses.replace(COMMAND, bring=inputs.named(given))
+    inputs.require([condition])
+    before = inputs.digests(condition)
+    prefix = "x/" if given == "../mine=x" else ""
+    expected = {
+        "../mine": ["deep/data", "send"], "../mine=x": ["x/deep/data", "x/send"],
+        "../mine/send": ["send"], "../mine/send=x": ["x"],
+    }  # fmt: skip
+    assert list(before) == expected[given]
+    assert inputs.named(condition.bring) == condition.bring == inputs.named(given)
+    inputs.give(condition, tmp_path / "job", "there")
+    copy = tmp_path / "job" / "there" / expected[given][-1]
+    assert copy.stat().st_mode & 0o111
+    assert not (copy.parent / "__pycache__").exists()
+    run = tmp_path / "run"
+    run.mkdir()
+    inputs.kept_files(condition.to_json(), run)
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(UsageError, match="found none with this content"):
+        inputs.require([condition])
+    inputs.adopt_traces(run, condition.to_json())
+    assert inputs.digests(condition) == before
+    (folder / "send").write_text("changed")
+    assert inputs.named(given) != condition.bring
+    assert prefix + "send" in before or "x" in before
+
+
+@pytest.mark.parametrize("wrong", ["nowhere", "mine=", "mine=a/b", "mine=..", "mine/send=-/x"])
+def test_user_files_that_do_not_exist_or_have_no_name_are_refused(wrong, folder):
+    with pytest.raises(UsageError, match="bring"):
+        inputs.named(wrong)
+
+
 def test_user_folder_outside_the_repository_is_refused(folder, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    with pytest.raises(LosslabError, match="must name a folder in"):
-        inputs.named(folder)
     # A manifest from elsewhere may contain such names.
     (tmp_path / "elsewhere" / "link").symlink_to(folder)
     for name in (str(folder), "../mine", "./../mine", "./link", "config/../../mine"):
@@ -157,3 +196,40 @@ def test_trace_that_a_link_cannot_follow_is_refused_in_one_line(content, said, c
         inputs.require([Condition(algorithm="cubic", trace="mine")])
     assert len(error.value.message) < 400
     assert "\n" not in error.value.message
+
+
+CONTENT = "10\n20\n"
+DIGEST = hashlib.sha256(CONTENT.encode()).hexdigest()
+PUBLIC = Condition(algorithm="cubic", trace=f"known.down@{DIGEST[:16]}")
+
+
+@pytest.fixture
+def copies(tmp_path, monkeypatch):
+    """Pin a public trace; return an empty folder for copies, and leave the cache empty."""
+    pinned = {"address": "file:///nowhere/", "sha256": {"known.down": DIGEST}}
+    monkeypatch.setattr(inputs, "_pinned_traces", lambda: pinned)
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOSSLAB_TRACES", str(tmp_path))
+    return tmp_path
+
+
+def test_public_trace_is_taken_from_the_folder_with_copies(copies):
+    assert not inputs.has_public_traces(PUBLIC)
+    (copies / "known.down").write_text(CONTENT)
+    assert inputs.has_public_traces(PUBLIC)
+    assert inputs.value("trace", "known.down") == PUBLIC.trace
+    assert inputs.trace_texts(PUBLIC) == {"trace": CONTENT}
+    (copies / "known.down").unlink()
+    assert inputs.has_public_traces(PUBLIC), "the cache must have it"
+
+
+def test_another_file_is_never_a_public_trace(copies):
+    (copies / "known.down").write_text("10\n30\n")
+    with pytest.raises(UnavailableError, match="pinned sha256") as error:
+        inputs.trace_texts(PUBLIC)
+    assert error.value.hint.endswith("set LOSSLAB_TRACES to its folder")
+
+
+@pytest.mark.usefixtures("copies")
+def test_fingerprint_of_a_public_trace_needs_no_file():
+    assert inputs.trace_digests(PUBLIC) == {"trace": DIGEST}

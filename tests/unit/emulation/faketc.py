@@ -83,6 +83,9 @@ def _netem(words):  # noqa: PLR0912 -- one branch for each of its options
             values[word] = share(words.pop(0))
         elif word == "gap":
             gap = u32(words.pop(0))
+        elif word == "slot":
+            slot_s = g(ns(words.pop(0)) / 1e9)
+            options["slot"] = dict.fromkeys(("min-delay", "max-delay"), slot_s)
         elif word == "rate":
             options["rate"] = {"rate": rate(words.pop(0)), "packetoverhead": 0}
             options["rate"] |= {"cellsize": 0, "celloverhead": 0}

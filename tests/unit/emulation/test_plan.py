@@ -35,7 +35,10 @@ def read_back(made):
                 for q in host.qdiscs
                 if q.classes
             },
-            "routes": [{"dst": d, "dev": dev, "gateway": "x"} for d, dev in host.routes.items()],
+            "routes": [
+                {"dst": d, "dev": dev, "gateway": "x", "metrics": [host.route_attributes]}
+                for d, dev in host.routes.items()
+            ],
             "sysctls": dict(host.sysctls),
             "offloads": {end: {"tx": host.offloads} for end in host.interfaces},
         }

@@ -7,12 +7,14 @@ import random
 import socket
 import tarfile
 import threading
+import urllib.error
+import urllib.request
 
 import pytest
 import zstandard
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, image, integrity, kernel, packed
+from losslab.instrument import archive, image, integrity, kernel, kernels, packed, records
 
 NAME = "0123456789abcdef"
 ARCHIVE = f"kernel-{NAME}.tar.zst"
@@ -219,6 +221,22 @@ def test_set_up_fetches_without_building(module, builder, made_of, tmp_path, mon
         assert os.readlink(wanted / "root" / "sh") == "/bin/dash"
 
 
+def test_served_archives_are_fetched_and_no_other_file(made_of, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    wanted, folder = kernel.target(), tmp_path / "instruments"
+    made_of("kernel", wanted.name)
+    (folder / "notes.txt").write_text("private")
+    with records.server(folder, "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv(packed.PLACE, place)
+        assert kernel.build() == wanted
+        for path in ("/notes.txt", "/", "/../built/linux", "/%2e%2e/a.tar.zst"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(place + path)
+        server.shutdown()
+
+
 def test_image_of_another_tree_than_pinned_is_refused(made_of, tmp_path, monkeypatch, capsys):
     made_of(packed.IMAGE, NAME)
     monkeypatch.setenv(packed.PLACE, str(tmp_path / "instruments"))
@@ -393,3 +411,60 @@ def test_reading_stops_at_a_packages_size(answering, tmp_path):
     fetcher = archive.Fetcher(1.0)
     assert fetcher.download(answering(endless), tmp_path / "x", 10**6) == "more than 1000000 bytes"
     assert (tmp_path / "x").stat().st_size <= 10**6
+
+
+@pytest.fixture
+def release(archives, server, monkeypatch, tmp_path):
+    """Serve the archives as a release that the repository pins."""
+    monkeypatch.delenv(packed.PLACE, raising=False)
+    monkeypatch.setattr(packed, "RELEASE", tmp_path / "release.toml")
+    packed.RELEASE.write_text('# Release.\naddress = ""\n[sha256]\n')
+    packed.write_release(f"{server.url}/v1/", [archives / ARCHIVE])
+    assert packed.RELEASE.read_text().startswith("# Release.\n")
+
+    def publish():
+        server.files |= {f"/v1/{path.name}": path.read_bytes() for path in archives.iterdir()}
+
+    publish()
+    return publish
+
+
+def test_release_is_fetched_by_its_pinned_digest_without_a_setting(release, server, tmp_path):
+    target = tmp_path / "cache" / "kernel" / NAME
+    assert packed.install(packed.KERNEL, target)
+    origin = json.loads((target / packed.ORIGIN).read_text())
+    assert origin["from"] == f"{server.url}/v1"
+    # The server's own list of digests is not asked for.
+    assert [path for path in server.asked if path.endswith(packed.SUFFIX)] == []
+
+
+def test_other_bytes_than_the_pinned_ones_are_built_instead(release, archives, tmp_path, capsys):
+    """Their server may also have changed the digest beside them."""
+    (archives / ARCHIVE).unlink()
+    (tmp_path / "built" / NAME / "root" / "one").write_text("2")
+    packed.pack(tmp_path / "built" / NAME, packed.KERNEL, archives)
+    release()
+    target = tmp_path / "cache" / "kernel" / NAME
+    assert not packed.install(packed.KERNEL, target)
+    assert not target.exists()
+    assert "was not fetched from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"), [("build", NAME), ("", "fedcba9876543210")], ids=["build", "new recipe"]
+)
+def test_build_and_new_recipes_fetch_nothing(
+    release, server, monkeypatch, tmp_path, capsys, setting, name
+):
+    monkeypatch.setenv(packed.PLACE, setting)
+    assert not packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / name)
+    assert (server.asked, capsys.readouterr().err) == ([], "")
+
+
+def test_public_patch_that_vanished_comes_from_the_release(release, server, monkeypatch, tmp_path):
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "patch").write_text("diff")
+    digest = archive.digest(tmp_path / "patch")
+    patch = kernels.PublicFile("0002.patch", f"{server.url}/gone", digest, 4)
+    server.files[f"/v1/{patch.archived}"] = b"diff"
+    assert patch.get().path.read_text() == "diff"

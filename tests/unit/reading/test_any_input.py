@@ -1,9 +1,11 @@
 """Any input: readers accept finite values in range, or refuse with a `UsageError`."""
 
+import dataclasses
 import gzip
 import json
 import math
 import re
+import types
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ from losslab.instrument import kernels
 from losslab.reading import UsageError
 from losslab.study import claims, design, studyfiles
 from losslab.study.condition import AXES
+from losslab_compare import compare, measurement
+from losslab_decide import question
 from losslab_timetravel import whatif
 from tests.conftest import ROOT
 from tests.unit.campaign.test_state import BBR, bbr
@@ -121,6 +125,29 @@ def of_rates(path):
             assert times == sorted(times)
 
 
+def of_question(data):
+    """Read words of a decision: `share USE NAME=LOW..HIGH`."""
+    share, use, bounds = [*word(data).split(" "), "", ""][:3]
+    name, percent = question.read_share(share)
+    uses, page_kb = question.read_uses([use])
+    its = question.Question(("cubic", "bbr"), {"rtt_ms": 20.0, "rate_mbit": 20.0}, {name: percent},
+                            10, uses, page_kb, 20.0)  # fmt: skip
+    for variant in question.others(its, [bounds] if bounds else ["none"]):
+        finite(dict(variant.question.path))
+
+
+def of_measurement(path):
+    found = measurement.read(path, "TCP upload" if b"results" in path.read_bytes() else "")
+    finite(dataclasses.asdict(found))
+    made = types.SimpleNamespace(manifest=RUN, table=lambda _: [])
+    json.dumps(compare.compared(found, [made]), allow_nan=False)
+
+
+def examples(*names):
+    folder = ROOT / "plugins/compare/tests/examples"
+    return [(folder / name).read_bytes() for name in names]
+
+
 def recorded(pattern):
     """Return recorded files, without the longest field."""
     paths = sorted((ROOT / "tests/golden/cells").glob(pattern))[:3]
@@ -130,6 +157,12 @@ def recorded(pattern):
 
 def text(name):
     return [(ROOT / name).read_bytes()]
+
+
+RUN = {
+    "cell": {"algorithm": "cubic", "warmup_s": 1.0, "duration_s": 4.0},
+    "summary": {"goodput_mbit": 1.0, "retransmits": 2},
+}
 
 
 # Readers of words and of files, each with valid inputs.
@@ -153,6 +186,8 @@ WORDS = {
     "sweep": ([b"0:10:2", b"0,1,5", b"0.5%,1%:5%:2%"], swept),
     "rate": ([b"20M", b"20 mbit/s"], axis("rate_mbit")),
     "buffer": ([b"2MB", b"1.5bdp", b"30ms", b"64KiB"], axis("buffer_packets")),
+    "decide": ([b"cubic=30% pages=300kB rtt_ms=10ms..0.1s", b"reno=50 bulk share=20%..60%"],
+               of_question),
     "kernel": ([b"6.12+mine"], lambda data: kernels.of_key(word(data))),
     "condition": ([json.dumps(json.loads(each)["condition"]).encode()
                    for each in recorded("*/cell.json")], of_condition),
@@ -168,6 +203,10 @@ FILES = {
     "state": ([json.dumps({"origin_ns": 0, "layouts": {"bbr": BBR}}).encode() + b"\n" + bbr(1)],
               of_state),
     "trace": ([b"0\n5\n5\n12\n40\n"], of_trace),
+    "iperf3": (examples("iperf3-tcp.json", "iperf3-udp.json"), of_measurement),
+    "flent": (examples("flent.json"), of_measurement),
+    "table": (examples("table.csv"), of_measurement),
+    "pcap": (examples("sender.pcap"), of_measurement),
     "rates": ([b"t,mbps\n0,1.5\n1,0\n2,3\n", b'[{"ms": 100, "kbps": 8}, {"ms": 5, "kbps": 0}]'],
               of_rates),
 }  # fmt: skip

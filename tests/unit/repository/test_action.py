@@ -1,5 +1,6 @@
-"""The GitHub Action `action.yml`: its metadata and its shell script."""
+"""The GitHub Action `action.yml`, its metadata and shell script; and the development container."""
 
+import json
 import os
 import re
 import subprocess
@@ -66,12 +67,43 @@ def run(action, tmp_path):
 
 def test_step_runs_a_command_that_losslab_understands(run, tmp_path):
     done, said = run(change="a.c b*.patch", base="old/a.c old/b.c", options="--only loss",
-                     fail_on="worse")  # fmt: skip
+                     fail_on="worse", trend=str(tmp_path / "trend.csv"))  # fmt: skip
     assert done.returncode == 0, done.stderr
     options = cli.parser().parse_args(said)
     assert (options.change, options.base) == (["a.c", "b*.patch"], ["old/a.c", "old/b.c"])
+    assert (options.annotations, options.trend) == (True, tmp_path / "trend.csv")
     assert (options.only, options.fail_on, str(options.out)) == (["loss"], "worse", "out")
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "report\n"
     assert "report=out/report.md" in (tmp_path / "GITHUB_OUTPUT").read_text()
     done, _ = run(status=1, change="a.c")
     assert done.returncode == 1
+
+
+def test_development_container_has_what_a_guest_needs(root):
+    its = json.loads((root / ".devcontainer" / "devcontainer.json").read_text())
+    # docs/explanation/platforms.md: personality, and a folder for memory that allows exec.
+    assert "--security-opt=seccomp=unconfined" in its["runArgs"]
+    scratch = its["containerEnv"]["LOSSLAB_SCRATCH"]
+    assert any(each.startswith(f"--tmpfs={scratch}:exec,") for each in its["runArgs"])
+    target = re.search(r"&& make (\w+)$", its["onCreateCommand"])[1]
+    assert re.search(rf"^{target}:", (root / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_set_up_of_the_action_installs_no_r_and_no_renderer(action, root, tmp_path):
+    [step] = [each["run"] for each in action["runs"]["steps"] if "setup.sh" in each.get("run", "")]
+    (tmp_path / "scripts").mkdir()
+    for name in ("setup.sh", "packages.sh"):
+        (tmp_path / "scripts" / name).write_text((root / "scripts" / name).read_text())
+        (tmp_path / "scripts" / name).chmod(0o755)
+    (tmp_path / "scripts/packages.sh").write_text(
+        '#!/bin/sh\necho "packages: $*"; [ "$1" != python ]'
+    )
+    (tmp_path / "containers").mkdir()
+    (tmp_path / "containers/release.toml").write_text('address = ""\n')
+    # Ends at the file that names the versions, before .venv is made.
+    done = subprocess.run(
+        ["bash", "-c", step], env=os.environ | {"ACTION": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    said = [line for line in done.stdout.splitlines() if line.startswith("packages:")]
+    assert said == ["packages: build python"], done.stderr

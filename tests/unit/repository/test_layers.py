@@ -21,7 +21,7 @@ PACKAGES = {
     | {f"emulation.{name}" for name in ("schemes", "app", "mechanism")},
     "emulation": {"extensions", "errors"}
     | {f"study.{name}" for name in ("axes", "schedule", "condition", "background", "features",
-                                    "parameters")},
+                                    "hostsettings", "parameters")},
     "instrument": BASE,
     "backends": BASE | {"study", "emulation", "instrument"},
     "campaign": BASE | {"__init__", "study", "emulation", "instrument", "backends"},

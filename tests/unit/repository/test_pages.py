@@ -175,6 +175,10 @@ def test_exit_statuses_equal_those_of_the_help():
 def test_pages_equal_what_their_benches_write(root):
     text = (root / "README.md").read_text()
     assert readme.written(text, root / "docs/figures/loss_decrease.csv") == text
+    for path, page in map(readme.reference, readme.TABLES):
+        assert path.read_text() == page, "python -m bench.readme --tables"
+    [answer] = re.findall(r"\*\*(1 % packet loss [^*]+)\*\*", " ".join(text.split()))
+    assert f"**{answer}**" in (root / "docs/index.md").read_text()
     page = verdict_errors.PAGE.read_text()
     assert verdict_errors.page(page, read_rows(verdict_errors.FILE)) == page
 

@@ -6,35 +6,37 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 39_300, "tests": 31_800, "bench": 2_700}
-FILES = {"src": 180, "tests": 228, "bench": 14}
+LINES = {"src": 35_900, "plugins": 8_300, "tests": 33_600, "bench": 2_800}
+FILES = {"src": 157, "plugins": 60, "tests": 240, "bench": 14}
 LONGEST = 600
 
+PATTERNS = {
+    "src": ["src/*.py"],
+    "plugins": ["plugins/*/losslab_*.py"],
+    "tests": ["tests/*.py", "plugins/*/tests/*.py"],
+    "bench": ["bench/*.py"],
+}
 
-# Those of plug-ins count, too.
-PLUGINS = {"src": ["plugins/*/losslab_*.py"], "tests": ["plugins/*/tests/*.py"]}
 
-
-def listed(folder):
+def listed(kind):
     done = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "--", f"{folder}/*.py",
-         *PLUGINS.get(folder, [])],
+        ["git", "ls-files", "-co", "--exclude-standard", "--", *PATTERNS[kind]],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     return [name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
 
 
-def lengths(folder):
-    """Return the number of lines of each Python file of a folder."""
-    return {name: len((ROOT / name).read_text().splitlines()) for name in listed(folder)}
+def lengths(kind):
+    """Return the number of lines of each Python file of a kind."""
+    return {name: len((ROOT / name).read_text().splitlines()) for name in listed(kind)}
 
 
 def test_source_tests_and_benches_are_no_heavier_than_before():
-    found = {folder: lengths(folder) for folder in LINES}
+    found = {kind: lengths(kind) for kind in LINES}
     heavier = [
-        f"{folder}: {sum(files.values())} lines in {len(files)} files"
-        for folder, files in found.items()
-        if sum(files.values()) > LINES[folder] or len(files) > FILES[folder]
+        f"{kind}: {sum(files.values())} lines in {len(files)} files"
+        for kind, files in found.items()
+        if sum(files.values()) > LINES[kind] or len(files) > FILES[kind]
     ]
     assert heavier == []
     assert [

@@ -34,13 +34,13 @@ def test_names_and_seeds_of_recorded_cells_do_not_change(root):
     assert len(recorded.read()) > 50
 
 
-def test_lists_of_axes_in_r_are_up_to_date(root, tmp_path):
-    for path in (dictionary.R_COLUMNS, dictionary.R_METRICS):
+def test_lists_of_axes_for_r_and_editors_are_up_to_date(root, tmp_path):
+    for path in (dictionary.R_COLUMNS, dictionary.R_METRICS, dictionary.PYTHON_STUB):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / path, tmp_path / path)
-    assert dictionary.write_r(tmp_path) == [], "run `losslab axes --write`"
+    assert dictionary.write_lists(tmp_path) == [], "run `losslab axes --write`"
     (tmp_path / dictionary.R_COLUMNS).write_text("condition_columns <- c()")
-    assert dictionary.write_r(tmp_path) == [str(dictionary.R_COLUMNS)]
+    assert dictionary.write_lists(tmp_path) == [str(dictionary.R_COLUMNS)]
     assert (tmp_path / dictionary.R_COLUMNS).read_text() == (
         root / dictionary.R_COLUMNS
     ).read_text()
@@ -70,7 +70,8 @@ def test_schema_and_check_accept_the_same_values(name):
         values += [(span.minimum + span.maximum) / 2]
         values = [v for v in values if its.kind == "float" or float(v).is_integer()]
     anything = (
-        "algorithm", "competitor", "scheme", "sender_command", "receiver_command", "bring",
+        "algorithm", "competitor", "scheme", "sender_command", "receiver_command", "bring", "env",
+        "competitor_sender_command", "competitor_receiver_command", "sysctl",
     )  # fmt: skip
     assert {valid(v) for v in values} == ({True} if name in anything else {True, False})
     for value in values:

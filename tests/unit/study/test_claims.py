@@ -150,7 +150,7 @@ def test_every_claims_file_is_valid(root):
         ("loss", "id: cubic-asymmetric-1-percent", "id: cubic-symmetric-1-percent",
          "cubic-symmetric-1-percent", "another claim of the file has the same id"),
         ("cellular", "others: { block: approaches }", "others: { block: approach }",
-         "ewma-over-all", "others must select .* block must be one of"),
+         "ewma-elsewhere", "others must select .* block must be one of"),
     ],
 )  # fmt: skip
 def test_mistake_in_a_claim_names_it_and_allowed_values(copy, study, old, new, claim, words):

@@ -7,11 +7,16 @@ from losslab.study import design, studyfiles
 from losslab.study.intervals import StoppingRule
 from losslab.study.studyfiles import matches
 
+# Claims whose runs take too long for the short campaigns.
+NOT_IN_QUICK = ("alpha", "beta", "ewma-other-trace")
+
 
 def claimed_cells(study, root):
     """Return the cells of a study that its claims select, without claims about all cells."""
     for claim in read_yaml(studyfiles.claims_file(root, study.name))["claims"]:
         meant = [*meant_cells(study, claim)]
+        if claim["id"] in NOT_IN_QUICK:
+            continue
         assert all(meant), f"{study.name}: claim {claim['id']} means no cell"
         yield from (cell for cells in meant for cell in cells)
 
@@ -41,7 +46,9 @@ def test_short_campaign_has_ten_replicates_of_every_cell_of_a_claim_unless_it_is
     for study in design.load_studies(read_yaml(root / f"config/{name}.yaml"), root):
         rules = {cell.name: cell.stopping for cell in claimed_cells(study, root)}
         usual = {StoppingRule(5, most, 0.5) for most in (10, 20, 30)}
-        few = {cell for cell, rule in rules.items() if rule not in usual}
+        # Runs on one trace hardly differ, and last 140 s.
+        traced = {cell.name for cell in study.cells if cell.block == "source-trace"}
+        few = {cell for cell, rule in rules.items() if rule not in usual and cell not in traced}
         assert few == set(), study.name
 
 

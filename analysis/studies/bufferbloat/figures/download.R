@@ -1,7 +1,7 @@
-# Download time and RTT alone, beside a long-lived flow, and with two queues: every run, the mean,
-# and the published value.
+# Download time and RTT alone, beside a long-lived flow, and with two queues, as in the lab: every
+# run, the median, and the published value.
 height_cm <- 13
-shown <- function(cells) filter(cells, block %in% c("web", "two-queues"))
+shown <- function(cells) filter(cells, block %in% c("published-web", "published-two-queues"))
 
 draw <- function(data) {
   panels <- c(download_s = "Download (s)", rtt_before_fetch_ms = "RTT before it (ms)")
@@ -17,23 +17,24 @@ draw <- function(data) {
       mutate(panel = factor(panels[metric], panels)) |>
       filter(!is.na(value))
   }
-  runs <- web_runs(data$replicates) |>
-    filter(block %in% c("web", "two-queues")) |>
-    placed()
-  means <- runs |>
+  runs <- shown(web_runs(data$replicates)) |> placed()
+  medians <- runs |>
     group_by(algorithm, load, where, panel) |>
-    summarise(value = mean(value), .groups = "drop")
+    summarise(value = stats::median(value), .groups = "drop")
   published <- data$published |>
-    mutate(buffer_packets = 100) |>
-    placed()
+    # The download time of the printed rate, as the claims compare it.
+    mutate(buffer_packets = 100, download_s = page_kib / rate_kib_s) |>
+    placed() |>
+    # A cross stands in its algorithm's column even if it is the only one.
+    tidyr::complete(tidyr::nesting(where, load, panel), algorithm)
   dodge <- position_dodge(0.6)
 
   ggplot(runs, aes(where, value, colour = algorithm, shape = algorithm)) +
     geom_point(position = dodge, size = 1.2, alpha = 0.45) +
-    geom_point(data = means, position = dodge, size = 7, shape = "-", show.legend = FALSE) +
+    geom_point(data = medians, position = dodge, size = 7, shape = "-", show.legend = FALSE) +
     geom_point(
       aes(fill = "published"),
-      data = published, position = dodge, shape = 4, size = 2.5, stroke = 0.9
+      data = published, position = dodge, shape = 4, size = 2.5, stroke = 0.9, na.rm = TRUE
     ) +
     facet_grid(rows = vars(panel), cols = vars(load), scales = "free_y", switch = "y") +
     scale_y_log10() +

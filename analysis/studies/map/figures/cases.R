@@ -5,8 +5,8 @@ shown <- function(cells) semi_join(filter(cells, block == "published"), cases, b
 case_axes <- c("rtt_ms", "rate_mbit", "buffer_packets", "loss_percent")
 cases <- tibble::tibble(
   case = c(
-    "Better with BBR: 250 ms, 1 Gbit/s,\n100 KB, 7 % loss",
-    "Better with CUBIC: 15 ms, 30 Mbit/s,\n10 MB, 0.1 % loss"
+    "The source's case for BBR: 250 ms,\n1 Gbit/s, 100 KB, 7 % loss",
+    "The source's case for CUBIC: 15 ms,\n30 Mbit/s, 10 MB, 0.1 % loss"
   ),
   rtt_ms = c(250, 15), rate_mbit = c(1000, 30), buffer_packets = c(66, 6605),
   loss_percent = c(7, 0.1)
@@ -25,6 +25,8 @@ draw <- function(data) {
     select(all_of(case_axes), algorithm, t_s, value = goodput_mbit)
   samples <- bind_rows(cwnd = cwnd, goodput = goodput, .id = "what") |>
     inner_join(cases, by = case_axes) |>
+    # Without what comes after the measured time.
+    filter(t_s <= max(goodput$t_s)) |>
     mutate(what = factor(panels[what], panels), case = factor(case, cases$case))
 
   ggplot(samples, aes(t_s, value, colour = algorithm)) +

@@ -28,7 +28,7 @@ draw <- function(data) {
       data = published, colour = "black", size = 2.2, stroke = 0.9
     ) +
     scale_x_log10(breaks = c(0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)) +
-    scale_colour_manual(values = winner_colours, drop = FALSE) +
+    scale_colour_manual(values = winner_colours) +
     scale_shape_manual(values = c(published = 4)) +
     labs(x = "Goodput of BBR over that of CUBIC", y = NULL, colour = "Winner", shape = NULL) +
     theme_losslab()

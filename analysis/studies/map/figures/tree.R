@@ -29,7 +29,11 @@ draw <- function(data) {
     geom_label(
       # Above the child, where a node's two labels are furthest apart; two short lines, because
       # leaves are narrow.
-      aes(y = -(0.36 * from_depth + 0.64 * depth), label = sub(" (<|\u2265) ", "\n\\1 ", answer)),
+      aes(
+        y = -(0.36 * from_depth + 0.64 * depth), label = sub(" (<|\u2265) ", "\n\\1 ", answer),
+        # Beside the edge.
+        hjust = ifelse(x < from_x, 0.85, 0.15)
+      ),
       data = edges, size = size, label.size = 0, label.padding = grid::unit(0.1, "lines"),
       lineheight = 0.9
     ) +

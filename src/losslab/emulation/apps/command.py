@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import bisect
+import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import USER_FILES, App
-from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, Goodput, read_rows, write_intervals
-from losslab.emulation.programs import ANY, ANY_PORT, NO_PORT, Flow, Timed, Timeline
-from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
-from losslab.emulation.userprograms import ARRIVALS
+from losslab.emulation.goodput import (
+    INTERVAL_S,
+    ROUNDING_S,
+    Goodput,
+    jain_index,
+    read_rows,
+    write_intervals,
+)
+from losslab.emulation.programs import ANY, ANY_PORT, NO_PORT, Flow, Timed, Timeline, UserPrograms
+from losslab.emulation.topology import (
+    LINKS,
+    RECEIVER_ADDRESS,
+    SENDER_ADDRESS,
+    NetworkExtension,
+    interface,
+    reverse_router,
+)
+from losslab.emulation.userprograms import ARRIVALS, Addresses, prefix_of
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, OWN, Seed, axis, plain
 
@@ -24,17 +40,136 @@ if TYPE_CHECKING:
 LOGS = "raw/logs"
 JOB = Path("/mnt/out")
 Row = dict[str, str]
+# Prefix of the axes of a second pair of programs, and of its flow and files.
+COMPETITOR = "competitor"
+# Metrics of the second pair, by their names for the first.
+COMPETITORS = {
+    "goodput_mbit": "competitor_goodput_mbit",
+    "throughput_mbit": "competitor_throughput_mbit",
+    "completion_s": "competitor_completion_s",
+}
+# Addresses of a pair of programs that has its own: the last byte, plus the number of the pair.
+FIRST_OWN = 11
+TIME, COMPLETION = "duration", "completion"
+# Variables that the programs have of losslab.
+VARIABLES = ("SENDER", "RECEIVER", "LOGS", "DURATION_S")
+# The command that runs an image's own program.
+ENTRYPOINT = "entrypoint"
 
 
-def _program(host: str, command: str, condition: Condition) -> Timed:
+def _environment(condition: Condition) -> dict[str, str]:
+    """Parse the axis `env`; LosslabError if it is malformed."""
+    if condition.env == NONE:
+        return {}
+    try:
+        words = shlex.split(condition.env)
+    except ValueError as error:
+        raise LosslabError(f"env must be words of a shell, found {error}") from error
+    found = dict[str, str]()
+    for word in words or [""]:
+        name, sign, value = word.partition("=")
+        if not sign or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            raise LosslabError(f"env must be NAME=VALUE ..., found {word!r:.60}")
+        if name in (*VARIABLES, *found):
+            raise LosslabError(
+                f"env must set each variable once and none of losslab's, found {name}"
+            )
+        found[name] = value
+    return found
+
+
+def _commands(condition: Condition, pair: int) -> tuple[str, str, str]:
+    """Return a pair's commands of sender and receiver, and the host that listens."""
+    names = ("sender_command", "receiver_command", "listens")
+    prefix = f"{COMPETITOR}_" if pair else ""
+    sender, receiver, listens = (str(getattr(condition, f"{prefix}{name}")) for name in names)
+    return sender, receiver, listens
+
+
+def _addresses(condition: Condition, pair: int) -> Addresses | None:
+    """Return a pair's own addresses of sender and receiver; None if it is alone on the path."""
+    if condition.flows == NONE and condition.competitor_sender_command == NONE:
+        return None
+    ends = (SENDER_ADDRESS, RECEIVER_ADDRESS)
+    sender, receiver = (f"{end.rpartition('.')[0]}.{FIRST_OWN + pair}" for end in ends)
+    return sender, receiver
+
+
+def _contract(condition: Condition, host: str, listens: str) -> str:
+    """Return the variables of the QUIC Interop Runner's endpoints (its README)."""
+    rooted = getattr(condition, f"{host}_root") != NONE
+    logs = "/logs" if rooted else "$LOGS"
+    role = "server" if host == ("sender" if listens == "sender" else "receiver") else "client"
+    return (
+        f"export ROLE={role} TESTCASE={condition.testcase} SERVERNAME=server "
+        f"QLOGDIR={logs}/qlog/ SSLKEYLOGFILE={logs}/keys.log; mkdir -p $LOGS/qlog; "
+    )
+
+
+def _in_root(name: str, host: str, command: str, folder: str) -> str:
+    """Return the shell text that runs a command in a copy of its host's image.
+
+    The folders www and certs of the user's files are its /www and /certs, and $LOGS is /logs. Two
+    scripts of the QUIC Interop Runner's images, which wait for its simulator, do nothing.
+    """
+    root = f"/tmp/{name}-root"
+    inner = '"$@"' if command == ENTRYPOINT else f"sh -c {shlex.quote(command)}"
+    at = "$image_folder" if command == ENTRYPOINT else folder
+    return (
+        f"mkdir {root} && tar -xf {JOB}/{host}-root.tar -C {root} || exit; "
+        f"for each in proc sys dev mnt/out; do mkdir -p {root}/$each && "
+        f"mount --rbind /$each {root}/$each || exit; done; "
+        f"mkdir -p {root}/tmp {root}/etc {root}/logs {root}/downloads; chmod 1777 {root}/tmp; "
+        f"mount --bind $LOGS {root}/logs || exit; for each in www certs; do if [ -d $each ]; then "
+        f"mkdir -p {root}/$each && mount --bind $each {root}/$each || exit; fi; done; "
+        f"for each in setup.sh wait-for-it.sh; do if [ -e {root}/$each ]; then rm {root}/$each; "
+        f"printf '#!/bin/sh\\n' >{root}/$each; chmod +x {root}/$each; fi; done; "
+        f'rm -f {root}/etc/hosts; printf "127.0.0.1 localhost\\n${{SENDER}} sender\\n${{RECEIVER}} '
+        f'receiver\\n${{SERVER}} server server4 server46\\n" >{root}/etc/hosts; '
+        f". {JOB}/{host}-root.sh; exec unshare --root={root} --wd={at} -- {inner}"
+    )
+
+
+def _flow(condition: Condition, pair: int) -> Flow:
+    prefix = f"{COMPETITOR}-" if pair else ""
+    addresses, completes = _addresses(condition, pair), condition.until == COMPLETION
+    sender_command, receiver_command, listens = _commands(condition, pair)
     folder = JOB / USER_FILES if condition.bring != NONE else Path("/tmp")
-    variables = {
-        "SENDER": SENDER_ADDRESS, "RECEIVER": RECEIVER_ADDRESS, "LOGS": str(JOB / LOGS),
-        "DURATION_S": plain(condition.duration_s),
-    }  # fmt: skip
-    exports = " ".join(f"{name}={value}" for name, value in variables.items())
-    text = f"export {exports}; mkdir -p $LOGS; cd {folder} || exit; {command}"
-    return Timed(host, ["sh", "-c", text], f"{host}.log", until_s=condition.duration_s)
+    sender_address, receiver_address = addresses or (SENDER_ADDRESS, RECEIVER_ADDRESS)
+    values = (
+        sender_address, receiver_address, str(JOB / LOGS / prefix.rstrip("-")),
+        plain(condition.duration_s),
+    )  # fmt: skip
+    variables = dict(zip(VARIABLES, values, strict=True)) | _environment(condition)
+    if {condition.testcase, condition.sender_root, condition.receiver_root} != {NONE}:
+        variables["SERVER"] = sender_address if listens == "sender" else receiver_address
+    exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+
+    def program(host: str, command: str) -> Timed:
+        shell = f"export {exports}; mkdir -p $LOGS; cd {folder} || exit; "
+        if condition.testcase != NONE:
+            shell += _contract(condition, host, listens)
+        rooted = getattr(condition, f"{host}_root") != NONE
+        text = shell + (
+            _in_root(f"{prefix}{host}", host, command, str(folder)) if rooted else command
+        )
+        log = f"{prefix}{host}.log"
+        return Timed(host, ["sh", "-c", text], log, until_s=condition.duration_s)
+
+    ends = [program("receiver", receiver_command), program("sender", sender_command)]
+    listener, caller = reversed(ends) if listens == "sender" else ends
+    flow = Flow(
+        name=f"{prefix}command",
+        algorithm=condition.algorithm,
+        port=NO_PORT if listens == NONE else ANY_PORT,
+        listener=listener,
+        caller=caller,
+        bulk=False,
+        protocol=ANY,
+    )
+    if addresses is None and not completes:
+        return flow
+    return UserPrograms(**vars(flow), addresses=addresses, completes=completes)
 
 
 def _rates(rows: list[Row]) -> Iterator[tuple[float, float]]:
@@ -55,6 +190,11 @@ def _payload(before: Row, after: Row) -> int:
     return _difference(before, after, "tcp_new_bytes") + _difference(before, after, "udp_bytes")
 
 
+def _end(rows: Sequence[Row], host: str) -> int | None:
+    """Return the index of the first row after the end of a host's program; None without one."""
+    return next((n for n, row in enumerate(rows) if row[f"{host}_ended"] == "1"), None)
+
+
 def _last_row(rows: Sequence[Row], caller: str, duration_s: float) -> int:
     """Return the index of the last row that counts.
 
@@ -65,7 +205,8 @@ def _last_row(rows: Sequence[Row], caller: str, duration_s: float) -> int:
     last = bisect.bisect_right(times, duration_s + ROUNDING_S) - 1
     if caller == "sender" and rows[last]["sender_pending"] == "1":
         return last
-    ended = next((n for n in range(last + 1) if rows[n][f"{caller}_ended"] == "1"), last)
+    end = _end(rows, caller)
+    ended = last if end is None else min(end, last)
     arrivals = (n for n in range(last, ended, -1) if _payload(rows[n - 1], rows[n]) > 0)
     return next(arrivals, ended)
 
@@ -82,12 +223,51 @@ def _keep_logs(folder: Path) -> None:
     shutil.rmtree(logs)
 
 
+def _completion(
+    flow: Flow, rows: Sequence[Row], plan: Plan, timeline: Timeline
+) -> dict[str, float]:
+    """Return the completion time of a caller that must end by itself; none of others."""
+    if not isinstance(flow, UserPrograms) or not flow.completes:
+        return {}
+    end, host = _end(rows, flow.caller.host), flow.caller.host
+    ended_s = plan.duration_s if end is None else float(rows[end]["t_s"])
+    if ended_s >= plan.duration_s:
+        raise LosslabError(
+            f"the {flow.name} of the {host} must end by itself within {plan.duration_s:g} s, found "
+            f"it still running; see {flow.caller.log}",
+            hint="set a longer duration_s, or until to duration if it need not end",
+        )
+    return {"completion_s": ended_s - timeline.started_s[flow.name]}
+
+
+def _root_axis(host: str) -> Any:
+    return axis(
+        NONE,
+        help=f"container image of the {host}'s programs: a file of `docker save`, an OCI layout or "
+        "a root folder, as tar; the command `entrypoint` runs its own program",
+        pattern="none|[A-Za-z0-9._-]{1,60}@[0-9a-f]{16}", named=host + "-root-{}", seed=Seed.NEVER,
+    )  # fmt: skip
+
+
+def _listens_axis(prefix: str, more: str) -> Any:
+    return axis(
+        "receiver",
+        help=f"host whose command starts first and must listen on a port before the other {more} "
+        "starts (app `command`)",
+        choices={
+            "receiver": "", "sender": "a server that sends, such as a web server",
+            NONE: "neither: the receiver's command starts first, and nothing is waited for",
+        },
+        named=prefix + "{}-listens",
+    )  # fmt: skip
+
+
 class Command(App):
     """Two shell commands, one for each end."""
 
     order = 5
     meaning = "two programs of your own"
-    udp_offloads, own_ecn, with_flows = True, True, False
+    udp_offloads, own_ecn = True, True
     axes = {
         "sender_command": axis(
             NONE,
@@ -99,21 +279,48 @@ class Command(App):
             help="shell command at the receiver (app `command`)",
             named="receives-{}", digested=True, commas=True,
         ),
-        "listens": axis(
-            "receiver",
-            help="host whose command starts first and must listen on a port before the other "
-            "command starts (app `command`)",
-            choices={
-                "receiver": "", "sender": "a server that sends, such as a web server",
-                NONE: "neither: the receiver's command starts first, and nothing is waited for",
-            },
-            named="{}-listens",
-        ),
+        "listens": _listens_axis("", "command"),
         "bring": axis(
             NONE,
-            help="folder with your files (app `command`); the commands run in a copy of it",
+            help="your folder or file, PATH or PATH=NAME (app `command`); the commands run in a "
+            "folder with a copy",
             named="bring-{}", digested=True, commas=True, seed=Seed.NEVER,
         ),
+        "env": axis(
+            NONE,
+            help="variables for the programs, NAME=VALUE ..., quoted as in a shell",
+            named="env-{}", digested=True, commas=True, repeated=" ", seed=Seed.NEVER,
+        ),
+        "sender_root": _root_axis("sender"),
+        "receiver_root": _root_axis("receiver"),
+        "testcase": axis(
+            NONE,
+            help="test case of the QUIC Interop Runner's endpoint contract: the programs have "
+            "ROLE, TESTCASE, SERVERNAME, QLOGDIR and SSLKEYLOGFILE; set REQUESTS in env",
+            pattern="[a-z][a-z0-9-]*", named="testcase-{}",
+        ),
+        "until": axis(
+            TIME,
+            help="what ends the commands that start second (app `command`)",
+            choices={
+                TIME: "the run's end, if they have not ended before",
+                COMPLETION: "themselves; a run in which one does not is invalid, and the time that "
+                "they take is a metric",
+            },
+            named="until-{}",
+        ),
+        "competitor_sender_command": axis(
+            NONE,
+            help="shell command at the sender of a second pair of programs beside the first (app "
+            "`command`), with addresses of its own in `$SENDER` and `$RECEIVER`",
+            named="competitor-sends-{}", digested=True, commas=True,
+        ),
+        "competitor_receiver_command": axis(
+            NONE,
+            help="shell command at the receiver of the second pair of programs",
+            named="competitor-receives-{}", digested=True, commas=True,
+        ),
+        "competitor_listens": _listens_axis("competitor-", "command of the second pair"),
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
@@ -125,79 +332,152 @@ class Command(App):
             )
         if condition.bring != NONE and not self.used(condition):
             yield f"bring needs the app command, found {condition.app}"
-        if condition.listens != "receiver" and not self.used(condition):
-            yield f"listens {condition.listens} needs the app command, found {condition.app}"
+        if any("\0" in text for text in (*commands, condition.env)):
+            yield "commands and env must have no NUL character, found one"
+        try:
+            _environment(condition)
+        except LosslabError as error:
+            yield error.message
+        for name in ("listens", "until", "env", "sender_root", "receiver_root", "testcase"):
+            if name in self.changed(condition) and not self.used(condition):
+                yield f"{name} {getattr(condition, name)} needs the app command, found " + str(
+                    condition.app
+                )
+        yield from self._competitor_conflicts(condition)
         if condition.algorithm == OWN and not self.used(condition):
             yield (
                 f"algorithm {OWN} needs the app command, whose programs choose their own, found "
                 f"{condition.app}"
             )
 
+    def _competitor_conflicts(self, condition: Condition) -> Iterator[str]:
+        sender, receiver, listens = _commands(condition, 1)
+        competing = sender not in (NONE, "")
+        if competing != (receiver not in (NONE, "")) or (competing and not self.used(condition)):
+            yield (
+                "competitor_sender_command, competitor_receiver_command and the app command need "
+                f"each other, found app {condition.app} with {sender!r} and {receiver!r}"
+            )
+        if competing and condition.flows != NONE:
+            yield "flows exclude competitor_sender_command; start both programs in one command"
+        if listens != "receiver" and not competing:
+            yield f"competitor_listens {listens} needs competitor_sender_command, found none"
+        if self.used(condition) and condition.second_rate_mbit > 0:
+            yield "second_rate_mbit needs another app than command, whose addresses pass one link"
+
     def foreign(self, condition: Condition) -> list[str]:
+        pairs = [_commands(condition, pair) for pair in range(2)]
         return [
-            f"on the receiver: {condition.receiver_command!r}",
-            f"on the sender: {condition.sender_command!r}",
+            *(f"on the {host}: {text!r}" for sender, receiver, _ in pairs
+              for host, text in (("receiver", receiver), ("sender", sender)) if text != NONE),
+            *(f"in the image {root!r}" for root in (condition.sender_root, condition.receiver_root)
+              if root != NONE),
             *([f"both with copies of the files in {condition.bring!r}"]
               if condition.bring != NONE else []),
         ]  # fmt: skip
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        receiver = _program("receiver", condition.receiver_command, condition)
-        sender = _program("sender", condition.sender_command, condition)
-        server_sends = condition.listens == "sender"
-        return [
-            Flow(
-                name="command",
-                algorithm=condition.algorithm,
-                port=NO_PORT if condition.listens == NONE else ANY_PORT,
-                listener=sender if server_sends else receiver,
-                caller=receiver if server_sends else sender,
-                bulk=False,
-                protocol=ANY,
-            )
-        ]
+        competing = condition.competitor_sender_command != NONE
+        return [_flow(condition, pair) for pair in range(1 + competing)]
+
+    def network(self, condition: Condition) -> NetworkExtension:
+        """Give each pair of programs its addresses, if it has its own.
+
+        Routes name them as sources: a server whose socket is bound to no address answers from the
+        address that was asked.
+        """
+        flows = [each for each in self.flows(condition) if isinstance(each, UserPrograms)]
+        pairs = [flow.addresses for flow in flows if flow.addresses is not None]
+        back = reverse_router(condition.path)
+        ends = {
+            "sender": (interface("sender", "r1"), interface("sender", "r1")),
+            "receiver": (interface("receiver", "r2"), interface("receiver", back)),
+        }
+        near = {end: other for a, b in LINKS for end, other in ((a, b), (b, a))}
+        network = NetworkExtension()
+        for pair in pairs:
+            both = zip(ends.items(), pair, reversed(pair), strict=True)
+            for (host, (owner, out)), own, other in both:
+                neighbour = near[owner]
+                network = network.plus(
+                    NetworkExtension(
+                        routes={host: [(other, out)]},
+                        sources={other: own},
+                        commands={
+                            host: [f"addr add {own}/24 dev {owner.name}"],
+                            neighbour.host: [
+                                f"neigh replace {own} lladdr {owner.mac} dev {neighbour.name} "
+                                "nud permanent"
+                            ],
+                        },
+                    )
+                )
+        return network
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Write intervals.csv, keep the programs' own logs, and return the summary.
 
         `throughput_mbit` counts IP packets except ICMP. `goodput_mbit` counts distinct payload of
         TCP, and payload of UDP. Both cover the warm-up's end to the configured end, or to the end
-        of the traffic if the caller ends earlier.
+        of the traffic if the caller ends earlier; of two pairs, that of the pair that ends first.
         """
         _keep_logs(folder)
-        rows = read_rows(folder / ARRIVALS)
-        caller = plan.flows[0].caller.host
-        times = [float(row["t_s"]) for row in rows]
-        first = bisect.bisect_left(times, plan.warmup_s - ROUNDING_S)
-        last = _last_row(rows, caller, plan.duration_s)
-        if last <= first or times[last] <= times[first]:
-            raise LosslabError(
-                f"the programs' traffic must go on beyond the warm-up of {plan.warmup_s:g} s, "
-                f"found its end at {times[last]:.3g} s; see sender.log and receiver.log",
-                hint="set warmup_s to 0 to measure a transfer from its start, or transfer more",
-            )
-        write_intervals(_rates(rows), folder / "intervals.csv")
-        payload = _payload(rows[first], rows[last])
-        if payload <= 0:
-            raise LosslabError(
-                f"payload of TCP or UDP must arrive at the receiver between {times[first]:.3g} and "
-                f"{times[last]:.3g} s, found none",
-                hint="see sender.log and receiver.log; the data must flow from sender to receiver",
-            )
-        seconds = times[last] - times[first]
-        return {
-            **_goodput(plan, rows, payload * 8 / 1e6 / seconds),
-            "throughput_mbit": _difference(rows[first], rows[last], "ip_bytes") * 8 / 1e6 / seconds,
-            "packets_received": _difference(rows[0], rows[-1], "packets"),
-            "ended_s": times[last],
-        }
+        tables = [read_rows(folder / f"{prefix_of(flow)}{ARRIVALS}") for flow in plan.flows]
+        last = min(
+            _last_row(rows, flow.caller.host, plan.duration_s)
+            for flow, rows in zip(plan.flows, tables, strict=True)
+        )
+        found, goodputs = dict[str, Any](), list[float | None]()
+        for flow, rows in zip(plan.flows, tables, strict=True):
+            its = _summary(flow, rows, last, plan) | _completion(flow, rows, plan, timeline)
+            write_intervals(_rates(rows), folder / f"{prefix_of(flow)}intervals.csv")
+            goodputs.append(its.get("goodput_mbit"))
+            names = COMPETITORS if prefix_of(flow) else dict(zip(its, its, strict=True))
+            found |= {to: its[name] for name, to in names.items() if name in its}
+        if len(goodputs) > 1 and None not in goodputs:
+            shares = [each for each in goodputs if each is not None]
+            found |= {"total_goodput_mbit": sum(shares), "jain_index": jain_index(shares)}
+        return found
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
-        if "goodput_mbit" not in summary:
-            return []  # datagrams that the path may duplicate
         ended_s = summary["ended_s"]
         whole = plan.duration_s - ended_s < 2 * plan.sample_interval_s
-        return [Goodput(summary["goodput_mbit"], ended_s - plan.warmup_s, in_window=whole)]
+        names = ("goodput_mbit", "total_goodput_mbit") if len(plan.flows) > 1 else ("goodput_mbit",)
+        # Datagrams that the path may duplicate have none.
+        return [
+            Goodput(summary[name], ended_s - plan.warmup_s, in_window=whole)
+            for name in names
+            if name in summary
+        ]
+
+
+def _summary(flow: Flow, rows: Sequence[Row], last: int, plan: Plan) -> dict[str, Any]:
+    """Return the metrics of a pair, up to its row `last`."""
+    times = [float(row["t_s"]) for row in rows]
+    first = bisect.bisect_left(times, plan.warmup_s - ROUNDING_S)
+    logs = f"{prefix_of(flow)}sender.log and {prefix_of(flow)}receiver.log"
+    if last <= first or times[last] <= times[first]:
+        raise LosslabError(
+            f"the programs' traffic must go on beyond the warm-up of {plan.warmup_s:g} s, "
+            f"found its end at {times[last]:.3g} s; see {logs}",
+            hint="set warmup_s to 0 to measure a transfer from its start, or transfer more",
+        )
+    payload = _payload(rows[first], rows[last])
+    if payload <= 0:
+        own = isinstance(flow, UserPrograms) and flow.addresses is not None
+        raise LosslabError(
+            f"payload of TCP or UDP must arrive at the receiver between {times[first]:.3g} and "
+            f"{times[last]:.3g} s, found none",
+            hint=f"see {logs}; the data must flow from sender to receiver"
+            + ", between the addresses $SENDER and $RECEIVER" * own,
+        )
+    seconds = times[last] - times[first]
+    return {
+        **_goodput(plan, rows, payload * 8 / 1e6 / seconds),
+        "throughput_mbit": _difference(rows[first], rows[last], "ip_bytes") * 8 / 1e6 / seconds,
+        "packets_received": _difference(rows[0], rows[-1], "packets"),
+        "ended_s": times[last],
+    }
 
 
 def _goodput(plan: Plan, rows: Sequence[Row], goodput_mbit: float) -> dict[str, float]:

@@ -11,12 +11,13 @@ import contextlib
 import json
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
-from losslab.emulation.goodput import INTERVAL_S, write_intervals
+from losslab.emulation.background.plan import size_bytes
+from losslab.emulation.goodput import INTERVAL_S, Goodput, write_intervals
 from losslab.emulation.programs import Flow, Timed, Timeline
 from losslab.emulation.topology import SENDER_ADDRESS
 from losslab.errors import LosslabError
@@ -79,6 +80,13 @@ def _add(received: list[tuple[int, int]], begin: int, end: int) -> int:
     return merged[1] - merged[0] - sum(b - a for a, b in touched)
 
 
+def _final_size(path: Path) -> int | None:
+    """Return the length of the stream, with HTTP/3's frames; None before its end has arrived."""
+    frames = (frame for event in events(path) for frame in event["data"].get("frames", []))
+    ends = (f["offset"] + f["length"] for f in frames if f.get("fin") and f["stream_id"] == 0)
+    return max(ends, default=None)
+
+
 def _rates(arrivals: list[tuple[float, int]], end_s: float) -> Iterator[tuple[float, float]]:
     counts = [0] * round(end_s / INTERVAL_S)
     for t_s, octets in arrivals:
@@ -130,6 +138,7 @@ class Quic(App):
             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 "
             f"-subj /CN=losslab -keyout {KEY} -out {CERTIFICATE}"
         )
+        octets = size_bytes(condition)
         serve = (
             f"exec gtlsserver --quiet --cc={condition.algorithm} --qlog-dir={RAW}/{SENDER_LOGS} "
             f"{FIRST_NUMBER} --max-dyn-length={OBJECT_BYTES} {SENDER_ADDRESS} {PORT} "
@@ -151,11 +160,12 @@ class Quic(App):
                     "receiver",
                     [
                         "gtlsclient", "--quiet", "--no-http-dump", FIRST_NUMBER,
+                        *(["--exit-on-all-streams-close"] if octets else []),
                         f"--qlog-file={RAW}/{CLIENT_LOG}",
                         f"--max-data={WINDOW}", f"--max-stream-data-bidi-local={WINDOW}",
                         f"--max-window={WINDOW}", f"--max-stream-window={WINDOW}",
                         SENDER_ADDRESS, str(PORT),
-                        f"https://{SENDER_ADDRESS}:{PORT}/{OBJECT_BYTES}",
+                        f"https://{SENDER_ADDRESS}:{PORT}/{octets or OBJECT_BYTES}",
                     ],
                     "receiver.log",
                     until_s=condition.duration_s,
@@ -185,17 +195,35 @@ class Quic(App):
             )
         start_s = timeline.started_s["quic"]
         arrivals = list(_arrivals(client, start_s))
-        octets = sum(count for t_s, count in arrivals if plan.warmup_s <= t_s < plan.duration_s)
+        size = int(plan.flows[0].caller.command[-1].rpartition("/")[2])
+        finite = size != OBJECT_BYTES
+        begin_s, end_s = (start_s, plan.duration_s) if finite else (plan.warmup_s, plan.duration_s)
+        octets = sum(count for t_s, count in arrivals if begin_s <= t_s < end_s)
         if octets == 0:
             raise LosslabError("data must arrive after the warm-up, found none")
+        completion_s = None
+        if finite and octets == _final_size(client):
+            end_s = arrivals[-1][0]
+            completion_s = end_s - start_s
         write_intervals(_rates(arrivals, plan.duration_s), folder / "intervals.csv")
         lost, rows = _sender(log, start_s + plan.path_spec.rtt_ms / 2e3, plan.sample_interval_s)
         (folder / "quic.csv").write_text("\n".join([SENDER_COLUMNS, *rows]) + "\n")
         return {
-            "goodput_mbit": octets * 8 / 1e6 / (plan.duration_s - plan.warmup_s),
+            "goodput_mbit": octets * 8 / 1e6 / (end_s - begin_s),
             "bytes_received": sum(count for _, count in arrivals),
             "retransmits": lost,
+            **(
+                {"completion_s": completion_s, "first_byte_s": arrivals[0][0] - start_s}
+                if finite
+                else {}
+            ),
         }
+
+    def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
+        if "completion_s" not in summary:
+            return super().goodputs(summary, plan)
+        seconds = summary["completion_s"] or plan.duration_s
+        return [Goodput(summary["goodput_mbit"], seconds, in_window=False)]
 
 
 FEATURE = Quic()

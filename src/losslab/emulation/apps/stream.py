@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
-from losslab.emulation.background.plan import KILOBYTE, MODULE, PROGRAM
+from losslab.emulation.background.plan import KILOBYTE, MODULE, PROGRAM, size_bytes
 from losslab.emulation.goodput import (
     Deliveries,
     Goodput,
@@ -76,7 +76,7 @@ class Stream(App):
     axes = {
         "size_kb": axis(
             0.0,
-            help="bytes that the foreground flow sends (app `stream`); 0: until the end of the run",
+            help="bytes that the foreground flow sends (apps `stream` and `quic`); 0: no limit",
             span="[0, 1000000000]", smallest=0.001, unit="kB", named="size{}",
         ),
         "app_rate_mbit": axis(
@@ -103,7 +103,8 @@ class Stream(App):
     )  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        yield from super().conflicts(condition)
+        if condition.app != "quic" or self.changed(condition) != ["size_kb"]:
+            yield from super().conflicts(condition)
         if condition.app_pattern == NONE:
             rates = [condition.app_rate_mbit]
         else:
@@ -131,7 +132,7 @@ class Stream(App):
             )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        octets = max(1, round(condition.size_kb * KILOBYTE)) if condition.size_kb else None
+        octets = size_bytes(condition)
         source = [
             SENDER_ADDRESS, SOURCE_PORT, RECEIVER_ADDRESS, condition.algorithm, 0.0,
             condition.duration_s, octets,

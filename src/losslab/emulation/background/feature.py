@@ -14,10 +14,42 @@ if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
 
+# Metrics of each pool: name, label, unit, which is better, description.
+OF_POOL = (
+    ("goodput_mbit", "Goodput", "Mbit/s", "-",
+     "Goodput of all flows of the pool between the warm-up and the end of the run."),
+    ("first_byte_median_s", "Median time to first byte", "s", "less",
+     "Median time from connect to the first byte read of flows that start after the warm-up."),
+    ("fct_mean_s", "Mean flow completion time", "s", "less",
+     "Mean completion time of the pool's flows of a size that start after the warm-up."),
+    ("fct_median_s", "Median flow completion time", "s", "less",
+     "Median completion time of the pool's flows of a size that start after the warm-up."),
+    ("fct_p95_s", "95th percentile flow completion time", "s", "less",
+     "95th percentile of the completion time of the pool's flows of a size that start after the "
+     "warm-up."),
+    ("short_unfinished", "Unfinished flows", "flows", "less",
+     "Flows of the pool with a size that start after the warm-up and were not complete."),
+)  # fmt: skip
+
+
 class Background(Feature):
     """Flows over the same path as the foreground flow."""
 
     programs = (MODULE,)
+    metrics = (
+        {
+            "name": "upload_goodput_mbit", "label": "Goodput of uploads", "unit": "Mbit/s",
+            "better": "-", "primary": "", "of": "flows",
+            "description": "Acknowledged data of all flows with direction=back between the warm-up "
+            "and the end of the run.",
+        },
+        *({
+            "name": f"pool{pool}_{name}", "label": f"{label} of pool {pool}", "unit": unit,
+            "better": better, "primary": "", "of": "flows", "description": text,
+        }
+        for pool in background.POOLS
+        for name, label, unit, better, text in OF_POOL),
+    )  # fmt: skip
     axes = {
         "competitor": axis(
             NONE,

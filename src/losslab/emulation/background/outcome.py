@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,12 +58,24 @@ class FlowRecord:
         # The kernel counts the SYN, too, and a FIN after the last byte.
         return min(max(0, int(self.sent["acked_bytes"]) - 1), int(self.sent["told_bytes"]))
 
+    def marked_mbit(self, seconds: float) -> float:
+        """Return the rate of the bytes that were acknowledged after the warm-up, of an upload."""
+        octets = self.acked_bytes - max(0, int(self.sent.get("marked_bytes", 0)) - 1)
+        return octets * 8 / 1e6 / seconds
+
     @property
     def fct_s(self) -> float | None:
         """Return the flow completion time, connect to last byte read; None if unfinished."""
         if self.stream.size_bytes is None or not self.finished:
             return None
         return float(self.received["ended_ns"] - self.sent["started_ns"]) / 1e9
+
+    @property
+    def first_byte_s(self) -> float | None:
+        """Return the time from connect to the first byte read; None if it was not noted."""
+        if "first_ns" not in self.received or "started_ns" not in self.sent:
+            return None
+        return float(self.received["first_ns"] - self.sent["started_ns"]) / 1e9
 
     def row(self) -> str:
         """Format as a line of the table."""
@@ -92,6 +103,8 @@ def mbit(its: Deliveries | None, begin_s: float, end_s: float) -> float | None:
 def carried(record: FlowRecord, samples: Mapping[int, Deliveries], plan: Plan) -> float:
     """Return a flow's goodput in Mbit/s, averaged from the end of the warm-up to the run's end."""
     its = samples.get(record.stream.source_port)
+    if record.stream.upload:
+        return record.marked_mbit(plan.duration_s - plan.warmup_s)
     if record.stream.size_bytes is None:
         return in_window(its, plan)
     octets = acked_until(record, its, plan.duration_s) - acked_until(record, its, plan.warmup_s)
@@ -178,6 +191,28 @@ def completion(sized: Sequence[FlowRecord]) -> dict[str, float | None]:
     }
 
 
+def pool_summary(
+    background: BackgroundFlows,
+    records: Sequence[FlowRecord],
+    samples: Mapping[int, Deliveries],
+    plan: Plan,
+) -> dict[str, float | None]:
+    """Summarise the flows of each pool."""
+    found: dict[str, float | None] = {}
+    for pool in sorted({*background.pools.values()}):
+        own = [r for r in records if background.pools.get(r.stream.name.split("-")[0]) == pool]
+        after = [record for record in own if record.start_s >= plan.warmup_s]
+        sized = completion([record for record in after if record.stream.size_bytes is not None])
+        firsts = sorted(s for record in after if (s := record.first_byte_s) is not None)
+        names = ("short_unfinished", "fct_mean_s", "fct_median_s", "fct_p95_s")
+        found |= {
+            f"pool{pool}_goodput_mbit": sum(carried(record, samples, plan) for record in own),
+            f"pool{pool}_first_byte_median_s": quantile(firsts, 0.5),
+            **{f"pool{pool}_{name}": sized[name] for name in names if sized},
+        }
+    return found
+
+
 TABLE = "flows.csv"
 # Tolerance of start times: clock reads, and other events that are due at the same time.
 START_TOLERANCE_S = 0.001
@@ -210,11 +245,13 @@ def collect(
 
     In real time, start times depend on the host's scheduler and are not checked.
     """
-    sent = read_report(folder / background.flow.caller.log)
-    received = read_report(folder / background.flow.listener.log)
+    sent, received = dict[str, Any](), dict[str, Any]()
+    for flow, _ in background.directions:
+        sent |= read_report(folder / flow.caller.log)
+        received |= read_report(folder / flow.listener.log)
     samples = Deliveries.read_all(folder / "tcp.csv")
     records = []
-    for stream in background.streams:
+    for stream in (*background.streams, *background.back_streams):
         sender_report = sent.get(str(stream.source_port), {})
         start_s, end_s = (
             (sender_report[name] - timeline.origin_ns) / 1e9 if name in sender_report else planned_s
@@ -222,30 +259,43 @@ def collect(
         )
         window = max(start_s, plan.warmup_s), min(end_s, plan.duration_s)
         rate = None
-        if stream.size_bytes is None:
+        if stream.size_bytes is None and not stream.upload:
             rate = mbit(samples.get(stream.source_port), *window)
         read = received.get(str(stream.source_port), {})
-        records.append(FlowRecord(stream, sender_report, read, start_s, end_s, rate))
+        record = FlowRecord(stream, sender_report, read, start_s, end_s, rate)
+        if stream.upload and stream.size_bytes is None and window[1] - window[0] >= MIN_WINDOW_S:
+            record = replace(record, goodput_mbit=record.marked_mbit(window[1] - window[0]))
+        records.append(record)
     lines = [",".join(COLUMNS), *(record.row() for record in records)]
     (folder / TABLE).write_text("\n".join(lines) + "\n")
     own = _foreground_mbit(summary, samples, plan)
     over = dict.fromkeys(BOTTLENECKS, 0.0)
-    for record in records:
+    downloads = [record for record in records if not record.stream.upload]
+    uploads_mbit = sum(carried(r, samples, plan) for r in records if r.stream.upload)
+    for record in downloads:
         over[record.stream.over] += carried(record, samples, plan)
     background_mbit, second = sum(over.values()), own + over["both"] + over["second"]
-    sized = [record for record in records if record.stream.size_bytes is not None]
+    sized = [record for record in downloads if record.stream.size_bytes is not None]
     violations = [violation for record in records for violation in _violations(record, plan)]
     if 0 < background.second_rate_mbit < second:
         violations.append(
             f"flows over the second bottleneck must stay below its {background.second_rate_mbit:g} "
             f"Mbit/s, found {second:.1f}"
         )
+    reverse_mbit = plan.path_spec.effect.reverse_rate_mbit
+    if uploads_mbit > reverse_mbit:
+        violations.append(
+            f"uploads must stay below the reverse path's {reverse_mbit:g} Mbit/s, "
+            f"found {uploads_mbit:.3f}"
+        )
     return BackgroundResults(
         summary={
             "flows_goodput_mbit": background_mbit,
             "total_goodput_mbit": own + background_mbit,
-            **shares(records, samples, plan, timeline),
+            **({"upload_goodput_mbit": uploads_mbit} if background.back else {}),
+            **shares(downloads, samples, plan, timeline),
             **completion([record for record in sized if record.start_s >= plan.warmup_s]),
+            **pool_summary(background, records, samples, plan),
             "flows_retransmits": sum(record.sent.get("retransmits", 0) for record in records),
         },
         first_mbit=own + over["both"] + over["first"],
@@ -268,8 +318,10 @@ def _foreground_mbit(
     if ports and None not in ports:
         found = (samples.get(port) for port in ports if port is not None)
         return sum(in_window(its, plan) for its in found)
-    # losslab does not know the ports; the app's own goodput covers the same time.
-    return sum(each.mbit for each in features.apps()[plan.app].goodputs(summary, plan))
+    # losslab does not know the ports. User programs may end earlier.
+    seconds = plan.duration_s - plan.warmup_s
+    own = features.apps()[plan.app].goodputs(summary, plan)
+    return sum(each.mbit * (each.seconds / seconds) for each in own)
 
 
 def _violations(record: FlowRecord, plan: Plan) -> Iterator[str]:
@@ -338,8 +390,8 @@ def of_all_links(counted: Traffic, background: BackgroundFlows, between: Counter
     access = [end for end in background.network.ends if end.host == "sender"]
     back = counted.received_back + sum(between.link(end, "rx") for end in access)
     if SECOND not in background.network.links:
-        return dataclasses.replace(counted, received_back=back)
-    return dataclasses.replace(
+        return replace(counted, received_back=back)
+    return replace(
         counted,
         received_back=back,
         sent=counted.sent + between.link(ENTRY[0], "tx"),

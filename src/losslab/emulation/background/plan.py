@@ -175,6 +175,11 @@ class Stream:
     short: bool  # part of an arrival process
 
     @property
+    def upload(self) -> bool:
+        """Return whether the data flow from the receiver to the sender."""
+        return self.source == RECEIVER_ADDRESS
+
+    @property
     def bulk(self) -> bool:
         """Return whether only the network limits it, until it is stopped."""
         return self.size_bytes is None and self.rate_mbit is None
@@ -190,13 +195,28 @@ class BackgroundFlows:
     network: NetworkExtension  # extra hosts and links
     qdiscs: list[Qdisc]  # of the extra links
     second_rate_mbit: float  # 0: no second bottleneck
+    # Flows from the receiver to the sender, and their programs.
+    back: Flow | None
+    back_streams: list[Stream]
+    pools: dict[str, int]  # pools of groups, by the first part of their flows' names
 
-    def caller(self, origin_ns: int) -> Program:
-        """Return the sender's program with the monotonic clock at the replicate's 0 s."""
-        values = [[getattr(stream, name) for name in SENT] for stream in self.streams]
-        chunks = [json.dumps(values[at : at + CHUNK]) for at in range(0, len(values), CHUNK)]
-        program = self.flow.caller
-        return replace(program, command=[*program.command, str(origin_ns), *chunks])
+    @property
+    def directions(self) -> list[tuple[Flow, list[Stream]]]:
+        """List both pairs of programs that have flows, with these."""
+        both = ((self.flow, self.streams), (self.back, self.back_streams))
+        return [(flow, streams) for flow, streams in both if flow and streams]
+
+    def callers(self, origin_ns: int, warmup_s: float) -> list[Program]:
+        """Return the sending programs with the monotonic clock at the replicate's 0 s."""
+        found = []
+        for flow, streams in self.directions:
+            values = [[getattr(stream, name) for name in SENT] for stream in streams]
+            chunks = [json.dumps(values[at : at + CHUNK]) for at in range(0, len(values), CHUNK)]
+            # Only the sender's connections are sampled.
+            mark = ["--mark", str(warmup_s)] if flow is self.back else []
+            command = [*flow.caller.command, str(origin_ns), *chunks, *mark]
+            found.append(replace(flow.caller, command=command))
+        return found
 
 
 def own_start_s(seed: int) -> float:
@@ -222,21 +242,39 @@ def plan_background_flows(
         for stream in _streams(group, number, condition, seed, ready_s)
     ]
     streams.sort(key=lambda stream: stream.start_s)
-    receiver = [*PROGRAM, "receive", str(PORT), str(len(streams))]
+    streams = [replace(s, source_port=SOURCE_PORT + n) for n, s in enumerate(streams)]
+    back = [s for s in streams if s.source == RECEIVER_ADDRESS]
+    streams = [s for s in streams if s.source != RECEIVER_ADDRESS]
+    pools = {str(n): group.pool for n, group in enumerate(groups, 1) if group.pool}
+    # In pools, the first byte of each flow counts.
+    noted = ["--size", "0"] if pools else []
     return BackgroundFlows(
-        flow=Flow(
-            name="flows",
-            algorithm=condition.algorithm,
-            port=PORT,
-            listener=Program("receiver", receiver, "flows-receiver.log"),
-            caller=Program("sender", [*PROGRAM, "send", str(PORT)], "flows-sender.log"),
-            bulk=False,
-        ),
+        flow=_programs(condition, "flows", ("sender", "receiver"), len(streams), noted),
+        back=_programs(condition, "uploads", ("receiver", "sender"), len(back), noted)
+        if back
+        else None,
+        back_streams=back,
         algorithms=sorted({_algorithm(group, condition) for group in groups}),
-        streams=[replace(s, source_port=SOURCE_PORT + n) for n, s in enumerate(streams)],
+        streams=streams,
         network=network_of(condition),
         qdiscs=qdiscs_of(condition, seed),
         second_rate_mbit=condition.second_rate_mbit,
+        pools=pools,
+    )
+
+
+def _programs(
+    condition: Condition, name: str, hosts: tuple[str, str], count: int, noted: list[str]
+) -> Flow:
+    """Return the programs that send and receive a direction's flows; `hosts` has both of theirs."""
+    receiver = [*PROGRAM, "receive", str(PORT), str(count), *noted]
+    return Flow(
+        name=name,
+        algorithm=condition.algorithm,
+        port=PORT,
+        listener=Program(hosts[1], receiver, f"{name}-receiver.log"),
+        caller=Program(hosts[0], [*PROGRAM, "send", str(PORT)], f"{name}-sender.log"),
+        bulk=False,
     )
 
 
@@ -263,13 +301,16 @@ def _streams(
         starts = [max(at_s, ready_s) + rng.uniform(0, START_JITTER_S) for at_s in planned_s]
         size = None if group.size_kb is None else _bytes(group.size_kb)
         sizes = [size for _ in starts]
+    source, destination = source_address(condition, rtt_ms), DESTINATIONS[group.over]
+    if group.direction == "back":
+        source, destination = RECEIVER_ADDRESS, SENDER_ADDRESS
     for each, (start_s, octets) in enumerate(zip(starts, sizes, strict=True), 1):
         yield Stream(
             name=f"{number}-{each}",
             algorithm=_algorithm(group, condition),
-            source=source_address(condition, rtt_ms),
+            source=source,
             source_port=0,
-            destination=DESTINATIONS[group.over],
+            destination=destination,
             start_s=start_s,
             end_s=end_s,
             size_bytes=octets,
@@ -287,6 +328,11 @@ def _size_bytes(rng: random.Random, group: Group) -> int:
     if group.sizes == "pareto":
         return _bytes(pareto(rng.random(), mean_kb))
     return _bytes(mean_kb)
+
+
+def size_bytes(condition: Condition) -> int | None:
+    """Return the bytes of the foreground flow; None without a size."""
+    return _bytes(condition.size_kb) if condition.size_kb else None
 
 
 def _bytes(kilobytes: float) -> int:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from losslab.emulation.probes import parse_tcp_info
+from losslab.emulation.programs import sleep_until
 
 # Open files besides flows: Python's own, the listener, the poll.
 OTHER_FILES = 32
@@ -135,11 +136,13 @@ BLOCK = bytes(BLOCK_BYTES)
 # Blocks per turn and flow, so that no flow delays the others.
 TURN_BLOCKS = 64
 # Events, in their order at the same time.
-START, FEED, END = 0, 1, 2
+START, FEED, END, MARK = 0, 1, 2, 3
 # Longest single wait: the kernel may be late by a thousandth of it (fs/select.c).
 WAIT_S = 0.1
 # Interval at which a flow with a rate gets data, shorter than a video's frame interval.
 FEED_S = 0.02
+# A source starts at a whole multiple of this on the replicate's clock.
+SOURCE_START_NS = 1_000_000
 # Largest unsent data of a source. With the whole send buffer, a pause would begin seconds late.
 UNSENT_BYTES, TCP_NOTSENT_LOWAT = 16 * 1024, 25
 TCP_CONGESTION, ALGORITHM_BYTES = 13, 16  # linux/tcp.h, TCP_CA_NAME_MAX of net/tcp.h
@@ -217,13 +220,20 @@ class Source(Sending):
 class Sender:
     """Starts, feeds and stops flows."""
 
-    def __init__(self, flows: Sequence[Sending], port: int, origin_ns: int) -> None:
-        """Schedule all starts; `origin_ns` is the monotonic clock at the replicate's 0 s."""
+    def __init__(
+        self, flows: Sequence[Sending], port: int, origin_ns: int, mark_s: float | None = None
+    ) -> None:
+        """Schedule all starts; `origin_ns` is the monotonic clock at the replicate's 0 s.
+
+        At `mark_s`, note what each flow's receiver has acknowledged.
+        """
         self._port, self._origin_ns = port, origin_ns
         self._flows = flows
         self._poll = select.epoll()
         self._open: dict[int, Sending] = {}
         self._due = [(flow.start_s, n, START) for n, flow in enumerate(flows)]
+        if mark_s is not None:
+            self._due += [(mark_s, n, MARK) for n in range(len(flows))]
         heapq.heapify(self._due)
 
     def run(self) -> None:
@@ -238,6 +248,10 @@ class Sender:
                     heapq.heappush(self._due, (flow.end_s, number, END))
                     if flow.rate_mbit is not None:
                         heapq.heappush(self._due, (now_s + FEED_S, number, FEED))
+                elif event == MARK:
+                    info = flow.socket and _tcp_info(flow.socket)
+                    acked = parse_tcp_info(0, "", info).bytes_acked if info else 0
+                    flow.report.setdefault("marked_bytes", acked)
                 elif flow.socket is not None and event == END:
                     self._end(flow, "stopped")
                 elif isinstance(flow, Source) and flow.socket is not None:
@@ -374,7 +388,7 @@ class Sender:
         sock = flow.socket
         assert sock is not None
         algorithm = sock.getsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, ALGORITHM_BYTES)
-        info = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, TCP_INFO_BYTES)
+        info = _tcp_info(sock)
         sample = parse_tcp_info(flow.source_port, algorithm.rstrip(b"\0").decode(), info)
         if isinstance(flow, Source):
             flow.report["steps"] = flow.steps
@@ -401,13 +415,21 @@ class Sender:
         flow.socket = None
 
 
-def send(flows: Sequence[Sending], port: int, origin_ns: int) -> dict[str, Any]:
+def _tcp_info(sock: socket.socket) -> bytes:
+    return sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, TCP_INFO_BYTES)
+
+
+def send(
+    flows: Sequence[Sending], port: int, origin_ns: int, mark_s: float | None = None
+) -> dict[str, Any]:
     """Run all flows, then end the receiver; return each flow's report."""
     allow_files(len(flows))
-    Sender(flows, port, origin_ns).run()
+    Sender(flows, port, origin_ns, mark_s).run()
     if flows:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as last:
             last.settimeout(END_LIMIT_S)
+            # The foreground flow's program may use the port, too.
+            last.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # An address to which acknowledgements have a route.
             last.bind((flows[0].source, END_PORT))
             last.connect((flows[0].destination, port))
@@ -426,6 +448,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sender = ends.add_parser("send")
     sender.add_argument("port", type=int)
     sender.add_argument("origin_ns", type=int)
+    sender.add_argument("--mark", type=float, help="time at which acknowledged bytes are noted")
     sender.add_argument("flows", nargs="+", help="JSON lists of the values of `Sending`")
     sender.add_argument("--pattern", help="JSON list of the steps of the only flow, a source")
     options = parser.parse_args(arguments)
@@ -438,7 +461,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.pattern:
             pattern = json.loads(options.pattern)
             flows = [Source(**vars(flow), pattern=pattern) for flow in flows]
-        reports = send(flows, options.port, options.origin_ns)
+            # How long Python starts must not decide when the flow does.
+            late_ns = time.monotonic_ns() - options.origin_ns
+            sleep_until(options.origin_ns + (late_ns // SOURCE_START_NS + 1) * SOURCE_START_NS)
+        reports = send(flows, options.port, options.origin_ns, options.mark)
     # Exit without Python's shutdown, which would read the clock.
     sys.stdout.write(json.dumps(reports) + "\n")
     sys.stdout.flush()

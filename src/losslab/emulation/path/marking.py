@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import Qdisc
 from losslab.study import features
 from losslab.study.axes import NONE, OWN, Seed, axis
+from losslab.study.hostsettings import KERNEL
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic
@@ -38,7 +39,10 @@ class Marking(Mechanism):
             "off",
             help="explicit congestion notification of the hosts, and of every queue that can mark "
             "(quoted in a study: YAML reads on as true)",
-            choices={"off": "", "on": "RFC 3168", "accurate": "AccECN, of newer kernels"},
+            choices={
+                "off": "", "on": "RFC 3168", "accurate": "AccECN, of newer kernels",
+                "kernel": "the hosts' own default",
+            },
             named="ecn-{}", seed=Seed.NEVER,
         ),
         "mark_packets": axis(
@@ -97,7 +101,7 @@ class Marking(Mechanism):
             return
         # Without TCP, the programs decide.
         due = t.received - t.retransmits - t.pings
-        if e.flows and t.ecn_capable < CAPABLE_SHARE_MIN * due:
+        if self.ecn != KERNEL and e.flows and t.ecn_capable < CAPABLE_SHARE_MIN * due:
             yield (
                 f"with ecn {self.ecn}, at least {100 * CAPABLE_SHARE_MIN:g} % of {due} packets "
                 f"that are no retransmissions must carry ECT, found {t.ecn_capable}"
@@ -111,6 +115,13 @@ class Marking(Mechanism):
             )
         if t.marks and not self.marking:
             yield f"a queue without ECN must not mark packets, found {t.marks} marks"
+
+    def observed(self, e: Evidence) -> dict[str, Any]:
+        """Return the mode that the ends negotiated by the kernel's own settings."""
+        if self.ecn != KERNEL:
+            return {}
+        mode = "on" if e.traffic.ecn_capable else "off"
+        return {"ecn_negotiated": "accurate" if e.accurate_ecn else mode}
 
     def summary(self, t: Traffic) -> dict[str, float]:
         if self.ecn == "off":

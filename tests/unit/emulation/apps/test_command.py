@@ -1,12 +1,15 @@
 """The app `command`: goodput from arrivals, algorithms of connections, and listeners."""
 
 import contextlib
+import shlex
 import socket
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import characters, text
 
 from losslab.emulation import checks, measure, outcome, traffic, userprograms
 from losslab.emulation.apps import command
@@ -227,3 +230,102 @@ def test_goodput_of_traffic_that_ends_early_is_bounded_by_the_links_highest_rate
     plan = make_plan(replace(COMMAND, warmup_s=0, duration_s=2.0), 1)
     found = command.FEATURE.goodputs({"goodput_mbit": 1.0, "ended_s": ended_s}, plan)
     assert [(each.seconds, each.in_window) for each in found] == [(ended_s, in_window)]
+
+
+PAIRS = replace(
+    COMMAND, competitor_sender_command="./b", competitor_receiver_command="./c",
+    competitor_listens="sender",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["symmetric", "asymmetric"])
+@pytest.mark.parametrize(("condition", "pairs"), [(PAIRS, 2), (replace(COMMAND, flows="bbr"), 1)])
+def test_pairs_of_programs_beside_others_have_addresses_of_their_own(condition, pairs, path):
+    plan = make_plan(replace(condition, path=path), 1)
+    own = [flow.addresses for flow in plan.flows]
+    assert len({*own}) == len(own) == pairs
+    for sender, receiver in own:
+        lines = {host: its.ip_commands for host, its in plan.hosts.items()}
+        assert any(f"addr add {sender}/24" in line for line in lines["sender"])
+        assert any(f"route replace {receiver} " in line for line in lines["sender"])
+        assert any(line.endswith(f"src {receiver}") for line in lines["receiver"])
+        assert any(f"neigh replace {sender} " in line for line in lines["r1"])
+        assert any(f"neigh replace {receiver} " in line for line in lines["r2"])
+    assert f"SENDER={own[0][0]} " in plan.flows[0].caller.command[2]
+    assert not hasattr(make_plan(COMMAND, 1).flows[0], "addresses")
+
+
+def test_goodputs_of_two_pairs_cover_the_time_in_which_both_send(tmp_path):
+    rows = [(t / 2, t, 1000 * t, 0, 0, 100_000 * t) for t in range(5)]
+    ended = [(*row, 0, int(row[0] >= 1.5)) for row in rows[:4]] + [(*rows[3], 0, 1)]
+    for name, its in (("", rows), ("competitor-", ended)):
+        lines = [",".join(map(str, (*row, 0, 0, 0)[:9])) for row in its]
+        text = "\n".join([userprograms.ARRIVAL_COLUMNS, *lines])
+        (tmp_path / f"{name}{userprograms.ARRIVALS}").write_text(text + "\n")
+    plan = make_plan(replace(PAIRS, warmup_s=0), 1)
+    found = command.FEATURE.collect(plan, tmp_path, Timeline(0, {}))
+    assert found["ended_s"] == 1.5
+    assert found["goodput_mbit"] == found["competitor_goodput_mbit"] == pytest.approx(1.6)
+    assert (found["total_goodput_mbit"], found["jain_index"]) == (pytest.approx(3.2), 1.0)
+
+
+@pytest.mark.parametrize(("ended", "found_s"), [(1.0, 0.75), (2.0, None), (None, None)])
+def test_completion_is_the_callers_time_and_needs_its_end(tmp_path, ended, found_s):
+    rows = [(t / 2, t, 1000 * t, 0, 0, 1000 * t, int(ended == t / 2)) for t in range(5)]
+    lines = [",".join(map(str, (*row, 0, 0, 0)[:9])) for row in rows]
+    text = "\n".join([userprograms.ARRIVAL_COLUMNS, *lines])
+    (tmp_path / userprograms.ARRIVALS).write_text(text + "\n")
+    plan = make_plan(replace(COMMAND, until="completion", warmup_s=0), 1)
+    timeline = Timeline(0, {"command": 0.25})
+    if found_s is None:
+        with pytest.raises(LosslabError, match="must end by itself within 2 s"):
+            command.FEATURE.collect(plan, tmp_path, timeline)
+    else:
+        assert command.FEATURE.collect(plan, tmp_path, timeline)["completion_s"] == found_s
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ("A", "NAME=VALUE"), ("", "NAME=VALUE"), ("1=2", "NAME=VALUE"), ("A='b", "quotation"),
+        ("A=1 A=2", "once"), ("SENDER=1", "once"), ("A-B=1", "NAME=VALUE"),
+    ],
+)  # fmt: skip
+def test_malformed_environment_is_refused(env, said):
+    (problem,) = replace(COMMAND, env=env).problems()
+    assert said in problem
+
+
+@given(text(characters(exclude_characters="\0")), text(characters(exclude_characters="\0")))
+def test_any_value_of_a_variable_reaches_the_program(one, other):
+    env = f"ONE={shlex.quote(one)} OTHER={shlex.quote(other)}"
+    (flow,) = make_plan(replace(COMMAND, env=env), 1).flows
+    words = shlex.split(flow.caller.command[2].partition("; mkdir -p")[0])
+    assert words[-2:] == [f"ONE={one}", f"OTHER={other}"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(COMMAND, competitor_sender_command="./b"),
+        replace(COMMAND, sender_command="./a\0b"), replace(COMMAND, env="A=\0"),
+        replace(COMMAND, competitor_listens="sender"),
+        replace(PAIRS, flows="bbr"),
+        Condition("cubic", competitor_sender_command="a", competitor_receiver_command="b"),
+        Condition("cubic", until="completion"), Condition("cubic", env="A=1"),
+        replace(COMMAND, flows="bbr", second_rate_mbit=10, rtt_ms=20),
+    ],
+)  # fmt: skip
+def test_impossible_pairs_are_refused(wrong):
+    assert wrong.problems() != []
+    assert PAIRS.problems() == replace(COMMAND, flows="bbr").problems() == []
+
+
+@pytest.mark.parametrize(("back", "wrong"), [(1000, False), (24_000, False), (60_000, True)])
+def test_bytes_that_flow_back_are_a_violation_unless_they_acknowledge(back, wrong):
+    links = {("receiver-r2",): 1000, ("sender-r1",): back}
+    measured = SimpleNamespace(
+        plan=make_plan(COMMAND, 1), failed=False,
+        deltas=SimpleNamespace(link=lambda end, side, counter: links[(end.name,)]),
+    )  # fmt: skip
+    assert bool(list(outcome._direction(measured))) is wrong

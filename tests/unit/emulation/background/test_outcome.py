@@ -302,3 +302,31 @@ def test_late_start_of_a_flow_is_a_violation(tmp_path):
     assert reason.startswith("iperf3 must start at 0.1")
     # In real time the machine's load decides when programs start.
     assert collected(tmp_path, plan, [10.0], edit=late, real_time=True).violations == []
+
+
+def test_pools_have_the_metrics_of_their_own_flows(tmp_path):
+    plan = made("cubic,size_kb=100,start_s=2,count=2,pool=2+bbr,start_s=2,pool=1+same,pool=2+reno")
+    ports = {stream.name: str(stream.source_port) for stream in plan.background.streams}
+    records = []
+    for stream in plan.background.streams:
+        received = {"how": "finished", "ended_ns": 6 * 10**9, "first_ns": 3 * 10**9, "bytes": 10**5}
+        sent = {"how": "finished", "started_ns": 2 * 10**9, "acked_bytes": 10**5 + 1,
+                "told_bytes": 10**5}  # fmt: skip
+        if stream.name == "1-2":
+            sent["how"] = "stopped"
+        records.append(outcome.FlowRecord(stream, sent, received, stream.start_s, 9.0, None))
+    times = [0.0, 1.0, 10.0]
+    samples = {int(p): Deliveries(times, [0, 0, 9 * 125_000 * n]) for n, p in
+               enumerate(ports.values(), 1)}  # fmt: skip
+    found = outcome.pool_summary(plan.background, records, samples, plan)
+    assert {name.split("_")[0] for name in found} == {"pool1", "pool2"}
+    assert (found["pool2_fct_mean_s"], found["pool2_short_unfinished"]) == (4.0, 1)
+    assert found["pool1_first_byte_median_s"] == 1.0
+    assert "pool1_fct_mean_s" not in found
+    bulk = next(n for n, name in enumerate(ports, 1) if name.startswith("2-"))
+    assert found["pool1_goodput_mbit"] == pytest.approx(bulk)
+
+
+def test_flow_without_a_pool_has_the_plan_of_before():
+    assert "pools" not in made("same").to_json()["crowd"]
+    assert made("same,pool=3").to_json()["crowd"]["pools"] == {"1": 3}

@@ -98,7 +98,7 @@ def test_sizes_of_short_flows_have_the_specified_mean(sizes, median_kb):
 def test_senders_arguments_have_every_flow_within_the_limit():
     condition = dataclasses.replace(CONDITION, duration_s=10.0, flows="same,count=1000")
     made = planning.plan_background_flows(condition, 7, 0)
-    command = made.caller(123).command
+    command = made.callers(123, 0.0)[0].command
     assert command[:5] == ["python3", "-m", "losslab.emulation.background.program", "send", "5300"]
     assert command[5] == "123"
     flows_sent = [values for chunk in command[6:] for values in json.loads(chunk)]
@@ -269,3 +269,38 @@ def test_second_bottleneck_needs_flows_and_a_plain_path():
         assert len(dataclasses.replace(LOT, **more).problems()) >= 1
     [problem, _] = dataclasses.replace(LOT, second_rate_mbit=0.0).problems()
     assert "over of flows needs second_rate_mbit" in problem
+
+
+def test_uploads_have_programs_of_their_own():
+    condition = dataclasses.replace(
+        CONDITION, flows="same,count=2+reno,count=3,direction=back,pool=1"
+    )
+    made = make_plan(condition, 7)
+    (down, streams), (up, uploads) = made.background.directions
+    assert (down.caller.host, down.listener.host) == ("sender", "receiver")
+    assert (up.caller.host, up.listener.host) == ("receiver", "sender")
+    assert [stream.upload for stream in (*streams, *uploads)] == [False] * 2 + [True] * 3
+    assert {stream.destination for stream in uploads} == {SENDER_ADDRESS}
+    assert len({stream.source_port for stream in (*streams, *uploads)}) == 5
+    forward, back = made.background.callers(5, 1.5)
+    assert "--mark" not in forward.command
+    assert back.command[-2:] == ["--mark", "1.5"]
+    assert made.programs[-1] == up
+
+
+def test_only_uploads_start_no_other_programs():
+    made = make_plan(dataclasses.replace(CONDITION, flows="reno,direction=back"), 7)
+    assert [flow.name for flow in made.programs] == ["iperf3", "uploads"]
+
+
+@pytest.mark.parametrize(
+    ("flows", "axes", "words"),
+    [
+        ("same,direction=up", {}, "one of data, back"),
+        ("same,direction=back,rtt_ms=90", {"rtt_ms": 20}, "neither rtt_ms nor over"),
+        ("same,direction=back", {"ecn": "on"}, "need ecn off, found on"),
+        ("same,direction=back", {"ack_thinning": 3}, "need ack_thinning 1, found 3"),
+    ],
+)
+def test_impossible_upload_is_refused(flows, axes, words):
+    assert words in "; ".join(dataclasses.replace(CONDITION, flows=flows, **axes).problems())

@@ -1,0 +1,262 @@
+"""The question of `losslab decide`: a path, the choices, the other flows and what users do."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from losslab import cellspec, pathcommand, sweeps, tclines, tcpath
+from losslab.campaign import inputs
+from losslab.errors import LosslabError
+from losslab.reading import (
+    CONFIG_BYTES,
+    UsageError,
+    input_errors,
+    number,
+    read_text,
+    shown,
+)
+from losslab.repository import ROOT
+from losslab.study import background, design, features, units
+from losslab.study.axes import NONE, short
+from losslab.study.condition import AXES, NO_TRACE
+
+BULK, PAGES, VIDEO = "bulk", "pages", "video"
+USES = (BULK, PAGES, VIDEO)
+# Share of the link that the pages take, and limits of their number.
+PAGE_LOAD, PAGES_PER_S_MAX, PAGES_MIN = 0.1, 100.0, 10
+DEFAULT_FLOWS, MIXED_FLOWS = 1, 10
+SHARE = "share"
+# Values of a path that are rarely known: varied by default.
+UNCERTAIN = ("loss_percent", "buffer_packets", SHARE, "jitter_ms", "rtt_ms", "rate_mbit")
+# Axes that the question sets otherwise than by their options.
+NOT_OF_PATH = {
+    "algorithm", "app", "competitor", "flows", "parameters", "warmup_s", "image",
+    *(name for app in features.apps().values() for name in app.axes if name != "video"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Question:
+    """A path, the choices, the other flows and the uses."""
+
+    choices: tuple[str, ...]
+    path: Mapping[str, Any]  # axes' values in their units
+    shares: Mapping[str, float]  # percent of the flows by algorithm, whatever you choose
+    flows: int  # long flows on the link, with the flow under test
+    uses: tuple[str, ...]
+    page_kb: float | None = None
+    page_mbit: float = 0.0  # rate of the path that decides how many pages are loaded
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return the number of flows of each other algorithm."""
+        return {name: round(self.flows * share / 100) for name, share in self.shares.items()}
+
+    @property
+    def by_trace(self) -> bool:
+        """Return whether a trace replaces the path's rate."""
+        return bool(self.path.get("trace", NO_TRACE) != NO_TRACE)
+
+    @property
+    def apps(self) -> list[str]:
+        """Return the apps of the flow under test."""
+        bulk = ["iperf3"] if {BULK, PAGES} & {*self.uses} else []
+        return bulk + (["ffmpeg"] if VIDEO in self.uses else [])
+
+    @property
+    def pages_per_s(self) -> float:
+        """Return how many pages are loaded per second; 0 without pages."""
+        if self.page_kb is None:
+            return 0.0
+        return min(PAGES_PER_S_MAX, PAGE_LOAD * self.page_mbit * 1e3 / 8 / self.page_kb)
+
+    def point(self, choice: str, app: str) -> dict[str, Any]:
+        """Return the axes' values of a cell."""
+        point = dict(self.path) | {"algorithm": choice, "app": app}
+        if self.by_trace:
+            return point | {"competitor": next(iter(self.shares), NONE)}
+        groups = [background.Group(name, count) for name, count in self.counts.items()]
+        own = self.flows - 1 - sum(self.counts.values())
+        groups += [background.Group(background.SAME, own)] if own else []
+        if self.page_kb is not None:
+            rate = float(f"{self.pages_per_s:.3g}")
+            groups.append(
+                background.Group(background.SAME, arrivals_per_s=rate, size_kb=self.page_kb)
+            )
+        flows = "+".join(each.text() for each in groups)
+        return point | {"flows": flows or background.NO_FLOWS}
+
+
+class Variant(NamedTuple):
+    """The question, or one in which an uncertain value differs."""
+
+    name: str  # "" for the question itself
+    value: float
+    question: Question
+
+    @property
+    def label(self) -> str:
+        """Return the name with the value and its unit."""
+        unit = AXES[self.name].unit.split(" ")[0] if self.name in AXES else "%"
+        return f"{self.name} {short(self.value)} {unit}".rstrip()
+
+
+def asked(options: argparse.Namespace) -> Question:
+    """Return the question that the options ask; UsageError if it cannot be measured."""
+    choices = tuple(dict.fromkeys(options.choices))
+    if len(choices) < 2:
+        raise UsageError(f"a decision must be between two algorithms or more, found {choices[0]}")
+    cellspec.require_algorithms(choices)
+    path = _from_tc(options.from_tc) if options.from_tc else {}
+    given = {name: getattr(options, name, None) for name in AXES}
+    path |= {name: _value(name, text) for name, text in given.items() if text is not None}
+    with input_errors():
+        path = units.resolved(path)
+    shares = dict(read_share(text) for text in options.share)
+    cellspec.require_algorithms([*shares])
+    by_trace = path.get("trace", NO_TRACE) != NO_TRACE
+    flows = options.link_flows or (2 if by_trace else MIXED_FLOWS) if shares else DEFAULT_FLOWS
+    flows = options.link_flows or flows
+    uses, page_kb = read_uses(options.use or [BULK])
+    mbit = float(path.get("rate_mbit", AXES["rate_mbit"].default or 0))
+    question = Question(choices, path, shares, flows, uses, page_kb, mbit)
+    _require_measurable(question)
+    return question
+
+
+def _value(name: str, text: str) -> Any:
+    found = inputs.value(name, text) if name in inputs.OF_FILES else text
+    return found if AXES[name].kind == "str" else units.option(name, found)
+
+
+def _from_tc(file: Path) -> dict[str, Any]:
+    reading = tcpath.Reading(tclines.read(read_text(file, CONFIG_BYTES), {}), {}, "cubic")
+    for line in pathcommand.report(reading):
+        print(line, file=sys.stderr)
+    return {name: its for name, its in reading.values.items() if name not in NOT_OF_PATH}
+
+
+def read_share(text: str) -> tuple[str, float]:
+    """Read the value of --share: an algorithm and its percentage."""
+    name, _, percent = text.partition("=")
+    with input_errors():
+        found = units.value("share_percent", percent)
+    share = found if isinstance(found, float) else number(percent, "the percentage of --share")
+    if not 0 < share < 100:
+        raise UsageError(f"--share must be above 0 and below 100 %, found {shown(text)}")
+    return name, share
+
+
+def read_uses(given: Sequence[str]) -> tuple[tuple[str, ...], float | None]:
+    """Read the values of --use: the uses, and the size of pages in kB."""
+    uses, page_kb = [], None
+    for text in given:
+        use, _, size = text.partition("=")
+        if use not in USES or bool(size) != (use == PAGES):
+            raise UsageError(f"--use must be bulk, pages=SIZE or video, found {shown(text)}",
+                             hint="a page of 300 kB is --use pages=300kB")  # fmt: skip
+        if use == PAGES:
+            with input_errors():
+                found = units.value("page_kb", size)
+            page_kb = float(found if isinstance(found, float) else number(size, "SIZE of pages"))
+            if page_kb <= 0:
+                raise UsageError(f"the SIZE of pages must be above 0, found {shown(size)}")
+        uses.append(use)
+    return tuple(dict.fromkeys(uses)), page_kb
+
+
+def _require_measurable(question: Question) -> None:
+    """Refuse a question that no cell can measure; the error names the option to change."""
+    its = question
+    if its.by_trace and (its.page_kb is not None or its.flows > 2 or
+                         (its.shares and VIDEO in its.uses) or
+                         (its.flows == 2) != (len(its.shares) == 1)):  # fmt: skip
+        raise UsageError(
+            "with --trace, one other long flow can be on the link, and none beside video or pages, "
+            f"found {its.flows} flows, uses {', '.join(its.uses)}, shares {dict(its.shares)}",
+            hint="use `--use bulk` with or without `--share ALGORITHM=50%`, or give --rate-mbit "
+            "instead of --trace",
+        )
+    if not its.by_trace and (0 in its.counts.values() or sum(its.counts.values()) >= its.flows):
+        found = ", ".join(f"{count} of {name}" for name, count in its.counts.items())
+        raise UsageError(
+            f"--share must leave whole flows to the others and one to you, found {found} of "
+            f"{its.flows} flows",
+            hint="give more flows with --link-flows, or other shares",
+        )
+    cells(its)
+
+
+def cells(
+    question: Question, duration_s: float | None = None, out: Path = Path()
+) -> list[tuple[str, sweeps.SweepCell]]:
+    """Return the cells of a question with their choices; UsageError if one is impossible."""
+    times = {} if duration_s is None else {"duration_s": duration_s, "warmup_s": duration_s / 5}
+    names = design.load_names(ROOT)
+    found = [
+        (choice, cellspec.condition(question.point(choice, app) | times, names))
+        for choice in question.choices
+        for app in question.apps
+    ]
+    inputs.require([condition for _, condition in found])
+    return [
+        (choice, sweeps.SweepCell(condition, out / "cells" / condition.full_name()))
+        for choice, condition in found
+    ]
+
+
+def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
+    """Yield the question with one uncertain value at its bounds, or at those of the options."""
+    if list(given) == [NONE]:
+        return
+    absent = {"rate_mbit"} if question.by_trace else set()
+    known = [name for name in UNCERTAIN if question.path.get(name) and name not in absent]
+    if question.shares and not question.by_trace:
+        known.insert(UNCERTAIN.index(SHARE), SHARE)
+    for text in given or known:
+        name, _, bounds = text.partition("=")
+        now = _now(question, name)
+        low, dots, high = bounds.partition("..")
+        values = [now / 2, now * 2]
+        if bounds:
+            if not dots:
+                raise UsageError(f"--uncertain must be NAME=LOW..HIGH, found {shown(text)}")
+            values = [_bound(name, each) for each in (low, high)]
+        whole = name in AXES and AXES[name].kind == "int"
+        for value in (round(each) if whole else float(f"{each:.9g}") for each in values):
+            try:
+                other = _with(question, name, value)
+                _require_measurable(other)
+            except LosslabError as error:
+                if bounds:
+                    raise UsageError(f"--uncertain {text}: {error.message}", error.hint) from error
+                print(f"losslab: without {name} {value:g}: {error.message}", file=sys.stderr)
+                continue
+            yield Variant(name, value, other)
+
+
+def _now(question: Question, name: str) -> float:
+    if name == SHARE and question.shares:
+        return next(iter(question.shares.values()))
+    if name not in AXES or AXES[name].kind == "str" or name in NOT_OF_PATH:
+        raise UsageError(f"--uncertain must name a number of the path or {SHARE} (with --share), "
+                         f"found {shown(name)}")  # fmt: skip
+    return float(question.path.get(name, AXES[name].default or 0))
+
+
+def _bound(name: str, text: str) -> float:
+    with input_errors():
+        found = units.value("share_percent" if name == SHARE else name, text)
+    return float(found if not isinstance(found, str) else number(text, f"a bound of {name}"))
+
+
+def _with(question: Question, name: str, value: float) -> Question:
+    if name == SHARE:
+        first = next(iter(question.shares))
+        return replace(question, shares={**question.shares, first: min(value, 100.0)})
+    return replace(question, path={**question.path, name: value})

@@ -1,0 +1,346 @@
+"""`losslab exercise`: exercises for a class, with conditions drawn from each student's number.
+
+`start` records a prediction, and only then prints the commands. `submit` writes a small file with
+the prediction and the digests of the runs' files. `grade` measures the same conditions on the
+teacher's machine, or reads them from the key that `key` wrote: the same condition and seed have the
+same bytes. The measured values of the sheet are the teacher's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from losslab import cellspec, sweeps
+from losslab.backends.base import GUEST, VIRTUAL
+from losslab.campaign import fingerprint, replicate, rerun
+from losslab.campaign.instrument import at_first_use, instrument
+from losslab.campaign.results import Replicate, digest_of, replace_json
+from losslab.campaign.tables import write_csv
+from losslab.errors import LosslabError
+from losslab.lock import own_folder
+from losslab.reading import (
+    LARGEST,
+    UsageError,
+    number,
+    out_file,
+    out_folder,
+    read_json,
+    read_yaml,
+    shown,
+    whole_option,
+)
+from losslab.study import metrics
+from losslab.study.axes import derived_seed, short
+from losslab.study.condition import Condition
+
+LESSONS: dict[str, dict[str, Any]] = read_yaml(Path(__file__).with_name("lessons.yaml"))
+STUDENT = whole_option("student", 1)
+MAX_STUDENTS = 1000
+RECORD = "exercise.json"
+# Of a file that a student submits.
+SUBMISSION_BYTES = 2**16
+COLUMNS = (
+    "file", "student", "lesson", "run", "predicted", "measured", "metric", "predicted_by_measured",
+    "same_bytes", "problem", "because",
+)  # fmt: skip
+# Beginnings of a cell that a spreadsheet takes for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A lesson's exercise for a student."""
+
+    lesson: str
+    student: int
+
+    @property
+    def name(self) -> str:
+        """Name of its folder and file."""
+        return f"{self.lesson}-{self.student}"
+
+    @property
+    def metric(self) -> str:
+        """Metric that is predicted."""
+        return str(LESSONS[self.lesson]["metric"])
+
+    def _drawn(self, what: str) -> int:
+        return derived_seed(self.student, f"exercise {self.lesson} {what}")
+
+    @property
+    def seed(self) -> int:
+        """Seed of its runs."""
+        return self._drawn("seed")
+
+    @property
+    def drawn(self) -> dict[str, int]:
+        """Axes that are drawn from the student's number."""
+        ranges = LESSONS[self.lesson]["drawn"].items()
+        return {name: low + self._drawn(name) % (high - low + 1) for name, (low, high) in ranges}
+
+    @cached_property
+    def conditions(self) -> dict[str, Condition]:
+        """Conditions of its runs, by name."""
+        common = LESSONS[self.lesson]["same"] | self.drawn
+        runs = LESSONS[self.lesson]["runs"].items()
+        return {name: cellspec.condition(common | own) for name, own in runs}
+
+    def commands(self, folder: Path) -> dict[str, str]:
+        """Return the command of each run."""
+        return {
+            run: cellspec.measure_command(condition, self.seed, str(folder / run))
+            for run, condition in self.conditions.items()
+        }
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `exercise`."""
+    group = commands.add_parser("exercise")
+    kinds = group.add_subparsers(required=True, metavar="WHAT")
+    start = kinds.add_parser("start", help="print the task, record the prediction")
+    submit = kinds.add_parser("submit", help="write the file for the teacher")
+    key = kinds.add_parser("key", help="measure the solutions of a class")
+    grade = kinds.add_parser("grade", help="check the files of a class, and write a sheet")
+    for parser in (start, key):
+        parser.add_argument("lesson", choices=[*LESSONS], metavar="LESSON", help=", ".join(LESSONS))
+    start.add_argument("--student", type=STUDENT, required=True, help="the student's number")
+    start.add_argument(
+        "--predict", metavar="VALUES",
+        help="a number for each run, joined by commas (default: ask for them)",
+    )  # fmt: skip
+    start.add_argument("--out", type=out_folder, help="folder (default: LESSON-STUDENT)")
+    start.set_defaults(run=_start)
+    submit.add_argument("folder", type=Path, help="the exercise's folder")
+    submit.add_argument("--because", default="", metavar="TEXT", help="explanation in a sentence")
+    submit.set_defaults(run=_submit)
+    key.add_argument(
+        "--students", type=_students, required=True, metavar="NUMBERS", help="1-30 or 1,5,9"
+    )
+    key.add_argument("--out", type=out_file, required=True, help="file; an older one is continued")
+    grade.add_argument("folder", type=Path, help="folder with the students' files")
+    grade.add_argument("--key", type=Path, help="file of `exercise key` (default: measure)")
+    grade.add_argument("--out", type=out_file, required=True, help="sheet, a CSV file")
+    for parser, run in ((key, _key), (grade, _grade)):
+        cellspec.cores_option(parser, "runs")
+        parser.set_defaults(run=run)
+
+
+def _students(text: str) -> list[int]:
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        low = STUDENT(first)
+        high = STUDENT(last) if dash else low
+        if not low <= high < low + MAX_STUDENTS:
+            raise UsageError(
+                f"students must be at most {MAX_STUDENTS} numbers such as 1-30, found {shown(part)}"
+            )
+        found += range(low, high + 1)
+    return found
+
+
+def _start(options: argparse.Namespace) -> int:
+    exercise = Exercise(options.lesson, options.student)
+    folder = options.out or out_folder(exercise.name)
+    record = folder / RECORD
+    lesson = LESSONS[exercise.lesson]
+    print(f"{lesson['title']}, student {exercise.student}\n\n{lesson['question']}")
+    for run, condition in exercise.conditions.items():
+        axes = {**condition.to_json()}
+        names = [*exercise.drawn, *lesson["same"], *lesson["runs"][run]]
+        print(f"  {run}: " + ", ".join(f"{name} {short(axes[name])}" for name in names))
+    if record.exists():
+        if options.predict or _recorded(record)[0] != exercise:
+            raise UsageError(
+                f"{folder} must be new for another prediction, found an exercise that has begun"
+            )
+        predicted = _recorded(record)[1]
+    else:
+        predicted = _predictions(exercise, options.predict)
+        folder.mkdir(parents=True, exist_ok=True)
+        content = {"lesson": exercise.lesson, "student": exercise.student}
+        replace_json({**content, "predicted": predicted}, record)
+    said = ", ".join(f"{run} {value:g}" for run, value in predicted.items())
+    print(f"\nPrediction, recorded in {record}: {said}\n\nMeasure, compare, explain:")
+    print("\n".join(f"  {line}" for line in exercise.commands(folder).values()))
+    print(f"  losslab exercise submit {folder} --because 'why they differ'")
+    return 0
+
+
+def _predictions(exercise: Exercise, given: str | None) -> dict[str, float]:
+    """Read a prediction for each run, by default from standard input."""
+    runs = [*exercise.conditions]
+    try:
+        texts = given.split(",") if given else [input(f"Predict {run}: ") for run in runs]
+    except EOFError:
+        texts = []
+    if len(texts) != len(runs):
+        raise UsageError(
+            f"a prediction must be {len(runs)} numbers ({', '.join(runs)}), found {len(texts)}",
+            hint="answer the questions, or write --predict with commas",
+        )
+    values = (number(text.strip(), "a prediction") for text in texts)
+    return dict(zip(runs, values, strict=True))
+
+
+def _recorded(file: Path) -> tuple[Exercise, dict[str, float], dict[str, Any]]:
+    """Read an exercise's record or a student's file; UsageError if it is none."""
+    content = read_json(file, SUBMISSION_BYTES)
+    data = content if isinstance(content, dict) else {}
+    lesson, student, predicted = (data.get(k) for k in ("lesson", "student", "predicted"))
+    if not isinstance(lesson, str) or lesson not in LESSONS or type(student) is not int:
+        raise UsageError(f"{file} must be of a lesson and a student, found {shown(lesson)}")
+    exercise = Exercise(lesson, STUDENT(str(student)))
+    if not isinstance(predicted, dict) or predicted.keys() != exercise.conditions.keys():
+        raise UsageError(f"{file} must have a prediction for each run of {lesson}, found others")
+    if wrong := [v for v in predicted.values() if type(v) not in (int, float) or abs(v) > LARGEST]:
+        raise UsageError(f"{file} must have numbers as predictions, found {shown(wrong[0])}")
+    return exercise, {run: float(predicted[run]) for run in exercise.conditions}, data
+
+
+def _solution(folder: Path, exercise: Exercise, run: str) -> dict[str, Any]:
+    """Return digest, value and version of a run; LosslabError if it is another run or changed."""
+    hint = f"measure it: {exercise.commands(folder.parent)[run]}"
+    if not folder.is_dir():
+        raise UsageError(f"{folder} must be the run {run}, found no folder", hint=hint)
+    manifest = Replicate(folder).checked().manifest
+    wanted = exercise.conditions[run].to_json()
+    if (manifest["cell"], manifest["seed"]) != (wanted, exercise.seed):
+        raise UsageError(f"{folder} must be of the drawn condition, found another run", hint=hint)
+    rerun.require_result(manifest, f"the run in {folder}")
+    files = {n: hashlib.sha256((folder / n).read_bytes()).hexdigest() for n in rerun.names(folder)}
+    return {
+        "digest": digest_of(files),
+        "value": metrics.value(manifest["summary"], exercise.metric) if manifest["valid"] else None,
+        "version": digest_of(manifest["fingerprint"]),
+    }
+
+
+def _submit(options: argparse.Namespace) -> int:
+    folder: Path = options.folder
+    exercise, predicted, data = _recorded(folder / RECORD)
+    runs = {run: _solution(folder / run, exercise, run) for run in predicted}
+    for run, its in runs.items():
+        print(f"{run}: predicted {predicted[run]:g}, {exercise.metric} {_text(its['value'])}")
+    commands = exercise.commands(folder)
+    file = folder / f"{exercise.name}.json"
+    replace_json({**data, "commands": commands, "runs": runs, "because": options.because}, file)
+    print(f"\nHand in {file}")
+    return 0
+
+
+def _text(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _key(options: argparse.Namespace) -> int:
+    known = _read_key(options.out) if options.out.exists() else {}
+    wanted = [Exercise(options.lesson, student) for student in options.students]
+    replace_json({**known, **solutions(wanted, known, options.cores)}, options.out)
+    print(options.out)
+    return 0
+
+
+def _read_key(file: Path) -> dict[str, Any]:
+    found = read_json(file)
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise UsageError(f"{file} must be a key of `losslab exercise key`, found another file")
+    return found
+
+
+def solutions(
+    wanted: Sequence[Exercise], known: Mapping[str, Any], cores: int
+) -> dict[str, dict[str, Any]]:
+    """Return the digest and the value of each run; measure those that are not `known`."""
+    runs = {f"{each.name}/{run}": (each, run) for each in wanted for run in each.conditions}
+    found = {}
+    for name, (each, run) in runs.items():
+        version = fingerprint.of(each.conditions[run], VIRTUAL, GUEST).to_json()
+        if name in known and known[name].get("version") == digest_of(version):
+            found[name] = dict(known[name])
+    todo = [name for name in runs if name not in found]
+    with own_folder(Path(tempfile.gettempdir()), "losslab-exercise-") as work:
+
+        def measure(name: str) -> None:
+            each, run = runs[name]
+            condition, folder = each.conditions[run], work / name
+            folder.parent.mkdir(exist_ok=True)
+            replicate.run(condition, each.seed, folder, instrument(condition=condition))
+            found[name] = _solution(folder, each, run)
+
+        for condition in dict.fromkeys(runs[name][0].conditions[runs[name][1]] for name in todo):
+            at_first_use(condition)
+        jobs: list[Callable[[], None]] = [partial(measure, name) for name in todo]
+        if jobs:
+            sweeps.measure_all(jobs, cores, "runs")
+    return found
+
+
+def _grade(options: argparse.Namespace) -> int:
+    files = sorted(options.folder.glob("*.json"))
+    if not files:
+        raise UsageError(f"{options.folder} must have the students' .json files, found none")
+    known = _read_key(options.key) if options.key else {}
+    rows: list[dict[str, Any]] = []
+    submitted: dict[Exercise, tuple[Path, dict[str, float], dict[str, Any]]] = {}
+    for file in files:
+        try:
+            exercise, *found = _recorded(file)
+            if exercise in submitted:
+                raise UsageError(f"the same student and lesson as {submitted[exercise][0].name}")
+        except LosslabError as error:
+            rows.append({"file": file.name, "problem": error.message})
+        else:
+            submitted[exercise] = (file, *found)
+    key = solutions([*submitted], known, options.cores)
+    for exercise, (file, predicted, data) in submitted.items():
+        rows += _graded(exercise, file.name, predicted, data, key)
+    plain = [{name: _cell(value) for name, value in row.items()} for row in rows]
+    write_csv(options.out, COLUMNS, plain)
+    wrong = [row for row in rows if row["problem"]]
+    for row in wrong:
+        name = " ".join(map(shown, (row["file"], row.get("run", ""))))
+        print(f"losslab: {name}: {row['problem']}", file=sys.stderr)
+    print(f"{len(rows)} rows, {len(wrong)} with a problem: {options.out}")
+    return 1 if wrong else 0
+
+
+def _graded(
+    exercise: Exercise, file: str, predicted: Mapping[str, float], data: Mapping[str, Any],
+    key: Mapping[str, Mapping[str, Any]],
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Yield the sheet's row of each run."""
+    runs = data.get("runs")
+    for run, prediction in predicted.items():
+        right, its = key[f"{exercise.name}/{run}"], runs.get(run) if isinstance(runs, dict) else {}
+        its = its if isinstance(its, dict) else {}
+        same = its.get("digest") == right["digest"]
+        problem = "" if same else "the run has other bytes than its condition's"
+        if not same and its.get("version") != right["version"]:
+            problem = "measured with another version of losslab, kernel or image, or not at all"
+        value = right["value"]
+        yield {
+            "file": file, "student": exercise.student, "lesson": exercise.lesson, "run": run,
+            "predicted": prediction, "measured": value, "metric": exercise.metric,
+            "predicted_by_measured": f"{prediction / value:.3g}" if value else "",
+            "same_bytes": "TRUE" if same else "FALSE", "problem": problem,
+            "because": data.get("because", ""),
+        }  # fmt: skip
+
+
+def _cell(value: Any) -> Any:
+    """Return a value of the sheet; text that a spreadsheet would compute is quoted."""
+    if isinstance(value, int | float) or value is None:
+        return value
+    text = value if isinstance(value, str) else json.dumps(value)
+    text = text.encode(errors="replace").decode()  # JSON and file names may have lone surrogates
+    return f"'{text}" if text.startswith(FORMULA) else text
