@@ -44,8 +44,7 @@ MARKED = {"ecn_capable": 99_000, "marks": 50, "ce_received": 50}
         ({"reorder_percent": 2, "reorder_ms": 3}, STILL, {"reordered": 2_000}),
         ({"reorder_percent": 2, "reorder_ms": 3}, [17.0, 20.0], {"reordered": 2_000}),
         ({"duplicate_percent": 2}, STILL, TWICE),
-        # Half the RTT is 10 ms: a slot of 15 ms ends 5 ms after it, one of 4 ms begins after it, and
-        # one of 10 ms ends with it.
+        # Half the RTT is 10 ms: a slot of 10 ms ends with it, so no ping waits.
         ({"ack_batch_ms": 10}, STILL, {}),
         ({"ack_batch_ms": 15, "data_batch_ms": 4}, [29.0] * 20, {}),
         ({"ack_batch_ms": 15, "jitter_ms": 3}, [25.0 + n / 10 for n in range(20)], {}),
