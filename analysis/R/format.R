@@ -104,3 +104,8 @@ plain_words <- function(text) {
   text <- gsub("[*`\u200b]|[\u25cf\u25a0\u25cb\u25c7]\u00a0", "", text)
   gsub("\\\\([][\\\\_{}()#+!<>@$~^-])", "\\1", text)
 }
+
+# Cut long texts at a number of characters.
+clipped <- function(text, length = 160) {
+  ifelse(nchar(text) > length, paste0(substr(text, 1, length), " ..."), text)
+}

@@ -18,7 +18,7 @@ from losslab.emulation import shaping
 from losslab.emulation.qdiscs import DualPi2
 from losslab.emulation.topology import bottleneck, interface, sysctls
 from losslab.reading import CONFIG_BYTES, CONTROL, UsageError, read_text
-from losslab.study import dictionary
+from losslab.study import dictionary, hostsettings
 from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
 from losslab.study.hostsettings import KERNEL
@@ -28,7 +28,7 @@ from losslab.tcpath import Reading
 OUT = "from-tc"
 NOT_CARRIED = (
     "path", "trace", "trace_back", "second_rate_mbit", "changes", "pauses", "drop_list",
-    "competitor", "flows", "scheme",
+    "competitor", "flows", "scheme", "initcwnd_packets", "initrwnd_packets", "window_bytes",
 )  # fmt: skip
 
 
@@ -155,6 +155,7 @@ def script(condition: Condition) -> str:
         lines += at[name.lower()]
     lines += [_offloads(condition, name) for name in ("FORWARD", "REVERSE")]
     lines += ["  sysctl -w net.ipv4.ip_forward=1", "  ;;"]
+    own = hostsettings.parse(condition.sysctl)
     for name in ("SENDER", "RECEIVER"):
         lines.append(f"{name.lower()})")
         if name == "SENDER" and at["sender"]:
@@ -162,7 +163,7 @@ def script(condition: Condition) -> str:
         lines += [
             f"  sysctl -w {shlex.quote(f'{key}={text}')}"
             for key, text in sysctls(name.lower(), condition, ()).items()
-            if key.startswith("net.ipv4.tcp_") and text != KERNEL
+            if (key.startswith("net.ipv4.tcp_") or key in own[name.lower()]) and text != KERNEL
         ]
         lines += [_offloads(condition, name), "  ;;"]
     return "\n".join([*lines, "esac"])

@@ -64,7 +64,7 @@ def test_kernels_own_defaults_and_what_the_ends_negotiate_are_recorded(tmp_path)
     ("text", "words"),
     [
         ("both:net.ipv4.tcp_sak=0", "did you mean net.ipv4.tcp_sack"),
-        ("both:net.ipv4.tcp_rto_max_ms=5000", "in each network namespace"),
+        ("both:net.ipv4.tcp_rto_max_us=5000", "in each network namespace"),
         ("sender:net.ipv4.tcp_wmem=4096", "write all its values"),
         ("sender:net.ipv4.tcp_sack=yes", "must accept 'yes'"),
         ("sender:net.ipv4.tcp_ehash_entries=kernel+sender:net.ipv4.route.flush=1", "readable"),

@@ -13,7 +13,7 @@ short_criterion <- function(section, criterion) {
 in_order_of_sections <- function(rows) rows[order(numeric_version(rows$section)), ]
 
 # Format a criterion's limit: "at most 4".
-short_limit <- function(at_most, at_least) {
+limit_sign <- function(at_most, at_least) {
   ifelse(is.na(at_most), paste("\u2265", short(at_least, 2)), paste("\u2264", short(at_most, 2)))
 }
 
@@ -21,7 +21,7 @@ short_limit <- function(at_most, at_least) {
 draw_verdicts <- function(criteria, algorithms) {
   shown <- in_order_of_sections(criteria) |>
     dplyr::mutate(
-      name = paste0(short_criterion(section, criterion), ", ", short_limit(at_most, at_least)),
+      name = paste0(short_criterion(section, criterion), ", ", limit_sign(at_most, at_least)),
       name = factor(name, rev(unique(name))),
       algorithm = factor(algorithm, unique(criteria$algorithm)),
       verdict = factor(verdict, names(verdict_colours)),

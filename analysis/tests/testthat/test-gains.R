@@ -120,3 +120,10 @@ test_that("the paper's gains in percent and its replication's goodput become rat
   )
   expect_equal(of_testbeds(published)$ratio, c(0.8, 1.5))
 })
+
+test_that("a prediction of no gain has no skill, and a perfect one has all", {
+  true <- c(1.2, 2, 0.8)
+  expect_equal(skill_of(rep(1, 3), true), 0)
+  expect_equal(skill_of(true, true), 1)
+  expect_lt(skill_of(1 / true, true), 0)
+})

@@ -103,3 +103,9 @@ test_that("utilisation is relative to the rate less framing", {
   expect_equal(theoretical_goodput(1000), 956.407, tolerance = 1e-5)
   expect_equal(bdp_packets(100, 20), 250000 / 1514)
 })
+
+test_that("a loss-based flow's share beside BBR grows with the buffer", {
+  # Ware et al., IMC 2019: 1/2 - 1/8 - 4/132.
+  expect_equal(ware_share(4, 132), 0.3447, tolerance = 1e-3)
+  expect_gt(ware_share(8, 264), ware_share(4, 132))
+})

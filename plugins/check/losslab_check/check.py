@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,7 @@ def _check(options: argparse.Namespace) -> int:
     out: Path = options.out.resolve()
     if (options.bring is None) != (options.base_bring is None):
         raise UsageError("--bring and --base-bring need each other")
+    commit = _commit(options.trend)
     given_files = changes.files_given([*options.base, *options.change])
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
@@ -110,7 +113,8 @@ def _check(options: argparse.Namespace) -> int:
         out_file(file)
     if not options.change and after.bring == before.bring:
         runs = _before(cells, before, Baseline(file, options.suite), out, compared, options.cores)
-        _add_to_trend(options.trend, runs)
+        if options.trend:
+            behaviour.trend(options.trend, *commit, runs)
         print(f"recorded {len(cells)} cells in {file}")
         return 0
     old, new = (changecells.kernel_digests(cells, side) for side in sides)
@@ -127,7 +131,8 @@ def _check(options: argparse.Namespace) -> int:
     then = _before(differ, before, baseline, out, compared, options.cores)
     changecells.measure(differ, after, out / CHANGE, options.cores)
     now = _runs(differ, out / CHANGE, compared)
-    _add_to_trend(options.trend, now)
+    if options.trend:
+        behaviour.trend(options.trend, *commit, now)
     found = behaviour.compare(then, now, compared)
     data = {
         "format": behaviour.FORMAT,
@@ -154,10 +159,24 @@ def _check(options: argparse.Namespace) -> int:
     return 0
 
 
-def _add_to_trend(path: Path | None, runs: Mapping[str, Sequence[Run]]) -> None:
-    if path is not None:
-        commit, date = processes.run(["git", "log", "-1", "--format=%H %cI"]).split()
-        behaviour.trend(path, commit, date, runs)
+def _commit(trend: Path | None) -> tuple[str, str]:
+    """Return the name and date of the commit for a trend; LosslabError before anything runs.
+
+    In a job of GitHub Actions, git may refuse the folder of another user, so the job's variable is
+    first.
+    """
+    if trend is None:
+        return "", ""
+    if commit := os.environ.get("GITHUB_SHA"):
+        return commit, datetime.now(UTC).isoformat(timespec="seconds")
+    found = processes.attempt(["git", "log", "-1", "--format=%H %cI"])
+    if not found.good:
+        raise LosslabError(
+            f"--trend needs a commit, found none in {Path.cwd()}",
+            hint="start it in the folder of your repository",
+        )
+    commit, date = found.out.split()
+    return commit, date
 
 
 def _before(
@@ -274,8 +293,9 @@ def _paragraphs(data: Mapping[str, Any]) -> Iterator[str]:
         yield _table(moved)
     rest = [(row["cell"], d) for row in changed for d in row["differences"] if not d["verdict"]]
     if rest:
-        title = "The other metrics of the changed cells"
-        yield f"<details><summary>{title}</summary>\n\n{_table(rest)}\n\n</details>"
+        which, shown = ("The other", "") if moved else ("All", " open")
+        title = f"{which} metrics of the changed cells"
+        yield f"<details{shown}><summary>{title}</summary>\n\n{_table(rest)}\n\n</details>"
     yield (
         "Runs are paired by seed. Each confidence interval is of its comparison alone; p-values "
         "are adjusted for all compared metrics (Holm). The smallest effect is the change that "

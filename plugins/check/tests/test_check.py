@@ -53,6 +53,17 @@ def test_folders_of_a_program_need_each_other(tmp_path):
         options.run(options)
 
 
+def test_trend_without_a_commit_is_refused_before_measuring(tmp_path, monkeypatch):
+    monkeypatch.delenv("GITHUB_SHA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tcp_cubic.c").write_text("")
+    words = ["check", "tcp_cubic.c", "--trend", "trend.csv", "--out", str(tmp_path / "out")]
+    options = cli.parser().parse_args(words)
+    with pytest.raises(LosslabError, match="--trend needs a commit"):
+        options.run(options)
+    assert not (tmp_path / "out").exists()
+
+
 def data(*changed, **more):
     return {
         "format": 1, "suite": "ci", "change": ["tcp_cubic.c"],
@@ -103,7 +114,8 @@ def test_every_metric_of_a_changed_cell_has_its_ratio_interval_and_smallest_effe
     [line] = [line for line in text.splitlines() if "Goodput" in line]
     assert re.search(r"\| \+0\.\d+ % +\| \[-[\d.]+, \+[\d.]+\] % +\| 6 ", line)
     assert f"| {100 * goodput.smallest:.2g} %" in line
-    assert "The other metrics of the changed cells" in text
+    # Open, because nothing moved.
+    assert "<details open><summary>All metrics of the changed cells" in text
 
 
 def test_annotations_name_the_changed_file_and_escape_percent_signs():

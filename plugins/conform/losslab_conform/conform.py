@@ -20,7 +20,7 @@ from losslab.instrument import changes, kernels
 from losslab.reading import out_file, out_folder, read_json, whole_option
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
-from losslab_conform import suite
+from losslab_conform import page, suite
 from losslab_conform.judge import FAIL, PASS, VERDICTS
 from losslab_conform.runs import Attempt, Runs, judged
 from losslab_conform.suite import Case
@@ -61,6 +61,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help=f"recorded {RECORD}: exit with 1 only if a verdict is worse than recorded",
     )  # fmt: skip
     command.add_argument("--junit", type=out_file, metavar="FILE", help="write JUnit XML")
+    command.add_argument(
+        "--html", type=out_file, metavar="FILE", help="write a page with a strip for each case"
+    )
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=_conform, interrupted=sweeps.KEPT)
 
@@ -89,6 +92,10 @@ def _conform(options: argparse.Namespace) -> int:
     write_json(data, out / RECORD)
     if options.junit:
         options.junit.write_text(junit(data))
+    if options.html:
+        shown = {row["case"]: deciding(row)["seed"] for row in data["cases"]}
+        lines = {a.case.name: a.line for a in found if a.line and shown[a.case.name] == a.seed}
+        options.html.write_text(page.page(data, lines))
     print(json.dumps(data, indent=1) if options.json else text(data))
     if before is None:
         return int(any(each["verdict"] == FAIL for each in data["cases"]))

@@ -50,6 +50,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "any": (),
 }
 NOTES = ("step", "ours")  # of every check
+WHOLE = 1e6  # numbers above are shown with all digits
 POINTS, SPANS = ("at", "from", "to"), ("of", "during")
 # A number, a variable with a factor, or one at another point: `0.9 rate`, `bw_lo at before loss`.
 OPERAND = re.compile(
@@ -348,7 +349,9 @@ def _shown(number: Any) -> str:
         return number
     if isinstance(number, bool | np.bool_):
         return "yes" if number else "no"
-    return "not set" if np.isnan(number) else f"{number:.4g}"
+    if np.isnan(number):
+        return "not set"
+    return f"{number:.0f}" if abs(number) > WHOLE else f"{number:.4g}"
 
 
 def _place(check: Mapping[str, Any]) -> str:

@@ -101,6 +101,7 @@ class Attempt:
     axes: Mapping[str, Any]
     begin_s: float | None
     result: Result = field(default_factory=dict)
+    line: Timeline | None = None
 
     @property
     def condition(self) -> Condition:
@@ -146,8 +147,8 @@ class Attempt:
         elif other := self._parted(runs):
             self.end(runs, INCONCLUSIVE, other)
         else:
-            line = runs.line(self.case, condition, self.seed, begin_s)
-            held, steps = judge.of_case(self.case.data, line)
+            self.line = runs.line(self.case, condition, self.seed, begin_s)
+            held, steps = judge.of_case(self.case.data, self.line)
             self.end(runs, *judge.verdict_of(held, steps), holds=held, steps=steps)
             self.result |= {"at_s": begin_s} if "trigger" in self.case.data else {}
         self.result["folder"] = str(runs.folder(condition, self.seed))

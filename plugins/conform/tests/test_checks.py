@@ -112,7 +112,7 @@ def test_check_passes_where_it_holds_and_fails_where_it_does_not(line, holds, fa
     assert verdict(fails, line) == FAIL
 
 
-UNDECIDED = [
+NOT_REACHED = [
     {"next": "DOWN", "of": "UP 3"},  # the run ends first
     {"next": "UP", "of": "DOWN 2"},  # a pause cuts it off
     {"next": "DOWN", "of": "UP 3", "seconds": 5},
@@ -134,7 +134,7 @@ ABSENT = [
 ]
 
 
-@pytest.mark.parametrize("check", UNDECIDED)
+@pytest.mark.parametrize("check", NOT_REACHED)
 def test_check_whose_place_is_not_reached_is_inconclusive(line, check):
     assert verdict(check, line) == INCONCLUSIVE
 

@@ -54,7 +54,8 @@ def rows(names="SLOW UP DOWN UP DOWN", bound=1.0):
     at_s = np.arange(100 * len(names)) / 100
     return pd.DataFrame({
         "t_s": at_s, "event": "ack", "ca_state": "open", "delivered_packets": np.arange(len(at_s)),
-        "lost_packets": 0, "sample_packets": 1, "phase": np.repeat(names, 100), "bound": bound,
+        "lost_packets": 0, "sample_packets": 1, "in_flight_packets": 8,
+        "phase": np.repeat(names, 100), "bound": bound,
     })  # fmt: skip
 
 
@@ -155,6 +156,21 @@ def test_failure_has_the_numbers_and_a_command_that_repeats_its_run(folder, meas
     root = ET.parse(folder / "junit.xml").getroot()
     assert root.attrib == {"name": "own.bbr3", "tests": "2", "failures": "1", "skipped": "0"}
     assert [case[0].tag for case in root] == ["failure", "system-out"]
+
+
+def test_page_has_a_strip_with_the_phases_of_each_case(folder, measured):
+    measured.rows = rows(bound=2.0)
+    assert conformed("--html", "page.html") == 1
+    root = ET.parse(folder / "page.html").getroot()
+    cases = list(root.iter("details"))
+    assert [case.find("summary/b").get("class") for case in cases] == [FAIL, PASS]
+    for case in cases:
+        assert len(case.findall(".//rect")) == 5
+        assert [text.text for text in case.findall(".//text")][:-1] == rows()["phase"][
+            ::100
+        ].tolist()
+        assert case.find(".//path/title").text == "in_flight_packets"
+    assert "must be 1" in "".join(cases[0].itertext())
 
 
 def test_worst_verdict_of_the_seeds_counts(folder, measured, monkeypatch, capsys):

@@ -227,7 +227,8 @@ def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
             if not dots:
                 raise UsageError(f"--uncertain must be NAME=LOW..HIGH, found {shown(text)}")
             values = [_bound(name, each) for each in (low, high)]
-        for value in values:
+        whole = name in AXES and AXES[name].kind == "int"
+        for value in (round(each) if whole else float(f"{each:.9g}") for each in values):
             try:
                 other = _with(question, name, value)
                 _require_measurable(other)
@@ -258,5 +259,4 @@ def _with(question: Question, name: str, value: float) -> Question:
     if name == SHARE:
         first = next(iter(question.shares))
         return replace(question, shares={**question.shares, first: min(value, 100.0)})
-    typed = round(value) if AXES[name].kind == "int" else float(f"{value:.9g}")
-    return replace(question, path={**question.path, name: typed})
+    return replace(question, path={**question.path, name: value})

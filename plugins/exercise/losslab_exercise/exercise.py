@@ -28,6 +28,7 @@ from losslab.campaign.tables import write_csv
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.reading import (
+    LARGEST,
     UsageError,
     number,
     out_file,
@@ -201,7 +202,7 @@ def _recorded(file: Path) -> tuple[Exercise, dict[str, float], dict[str, Any]]:
     exercise = Exercise(lesson, STUDENT(str(student)))
     if not isinstance(predicted, dict) or predicted.keys() != exercise.conditions.keys():
         raise UsageError(f"{file} must have a prediction for each run of {lesson}, found others")
-    if wrong := [v for v in predicted.values() if type(v) not in (int, float)]:
+    if wrong := [v for v in predicted.values() if type(v) not in (int, float) or abs(v) > LARGEST]:
         raise UsageError(f"{file} must have numbers as predictions, found {shown(wrong[0])}")
     return exercise, {run: float(predicted[run]) for run in exercise.conditions}, data
 
@@ -307,7 +308,8 @@ def _grade(options: argparse.Namespace) -> int:
     write_csv(options.out, COLUMNS, plain)
     wrong = [row for row in rows if row["problem"]]
     for row in wrong:
-        print(f"losslab: {row['file']}: {row.get('run', '')}: {row['problem']}", file=sys.stderr)
+        name = " ".join(map(shown, (row["file"], row.get("run", ""))))
+        print(f"losslab: {name}: {row['problem']}", file=sys.stderr)
     print(f"{len(rows)} rows, {len(wrong)} with a problem: {options.out}")
     return 1 if wrong else 0
 
@@ -340,4 +342,5 @@ def _cell(value: Any) -> Any:
     if isinstance(value, int | float) or value is None:
         return value
     text = value if isinstance(value, str) else json.dumps(value)
+    text = text.encode(errors="replace").decode()  # JSON and file names may have lone surrogates
     return f"'{text}" if text.startswith(FORMULA) else text

@@ -136,7 +136,7 @@ def copied(data):
 
 
 def without_runs(data):
-    data["runs"] = None
+    data["runs"], data["because"] = None, "\ud800"
 
 
 def other_digest(data):
@@ -155,7 +155,9 @@ def test_invented_runs_are_found_and_their_values_ignored(submitted, teacher, ch
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"lesson": "loss", "student": true}',
                                   '{"lesson": "loss", "student": 5, "predicted": {"cubic": 1}}',
-                                  '{"lesson": "none", "student": 5}'])  # fmt: skip
+                                  '{"lesson": "none", "student": 5}',
+                                  '{"lesson": "loss", "student": 5, "predicted": {"cubic": 1,'
+                                  f' "bbr": {10**400}}}}}'])  # fmt: skip
 def test_files_that_are_no_submission_are_rows_with_a_problem(submitted, teacher, text):
     (submitted / "a.json").write_text(text)
     shutil.copy(submitted / "loss-17.json", submitted / "zcopy.json")

@@ -115,6 +115,8 @@ class Need:
     def of(self, condition: Condition) -> bool:
         """Return whether a condition has such a value."""
         value = getattr(condition, self.axis)
+        if self.axis == "sysctl":
+            return f":{self.value}=" in value
         return bool(value == self.value if self.value else value != AXES[self.axis].default)
 
 

@@ -79,6 +79,16 @@ def test_step_runs_a_command_that_losslab_understands(run, tmp_path):
     assert done.returncode == 1
 
 
+def test_development_container_has_what_a_guest_needs(root):
+    its = json.loads((root / ".devcontainer" / "devcontainer.json").read_text())
+    # docs/explanation/platforms.md: personality, and a folder for memory that allows exec.
+    assert "--security-opt=seccomp=unconfined" in its["runArgs"]
+    scratch = its["containerEnv"]["LOSSLAB_SCRATCH"]
+    assert any(each.startswith(f"--tmpfs={scratch}:exec,") for each in its["runArgs"])
+    target = re.search(r"&& make (\w+)$", its["onCreateCommand"])[1]
+    assert re.search(rf"^{target}:", (root / "Makefile").read_text(), re.MULTILINE)
+
+
 def test_set_up_of_the_action_installs_no_r_and_no_renderer(action, root, tmp_path):
     [step] = [each["run"] for each in action["runs"]["steps"] if "setup.sh" in each.get("run", "")]
     (tmp_path / "scripts").mkdir()
@@ -97,13 +107,3 @@ def test_set_up_of_the_action_installs_no_r_and_no_renderer(action, root, tmp_pa
     )  # fmt: skip
     said = [line for line in done.stdout.splitlines() if line.startswith("packages:")]
     assert said == ["packages: build python"], done.stderr
-
-
-def test_development_container_has_what_a_guest_needs(root):
-    its = json.loads((root / ".devcontainer" / "devcontainer.json").read_text())
-    # docs/explanation/platforms.md: personality, and a folder for memory that allows exec.
-    assert "--security-opt=seccomp=unconfined" in its["runArgs"]
-    scratch = its["containerEnv"]["LOSSLAB_SCRATCH"]
-    assert any(each.startswith(f"--tmpfs={scratch}:exec,") for each in its["runArgs"])
-    target = re.search(r"&& make (\w+)$", its["onCreateCommand"])[1]
-    assert re.search(rf"^{target}:", (root / "Makefile").read_text(), re.MULTILINE)

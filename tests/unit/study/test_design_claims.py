@@ -46,7 +46,9 @@ def test_short_campaign_has_ten_replicates_of_every_cell_of_a_claim_unless_it_is
     for study in design.load_studies(read_yaml(root / f"config/{name}.yaml"), root):
         rules = {cell.name: cell.stopping for cell in claimed_cells(study, root)}
         usual = {StoppingRule(5, most, 0.5) for most in (10, 20, 30)}
-        few = {cell for cell, rule in rules.items() if rule not in usual}
+        # Runs on one trace hardly differ, and last 140 s.
+        traced = {cell.name for cell in study.cells if cell.block == "source-trace"}
+        few = {cell for cell, rule in rules.items() if rule not in usual and cell not in traced}
         assert few == set(), study.name
 
 

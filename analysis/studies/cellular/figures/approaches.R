@@ -52,6 +52,7 @@ draw <- function(data) {
     scale_x_continuous(limits = c(0, NA)) +
     labs(x = metric_titles[["power"]], y = NULL)
   together <- lapply(list(over_delay, ranking), \(part) part + colours + shapes + theme_losslab())
+  together[[1]] <- together[[1]] + guides(colour = "none", shape = "none")
   patchwork::wrap_plots(together, widths = c(1, 1), guides = "collect") &
     theme(legend.position = "top")
 }

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from losslab.emulation.probes import parse_tcp_info
+from losslab.emulation.programs import sleep_until
 
 # Open files besides flows: Python's own, the listener, the poll.
 OTHER_FILES = 32
@@ -140,6 +141,8 @@ START, FEED, END, MARK = 0, 1, 2, 3
 WAIT_S = 0.1
 # Interval at which a flow with a rate gets data, shorter than a video's frame interval.
 FEED_S = 0.02
+# A source starts at a whole multiple of this on the replicate's clock.
+SOURCE_START_NS = 1_000_000
 # Largest unsent data of a source. With the whole send buffer, a pause would begin seconds late.
 UNSENT_BYTES, TCP_NOTSENT_LOWAT = 16 * 1024, 25
 TCP_CONGESTION, ALGORITHM_BYTES = 13, 16  # linux/tcp.h, TCP_CA_NAME_MAX of net/tcp.h
@@ -458,6 +461,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.pattern:
             pattern = json.loads(options.pattern)
             flows = [Source(**vars(flow), pattern=pattern) for flow in flows]
+            # How long Python starts must not decide when the flow does.
+            late_ns = time.monotonic_ns() - options.origin_ns
+            sleep_until(options.origin_ns + (late_ns // SOURCE_START_NS + 1) * SOURCE_START_NS)
         reports = send(flows, options.port, options.origin_ns, options.mark)
     # Exit without Python's shutdown, which would read the clock.
     sys.stdout.write(json.dumps(reports) + "\n")
