@@ -144,6 +144,8 @@ def test_failure_that_the_record_does_not_have_ends_with_status_1(folder, measur
     assert "case by-time (A change at a known time): was PASS, is FAIL" in capsys.readouterr().err
     measured.rows = rows()
     assert conformed("--against", str(bad)) == 0
+    bad.write_text(bad.read_text().replace('"own"', '"other"'))
+    assert conformed("--against", str(bad)) == 2
 
 
 def test_failure_has_the_numbers_and_a_command_that_repeats_its_run(folder, measured, capsys):
