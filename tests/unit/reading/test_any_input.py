@@ -143,7 +143,8 @@ def of_suite(path):
     """Read a draft's cases; judge a made-up time line by each."""
     rows = pandas.DataFrame({
         "t_s": [0.5, 1.0, 1.5], "event": ["ack", "ca_state", "undo"],
-        "phase": ["FAST", "SLOW", "FAST"], "ca_state": ["open", "recovery", "open"], "limit_packets": [math.nan, 9, 8],
+        "phase": ["FAST", "SLOW", "FAST"], "ca_state": ["open", "recovery", "open"],
+        "limit_packets": [math.nan, 9, 8],
         "delivered_packets": [1, 2, 3], "lost_packets": [0, 0, 1], "sample_packets": [1.0, 1, 1],
     })  # fmt: skip
     for case in suite.cases(suite.read(path), []):
