@@ -216,7 +216,7 @@ def test_wrong_request_is_refused_before_anything_runs(folder, capsys, words, me
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("title: A change at", "titel: A change at", "titel"),
+        ("title: A change at", "heading: A change at", "heading"),
         ("next: DOWN", "follows: DOWN", "follows"),
         ("is: 1", "is: [1]", "is"),
         ("at: T, is: 1", "at: T", "must be compared"),
