@@ -17,7 +17,7 @@ from losslab.campaign import verdicts
 from losslab.campaign.instrument import kernel_of
 from losslab.campaign.results import write_json
 from losslab.instrument import changes, kernels
-from losslab.reading import out_file, out_folder, read_json, whole_option
+from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 from losslab_conform import page, suite
@@ -79,7 +79,7 @@ def _conform(options: argparse.Namespace) -> int:
     axes |= {"kernel": options.kernel} if options.kernel != DEFAULT_KERNEL else {}
     for case in cases:
         case.condition(axes, case.known_s)
-    before = load(options.against) if options.against else None
+    before = load(options.against, options.suite) if options.against else None
     changes.files_given(options.change)
     out: Path = options.out.resolve()
     cellspec.refuse_inside([Path(each.rpartition("=")[2]) for each in options.change], out)
@@ -144,10 +144,12 @@ def record(
     return data
 
 
-def load(path: Path) -> dict[str, Any]:
-    """Read a record."""
+def load(path: Path, name: str) -> dict[str, Any]:
+    """Read a record of a suite."""
     data: dict[str, Any] = read_json(path)
     check_schema(data, SCHEMA, str(path), f"`losslab conform` writes {RECORD}")
+    if data["suite"] != name:
+        raise UsageError(f"a record must be of the suite {name}, found {data['suite']} in {path}")
     return data
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from losslab.study import metrics
 from losslab_conform.timeline import (
+    HALF_US,
     POINT,
     SAMPLED,
     SPAN,
@@ -197,7 +198,7 @@ def _next(check: Mapping[str, Any], line: Timeline) -> Outcome:
     text = f"{check['of']} -> {after.phase if after else 'the end of the run'} after "
     text += f"{length_s:.4g} s, {rounds} rounds"
     expected = " or ".join(names)
-    if limit_s is not None and span.end_s > limit_s + 5e-7:
+    if limit_s is not None and span.end_s > limit_s + HALF_US:
         limits = (f"{check[key]:g} {key}" for key in ("seconds", "rounds") if key in check)
         return Outcome(FAIL, f"{text}, must be {expected} within {' and '.join(limits)}")
     if after is None:

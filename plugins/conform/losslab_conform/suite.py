@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from losslab import cellspec
 from losslab.campaign import inputs, state
 from losslab.errors import did_you_mean
-from losslab.reading import UsageError
+from losslab.reading import UsageError, number
 from losslab.repository import find, listed
-from losslab.study.condition import Condition
+from losslab.study import units
+from losslab.study.condition import AXES, Condition
 from losslab.study.schemas import load_checked
 from losslab_conform import judge
 from losslab_conform.timeline import SPAN
@@ -57,7 +59,9 @@ class Case:
         """Return a time T with which no stimulus acts before the last second of the run."""
         texts = [str(value) for value in self.settings.values()]
         offsets = [float(o or 0) for text in texts for o in PLACE.findall(text)]
-        return round(float(self.settings["duration_s"]) - max([MARGIN_S, *offsets]) - 0.1, DIGITS)
+        given = self.settings.get("duration_s", AXES["duration_s"].default)
+        length_s = number(str(units.value("duration_s", given)), "duration_s")
+        return round(length_s - max([MARGIN_S, *offsets]) - 0.1, DIGITS)
 
     def condition(self, axes: Mapping[str, Any], at_s: float | None) -> Condition:
         """Return the condition of a run with its stimulus at a time; None: in the first run."""
@@ -102,6 +106,11 @@ def load(name: str) -> dict[str, Any]:
             f"a suite must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
             hint=f"to add a suite, write {FOLDER}/NAME.yaml in your campaign's folder",
         )
+    return read(path)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read a suite's file."""
     suite: dict[str, Any] = load_checked(path, "conformance")
     found = [
         f"case {case}: {problem}"

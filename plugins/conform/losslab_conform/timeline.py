@@ -37,6 +37,8 @@ START = next(int(number) for number, name in state.EVENTS.items() if name == "tx
 RECOVERY = ("recovery", "loss")
 # Share of payload in a full-size frame, which the path's rate counts; payload of a packet.
 PAYLOAD_BYTES, FRAME_BYTES = 1448, 1514
+# Times of rows and of T are whole microseconds, so half of one is no time.
+HALF_US = 5e-7
 # ACKs that are closer together arrive as one batch.
 BATCH_S = 1e-4
 # Variables of the rate sample, which only ACKs have.
@@ -220,6 +222,8 @@ class Timeline:
         found = self._anchor(its["anchor"])
         if its["offset"]:
             found = self._at(found.at_s + float(its["offset"]))
+        if found.at_s > max(self.condition.duration_s, float(self.times[-1])) + HALF_US:
+            raise NotReachedError(f"{text} is after the end of the run")
         if its["side"] == "before":
             row = found.first - 1
             if row < 0:
@@ -249,9 +253,8 @@ class Timeline:
         return self._at(fixed[word] if word in fixed else float(word))
 
     def _at(self, at_s: float) -> Point:
-        # Times of rows and of T are whole microseconds; half of one is no time.
-        first = int(np.searchsorted(self.times, at_s - 5e-7, "left"))
-        row = int(np.searchsorted(self.times, at_s + 5e-7, "right")) - 1
+        first = int(np.searchsorted(self.times, at_s - HALF_US, "left"))
+        row = int(np.searchsorted(self.times, at_s + HALF_US, "right")) - 1
         return Point(at_s, max(row, 0), first)
 
     def _event(self, name: str) -> int:
@@ -265,7 +268,7 @@ class Timeline:
             states = self.rows["ca_state"].to_numpy()
             before = np.concatenate([["open"], states[:-1]])
             its = np.isin(states, RECOVERY) & ~np.isin(before, RECOVERY)
-        rows = np.flatnonzero(its & (self.times >= self.begin_s - 5e-7))
+        rows = np.flatnonzero(its & (self.times >= self.begin_s - HALF_US))
         if not len(rows):
             raise NotReachedError(f"no {name} after {self.begin_s:.6g} s")
         return int(rows[0])

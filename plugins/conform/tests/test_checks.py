@@ -122,6 +122,7 @@ NOT_REACHED = [
     {"change": "bound", "from": "begin", "to": "end", "above": 0},  # no value before
     {"never": "app_limited", "from": "end+1"},  # no event
     {"always": "app_limited", "from": 4.001, "to": 4.002},
+    {"never": "app_limited", "from": "T", "to": "T+60"},  # after the end of the run
 ]
 ABSENT = [
     {"value": "secret", "at": "T", "is": 1},

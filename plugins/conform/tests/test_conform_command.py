@@ -144,6 +144,8 @@ def test_failure_that_the_record_does_not_have_ends_with_status_1(folder, measur
     assert "case by-time (A change at a known time): was PASS, is FAIL" in capsys.readouterr().err
     measured.rows = rows()
     assert conformed("--against", str(bad)) == 0
+    bad.write_text(bad.read_text().replace('"own"', '"other"'))
+    assert conformed("--against", str(bad)) == 2
 
 
 def test_failure_has_the_numbers_and_a_command_that_repeats_its_run(folder, measured, capsys):
@@ -214,7 +216,7 @@ def test_wrong_request_is_refused_before_anything_runs(folder, capsys, words, me
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("title: A change at", "titel: A change at", "titel"),
+        ("title: A change at", "heading: A change at", "heading"),
         ("next: DOWN", "follows: DOWN", "follows"),
         ("is: 1", "is: [1]", "is"),
         ("at: T, is: 1", "at: T", "must be compared"),

@@ -8,6 +8,7 @@ import re
 import types
 from pathlib import Path
 
+import pandas
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,8 @@ from losslab.reading import UsageError
 from losslab.study import claims, design, studyfiles
 from losslab.study.condition import AXES
 from losslab_compare import compare, measurement
+from losslab_conform import judge, suite
+from losslab_conform.timeline import Timeline
 from losslab_decide import question
 from losslab_timetravel import whatif
 from tests.conftest import ROOT
@@ -136,6 +139,21 @@ def of_question(data):
         finite(dict(variant.question.path))
 
 
+def of_suite(path):
+    """Read a draft's cases; judge a made-up time line by each."""
+    rows = pandas.DataFrame({
+        "t_s": [0.5, 1.0, 1.5], "event": ["ack", "ca_state", "undo"],
+        "phase": ["FAST", "SLOW", "FAST"], "ca_state": ["open", "recovery", "open"],
+        "limit_packets": [math.nan, 9, 8],
+        "delivered_packets": [1, 2, 3], "lost_packets": [0, 0, 1], "sample_packets": [1.0, 1, 1],
+    })  # fmt: skip
+    for case in suite.cases(suite.read(path), []):
+        condition = case.condition({"algorithm": "cubic"}, case.known_s)
+        in_range(condition)
+        line = Timeline(rows, condition, ["FAST", "SLOW"], case.groups, case.interrupts, 0.7)
+        judge.verdict_of(*judge.of_case(case.data, line))
+
+
 def of_measurement(path):
     found = measurement.read(path, "TCP upload" if b"results" in path.read_bytes() else "")
     finite(dataclasses.asdict(found))
@@ -207,6 +225,8 @@ FILES = {
     "flent": (examples("flent.json"), of_measurement),
     "table": (examples("table.csv"), of_measurement),
     "pcap": (examples("sender.pcap"), of_measurement),
+    "suite.yaml": (re.findall(rb"(?s)```yaml\n(suite: .+?)```", *text("docs/how-to/conform.md")),
+                   of_suite),
     "rates": ([b"t,mbps\n0,1.5\n1,0\n2,3\n", b'[{"ms": 100, "kbps": 8}, {"ms": 5, "kbps": 0}]'],
               of_rates),
 }  # fmt: skip
