@@ -49,7 +49,7 @@ def repository(root, once):
         sources.copy(folder, without="")
         shutil.copytree(root / "tests/fixtures/study", folder, dirs_exist_ok=True)
         (folder / "config/tiny.yaml").write_text(CAMPAIGN)
-        (folder / "config/artifact.yaml").write_text(MAJOR)
+        (folder / "report/major-claims.yaml").write_text(MAJOR)
         # A trace of the author in the sources.
         with (folder / "README.md").open("a") as readme:
             readme.write(f"Ask {', '.join(AUTHOR)}.\n")

@@ -49,7 +49,7 @@ MEASURE = {"algorithm": "cubic", "rate_mbit": 10, "rtt_ms": 20}
         ({"loss_percent": 400}, "loss_percent must be in"),
         ({"algorithm": "nobody"}, "found 'nobody'"),
         ({"trace": "no-such-trace"}, "trace no-such-trace must be a file"),
-        ({"bring": Path("/elsewhere"), "app": "command"}, "bring must name a folder in"),
+        ({"bring": Path("/elsewhere"), "app": "command"}, "bring must name a folder or a file"),
     ],
 )
 def test_wrong_argument_of_measure_is_refused_before_anything_is_written(

@@ -109,7 +109,7 @@ def write(
         raise LosslabError(
             f"the experiments must take {MAX_HOURS} compute-hours at most, found {total:.1f}: "
             f"{times}",
-            hint="choose claims with fewer or shorter runs in config/artifact.yaml",
+            hint="choose claims with fewer or shorter runs in report/major-claims.yaml",
         )
     script = Tex(SCRIPT.read_text())
     for each in found:
@@ -293,7 +293,7 @@ def typeset(root: Path) -> Path | None:
         if int(pages[1]) > MAX_PAGES:
             raise LosslabError(
                 f"the appendix must have {MAX_PAGES} pages at most, found {pages[1]}",
-                hint="choose fewer claims, or shorter texts of `item`, in config/artifact.yaml",
+                hint="choose fewer claims, or shorter texts of `item`, in report/major-claims.yaml",
             )
         shutil.copy(Path(folder) / PDF, root / PDF)
     return root / PDF

@@ -1,6 +1,6 @@
 """Major claims of an artifact, and the experiments that measure only what they need.
 
-`config/artifact.yaml` names the claims. An experiment is one study with the cells of its major
+`report/major-claims.yaml` names the claims. An experiment is one study with the cells of its major
 claims, with as many and as long runs as in the campaign, so the bytes are those of the campaign.
 """
 
@@ -19,7 +19,7 @@ from losslab.study.condition import AXES
 from losslab.study.design import Cell
 from losslab.study.schemas import check_schema
 
-FILE = Path("config/artifact.yaml")
+FILE = Path("report/major-claims.yaml")
 
 
 @dataclass(frozen=True)

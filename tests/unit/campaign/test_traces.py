@@ -150,7 +150,7 @@ def test_trace_above_the_rate_that_the_link_holds_is_refused(cache, tmp_path):
 def test_cache_that_cannot_be_written_is_named(cache, tmp_path):
     (tmp_path / "x").write_text(TEXT)
     cache.write_text("a file")
-    with pytest.raises(HostError, match="must be a writable folder to keep a trace"):
+    with pytest.raises(HostError, match="must be a writable folder to keep your file"):
         inputs.named_trace(str(tmp_path / "x"))
 
 

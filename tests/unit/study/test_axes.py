@@ -69,6 +69,8 @@ def test_schema_and_check_accept_the_same_values(name):
         values = [f(x) for f in (int, float) for x in (span.minimum, span.maximum, 1, -1, 1e9)]
         values += [(span.minimum + span.maximum) / 2]
         values = [v for v in values if its.kind == "float" or float(v).is_integer()]
+        # The schema has no value between 0 and the smallest one; the check refuses them.
+        values = [v for v in values if not 0 < v < its.smallest]
     anything = (
         "algorithm", "competitor", "scheme", "sender_command", "receiver_command", "bring", "env",
         "competitor_sender_command", "competitor_receiver_command", "sysctl",

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from losslab.emulation import droplist
+from losslab.emulation.apps import stream
 from losslab.emulation.path import pauses
 from losslab.emulation.schemes import SCHEMES, make_scheme
 from losslab.errors import LosslabError
@@ -44,7 +45,12 @@ PARAMETER = st.builds(
     "{}.{}={}".format, st.sampled_from(["a", "b2"]), st.sampled_from(["g", "g1", "g_1", "gY"]),
     st.sampled_from(["1", "11", "-1", "Y1", "1,1", "1-1", "0.1"]),
 )  # fmt: skip
+STEP = st.builds("{}={}".format, NUMBERS, NUMBERS | st.just(stream.UNLIMITED))
 TEXTS = {
+    "app_pattern": st.lists(STEP, min_size=1, max_size=4).map(",".join),
+    "testcase": st.from_regex(AXES["testcase"].pattern, fullmatch=True),
+    "sender_root": st.from_regex(AXES["sender_root"].pattern, fullmatch=True),
+    "receiver_root": st.from_regex(AXES["receiver_root"].pattern, fullmatch=True),
     "parameters": st.lists(
         PARAMETER, min_size=1, max_size=3, unique_by=lambda p: p.split("=")[0]
     ).map("+".join),

@@ -40,7 +40,7 @@ def test_impossible_source_is_refused(axes, refused):
 
 
 @given(
-    st.lists(st.floats(0.001, 9.9), max_size=20, unique=True),
+    st.lists(st.floats(0.001, 9.9), max_size=20, unique_by=plain),
     st.lists(st.one_of(st.none(), st.floats(0.001, 1000), st.just(0.0)), min_size=21, max_size=21),
 )
 def test_any_pattern_is_read_as_it_was_written(times, rates):
