@@ -7,7 +7,7 @@ The figure and the sentence's table are copied to docs/figures. `make figure` me
 If RESULTS have a scoreboard, it is copied to docs/results, under the name of its campaign. The
 README's scoreboard is that of the quick campaign, with its orders and signs in report/verdicts.tsv.
 The sentences below it are about the full campaign, from the same files and docs/results/full.tsv.
-The table of items has the figures of report/major-claims.yaml. The tables of commands, axes and metrics
+The table of items has the figures of report/major-claims.yaml. Those of commands, axes and metrics
 are in docs/reference for readers of the repository; the site shows each command's help instead.
 """
 
