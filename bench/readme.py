@@ -200,7 +200,9 @@ def _orders(campaign: str) -> dict[str, Counter[str]]:
         study: Counter(
             recorded[study, claim["id"]].verdict
             for claim in yaml.safe_load((CLAIMS / f"{study}.yaml").read_text())["claims"]
-            if claim["evidence"] == "order" and (study, claim["id"]) in recorded
+            if claim["evidence"] == "order"
+            and (study, claim["id"]) in recorded
+            and recorded[study, claim["id"]].verdict != "not measured"
         )
         for study in _numbers(campaign)
     }

@@ -152,6 +152,8 @@ def _flows(its: Mapping[str, Any], rng: random.Random) -> str:
         "size_kb": lambda: plain(between(1, 1000, rng)),
         "rtt_ms": lambda: plain(its["rtt_ms"] * between(1, 4, rng)),
         "over": lambda: rng.choice(("both", "first", "second")),
+        "direction": lambda: "back",
+        "pool": lambda: rng.choice((1, 2, 3, 4)),
     }
     groups = []
     for _ in range(rng.choice((1, 1, 2, 3))):

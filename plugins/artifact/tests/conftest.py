@@ -9,7 +9,7 @@ study,claim,sentence,source,evidence,published,measured,low,high,n,unit,toleranc
 limit_because,verdict,reason,unsupported,absent,cause
 loss,cubic-10,CUBIC loses 5 % & more_.,slide 1,order,70,76.15,74.2,77.9,10,%,at least 70,theirs,,\
 reproduced,,,,none
-loss,bbr-5,BBR loses little.,slide 2,order,8,,NA,NA,0,%,at most 8,theirs,,not measured,,,,none
+loss,bbr-latency,BBR loses little.,slide 2,order,8,,NA,NA,0,%,at most 8,theirs,,not measured,,,,none
 map,row-4,BBR is faster.,row 4,order,-1,-1.1,-1.2,-1.0,10,,at most 0,theirs,,reproduced,,,,none
 """
 

@@ -141,7 +141,7 @@ def test_experiments_have_the_cells_of_their_claims_and_the_recorded_minutes(
 @pytest.mark.parametrize(
     ("claims", "words"),
     [
-        ("[{ claim: loss/bbr-5, item: a }]", "must have a number .*loss/bbr-5"),
+        ("[{ claim: loss/bbr-latency, item: a }]", "must have a number .*loss/bbr-latency"),
         ("[{ claim: quic/quic-clean, item: a }]", "that the campaign measures.*quic/quic-clean"),
         ("[{ claim: loss/cubic-01, item: a }]", "found loss/cubic-01; did you mean"),
         ("[{ claim: none/any, item: a }]", "must be one of "),

@@ -42,6 +42,7 @@ FILES = {
 MODULES = ("emulation/apps/*.py", "emulation/path/*.py", "emulation/schemes/*.py")
 # Parts whose modules another part's module imports.
 NEEDS = {
+    "apps/stream": ("background",),
     "apps/web": ("apps/iperf3",), "path/pauses": ("path/schedule",),
     "backends/host": ("backends/containers",), "path/tracepart": ("path/trace",),
 }  # fmt: skip

@@ -1,5 +1,5 @@
-# Exercise D: the best of every kind, and the kernel's algorithms, beside the source's best of a kind.
-# Left: throughput over signal delay of the schemes that the source has; right: power.
+# Exercise D: the best of every kind, beside the source's, and the kernel's algorithms. Left:
+# throughput over signal delay of the schemes that the source has; right: power.
 height_cm <- 9
 shown <- function(cells) filter(cells, block != "grid")
 
@@ -39,7 +39,10 @@ draw <- function(data) {
   over_delay <- ggplot(plane, aes(mean_signal_delay, mean_throughput)) +
     geom_line(aes(group = label), colour = "grey75", linewidth = 0.4) +
     geom_point(aes(colour = whose, shape = whose), size = 1.8) +
-    geom_text(aes(label = label), data = named, size = 2.4, hjust = side$hjust, vjust = side$vjust) +
+    geom_text(
+      aes(label = label),
+      data = named, size = 2.4, hjust = side$hjust, vjust = side$vjust
+    ) +
     scale_x_log10(breaks = c(50, 100, 200, 500), expand = expansion(0.25)) +
     scale_y_continuous(limits = c(0, NA), expand = expansion(c(0.05, 0.12))) +
     labs(x = metric_titles[["signal_delay_p95_ms"]], y = metric_titles[["throughput_mbit"]])
@@ -52,6 +55,7 @@ draw <- function(data) {
     scale_x_continuous(limits = c(0, NA)) +
     labs(x = metric_titles[["power"]], y = NULL)
   together <- lapply(list(over_delay, ranking), \(part) part + colours + shapes + theme_losslab())
+  together[[1]] <- together[[1]] + guides(colour = "none", shape = "none")
   patchwork::wrap_plots(together, widths = c(1, 1), guides = "collect") &
     theme(legend.position = "top")
 }

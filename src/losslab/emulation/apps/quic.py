@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
-from losslab.emulation.background.plan import size_bytes
 from losslab.emulation.goodput import INTERVAL_S, Goodput, write_intervals
 from losslab.emulation.programs import Flow, Timed, Timeline
 from losslab.emulation.topology import SENDER_ADDRESS
@@ -33,6 +32,7 @@ PORT = 4433
 # neither may limit a flow.
 OBJECT_BYTES = 1 << 43
 WINDOW = "1G"
+KILOBYTE = 1000
 # By default, the processor draws the first packet number (std::random_device), without a seed.
 FIRST_NUMBER = "--initial-pkt-num=0"
 # In the job's folder.
@@ -138,7 +138,7 @@ class Quic(App):
             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 "
             f"-subj /CN=losslab -keyout {KEY} -out {CERTIFICATE}"
         )
-        octets = size_bytes(condition)
+        octets = round(condition.size_kb * KILOBYTE)
         serve = (
             f"exec gtlsserver --quiet --cc={condition.algorithm} --qlog-dir={RAW}/{SENDER_LOGS} "
             f"{FIRST_NUMBER} --max-dyn-length={OBJECT_BYTES} {SENDER_ADDRESS} {PORT} "

@@ -77,7 +77,7 @@ class Stream(App):
         "size_kb": axis(
             0.0,
             help="bytes that the foreground flow sends (apps `stream` and `quic`); 0: no limit",
-            span="[0, 1000000000]", smallest=0.001, unit="kB", named="size{}",
+            span="[0, 1000000000]", smallest=1.448, unit="kB", named="size{}",
         ),
         "app_rate_mbit": axis(
             0.0,

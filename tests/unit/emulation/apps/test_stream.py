@@ -24,6 +24,7 @@ APP, NOT_READ = stream.FEATURE, {"complete_ns": None}
     ("axes", "refused"),
     [
         ({"app": "iperf3", "size_kb": 10}, "needs the app stream"),
+        ({"size_kb": 1}, "must be 0 or at least 1.448"),
         ({"app_pattern": "1=max"}, "must begin at 0 s"),
         ({"app_pattern": "0=max,3=0,2=5"}, "must begin at 0 s"),
         ({"app_pattern": "0=max,10=0"}, "end before duration_s"),

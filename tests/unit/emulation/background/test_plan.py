@@ -272,9 +272,8 @@ def test_second_bottleneck_needs_flows_and_a_plain_path():
 
 
 def test_uploads_have_programs_of_their_own():
-    condition = dataclasses.replace(
-        CONDITION, flows="same,count=2+reno,count=3,direction=back,pool=1"
-    )
+    flows = "same,count=2+reno,count=3,direction=back,pool=1"
+    condition = dataclasses.replace(CONDITION, flows=flows)
     made = make_plan(condition, 7)
     (down, streams), (up, uploads) = made.background.directions
     assert (down.caller.host, down.listener.host) == ("sender", "receiver")
