@@ -157,7 +157,10 @@ def verdict_of(
                 return verdict, f"stimulus: {each['text']}"
     verdict = min((each["verdict"] for each in steps), key=VERDICTS.index)
     own = [each for each in steps if each["verdict"] == verdict]
-    return verdict, "; ".join(f"step {each['step']}: {each['text']}" for each in own)
+    ours = [f" (ours: {each['ours']})" if "ours" in each else "" for each in own]
+    return verdict, "; ".join(
+        f"step {each['step']}: {each['text']}{its}" for each, its in zip(own, ours, strict=True)
+    )
 
 
 def _any(check: Mapping[str, Any], line: Timeline) -> Outcome:

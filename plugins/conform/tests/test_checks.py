@@ -206,3 +206,8 @@ def outcomes(*verdicts):
 )
 def test_case_fails_only_if_its_stimulus_held(held, steps, wanted):
     assert judge.verdict_of(outcomes(*held), outcomes(*steps))[0] == wanted
+
+
+def test_reason_of_a_verdict_says_which_limit_is_ours():
+    steps = [{"verdict": FAIL, "text": "rate is 1, must be 2", "step": 3, "ours": "2 Mbit/s"}]
+    assert judge.verdict_of([], steps)[1] == "step 3: rate is 1, must be 2 (ours: 2 Mbit/s)"
