@@ -112,7 +112,7 @@ CASES = {
         ["loss from 0.7 s must be 100 %"],
     ),
     "batches that are missing": (
-        {"data_batch_ms": 4}, "r2", [f"{NETEM} 10ms slot 1ns"],
+        {"data_batch_ms": 15}, "r2", [f"{NETEM} 10ms slot 1ns"],
         ["must have slot.min-delay 0.004", "an idle ping must wait up to 4 ms"],
     ),
     "another reverse rate": (

@@ -63,13 +63,13 @@ class Batching(Mechanism):
     def violations(self, e: Evidence) -> Iterator[str | None]:
         """Compare the slowest idle ping with what it may wait.
 
-        A lone packet's slot begins when it reaches netem. If that ends during the delay, the next
-        one begins at the delay's end (`netem_dequeue`, net/sched/sch_netem.c). So it waits for less
-        than a slot if the slot is longer than the delay, and not at all if they are equal.
+        A lone packet's slot begins when it reaches netem, so it waits if the slot is longer than
+        the delay (`netem_dequeue`, net/sched/sch_netem.c). If the slot ends during the delay, the
+        next one begins when another packet comes, or at the delay's end: it may wait or not.
         """
         batches, half_ms = (self.ack_batch_ms, self.data_batch_ms), e.path_spec.rtt_ms / 2
         effect = e.path_spec.effect
-        alone_ms = sum(ms if ms < half_ms else ms - half_ms for ms in batches)
+        alone_ms = sum(max(0.0, ms - half_ms) for ms in batches)
         others = effect.below_ms > 0 or effect.above_ms > sum(batches)
         waited_ms = max(e.idle_ms, default=e.path_spec.rtt_ms) - e.path_spec.rtt_ms
         low_ms = e.rtt_tolerance_ms if alone_ms > e.rtt_tolerance_ms else -math.inf
