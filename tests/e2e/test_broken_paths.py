@@ -113,7 +113,7 @@ CASES = {
     ),
     "batches that are missing": (
         {"data_batch_ms": 15}, "r2", [f"{NETEM} 10ms slot 1ns"],
-        ["must have slot.min-delay 0.004", "an idle ping must wait up to 4 ms"],
+        ["must have slot.min-delay 0.015", "an idle ping must wait up to 15 ms"],
     ),
     "another reverse rate": (
         {"reverse_rate_mbit": 0.5, "reverse_buffer_packets": 9}, "r2",
