@@ -62,7 +62,7 @@ def test_valid_run_has_no_violation(changes, idle, counts):
     ("changes", "idle", "counts", "words"),
     [
         ({"jitter_ms": 10}, STILL, {}, "must spread over"),
-        ({"data_batch_ms": 4}, STILL, {}, "must wait up to 4 ms"),
+        ({"data_batch_ms": 14}, STILL, {}, "must wait up to 14 ms"),
         ({"ack_batch_ms": 15}, [20.0, 36.0], {}, "must wait up to 15 ms"),
         ({"jitter_ms": 10}, [20.0, 31.0], {}, "must spread over"),
         ({"jitter_ms": 10}, [n + 12 for n in IDLE], {}, "RTT of the idle path must be 20"),
