@@ -72,7 +72,8 @@ alpha_beta_text <- function(scores, own) {
   near <- usual$mean_power >= varied$mean_power || isTRUE(usual$high_power >= varied$low_power)
   paste0(
     if (on_own) "On its trace" else "Here",
-    ", the best of the other values that we measured has a power of ", with_interval(varied$mean_power, varied$low_power, varied$high_power, 1), " (",
+    ", the best of the other values that we measured has a power of ",
+    with_interval(varied$mean_power, varied$low_power, varied$high_power, 1), " (",
     sub("aimd,", "", varied$scheme), "), and TCP's own ",
     with_interval(usual$mean_power, usual$low_power, usual$high_power, 1), ": ",
     if (near) "this does not contradict the source." else "there is a better value."
