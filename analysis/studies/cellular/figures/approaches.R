@@ -43,7 +43,7 @@ draw <- function(data) {
       aes(label = label),
       data = named, size = 2.4, hjust = side$hjust, vjust = side$vjust
     ) +
-    scale_x_log10(breaks = c(50, 100, 200, 500), expand = expansion(0.25)) +
+    scale_x_log10(breaks = c(50, 100, 200, 500), expand = expansion(c(0.2, 0.45))) +
     scale_y_continuous(limits = c(0, NA), expand = expansion(c(0.05, 0.12))) +
     labs(x = metric_titles[["signal_delay_p95_ms"]], y = metric_titles[["throughput_mbit"]])
   ranking <- ggplot(every, aes(mean_power, label, colour = whose, shape = whose)) +
