@@ -158,8 +158,8 @@ def _module(options: argparse.Namespace) -> int:
 
 def _folder() -> Path:
     """Return the folder for own algorithms and studies: a campaign's, or else the clone."""
-    if Path(extensions.MARK).is_file():
-        return Path().resolve()
+    if own := extensions.campaign():
+        return own
     if INSTALLED:
         raise UsageError(
             "own algorithms and studies must be in a campaign's folder, found no "

@@ -135,9 +135,13 @@ def test_invalid_study_is_refused(tmp_path, monkeypatch, capsys, words, problem)
     assert [path.name for path in tmp_path.iterdir()] == [MARK]
 
 
-def test_algorithm_of_a_campaigns_folder_has_its_own_table(tmp_path, monkeypatch):
+@pytest.mark.parametrize("variable", [True, False])
+def test_algorithm_of_a_campaigns_folder_has_its_own_table(tmp_path, monkeypatch, variable):
     (tmp_path / MARK).write_text("")
-    monkeypatch.chdir(tmp_path)
+    if variable:
+        monkeypatch.setenv("LOSSLAB_FOLDER", str(tmp_path))
+    else:
+        monkeypatch.chdir(tmp_path)
     assert cli.main(["new", "algorithm", "mine"]) == 0
     names = [row["name"] for row in load_algorithms(tmp_path / ALGORITHMS)]
     assert (names[0], names[-1]) == ("cubic", "mine")
