@@ -86,6 +86,7 @@ def _netem(words):  # noqa: PLR0912 -- one branch for each of its options
         elif word == "slot":
             slot_s = g(ns(words.pop(0)) / 1e9)
             options["slot"] = dict.fromkeys(("min-delay", "max-delay"), slot_s)
+            options["slot"] |= {"packets": 0, "bytes": 0}
         elif word == "rate":
             options["rate"] = {"rate": rate(words.pop(0)), "packetoverhead": 0}
             options["rate"] |= {"cellsize": 0, "celloverhead": 0}
