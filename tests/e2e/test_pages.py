@@ -34,7 +34,7 @@ def test_commands_of_a_page_succeed(root, tmp_path, page):
     assert [text for text in OUTPUT.findall((root / page).read_text()) if text not in printed] == []
 
 
-@pytest.mark.parametrize("name", ["python", "teach"])
+@pytest.mark.parametrize("name", ["python", pytest.param("teach", marks=pytest.mark.nightly)])
 def test_page_shows_the_output_of_its_code(root, tmp_path, name):
     page = (root / f"docs/how-to/{name}.md").read_text()
     if importlib.util.find_spec("polars"):  # scripts/group.sh users
