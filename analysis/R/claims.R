@@ -255,7 +255,10 @@ why_not_measured <- function(data, claim) {
     absent <- cells[cells$n == 0, ]
     if (nrow(absent) > 0) {
       invalid <- sum(absent$n_valid == 0 & absent$n_replicates > 0)
+      # The reason of optional cells without their public trace (src/losslab/steps.py).
+      skipped <- sum(grepl("^its trace is not there", absent$reasons)) == nrow(absent)
       return(paste0(
+        if (skipped) "skipped: ",
         if (nrow(absent) == 1) "cell " else "cells ", enumerate(sort(absent$cell), 3),
         " without a ", metric_of(claim), if (invalid > 0) ", no valid replicate"
       ))

@@ -60,7 +60,7 @@ class Cause:
 
 
 class Verdicts:
-    """Whether futures have a symptom, kept in a file so that the same command can continue.
+    """Verdicts on futures, kept in a file so that a repeated command continues.
 
     A line has a digest of run, symptom, cut and dropped packets, and 1 if the future has it.
     """

@@ -34,7 +34,7 @@ SAVE = "save one image again: `docker save IMAGE -o FILE`, or `podman save`"
 
 @dataclass(frozen=True)
 class Config:
-    """What an image says about its program."""
+    """Program, variables and folder of an image's configuration."""
 
     variables: Sequence[str] = (PATH,)
     words: Sequence[str] = ()

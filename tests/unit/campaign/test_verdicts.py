@@ -168,3 +168,15 @@ def test_verdicts_of_r_and_of_the_glossary_are_those_of_the_command(root):
     page = (root / "docs/reference/glossary.md").read_text()
     section = page.partition("## Verdict\n")[2].partition("\n## ")[0]
     assert sorted(re.findall(r"^- \*([a-z ]+)\*:", section, re.MULTILINE)) == sorted(verdicts.ORDER)
+
+
+@pytest.mark.parametrize(
+    ("absent", "status"), [("skipped: cell a without a power", 0), ("cell a without a power", 1)]
+)
+def test_claim_without_its_public_trace_keeps_its_recorded_verdict(
+    claims, recorded, absent, status
+):
+    verdicts.record(claims(row("fast")), "quick", recorded)
+    path = claims(row("fast", "not measured", measured="", n="0", absent=absent))
+    found = verdicts.problems(verdicts.read_claims(path), read_recorded(recorded)["quick"])
+    assert len(found) == status
