@@ -238,9 +238,10 @@ def read_cell(path: Path) -> MeasuredCell:
 
 
 def read_cells(folder: Path) -> dict[str, MeasuredCell]:
-    """Read the cell.json files below a folder; return the cells by STUDY/CELL.
+    """Read the cell.json files below a folder; return the measured cells by STUDY/CELL.
 
-    Raises LosslabError if there is no cell.json, one is invalid, or a cell occurs twice.
+    Those that were skipped, as without their public trace, are left out. Raises LosslabError if
+    there is no cell.json, one is invalid, or a cell occurs twice.
     """
     files: dict[str, Path] = {}
     for file in sorted(folder.rglob(CELL_FILE)):
@@ -256,7 +257,8 @@ def read_cells(folder: Path) -> dict[str, MeasuredCell]:
             f"{folder} must contain measured cells, found no {CELL_FILE} below it",
             hint="name a results folder of the workflow",
         )
-    return {name: read_cell(file) for name, file in files.items()}
+    found = {name: read_cell(file) for name, file in files.items()}
+    return {name: cell for name, cell in found.items() if "absent" not in cell.content}
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

@@ -260,6 +260,13 @@ def test_cells_are_found_by_study_and_name_once_each(tmp_path):
         read_cells(tmp_path)
 
 
+def test_skipped_cells_are_no_measured_cells(tmp_path):
+    folder = write_cell(tmp_path, "cell", [])
+    content = json.loads((folder / "cell.json").read_text())
+    (folder / "cell.json").write_text(json.dumps(content | {"absent": "its trace is not there"}))
+    assert read_cells(tmp_path) == {}
+
+
 def test_two_replicates_of_one_seed_are_refused(tmp_path):
     write_cell(tmp_path, "cell", [1, 2, 3], seeds=[1, 2, 2])
     with pytest.raises(UsageError, match="must have another seed in each replicate"):
