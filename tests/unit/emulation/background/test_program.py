@@ -65,18 +65,23 @@ def test_flow_with_a_size_arrives_completely(ends):
     assert its["started_ns"] < received[str(port)]["ended_ns"]
 
 
+@pytest.mark.alone
 def test_flow_without_a_size_is_stopped_at_its_end(ends):
     one, other = free_port(), free_port()
+    begin_ns = time.monotonic_ns()
     sent, received = ends(flow(one, 0.1, 0.3), flow(other, 0.0, 0.2))
-    for port, seconds in ((one, 0.2), (other, 0.2)):
+    for port, start_s, end_s in ((one, 0.1, 0.3), (other, 0.0, 0.2)):
         its = sent[str(port)]
         assert its["how"] == "stopped"
-        assert (its["ended_ns"] - its["started_ns"]) / 1e9 > seconds / 4
+        # A busy machine is late, but never early.
+        assert its["started_ns"] >= begin_ns + start_s * 1e9
+        assert its["ended_ns"] >= begin_ns + end_s * 1e9
         assert its["acked_bytes"] - 1 <= received[str(port)]["bytes"] <= its["told_bytes"]
         assert received[str(port)]["bytes"] > 0
     assert sent[str(one)]["started_ns"] > sent[str(other)]["started_ns"]
 
 
+@pytest.mark.alone
 def test_flow_with_a_rate_sends_at_its_rate(ends):
     port = free_port()
     sent, received = ends(flow(port, 0.0, 0.5, rate_mbit=8.0))
@@ -91,6 +96,7 @@ def source(source_port, pattern, end_s=0.6, size_bytes=None):
     return Source(HERE, source_port, HERE, "cubic", 0.0, end_s, size_bytes, pattern=pattern)
 
 
+@pytest.mark.alone
 def test_source_with_a_size_notes_its_first_and_last_byte_and_stays_open(ends):
     port = free_port()
     sent, received = ends(source(port, [(0.0, None)], 0.4, 300_001), size_bytes=300_001)
@@ -100,6 +106,7 @@ def test_source_with_a_size_notes_its_first_and_last_byte_and_stays_open(ends):
     assert its["ended_ns"] - its["started_ns"] > 0.3e9
 
 
+@pytest.mark.alone
 def test_source_sends_by_its_pattern(ends):
     """At 8 Mbit/s for 0.2 s, not at all for 0.2 s, and as fast as possible."""
     port = free_port()
