@@ -61,6 +61,7 @@ class Axes(TypedDict, total=False):
     flows: Text
     second_rate_mbit: Number
     write_kib: Number
+    start_spread_s: Number
     changes: Text
     pauses: Text
     loss_burst_packets: Number
@@ -131,6 +132,7 @@ class AxisLists(TypedDict, total=False):
     flows: Text | Iterable[Text]
     second_rate_mbit: Number | Iterable[Number]
     write_kib: Number | Iterable[Number]
+    start_spread_s: Number | Iterable[Number]
     changes: Text | Iterable[Text]
     pauses: Text | Iterable[Text]
     loss_burst_packets: Number | Iterable[Number]

@@ -21,7 +21,7 @@ from losslab.emulation.background.plan import (
 )
 from losslab.emulation.hosts import HostPlan
 from losslab.emulation.mechanism import Effect, Mechanism, loss_percent
-from losslab.emulation.programs import Flow
+from losslab.emulation.programs import START_JITTER_S, Flow
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import (
@@ -45,8 +45,6 @@ SAMPLE_PACKETS = 6
 SAMPLE_INTERVAL_MAX_S = 0.1
 # At most 1000 samples of connections per second, for any number of flows.
 SAMPLE_PER_FLOW_S = 0.001
-# Random start times keep flows out of phase with the bottleneck and the probes.
-START_JITTER_S = 0.1
 # Queues whose length determines the delay of an arriving packet.
 IN_ORDER = ("fifo", "bfifo")
 # Entries of the oldest mechanisms, which a plan with any mechanism has, used or not.
@@ -221,7 +219,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
             for host in values
         },
         back_router=reverse_router(condition.path),
-        starts=_starts(flows, seed, own_start_s(seed) if background else 0.0),
+        starts=_starts(flows, condition, seed, own_start_s(seed) if background else 0.0),
         start_jitter_s=_jitter_s(seed, "start"),
         sample_interval_s=sample_interval_s(condition.rate_mbit, bulk),
         background=background,
@@ -268,20 +266,29 @@ def _path_spec(condition: Condition) -> PathSpec:
     )
 
 
-def _starts(flows: Sequence[Flow], seed: int, first_s: float) -> list[Start]:
-    """Draw the start of each flow's caller: in its window, or soon after the previous one."""
+def _starts(
+    flows: Sequence[Flow], condition: Condition, seed: int, first_s: float
+) -> list[Start]:
+    """Draw the start of each flow's caller: in its window, or soon after the previous one.
+
+    With a spread, draw the order, too: otherwise the flow under test always starts first.
+    """
+    spread_s = condition.start_spread_s
+    if spread_s and random.Random(derived_seed(seed, "start-order")).random() < 0.5:
+        flows = flows[::-1]
     starts = []
     for number, flow in enumerate(flows):
         at_s = None if number else first_s
         if flow.start_window_s is not None:
             draw = random.Random(derived_seed(seed, f"start-{flow.name}"))
             at_s = draw.uniform(*flow.start_window_s)
-        starts.append(Start(flow, at_s, _jitter_s(seed, f"start-{flow.name}")))
+        after_s = _jitter_s(seed, f"start-{flow.name}", spread_s or START_JITTER_S)
+        starts.append(Start(flow, at_s, after_s))
     return starts
 
 
-def _jitter_s(seed: int, purpose: str) -> float:
-    return random.Random(derived_seed(seed, purpose)).uniform(0, START_JITTER_S)
+def _jitter_s(seed: int, purpose: str, range_s: float = START_JITTER_S) -> float:
+    return random.Random(derived_seed(seed, purpose)).uniform(0, range_s)
 
 
 def sample_interval_s(rate_mbit: float, background_bulk: int = 0) -> float:

@@ -180,6 +180,7 @@ class Condition:
     flows: str = OF_FEATURE
     second_rate_mbit: float = OF_FEATURE
     write_kib: int = OF_FEATURE
+    start_spread_s: float = OF_FEATURE
     changes: str = OF_FEATURE
     pauses: str = OF_FEATURE
     loss_burst_packets: float = OF_FEATURE
