@@ -29,6 +29,7 @@ ReceiveBuffer: TypeAlias = Literal["linux", "linux-2mib", "large", "kernel"]
 Shaper: TypeAlias = Literal["tbf", "htb-netem"]
 SenderQueue: TypeAlias = Literal["fq", "fq_codel"]
 JitterOrder: TypeAlias = Literal["kept", "mixed"]
+ReverseQueue: TypeAlias = Literal["fifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red"]
 Ecn: TypeAlias = Literal["off", "on", "accurate", "kernel"]
 Listens: TypeAlias = Literal["receiver", "sender", "none"]
 Until: TypeAlias = Literal["duration", "completion"]
@@ -75,6 +76,7 @@ class Axes(TypedDict, total=False):
     data_batch_ms: Number
     reverse_rate_mbit: Number
     reverse_buffer_packets: Number
+    reverse_queue: ReverseQueue | Text
     policer_mbit: Number
     policer_burst_packets: Number
     ecn: Ecn | Text
@@ -146,6 +148,7 @@ class AxisLists(TypedDict, total=False):
     data_batch_ms: Number | Iterable[Number]
     reverse_rate_mbit: Number | Iterable[Number]
     reverse_buffer_packets: Number | Iterable[Number]
+    reverse_queue: ReverseQueue | Text | Iterable[ReverseQueue | Text]
     policer_mbit: Number | Iterable[Number]
     policer_burst_packets: Number | Iterable[Number]
     ecn: Ecn | Text | Iterable[Ecn | Text]

@@ -93,8 +93,8 @@ def htb_quantum(rate_bytes: int, smallest: int) -> int | None:
 
 FRAME_BYTES = 1514  # MTU and Ethernet header: size of a full packet in a qdisc
 
-# The token bucket of the reverse path, below its netem.
-REVERSE_HANDLE = "20:"
+# The token bucket of the reverse path, below its netem, and its queue.
+REVERSE_HANDLE, REVERSE_QUEUE_HANDLE = "20:", "30:"
 
 # A limit above the packets in flight of a 10 Gbit/s link with 10 s of delay and 64-byte packets.
 NEVER_FULL_PACKETS = 200_000_000

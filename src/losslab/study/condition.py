@@ -194,6 +194,7 @@ class Condition:
     data_batch_ms: float = OF_FEATURE
     reverse_rate_mbit: float = OF_FEATURE
     reverse_buffer_packets: int = OF_FEATURE
+    reverse_queue: str = OF_FEATURE
     policer_mbit: float = OF_FEATURE
     policer_burst_packets: int = OF_FEATURE
     ecn: str = OF_FEATURE
