@@ -16,6 +16,7 @@ from losslab.campaign.results import Row
 from losslab.campaign.tables import Tables
 from losslab.repository import ROOT
 from losslab.study import intervals, metrics, studyfiles
+from losslab.study.axes import NONE
 from losslab.study.condition import AXES
 from losslab.study.intervals import LEVEL, MIN_RUNS
 from losslab.study.studyfiles import as_list, matches
@@ -23,11 +24,6 @@ from losslab.study.units import FRAME_BYTES
 
 PASS, FAIL = "PASS", "FAIL"
 INCONCLUSIVE, NOT_OBSERVABLE = "INCONCLUSIVE", "NOT OBSERVABLE"
-COLUMNS = (
-    "algorithm", "criterion", "section", "title", "scenario", "metric", "value", "low", "high", "n",
-    "unit", "limit", "at_least", "at_most", "limit_is", "limit_because", "against", "verdict",
-    "absent", "cells",
-)  # fmt: skip
 SIDES = ("at_least", "at_most")
 SHOWN = 3  # reasons, cells
 # Payload of a full segment: without the headers of Ethernet, IP and TCP, with timestamps.
@@ -101,10 +97,11 @@ def value_of(run: Row, metric: str) -> float | None:
 class Estimate(NamedTuple):
     """A number with its confidence interval and the number of runs; None: there is none."""
 
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    worst: str = ""  # the cell that decides
 
 
 class Sample(NamedTuple):
@@ -148,45 +145,50 @@ class Data:
 
 def select(
     case: Mapping[str, Any],
-    algorithm: str,
+    own: Mapping[str, Any],
     cells: Iterable[Row],
-    replaced: Mapping[str, Any] | None = None,
+    against: Mapping[str, Any] | None = None,
 ) -> list[Row]:
-    """Return the cells that a case spans for an algorithm, with `replaced` axes."""
-    where = {"block": case["over"], **case.get("where", {}), "algorithm": algorithm}
-    where |= replaced or {}
+    """Return the cells that a case spans for an algorithm, whose axes are `own`.
+
+    With the axes of `against`, return the cells that those are compared with.
+    """
+    where = {"block": case["over"], **case.get("where", {}), **own}
+    if against:
+        # Parameters are those of an algorithm.
+        free = {"parameters"} if "algorithm" in against else set()
+        where = {axis: where[axis] for axis in where if axis not in free} | against
+        where |= {axis: NONE for axis in free & own.keys()}
     return [cell for cell in cells if cell.get("cell") and matches(cell, where)]
 
 
-def counterparts(
-    case: Mapping[str, Any], algorithm: str, cells: Sequence[Row], against: Mapping[str, Any]
+def pairs(
+    case: Mapping[str, Any], check: Row, own: Mapping[str, Any], cells: Sequence[Row]
 ) -> list[tuple[Row, Row | None]]:
-    """Return each cell of a case with the one that it is compared with."""
-    # Parameters are those of an algorithm.
+    """Return each cell of a check with the one that it is compared with, if there is one."""
+    against = check.get("against", {})
     free = {*against} | ({"parameters"} if "algorithm" in against else set())
 
     def key(cell: Row) -> tuple[Any, ...]:
         return (cell["block"], *(cell[axis] for axis in AXES if axis in cell and axis not in free))
 
-    others = {key(cell): cell for cell in select(case, algorithm, cells, against)}
-    return [(cell, others.get(key(cell))) for cell in select(case, algorithm, cells)]
+    others = {key(cell): cell for cell in select(case, own, cells, against)} if against else {}
+    return [(cell, others.get(key(cell))) for cell in select(case, own, cells)]
 
 
-def estimate(case: Mapping[str, Any], check: Row, algorithm: str, data: Data) -> Estimate:
+def estimate(case: Mapping[str, Any], check: Row, own: Mapping[str, Any], data: Data) -> Estimate:
     """Return the number of the worst cell. Its far end is the worst of all ends.
 
     For the near end, each of k cells gets a k-th of the error (Bonferroni), because any of them
     may be the worst by chance.
     """
     metric, sign = check["metric"], 1 if "at_most" in check else -1
-    pairs: list[tuple[Row, Row | None]] = [(c, None) for c in select(case, algorithm, data.cells)]
-    if against := check.get("against"):
-        pairs = counterparts(case, algorithm, data.cells, against)
-        if any(other is None for _, other in pairs):
-            return Estimate(None, None, None, 0)
+    found = pairs(case, check, own, data.cells)
+    if "against" in check and any(other is None for _, other in found):
+        return Estimate()
     samples = [
-        (data.sample(cell["cell"], metric), other and data.sample(other["cell"], metric))
-        for cell, other in pairs
+        (data.sample(cell["cell"], metric), data.sample(other["cell"], metric) if other else None)
+        for cell, other in found
     ]
     usual = [_of_cell(*each, metric, LEVEL) for each in samples]
     near = [_of_cell(*each, metric, 1 - (1 - LEVEL) / len(samples)) for each in samples]
@@ -196,29 +198,35 @@ def estimate(case: Mapping[str, Any], check: Row, algorithm: str, data: Data) ->
         return sign * max(sign * each for each in known) if len(known) == len(values) else None
 
     low, high = (near, usual) if sign > 0 else (usual, near)
-    found = Estimate(
-        worst([each.value for each in usual]), worst([each.low for each in low]),
-        worst([each.high for each in high]), min(each.n for each in usual),
+    value = worst([each.value for each in usual])
+    if value is None:
+        return Estimate()
+    at = [each.value for each in usual].index(value)
+    its = Estimate(
+        value, worst([each.low for each in low]), worst([each.high for each in high]),
+        min(each.n for each in usual), found[at][0]["cell"],
     )  # fmt: skip
     # A ratio of zero has no interval, but zero in all runs is no chance.
-    zero = found.value == 0 and found.low is None and found.n >= MIN_RUNS
-    return found._replace(low=0.0, high=0.0) if zero else found
+    zero = value == 0 and its.low is None and its.n >= MIN_RUNS
+    return its._replace(low=0.0, high=0.0) if zero else its
 
 
 def _of_cell(own: Sample, other: Sample | None, metric: str, level: float) -> Estimate:
     values = list(own.values.values())
     if other is None:
         within = intervals.metric_interval(values, metric, intervals.level_of(own.share, level))
-        return Estimate(statistics.fmean(values), *(within or (None, None)), len(values))
-    shared = [run for run in own.values if run in other.values]
-    paired = bool(shared) and own.share == other.share
+        low, high = within or (None, None)
+        return Estimate(statistics.fmean(values), low, high, len(values))
     others = list(other.values.values())
+    shared = [run for run in own.values if run in other.values]
     # Pairs would omit runs of a cell that did not end early.
+    paired = bool(shared) and own.share == other.share
     if paired:
         values, others = ([each.values[run] for run in shared] for each in (own, other))
     level = intervals.level_of(max(own.share, other.share), level)
     ratio = intervals.ratio_interval(values, others, paired, level)
-    return Estimate(ratio.value, *(ratio.interval or (None, None)), min(len(values), len(others)))
+    low, high = ratio.interval or (None, None)
+    return Estimate(ratio.value, low, high, min(len(values), len(others)))
 
 
 def verdict_of(found: Estimate, check: Row) -> str:
@@ -233,11 +241,11 @@ def verdict_of(found: Estimate, check: Row) -> str:
     return FAIL if found.high < least or found.low > most else INCONCLUSIVE
 
 
-def judge(name: str, check: Row, algorithm: str, data: Data) -> Row:
-    """Return the row of a check of a case for an algorithm."""
+def judge(name: str, check: Row, own: Mapping[str, Any], data: Data) -> Row:
+    """Return the row of a check of a case for an algorithm, whose axes are `own`."""
     case = data.suite["cases"][name]
-    absent = _absent(case, check, algorithm, data)
-    found = Estimate(None, None, None, 0) if absent else estimate(case, check, algorithm, data)
+    absent = _absent(case, check, own, data)
+    found = Estimate() if absent else estimate(case, check, own, data)
     if not absent and found.value is None:
         absent = "one of its cells has no counterpart"
     elif not absent and None in (found.low, found.high):
@@ -248,7 +256,7 @@ def judge(name: str, check: Row, algorithm: str, data: Data) -> Row:
         )
     [side] = [side for side in SIDES if side in check]
     return found._asdict() | {
-        "algorithm": algorithm,
+        "algorithm": own["algorithm"],
         "criterion": name,
         "section": case.get("section", ""),
         "title": case["title"],
@@ -262,17 +270,16 @@ def judge(name: str, check: Row, algorithm: str, data: Data) -> Row:
         "against": ", ".join(map(str, check.get("against", {}).values())),
         "verdict": verdict_of(found, check),
         "absent": absent,
-        "cells": " ".join(cell["cell"] for cell in select(case, algorithm, data.cells)),
+        "cells": " ".join(cell["cell"] for cell in select(case, own, data.cells)),
     }
 
 
-def _absent(case: Mapping[str, Any], check: Row, algorithm: str, data: Data) -> str:
+def _absent(case: Mapping[str, Any], check: Row, own: Mapping[str, Any], data: Data) -> str:
     """Return why a check has no number; "" if it has one."""
-    metric, own = check["metric"], select(case, algorithm, data.cells)
-    sets = [own]
+    metric, sets = check["metric"], [select(case, own, data.cells)]
     if against := check.get("against"):
-        sets.append(select(case, algorithm, data.cells, against))
-    lost = [cell for cell in own if not cell["n_valid"]]
+        sets.append(select(case, own, data.cells, against))
+    lost = [cell for cell in sets[0] if not cell["n_valid"]]
     if lost:
         reasons = [
             "not measured" + (f": {cell['reasons']}" if cell["reasons"] else "")
@@ -281,7 +288,7 @@ def _absent(case: Mapping[str, Any], check: Row, algorithm: str, data: Data) -> 
             for cell in lost
         ]
         return _listed(list(dict.fromkeys(reasons)))
-    if not own and (why := _not_quick(case, data)):
+    if not sets[0] and (why := _not_quick(case, data)):
         return why
     for cells in sets:
         names = sorted(c["cell"] for c in cells if not data.sample(c["cell"], metric).values)
@@ -320,7 +327,7 @@ def judged(data: Data) -> list[Row]:
     }
     measured = dict.fromkeys(cell["algorithm"] for cell in data.cells if cell.get("cell"))
     return [
-        judge(name, check, algorithm, data)
+        judge(name, check, {"algorithm": algorithm}, data)
         for algorithm in measured
         if algorithm not in named
         for name, case in data.suite["cases"].items()

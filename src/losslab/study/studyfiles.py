@@ -114,14 +114,13 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
     if "suite" not in study:
         return study
     suite = load_suite(study["suite"], root)
-    rows = load_algorithms(find("config/algorithms.tsv", root))
     return {
         **study,
         "defaults": suite["defaults"],
         "blocks": blocks(
             suite,
             algorithms or study["algorithms"],
-            {row["name"]: row["kernel"] for row in rows if row["kernel"] != DEFAULT_KERNEL},
+            own_kernels(root),
         ),
         "runs": runs(suite, FULL),
     }
@@ -191,6 +190,12 @@ def _span_problems(
         yield f"where must select a cell{'' if only_full else ' of the quick form'}, found none"
 
 
+def own_kernels(root: Path) -> dict[str, str]:
+    """Return the kernel of each algorithm that needs another one than the default, by name."""
+    rows = load_algorithms(find("config/algorithms.tsv", root))
+    return {row["name"]: row["kernel"] for row in rows if row["kernel"] != DEFAULT_KERNEL}
+
+
 def blocks(
     suite: dict[str, Any], algorithms: Sequence[str], kernels: Mapping[str, str] | None = None
 ) -> dict[str, list[Point]]:
@@ -222,7 +227,9 @@ def _with_algorithm(point: Point, algorithm: str) -> Point:
 def runs(suite: dict[str, Any], form: str) -> dict[str, Any]:
     """Return the run configuration of a suite's scenarios in one of `FORMS`."""
     return {
-        name: scenario[form] for name, scenario in suite.get("scenarios", {}).items() if form in scenario
+        name: scenario[form]
+        for name, scenario in suite.get("scenarios", {}).items()
+        if form in scenario
     }
 
 
