@@ -4,7 +4,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from losslab.campaign import tables
+from losslab.campaign import criteria, tables
 from losslab.instrument import records
 from losslab.repository import ROOT, find
 from losslab.study import studyfiles
