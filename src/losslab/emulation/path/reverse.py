@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from losslab.emulation.mechanism import Effect, Mechanism
-from losslab.emulation.qdiscs import FRAME_BYTES, REVERSE_HANDLE, Qdisc
+from losslab.emulation.qdiscs import REVERSE_HANDLE, Qdisc
 from losslab.emulation.shaping import BURST_FRAMES
 from losslab.emulation.topology import interface, reverse_router
 from losslab.study.axes import NONE, axis
+from losslab.study.packetsizes import frame_bytes
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic
@@ -64,7 +65,7 @@ class Reverse(Mechanism):
         where = interface(reverse_router(condition.path), "r1")
         rate_bytes = math.floor(condition.reverse_rate_mbit * 1e6 / 8)
         packets = condition.reverse_buffer_packets or condition.buffer_packets
-        burst_bytes = BURST_FRAMES * FRAME_BYTES
+        burst_bytes = BURST_FRAMES * frame_bytes(condition.mtu_bytes)
         return [
             Qdisc(
                 where, "parent 1:1", REVERSE_HANDLE, "tbf",
