@@ -88,6 +88,7 @@ class Axes(TypedDict, total=False):
     initcwnd_packets: Number
     initrwnd_packets: Number
     window_bytes: Number
+    mtu_bytes: Number
     sender_command: Text
     receiver_command: Text
     listens: Listens | Text
@@ -160,6 +161,7 @@ class AxisLists(TypedDict, total=False):
     initcwnd_packets: Number | Iterable[Number]
     initrwnd_packets: Number | Iterable[Number]
     window_bytes: Number | Iterable[Number]
+    mtu_bytes: Number | Iterable[Number]
     sender_command: Text | Iterable[Text]
     receiver_command: Text | Iterable[Text]
     listens: Listens | Text | Iterable[Listens | Text]
