@@ -96,6 +96,10 @@ class Axes(TypedDict, total=False):
     size_kb: Number
     app_rate_mbit: Number
     app_pattern: Text
+    response_kb: Number
+    request_bytes: Number
+    think_ms: Number
+    requests: Number
     env: Text
     sender_root: Text
     receiver_root: Text
@@ -169,6 +173,10 @@ class AxisLists(TypedDict, total=False):
     size_kb: Number | Iterable[Number]
     app_rate_mbit: Number | Iterable[Number]
     app_pattern: Text | Iterable[Text]
+    response_kb: Number | Iterable[Number]
+    request_bytes: Number | Iterable[Number]
+    think_ms: Number | Iterable[Number]
+    requests: Number | Iterable[Number]
     env: Text | Iterable[Text]
     sender_root: Text | Iterable[Text]
     receiver_root: Text | Iterable[Text]

@@ -250,6 +250,10 @@ class Condition:
     size_kb: float = OF_FEATURE
     app_rate_mbit: float = OF_FEATURE
     app_pattern: str = OF_FEATURE
+    response_kb: float = OF_FEATURE
+    request_bytes: int = OF_FEATURE
+    think_ms: float = OF_FEATURE
+    requests: int = OF_FEATURE
     env: str = OF_FEATURE
     sender_root: str = OF_FEATURE
     receiver_root: str = OF_FEATURE
