@@ -73,7 +73,7 @@ def test_bbr3_stays_in_drain_if_the_rate_falls_when_drain_begins(tmp_path):
 def test_case_for_an_algorithm_of_ones_own_with_its_own_fields(campaign_folder):
     made = losslab("new", "algorithm", "mine", "--from", "cubic", cwd=campaign_folder)
     assert made.returncode == 0, made.stderr
-    file = campaign_folder / "config" / "conformance" / "mine.yaml"
+    file = campaign_folder / "config" / "suites" / "mine.yaml"
     file.parent.mkdir(parents=True)
     (campaign_folder / "config" / "states.toml").write_text(STATES)
     file.write_text(SUITE)
@@ -114,5 +114,5 @@ def test_changed_bbr3_fails_what_its_change_breaks(changed, tmp_path):
 @pytest.mark.nightly
 def test_repaired_bbr3_passes_what_bbr3_fails(changed, root):
     cases = ["3", "4b", "18", "19"]
-    patch = root / "config" / "conformance" / "bbr3-repaired.patch"
+    patch = root / "config" / "suites" / "bbr3-repaired.patch"
     assert changed(cases, patch) == dict.fromkeys(cases, "PASS")
