@@ -25,6 +25,8 @@ SHOWN = (
 )  # fmt: skip
 # Axes that describe the path even with their default values.
 ALWAYS = ("algorithm", "app", "rate_mbit", "rtt_ms", "buffer_packets", "duration_s")
+# Share of the time from which a limit by the receiver's window is worth a warning.
+WINDOW_PERCENT = 5
 LABEL_WIDTH = 30
 FILES = {
     "manifest.json": "all metrics, the settings read back, the checks",
@@ -107,6 +109,11 @@ def _limits(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
         yield (
             f"warning: the {largest} limited this flow, not the path: its goodput is not the "
             "path's capacity"
+        )
+    if largest != limiters.RECEIVER and shares.get(limiters.RECEIVER, 0) >= WINDOW_PERCENT:
+        yield (
+            f"warning: the receive window limited this flow {shares[limiters.RECEIVER]:.0f} % of the "
+            "time; with --receive-buffer large, it does not"
         )
 
 
