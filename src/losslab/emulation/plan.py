@@ -21,7 +21,7 @@ from losslab.emulation.background.plan import (
 )
 from losslab.emulation.hosts import HostPlan
 from losslab.emulation.mechanism import Effect, Mechanism, loss_percent
-from losslab.emulation.programs import START_JITTER_S, Flow
+from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow
 from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import (
@@ -133,8 +133,9 @@ class Plan:
 
     @property
     def flows(self) -> list[Flow]:
-        """List the flows in the order of their start."""
-        return [start.flow for start in self.starts]
+        """List the flows in the order of their start, but the flow under test first."""
+        flows = (start.flow for start in self.starts)
+        return sorted(flows, key=lambda flow: flow.name.startswith(COMPETITOR_PREFIX))
 
     @property
     def background_qdiscs(self) -> list[Qdisc]:
@@ -266,9 +267,7 @@ def _path_spec(condition: Condition) -> PathSpec:
     )
 
 
-def _starts(
-    flows: Sequence[Flow], condition: Condition, seed: int, first_s: float
-) -> list[Start]:
+def _starts(flows: Sequence[Flow], condition: Condition, seed: int, first_s: float) -> list[Start]:
     """Draw the start of each flow's caller: in its window, or soon after the previous one.
 
     With a spread, draw the order, too: otherwise the flow under test always starts first.

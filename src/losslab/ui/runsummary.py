@@ -110,10 +110,11 @@ def _limits(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
             f"warning: the {largest} limited this flow, not the path: its goodput is not the "
             "path's capacity"
         )
-    if largest != limiters.RECEIVER and shares.get(limiters.RECEIVER, 0) >= WINDOW_PERCENT:
+    window = shares.get(limiters.RECEIVER, 0)
+    if largest != limiters.RECEIVER and window >= WINDOW_PERCENT:
         yield (
-            f"warning: the receive window limited this flow {shares[limiters.RECEIVER]:.0f} % of the "
-            "time; with --receive-buffer large, it does not"
+            f"warning: the receive window limited this flow {window:.0f} % of the time; with "
+            "--receive-buffer large, it does not"
         )
 
 
