@@ -21,6 +21,7 @@ from losslab.emulation.goodput import quantile, read_rows
 from losslab.emulation.link.forward import LOG
 from losslab.emulation.link.tracelink import percentile_95
 from losslab.emulation.mechanism import loss_percent
+from losslab.emulation.programs import COMPETITOR_PREFIX
 from losslab.emulation.shaping import SINGLE_QUEUES
 from losslab.study import packetsizes
 from losslab.study.axes import NONE
@@ -135,7 +136,8 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     rows, queue = map(read_rows, tables)
     if condition.shaper != "tbf":
         queue = []  # its backlog includes the packets on the netem link
-    flow = manifest["plan"]["starts"][0]["flow"]
+    flows = [start["flow"] for start in manifest["plan"]["starts"]]
+    flow = next(each for each in flows if not each["name"].startswith(COMPETITOR_PREFIX))
     port = _port(rows, flow["source_port"])
     phases = phases_of(condition, manifest["seed"])
     if flow["protocol"] == "udp" or port is None:

@@ -21,7 +21,7 @@ from losslab.emulation.background.plan import (
 )
 from losslab.emulation.hosts import HostPlan
 from losslab.emulation.mechanism import Effect, Mechanism, loss_percent
-from losslab.emulation.programs import START_JITTER_S, Flow
+from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow
 from losslab.emulation.qdiscs import Qdisc
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import (
@@ -135,8 +135,9 @@ class Plan:
 
     @property
     def flows(self) -> list[Flow]:
-        """List the flows in the order of their start."""
-        return [start.flow for start in self.starts]
+        """List the flows in the order of their start, but the flow under test first."""
+        flows = (start.flow for start in self.starts)
+        return sorted(flows, key=lambda flow: flow.name.startswith(COMPETITOR_PREFIX))
 
     @property
     def background_qdiscs(self) -> list[Qdisc]:

@@ -38,6 +38,8 @@ TIMER_ABSTIME = 1  # linux/time.h
 NS_PER_S = 10**9
 # Random start times keep flows out of phase with the bottleneck and the probes.
 START_JITTER_S = 0.1
+# Start of the names of a competitor's flow and its files.
+COMPETITOR_PREFIX = "competitor-"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -18,7 +18,13 @@ from losslab.emulation.goodput import (
     retransmits_until,
     write_intervals,
 )
-from losslab.emulation.programs import START_JITTER_S, Flow, Program, Timeline
+from losslab.emulation.programs import (
+    COMPETITOR_PREFIX,
+    START_JITTER_S,
+    Flow,
+    Program,
+    Timeline,
+)
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS
 from losslab.errors import LosslabError
 from losslab.study.axes import MIN_MS, NONE, Seed, axis
@@ -161,7 +167,7 @@ class Iperf3(App):
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         flows = [flow(condition, "", condition.algorithm, 0)]
         if condition.competitor != NONE:
-            flows.append(flow(condition, "competitor-", condition.competitor, 1))
+            flows.append(flow(condition, COMPETITOR_PREFIX, condition.competitor, 1))
         return flows
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
@@ -175,8 +181,7 @@ class Iperf3(App):
         """
         goodputs, read, retransmits, octets = [], [], [], []
         together = all(start.after_s <= START_JITTER_S for start in plan.starts)
-        # The flow under test first, whichever started first.
-        for each in sorted(plan.flows, key=lambda flow: flow.port):
+        for each in plan.flows:
             prefix = each.name.removesuffix("iperf3")
             receiver = load(folder / each.listener.log)
             sender = load(folder / each.caller.log)
