@@ -227,6 +227,11 @@ def _solution(folder: Path, exercise: Exercise, run: str) -> dict[str, Any]:
 
 def _submit(options: argparse.Namespace) -> int:
     folder: Path = options.folder
+    if not (folder / RECORD).exists():
+        raise UsageError(
+            f"{folder} must be the folder of an exercise that was started, found no {RECORD} in it",
+            hint="`losslab exercise start LESSON --student N` makes it",
+        )
     exercise, predicted, data = _recorded(folder / RECORD)
     runs = {run: _solution(folder / run, exercise, run) for run in predicted}
     for run, its in runs.items():
