@@ -313,7 +313,7 @@ def _grade(options: argparse.Namespace) -> int:
     write_csv(options.out, COLUMNS, plain)
     wrong = [row for row in rows if row["problem"]]
     for row in wrong:
-        name = " ".join(map(shown, (row["file"], row.get("run", ""))))
+        name = " ".join(map(shown, filter(None, (row["file"], row.get("run")))))
         print(f"losslab: {name}: {row['problem']}", file=sys.stderr)
     print(f"{len(rows)} rows, {len(wrong)} with a problem: {options.out}")
     return 1 if wrong else 0
