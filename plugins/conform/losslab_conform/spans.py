@@ -154,7 +154,7 @@ class Spans:
             condition, seed = self.cells[worst].condition, self.seeds_of(worst)[0]
             result |= {"seed": seed, "folder": str(runs.folder(condition, seed))}
             result["command"] = runs.command(condition, seed, case.name)
-        return {"seed": 0} | result
+        return result
 
 
 def text(row: Row) -> str:
