@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab import cli
-from losslab.campaign.criteria import FAIL, INCONCLUSIVE, NOT_OBSERVABLE, PASS
+from losslab.campaign.criteria import INCONCLUSIVE, NOT_OBSERVABLE, PASS
 from losslab.study import studyfiles
 from losslab_conform import conform, runs, spans, suite
 
@@ -45,7 +45,10 @@ cases:
     title: CUBIC is harmed no more than by CUBIC
     over: beside
     expect:
-      - { metric: competitor_goodput_mbit, at_least: 0.5, against: { algorithm: cubic }, unit: times }
+      - metric: competitor_goodput_mbit
+        at_least: 0.5
+        against: { algorithm: cubic }
+        unit: times
   elsewhere:
     title: It works on another kernel
     over: other
