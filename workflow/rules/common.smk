@@ -4,6 +4,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from losslab import commands
 from losslab.campaign import criteria, tables
 from losslab.instrument import records
 from losslab.repository import ROOT, find
@@ -25,6 +26,8 @@ wildcard_constraints:
     study="|".join(campaign.studies),
     cell="[a-z0-9._-]+",
     figure="[a-z0-9_]+",
+    suite="[a-z0-9-]+",
+    algorithm="[a-z0-9_-]+",
     variant="[a-z0-9.-]+",
     kernel="[a-z0-9._+-]+",
     backend="[a-z]+",

@@ -18,7 +18,7 @@ from losslab.campaign import verdicts
 from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import kernel_of
 from losslab.campaign.results import write_json
-from losslab.instrument import changes, kernels
+from losslab.instrument import changes, kernels, records
 from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option
 from losslab.study import studyfiles
 from losslab.study.condition import DEFAULT_KERNEL, Condition
@@ -49,6 +49,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="run only this case; may be repeated",
     )  # fmt: skip
     command.add_argument(
+        "--cell", default="", metavar="NAME",
+        help="another of the suite's cells, for the cases that it has there",
+    )  # fmt: skip
+    command.add_argument(
         "--seeds", type=whole_option("seeds", 1), metavar="N",
         help="runs of each case, with the seeds 1 to N (default 1); the worst verdict counts. Of a "
         "case over scenarios: runs of each cell (default: the suite's)",
@@ -70,6 +74,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--against", type=Path, metavar="FILE",
         help=f"recorded {RECORD}: exit with 1 only if a verdict is worse than recorded",
     )  # fmt: skip
+    command.add_argument(
+        "--record", type=out_file, metavar="FILE",
+        help="write the JSON there, and end with 0 whatever the verdicts, as the workflow does",
+    )  # fmt: skip
+    command.add_argument(
+        "--needs", type=Path, metavar="FILE",
+        help="record of a smoke test; without its kernel, no case runs",
+    )  # fmt: skip
     command.add_argument("--junit", type=out_file, metavar="FILE", help="write JUnit XML")
     command.add_argument(
         "--html", type=out_file, metavar="FILE", help="write a page with a strip for each case"
@@ -84,7 +96,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _conform(options: argparse.Namespace) -> int:
     selected = suite.load(options.suite)
-    cases = suite.cases(selected, options.case)
+    cases = suite.cases(selected, options.case, options.cell)
     if options.algorithm is None:
         print(listing(selected, cases))
         return 0
@@ -94,6 +106,9 @@ def _conform(options: argparse.Namespace) -> int:
     for case in cases:
         case.condition(axes, case.known_s)
     before = load(options.against, options.suite) if options.against else None
+    if options.needs and (missing := records.absent(options.needs)):
+        write_json(record(selected, options, [], {}) | {"absent": missing}, options.record)
+        return 0
     form = studyfiles.FULL if options.full else studyfiles.QUICK
     spanning = [case for case in cases if case.spans]
     spans = Spans.of(selected, spanning, axes, form, options.seeds)
@@ -121,6 +136,9 @@ def _conform(options: argparse.Namespace) -> int:
         lines = {a.case.name: a.line for a in found if a.line and shown[a.case.name] == a.seed}
         options.html.write_text(page.page(data, lines))
     print(json.dumps(data, indent=1) if options.json else text(data))
+    if options.record:
+        write_json(data, options.record)
+        return 0
     if before is None:
         return int(any(each["verdict"] == FAIL for each in data["cases"]))
     verdicts.require_as_recorded(
@@ -172,6 +190,7 @@ def record(
         "source": selected["source"],
         "algorithm": options.algorithm,
         "kernel": options.kernel,
+        **({"cell": options.cell} if options.cell else {}),
         "change": list(options.change),
         "losslab": __version__,
         "cases": rows,
@@ -227,7 +246,8 @@ def deciding(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def text(data: Mapping[str, Any]) -> str:
     """Return a line per case; a FAIL has the command that repeats its run."""
-    lines = [f"{data['suite']}: {data['source']}; {data['algorithm']}"]
+    cell = f", {data['cell']}" if "cell" in data else ""
+    lines = [f"{data['suite']}{cell}: {data['source']}; {data['algorithm']}"]
     for row in data["cases"]:
         its = deciding(row)
         why = its["why"]

@@ -19,15 +19,17 @@ from losslab.study import intervals, metrics, studyfiles
 from losslab.study.axes import NONE
 from losslab.study.condition import AXES
 from losslab.study.intervals import LEVEL, MIN_RUNS
+from losslab.study.packetsizes import PacketSizes
 from losslab.study.studyfiles import as_list, matches
-from losslab.study.units import FRAME_BYTES
 
 PASS, FAIL = "PASS", "FAIL"
 INCONCLUSIVE, NOT_OBSERVABLE = "INCONCLUSIVE", "NOT OBSERVABLE"
 SIDES = ("at_least", "at_most")
 SHOWN = 3  # reasons, cells
-# Payload of a full segment: without the headers of Ethernet, IP and TCP, with timestamps.
-PAYLOAD_SHARE = (FRAME_BYTES - 14 - 20 - 20 - 12) / FRAME_BYTES
+
+
+def _sizes(run: Row) -> PacketSizes:
+    return PacketSizes(int(run["mtu_bytes"]))
 
 
 def _sent(run: Row) -> float:
@@ -47,16 +49,17 @@ def _or_duration(name: str) -> Callable[[Row], float]:
 # Metrics that follow from those of a run, and from its condition.
 DERIVED: Mapping[str, Callable[[Row], float]] = {
     "utilisation_percent": lambda run: (
-        100 * run["total_goodput_mbit"] / (run["rate_mbit"] * PAYLOAD_SHARE)
+        100 * run["total_goodput_mbit"] / (run["rate_mbit"] * _sizes(run).payload_share)
     ),
     "queue_mean_bdp": lambda run: (
-        run["queue_mean_packets"] / (run["rate_mbit"] * run["rtt_ms"] * 1e3 / 8 / FRAME_BYTES)
+        run["queue_mean_packets"]
+        / (run["rate_mbit"] * run["rtt_ms"] * 1e3 / 8 / _sizes(run).frame_bytes)
     ),
     "sent_packets": _sent,
     "sent_per_rtt_packets": lambda run: _sent(run) * run["rtt_ms"] / 1e3 / run["duration_s"],
     "drop_percent": lambda run: 100 * run["bottleneck_drops"] / _sent(run),
     "queue_delay_ms": lambda run: (
-        run["queue_mean_packets"] * FRAME_BYTES * 8 / (run["rate_mbit"] * 1e3)
+        run["queue_mean_packets"] * _sizes(run).frame_bytes * 8 / (run["rate_mbit"] * 1e3)
     ),
     "competitor_of_fair_percent": _of_half("competitor_goodput_mbit"),
     "own_of_fair_percent": _of_half("goodput_mbit"),
@@ -66,10 +69,10 @@ DERIVED: Mapping[str, Callable[[Row], float]] = {
         100 * run["policer_drops"] / (_sent(run) + run["policer_drops"])
     ),
     "policed_percent": lambda run: (
-        100 * run["goodput_mbit"] / (run["policer_mbit"] * PAYLOAD_SHARE)
+        100 * run["goodput_mbit"] / (run["policer_mbit"] * _sizes(run).payload_share)
     ),
     "own_of_half_percent": lambda run: (
-        100 * run["goodput_mbit"] / (run["rate_mbit"] * PAYLOAD_SHARE / 2)
+        100 * run["goodput_mbit"] / (run["rate_mbit"] * _sizes(run).payload_share / 2)
     ),
     "after_change_percent": lambda run: 100 * run["after_change_share"],
     "fair_after_s": _or_duration("time_to_fairness_s"),
@@ -153,11 +156,11 @@ def select(
 
     With the axes of `against`, return the cells that those are compared with.
     """
-    where = {"block": case["over"], **case.get("where", {}), **own}
+    where: dict[str, Any] = {"block": case["over"], **case.get("where", {}), **own}
     if against:
         # Parameters are those of an algorithm.
         free = {"parameters"} if "algorithm" in against else set()
-        where = {axis: where[axis] for axis in where if axis not in free} | against
+        where = {axis: where[axis] for axis in where if axis not in free} | {**against}
         where |= {axis: NONE for axis in free & own.keys()}
     return [cell for cell in cells if cell.get("cell") and matches(cell, where)]
 

@@ -39,6 +39,7 @@ def read_back(made):
                 {"dst": d, "dev": dev, "gateway": "x", "metrics": [host.route_attributes]}
                 for d, dev in host.routes.items()
             ],
+            "links": {end: {"mtu": host.mtu_bytes} for end in host.interfaces},
             "sysctls": dict(host.sysctls),
             "offloads": {end: {"tx": host.offloads} for end in host.interfaces},
         }
@@ -146,6 +147,7 @@ def test_every_apps_plan_can_be_read_back(app):
         ("sender", "sysctls", {"net.ipv4.tcp_ecn": "2"}, "sysctl net.ipv4.tcp_ecn on sender"),
         ("r1", "offloads", {"r1-r2": {"tx": "on"}}, "tx of r1-r2 on r1 must be off"),
         ("receiver", "routes", [], "routes of receiver must be"),
+        ("r2", "links", {"r2-r1": {}, "r2-receiver": {"mtu": 1400}}, "the MTU of r2-receiver on"),
         ("r2", "qdiscs", [], "qdisc netem must be on r2-receiver on r2"),
     ],
 )
