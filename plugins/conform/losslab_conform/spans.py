@@ -131,30 +131,24 @@ class Spans:
         row |= {"n_valid": len(found), "reasons": "; ".join(reasons)}
         return found
 
-    def _result(self, case: Case, data: Data, runs: Runs) -> Row:
-        steps: list[Row] = []
-        worst = ""
-        for check in case.data["expect"]:
-            row = criteria.judge(case.name, check, self.own, data)
-            worst = worst or row["worst"]
-            steps.append(
-                {key: check[key] for key in ("step", "ours") if key in check}
-                | {"verdict": row["verdict"], "text": text(row)}
-                | {"number": {key: row[key] for key in NUMBER if row[key] is not None}}
-            )
+    def _result(self, case: Case, data: Data, runs: Runs) -> Result:
+        rows = [criteria.judge(case.name, check, self.own, data) for check in case.data["expect"]]
+        steps = [
+            {key: check[key] for key in ("step", "ours") if key in check}
+            | {"verdict": row["verdict"], "text": text(row)}
+            | {"number": {key: row[key] for key in NUMBER if row[key] is not None}}
+            for check, row in zip(case.data["expect"], rows, strict=True)
+        ]
         verdict, why = verdict_of([], steps)
-        result: Result = {
-            "verdict": verdict,
-            "why": why,
-            "holds": [],
-            "steps": steps,
-            "command": "",
-        }
-        if worst:
-            condition, seed = self.cells[worst].condition, self.seeds_of(worst)[0]
-            result |= {"seed": seed, "folder": str(runs.folder(condition, seed))}
-            result["command"] = runs.command(condition, seed, case.name)
-        return {"seed": 0} | result
+        result = {"verdict": verdict, "why": why, "holds": [], "steps": steps}
+        worst = next(row for row in rows if row["verdict"] == verdict)
+        cell = worst["worst"] or worst["cells"].partition(" ")[0]
+        if not cell:
+            return result | {"seed": 0, "command": ""}
+        condition, seed = self.cells[cell].condition, self.seeds_of(cell)[0]
+        command = runs.command(condition, seed, case.name)
+        folder = str(runs.folder(condition, seed))
+        return result | {"seed": seed, "command": command, "folder": folder}
 
 
 def text(row: Row) -> str:

@@ -150,7 +150,7 @@ def select(
     case: Mapping[str, Any],
     own: Mapping[str, Any],
     cells: Iterable[Row],
-    against: Mapping[str, Any] | None = None,
+    against: dict[str, Any] | None = None,
 ) -> list[Row]:
     """Return the cells that a case spans for an algorithm, whose axes are `own`.
 
