@@ -62,6 +62,7 @@ class Axes(TypedDict, total=False):
     flows: Text
     second_rate_mbit: Number
     write_kib: Number
+    start_spread_s: Number
     changes: Text
     pauses: Text
     loss_burst_packets: Number
@@ -87,6 +88,7 @@ class Axes(TypedDict, total=False):
     initcwnd_packets: Number
     initrwnd_packets: Number
     window_bytes: Number
+    mtu_bytes: Number
     sender_command: Text
     receiver_command: Text
     listens: Listens | Text
@@ -137,6 +139,7 @@ class AxisLists(TypedDict, total=False):
     flows: Text | Iterable[Text]
     second_rate_mbit: Number | Iterable[Number]
     write_kib: Number | Iterable[Number]
+    start_spread_s: Number | Iterable[Number]
     changes: Text | Iterable[Text]
     pauses: Text | Iterable[Text]
     loss_burst_packets: Number | Iterable[Number]
@@ -162,6 +165,7 @@ class AxisLists(TypedDict, total=False):
     initcwnd_packets: Number | Iterable[Number]
     initrwnd_packets: Number | Iterable[Number]
     window_bytes: Number | Iterable[Number]
+    mtu_bytes: Number | Iterable[Number]
     sender_command: Text | Iterable[Text]
     receiver_command: Text | Iterable[Text]
     listens: Listens | Text | Iterable[Listens | Text]

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from losslab.emulation import mechanism, shaping
-from losslab.emulation.qdiscs import DUALPI2, FRAME_BYTES
+from losslab.emulation.qdiscs import DUALPI2
 from losslab.reading import UsageError
 from losslab.study.axes import OWN, short
 from losslab.study.condition import AXES, Condition
+from losslab.study.packetsizes import DEFAULT
 from losslab.tclines import COUNTS, PERCENT, RATES, SIZES, TIMES, Lines, Node, options, value
 
 # Defaults of the kernel: of queues' options (net/sched/sch_*.c), and of a leaf of HTB, whose
@@ -35,6 +36,8 @@ CAKE_BYTES_MIN, CAKE_PACKETS, CAKE_RTT_S = (
 IN_ORDER_BITS = 1e12  # netem's rate on losslab's own paths, only to keep packets in order
 MBIT = {unit: bits / 1e6 for unit, bits in RATES.items()}
 DEFAULT_MBIT = float(AXES["rate_mbit"].default or 0)
+# Lines of tc do not have the MTU, which is Ethernet's.
+FRAME_BYTES = DEFAULT.frame_bytes
 BUCKET_BYTES = shaping.BURST_FRAMES * FRAME_BYTES
 HZ = 250  # of most distributions' kernels until 2024
 # Reasons of words without an axis, by option; of netem, `more` are its second and third values.
@@ -363,7 +366,7 @@ class Reading:
         name = "memlimit" if kind == "cake" else "limit"
         limit, text = self._pop(node, name, units) or (0.0, f"{node.egress}: {kind}")
         if kind == "cake":
-            unit = shaping.QUEUED_BYTES
+            unit = shaping.queued_bytes(DEFAULT.mtu_bytes)
             rtt_s = _peek(node, "rtt", TIMES, CAKE_RTT_S)
             of_rate = bandwidth[0] / 8 * rtt_s * 4 if bandwidth else math.inf
             limit = limit or min(max(of_rate, CAKE_BYTES_MIN), CAKE_PACKETS * FRAME_BYTES)

@@ -26,6 +26,8 @@ SHOWN = (
 )  # fmt: skip
 # Axes that describe the path even with their default values.
 ALWAYS = ("algorithm", "app", "rate_mbit", "rtt_ms", "buffer_packets", "duration_s")
+# Share of the time from which a limit by the receiver's window is worth a warning.
+WINDOW_PERCENT = 5
 LABEL_WIDTH = 30
 FILES = {
     "manifest.json": "all metrics, the settings read back, the checks",
@@ -109,6 +111,12 @@ def _limits(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
         yield (
             f"warning: the {largest} limited this flow, not the path: its goodput is not the "
             "path's capacity"
+        )
+    window = shares.get(limiters.RECEIVER, 0)
+    if largest != limiters.RECEIVER and window >= WINDOW_PERCENT:
+        yield (
+            f"warning: the receive window limited this flow {window:.0f} % of the time; with "
+            "--receive-buffer large, it does not"
         )
 
 

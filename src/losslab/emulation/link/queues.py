@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from math import sqrt
 
 from losslab.errors import LosslabError
-
-OPPORTUNITY_BYTES = 1500
+from losslab.study.packetsizes import DEFAULT, ETHERNET_BYTES
 
 # RFC 8289, sections 4.3 and 4.4.
 CODEL_TARGET_MS = 5.0
 CODEL_INTERVAL_MS = 100.0
-HEADER_BYTES = 14  # of Ethernet, which a qdisc counts
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,12 @@ class CoDel(DropTail):
     def __init__(
         self,
         limit_packets: int | None = None,
+        mtu_bytes: int = DEFAULT.mtu_bytes,
         target: float = CODEL_TARGET_MS,
         interval: float = CODEL_INTERVAL_MS,
     ) -> None:
         super().__init__(limit_packets)
-        self._target_ms, self._interval_ms = target, interval
+        self._mtu_bytes, self._target_ms, self._interval_ms = mtu_bytes, target, interval
         self._first_above_ms = 0.0
         self._drop_next_ms = 0.0
         self._count = 0
@@ -83,7 +82,7 @@ class CoDel(DropTail):
             self._first_above_ms = 0.0
             return None, False
         sojourn_ms = now_ms - packet.arrived_ms
-        if sojourn_ms < self._target_ms or self.bytes <= OPPORTUNITY_BYTES:
+        if sojourn_ms < self._target_ms or self.bytes <= self._mtu_bytes:
             self._first_above_ms = 0.0
             return packet, False
         if self._first_above_ms == 0.0:
@@ -134,11 +133,13 @@ class FqCoDel:
     def __init__(
         self,
         limit_packets: int,
+        mtu_bytes: int = DEFAULT.mtu_bytes,
         target: float = CODEL_TARGET_MS,
         interval: float = CODEL_INTERVAL_MS,
-        quantum: float = OPPORTUNITY_BYTES,
+        quantum: float = 0.0,
     ) -> None:
-        self._limit, self._codel, self._quantum = limit_packets, (target, interval), quantum
+        self._limit, self._codel = limit_packets, (mtu_bytes, target, interval)
+        self._quantum = quantum or mtu_bytes
         self._flows: dict[bytes, Flow] = {}
         self._new: deque[Flow] = deque()
         self._old: deque[Flow] = deque()
@@ -194,6 +195,7 @@ class Pie(DropTail):
     def __init__(
         self,
         limit_packets: int,
+        mtu_bytes: int,
         rng: random.Random,
         target: float = 15.0,
         tupdate: float = 15.0,
@@ -201,7 +203,8 @@ class Pie(DropTail):
         beta: float = 20.0,
     ) -> None:
         super().__init__(limit_packets)
-        self._rng, self._target_ms, self._update_ms = rng, target, tupdate
+        self._mtu_bytes, self._rng = mtu_bytes, rng
+        self._target_ms, self._update_ms = target, tupdate
         self._gains = alpha / 16, beta / 16
         self._probability = self._sum = self._delay_ms = self._old_delay_ms = 0.0
         self._burst_ms, self._next_ms, self._sent_ms = 150.0, tupdate, 0
@@ -223,7 +226,7 @@ class Pie(DropTail):
 
     def _early(self) -> bool:
         calm = self._delay_ms < self._target_ms / 2 and self._probability < 0.2
-        if self._burst_ms > 0 or calm or self.bytes < 2 * OPPORTUNITY_BYTES:
+        if self._burst_ms > 0 or calm or self.bytes < 2 * self._mtu_bytes:
             return False
         self._sum = self._sum + self._probability if self._probability else 0.0
         if self._sum < 0.85:
@@ -276,14 +279,14 @@ class Red(DropTail):
 
     def enqueue(self, packet: Packet) -> list[Packet]:
         """Add a packet, or drop it."""
-        waiting = self.bytes + HEADER_BYTES * len(self)
+        waiting = self.bytes + ETHERNET_BYTES * len(self)
         if self._idle_ms is None:
             self._average += (waiting - self._average) * self._weight
         else:
             idle = (packet.arrived_ms - self._idle_ms) / self._packet_ms
             self._average *= (1 - self._weight) ** idle
             self._idle_ms = None
-        full = waiting + len(packet.content) + HEADER_BYTES > self._limit
+        full = waiting + len(packet.content) + ETHERNET_BYTES > self._limit
         return [packet] if self._early() or full else super().enqueue(packet)
 
     def dequeue(self, now_ms: int) -> tuple[Packet | None, list[Packet]]:
@@ -319,7 +322,11 @@ UNITS = {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3, "mbit": 1.0}
 
 
 def queue_of(
-    text: str, packets: int = 1000, seed: int = 0, mbit: float = 1.0
+    text: str,
+    packets: int = 1000,
+    mtu_bytes: int = DEFAULT.mtu_bytes,
+    seed: int = 0,
+    mbit: float = 1.0,
 ) -> DropTail | FqCoDel:
     """Build a queue of `packets` from its name, or from its kind and tc options.
 
@@ -346,10 +353,10 @@ def queue_of(
         )
     limit = options.pop("limit", None)
     if kind == "bfifo":
-        return DropTail(limit_bytes=int(limit or packets * OPPORTUNITY_BYTES))
+        return DropTail(limit_bytes=int(limit or packets * mtu_bytes))
     if kind == "red":
         options.pop("bandwidth", None)
-        packet = options.setdefault("avpkt", OPPORTUNITY_BYTES + HEADER_BYTES)
+        packet = options.setdefault("avpkt", mtu_bytes + ETHERNET_BYTES)
         least, most, burst = (options.get(name, 0.0) for name in ("min", "max", "burst"))
         if limit is None or not packet <= least < most or burst < least / packet:
             raise LosslabError(
@@ -359,7 +366,7 @@ def queue_of(
         return Red(random.Random(seed), mbit, limit, **options)
     packets = packets if limit is None else int(limit)
     if kind == "pie":
-        return Pie(packets, random.Random(seed), **options)
+        return Pie(packets, mtu_bytes, random.Random(seed), **options)
     if kind == "codel":
-        return CoDel(packets, **options)
-    return FqCoDel(packets, **options) if kind == "fq_codel" else DropTail(packets)
+        return CoDel(packets, mtu_bytes, **options)
+    return FqCoDel(packets, mtu_bytes, **options) if kind == "fq_codel" else DropTail(packets)

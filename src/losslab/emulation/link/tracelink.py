@@ -25,10 +25,11 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from losslab.emulation.link.queues import OPPORTUNITY_BYTES, DropTail, FqCoDel, Packet
+from losslab.emulation.link.queues import DropTail, FqCoDel, Packet
 from losslab.errors import LosslabError
+from losslab.study.packetsizes import DEFAULT, ETHERNET_BYTES
 
-FRAME_BITS = 8 * (OPPORTUNITY_BYTES + 14)  # with an Ethernet header, as behind the link
+OPPORTUNITY_BYTES = 1500
 # Packets behind the link wait at most for those that arrived at the same time.
 WAIT_MAX_MS = 10.0
 # Statistics of the source's traces, Verizon-LTE-short: 140 s, with 58,655 opportunities on the
@@ -121,9 +122,12 @@ def capacity_bytes(times: Sequence[int], begin_ms: float, end_ms: float, start_m
     return OPPORTUNITY_BYTES * sum(ms >= begin_ms for ms in used)
 
 
-def wait_behind_ms(times: Sequence[int], rate_mbit: float) -> float:
-    """Return how long packets would wait at most behind a link that is always busy."""
-    packet_ms = FRAME_BITS / 1e3 / rate_mbit
+def wait_behind_ms(
+    times: Sequence[int], rate_mbit: float, frame_bytes: int = DEFAULT.frame_bytes
+) -> float:
+    """Return how long full packets would wait at most behind a link that is always busy."""
+    more = frame_bytes / (frame_bytes - ETHERNET_BYTES)  # each has an Ethernet header there
+    packet_ms = 8 * OPPORTUNITY_BYTES * more / 1e3 / rate_mbit
     longest_ms, free_ms = 0.0, 0.0
     for ms, packets in itertools.groupby(times):
         free_ms = max(free_ms, ms) + packet_ms * sum(1 for _ in packets)

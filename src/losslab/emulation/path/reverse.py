@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from losslab.emulation import shaping
 from losslab.emulation.mechanism import Effect, Mechanism, of
-from losslab.emulation.qdiscs import FRAME_BYTES, REVERSE_HANDLE, REVERSE_QUEUE_HANDLE, Qdisc
+from losslab.emulation.qdiscs import REVERSE_HANDLE, REVERSE_QUEUE_HANDLE, Qdisc
 from losslab.emulation.topology import interface, reverse_router
 from losslab.study.axes import NONE, axis
+from losslab.study.packetsizes import frame_bytes
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic
@@ -67,7 +68,7 @@ class Reverse(Mechanism):
         """Return the token bucket and its queue, as those of the forward path."""
         where = interface(reverse_router(condition.path), "r1")
         rate_bytes = math.floor(condition.reverse_rate_mbit * 1e6 / 8)
-        burst_bytes = shaping.BURST_FRAMES * FRAME_BYTES
+        burst_bytes = shaping.BURST_FRAMES * frame_bytes(condition.mtu_bytes)
         its = replace(
             condition,
             queue=condition.reverse_queue,

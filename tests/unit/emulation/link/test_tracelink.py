@@ -132,15 +132,17 @@ def standing(queue, arrivals_per_ms, duration_ms=4000):
 
 
 def test_pie_holds_its_target_and_drops_the_excess():
-    delay_ms, dropped = standing(queue_of("pie", 1000, 7), 1.25, 40_000)
+    delay_ms, dropped = standing(queue_of("pie", 1000, seed=7), 1.25, 40_000)
     assert delay_ms == pytest.approx(15, abs=3)
     assert dropped == pytest.approx(0.2, abs=0.02)
-    assert standing(queue_of("pie target 40ms", 1000, 7), 1.25, 40_000)[0] == pytest.approx(40, abs=6)
+    assert standing(queue_of("pie target 40ms", 1000, seed=7), 1.25, 40_000)[0] == pytest.approx(
+        40, abs=6
+    )
 
 
 def test_pie_passes_a_link_with_room_and_a_burst():
-    assert standing(queue_of("pie", 1000, 7), 0.95) == (pytest.approx(1, abs=0.5), 0)
-    trace_link, lines = link(list(range(1, 1001)), queue_of("pie", 1000, 7))
+    assert standing(queue_of("pie", 1000, seed=7), 0.95) == (pytest.approx(1, abs=0.5), 0)
+    trace_link, lines = link(list(range(1, 1001)), queue_of("pie", 1000, seed=7))
     for _ in range(60):
         trace_link.arrive(bytes(1500), 0)
     trace_link.advance(100)
