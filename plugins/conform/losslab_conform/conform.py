@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import shlex
 import shutil
 import xml.etree.ElementTree as ET
 from collections import Counter
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, cellspec, sweeps
+from losslab import __version__, cellspec, commands, sweeps
 from losslab.campaign import verdicts
 from losslab.campaign.instrument import kernel_of
 from losslab.campaign.results import write_json
@@ -22,7 +23,7 @@ from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 from losslab_conform import page, suite
 from losslab_conform.judge import FAIL, PASS, VERDICTS
-from losslab_conform.runs import Attempt, Runs, judged
+from losslab_conform.runs import Attempt, Runs, judged, loses_at_random
 from losslab_conform.suite import Case
 
 FORMAT = 1
@@ -31,9 +32,9 @@ SHOWN = 200  # characters of the numbers of a case that passes
 WIDTH = max(map(len, VERDICTS))
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `conform`."""
-    command = commands.add_parser("conform")
+    command = parsers.add_parser("conform")
     command.add_argument("suite", help="suite of config/conformance")
     command.add_argument(
         "algorithm", nargs="?", help="algorithm to judge; without it, the cases are listed"
@@ -143,7 +144,11 @@ def record(
     """Return the results as data."""
     rows = []
     for case in dict.fromkeys(each.case for each in found):
-        own = [{"seed": each.seed} | each.result for each in found if each.case is case]
+        own = [
+            {"seed": each.seed} | each.result | _cause(each, selected["suite"])
+            for each in found
+            if each.case is case
+        ]
         worst = min((each["verdict"] for each in own), key=VERDICTS.index)
         row = {"case": case.name, "title": case.data["title"], "verdict": worst}
         row |= {key: case.data[key] for key in ("note", "repairs") if key in case.data}
@@ -161,6 +166,16 @@ def record(
     }
     check_schema(data, SCHEMA, "the record")
     return data
+
+
+def _cause(attempt: Attempt, name: str) -> dict[str, str]:
+    """Return the command that finds the packets that cause a failure, if it may depend on any."""
+    verdict, condition = attempt.result["verdict"], attempt.condition
+    if verdict != FAIL or not loses_at_random(condition) or not commands.find("why"):
+        return {}
+    case = f"{name}/{attempt.case.name}"
+    words = [attempt.result["folder"], "--case", case, "--out", f"why-{attempt.case.name}"]
+    return {"cause": shlex.join(["losslab", "why", *words])}
 
 
 def load(path: Path, name: str) -> dict[str, Any]:
@@ -204,7 +219,7 @@ def text(data: Mapping[str, Any]) -> str:
         share = f" ({count} of {total} seeds)" if total > 1 else ""
         lines.append(f"{row['verdict']:{WIDTH}} {row['case']:>3} {row['title']}{share}: {why}")
         if row["verdict"] == FAIL:
-            lines.append(f"{'':{WIDTH}}     {its['command']}")
+            lines += [f"{'':{WIDTH}}     {its[k]}" for k in ("command", "cause") if k in its]
     counts = Counter(each["verdict"] for each in data["cases"])
     lines.append(", ".join(f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS)
                            if counts[verdict]))  # fmt: skip
