@@ -45,7 +45,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 STATE = Path(".snakemake")
 # A study's tables of numbers, besides `summary`, whose file has the study's name alone.
-TABLES = ("cells", "replicates", "intervals", "flows", "queue", "ratios")
+TABLES = ("cells", "replicates", "intervals", "flows", "queue", "ratios", "criteria")
 # The default configurations of `snakemake` and of `make report`.
 FULL, QUICK = "config/config.yaml", "config/quick.yaml"
 # Output of the rule that renders the report.

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from losslab import commands
-from losslab.campaign import tables
+from losslab.campaign import criteria, tables
 from losslab.instrument import records
 from losslab.repository import ROOT, find
 from losslab.study import studyfiles

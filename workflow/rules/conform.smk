@@ -4,9 +4,7 @@
 rule judge_algorithm:
     input:
         smoke_test=campaign.conform_smoke_test,
-        suite=lambda wildcards: find(
-            f"config/conformance/{wildcards.suite}.yaml", ROOT
-        ),
+        suite=lambda wildcards: studyfiles.suite_path(wildcards.suite, ROOT),
         states=find("config/states.toml", ROOT),
         code=commands.sources("conform"),
     output:

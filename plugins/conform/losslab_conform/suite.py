@@ -9,21 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from losslab import cellspec
 from losslab.campaign import inputs, state
 from losslab.errors import did_you_mean
 from losslab.reading import UsageError, number
-from losslab.repository import find, listed
-from losslab.study import units
+from losslab.repository import ROOT
+from losslab.study import studyfiles, units
 from losslab.study.condition import AXES, Condition
-from losslab.study.schemas import load_checked
 from losslab_conform import judge
 from losslab_conform.timeline import SPAN
 
-FOLDER = "config/conformance"
 # A place for the time T in the value of an axis, also with an offset.
 PLACE = re.compile(r"\{T([+-]\d+(?:\.\d+)?)?\}")
 # A share of a default, so that the case also suits other cells: `{0.9 rate_mbit}`.
@@ -44,6 +41,11 @@ class Case:
     settings: Mapping[str, Any]  # axes
     groups: Mapping[str, list[str]]
     interrupts: list[str]
+
+    @property
+    def spans(self) -> bool:
+        """Return whether it spans cells of scenarios."""
+        return "over" in self.data
 
     @property
     def phase(self) -> str:
@@ -101,22 +103,15 @@ def phases(algorithm: str) -> list[str]:
 
 def load(name: str) -> dict[str, Any]:
     """Load a suite, and check what its schema cannot express."""
-    path = find(f"{FOLDER}/{name}.yaml")
-    if not path.is_file():
-        names = [each.stem for each in listed(f"{FOLDER}/*.yaml")]
+    suite = studyfiles.load_suite(name)
+    if "cases" not in suite:
         raise UsageError(
-            f"a suite must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
-            hint=f"to add a suite, write {FOLDER}/NAME.yaml in your campaign's folder",
+            f"the suite must have cases, found none in {name}", hint="`losslab check` uses it"
         )
-    return read(path)
-
-
-def read(path: Path) -> dict[str, Any]:
-    """Read a suite's file."""
-    suite: dict[str, Any] = load_checked(path, "conformance")
     found = [
         f"case {case}: {problem}"
         for case, its in suite["cases"].items()
+        if "over" not in its
         for problem in _problems(its, suite["defaults"])
     ]
     found += [
@@ -126,6 +121,7 @@ def read(path: Path) -> dict[str, Any]:
         if case not in suite["cases"]
     ]
     if found:
+        path = studyfiles.suite_path(name, ROOT)
         raise UsageError(f"{path} is not consistent:\n    " + "\n    ".join(found))
     return suite
 
@@ -156,7 +152,7 @@ def cases(suite: Mapping[str, Any], names: list[str], cell: str = "") -> list[Ca
         )
     its_cell = cells[cell] if cell else {"set": {}, "cases": [*suite["cases"]]}
     known = {name: suite["cases"][name] for name in its_cell["cases"]}
-    defaults = suite["defaults"] | its_cell["set"]
+    defaults: dict[str, Any] = suite["defaults"] | its_cell["set"]
 
     def settings(its: Mapping[str, Any]) -> dict[str, Any]:
         def share(found: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.campaign.criteria import FAIL
 from losslab.emulation import capture
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
@@ -125,9 +126,7 @@ def slow(folder: Path, condition: Condition, limit_mbit: float) -> Symptom:
     )  # fmt: skip
 
 
-def failure(
-    folder: Path, condition: Condition, manifest: Mapping[str, Any], name: str
-) -> Symptom:
+def failure(folder: Path, condition: Condition, manifest: Mapping[str, Any], name: str) -> Symptom:
     """Return the failure of a case of a draft in a replicate: at least the same steps fail.
 
     Raises UsageError if the case does not fail, or has no losses on which this could depend.
@@ -155,9 +154,9 @@ def failure(
 
     def failing(of_run: Path, begin_s: float, summary: Summary) -> dict[int, str]:
         held, steps = judge.of_case(case.data, line(of_run, begin_s, summary))
-        failed = judge.verdict_of(held, steps)[0] == judge.FAIL
+        failed = judge.verdict_of(held, steps)[0] == FAIL
         every = enumerate(steps) if failed else ()
-        return {at: each["text"] for at, each in every if each["verdict"] == judge.FAIL}
+        return {at: each["text"] for at, each in every if each["verdict"] == FAIL}
 
     begin_s = case.known_s
     if begin_s is None:
