@@ -37,6 +37,8 @@ def rows_of(path):
             "change": " ".join(record["change"]), "case": case["case"], "title": case["title"],
             "agreeing": sum(each["verdict"] == case["verdict"] for each in case["seeds"]),
             "n": len(case["seeds"]),
+            # That of a changed kernel names a folder of the machine.
+            "command": "" if record["change"] else its["command"],
         }  # fmt: skip
 
 
@@ -119,7 +121,8 @@ def run(name, case, cell=""):
     change = f" --change {row['change']}" if row["change"] else ""
     seeds = f" --seeds {row['n']}" if row["n"] != "1" else ""
     share = f" ({row['agreeing']} of {row['n']} seeds)" if seeds else ""
-    text = f"{row['verdict']} {case} {row['title']}{share}: {row['why']}\n  {row['command']}"
+    text = f"{row['verdict']} {case} {row['title']}{share}: {row['why']}"
+    text += f"\n  {row['command']}" if row["command"] else ""
     command = f"losslab conform bbr-draft {row['algorithm']} --case {case}{more}{change}{seeds}"
     return f"```sh\n{command}\n```\n\n```text\n{text}\n```"
 

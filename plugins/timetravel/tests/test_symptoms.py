@@ -127,7 +127,8 @@ def of_case(tmp_path, monkeypatch):
     def future_with(lost=1, bound=10):
         folder = tmp_path / f"{lost}-{bound}"
         made[folder] = pd.DataFrame({
-            "t_s": [1.0, 3.0, 5.0], "event": "ack", "ca_state": "open", "lost_packets": [0, 0, lost],
+            "t_s": [1.0, 3.0, 5.0], "event": "ack", "ca_state": "open",
+            "lost_packets": [0, 0, lost],
             "delivered_packets": [1, 2, 3], "sample_packets": 1, "bound": [10, 10, bound],
         })  # fmt: skip
         return future(folder)
