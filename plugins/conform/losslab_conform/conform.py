@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import shlex
 import shutil
 import sys
 import xml.etree.ElementTree as ET
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, cellspec, sweeps
+from losslab import __version__, cellspec, commands, sweeps
 from losslab.campaign import verdicts
 from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import kernel_of
@@ -25,7 +26,7 @@ from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 from losslab_conform import page, suite
 from losslab_conform.judge import VERDICTS
-from losslab_conform.runs import Result, Runs, judged
+from losslab_conform.runs import Attempt, Result, Runs, judged, loses_at_random
 from losslab_conform.spans import Spans
 from losslab_conform.suite import Case
 
@@ -37,9 +38,9 @@ SHOWN = 200  # characters of the numbers of a case that passes
 WIDTH = max(map(len, VERDICTS))
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `conform`."""
-    command = commands.add_parser("conform")
+    command = parsers.add_parser("conform")
     command.add_argument("suite", help="suite of config/suites")
     command.add_argument(
         "algorithm", nargs="?", help="algorithm to judge; without it, the cases are listed"
@@ -126,7 +127,8 @@ def _conform(options: argparse.Namespace) -> int:
         found = judged([case for case in cases if not case.spans], axes, seeds, runs)
         results = spans.judged(runs)
     for each in found:
-        results.setdefault(each.case.name, []).append({"seed": each.seed} | each.result)
+        row = {"seed": each.seed} | each.result | _cause(each, options.suite)
+        results.setdefault(each.case.name, []).append(row)
     data = record(selected, options, cases, results)
     write_json(data, out / RECORD)
     if options.junit:
@@ -199,6 +201,16 @@ def record(
     return data
 
 
+def _cause(attempt: Attempt, name: str) -> dict[str, str]:
+    """Return the command that finds the packets that cause a failure, if it may depend on any."""
+    verdict, condition = attempt.result["verdict"], attempt.condition
+    if verdict != FAIL or not loses_at_random(condition) or not commands.find("why"):
+        return {}
+    case = f"{name}/{attempt.case.name}"
+    words = [attempt.result["folder"], "--case", case, "--out", f"why-{attempt.case.name}"]
+    return {"cause": shlex.join(["losslab", "why", *words])}
+
+
 def load(path: Path, name: str) -> dict[str, Any]:
     """Read a record of a suite."""
     data: dict[str, Any] = read_json(path)
@@ -257,8 +269,8 @@ def text(data: Mapping[str, Any]) -> str:
         total = len(row["seeds"])
         share = f" ({count} of {total} seeds)" if total > 1 else ""
         lines.append(f"{row['verdict']:{WIDTH}} {heading(row)}{share}: {why}")
-        if row["verdict"] == FAIL and its["command"]:
-            lines.append(f"{'':{WIDTH}}     {its['command']}")
+        if row["verdict"] == FAIL:
+            lines += [f"{'':{WIDTH}}     {its[k]}" for k in ("command", "cause") if its.get(k)]
     counts = Counter(each["verdict"] for each in data["cases"])
     lines.append(", ".join(f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS)
                            if counts[verdict]))  # fmt: skip

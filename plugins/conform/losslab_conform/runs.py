@@ -22,7 +22,9 @@ from losslab.emulation import capture
 from losslab.emulation.plan import make_plan
 from losslab.errors import LosslabError
 from losslab.instrument import kernels
+from losslab.study import schedule
 from losslab.study.condition import Condition
+from losslab.study.metrics import Summary
 from losslab_conform import judge, suite
 from losslab_conform.suite import Case
 from losslab_conform.timeline import NotReachedError, Timeline, rows_of
@@ -80,18 +82,37 @@ class Runs:
         """Return the time line of a run for a case."""
         folder = self.folder(condition, seed)
         if folder not in self._rows:
-            port = make_plan(condition, seed).flows[0].source_port
-            self._rows[folder] = rows_of(self.captured(condition, seed), port)
-        return Timeline(
-            self._rows[folder], condition, suite.phases(condition.algorithm), case.groups,
-            case.interrupts, begin_s, Replicate(folder).manifest["summary"],
-        )  # fmt: skip
+            self._rows[folder] = rows_in(folder, condition, seed)
+        summary = Replicate(folder).manifest["summary"]
+        return line_of(self._rows[folder], case, condition, begin_s, summary)
 
     def command(self, condition: Condition, seed: int, name: str) -> str:
         """Return the command that repeats a run."""
         made = cellspec.measure_command(condition, seed, f"case-{name}")
         prefix = f"{kernels.REPLACED_FILES}={shlex.quote(str(self.files))} " if self.files else ""
         return " ".join([prefix + made, *(f"--capture {each}" for each in self.captures)])
+
+
+def rows_in(folder: Path, condition: Condition, seed: int) -> pd.DataFrame:
+    """Read the rows of the flow under test from a run's folder."""
+    port = make_plan(condition, seed).flows[0].source_port
+    return rows_of(state.read(folder / capture.name(capture.STATE)), port)
+
+
+def line_of(
+    rows: pd.DataFrame, case: Case, condition: Condition, begin_s: float, summary: Summary
+) -> Timeline:
+    """Return the time line of rows for a case."""
+    return Timeline(
+        rows, condition, suite.phases(condition.algorithm), case.groups, case.interrupts, begin_s,
+        summary,
+    )  # fmt: skip
+
+
+def loses_at_random(condition: Condition) -> bool:
+    """Return whether a path drops packets at random, which `losslab why` can leave out."""
+    drops = condition.loss_percent > 0 or "loss_percent=" in condition.changes
+    return drops and schedule.OUTAGE not in condition.changes
 
 
 @dataclass

@@ -130,7 +130,7 @@ class Timeline:
     @cached_property
     def _derived(self) -> dict[str, Column]:
         """Variables that follow from others: the rate of the path, BBR's BDP and inflight."""
-        found = {"rate": self._rates()} if self.condition.trace == NONE else {}
+        found = self._of_path() if self.condition.trace == NONE else {}
         if {"max_bw_mbit", "min_rtt_ms"} <= {*self.rows.columns}:
             per_ms = self.rows["max_bw_mbit"].to_numpy() * 1e3 / 8 / self.sizes.segment_bytes
             found["bdp_packets"] = np.ceil(per_ms * self.rows["min_rtt_ms"].to_numpy())
@@ -141,16 +141,18 @@ class Timeline:
             ).to_numpy()
         return found
 
-    def _rates(self) -> Column:
-        """Return the payload's rate on the path, in Mbit/s, at each row."""
+    def _of_path(self) -> dict[str, Column]:
+        """Return the payload's rate on the path, in Mbit/s, and the path's BDP at each row."""
         start = {name: float(getattr(self.condition, name)) for name in schedule.SET}
         phases = schedule.phases(self.condition.changes, start)
         rates = np.array([each.values["rate_mbit"] for each in phases])
         for limit in (self.condition.policer_mbit, self.condition.second_rate_mbit):
             rates = np.minimum(rates, limit or np.inf)
         at = np.searchsorted([each.begin_s for each in phases], self.times, "right") - 1
-        found: Column = rates[at.clip(0)] * self.sizes.payload_share
-        return found
+        rate = rates[at.clip(0)] * self.sizes.payload_share
+        rtts_ms = np.array([each.values["rtt_ms"] for each in phases])[at.clip(0)]
+        bdp_packets = rate * 1e3 / 8 / self.sizes.segment_bytes * rtts_ms
+        return {"rate": rate, "path_bdp_packets": bdp_packets}
 
     @cached_property
     def sizes(self) -> PacketSizes:

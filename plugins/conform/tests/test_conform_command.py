@@ -34,6 +34,7 @@ cases:
     holds: [{ total: events, from: T, above: 1 }]
     expect: [{ step: 2, next: DOWN, of: UP 2 }]
 """
+CELL = "cells: { fast: { set: { rate_mbit: 40 }, cases: [by-time] } }\ncases:"
 BBR3 = {"algorithm": "bbr3"}
 
 
@@ -188,6 +189,43 @@ def test_worst_verdict_of_the_seeds_counts(folder, measured, monkeypatch, capsys
     assert "FAIL" in (text := capsys.readouterr().out)
     assert "(1 of 2 seeds)" in text
     assert "--seed 2" in text
+
+
+def test_cell_replaces_defaults_and_has_its_cases_only(folder, measured):
+    file = folder / "config" / "suites" / "own.yaml"
+    shares = SUITE.replace("rate_mbit=5", "rate_mbit={0.5 rate_mbit}")
+    file.write_text(shares.replace("cases:", CELL, 1))
+    assert conformed("--cell", "fast", "--json") == 0
+    [(condition, _)] = measured.measured
+    assert (condition.rate_mbit, condition.changes) == (40, "at_s=2.5,rate_mbit=20")
+    data = json.loads((folder / "out" / conform.RECORD).read_text())
+    assert (data["cell"], [each["case"] for each in data["cases"]]) == ("fast", ["by-time"])
+    assert conformed("--cell", "fats") == 2
+    file.write_text(shares.replace("0.5 rate_mbit", "0.5 rate"))
+    assert conformed() == 2
+
+
+def test_failure_on_a_path_with_losses_has_the_command_that_finds_their_packets(
+    folder, measured, capsys
+):
+    file = folder / "config" / "suites" / "own.yaml"
+    file.write_text(SUITE.replace("{T+0.5},rate_mbit=5", "{T+0.5},loss_percent=5"))
+    measured.rows = rows("SLOW UP DOWN UP SLOW", bound=2.0)
+    assert conformed() == 1
+    causes = [line for line in capsys.readouterr().out.splitlines() if "losslab why" in line]
+    assert len(causes) == 1
+    assert causes[0].endswith("--case own/by-time --out why-by-time")
+
+
+def test_workflow_gets_a_record_whatever_the_verdicts(folder, measured):
+    measured.rows = rows(bound=2.0)
+    assert conformed("--record", "record.json") == 0
+    record = json.loads((folder / "record.json").read_text())
+    assert [each["verdict"] for each in record["cases"]] == [FAIL, PASS]
+    (folder / "smoke.json").write_text('{"absent": "no patch"}')
+    assert conformed("--record", "record.json", "--needs", "smoke.json") == 0
+    record = json.loads((folder / "record.json").read_text())
+    assert (record["absent"], record["cases"]) == ("no patch", [])
 
 
 def test_cases_are_listed_without_an_algorithm(folder, capsys):

@@ -156,6 +156,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--metric", metavar="NAME",
         help="a metric of the run that is worse than without any drop, such as fct_p99_s",
     )  # fmt: skip
+    symptom.add_argument(
+        "--case", metavar="SUITE/CASE",
+        help="the failure of a case of `losslab conform`, of which this is the run",
+    )  # fmt: skip
     command.add_argument(
         "--at", type=number_option("at", above=0), metavar="S",
         help="time of the cut in s (default: shortly before the symptom)",
@@ -215,6 +219,8 @@ def _symptom(recorded: Recorded, options: argparse.Namespace) -> Symptom:
         return symptoms.stall(folder, condition)
     if options.timeout:
         return symptoms.timeout(folder, condition, recorded.manifest)
+    if options.case:
+        return symptoms.failure(folder, condition, recorded.manifest, options.case)
     if options.below is not None:
         return symptoms.slow(folder, condition, options.below)
     return _worse(recorded, options.metric, options.out)

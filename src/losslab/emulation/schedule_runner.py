@@ -58,7 +58,8 @@ class ChangePlan:
 
     steps: list[Step]
     phases: list[Phase]  # including the first; the last ends with the run
-    strikes: tuple[bool, bool]  # whether data packets and acknowledgements are lost
+    # Whether data packets and acknowledgements are lost; None if a drop list says which.
+    strikes: list[bool | None]
     burst_packets: float
     early_ms: float  # tolerance for early pings
     lines: list[tuple[str, str]]  # host and interface of both netem links
@@ -260,6 +261,8 @@ def loss_violations(
             counted(first.state, last.state, plan.lines), strict=True,
         )  # fmt: skip
         for direction, lossy, (offered, lost) in directions:
+            if lossy is None:
+                continue
             percent, run = phase.values["loss_percent"] if lossy else 0.0, plan.burst_packets
             if phase.outage:
                 percent, run = 100.0, 1.0
