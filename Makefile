@@ -6,7 +6,7 @@ WHERE ?= guest
 export LANG := C.UTF-8
 export TZ := UTC
 
-.PHONY: help tools setup demo containernet report claims artifact verify-artifact figure docs check test relock
+.PHONY: help tools setup demo containernet report claims artifact verify-artifact figure stacks docs check test relock
 
 help: ## Print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -44,6 +44,9 @@ artifact: tools ## Pack a measured campaign: losslab-artifact.tar.gz
 verify-artifact: ## In an unpacked artifact: re-run a random sample, compare every byte
 	@LOSSLAB_INSTRUMENTS="$${LOSSLAB_INSTRUMENTS:-instruments}" scripts/setup.sh
 	.venv/bin/losslab artifact verify $(if $(SAMPLE),--sample $(SAMPLE))
+
+stacks: ## Build senders and receivers of four QUIC stacks, programs/quic/bin
+	@programs/quic/build.sh
 
 docs: tools ## Build the documentation's site, site/index.html
 	@scripts/group.sh docs

@@ -2,7 +2,7 @@
 
     git worktree add ../before HEAD~20 && make -C ../before setup
     python -m bench.pairs ../before --pairs 10
-    python -m bench.pairs --state --pairs 30       with the captured state, and without, in this tree
+    python -m bench.pairs --state --pairs 30     in this tree, with the captured state and without
 
 A replicate's CPU is the difference between `losslab.sweep` with nine replicates and with one,
 divided by eight; it has the kernel's and all programs' CPU, in and outside of the guest. Both trees

@@ -157,6 +157,10 @@ metric_units <- c(
   pool4_fct_p95_s = "s",
   pool4_short_unfinished = "flows",
   source_kept_percent = "%",
+  response_median_ms = "ms",
+  response_p95_ms = "ms",
+  response_first_byte_median_ms = "ms",
+  requests_done = "requests",
   reverse_drops = "packets"
 )
 
@@ -316,5 +320,9 @@ metric_titles <- c(
   pool4_fct_p95_s = "95th percentile flow completion time of pool 4 (s)",
   pool4_short_unfinished = "Unfinished flows of pool 4 (flows)",
   source_kept_percent = "Kept application rate (%)",
+  response_median_ms = "Median response time (ms)",
+  response_p95_ms = "95th percentile of the response time (ms)",
+  response_first_byte_median_ms = "Median time to a response's first byte (ms)",
+  requests_done = "Answered requests (requests)",
   reverse_drops = "Drops of the reverse bottleneck (packets)"
 )

@@ -14,6 +14,7 @@ from losslab import cellspec, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import fingerprint, state
 from losslab.campaign.cellrun import finished
+from losslab.campaign.criteria import INCONCLUSIVE, NOT_OBSERVABLE
 from losslab.campaign.instrument import at_first_use, instrument
 from losslab.campaign.replicate import run
 from losslab.campaign.results import Replicate
@@ -23,7 +24,6 @@ from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.study.condition import Condition
 from losslab_conform import judge, suite
-from losslab_conform.judge import INCONCLUSIVE, NOT_OBSERVABLE
 from losslab_conform.suite import Case
 from losslab_conform.timeline import NotReachedError, Timeline, rows_of
 
@@ -41,6 +41,7 @@ class Runs:
     out: Path
     cores: int
     files: Path | None = None  # replaced files of the kernel
+    captures: Sequence[str] = (capture.STATE,)
     _rows: dict[Path, pd.DataFrame] = field(default_factory=dict)
 
     def folder(self, condition: Condition, seed: int) -> Path:
@@ -57,10 +58,11 @@ class Runs:
 
         def one(condition: Condition, seed: int) -> None:
             folder, tools = self.folder(condition, seed), instrument(condition=condition)
-            if finished(folder, condition, seed, tools) is None:
+            whole = all((folder / capture.name(each)).is_file() for each in self.captures)
+            if not whole or finished(folder, condition, seed, tools) is None:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.parent.mkdir(parents=True, exist_ok=True)
-                run(condition, seed, folder, tools, captures=[capture.STATE])
+                run(condition, seed, folder, tools, captures=self.captures)
 
         if distinct:
             jobs = [functools.partial(one, *each) for each in distinct]
@@ -89,7 +91,7 @@ class Runs:
         """Return the command that repeats a run."""
         made = cellspec.measure_command(condition, seed, f"case-{name}")
         prefix = f"{kernels.REPLACED_FILES}={shlex.quote(str(self.files))} " if self.files else ""
-        return f"{prefix}{made} --capture {capture.STATE}"
+        return " ".join([prefix + made, *(f"--capture {each}" for each in self.captures)])
 
 
 @dataclass

@@ -41,7 +41,7 @@ BBR3 = {"algorithm": "bbr3"}
 def folder(tmp_path, monkeypatch):
     """Make a campaign's folder with a suite, in which the test runs."""
     (tmp_path / ".losslab-folder").touch()
-    file = tmp_path / suite.FOLDER / "own.yaml"
+    file = tmp_path / "config" / "suites" / "own.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(SUITE)
     monkeypatch.chdir(tmp_path)
@@ -200,6 +200,7 @@ def test_cases_are_listed_without_an_algorithm(folder, capsys):
     ("words", "message"),
     [
         (["conform", "bbr-draf"], "did you mean bbr-draft"),
+        (["conform", "ci", "bbr3"], "must have cases, found none in ci"),
         (["conform", "own", "bbr3", "--case", "by-fase"], "did you mean by-phase"),
         (["conform", "own", "nobody"], "found nobody"),
         (["conform", "own", "bbr3", "--kernel", "9.9"], "9.9"),
@@ -228,7 +229,7 @@ def test_wrong_request_is_refused_before_anything_runs(folder, capsys, words, me
     ],
 )
 def test_misspelt_suite_is_refused_with_the_place(folder, old, new, problem):
-    file = folder / suite.FOLDER / "own.yaml"
+    file = folder / "config" / "suites" / "own.yaml"
     file.write_text(SUITE.replace(old, new))
     with pytest.raises(UsageError, match=r"own\.yaml") as refused:
         suite.load("own")
@@ -236,10 +237,10 @@ def test_misspelt_suite_is_refused_with_the_place(folder, old, new, problem):
 
 
 def test_axis_that_does_not_exist_is_refused(folder, capsys):
-    file = folder / suite.FOLDER / "own.yaml"
+    file = folder / "config" / "suites" / "own.yaml"
     file.write_text(SUITE.replace("rate_mbit: 10,", "rate_mbits: 10,"))
     assert conformed() == 2
-    assert "rate_mbits; did you mean rate_mbit" in capsys.readouterr().err
+    assert "did you mean rate_mbit" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["bbr-draft", "c4-tests"])

@@ -30,6 +30,7 @@ from losslab.errors import LosslabError
 from losslab.reading import number_option, out_folder, read_text
 from losslab.study import metrics
 from losslab.study.condition import Condition
+from losslab.study.packetsizes import frame_bytes
 from losslab_timetravel import futures, symptoms
 from losslab_timetravel.futures import Change, Drop, Future, Past, drops_of
 from losslab_timetravel.symptoms import Symptom, longest_stall, samples, timeouts
@@ -287,7 +288,8 @@ def from_start(future: Future, prepared: rerun.Ready, out: Path) -> None:
     manifest = future.manifest
     condition = Condition.from_json(manifest["cell"])
     links = [SENDERS_LINK]
-    room = capture.ring_bytes(condition.rate_mbit, condition.duration_s)
+    frame = frame_bytes(condition.mtu_bytes)
+    room = capture.ring_bytes(condition.rate_mbit, condition.duration_s, frame)
     links += [BEFORE_LOSS] if 2 * room <= capture.RING_MAX_BYTES else []
     captures = dict.fromkeys((*manifest.get("captures", ()), *links))
     replicate.run(condition, manifest["seed"], out, tools, video, captures=[*captures])

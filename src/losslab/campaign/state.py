@@ -66,8 +66,6 @@ class Capture(NamedTuple):
 
 def read(path: Path) -> Capture:
     """Read a capture of the state; UsageError if it is not whole."""
-    import numpy as np  # here, because it takes 0.1 s
-
     try:
         with gzip.open(path) as file:
             header = json.loads(file.readline(MAX_BYTES))

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation import hosts
-from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.record import Record
 from losslab.errors import LosslabError
+from losslab.study.packetsizes import DEFAULT
 
 if TYPE_CHECKING:
     import mmap
@@ -179,9 +179,9 @@ def running(
             violations += _write(capture, link, folder / name(link))
 
 
-def ring_bytes(rate_mbit: float, duration_s: float) -> int:
+def ring_bytes(rate_mbit: float, duration_s: float, frame_bytes: int = DEFAULT.frame_bytes) -> int:
     """Return the size of a capture's ring."""
-    packets = ROOM * rate_mbit * 1e6 / 8 / FRAME_BYTES * (duration_s + MORE_S)
+    packets = ROOM * rate_mbit * 1e6 / 8 / frame_bytes * (duration_s + MORE_S)
     return min(RING_MAX_BYTES, BLOCK_BYTES * (1 + int(packets * FRAME_ROOM_BYTES) // BLOCK_BYTES))
 
 
@@ -193,7 +193,8 @@ def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.Ex
     # Imported only when a capture is requested.
     import mmap
 
-    octets = ring_bytes(plan.path_spec.rate_mbit, plan.duration_s)
+    path = plan.path_spec
+    octets = ring_bytes(path.rate_mbit, plan.duration_s, path.sizes.frame_bytes)
     frames = octets // FRAME_ROOM_BYTES
     with hosts.inside(nodes[host].pid):
         # Protocol 0: the socket receives nothing until it has its ring and is bound.

@@ -27,6 +27,7 @@ from typing import Any
 from losslab.emulation.qdiscs import Qdisc, differences
 from losslab.emulation.topology import ECN, ECN_SYSCTL
 from losslab.errors import LosslabError, did_you_mean
+from losslab.study.packetsizes import DEFAULT
 
 COUNTERS = ("snmp", "netstat")  # files of /proc/net
 SIOCETHTOOL = 0x8946
@@ -265,6 +266,7 @@ class HostPlan:
     udp_offloads: bool = False  # `offloads` includes UDP segmentation, which few programs use
     kernels_sysctls: list[str] = field(default_factory=list)  # recorded at the kernel's own values
     route_attributes: dict[str, int] = field(default_factory=dict)  # of each of `routes`
+    mtu_bytes: int = DEFAULT.mtu_bytes  # of every interface
 
 
 def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
@@ -325,6 +327,7 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
                 "routes": found_routes,
                 "links": {
                     link["ifname"]: {side: link["stats64"][side] for side in ("rx", "tx")}
+                    | _mtu(link, plan)
                     for link in found_links
                 },
                 "sysctls": {
@@ -338,6 +341,12 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
             for qdisc in plan.qdiscs:
                 qdisc.read_into(state[host])
     return state
+
+
+def _mtu(link: Mapping[str, Any], plan: HostPlan) -> dict[str, int]:
+    """Return the MTU of an interface of the path as an entry; empty for that of Ethernet."""
+    named = link["ifname"] in plan.interfaces and link["mtu"] != DEFAULT.mtu_bytes
+    return {"mtu": link["mtu"]} if named else {}
 
 
 def read_back_settled(
@@ -372,6 +381,12 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
                     violations.append(
                         f"{feature} of {name} on {host} must be {plan.offloads}, found {found}"
                     )
+        for name in plan.interfaces:
+            found = state[host]["links"][name].get("mtu", DEFAULT.mtu_bytes)
+            if found != plan.mtu_bytes:
+                violations.append(
+                    f"the MTU of {name} on {host} must be {plan.mtu_bytes} bytes, found {found}"
+                )
         gateways = [r for r in state[host]["routes"] if "gateway" in r]
         devices = {r["dst"]: r["dev"] for r in gateways}
         if devices != plan.routes:

@@ -184,9 +184,8 @@ def measure(
             idle = _ping_idle(nodes["sender"].pid, plan, folder)
             before = hosts.read_back(plan.hosts, ready.handles)
             changes = plan.parts.get("changes")
-            sessions = (
-                [ScheduleRunner(changes, ready.handles, plan.background_qdiscs)] if changes else []
-            )
+            others, sizes = plan.background_qdiscs, plan.path_spec.sizes
+            sessions = [ScheduleRunner(changes, ready.handles, others, sizes)] if changes else []
             cuts = [] if cut_s is None else [Announcement(plan, cut_s)]
             noted: dict[str, Any] = {}
             with contextlib.ExitStack() as stack:

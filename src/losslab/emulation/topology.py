@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from losslab.study import hostsettings
 from losslab.study.axes import OWN
 from losslab.study.hostsettings import KERNEL
+from losslab.study.packetsizes import DEFAULT
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
@@ -162,7 +163,7 @@ def routes(path: str, extension: NetworkExtension) -> dict[str, list[Route]]:
 
 
 def address_commands(
-    host: str, path: str, extension: NetworkExtension, attributes: Mapping[str, int]
+    host: str, condition: Condition, extension: NetworkExtension, attributes: Mapping[str, int]
 ) -> list[str]:
     """List a host's `ip -batch` lines: addresses, permanent neighbours, routes with attributes.
 
@@ -171,10 +172,11 @@ def address_commands(
     """
     others = {end: other for a, b in (*LINKS, *extension.links) for end, other in ((a, b), (b, a))}
     mine = [end for end in others if end.host == host]
+    mtu = "" if condition.mtu_bytes == DEFAULT.mtu_bytes else f" mtu {condition.mtu_bytes}"
     lines = ["link set lo up"]
     for end in mine:
         lines += [
-            f"link set {end.name} address {end.mac}",
+            f"link set {end.name} address {end.mac}{mtu}",
             f"addr add {end.address}/24 dev {end.name}",
             f"link set {end.name} up",
         ]
@@ -184,7 +186,7 @@ def address_commands(
             f"neigh replace {other.address} lladdr {other.mac} dev {end.name} nud permanent"
         )
     lines += extension.commands.get(host, ())
-    for destination, out in routes(path, extension).get(host, []):
+    for destination, out in routes(condition.path, extension).get(host, []):
         words = [f"route replace {destination} via {others[out].address} dev {out.name}"]
         if source := extension.sources.get(destination):
             words.append(f"src {source}")

@@ -118,11 +118,12 @@ def run(
         waiting = list(plan.starts)
         unset = [flow for flow in flows if flow.receive_block_bytes]
         due_s = _due_s(waiting, 0.0)
-        started_s: dict[str, float] = {}
+        started, started_s = list[Flow](), dict[str, float]()
         # Read the clock once per iteration: a clock read costs as much as a part of a sample.
         while (now_s := log.now_s()) <= limit_s:
-            if waiting and now_s >= due_s and log.connected(flows[: len(started_s)]):
+            if waiting and now_s >= due_s and log.connected(started):
                 flow = waiting.pop(0).flow
+                started.append(flow)
                 _set_algorithm(sender, flow.algorithm)
                 started_s[flow.name] = log.now_s()
                 caller = flow.caller.begun(log.origin_ns)

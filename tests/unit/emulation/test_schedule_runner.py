@@ -94,7 +94,7 @@ def state(packets=0, drops=0, qlen=0, back=(0, 0, 0)):
 def loss_violations(text, *states):
     its = plan(text).parts["changes"]
     read = [Boundary(0.0, 0.0, s) for s in states]
-    return list(schedule_runner.loss_violations(its, read))
+    return list(schedule_runner.loss_violations(its, read, 1514))
 
 
 LOSSY = "at_s=4,loss_percent=1"

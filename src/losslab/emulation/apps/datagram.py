@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.app import App
-from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES
 from losslab.emulation.goodput import read_report
 from losslab.emulation.programs import PYTHON, Flow, Program, Timeline
 from losslab.emulation.schemes import make_scheme
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.errors import LosslabError
+from losslab.study import packetsizes
 from losslab.study.axes import NONE, Seed, axis, plain
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ class Datagram(App):
         return [*super().modules(condition), type(make_scheme(condition.scheme)).__module__]
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        end = [*PYTHON, PROGRAM]
+        end, octets = [*PYTHON, PROGRAM], packetsizes.of(condition).datagram_bytes
+        other = octets != packetsizes.DEFAULT.datagram_bytes
         return [
             Flow(
                 name="datagram",
@@ -73,6 +74,7 @@ class Datagram(App):
                         "--source-port", str(SOURCE_PORT), "--scheme", condition.scheme,
                         "--duration-s", plain(condition.duration_s),
                         "--warmup-s", plain(condition.warmup_s),
+                        *(["--octets", str(octets)] if other else []),
                     ],
                     "sender.log",
                 ),
@@ -93,7 +95,7 @@ class Datagram(App):
             counts |= read_report(folder / name)
         if counts["received"] == 0:
             raise LosslabError("at least one datagram must arrive, found none")
-        mbit = DATAGRAM_BYTES * 8 / 1e6
+        mbit = plan.path_spec.sizes.datagram_bytes * 8 / 1e6
         return {
             "goodput_mbit": counts["acked"] * mbit / (plan.duration_s - plan.warmup_s),
             "received_mbit": counts["received"] * mbit / plan.duration_s,

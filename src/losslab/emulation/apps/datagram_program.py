@@ -19,12 +19,10 @@ from collections.abc import Sequence
 
 from losslab.emulation.programs import Waiter
 from losslab.emulation.schemes import Ack, Scheme, make_scheme
+from losslab.study.packetsizes import DEFAULT
 
 # sequence number, send time (ns, sender's clock), receive time (ns, receiver's clock)
 MESSAGE = struct.Struct("!QQQ")
-# With the headers of UDP and IPv4, 1500 bytes: one delivery opportunity of a trace.
-DATAGRAM_BYTES = 1472
-PADDING = bytes(DATAGRAM_BYTES - MESSAGE.size)
 END_SEQUENCE = 2**64 - 1
 # No virtual time passes while the sender fills its window, so an endless one would never be full.
 WINDOW_MAX_PACKETS = 2**17
@@ -65,8 +63,12 @@ def receive(address: str, port: int) -> dict[str, int]:
 class Sender:
     """Sender that keeps the scheme's window full."""
 
-    def __init__(self, scheme: Scheme, sock: socket.socket, warmup_s: float = 0.0) -> None:
+    def __init__(
+        self, scheme: Scheme, sock: socket.socket, warmup_s: float = 0.0,
+        octets: int = DEFAULT.datagram_bytes,
+    ) -> None:  # fmt: skip
         self._scheme, self._socket = scheme, sock
+        self._padding = bytes(octets - MESSAGE.size)
         self._waiter = Waiter(sock.fileno())
         self._warmup_ms = warmup_s * 1e3
         self._sequence = 0
@@ -124,7 +126,7 @@ class Sender:
 
     def _send(self, now_ms: float) -> None:
         sent_ns = self._begin_ns + round(now_ms * 1e6)
-        self._socket.send(MESSAGE.pack(self._sequence, sent_ns, 0) + PADDING)
+        self._socket.send(MESSAGE.pack(self._sequence, sent_ns, 0) + self._padding)
         self._scheme.on_sent(self._sequence, now_ms)
         self._sequence += 1
         self._next_send_ms = now_ms + self._scheme.pacing_gap_ms()
@@ -152,13 +154,14 @@ END_INTERVAL_S = 1.0
 
 
 def send(
-    address: str, port: int, source_port: int, scheme: str, duration_s: float, warmup_s: float
-) -> dict[str, int]:
+    address: str, port: int, source_port: int, scheme: str, duration_s: float, warmup_s: float,
+    octets: int,
+) -> dict[str, int]:  # fmt: skip
     """Run a sender; return its counts."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("", source_port))
         sock.connect((address, port))
-        sender = Sender(make_scheme(scheme), sock, warmup_s)
+        sender = Sender(make_scheme(scheme), sock, warmup_s, octets)
         sender.run(duration_s)
         end = MESSAGE.pack(END_SEQUENCE, 0, 0)
         for _ in range(END_REPEATS):
@@ -183,6 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             end.add_argument("--scheme", required=True)
             end.add_argument("--duration-s", type=float, required=True)
             end.add_argument("--warmup-s", type=float, required=True)
+            end.add_argument("--octets", type=int, default=DEFAULT.datagram_bytes)
     options = parser.parse_args(arguments)
     gc.disable()  # collections read the clock; datagrams leave no reference cycles
     if options.end == "receive":
@@ -195,6 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.scheme,
             options.duration_s,
             options.warmup_s,
+            options.octets,
         )
     print(json.dumps(counts))
     return 0

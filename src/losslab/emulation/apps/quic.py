@@ -20,6 +20,8 @@ from losslab.emulation.goodput import INTERVAL_S, Goodput, write_intervals
 from losslab.emulation.programs import Flow, Timed, Timeline
 from losslab.emulation.topology import SENDER_ADDRESS
 from losslab.errors import LosslabError
+from losslab.study import packetsizes
+from losslab.study.packetsizes import QUIC_BYTES
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
@@ -131,6 +133,12 @@ class Quic(App):
             yield (
                 f"path must be symmetric with the app quic, found {condition.path}: its client "
                 "would use its address on r3's link, and no data would pass the bottleneck"
+            )
+        if self.used(condition) and packetsizes.of(condition).datagram_bytes < QUIC_BYTES:
+            more = condition.mtu_bytes - packetsizes.of(condition).datagram_bytes
+            yield (
+                f"mtu_bytes must be at least {QUIC_BYTES + more} with the app quic, found "
+                f"{condition.mtu_bytes}: QUIC needs datagrams of {QUIC_BYTES} bytes"
             )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:

@@ -28,6 +28,7 @@ from losslab.emulation.link.tracelink import QUEUES, TraceLink
 from losslab.emulation.programs import ANY, PYTHON, Host, Waiter, sleep_until
 from losslab.emulation.topology import RECEIVER_NETWORK, SENDER_NETWORK, interface
 from losslab.errors import LosslabError
+from losslab.study.packetsizes import DEFAULT
 
 if TYPE_CHECKING:
     from losslab.emulation.hosts import Handle
@@ -105,6 +106,8 @@ def attached(
         },
         key=str,
     )
+    mtu_bytes = plan.path_spec.sizes.mtu_bytes
+    other_mtu = mtu_bytes != DEFAULT.mtu_bytes
     rules = [
         f"rule add pref {route.table + n} iif {incoming} ipproto {protocol} "
         + (f"{route.selector} {port} " if port else "")
@@ -114,7 +117,8 @@ def attached(
     handle.ip.do(
         [
             f"tuntap add dev {route.device} mode tun",
-            f"link set {route.device} up txqueuelen 10000",
+            f"link set {route.device} up txqueuelen 10000"
+            + (f" mtu {mtu_bytes}" if other_mtu else ""),
             f"route add {route.network} dev {route.device} table {route.table}",
         ]
     )
@@ -124,6 +128,7 @@ def attached(
         "--queue", link.queue, "--limit-packets", str(link.buffer_packets),
         "--log", str(folder / log), "--begin-ns", str(begin_ns),
         "--start-ms", str(plan.parts.get(START, 0)),
+        *(["--mtu-bytes", str(mtu_bytes)] if other_mtu else []),
     ]  # fmt: skip
     errors = folder / f"{route.device}.err"
     with errors.open("wb") as stderr:
@@ -225,6 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--begin-ns", type=int, required=True)
     parser.add_argument("--start-ms", type=int, default=0)
+    parser.add_argument("--mtu-bytes", type=int, default=DEFAULT.mtu_bytes)
     options = parser.parse_args(arguments)
     gc.disable()  # collections read the clock; packets leave no reference cycles
     times = tracelink.parse(options.trace.read_text(), str(options.trace))
@@ -234,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.set_wakeup_fd(stopped)
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)
     with options.log.open("w") as log:
-        queue = QUEUES[options.queue](options.limit_packets)
+        queue = QUEUES[options.queue](options.limit_packets, options.mtu_bytes)
         link = TraceLink(times, queue, lambda line: log.write(line + "\n"), options.start_ms)
         tun = _open_tun(options.device)
         if time.monotonic_ns() > options.begin_ns:

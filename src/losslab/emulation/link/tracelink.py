@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from losslab.errors import LosslabError
+from losslab.study.packetsizes import DEFAULT, ETHERNET_BYTES
 
 OPPORTUNITY_BYTES = 1500
-FRAME_BITS = 8 * (OPPORTUNITY_BYTES + 14)  # with an Ethernet header, as behind the link
 # Packets behind the link wait at most for those that arrived at the same time.
 WAIT_MAX_MS = 10.0
 # Statistics of the source's traces, Verizon-LTE-short: 140 s, with 58,655 opportunities on the
@@ -122,9 +122,12 @@ def capacity_bytes(times: Sequence[int], begin_ms: float, end_ms: float, start_m
     return OPPORTUNITY_BYTES * sum(ms >= begin_ms for ms in used)
 
 
-def wait_behind_ms(times: Sequence[int], rate_mbit: float) -> float:
-    """Return how long packets would wait at most behind a link that is always busy."""
-    packet_ms = FRAME_BITS / 1e3 / rate_mbit
+def wait_behind_ms(
+    times: Sequence[int], rate_mbit: float, frame_bytes: int = DEFAULT.frame_bytes
+) -> float:
+    """Return how long full packets would wait at most behind a link that is always busy."""
+    more = frame_bytes / (frame_bytes - ETHERNET_BYTES)  # each has an Ethernet header there
+    packet_ms = 8 * OPPORTUNITY_BYTES * more / 1e3 / rate_mbit
     longest_ms, free_ms = 0.0, 0.0
     for ms, packets in itertools.groupby(times):
         free_ms = max(free_ms, ms) + packet_ms * sum(1 for _ in packets)
@@ -234,8 +237,11 @@ class DropTail:
 class CoDel(DropTail):
     """CoDel (RFC 8289): drops at the head while the standing delay is above the target."""
 
-    def __init__(self, limit_packets: int | None = None) -> None:
+    def __init__(
+        self, limit_packets: int | None = None, mtu_bytes: int = OPPORTUNITY_BYTES
+    ) -> None:
         super().__init__(limit_packets)
+        self._mtu_bytes = mtu_bytes
         self._first_above_ms = 0.0
         self._drop_next_ms = 0.0
         self._count = 0
@@ -249,7 +255,7 @@ class CoDel(DropTail):
             self._first_above_ms = 0.0
             return None, False
         sojourn_ms = now_ms - packet.arrived_ms
-        if sojourn_ms < CODEL_TARGET_MS or self.bytes <= OPPORTUNITY_BYTES:
+        if sojourn_ms < CODEL_TARGET_MS or self.bytes <= self._mtu_bytes:
             self._first_above_ms = 0.0
             return packet, False
         if self._first_above_ms == 0.0:
@@ -297,8 +303,8 @@ class FqCoDel:
     Each flow has its own queue; there are no hash collisions.
     """
 
-    def __init__(self, limit_packets: int) -> None:
-        self._limit = limit_packets
+    def __init__(self, limit_packets: int, mtu_bytes: int = OPPORTUNITY_BYTES) -> None:
+        self._limit, self._mtu_bytes = limit_packets, mtu_bytes
         self._flows: dict[bytes, Flow] = {}
         self._new: deque[Flow] = deque()
         self._old: deque[Flow] = deque()
@@ -308,10 +314,10 @@ class FqCoDel:
 
     def enqueue(self, packet: Packet) -> list[Packet]:
         """Add a packet; if that is too many, drop half of the longest queue, 64 at most."""
-        flow = self._flows.setdefault(flow_of(packet.content), Flow())
+        flow = self._flows.setdefault(flow_of(packet.content), Flow(None, self._mtu_bytes))
         flow.enqueue(packet)
         if not flow.active:
-            flow.active, flow.deficit = True, OPPORTUNITY_BYTES
+            flow.active, flow.deficit = True, self._mtu_bytes
             self._new.append(flow)
         if len(self) <= self._limit:
             return []
@@ -324,7 +330,7 @@ class FqCoDel:
         while flows := self._new or self._old:
             flow = flows[0]
             if flow.deficit <= 0:
-                flow.deficit += OPPORTUNITY_BYTES
+                flow.deficit += self._mtu_bytes
                 self._old.append(flows.popleft())
                 continue
             packet, its = flow.dequeue(now_ms)
@@ -348,9 +354,10 @@ def flow_of(packet: bytes) -> bytes:
     return packet[6:7] + packet[8:44]
 
 
-QUEUES: dict[str, Callable[[int], DropTail | FqCoDel]] = {
-    "fifo": DropTail,
-    "bfifo": lambda packets: DropTail(limit_bytes=packets * OPPORTUNITY_BYTES),
+# By name: queues of a number of packets, and of the path's MTU.
+QUEUES: dict[str, Callable[[int, int], DropTail | FqCoDel]] = {
+    "fifo": lambda packets, _: DropTail(packets),
+    "bfifo": lambda packets, mtu_bytes: DropTail(limit_bytes=packets * mtu_bytes),
     "codel": CoDel,
     "fq_codel": FqCoDel,
 }

@@ -88,7 +88,7 @@ def test_drop_tail_counts_packets_or_bytes():
 
 @pytest.mark.parametrize(("queue", "taken"), [("fifo", 2), ("bfifo", 3)])
 def test_packet_and_byte_limits_differ_for_small_packets(queue, taken):
-    trace_link, lines = link([50], QUEUES[queue](2))
+    trace_link, lines = link([50], QUEUES[queue](2, 1500))
     for _ in range(4):
         trace_link.arrive(bytes(1000), 0)
     assert lines.count("0 + 1000") == 4

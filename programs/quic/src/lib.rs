@@ -1,0 +1,58 @@
+//! What the programs of all stacks share: arguments, certificate and qlog file.
+//!
+//! The client asks for a number of bytes (8 bytes, big-endian) on one stream, and the server sends
+//! them, as in the performance protocol of QUIC (draft-banks-quic-performance).
+use std::{env, fs, net::SocketAddr, process::exit};
+
+pub type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+pub const CERTIFICATE: &str = include_str!(concat!(env!("OUT_DIR"), "/cert.pem"));
+pub const KEY: &str = include_str!(concat!(env!("OUT_DIR"), "/key.pem"));
+pub const NAME: &str = "losslab";
+pub const ALPN: &[u8] = b"perf";
+/// Flow-control window in bytes that limits no flow.
+pub const WINDOW: u32 = 1 << 30;
+/// Data in bytes that a server hands over before they are sent.
+pub const BUFFER: u32 = 1 << 24;
+pub static DATA: [u8; 1 << 16] = [0; 1 << 16];
+
+pub enum Role {
+    /// Send what the client asks for, with this congestion control.
+    Serve(String),
+    /// Ask for this number of bytes.
+    Get(u64),
+}
+
+/// Return the server's address and the role.
+pub fn arguments() -> (SocketAddr, Role) {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let [role, address, last] = words[..]
+        && let Ok(address) = address.parse()
+    {
+        match (role, last.parse()) {
+            ("serve", _) => return (address, Role::Serve(last.into())),
+            ("get", Ok(bytes)) => return (address, Role::Get(bytes)),
+            _ => (),
+        }
+    }
+    refuse("usage: serve ADDRESS:PORT CC | get ADDRESS:PORT BYTES")
+}
+
+/// Return the local address of a client: `$RECEIVER`, which losslab sets, and any port.
+pub fn own_address() -> SocketAddr {
+    let address = env::var("RECEIVER").unwrap_or("0.0.0.0".into());
+    format!("{address}:0").parse().unwrap_or_else(|_| refuse("RECEIVER must be an address"))
+}
+
+/// Open the qlog file of a role if `$QLOGDIR` asks for it.
+pub fn qlog(role: &Role) -> Option<fs::File> {
+    let name = if matches!(role, Role::Get(_)) { "client" } else { "server" };
+    let path = format!("{}/{name}.sqlog", env::var("QLOGDIR").ok()?);
+    Some(fs::File::create(&path).unwrap_or_else(|error| refuse(&format!("{path}: {error}"))))
+}
+
+pub fn refuse(why: &str) -> ! {
+    eprintln!("{why}");
+    exit(2)
+}

@@ -1,0 +1,60 @@
+"""QUIC stacks that `make stacks` builds: their runs, and in the nightly lane their build."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from losslab.repository import ROOT
+from tests.e2e.test_measure import contents, measure
+from tests.e2e.test_programs import summary
+
+pytestmark = pytest.mark.usefixtures("shared_guests")
+
+RECIPES = ROOT / "programs" / "quic"
+BUILT = RECIPES / "bin"
+# Congestion controls of each stack.
+STACKS = {
+    "quiche": ("cubic", "bbr"), "quinn": ("cubic", "bbr"), "s2n-quic": ("cubic", "bbr"),
+    "quic-go": ("reno",),
+}  # fmt: skip
+# Data in a full packet on the link: at most 1,472 of 1,514 bytes.
+MOST_MBIT = 10 * 1472 / 1514
+
+
+@pytest.mark.parametrize(("stack", "name"), [(s, n) for s, names in STACKS.items() for n in names])
+def test_stack_uses_the_path_and_repeats_its_bytes(tmp_path, stack, name):
+    if not (BUILT / stack).exists():
+        pytest.skip(f"programs/quic/build.sh {stack}")
+    words = [
+        "--app", "command", "--algorithm", "own", "--listens", "sender", "--bring", BUILT,
+        "--sender-command", f"./{stack} serve $SENDER:4433 {name}",
+        "--receiver-command", f"./{stack} get $SENDER:4433 1000000000000",
+        "--rate-mbit", 10, "--rtt-ms", 20, "--buffer-packets", 30, "--loss-percent", 0.1,
+        "--duration-s", 4, "--warmup-s", 2,
+    ]  # fmt: skip
+    for run in ("one", "other"):
+        done = measure(tmp_path / run, *words)
+        assert done.returncode == 0, done.stderr
+    assert 3 < summary(tmp_path / "one")["goodput_mbit"] <= MOST_MBIT
+    one, other = contents(tmp_path / "one"), contents(tmp_path / "other")
+    assert [file for file in one if one[file] != other[file]] == []
+
+
+@pytest.mark.nightly
+def test_stacks_build_from_their_locks(tmp_path):
+    needs = ("cargo", "go", "cmake", "c++")
+    if missing := [name for name in needs if shutil.which(name) is None]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    shutil.copytree(RECIPES, tmp_path / "quic", ignore=shutil.ignore_patterns("bin", "target"))
+    done = subprocess.run(
+        [tmp_path / "quic" / "build.sh"], env=os.environ | {"LOSSLAB_CACHE": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "quic" / "bin").iterdir()) == sorted(STACKS)
+    usage = subprocess.run(
+        [tmp_path / "quic" / "bin" / "quic-go"], capture_output=True, text=True, check=False
+    )
+    assert (usage.returncode, usage.stderr[:6]) == (2, "usage:")
