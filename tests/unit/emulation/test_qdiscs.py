@@ -117,7 +117,8 @@ TEXTS = {
 # Axes that shape no path: programs, names and what campaigns set.
 ELSEWHERE = {
     "algorithm", "app", "kernel", "image", "duration_s", "warmup_s", "trace_back", "scheme",
-    "command", "bring", "video", "write_kib", "competitor",
+    "command", "bring", "video", "write_kib", "competitor", "response_kb", "request_bytes",
+    "think_ms", "requests",
 }  # fmt: skip
 BASE = dataclasses.replace(CONDITION, loss_percent=0, rtt_ms=20, rate_mbit=20, duration_s=5)
 
