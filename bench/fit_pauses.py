@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab.emulation.qdiscs import FRAME_BYTES
+from losslab.study.packetsizes import DEFAULT
 
 NAME = re.compile(r"(?P<buffer>\d+)_(?P<rate>\d+)_(?P<rtt>\d+)_\d+_(?P<algorithm>\w+)\.txt")
 # A line of a second of iperf3: start, rate in kbit/s, retransmissions.
@@ -93,7 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     often = statistics.median(its.losses / (its.sent_mbit / FITTED_MBIT) for its in fitted)
     longest = BUFFER_PACKETS + max(each.packets for each in fitted)
     # Times that the link takes for full packets.
-    min_ms, max_ms = (n * FRAME_BYTES * 8 / FITTED_MBIT / 1e3 for n in (BUFFER_PACKETS, longest))
+    packet_ms = DEFAULT.frame_bytes * 8 / FITTED_MBIT / 1e3
+    min_ms, max_ms = BUFFER_PACKETS * packet_ms, longest * packet_ms
     print(f"at {FITTED_MBIT} Mbit/s: per_s={often:.2f},min_ms={min_ms:.1f},max_ms={max_ms:.0f}")
     return 0
 

@@ -54,8 +54,8 @@ SMALLER = {
     REPORT: "make report CONFIG=acceptance.yaml",
     "make test": "",
     ".venv/bin/losslab check tcp_cubic.c --out check": "",  # a file of the reader's own
-    ".venv/bin/losslab score bbr --quick --out card":
-        ".venv/bin/losslab score bbr --quick --estimate --out card",
+    ".venv/bin/losslab conform rfc9743 bbr --out card":
+        ".venv/bin/losslab conform rfc9743 bbr --estimate --out card",
 }  # fmt: skip
 ALWAYS = {
     ".venv/bin/snakemake --cores 8": ".venv/bin/snakemake --cores 8 --dry-run --quiet all",

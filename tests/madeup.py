@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import yaml
 
+from losslab.campaign import criteria
 from losslab.campaign.tables import REPLICATE_COLUMNS, Tables, cell_row
 from losslab.reading import read_yaml
 from losslab.repository import ROOT
@@ -215,6 +216,7 @@ def tables(
 
 def write(found: Tables, folder, study: str) -> None:
     """Write a study's tables to the workflow's paths."""
+    found.criteria = criteria.of_study(study, found)
     found.write(folder / "results" / "summary", study)
 
 

@@ -59,12 +59,10 @@ study_jobs <- function(job, study) {
     published = if (file.exists(published)) published, summary = summary(""),
     curves = Filter(file.exists, file.path("config/published", paste0(study, "_curves.csv"))),
     ratios = summary("_ratios"), cells = summary("_cells"), replicates = summary("_replicates"),
-    intervals = summary("_intervals"), flows = summary("_flows"), queue = summary("_queue")
+    intervals = summary("_intervals"), flows = summary("_flows"), queue = summary("_queue"),
+    criteria = summary("_criteria")
   )
   described <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))
-  if (!is.null(described$suite)) {
-    input$suite <- file.path("config/suites", paste0(described$suite, ".yaml"))
-  }
   dir.create(inside("tables"), showWarnings = FALSE)
   dir.create(inside("figures"), showWarnings = FALSE)
   attempt(paste(job$name, study, "summary"), run_script(

@@ -17,14 +17,14 @@ OTHERS_TRACE = "config/traces/others"
 def build(folder: Path) -> Path:
     """Build the wheel in a copy of the clone's files, as pip leaves files in its source folder.
 
-    The wheel of the plug-in score lies beside it.
+    The wheel of the plug-in conform lies beside it.
 
     The copy also has a trace of others, as a clone may.
     """
     source = sources.copy(folder / "source")
     (source / OTHERS_TRACE).write_text("1\n")
     _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source),
-         str(source / "plugins" / "score"))  # fmt: skip
+         str(source / "plugins" / "conform"))  # fmt: skip
     (wheel,) = folder.glob("losslab-*.whl")
     return wheel
 

@@ -6,13 +6,14 @@ condition_columns <- c(
   "algorithm", "loss_percent", "path", "app", "rtt_ms", "rate_mbit", "buffer_packets", "offloads",
   "loss_direction", "competitor", "queue", "sender_delay_ms", "trace", "trace_back", "scheme",
   "video", "receive_buffer", "shaper", "sender_queue", "kernel", "parameters", "flows",
-  "second_rate_mbit", "write_kib", "changes", "pauses", "loss_burst_packets", "jitter_ms",
-  "jitter_order", "reorder_percent", "reorder_ms", "duplicate_percent", "ack_thinning",
-  "ack_batch_ms", "data_batch_ms", "reverse_rate_mbit", "reverse_buffer_packets", "policer_mbit",
-  "policer_burst_packets", "ecn", "mark_packets", "drop_list", "trace_start_s", "qdisc", "sysctl",
-  "initcwnd_packets", "initrwnd_packets", "window_bytes", "sender_command", "receiver_command",
-  "listens", "bring", "size_kb", "app_rate_mbit", "app_pattern", "env", "sender_root",
-  "receiver_root", "testcase", "until", "competitor_sender_command",
+  "second_rate_mbit", "write_kib", "start_spread_s", "changes", "pauses", "loss_burst_packets",
+  "jitter_ms", "jitter_order", "reorder_percent", "reorder_ms", "duplicate_percent",
+  "ack_thinning", "ack_batch_ms", "data_batch_ms", "reverse_rate_mbit", "reverse_buffer_packets",
+  "reverse_queue", "policer_mbit", "policer_burst_packets", "ecn", "mark_packets", "drop_list",
+  "trace_start_s", "qdisc", "sysctl", "initcwnd_packets", "initrwnd_packets", "window_bytes",
+  "mtu_bytes", "ip_version", "sender_command", "receiver_command", "listens", "bring", "size_kb",
+  "app_rate_mbit", "app_pattern", "response_kb", "request_bytes", "think_ms", "requests", "env",
+  "sender_root", "receiver_root", "testcase", "until", "competitor_sender_command",
   "competitor_receiver_command", "competitor_listens", "image", "duration_s", "warmup_s"
 )
 
@@ -20,8 +21,8 @@ condition_columns <- c(
 condition_words <- c(
   "algorithm", "path", "app", "offloads", "loss_direction", "competitor", "queue", "trace",
   "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue", "kernel",
-  "parameters", "flows", "changes", "pauses", "jitter_order", "ecn", "drop_list", "qdisc",
-  "sysctl", "sender_command", "receiver_command", "listens", "bring", "app_pattern", "env",
-  "sender_root", "receiver_root", "testcase", "until", "competitor_sender_command",
+  "parameters", "flows", "changes", "pauses", "jitter_order", "reverse_queue", "ecn", "drop_list",
+  "qdisc", "sysctl", "sender_command", "receiver_command", "listens", "bring", "app_pattern",
+  "env", "sender_root", "receiver_root", "testcase", "until", "competitor_sender_command",
   "competitor_receiver_command", "competitor_listens", "image"
 )

@@ -45,12 +45,15 @@ enumerate <- function(words, max_words = 6) {
   paste(paste(utils::head(words, -1), collapse = ", "), "and", utils::tail(words, 1))
 }
 
-# Write the note of a figure with missing cells, or "" if none is missing.
+# Write the note of a figure with missing cells, or "" if none is missing. It has blocks, whose names
+# fit below a figure; the appendix lists the cells.
 missing_note <- function(missing) {
   if (nrow(missing) == 0) {
     return("")
   }
-  paste("Missing cells, without a valid replicate:", enumerate(missing$cell, 4))
+  counts <- table(missing$block)
+  blocks <- paste0(names(counts), " (", counts, ")")
+  paste("Missing cells, without a valid replicate, by block:", enumerate(blocks, 4))
 }
 
 # List a study's cells without a valid replicate, by block, with the reason, and the blocks that the

@@ -6,8 +6,15 @@ table_readers <- function() {
     algorithms = read_algorithms, published = read_published, curves = read_measured,
     cells = read_cells, summary = read_measured, ratios = read_measured,
     replicates = read_replicates, intervals = read_measured, flows = read_measured,
-    queue = read_measured, suite = yaml::read_yaml
+    queue = read_measured, criteria = read_criteria
   )
+}
+
+# Read the verdicts on a suite's cases, by algorithm, which `losslab collect` writes.
+read_criteria <- function(path) {
+  read_measured(path, words = c(
+    "criterion", "title", "limit", "cells", "against", "limit_because", "scenario"
+  ))
 }
 
 # Return a study's tables by name; each is read on first use.

@@ -1,4 +1,4 @@
-# First page of the report: three findings and the campaign's description.
+# First page of the report: the findings and the campaign's description.
 
 # Read a table of the report, or return NULL: not every campaign has every study.
 table_if_there <- function(path, words = character()) {
@@ -52,6 +52,21 @@ page_alone_s <- function() {
 gap_ratio <- function(at, column = "ratio") {
   number_if_there(table_if_there("cloud_gap.csv", words = "step"), column, block == at)
 }
+
+# CUBIC's goodputs of a column of the table of pauses over those of the replication, below 1 Gbit/s,
+# from whose logs the pauses are derived; NA if the campaign has only a few.
+pause_factors <- function(column, few = 6) {
+  rows <- table_if_there("map_pauses.csv")
+  if (is.null(rows)) {
+    return(NA_real_)
+  }
+  rows <- rows[rows$algorithm == "cubic" & rows$rate_mbit < 1000, ]
+  factors <- rows[[column]] / sqrt(rows$replication_least_mbit * rows$replication_most_mbit)
+  if (sum(!is.na(factors)) < few) NA_real_ else factors[!is.na(factors)]
+}
+
+# Factor between two numbers, whichever is larger.
+off_by <- function(ratio) pmax(ratio, 1 / ratio)
 
 # Number of findings on the first page so far.
 printed <- new.env()

@@ -1,14 +1,14 @@
 # Formulas that an accurate instrument reproduces, and metrics to compare with them.
 
-# Size of a full segment with its Ethernet header, as the bottleneck counts it (FRAME_BYTES of
-# src/losslab/emulation/shaping.py), and its payload: without the headers of Ethernet (14 bytes), IP
-# (20) and TCP (20, with timestamps of 12).
+# Size of a full segment with its Ethernet header, as the bottleneck counts it, with the default MTU
+# (src/losslab/study/packetsizes.py), and its payload: without the headers of Ethernet (14 bytes),
+# IP (20) and TCP (20, with timestamps of 12).
 frame_bytes <- 1514
 payload_bytes <- frame_bytes - 14 - 20 - 20 - 12
 
 # Compute the maximum goodput at a bottleneck's rate, in Mbit/s.
-theoretical_goodput <- function(rate_mbit) {
-  rate_mbit * payload_bytes / frame_bytes
+theoretical_goodput <- function(rate_mbit, mtu_bytes = 1500, ip_bytes = 20) {
+  rate_mbit * (mtu_bytes - ip_bytes - 20 - 12) / (mtu_bytes + 14)
 }
 
 # Compute the bandwidth-delay product in packets of the bottleneck.

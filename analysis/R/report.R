@@ -10,6 +10,12 @@ report$declared <- list()
 
 read_report <- function(path = "report.json") list2env(jsonlite::fromJSON(path), report)
 
+# Write the end of the report's title: the campaign's name, if it has one.
+title_of_campaign <- function(path = "report.json") {
+  name <- jsonlite::fromJSON(path)$campaign
+  if (name == "") "" else paste0(": the campaign *", escape_markdown(name), "*")
+}
+
 # Get the causes of the claims' verdicts that hold with both recorded families of seeds, too; "" for
 # others. `families` has a row for each claim with its verdict with the `first` and `second` family,
 # and what explains it with both (losslab.campaign.verdicts): "" if nothing does.

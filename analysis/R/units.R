@@ -72,6 +72,9 @@ metric_units <- c(
   timeouts = "timeouts",
   packets_received = "packets",
   ended_s = "s",
+  qlog_srtt_median_ms = "ms",
+  qlog_cwnd_median_bytes = "bytes",
+  qlog_lost_packets = "packets",
   link_drops = "packets",
   link_back_drops = "packets",
   link_throughput_mbit = "Mbit/s",
@@ -157,6 +160,10 @@ metric_units <- c(
   pool4_fct_p95_s = "s",
   pool4_short_unfinished = "flows",
   source_kept_percent = "%",
+  response_median_ms = "ms",
+  response_p95_ms = "ms",
+  response_first_byte_median_ms = "ms",
+  requests_done = "requests",
   reverse_drops = "packets"
 )
 
@@ -231,6 +238,9 @@ metric_titles <- c(
   timeouts = "Timeouts (timeouts)",
   packets_received = "Packets received (packets)",
   ended_s = "End of the goodput's time (s)",
+  qlog_srtt_median_ms = "Median smoothed RTT (qlog) (ms)",
+  qlog_cwnd_median_bytes = "Median cwnd (qlog) (bytes)",
+  qlog_lost_packets = "Packets declared lost (qlog) (packets)",
   link_drops = "Drops of the trace-driven link (packets)",
   link_back_drops = "Drops of the reverse trace-driven link (packets)",
   link_throughput_mbit = "Throughput of the trace-driven link (Mbit/s)",
@@ -316,5 +326,9 @@ metric_titles <- c(
   pool4_fct_p95_s = "95th percentile flow completion time of pool 4 (s)",
   pool4_short_unfinished = "Unfinished flows of pool 4 (flows)",
   source_kept_percent = "Kept application rate (%)",
+  response_median_ms = "Median response time (ms)",
+  response_p95_ms = "95th percentile of the response time (ms)",
+  response_first_byte_median_ms = "Median time to a response's first byte (ms)",
+  requests_done = "Answered requests (requests)",
   reverse_drops = "Drops of the reverse bottleneck (packets)"
 )

@@ -29,8 +29,8 @@ BASICS = ("app", "rate_mbit", "rtt_ms", "buffer_packets", "duration_s", "warmup_
 # Limits of a run's traffic, apart from the start of its connections, and of its length.
 MIN_MBIT, MAX_MBIT, MIN_S, MAX_S = 0.3, 30.0, 0.2, 90.0
 MIN_PAGE_MBIT = 5.0
-# Of a full packet; and the queue behind which iperf3's control connection still works.
-FRAME_KBIT, QUEUE_MAX_MS = 12.112, 5000.0
+# The queue behind which iperf3's control connection still works.
+QUEUE_MAX_MS = 5000.0
 # An unlimited window grows to 6 MiB, so it carries at most this per RTT.
 WINDOW_MBIT = 50.0
 DIGITS = 3  # of a value that an operator types
@@ -178,7 +178,18 @@ def _source(its: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
         "app_rate_mbit": between(0.05, mbit, rng),
         "app_pattern": ",".join(f"{plain(t)}={r}" for t, r in zip(times, rates, strict=True)),
     }
-    names = rng.choice(("size_kb", "app_rate_mbit", "app_pattern", "size_kb app_rate_mbit", ""))
+    choices |= {
+        "response_kb": between(0.1, max(1, 20 * mbit * length), rng),
+        "request_bytes": round(between(1, 5000, rng)),
+        "think_ms": between(0.1, 500 * length, rng),
+        "requests": rng.randrange(1, 20),
+    }
+    names = rng.choice(
+        (
+            "size_kb", "app_rate_mbit", "app_pattern", "size_kb app_rate_mbit", "", "response_kb",
+            "response_kb request_bytes think_ms", "response_kb think_ms requests",
+        )
+    )  # fmt: skip
     return {name: choices[name] for name in names.split()}
 
 
@@ -221,6 +232,7 @@ SYSCTLS = (
     "sender:net.ipv4.tcp_slow_start_after_idle=0", "sender:net.ipv4.tcp_pacing_ss_ratio=120",
     "both:net.ipv4.tcp_wmem=kernel", "receiver:net.ipv4.tcp_comp_sack_nr=0",
     "sender:net.ipv4.tcp_limit_output_bytes=4096", "both:net.ipv4.tcp_window_scaling=0",
+    "both:net.ipv4.tcp_timestamps=0",
 )  # fmt: skip
 # A second pair of programs, which sends to the end.
 COMPETITORS = ("competitor_receiver_command", "competitor_sender_command")
@@ -233,7 +245,8 @@ OF_PROGRAMS = (
     "sender_command", "receiver_command", "bring", "listens", "image", "scheme", "env", "until",
     "sender_root", "receiver_root", "testcase",
     "competitor_sender_command", "competitor_receiver_command", "competitor_listens",
-    "size_kb", "app_rate_mbit", "app_pattern",
+    "size_kb", "app_rate_mbit", "app_pattern", "response_kb", "request_bytes", "think_ms",
+    "requests",
 )  # fmt: skip
 
 
@@ -286,7 +299,8 @@ def _lasts(its: Condition) -> bool:
     """Return whether a run lasts some RTTs of its path: jitter, and the queue if flows share it."""
     rtts_ms = [its.rtt_ms, *(phase.get("rtt_ms", 0.0) for phase in schedule.parse(its.changes))]
     shared = its.competitor != NONE or its.flows != NONE
-    queue_ms = min(its.buffer_packets * FRAME_KBIT / its.rate_mbit, QUEUE_MAX_MS) * shared
+    frame_kbit = 8e-3 * (its.mtu_bytes + 14)
+    queue_ms = min(its.buffer_packets * frame_kbit / its.rate_mbit, QUEUE_MAX_MS) * shared
     rtt_s = (max(rtts_ms) + its.jitter_ms + queue_ms) / 1e3
     return bool(its.duration_s - its.warmup_s > 8 * rtt_s + (1.0 if shared else 0.1))
 

@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any
 
 Row = Mapping[str, str]
-# A frame: Ethernet (14), IPv4 (20), TCP with time stamps (32) and a full segment; and UDP's header.
-FRAME, SEGMENT, ETHERNET, TCP_HEADERS, UDP_HEADERS = 1514, 1448, 14, 66, 42
-DATAGRAM, PING, IDLE_PINGS = 1472, 98, 20
+ETHERNET, PING, IDLE_PINGS = 14, 98, 20
 AGGREGATE = 65_550
 CLOCK_S = 0.001  # samples and timers are this exact
 INTERVAL_S = 0.1
@@ -46,6 +44,37 @@ class Finished:
         path = self.folder / "manifest.json"
         found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
         return found
+
+    @property
+    def ip_header(self) -> int:
+        """Return the bytes of IP's header."""
+        return 20
+
+    @property
+    def tcp_headers(self) -> int:
+        """Return the bytes of all headers of a segment, mostly with time stamps."""
+        options = 0 if "tcp_timestamps=0" in self.asked["sysctl"] else 12
+        return ETHERNET + self.ip_header + 20 + options
+
+    @property
+    def udp_headers(self) -> int:
+        """Return the bytes of all headers of a datagram."""
+        return ETHERNET + self.ip_header + 8
+
+    @property
+    def frame(self) -> int:
+        """Return the bytes of a full packet on the link."""
+        return ETHERNET + int(self.asked["mtu_bytes"])
+
+    @property
+    def segment(self) -> int:
+        """Return the payload of a full segment."""
+        return self.frame - self.tcp_headers
+
+    @property
+    def datagram(self) -> int:
+        """Return the payload of a full datagram."""
+        return self.frame - self.udp_headers
 
     @property
     def valid(self) -> bool:
@@ -157,7 +186,7 @@ class Finished:
         pauses = dict(pair.split("=") for pair in self.asked["pauses"].split(",") if "=" in pair)
         count = 2 * float(pauses.get("per_s", 0)) * (end - begin)
         count += len(self.phases) + 5 * math.sqrt(count)
-        burst = 2 * (AGGREGATE if self.asked["offloads"] == "on" else FRAME) * count
+        burst = 2 * (AGGREGATE if self.asked["offloads"] == "on" else self.frame) * count
         ends = [phase["at_s"] for phase in self.phases[1:]] + [math.inf]
         mbit = sum(
             phase["rate_mbit"] * max(0.0, min(end, to) - max(begin, phase["at_s"]))
@@ -229,8 +258,12 @@ def goodput_is_below_capacity(run: Finished) -> Iterator[str]:
     late = back or its["ack_thinning"] > 1 or its["shaper"] != "tbf" or its["changes"] != "none"
     early_s = (its["jitter_ms"] + its["reorder_ms"] * (its["reorder_percent"] > 0)) / 1e3
     begin = 0.0 if late else max(0.0, first - early_s - 0.005)
-    octets = run.capacity_bytes(begin, last) + 10 * FRAME
-    share = DATAGRAM / FRAME if its["app"] in ("datagram", "quic", "command") else SEGMENT / FRAME
+    octets = run.capacity_bytes(begin, last) + 10 * run.frame
+    share = (
+        run.datagram / run.frame
+        if its["app"] in ("datagram", "quic", "command")
+        else run.segment / run.frame
+    )
     paths = 1 + (its["second_rate_mbit"] > 0)
     for name in ("goodput_mbit", "total_goodput_mbit", "bulk_goodput_mbit", "throughput_mbit"):
         # A video may arrive until after the end, so its mean is over another time.
@@ -240,7 +273,13 @@ def goodput_is_below_capacity(run: Finished) -> Iterator[str]:
         else:
             # Duplicates are made behind the bottleneck.
             twice = 1 + 2 * its["duplicate_percent"] / 100
-            most = octets * 8 / 1e6 / seconds * (twice * 1500 / FRAME if whole else share)
+            most = (
+                octets
+                * 8
+                / 1e6
+                / seconds
+                * (twice * (run.frame - ETHERNET) / run.frame if whole else share)
+            )
         if name.startswith("total"):
             most = most * paths + (its["second_rate_mbit"] if paths > 1 else 0)
         if (found := run.summary.get(name) or 0.0) > most:
@@ -249,24 +288,25 @@ def goodput_is_below_capacity(run: Finished) -> Iterator[str]:
 
 def payload_is_that_of_the_link(run: Finished) -> Iterator[str]:
     """Compare what each app says that arrived with the bytes that the receiver's links counted."""
-    arrived = [run.link("receiver", name)["rx"] for name in ("receiver-r2", "receiver-r3")]
+    links = run.manifest["observed"]["state"]["receiver"]["links"]
+    arrived = [link["rx"] for name, link in links.items() if name != "lo"]
     octets, packets = (sum(each[key] for each in arrived) for key in ("bytes", "packets"))
     if run.asked["offloads"] == "on":  # aggregates have one header for many segments
         packets = 0
     pings = run.counter("receiver", "IcmpInEchos")
-    most_tcp = octets - TCP_HEADERS * packets + (PING + TCP_HEADERS) * (packets > 0) * 10
+    most_tcp = octets - run.tcp_headers * packets + (PING + run.tcp_headers) * (packets > 0) * 10
     app, its = run.asked["app"], run.summary
     # Programs may send datagrams in fragments, of which only the first has UDP's header of 8 bytes.
-    most_udp = octets - (UDP_HEADERS - 8 * (app == "command")) * packets
+    most_udp = octets - (run.udp_headers - 8 * (app == "command")) * packets
     connections = len(run.delivered)
     told = {
         "delivered by TCP": sum(max(n for _, n in all_) for all_ in run.delivered.values()),
         "bytes_received": its.get("bytes_received") or 0,
-        "goodput of datagrams": (its.get("datagrams_received") or 0) * DATAGRAM,
+        "goodput of datagrams": (its.get("datagrams_received") or 0) * run.datagram,
     }
     for name, found in told.items():
         tcp = name.startswith("delivered") or app in ("iperf3", "stream")
-        if found > (most := (most_tcp if tcp else most_udp) + 200 * connections + 2 * SEGMENT):
+        if found > (most := (most_tcp if tcp else most_udp) + 200 * connections + 2 * run.segment):
             yield f"{name} must be at most the {most} bytes of payload on the link, found {found}"
     if packets == 0 or app not in ("iperf3", "datagram") or run.asked["flows"] != "none":
         return
@@ -274,12 +314,12 @@ def payload_is_that_of_the_link(run: Finished) -> Iterator[str]:
     again = run.counter("sender", "TcpRetransSegs") + run.duplicates
     if app == "iperf3":
         windows = [int(row["cwnd_packets"]) for row in run.rows("tcp.csv")] or [0]
-        flight = 2 * max(windows) * connections + run.capacity_bytes(0, 0.2) / FRAME
-        low = octets - TCP_HEADERS * packets - pings * 32 - (again + flight + 20) * SEGMENT
+        flight = 2 * max(windows) * connections + run.capacity_bytes(0, 0.2) / run.frame
+        low = octets - run.tcp_headers * packets - pings * 32 - (again + flight + 20) * run.segment
         found = told["delivered by TCP"]
     else:
-        data = (octets - PING * pings) / FRAME
-        low = (data - again - 70) * DATAGRAM  # the sender's end markers are small datagrams
+        data = (octets - PING * pings) / run.frame
+        low = (data - again - 70) * run.datagram  # the sender's end markers are small datagrams
         found = told["goodput of datagrams"]
     if found < low:
         yield f"{app} delivered at least {low:.0f} bytes by the link's count, found {found}"
@@ -371,7 +411,7 @@ def queue_fits_its_buffer(run: Finished) -> Iterator[str]:
     packets = max((int(row["backlog_packets"]) for row in rows), default=0)
     octets = max((int(row["backlog_bytes"]) for row in rows), default=0)
     in_bytes = its["queue"] in ("bfifo", "red", "red-step", "cake")
-    if its["queue"] != "own" and (octets / FRAME if in_bytes else packets) > buffer:
+    if its["queue"] != "own" and (octets / run.frame if in_bytes else packets) > buffer:
         yield f"the queue must fit its {buffer:g} packets, found {packets} packets, {octets} bytes"
     drops = [int(row["drops"]) for row in rows]
     if drops != sorted(drops):
@@ -387,7 +427,7 @@ def samples_are_in_order(run: Finished) -> Iterator[str]:
         most = 0
         for t_s, octets in samples:
             # Selectively acknowledged packets count as full ones until all before them arrive.
-            if octets < most - 0.1 * most - 20 * SEGMENT:
+            if octets < most - 0.1 * most - 20 * run.segment:
                 yield f"delivered bytes of flow {port} fall from {most} to {octets} at {t_s} s"
             most = max(most, octets)
 

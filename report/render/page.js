@@ -1,6 +1,6 @@
 "use strict";
-// Mark the section in view in the contents, open folded parts that a link leads to, filter tables, and
-// prepare them for phones and keyboards.
+// Mark the section in view in the contents, open folded parts that a link leads to, filter tables, prepare
+// them for phones and keyboards, and switch between light and dark.
 (() => {
   // Characters that fit beside one another on a phone's screen of 360 px. The style shows each row of
   // a wider table as a card, which needs its columns' names, and roles, which `display` removes.
@@ -27,6 +27,16 @@
   }
   // Blocks that scroll: pandoc's, and Quarto's.
   for (const block of document.querySelectorAll(".table-block, .cell-output-display:has(> table)")) block.tabIndex = 0;
+
+  document.getElementById("theme")?.addEventListener("click", () => {
+    const { dataset } = document.documentElement;
+    dataset.theme = dataset.theme === "dark" ? "light" : "dark";
+  });
+
+  // On a narrow screen, the contents follow the findings.
+  if (matchMedia("(max-width: 1099px)").matches) {
+    document.querySelector(".losslab main > .callout")?.before(document.getElementById("TOC"));
+  }
 
   const links = new Map([...document.querySelectorAll("nav#TOC a[href^='#']")]
     .map((link) => [document.getElementById(decodeURIComponent(link.hash.slice(1))), link]));

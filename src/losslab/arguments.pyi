@@ -29,6 +29,7 @@ ReceiveBuffer: TypeAlias = Literal["linux", "linux-2mib", "large", "kernel"]
 Shaper: TypeAlias = Literal["tbf", "htb-netem"]
 SenderQueue: TypeAlias = Literal["fq", "fq_codel"]
 JitterOrder: TypeAlias = Literal["kept", "mixed"]
+ReverseQueue: TypeAlias = Literal["fifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red"]
 Ecn: TypeAlias = Literal["off", "on", "accurate", "kernel"]
 Listens: TypeAlias = Literal["receiver", "sender", "none"]
 Until: TypeAlias = Literal["duration", "completion"]
@@ -61,6 +62,7 @@ class Axes(TypedDict, total=False):
     flows: Text
     second_rate_mbit: Number
     write_kib: Number
+    start_spread_s: Number
     changes: Text
     pauses: Text
     loss_burst_packets: Number
@@ -74,6 +76,7 @@ class Axes(TypedDict, total=False):
     data_batch_ms: Number
     reverse_rate_mbit: Number
     reverse_buffer_packets: Number
+    reverse_queue: ReverseQueue | Text
     policer_mbit: Number
     policer_burst_packets: Number
     ecn: Ecn | Text
@@ -85,6 +88,8 @@ class Axes(TypedDict, total=False):
     initcwnd_packets: Number
     initrwnd_packets: Number
     window_bytes: Number
+    mtu_bytes: Number
+    ip_version: Number
     sender_command: Text
     receiver_command: Text
     listens: Listens | Text
@@ -92,6 +97,10 @@ class Axes(TypedDict, total=False):
     size_kb: Number
     app_rate_mbit: Number
     app_pattern: Text
+    response_kb: Number
+    request_bytes: Number
+    think_ms: Number
+    requests: Number
     env: Text
     sender_root: Text
     receiver_root: Text
@@ -131,6 +140,7 @@ class AxisLists(TypedDict, total=False):
     flows: Text | Iterable[Text]
     second_rate_mbit: Number | Iterable[Number]
     write_kib: Number | Iterable[Number]
+    start_spread_s: Number | Iterable[Number]
     changes: Text | Iterable[Text]
     pauses: Text | Iterable[Text]
     loss_burst_packets: Number | Iterable[Number]
@@ -144,6 +154,7 @@ class AxisLists(TypedDict, total=False):
     data_batch_ms: Number | Iterable[Number]
     reverse_rate_mbit: Number | Iterable[Number]
     reverse_buffer_packets: Number | Iterable[Number]
+    reverse_queue: ReverseQueue | Text | Iterable[ReverseQueue | Text]
     policer_mbit: Number | Iterable[Number]
     policer_burst_packets: Number | Iterable[Number]
     ecn: Ecn | Text | Iterable[Ecn | Text]
@@ -155,6 +166,8 @@ class AxisLists(TypedDict, total=False):
     initcwnd_packets: Number | Iterable[Number]
     initrwnd_packets: Number | Iterable[Number]
     window_bytes: Number | Iterable[Number]
+    mtu_bytes: Number | Iterable[Number]
+    ip_version: Number | Iterable[Number]
     sender_command: Text | Iterable[Text]
     receiver_command: Text | Iterable[Text]
     listens: Listens | Text | Iterable[Listens | Text]
@@ -162,6 +175,10 @@ class AxisLists(TypedDict, total=False):
     size_kb: Number | Iterable[Number]
     app_rate_mbit: Number | Iterable[Number]
     app_pattern: Text | Iterable[Text]
+    response_kb: Number | Iterable[Number]
+    request_bytes: Number | Iterable[Number]
+    think_ms: Number | Iterable[Number]
+    requests: Number | Iterable[Number]
     env: Text | Iterable[Text]
     sender_root: Text | Iterable[Text]
     receiver_root: Text | Iterable[Text]

@@ -274,7 +274,11 @@ def _refuse_absent(name: str) -> None:
     for path in ROOT.glob("plugins/*/pyproject.toml"):
         project = tomllib.loads(path.read_text())["project"]
         if name in project["entry-points"][GROUP]:
-            source = project["name"] if INSTALLED else path.parent
+            source = (
+                f"{project['name']}, or plugins/{path.parent.name} in a clone"
+                if INSTALLED
+                else path.parent
+            )
             raise UsageError(
                 f"`losslab {name}` needs the package {project['name']}, found it not installed",
                 hint=f"python -m pip install {source}",

@@ -153,7 +153,7 @@ def script(condition: Condition) -> str:
         lines += [f'  tc qdisc del dev "${name}" {place} 2>/dev/null || true'
                   for place in ("root", "clsact")]  # fmt: skip
         lines += at[name.lower()]
-    lines += [_offloads(condition, name) for name in ("FORWARD", "REVERSE")]
+    lines += [line for name in ("FORWARD", "REVERSE") for line in _device(condition, name)]
     lines += ["  sysctl -w net.ipv4.ip_forward=1", "  ;;"]
     own = hostsettings.parse(condition.sysctl)
     for name in ("SENDER", "RECEIVER"):
@@ -165,10 +165,13 @@ def script(condition: Condition) -> str:
             for key, text in sysctls(name.lower(), condition, ()).items()
             if (key.startswith("net.ipv4.tcp_") or key in own[name.lower()]) and text != KERNEL
         ]
-        lines += [_offloads(condition, name), "  ;;"]
+        lines += [*_device(condition, name), "  ;;"]
     return "\n".join([*lines, "esac"])
 
 
-def _offloads(condition: Condition, name: str) -> str:
+def _device(condition: Condition, name: str) -> list[str]:
     features = " ".join(f"{each} {condition.offloads}" for each in ("tso", "gso", "gro"))
-    return f'  ethtool -K "${name}" {features}'
+    return [
+        f'  ip link set dev "${name}" mtu {condition.mtu_bytes}',
+        f'  ethtool -K "${name}" {features}',
+    ]

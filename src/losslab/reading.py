@@ -10,6 +10,7 @@ import csv
 import functools
 import io
 import json
+import math
 import os
 import re
 import shutil
@@ -293,13 +294,17 @@ def whole_option(name: str, minimum: int, maximum: int = 10**9) -> Callable[[str
     return read
 
 
-def number_option(name: str, above: float) -> Callable[[str], float]:
-    """Return the argparse `type` of an option for finite numbers above `above`."""
+def number_option(
+    name: str, above: float = -math.inf, least: float = -math.inf
+) -> Callable[[str], float]:
+    """Return the argparse `type` of an option for finite numbers above `above`, from `least` on."""
 
     def read(text: str) -> float:
         value = number(text, name)
         if value <= above:
             raise UsageError(f"{name} must be above {above:g}, found {value:g}")
+        if value < least:
+            raise UsageError(f"{name} must be at least {least:g}, found {value:g}")
         return value
 
     return read

@@ -138,7 +138,7 @@ def read_ahead() -> None:
 
 
 def _collect(options: argparse.Namespace) -> int:
-    from losslab.campaign import tables
+    from losslab.campaign import criteria, tables
     from losslab.campaign.records import of_plan
 
     plan, study = CampaignPlan.read(options.results), options.study
@@ -149,5 +149,6 @@ def _collect(options: argparse.Namespace) -> int:
     cells, recorded = of_plan(plan, study, options.results)
     rules = [each.cell.stopping for each in plan.of_study(study)]
     found = tables.gather(cells, plan.left_out[study], rules, recorded)
+    found.criteria = criteria.of_study(study, found)
     found.write(options.results / "summary", study)
     return 0

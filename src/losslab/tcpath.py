@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from losslab.emulation import mechanism, shaping
-from losslab.emulation.qdiscs import DUALPI2, FRAME_BYTES
+from losslab.emulation.qdiscs import DUALPI2
 from losslab.reading import UsageError
 from losslab.study.axes import OWN, short
 from losslab.study.condition import AXES, Condition
+from losslab.study.packetsizes import DEFAULT
 from losslab.tclines import COUNTS, PERCENT, RATES, SIZES, TIMES, Lines, Node, options, value
 
 # Defaults of the kernel: of queues' options (net/sched/sch_*.c), and of a leaf of HTB, whose
@@ -35,6 +36,8 @@ CAKE_BYTES_MIN, CAKE_PACKETS, CAKE_RTT_S = (
 IN_ORDER_BITS = 1e12  # netem's rate on losslab's own paths, only to keep packets in order
 MBIT = {unit: bits / 1e6 for unit, bits in RATES.items()}
 DEFAULT_MBIT = float(AXES["rate_mbit"].default or 0)
+# Lines of tc do not have the MTU, which is Ethernet's.
+FRAME_BYTES = DEFAULT.frame_bytes
 BUCKET_BYTES = shaping.BURST_FRAMES * FRAME_BYTES
 HZ = 250  # of most distributions' kernels until 2024
 # Reasons of words without an axis, by option; of netem, `more` are its second and third values.
@@ -64,6 +67,7 @@ ROOTS, NODES_MAX = ("root", "filter"), 500
 FQ, FQ_LIMIT = ("limit", "flow_limit"), str(shaping.FQ_PACKETS)
 # Axes of the forward path that are set together.
 QUEUE_AXES = ("queue", "buffer_packets", "mark_packets", "kernel", "qdisc")
+OF_BOTTLENECK = ("rate_mbit", "queue", "buffer_packets")  # of the reverse one: `reverse_` before
 GROUPS = (
     ("jitter_ms", "jitter_order"), ("duplicate_percent",), ("reorder_percent", "reorder_ms"),
     ("policer_mbit", "policer_burst_packets"), ("sender_queue",), ("data_batch_ms",),
@@ -274,7 +278,9 @@ class Reading:
             d.set([reorder[1]], reorder_percent=reorder[0], reorder_ms=_round(smallest_ms))
             if node.options.get("gap") == ["1"]:
                 del node.options["gap"]
-        if len(node.options.get("slot", ())) == 1 and (slot := self._pop(node, "slot", TIMES)):
+        slots = node.options.get("slot", [])
+        if len(set(slots)) == 1 and len(slots) < 3 and (slot := self._pop(node, "slot", TIMES)):
+            self._pop(node, "slot", TIMES)
             d.set([slot[1]], **dict.fromkeys(("data_batch_ms", OF_BACK[1]), _round(1e3 * slot[0])))
         slow = rate < IN_ORDER_BITS
         d.overlaps = d.overlaps or "rate_mbit" in d.values
@@ -360,7 +366,7 @@ class Reading:
         name = "memlimit" if kind == "cake" else "limit"
         limit, text = self._pop(node, name, units) or (0.0, f"{node.egress}: {kind}")
         if kind == "cake":
-            unit = shaping.QUEUED_BYTES
+            unit = shaping.queued_bytes(DEFAULT.mtu_bytes)
             rtt_s = _peek(node, "rtt", TIMES, CAKE_RTT_S)
             of_rate = bandwidth[0] / 8 * rtt_s * 4 if bandwidth else math.inf
             limit = limit or min(max(of_rate, CAKE_BYTES_MIN), CAKE_PACKETS * FRAME_BYTES)
@@ -416,11 +422,6 @@ class Reading:
         for name in ("rate_mbit", "queue", "buffer_packets"):
             if name in sender.values and name not in f.values:
                 f.set(sender.said(name), **{name: sender.values[name]})
-        one_interface = (
-            f.overlaps and back.overlaps and not loop and f.values == back.values
-            and [each[:3] for each in f.limits] == [each[:3] for each in back.limits]
-            and f.values.keys() == {"rate_mbit"} and len(f.limits) == 1
-        )  # fmt: skip
         self._settle(f.among("rate_mbit"), f.said("rate_mbit"))
         # On the reverse path, which has no jitter, the mean delay counts.
         back_ms = back.delay_ms + back.values.get("jitter_ms", 0.0) / 2
@@ -428,16 +429,7 @@ class Reading:
         words = [word for d in (f, back, sender) for word in d.said("rtt_ms")]
         how = f"one-way delays of {' + '.join(f'{ms:g}' for ms in parts)} ms"
         self._settle({"rtt_ms": _round(sum(parts))} if parts else {}, words, how)
-        if one_interface:
-            found = {"shaper": "htb-netem", "buffer_packets": f.limits[0][0]}
-            self._settle(found, [f.limits[0][3], back.limits[0][3]], "rate above netem, both ends")
-        else:
-            self._limits(f, True)
-            self._limits(back, False)
-        if f.queue and "ecn" in f.queue.options:
-            self._settle({"ecn": "on"}, [f"{f.queue.egress}: {f.queue.kind} ecn"], "the hosts, too")
-        self._compare(f)
-        self._settle(f.among(*QUEUE_AXES), f.said(*QUEUE_AXES))
+        self._bottlenecks(f, back)
         self._losses(sender if sender.values.get("loss_percent") else f, back)
         delay_ms = _round(sender.delay_ms)
         self._settle({"sender_delay_ms": delay_ms} if delay_ms else {}, sender.said("rtt_ms"))
@@ -446,10 +438,11 @@ class Reading:
         self._settle(sender.among("sender_queue"), sender.said("sender_queue"))
         for name in OF_BACK:
             self._settle(back.among(name), back.said(name))
-        both = {*LOSSES, "sender_queue", *({"rate_mbit"} if one_interface else ())}
+        both = {*LOSSES, "sender_queue"}
+        of_back = {*OF_BACK, "data_batch_ms", *(() if loop else OF_BOTTLENECK)}
         elsewhere = (
             (f, {*f.values} - {"ack_thinning"}, "only the reverse path has it"),
-            (back, both | {*OF_BACK, "data_batch_ms"}, ONLY_FORWARD),
+            (back, both | of_back, ONLY_FORWARD),
             (sender, both, "losslab has it on a router, where TCP does not see it"),
         )
         for d, used, reason in elsewhere:
@@ -458,6 +451,33 @@ class Reading:
             if limit != NETEM_PACKETS:
                 self.left.append((text, f"the sender's netem has a limit of {NETEM_PACKETS}"))
         self._mistakes(f, r, s)
+
+    def _bottlenecks(self, f: Direction, back: Direction) -> None:
+        """Set rates below netem, buffers and queues of both directions."""
+        if back is f:  # lo
+            back = Direction("")
+        one_interface = (
+            f.overlaps and back.overlaps and f.values == back.values
+            and [each[:3] for each in f.limits] == [each[:3] for each in back.limits]
+            and f.values.keys() == {"rate_mbit"} and len(f.limits) == 1
+        )  # fmt: skip
+        if one_interface:
+            found = {"shaper": "htb-netem", "buffer_packets": f.limits[0][0]}
+            self._settle(found, [f.limits[0][3], back.limits[0][3]], "rate above netem, both ends")
+            return
+        for d in (f, back):
+            self._limits(d)
+            if d.queue and "ecn" in d.queue.options:
+                words = f"{d.queue.egress}: {d.queue.kind} ecn"
+                self._settle({"ecn": "on"}, [words], "the hosts, too")
+            self._compare(d, own=d is f)
+        self._settle(f.among(*QUEUE_AXES), f.said(*QUEUE_AXES))
+        forward_packets = self.values.get("buffer_packets", AXES["buffer_packets"].default)
+        for names in (OF_BOTTLENECK[:1], OF_BOTTLENECK[1:]):
+            its = back.among(*names)
+            if its.get("buffer_packets") == forward_packets:  # the default
+                del its["buffer_packets"]
+            self._settle({f"reverse_{n}": each for n, each in its.items()}, back.said(*names))
 
     def _mistakes(self, f: Direction, r: Direction | None, s: Direction | None) -> None:
         """Note common mistakes, and what the lines do not set."""
@@ -485,7 +505,7 @@ class Reading:
         else:
             self._settle(theirs and theirs | {"loss_direction": "back"}, words)
 
-    def _limits(self, d: Direction, forward: bool) -> None:
+    def _limits(self, d: Direction) -> None:
         """Set the buffer from the limits of netem, which count the packets in the delay, too."""
         mbit = d.values.get("rate_mbit", DEFAULT_MBIT)
         for limit, delay_ms, waits, text in d.limits:
@@ -495,8 +515,6 @@ class Reading:
                 self.left.append((text, f"netem drops packets beyond it: {flight}"))
             elif not waits or "buffer_packets" in d.values:
                 self._unused(text, f"never full: {flight}")
-            elif not forward:
-                self.left.append((text, ONLY_FORWARD))
             else:
                 d.set([text], queue="fifo", buffer_packets=limit - packets)
                 reason = f"counts the packets in the delay, too: {flight}"
@@ -504,18 +522,21 @@ class Reading:
                     reason += "; below a rate, netem does not delay a packet that has waited"
                 self.left += [(text, reason)] if packets else []
 
-    def _compare(self, d: Direction) -> None:
-        """Take options of the queue that losslab does not set by the axis qdisc, or leave them."""
+    def _compare(self, d: Direction, own: bool) -> None:
+        """Take the queue's options that losslab sets; the others need the queue `own`, or stay."""
         node = d.queue
-        trial = Condition.from_json(self.values | d.among(*QUEUE_AXES))
         if node is None:
             return
+        base = {n: self.values[n] for n in ("algorithm", "rate_mbit", "ecn") if n in self.values}
+        trial = Condition.from_json(base | d.among("rate_mbit", *QUEUE_AXES))
         same = []
         if not trial.problems():
-            (its, *_) = shaping.queue(trial, mechanism.of(trial))
-            ours = options(its.kind, f"{QUEUE_DEFAULTS.get(its.kind, '')} {its.arguments}".split())
-            same = [n for n, words in node.options.items() if n in ours and _same(words, ours[n])]
-        if node.kind in WITH_OPTIONS and node.options.keys() - same:
+            (made, *_) = shaping.queue(trial, mechanism.of(trial))
+            words = f"{QUEUE_DEFAULTS.get(made.kind, '')} {made.arguments}"
+            ours = options(made.kind, words.split())
+            asked = node.options.items()
+            same = [name for name, its in asked if name in ours and _same(its, ours[name])]
+        if own and node.kind in WITH_OPTIONS and node.options.keys() - same:
             d.values = {n: v for n, v in d.values.items() if n not in QUEUE_AXES}
             d.set([f"{node.egress}: {node.asked}"], queue=OWN, qdisc=node.asked)
         else:

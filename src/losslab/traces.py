@@ -10,7 +10,7 @@ import re
 import shlex
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +30,8 @@ from losslab.reading import (
     read_text,
     shown,
 )
+from losslab.study import schedule
+from losslab.study.axes import plain
 
 # Bits of a unit: of rates per second, and of amounts per row.
 RATES = {
@@ -81,6 +83,18 @@ class Choices:
     unit: str | None = None
     interval_ms: float | None = None
     time_column: str | None = None
+    rtt_column: str | None = None
+    delay_column: str | None = None
+    loss_column: str | None = None
+
+
+# Axis and factor of the columns that become a path schedule.
+SCHEDULED = {
+    "rtt_column": ("rtt_ms", 1), "delay_column": ("rtt_ms", 2), "loss_column": ("loss_percent", 1),
+}  # fmt: skip
+# A run's 0 s is about so late on a trace's clock, `link_begin_ms`.
+RUN_BEGINS_MS = 1000
+CHANGES_MAX = 1000
 
 
 @dataclass
@@ -90,6 +104,7 @@ class Rates:
     lengths_ms: list[Fraction]
     bits: list[Fraction]  # capacity of each period
     read: dict[str, str] = field(default_factory=dict)
+    axes: dict[str, list[float]] = field(default_factory=dict)  # values of each period by axis
 
     def mbit(self) -> list[float]:
         """Return the rate of each period."""
@@ -100,14 +115,40 @@ class Rates:
         """Return the part between two times; None is the end."""
         begin, at = Fraction(from_s) * 1000, Fraction(0)
         end = sum(self.lengths_ms) if to_s is None else Fraction(to_s) * 1000
-        kept = Rates([], [], self.read)
-        for length, bits in zip(self.lengths_ms, self.bits, strict=True):
+        kept = Rates([], [], self.read, {name: [] for name in self.axes})
+        for row, (length, bits) in enumerate(zip(self.lengths_ms, self.bits, strict=True)):
             inside = min(at + length, end) - max(at, begin)
             if inside > 0:
                 kept.lengths_ms.append(inside)
                 kept.bits.append(bits * inside / length)
+                for name, values in self.axes.items():
+                    kept.axes[name].append(values[row])
             at += length
         return kept
+
+    def schedule(self) -> list[str]:
+        """Return the options that set the path's RTT and loss over a run; none without columns."""
+        if not self.axes:
+            return []
+        at, before, changes = Fraction(0), dict[str, float](), list[dict[str, float]]()
+        options: list[str] = []
+        for row, length in enumerate(self.lengths_ms):
+            its = {name: values[row] for name, values in self.axes.items()}
+            if at <= RUN_BEGINS_MS < at + length:
+                options = [f"--{name.replace('_', '-')} {plain(its[name])}" for name in its]
+            elif at > RUN_BEGINS_MS and its != before:
+                new = {name: value for name, value in its.items() if value != before[name]}
+                changes.append({"at_s": float((at - RUN_BEGINS_MS) / 1000)} | new)
+            at, before = at + length, its
+        if len(changes) > CHANGES_MAX or at <= 2 * RUN_BEGINS_MS:
+            raise UsageError(
+                f"RTT and loss of a trace must have at most {CHANGES_MAX} changes in more than "
+                f"2 s, found {len(changes)} in {float(at) / 1e3:g} s",
+                hint=TOO_LONG,
+            )
+        if changes:
+            options.append(f"--changes {schedule.to_text(changes)}")
+        return [*options, f"--duration-s {plain(float(at - RUN_BEGINS_MS) / 1e3)}"]
 
 
 def read(text: str, where: str, choices: Choices) -> Rates:
@@ -127,8 +168,16 @@ def read(text: str, where: str, choices: Choices) -> Rates:
         means = [sum(group, Fraction(0)) / len(group) for group in groups]
         pairs = zip(means, lengths, strict=True)
         bits = [mean * UNITS[unit] * length / 1000 for mean, length in pairs]
-    return Rates(lengths, bits, {"rate": f"{_called(table, name)} in {unit}: {why}", "time": how}
-                 | _delays(table))  # fmt: skip
+    said = {"rate": f"{_called(table, name)} in {unit}: {why}", "time": how}
+    axes = dict[str, list[float]]()
+    for option, (axis, factor) in SCHEDULED.items():
+        if column := getattr(choices, option):
+            column = _chosen(table, column, f"--{option.replace('_', '-')}")
+            texts = enumerate(table.column(column), 1)
+            each = [float(_fraction(text, column, line)) * factor for line, text in texts]
+            axes[axis] = [round(statistics.fmean(each[at] for at in rows), 6) for rows in merged]
+            said[axis] = _called(table, column)
+    return Rates(lengths, bits, said | ({} if axes else _delays(table)), axes)
 
 
 def _called(table: Table, name: str) -> str:
@@ -383,7 +432,7 @@ def _delays(table: Table) -> dict[str, str]:
         values = [float(text) for text in table.column(name) if _is_number(text)]
         if DELAY_NAME.search(name) and values:
             mean = f"{name}, mean {statistics.fmean(values):.4g}"
-            found["not used"] = f"{mean}: set the delay with --rtt-ms"
+            found["not used"] = f"{mean}: use --rtt-column, --delay-column or --rtt-ms"
     return found
 
 
@@ -452,7 +501,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--interval-ms", type=number_option("interval-ms", above=0), help="length of each row"
     )
     command.add_argument("--time-column", metavar="NAME", help="column of the times; or its number")
-    command.add_argument("--from-s", type=number_option("from-s", above=0), default=0.0,
+    command.add_argument("--rtt-column", metavar="NAME", help="column of base RTTs in ms")
+    command.add_argument("--delay-column", metavar="NAME", help="column of one-way delays in ms")
+    command.add_argument("--loss-column", metavar="NAME", help="column of losses in %%")
+    command.add_argument("--from-s", type=number_option("from-s", least=0), default=0.0,
                          help="begin of the part to convert")  # fmt: skip
     command.add_argument("--to-s", type=number_option("to-s", above=0),
                          help="end of the part to convert")  # fmt: skip
@@ -463,17 +515,17 @@ def _import(options: argparse.Namespace) -> int:
     out: Path = options.out or Path(f"{options.file.stem}.trace")
     if out.exists():
         raise UsageError(f"--out must name a new file, found that {out} exists")
-    choices = Choices(options.column, options.unit, options.interval_ms, options.time_column)
+    choices = Choices(**{each.name: getattr(options, each.name) for each in fields(Choices)})
     whole = (options.from_s, options.to_s) == (0.0, None)
     text = read_text(options.file, RESULT_BYTES)
-    lines: list[str]
+    path = ["--rtt-ms 40"]
     if choices == Choices() and whole and (times := _packet_times(text)):
         lines = ["  packet-delivery trace: each line is a time in ms, for 1500 bytes"]
     else:
         rates = read(text, str(options.file), choices).cut(options.from_s, options.to_s)
         if not rates.bits:
             raise UsageError("the part to convert must have a length above 0, found none")
-        times, lines = times_of(rates), [*summary(rates)]
+        times, lines, path = times_of(rates), [*summary(rates)], rates.schedule() or path
         text = tracelink.write(times)
     if len(text) > MAX_TRACE_BYTES:
         raise UsageError(
@@ -488,8 +540,8 @@ def _import(options: argparse.Namespace) -> int:
         f"{described['trace_mbit']:.4g} Mbit/s, longest gap {described['trace_gap_max_ms']:g} ms"
     )
     where = str(out) if out.parent != Path() else f"./{out}"
-    print(f"Next\n  losslab measure --algorithm cubic --trace {shlex.quote(where)} --rtt-ms 40 "
-          "--out run")  # fmt: skip
+    print(f"Next\n  losslab measure --algorithm cubic --trace {shlex.quote(where)} "
+          f"{' '.join(path)} --out run")  # fmt: skip
     return 0
 
 

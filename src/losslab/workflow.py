@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from losslab import lock, reading, worker
+from losslab import commands, lock, reading, worker
 from losslab.backends import snapshot_server
 from losslab.campaign import inputs, instrument, plan, records
 from losslab.campaign.cellrun import SELF_TEST, self_test
@@ -38,13 +38,14 @@ from losslab.instrument.archive import digest
 from losslab.repository import ROOT, listed
 from losslab.study import claims, design, metrics, studyfiles
 from losslab.study.design import Cell
+from losslab.study.intervals import StoppingRule
 from losslab.study.studyfiles import declared_values, load_study
 
 P = ParamSpec("P")
 T = TypeVar("T")
 STATE = Path(".snakemake")
 # A study's tables of numbers, besides `summary`, whose file has the study's name alone.
-TABLES = ("cells", "replicates", "intervals", "flows", "queue", "ratios")
+TABLES = ("cells", "replicates", "intervals", "flows", "queue", "ratios", "criteria")
 # The default configurations of `snakemake` and of `make report`.
 FULL, QUICK = "config/config.yaml", "config/quick.yaml"
 # Output of the rule that renders the report.
@@ -297,8 +298,37 @@ class Campaign:
         own = (
             [studyfiles.tables(self._root, name), *self.figure_code(name)] for name in self.studies
         )
-        shared = [self._root / "analysis" / name for name in ("agreement.R", "scoreboard.R")]
+        names = ("agreement.R", "scoreboard.R", *["conform.R"] * ("conform" in self._config))
+        shared = [self._root / "analysis" / name for name in names]
         return [*shared, *itertools.chain.from_iterable(own)]
+
+    # Test cases of drafts
+
+    def conformed(self) -> list[str]:
+        """List the verdicts on drafts' test cases; none without the package that judges them."""
+        suites = self._config.get("conform", {}) if commands.sources("conform") else {}
+        return [
+            f"results/conform/{suite}_{algorithm}.json"
+            for suite, its in suites.items()
+            for algorithm in its["algorithms"]
+        ]
+
+    def conform_smoke_test(self, wildcards: Any) -> str:
+        """Return the record of the smoke test of the kernel that has an algorithm."""
+        condition = replace(SELF_TEST, algorithm=wildcards.algorithm)
+        return smoke_test_record(Cell("conform", "main", condition, StoppingRule(1, 1)))
+
+    def conform_seeds(self, wildcards: Any) -> int:
+        """Return the number of runs of each case of a suite."""
+        return int(self._config["conform"][wildcards.suite]["seeds"])
+
+    def conform_tables(self) -> list[str]:
+        """List the table of the verdicts, if the campaign has suites."""
+        return ["results/tables/conform_verdicts.csv"] if "conform" in self._config else []
+
+    def conform_chapter(self) -> list[Path]:
+        """List the chapter on the verdicts, if the campaign has suites."""
+        return [self._root / "report" / "_conform.qmd"] if "conform" in self._config else []
 
     def verdicts(self) -> list[str]:
         """List the table of recorded verdicts if it has this campaign's."""

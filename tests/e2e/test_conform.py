@@ -1,6 +1,7 @@
 """Cases of drafts on real runs: in two passes, of a changed kernel, and of an own algorithm."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -70,10 +71,30 @@ def test_bbr3_stays_in_drain_if_the_rate_falls_when_drain_begins(tmp_path):
     assert len(states) == len(files) - 1
 
 
+def test_bad_algorithm_fails_the_criterion_of_rfc_9743_that_it_is_made_for(tmp_path):
+    out = tmp_path / "out"
+    cases = ("--case", "wired", "--case", "steady", "--html", tmp_path / "page.html")
+    done = losslab("conform", "rfc9743", "never_grows", *cases, "--out", out)
+    assert done.returncode == 1, done.stderr
+    assert verdicts(out) == {"wired": "FAIL", "steady": "PASS"}
+    # Both cases have the same runs, whose page has no strips of state, but scales.
+    assert len(list((out / "runs").iterdir())) == 5
+    assert (tmp_path / "page.html").read_text().count("<circle") == 2
+    command = done.stdout.split("losslab measure ")[1].splitlines()[0].split()
+    repeated = losslab("measure", *command, cwd=tmp_path)
+    assert repeated.returncode == 0, repeated.stderr
+    [manifest] = (tmp_path / "case-wired").glob("manifest.json")
+    [row] = [
+        r for r in json.loads((out / conform.RECORD).read_text())["cases"] if r["case"] == "wired"
+    ]
+    first = json.loads((Path(row["seeds"][0]["folder"]) / "manifest.json").read_text())
+    assert json.loads(manifest.read_text())["summary"] == first["summary"]
+
+
 def test_case_for_an_algorithm_of_ones_own_with_its_own_fields(campaign_folder):
     made = losslab("new", "algorithm", "mine", "--from", "cubic", cwd=campaign_folder)
     assert made.returncode == 0, made.stderr
-    file = campaign_folder / "config" / "conformance" / "mine.yaml"
+    file = campaign_folder / "config" / "suites" / "mine.yaml"
     file.parent.mkdir(parents=True)
     (campaign_folder / "config" / "states.toml").write_text(STATES)
     file.write_text(SUITE)
@@ -114,5 +135,5 @@ def test_changed_bbr3_fails_what_its_change_breaks(changed, tmp_path):
 @pytest.mark.nightly
 def test_repaired_bbr3_passes_what_bbr3_fails(changed, root):
     cases = ["3", "4b", "18", "19"]
-    patch = root / "config" / "conformance" / "bbr3-repaired.patch"
+    patch = root / "config" / "suites" / "bbr3-repaired.patch"
     assert changed(cases, patch) == dict.fromkeys(cases, "PASS")

@@ -80,6 +80,9 @@ def conditions(draw):
         "sender_delay_ms": st.integers(1, rtt_us).map(lambda n: n / 1000),
         "sender_queue": st.just("fq_codel"),
         "shaper": st.just("htb-netem"),
+        "reverse_rate_mbit": RATES,
+        "reverse_buffer_packets": st.integers(8_001, 9_000),
+        "reverse_queue": st.sampled_from(["bfifo", "codel", "fq_codel", "pie", "red", "cake"]),
     }
     names = draw(st.lists(st.sampled_from(sorted(choices)), max_size=4, unique=True))
     values = {name: draw(choices[name]) for name in names}
@@ -89,6 +92,8 @@ def conditions(draw):
     for name, needed in (("loss_direction", "loss_percent"), ("reorder_ms", "reorder_percent")):
         if needed not in values:
             values.pop(name, None)
+    if {"reverse_queue", "reverse_buffer_packets"} & values.keys():
+        values.setdefault("reverse_rate_mbit", 2.5)
     if values.get("queue") == "dualpi2":
         values["kernel"] = "7.2"
     return Condition(
@@ -176,6 +181,39 @@ tc qdisc add dev eth2 root netem delay 5ms limit 100000 loss {}
 def test_two_interfaces_are_both_directions(back, expected, without):
     reading = found(PAIR.format(back))
     assert (axes(reading.condition), left(reading)) == (expected, without)
+
+
+DOCSIS = """
+tc qdisc add dev {} root handle 1: tbf rate 200mbit burst 3028 limit 2mb
+tc qdisc add dev {} root handle 1: tbf rate 20mbit burst 3028 limit 3028
+tc qdisc add dev {} parent 1:1 {}
+"""
+INGRESS = """
+tc qdisc add dev eth0 handle ffff: ingress
+tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb0
+"""
+
+
+@pytest.mark.parametrize(
+    ("prefix", "forward", "reverse"), [("", "eth1", "eth0"), (INGRESS, "eth0", "ifb0")]
+)
+@pytest.mark.parametrize(
+    ("queue", "expected", "without"),
+    [
+        ("pfifo limit 90", {"reverse_buffer_packets": 90}, []),
+        ("fq_codel", {"reverse_queue": "fq_codel", "reverse_buffer_packets": 10240}, []),
+        ("codel limit 90 target 1ms", {"reverse_queue": "codel", "reverse_buffer_packets": 90},
+         ["codel target 1ms"]),
+        ("netem slot 5ms 5ms", {"reverse_buffer_packets": 1000, "ack_batch_ms": 5.0}, []),
+    ],
+)  # fmt: skip
+def test_rate_of_the_other_interface_or_ifb_is_the_reverse_bottleneck(
+    prefix, forward, reverse, queue, expected, without
+):
+    reading = found(prefix + DOCSIS.format(forward, reverse, reverse, queue))
+    path = {"rate_mbit": 200.0, "queue": "bfifo", "buffer_packets": 1385, "reverse_rate_mbit": 20.0}
+    assert axes(reading.condition) == path | expected
+    assert left(reading) == without
 
 
 def test_roles_choose_the_directions():

@@ -142,7 +142,8 @@ def test_command_says_what_it_read_and_writes_a_trace(tmp_path, monkeypatch, cap
     for line in (
         "length     3 s in 3 rows", "Mbit/s     mean 12, min 0, max 24",
         "outage     longest 1 s, from 1 s", "rate       mbps in mbit: the column's name",
-        "not used   latency, mean 30: set the delay with --rtt-ms", "--trace './tram 1.trace'",
+        "not used   latency, mean 30: use --rtt-column, --delay-column or --rtt-ms",
+        "--trace './tram 1.trace'",
     ):  # fmt: skip
         assert line in said
     times = tracelink.parse((tmp_path / "tram 1.trace").read_text(), "it")
@@ -178,10 +179,53 @@ def test_trace_that_cannot_be_used_is_refused(tmp_path, monkeypatch, capsys, tex
     assert not (tmp_path / "rates.trace").exists()
 
 
-def test_part_of_a_file_is_converted(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("part", "first", "count", "end_ms"),
+    [
+        (["--from-s", "0.5", "--to-s", "1.5"], 500, 1500, 1000),
+        (["--from-s", "0", "--to-s", "1"], 500, 1000, 1000),
+        (["--from-s", "0"], 500, 4000, 3000),
+    ],
+)
+def test_part_of_a_file_is_converted(tmp_path, monkeypatch, part, first, count, end_ms):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rates").write_text("12\n24\n12\n")
-    options = ["--unit", "mbit", "--interval-ms", "1000", "--from-s", "0.5", "--to-s", "1.5"]
+    options = ["--unit", "mbit", "--interval-ms", "1000", *part]
     assert cli.main(["trace", "import", "rates", *options]) == 0
     times = tracelink.parse((tmp_path / "rates.trace").read_text(), "it")
-    assert (sum(ms <= 500 for ms in times), len(times), times[-1]) == (500, 1500, 1000)
+    assert (sum(ms <= 500 for ms in times), len(times), times[-1]) == (first, count, end_ms)
+
+
+PATH = """[{"duration_ms": 900, "bandwidth_kbps": 9000, "latency_ms": 10, "loss": 0},
+          {"duration_ms": 600, "bandwidth_kbps": 9000, "latency_ms": 20, "loss": 0.5},
+          {"duration_ms": 500, "bandwidth_kbps": 0, "latency_ms": 20, "loss": 0.5},
+          {"duration_ms": 1000, "bandwidth_kbps": 9000, "latency_ms": 20, "loss": 0}]"""
+
+
+@pytest.mark.parametrize(
+    ("columns", "options"),
+    [
+        (["--rtt-column", "latency_ms"], "--rtt-ms 20 --duration-s 2"),
+        (["--delay-column", "latency_ms", "--loss-column", "loss"],
+         "--rtt-ms 40 --loss-percent 0.5 --changes at_s=1,loss_percent=0 --duration-s 2"),
+        (["--delay-column", "latency_ms", "--from-s", "0", "--to-s", "2.5"],
+         "--rtt-ms 40 --duration-s 1.5"),
+    ],
+)  # fmt: skip
+def test_delay_and_loss_beside_the_rate_are_a_path_schedule(
+    tmp_path, monkeypatch, capsys, columns, options
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "path.json").write_text(PATH)
+    assert cli.main(["trace", "import", "path.json", *columns]) == 0
+    said = capsys.readouterr().out
+    assert f"--trace ./path.trace {options} --out run" in said
+    assert "not used" not in said
+
+
+def test_schedule_of_too_many_changes_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "path.csv").write_text("mbps,rtt\n" + "5,10\n5,20\n" * 600)
+    its = ["trace", "import", "path.csv", "--interval-ms", "100", "--rtt-column", "rtt"]
+    assert cli.main(its) == 2
+    assert "at most 1000 changes in more than 2 s, found 1189" in capsys.readouterr().err

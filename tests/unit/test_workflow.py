@@ -60,6 +60,22 @@ def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
     assert "goodput_mbit" in campaign.stopping_rule(job)
 
 
+def test_campaign_with_suites_judges_each_algorithm_on_its_kernel(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    suites = {"bbr-draft": {"algorithms": ["bbr", "bbr3"], "seeds": 2}}
+    campaign = Campaign(CONFIG | {"conform": suites}, [])
+    files = campaign.conformed()
+    assert files == [f"results/conform/bbr-draft_{name}.json" for name in ("bbr", "bbr3")]
+    job = SimpleNamespace(suite="bbr-draft", algorithm="bbr3")
+    assert campaign.conform_seeds(job) == 2
+    assert campaign.conform_smoke_test(job).endswith("guest+6.12-bbr3.json")
+    assert [path.name for path in campaign.conform_chapter()] == ["_conform.qmd"]
+    monkeypatch.setattr("losslab.commands.sources", lambda _: [])
+    assert campaign.conformed() == []
+    # The chapter says that the package is missing.
+    assert campaign.conform_tables() == ["results/tables/conform_verdicts.csv"]
+
+
 def test_plan_is_read_as_it_was_written(campaign):
     campaign.plan.write(more=plan.facts(["config/quick.yaml"], CONFIG))
     again = CampaignPlan.read()

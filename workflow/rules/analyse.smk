@@ -169,7 +169,7 @@ for study in campaign.studies:
             flows=f"results/summary/{study}_flows.csv",
             queue=f"results/summary/{study}_queue.csv",
             published=studyfiles.published(ROOT, study),
-            suite=studyfiles.suite_files(ROOT, study),
+            criteria=f"results/summary/{study}_criteria.csv",
         output:
             **campaign.tables(study),
         log:
@@ -191,7 +191,7 @@ for study in campaign.studies:
             algorithms=find("config/algorithms.tsv", ROOT),
             published=studyfiles.published(ROOT, study),
             curves=studyfiles.published(ROOT, study, "_curves"),
-            suite=studyfiles.suite_files(ROOT, study),
+            criteria=f"results/summary/{study}_criteria.csv",
             cells=f"results/summary/{study}_cells.csv",
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",

@@ -4,7 +4,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from losslab.campaign import tables
+from losslab import commands
+from losslab.campaign import criteria, tables
 from losslab.instrument import records
 from losslab.repository import ROOT, find
 from losslab.study import studyfiles
@@ -25,6 +26,8 @@ wildcard_constraints:
     study="|".join(campaign.studies),
     cell="[a-z0-9._-]+",
     figure="[a-z0-9_]+",
+    suite="[a-z0-9-]+",
+    algorithm="[a-z0-9_-]+",
     variant="[a-z0-9.-]+",
     kernel="[a-z0-9._+-]+",
     backend="[a-z]+",

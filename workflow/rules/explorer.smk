@@ -1,6 +1,5 @@
 """The run explorer: one page next to the report with every cell and its runs over time."""
 
-from losslab import commands
 from losslab.ui import series
 
 

@@ -34,13 +34,15 @@ rule collect_study:
     input:
         cells=lambda wildcards: campaign.results(wildcards.study),
         records=lambda wildcards: campaign.records(wildcards.study),
-        code=tables.__file__,
+        code=[tables.__file__, criteria.__file__],
+        suite=lambda wildcards: studyfiles.suite_files(ROOT, wildcards.study),
     output:
         overview="results/summary/{study}_cells.csv",
         replicates="results/summary/{study}_replicates.csv",
         intervals="results/summary/{study}_intervals.csv",
         flows="results/summary/{study}_flows.csv",
         queue="results/summary/{study}_queue.csv",
+        criteria="results/summary/{study}_criteria.csv",
     log:
         "logs/collect_study/{study}.log",
     conda:

@@ -15,6 +15,7 @@ rule render_report:
         # A chapter per study, in the configuration's order.
         chapters=[
             *[studyfiles.chapter(ROOT, study) for study in campaign.studies],
+            *campaign.conform_chapter(),
             ROOT / "report" / "_agreement.qmd",
         ],
         functions=studyfiles.functions(ROOT, campaign.studies),
@@ -52,6 +53,7 @@ rule render_report:
                     "scoreboard_sources",
                 ],
             ),
+            *campaign.conform_tables(),
             "results/tables/origin.csv",
             "results/tables/digests.csv",
         ],

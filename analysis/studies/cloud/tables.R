@@ -78,24 +78,7 @@ tables <- function(data, write) {
 
   of_metric("jain_index") |>
     select(block, setup, algorithm, competitor, n, jain_index = mean, low, high) |>
-    left_join(
-      of_metric("goodput_mbit") |> select(block, algorithm, competitor, first_mbit = mean),
-      by = c("block", "algorithm", "competitor")
-    ) |>
-    left_join(
-      of_metric("competitor_goodput_mbit") |>
-        select(block, algorithm, competitor, second_mbit = mean),
-      by = c("block", "algorithm", "competitor")
-    ) |>
-    left_join(
-      of_metric("retransmits") |> select(block, algorithm, competitor, retransmits = mean),
-      by = c("block", "algorithm", "competitor")
-    ) |>
-    left_join(
-      of_metric("competitor_retransmits") |>
-        select(block, algorithm, competitor, second_retransmits = mean),
-      by = c("block", "algorithm", "competitor")
-    ) |>
+    left_join(shares_of_two(data$replicates), by = c("block", "algorithm", "competitor")) |>
     left_join(
       in_text |>
         filter(competitor != "none") |>
@@ -127,4 +110,24 @@ tables <- function(data, write) {
     by_metric(video_metrics, "mean") |>
     arrange(setup, desc(algorithm), loss_percent) |>
     write("video")
+}
+
+# Average the goodputs and retransmissions of two flows. Which of them starts first is drawn: flows
+# of the same algorithm are ordered by goodput in each run.
+shares_of_two <- function(replicates) {
+  replicates |>
+    filter(valid, competitor != "none", app == "iperf3") |>
+    mutate(
+      swapped = algorithm == competitor & competitor_goodput_mbit > goodput_mbit,
+      other_mbit = ifelse(swapped, goodput_mbit, competitor_goodput_mbit),
+      own_mbit = goodput_mbit + competitor_goodput_mbit - other_mbit,
+      other = ifelse(swapped, retransmits, competitor_retransmits),
+      own = retransmits + competitor_retransmits - other
+    ) |>
+    group_by(block, algorithm, competitor) |>
+    summarise(
+      first_mbit = mean(own_mbit), second_mbit = mean(other_mbit),
+      second_min_mbit = min(other_mbit), second_max_mbit = max(other_mbit),
+      retransmits = mean(own), second_retransmits = mean(other), .groups = "drop"
+    )
 }

@@ -50,3 +50,25 @@ replication_retransmits <- function(published) {
     dplyr::group_by(dplyr::across(dplyr::all_of(c("algorithm", grid_axes)))) |>
     dplyr::summarise(replication_retransmits = mean(retransmits), .groups = "drop")
 }
+
+host_labels <- c(paced_mbit = "fq", unpaced_mbit = "no fq", mbit = "no fq, pauses")
+
+# List CUBIC's goodputs with and without pauses in the conditions of the replication, one row for
+# each host; none if there are too few conditions for a figure.
+pause_points <- function(replicates, published) {
+  points <- pause_rows(replicates, published) |>
+    dplyr::filter(algorithm == "cubic", !is.na(replication_most_mbit)) |>
+    dplyr::mutate(replication_mbit = sqrt(replication_least_mbit * replication_most_mbit)) |>
+    dplyr::select(
+      rtt_ms, rate_mbit, replication_mbit, dplyr::all_of(names(host_labels)), low, high
+    ) |>
+    tidyr::pivot_longer(
+      dplyr::all_of(names(host_labels)),
+      names_to = "measured", values_to = "goodput_mbit", values_drop_na = TRUE
+    ) |>
+    dplyr::mutate(
+      host = factor(host_labels[measured], host_labels),
+      low = ifelse(measured == "mbit", low, NA), high = ifelse(measured == "mbit", high, NA)
+    )
+  if (dplyr::n_distinct(points$rtt_ms, points$rate_mbit) < least_conditions) points[0, ] else points
+}

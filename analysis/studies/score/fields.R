@@ -1,7 +1,8 @@
-# Verdicts as coloured fields, with a palette for colour-blind readers (Okabe and Ito).
+# Verdicts on cases: a table, and coloured fields with a palette for colour-blind readers (Okabe and
+# Ito).
 
 verdict_colours <- c(
-  meets = "#56B4E9", misses = "#D55E00", inconclusive = "#F0E442", "not measured" = "grey92"
+  PASS = "#56B4E9", FAIL = "#D55E00", INCONCLUSIVE = "#F0E442", "NOT OBSERVABLE" = "grey92"
 )
 
 # Format a criterion as its section and name.
@@ -29,7 +30,7 @@ draw_verdicts <- function(criteria, algorithms) {
     ) |>
     tidyr::complete(
       name, algorithm,
-      fill = list(verdict = factor("not measured", names(verdict_colours)), number = "")
+      fill = list(verdict = factor("NOT OBSERVABLE", names(verdict_colours)), number = "")
     )
   ggplot2::ggplot(shown, ggplot2::aes(algorithm, name, fill = verdict)) +
     ggplot2::geom_tile(colour = "white", linewidth = 0.6) +
@@ -47,3 +48,33 @@ draw_verdicts <- function(criteria, algorithms) {
 
 # With all criteria of the suite, figure and caption fit on a page.
 verdicts_height_cm <- function(criteria) 2.2 + 0.54 * length(unique(criteria$criterion))
+
+# Shorten a limit such as "at most 4" for a narrow column.
+short_limit <- function(limit) {
+  # Use a non-breaking space.
+  sub("at least ", "\u2265\u00a0", sub("at most ", "\u2264\u00a0", limit))
+}
+
+# Tabulate the numbers: a row per criterion, a column per algorithm.
+criteria_side_by_side <- function(rows, labels) {
+  if (nrow(rows) == 0) {
+    return(show_table(tibble::tibble(Criterion = character())))
+  }
+  number <- ifelse(is.na(rows$value), "", short(rows$value, 3))
+  rows$shown <- dplyr::case_when(
+    number == "" ~ "",
+    rows$verdict == "FAIL" ~ paste0("*", number, "*"),
+    rows$verdict == "INCONCLUSIVE" ~ paste0("(", number, ")"),
+    TRUE ~ number
+  )
+  # Number of cells, which may be lower than in the suite.
+  counts <- lengths(strsplit(dplyr::coalesce(rows$cells, ""), " "))
+  spans <- tapply(counts, rows$criterion, \(n) paste(unique(range(n)), collapse = " to "))
+  in_order_of_sections(rows) |>
+    dplyr::transmute(
+      Criterion = paste(section, criterion), Cells = c(spans[criterion]), Unit = unit,
+      Limit = short_limit(limit), algorithm = labels[algorithm], shown
+    ) |>
+    tidyr::pivot_wider(names_from = algorithm, values_from = shown) |>
+    show_table()
+}

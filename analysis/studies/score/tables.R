@@ -1,5 +1,6 @@
-# Every criterion of the suite, judged for every algorithm.
+# The verdict on every case of the suite, for every algorithm.
 tables <- function(data, write) {
-  judge_suite(data$suite, data$cells, data$replicates, data$intervals) |>
+  data$criteria |>
+    mutate(across(where(is.character), \(text) coalesce(text, ""))) |>
     write("criteria")
 }

@@ -101,6 +101,7 @@ test_that("pooled losses are compared with the binomial distribution", {
 
 test_that("utilisation is relative to the rate less framing", {
   expect_equal(theoretical_goodput(1000), 956.407, tolerance = 1e-5)
+  expect_equal(theoretical_goodput(9014, mtu_bytes = 9000, ip_bytes = 40), 8928)
   expect_equal(bdp_packets(100, 20), 250000 / 1514)
 })
 

@@ -324,15 +324,18 @@ def workflow_commands(data: Mapping[str, Any]) -> Iterator[str]:
     [file, *_] = data["replaced"] or [""]
     place = f"file={file}," if file else ""
     for row in data["changed"]:
+        title = f"{place}title=losslab {row['cell']}"
         for reason in row["reasons"]:
-            yield f"::error {place}title=losslab {row['cell']}::invalid after the change: {reason}"
+            yield f"::error {title}::{_escaped(f'invalid after the change: {reason}')}"
         for each in (each for each in row["differences"] if each["verdict"]):
-            _, title, before, after, change, interval, n, *_ = _row(row["cell"], each)
+            _, metric, before, after, change, interval, n, *_ = _row(row["cell"], each)
             level = "error" if each["verdict"] == WORSE else "notice"
-            yield (
-                f"::{level} {place}title=losslab {row['cell']}::{title} {change} {interval}, from "
-                f"{before} to {after}, n = {n}: {each['verdict']}".replace("%", "%25")
-            )
+            text = f"{metric} {change} {interval}, from {before} to {after}, n = {n}"
+            yield f"::{level} {title}::{_escaped(text)}: {each['verdict']}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _row(cell: str, each: Mapping[str, Any]) -> tuple[str, ...]:

@@ -119,10 +119,12 @@ def test_every_metric_of_a_changed_cell_has_its_ratio_interval_and_smallest_effe
 
 
 def test_annotations_name_the_changed_file_and_escape_percent_signs():
-    its = data(row(WORSE, BETTER, QUIET, reasons=["the guest must power off"]))
+    its = data(row(WORSE, BETTER, QUIET, reasons=["the guest must power off\n99 % done"]))
     first, second, third = check.workflow_commands(its)
     place = "file=net/ipv4/tcp_cubic.c,title=losslab loss/cubic::"
-    assert first == f"::error {place}invalid after the change: the guest must power off"
+    assert (
+        first == f"::error {place}invalid after the change: the guest must power off%0A99 %25 done"
+    )
     assert second == (
         f"::error {place}Goodput (Mbit/s) -10 %25 [-12, -8] %25, from 10 to 9, n = 8: worse"
     )

@@ -1,40 +1,48 @@
-"""`losslab conform`: run the test cases of a draft, and judge an algorithm by its state."""
+"""`losslab conform`: run the cases of a suite, and judge an algorithm."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import json
+import shlex
 import shutil
+import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, cellspec, sweeps
+from losslab import __version__, cellspec, commands, sweeps
 from losslab.campaign import verdicts
+from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import kernel_of
 from losslab.campaign.results import write_json
-from losslab.instrument import changes, kernels
+from losslab.errors import LosslabError
+from losslab.instrument import changes, kernels, records
 from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option
+from losslab.study import studyfiles
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 from losslab_conform import page, suite
-from losslab_conform.judge import FAIL, PASS, VERDICTS
-from losslab_conform.runs import Attempt, Runs, judged
+from losslab_conform.judge import VERDICTS
+from losslab_conform.runs import Attempt, Result, Runs, judged, loses_at_random
+from losslab_conform.spans import Spans
 from losslab_conform.suite import Case
 
 FORMAT = 1
 RECORD, SCHEMA = "conform.json", "conformed"
+# Smaller changes of a number are ignored: without variance, its interval has no width.
+MIN_CHANGE = 0.01
 SHOWN = 200  # characters of the numbers of a case that passes
 WIDTH = max(map(len, VERDICTS))
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `conform`."""
-    command = commands.add_parser("conform")
-    command.add_argument("suite", help="suite of config/conformance")
+    command = parsers.add_parser("conform")
+    command.add_argument("suite", help="suite of config/suites")
     command.add_argument(
         "algorithm", nargs="?", help="algorithm to judge; without it, the cases are listed"
     )
@@ -43,9 +51,17 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="run only this case; may be repeated",
     )  # fmt: skip
     command.add_argument(
-        "--seeds", type=whole_option("seeds", 1), default=1, metavar="N",
-        help="runs of each case, with the seeds 1 to N (default 1); the worst verdict counts",
+        "--cell", default="", metavar="NAME",
+        help="another of the suite's cells, for the cases that it has there",
     )  # fmt: skip
+    command.add_argument(
+        "--seeds", type=whole_option("seeds", 1), metavar="N",
+        help="runs of each case, with the seeds 1 to N (default 1); the worst verdict counts. Of a "
+        "case over scenarios: runs of each cell (default: the suite's)",
+    )  # fmt: skip
+    command.add_argument(
+        "--full", action="store_true", help="use the scenarios' full form, more and longer runs"
+    )
     command.add_argument("--kernel", default=DEFAULT_KERNEL, help="kernel of config/kernels.toml")
     command.add_argument(
         "--change", action="append", default=[], metavar="FILE",
@@ -60,17 +76,29 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--against", type=Path, metavar="FILE",
         help=f"recorded {RECORD}: exit with 1 only if a verdict is worse than recorded",
     )  # fmt: skip
+    command.add_argument(
+        "--record", type=out_file, metavar="FILE",
+        help="write the JSON there, and end with 0 whatever the verdicts, as the workflow does",
+    )  # fmt: skip
+    command.add_argument(
+        "--needs", type=Path, metavar="FILE",
+        help="record of a smoke test; without its kernel, no case runs",
+    )  # fmt: skip
     command.add_argument("--junit", type=out_file, metavar="FILE", help="write JUnit XML")
     command.add_argument(
         "--html", type=out_file, metavar="FILE", help="write a page with a strip for each case"
     )
     command.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument(
+        "--estimate", action="store_true",
+        help="print the estimated time of the cases over scenarios, and measure nothing",
+    )  # fmt: skip
     command.set_defaults(run=_conform, interrupted=sweeps.KEPT)
 
 
 def _conform(options: argparse.Namespace) -> int:
     selected = suite.load(options.suite)
-    cases = suite.cases(selected, options.case)
+    cases = suite.cases(selected, options.case, options.cell)
     if options.algorithm is None:
         print(listing(selected, cases))
         return 0
@@ -80,15 +108,30 @@ def _conform(options: argparse.Namespace) -> int:
     for case in cases:
         case.condition(axes, case.known_s)
     before = load(options.against, options.suite) if options.against else None
+    if options.needs and (missing := records.absent(options.needs)):
+        write_json(record(selected, options, [], {}) | {"absent": missing}, options.record)
+        return 0
+    form = studyfiles.FULL if options.full else studyfiles.QUICK
+    spanning = [case for case in cases if case.spans]
+    spans = Spans.of(selected, spanning, axes, form, options.seeds)
+    if spanning:
+        print(estimate(spans, options.cores), file=sys.stderr, flush=True)
+    if options.estimate:
+        return 0
     changes.files_given(options.change)
     out: Path = options.out.resolve()
     cellspec.refuse_inside([Path(each.rpartition("=")[2]) for each in options.change], out)
     cellspec.refuse_not_own(out)
     cellspec.make_own(out, "losslab conform")
     with _changed(options.change, cases[0].condition(axes, cases[0].known_s), out) as files:
-        seeds = range(1, options.seeds + 1)
-        found = judged(cases, axes, seeds, Runs(out, options.cores, files))
-    data = record(selected, options, found)
+        seeds, runs = range(1, (options.seeds or 1) + 1), Runs(out, options.cores, files)
+        of_runs, kept = [case for case in cases if not case.spans], kept_triggers(out, before)
+        found = judged(of_runs, axes, seeds, runs, kept)
+        results = spans.judged(runs)
+    for each in found:
+        row = {"seed": each.seed} | each.result | _cause(each, options.suite)
+        results.setdefault(each.case.name, []).append(row)
+    data = record(selected, options, cases, results)
     write_json(data, out / RECORD)
     if options.junit:
         options.junit.write_text(junit(data))
@@ -97,6 +140,9 @@ def _conform(options: argparse.Namespace) -> int:
         lines = {a.case.name: a.line for a in found if a.line and shown[a.case.name] == a.seed}
         options.html.write_text(page.page(data, lines))
     print(json.dumps(data, indent=1) if options.json else text(data))
+    if options.record:
+        write_json(data, options.record)
+        return 0
     if before is None:
         return int(any(each["verdict"] == FAIL for each in data["cases"]))
     verdicts.require_as_recorded(
@@ -119,16 +165,28 @@ def _changed(given: Sequence[str], condition: Condition, out: Path) -> Iterator[
         yield files
 
 
+def estimate(spans: Spans, cores: int) -> str:
+    """Return a text with the estimated time of cases over scenarios, without finished runs."""
+    runs = sum(len(spans.seeds_of(name)) for name in spans.cells)
+    return (
+        f"losslab: {len(spans.cells)} cells, {runs} runs: about {spans.minutes(cores):.0f} min on "
+        f"{cores} idle cores, without finished runs"
+    )
+
+
 def record(
-    selected: Mapping[str, Any], options: argparse.Namespace, found: Sequence[Attempt]
+    selected: Mapping[str, Any],
+    options: argparse.Namespace,
+    cases: Sequence[Case],
+    results: Mapping[str, list[Result]],
 ) -> dict[str, Any]:
     """Return the results as data."""
     rows = []
-    for case in dict.fromkeys(each.case for each in found):
-        own = [{"seed": each.seed} | each.result for each in found if each.case is case]
+    for case in cases:
+        own = results[case.name]
         worst = min((each["verdict"] for each in own), key=VERDICTS.index)
         row = {"case": case.name, "title": case.data["title"], "verdict": worst}
-        row |= {key: case.data[key] for key in ("note", "repairs") if key in case.data}
+        row |= {key: case.data[key] for key in ("section", "note", "repairs") if key in case.data}
         rows.append(row | {"seeds": own})
     data = {
         "format": FORMAT,
@@ -136,12 +194,23 @@ def record(
         "source": selected["source"],
         "algorithm": options.algorithm,
         "kernel": options.kernel,
+        **({"cell": options.cell} if options.cell else {}),
         "change": list(options.change),
         "losslab": __version__,
         "cases": rows,
     }
     check_schema(data, SCHEMA, "the record")
     return data
+
+
+def _cause(attempt: Attempt, name: str) -> dict[str, str]:
+    """Return the command that finds the packets that cause a failure, if it may depend on any."""
+    verdict, condition = attempt.result["verdict"], attempt.condition
+    if verdict != FAIL or not loses_at_random(condition) or not commands.find("why"):
+        return {}
+    case = f"{name}/{attempt.case.name}"
+    words = [attempt.result["folder"], "--case", case, "--out", f"why-{attempt.case.name}"]
+    return {"cause": shlex.join(["losslab", "why", *words])}
 
 
 def load(path: Path, name: str) -> dict[str, Any]:
@@ -153,16 +222,45 @@ def load(path: Path, name: str) -> dict[str, Any]:
     return data
 
 
+def kept_triggers(out: Path, before: Mapping[str, Any] | None) -> dict[str, Result]:
+    """Return results with a time T by its inputs: of the folder's last record, and of another."""
+    found = [before] if before else []
+    with contextlib.suppress(LosslabError):
+        content = read_json(out / RECORD)
+        check_schema(content, SCHEMA, RECORD)
+        found.append(content)
+    results = (its for data in found for row in data["cases"] for its in row["seeds"])
+    return {its["trigger"]["inputs"]: its for its in results if "trigger" in its}
+
+
 def worse(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """List cases with a worse verdict than recorded."""
-    known = {each["case"]: each["verdict"] for each in before["cases"]}
-    return [
-        f"case {each['case']} ({each['title']}): was {known.get(each['case'], 'not recorded')}, "
-        f"is {each['verdict']}"
-        for each in now["cases"]
-        if VERDICTS.index(each["verdict"]) < VERDICTS.index(known.get(each["case"], PASS))
-        and (each["case"] in known or each["verdict"] == FAIL)
-    ]
+    """List cases whose verdict, or number by more than its interval, is worse than recorded."""
+    known = {each["case"]: each for each in before["cases"]}
+    found = []
+    for each in now["cases"]:
+        old, name = known.get(each["case"]), f"case {each['case']} ({each['title']})"
+        was = old["verdict"] if old else "not recorded"
+        if VERDICTS.index(each["verdict"]) < VERDICTS.index(old["verdict"] if old else PASS) and (
+            old or each["verdict"] == FAIL
+        ):
+            found.append(f"{name}: was {was}, is {each['verdict']}")
+        elif old:
+            steps = (deciding(row)["steps"] for row in (old, each))
+            found += [
+                f"{name}: was {one['text']}; is {other['text']}"
+                for one, other in zip(*steps, strict=False)
+                if _number_is_worse(one.get("number", {}), other.get("number", {}))
+            ]
+    return found
+
+
+def _number_is_worse(old: Mapping[str, float], new: Mapping[str, float]) -> bool:
+    if not {"low", "high"} <= old.keys() & new.keys():
+        return False
+    sign = 1 if "at_least" in old else -1
+    change = sign * (new["value"] - old["value"])
+    apart = new["high"] < old["low"] if sign > 0 else new["low"] > old["high"]
+    return apart and change < -MIN_CHANGE * abs(old["value"])
 
 
 def deciding(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -173,7 +271,8 @@ def deciding(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def text(data: Mapping[str, Any]) -> str:
     """Return a line per case; a FAIL has the command that repeats its run."""
-    lines = [f"{data['suite']}: {data['source']}; {data['algorithm']}"]
+    cell = f", {data['cell']}" if "cell" in data else ""
+    lines = [f"{data['suite']}{cell}: {data['source']}; {data['algorithm']}"]
     for row in data["cases"]:
         its = deciding(row)
         why = its["why"]
@@ -182,13 +281,18 @@ def text(data: Mapping[str, Any]) -> str:
         count = sum(each["verdict"] == row["verdict"] for each in row["seeds"])
         total = len(row["seeds"])
         share = f" ({count} of {total} seeds)" if total > 1 else ""
-        lines.append(f"{row['verdict']:{WIDTH}} {row['case']:>3} {row['title']}{share}: {why}")
+        lines.append(f"{row['verdict']:{WIDTH}} {heading(row)}{share}: {why}")
         if row["verdict"] == FAIL:
-            lines.append(f"{'':{WIDTH}}     {its['command']}")
+            lines += [f"{'':{WIDTH}}     {its[k]}" for k in ("command", "cause") if its.get(k)]
     counts = Counter(each["verdict"] for each in data["cases"])
     lines.append(", ".join(f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS)
                            if counts[verdict]))  # fmt: skip
     return "\n".join(lines)
+
+
+def heading(row: Mapping[str, Any]) -> str:
+    """Return the name, section and title of a case."""
+    return " ".join(filter(None, [f"{row['case']:>3}", row.get("section"), row["title"]]))
 
 
 def listing(selected: Mapping[str, Any], cases: Sequence[Case]) -> str:
@@ -196,7 +300,7 @@ def listing(selected: Mapping[str, Any], cases: Sequence[Case]) -> str:
     lines = [f"{selected['title']}: {selected['source']}"]
     for case in cases:
         more = f" (repairs {case.data['repairs']})" if "repairs" in case.data else ""
-        lines.append(f"{case.name:>4} {case.data['title']}{more}")
+        lines.append(f" {heading({**case.data, 'case': case.name})}{more}")
     return "\n".join(lines)
 
 
@@ -211,7 +315,7 @@ def junit(data: Mapping[str, Any]) -> str:
     )  # fmt: skip
     for row in rows:
         its = deciding(row)
-        name = f"{row['case']} {row['title']}"
+        name = heading(row).strip()
         case = ET.SubElement(root, "testcase", classname=data["suite"], name=name)
         kind = {FAIL: "failure", PASS: "system-out"}.get(row["verdict"], "skipped")
         message = {} if row["verdict"] == PASS else {"message": its["why"]}

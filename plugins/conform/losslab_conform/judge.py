@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from losslab.campaign.criteria import FAIL, INCONCLUSIVE, NOT_OBSERVABLE, PASS
 from losslab.study import metrics
 from losslab_conform.timeline import (
     HALF_US,
@@ -24,8 +25,6 @@ from losslab_conform.timeline import (
     Timeline,
 )
 
-PASS, FAIL = "PASS", "FAIL"
-INCONCLUSIVE, NOT_OBSERVABLE = "INCONCLUSIVE", "NOT OBSERVABLE"
 # From the worst; the verdict of several seeds is the worst of theirs.
 VERDICTS = (FAIL, INCONCLUSIVE, NOT_OBSERVABLE, PASS)
 
@@ -159,7 +158,8 @@ def verdict_of(
     own = [each for each in steps if each["verdict"] == verdict]
     ours = [f" (ours: {each['ours']})" if "ours" in each else "" for each in own]
     return verdict, "; ".join(
-        f"step {each['step']}: {each['text']}{its}" for each, its in zip(own, ours, strict=True)
+        (f"step {each['step']}: " if "step" in each else "") + each["text"] + its
+        for each, its in zip(own, ours, strict=True)
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from losslab_conform.judge import FAIL, PASS
+from losslab.campaign.criteria import FAIL, PASS
 from losslab_conform.timeline import Column, NotObservableError, Timeline
 
 WIDTH, HEIGHT, BAND = 900, 150, 18
@@ -45,10 +45,13 @@ def page(data: Mapping[str, Any], lines: Mapping[str, Timeline]) -> str:
 def _case(row: Mapping[str, Any], line: Timeline | None) -> str:
     its = next(each for each in row["seeds"] if each["verdict"] == row["verdict"])
     checks = [("stimulus", each) for each in its["holds"]]
-    checks += [(f"step {each['step']}", each) for each in its["steps"]]
+    checks += [
+        (f"step {each['step']}" if "step" in each else "limit", each) for each in its["steps"]
+    ]
     items = "".join(
         f'<li><b class="{each["verdict"]}">{each["verdict"]}</b> {place}: {escape(each["text"])}'
         + (f" <i>(ours: {escape(each['ours'])})</i>" if "ours" in each else "")
+        + (scale(each["number"]) if "low" in each.get("number", {}) else "")
         + "</li>"
         for place, each in checks
     )
@@ -58,8 +61,23 @@ def _case(row: Mapping[str, Any], line: Timeline | None) -> str:
     why = "" if verdict == PASS else f"<p>{escape(its['why'])}</p>"
     return (
         f'<details{opened}><summary><b class="{verdict}">{verdict}</b> {escape(row["case"])} '
-        f"{escape(row['title'])}</summary>{notes}{why}{strip(line) if line else ''}"
+        f"{escape(row.get('section', ''))} {escape(row['title'])}</summary>{notes}{why}"
+        f"{strip(line) if line else ''}"
         f"<ul>{items}</ul><p><code>{escape(its['command'])}</code></p></details>"
+    )
+
+
+def scale(number: Mapping[str, float]) -> str:
+    """Return a confidence interval on a scale from 0, beside the values that fail."""
+    limit = number.get("at_most", number.get("at_least", 0.0))
+    end = max(limit, number["high"]) * 1.2 or 1.0
+    numbers = (number["low"], number["high"], number["value"], limit)
+    low, high, value, edge = (WIDTH * max(0.0, each) / end for each in numbers)
+    at, width = (edge, WIDTH - edge) if "at_most" in number else (0.0, edge)
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {BAND}"><rect x="{at:.1f}" width="{width:.1f}" height="{BAND}" '
+        f'fill="{FILLS[2]}"/><path d="M{low:.1f} {BAND / 2}H{high:.1f}" stroke="#1f4e8c"/>'
+        f'<circle cx="{value:.1f}" cy="{BAND / 2}" r="4" fill="#1f4e8c"/></svg>'
     )
 
 

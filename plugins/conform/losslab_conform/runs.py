@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from losslab import cellspec, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import fingerprint, state
 from losslab.campaign.cellrun import finished
+from losslab.campaign.criteria import INCONCLUSIVE, NOT_OBSERVABLE
 from losslab.campaign.instrument import at_first_use, instrument
 from losslab.campaign.replicate import run
 from losslab.campaign.results import Replicate
@@ -21,9 +25,10 @@ from losslab.emulation import capture
 from losslab.emulation.plan import make_plan
 from losslab.errors import LosslabError
 from losslab.instrument import kernels
+from losslab.study import schedule
 from losslab.study.condition import Condition
+from losslab.study.metrics import Summary
 from losslab_conform import judge, suite
-from losslab_conform.judge import INCONCLUSIVE, NOT_OBSERVABLE
 from losslab_conform.suite import Case
 from losslab_conform.timeline import NotReachedError, Timeline, rows_of
 
@@ -41,6 +46,7 @@ class Runs:
     out: Path
     cores: int
     files: Path | None = None  # replaced files of the kernel
+    captures: Sequence[str] = (capture.STATE,)
     _rows: dict[Path, pd.DataFrame] = field(default_factory=dict)
 
     def folder(self, condition: Condition, seed: int) -> Path:
@@ -57,10 +63,11 @@ class Runs:
 
         def one(condition: Condition, seed: int) -> None:
             folder, tools = self.folder(condition, seed), instrument(condition=condition)
-            if finished(folder, condition, seed, tools) is None:
+            whole = all((folder / capture.name(each)).is_file() for each in self.captures)
+            if not whole or finished(folder, condition, seed, tools) is None:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.parent.mkdir(parents=True, exist_ok=True)
-                run(condition, seed, folder, tools, captures=[capture.STATE])
+                run(condition, seed, folder, tools, captures=self.captures)
 
         if distinct:
             jobs = [functools.partial(one, *each) for each in distinct]
@@ -78,18 +85,37 @@ class Runs:
         """Return the time line of a run for a case."""
         folder = self.folder(condition, seed)
         if folder not in self._rows:
-            port = make_plan(condition, seed).flows[0].source_port
-            self._rows[folder] = rows_of(self.captured(condition, seed), port)
-        return Timeline(
-            self._rows[folder], condition, suite.phases(condition.algorithm), case.groups,
-            case.interrupts, begin_s, Replicate(folder).manifest["summary"],
-        )  # fmt: skip
+            self._rows[folder] = rows_in(folder, condition, seed)
+        summary = Replicate(folder).manifest["summary"]
+        return line_of(self._rows[folder], case, condition, begin_s, summary)
 
     def command(self, condition: Condition, seed: int, name: str) -> str:
         """Return the command that repeats a run."""
         made = cellspec.measure_command(condition, seed, f"case-{name}")
         prefix = f"{kernels.REPLACED_FILES}={shlex.quote(str(self.files))} " if self.files else ""
-        return f"{prefix}{made} --capture {capture.STATE}"
+        return " ".join([prefix + made, *(f"--capture {each}" for each in self.captures)])
+
+
+def rows_in(folder: Path, condition: Condition, seed: int) -> pd.DataFrame:
+    """Read the rows of the flow under test from a run's folder."""
+    port = make_plan(condition, seed).flows[0].source_port
+    return rows_of(state.read(folder / capture.name(capture.STATE)), port)
+
+
+def line_of(
+    rows: pd.DataFrame, case: Case, condition: Condition, begin_s: float, summary: Summary
+) -> Timeline:
+    """Return the time line of rows for a case."""
+    return Timeline(
+        rows, condition, suite.phases(condition.algorithm), case.groups, case.interrupts, begin_s,
+        summary,
+    )  # fmt: skip
+
+
+def loses_at_random(condition: Condition) -> bool:
+    """Return whether a path drops packets at random, which `losslab why` can leave out."""
+    drops = condition.loss_percent > 0 or "loss_percent=" in condition.changes
+    return drops and schedule.OUTAGE not in condition.changes
 
 
 @dataclass
@@ -100,6 +126,7 @@ class Attempt:
     seed: int
     axes: Mapping[str, Any]
     begin_s: float | None
+    before: str = ""  # digest of the events until T in the first run
     result: Result = field(default_factory=dict)
     line: Timeline | None = None
 
@@ -116,6 +143,20 @@ class Attempt:
         command = runs.command(self.condition, self.seed, self.case.name)
         self.result = {"verdict": verdict, "why": why, "command": command, "holds": [], "steps": []}
         self.result |= more
+
+    @property
+    def inputs(self) -> str:
+        """Return a digest of what T follows from: the first run, and what the phase is."""
+        first = self.case.condition(self.axes, None)
+        phase = state.declared().get(first.algorithm, {}).get(state.PHASE)
+        digest = fingerprint.of(first, VIRTUAL, GUEST).digest
+        its = [digest, self.seed, self.case.phase, self.case.groups, phase]
+        return hashlib.sha256(json.dumps(its).encode()).hexdigest()
+
+    def take_begin(self, kept: Mapping[str, Result]) -> None:
+        """Take the time from an earlier result with the same inputs, if there is one."""
+        if self.case.phase and (found := kept.get(self.inputs)):
+            self.begin_s, self.before = found["at_s"], found["trigger"]["before"]
 
     def find_begin(self, runs: Runs) -> None:
         """Set the time at which the phase began in the first run."""
@@ -138,6 +179,7 @@ class Attempt:
             self.end(runs, INCONCLUSIVE, f"no stimulus can begin at {begin_s:.6g} s: {error}")
             return
         self.begin_s = begin_s
+        self.before = self._until_begin(runs, self.case.condition(self.axes, None))
 
     def judge(self, runs: Runs) -> None:
         """Judge the last run."""
@@ -151,28 +193,33 @@ class Attempt:
             held, steps = judge.of_case(self.case.data, self.line)
             self.end(runs, *judge.verdict_of(held, steps), holds=held, steps=steps)
             self.result |= {"at_s": begin_s} if "trigger" in self.case.data else {}
+            if self.before:
+                self.result["trigger"] = {"inputs": self.inputs, "before": self.before}
         self.result["folder"] = str(runs.folder(condition, self.seed))
 
     def _parted(self, runs: Runs) -> str:
-        """Return where the second run differs from the first before T; "" if it does not."""
-        if not self.case.phase or self.begin_s is None:
+        """Return that the second run differs from the first before T; "" if it does not."""
+        if not self.before or self._until_begin(runs, self.condition) == self.before:
             return ""
-        conditions = self.case.condition(self.axes, None), self.condition
-        one, other = (runs.captured(each, self.seed) for each in conditions)
-        until_us = (one.origin_ns + round(self.begin_s * 1e9)) // 1000
-        before = [each.events[each.events["us"] <= until_us] for each in (one, other)]
-        if before[0].tobytes() == before[1].tobytes():
-            return ""
-        return (
-            f"the second run differs from the first before {self.begin_s:.6f} s "
-            f"({len(before[0])} and {len(before[1])} events)"
-        )
+        return f"the second run differs from the first before {self.begin_s:.6f} s"
+
+    def _until_begin(self, runs: Runs, condition: Condition) -> str:
+        """Return a digest of a run's events until T."""
+        assert self.begin_s is not None
+        found = runs.captured(condition, self.seed)
+        until_us = (found.origin_ns + round(self.begin_s * 1e9)) // 1000
+        events = found.events[found.events["us"] <= until_us]
+        return hashlib.sha256(events.tobytes()).hexdigest()
 
 
 def judged(
-    cases: Sequence[Case], axes: Mapping[str, Any], seeds: Iterable[int], runs: Runs
+    cases: Sequence[Case],
+    axes: Mapping[str, Any],
+    seeds: Iterable[int],
+    runs: Runs,
+    kept: Mapping[str, Result] = MappingProxyType({}),
 ) -> list[Attempt]:
-    """Run and judge cases with some seeds.
+    """Run and judge cases with some seeds; `kept` has earlier results by the inputs of their T.
 
     A case whose stimulus needs a phase that the algorithm does not have is not run.
     """
@@ -182,10 +229,14 @@ def judged(
         if missing := each.case.missing_phases(algorithm):
             each.end(runs, NOT_OBSERVABLE, f"{algorithm} has no phase {missing[0]}")
     todo = [each for each in found if not each.result]
-    runs.measure(((each.condition, each.seed) for each in todo), "first runs")
+    for each in todo:
+        each.take_begin(kept)
+    first = [each for each in todo if not each.before]
+    runs.measure(((each.condition, each.seed) for each in first), "first runs")
+    for each in first:
+        if each.case.phase:
+            each.find_begin(runs)
     triggered = [each for each in todo if each.case.phase]
-    for each in triggered:
-        each.find_begin(runs)
     again = [each for each in triggered if not each.result]
     runs.measure(((each.condition, each.seed) for each in again), "second runs")
     for each in todo:

@@ -9,23 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from losslab import cellspec
 from losslab.campaign import inputs, state
 from losslab.errors import did_you_mean
 from losslab.reading import UsageError, number
-from losslab.repository import find, listed
-from losslab.study import units
+from losslab.repository import ROOT
+from losslab.study import studyfiles, units
 from losslab.study.condition import AXES, Condition
-from losslab.study.schemas import load_checked
 from losslab_conform import judge
 from losslab_conform.timeline import SPAN
 
-FOLDER = "config/conformance"
 # A place for the time T in the value of an axis, also with an offset.
 PLACE = re.compile(r"\{T([+-]\d+(?:\.\d+)?)?\}")
+# A share of a default, so that the case also suits other cells: `{0.9 rate_mbit}`.
+SHARE = re.compile(r"\{(\d+(?:\.\d+)?) ([a-z_]+)\}")
 # The stimulus of a first run is at least so long before its end.
 MARGIN_S = 1.0
 # T is the time of an event, which is over when the change happens.
@@ -42,6 +41,11 @@ class Case:
     settings: Mapping[str, Any]  # axes
     groups: Mapping[str, list[str]]
     interrupts: list[str]
+
+    @property
+    def spans(self) -> bool:
+        """Return whether it spans cells of scenarios."""
+        return "over" in self.data
 
     @property
     def phase(self) -> str:
@@ -99,45 +103,65 @@ def phases(algorithm: str) -> list[str]:
 
 def load(name: str) -> dict[str, Any]:
     """Load a suite, and check what its schema cannot express."""
-    path = find(f"{FOLDER}/{name}.yaml")
-    if not path.is_file():
-        names = [each.stem for each in listed(f"{FOLDER}/*.yaml")]
+    suite = studyfiles.load_suite(name)
+    if "cases" not in suite:
         raise UsageError(
-            f"a suite must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
-            hint=f"to add a suite, write {FOLDER}/NAME.yaml in your campaign's folder",
+            f"the suite must have cases, found none in {name}", hint="`losslab check` uses it"
         )
-    return read(path)
-
-
-def read(path: Path) -> dict[str, Any]:
-    """Read a suite's file."""
-    suite: dict[str, Any] = load_checked(path, "conformance")
     found = [
         f"case {case}: {problem}"
         for case, its in suite["cases"].items()
-        for problem in _problems(its)
+        if "over" not in its
+        for problem in _problems(its, suite["defaults"])
+    ]
+    found += [
+        f"cell {name}: cases must be some of the suite's, found {case}"
+        for name, its in suite.get("cells", {}).items()
+        for case in its["cases"]
+        if case not in suite["cases"]
     ]
     if found:
+        path = studyfiles.suite_path(name, ROOT)
         raise UsageError(f"{path} is not consistent:\n    " + "\n    ".join(found))
     return suite
 
 
-def _problems(case: Mapping[str, Any]) -> Iterator[str]:
+def _problems(case: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
     trigger = str(case.get("trigger", "enter X"))
     if trigger.startswith("enter ") and not SPAN.fullmatch(trigger.removeprefix("enter ")):
         yield f"trigger must be such as `enter UP 2`, found {trigger!r}"
     for axis, value in case.get("set", {}).items():
-        if isinstance(value, str) and "{" in PLACE.sub("", value):
+        if isinstance(value, str) and "{" in PLACE.sub("", SHARE.sub("", value)):
             yield f"{axis} must have T as {{T}} or {{T+0.5}}, found {value!r}"
+        for _, name in SHARE.findall(str(value)):
+            if name not in defaults:
+                yield f"{axis} must have a share of one of the defaults, found {value!r}"
         if isinstance(value, str) and "{T" in value and "trigger" not in case:
             yield f"{axis} has {{T}}, which needs a trigger, found none"
     for check in (*case.get("holds", ()), *case["expect"]):
         yield from judge.problems(check)
 
 
-def cases(suite: Mapping[str, Any], names: list[str]) -> list[Case]:
-    """Return the cases of a suite, all or some."""
-    known = suite["cases"]
+def cases(suite: Mapping[str, Any], names: list[str], cell: str = "") -> list[Case]:
+    """Return the cases of a suite, all or some: at its defaults, or at another of its cells."""
+    cells = suite.get("cells", {})
+    if cell and cell not in cells:
+        raise UsageError(
+            f"--cell must be one of the suite's cells ({', '.join(cells) or 'none'}), found {cell}"
+            + did_you_mean(cell, cells)
+        )
+    its_cell = cells[cell] if cell else {"set": {}, "cases": [*suite["cases"]]}
+    known = {name: suite["cases"][name] for name in its_cell["cases"]}
+    defaults: dict[str, Any] = suite["defaults"] | its_cell["set"]
+
+    def settings(its: Mapping[str, Any]) -> dict[str, Any]:
+        def share(found: re.Match[str]) -> str:
+            whole = number(str(units.value(found[2], defaults[found[2]])), found[2])
+            return f"{float(found[1]) * whole:.12g}"
+
+        own = its.get("set", {}).items()
+        return defaults | {k: SHARE.sub(share, v) if isinstance(v, str) else v for k, v in own}
+
     if unknown := [name for name in names if name not in known]:
         raise UsageError(
             f"--case must be one of {', '.join(known)}, found {unknown[0]}"
@@ -150,7 +174,7 @@ def cases(suite: Mapping[str, Any], names: list[str]) -> list[Case]:
     groups = {name: as_list(its) for name, its in suite.get("groups", {}).items()}
     interrupts = as_list(suite.get("interrupts", []))
     return [
-        Case(name, its, suite["defaults"] | its.get("set", {}), groups, interrupts)
+        Case(name, its, settings(its), groups, interrupts)
         for name, its in known.items()
         if not names or name in names
     ]

@@ -16,9 +16,10 @@ import numpy as np
 
 from losslab.campaign import state
 from losslab.errors import LosslabError
-from losslab.study import schedule
+from losslab.study import packetsizes, schedule
 from losslab.study.axes import NONE
 from losslab.study.condition import Condition
+from losslab.study.packetsizes import PacketSizes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,8 +36,6 @@ POINT = re.compile(
 )
 START = next(int(number) for number, name in state.EVENTS.items() if name == "tx_start")
 RECOVERY = ("recovery", "loss")
-# Share of payload in a full-size frame, which the path's rate counts; payload of a packet.
-PAYLOAD_BYTES, FRAME_BYTES = 1448, 1514
 # Times of rows and of T are whole microseconds, so half of one is no time.
 HALF_US = 5e-7
 # ACKs that are closer together arrive as one batch.
@@ -131,9 +130,9 @@ class Timeline:
     @cached_property
     def _derived(self) -> dict[str, Column]:
         """Variables that follow from others: the rate of the path, BBR's BDP and inflight."""
-        found = {"rate": self._rates()} if self.condition.trace == NONE else {}
+        found = self._of_path() if self.condition.trace == NONE else {}
         if {"max_bw_mbit", "min_rtt_ms"} <= {*self.rows.columns}:
-            per_ms = self.rows["max_bw_mbit"].to_numpy() * 1e3 / 8 / PAYLOAD_BYTES
+            per_ms = self.rows["max_bw_mbit"].to_numpy() * 1e3 / 8 / self.sizes.segment_bytes
             found["bdp_packets"] = np.ceil(per_ms * self.rows["min_rtt_ms"].to_numpy())
             # As Linux counts: at the departure of the next packet (bbr_packets_in_net_at_edt).
             gone = np.floor(per_ms * self.rows["departs_ms"].to_numpy())
@@ -142,16 +141,23 @@ class Timeline:
             ).to_numpy()
         return found
 
-    def _rates(self) -> Column:
-        """Return the payload's rate on the path, in Mbit/s, at each row."""
+    def _of_path(self) -> dict[str, Column]:
+        """Return the payload's rate on the path, in Mbit/s, and the path's BDP at each row."""
         start = {name: float(getattr(self.condition, name)) for name in schedule.SET}
         phases = schedule.phases(self.condition.changes, start)
         rates = np.array([each.values["rate_mbit"] for each in phases])
         for limit in (self.condition.policer_mbit, self.condition.second_rate_mbit):
             rates = np.minimum(rates, limit or np.inf)
         at = np.searchsorted([each.begin_s for each in phases], self.times, "right") - 1
-        found: Column = rates[at.clip(0)] * PAYLOAD_BYTES / FRAME_BYTES
-        return found
+        rate = rates[at.clip(0)] * self.sizes.payload_share
+        rtts_ms = np.array([each.values["rtt_ms"] for each in phases])[at.clip(0)]
+        bdp_packets = rate * 1e3 / 8 / self.sizes.segment_bytes * rtts_ms
+        return {"rate": rate, "path_bdp_packets": bdp_packets}
+
+    @cached_property
+    def sizes(self) -> PacketSizes:
+        """Sizes of the path's full packets."""
+        return packetsizes.of(self.condition)
 
     @cached_property
     def times(self) -> Column:
@@ -307,11 +313,12 @@ class Timeline:
             return float(counts[max(window.stop - 1, 0)] - counts[max(window.first - 1, 0)])
 
         lost, delivered = moved("lost_packets"), moved("delivered_packets")
+        packet_mbit = self.sizes.segment_bytes * 8 / 1e6
         found: dict[str, float] = {
             "lost_packets": lost,
             "delivered_packets": delivered,
             "lost_share": lost / delivered if delivered else np.inf,
-            "goodput_mbit": delivered * PAYLOAD_BYTES * 8 / 1e6 / length_s if length_s else 0.0,
+            "goodput_mbit": delivered * packet_mbit / length_s if length_s else 0.0,
             "seconds": length_s,
             "events": window.stop - window.first,
             "rounds": sum(window.first < row < window.stop for row in self.round_starts),

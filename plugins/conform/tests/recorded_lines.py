@@ -15,6 +15,7 @@ import pandas as pd
 
 from losslab.campaign.results import Replicate
 from losslab.repository import ROOT
+from losslab.study import studyfiles
 from losslab.study.condition import Condition
 from losslab_conform import conform, runs, suite
 from losslab_conform.timeline import Timeline
@@ -51,7 +52,7 @@ def lines():
 
 def thinned(line):
     """Return the rows in which a state changes, or a round begins, and some of the others."""
-    words = set(re.findall(r"\w+", (ROOT / suite.FOLDER / f"{NAME}.yaml").read_text()))
+    words = set(re.findall(r"\w+", studyfiles.suite_path(NAME, ROOT).read_text()))
     rows = line.rows[[*COMMON, *sorted({*line.rows} & words - {*COMMON})]]
     texts = rows.drop(columns=[*GRADUAL & {*rows}]).astype(str).to_numpy()
     kept = np.arange(len(rows)) % EVERY == 0

@@ -43,7 +43,7 @@ def rows():
 @pytest.fixture
 def line(rows):
     condition = Condition(
-        algorithm="mine", loss_percent=0, path="symmetric", app="iperf3", rate_mbit=12,
+        algorithm="mine", loss_percent=0, path="symmetric", app="iperf3", rate_mbit=12, rtt_ms=100,
         changes="at_s=4,rate_mbit=1.2",
     )  # fmt: skip
     return Timeline(
@@ -67,6 +67,8 @@ CHECKS = [
      {"value": "bound", "at": "begin", "is": "bound at loss"}),
     ({"value": "rate", "at": "T", "near": 11.48, "share": 0.01},
      {"value": "rate", "at": "T+1", "near": 11.48, "share": 0.01}),
+    ({"value": "path_bdp_packets", "at": "T", "near": 99.07, "share": 0.01},
+     {"value": "path_bdp_packets", "at": "T+1", "near": 99.07, "share": 0.01}),
     ({"value": "phase", "at": "after undo", "is": "phase at T"},
      {"value": "phase", "at": "leave UP", "is": "phase at enter DOWN"}),
     ({"age": "bound", "at": "T", "near": 1, "share": 0.01},

@@ -34,6 +34,7 @@ cases:
     holds: [{ total: events, from: T, above: 1 }]
     expect: [{ step: 2, next: DOWN, of: UP 2 }]
 """
+CELL = "cells: { fast: { set: { rate_mbit: 40 }, cases: [by-time] } }\ncases:"
 BBR3 = {"algorithm": "bbr3"}
 
 
@@ -41,7 +42,7 @@ BBR3 = {"algorithm": "bbr3"}
 def folder(tmp_path, monkeypatch):
     """Make a campaign's folder with a suite, in which the test runs."""
     (tmp_path / ".losslab-folder").touch()
-    file = tmp_path / suite.FOLDER / "own.yaml"
+    file = tmp_path / "config" / "suites" / "own.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(SUITE)
     monkeypatch.chdir(tmp_path)
@@ -99,6 +100,27 @@ def test_change_at_the_begin_of_a_phase_is_placed_by_a_first_run(folder, measure
     assert first == "at_s=4.9,rate_mbit=5+at_s=5.15,rate_mbit=10"
     assert second == "at_s=3.000001,rate_mbit=5+at_s=3.250001,rate_mbit=10"
     assert verdicts(folder / "out") == [PASS]
+
+
+def test_second_measurement_takes_the_time_of_a_phase_from_a_record(folder, measured):
+    assert conformed("--case", "by-phase") == 0
+    record = (folder / "out" / conform.RECORD).rename(folder / "record.json")
+    first, second = measured.measured
+    again = ["--case", "by-phase", "--against", str(record)]
+    for words in (again, ["--case", "by-phase"]):  # the second has the record of its folder
+        measured.measured.clear()
+        assert conformed(*words) == 0
+        assert measured.measured == [second]
+        assert verdicts(folder / "out") == [PASS]
+    # What happens until then must still be the same.
+    measured.events = [b"same", b"other"]
+    assert conformed(*again, "--case", "by-phase") == 1
+    assert verdicts(folder / "out") == [INCONCLUSIVE]
+    # Another seed has another time.
+    measured.events, measured.measured[:] = [b"same", b"same"], []
+    assert conformed(*again, "--seeds", "2") == 0
+    assert [seed for _, seed in measured.measured] == [2, 1, 2]
+    assert first[0] == measured.measured[0][0]
 
 
 def test_change_at_a_known_time_needs_one_run(folder, measured):
@@ -190,6 +212,43 @@ def test_worst_verdict_of_the_seeds_counts(folder, measured, monkeypatch, capsys
     assert "--seed 2" in text
 
 
+def test_cell_replaces_defaults_and_has_its_cases_only(folder, measured):
+    file = folder / "config" / "suites" / "own.yaml"
+    shares = SUITE.replace("rate_mbit=5", "rate_mbit={0.5 rate_mbit}")
+    file.write_text(shares.replace("cases:", CELL, 1))
+    assert conformed("--cell", "fast", "--json") == 0
+    [(condition, _)] = measured.measured
+    assert (condition.rate_mbit, condition.changes) == (40, "at_s=2.5,rate_mbit=20")
+    data = json.loads((folder / "out" / conform.RECORD).read_text())
+    assert (data["cell"], [each["case"] for each in data["cases"]]) == ("fast", ["by-time"])
+    assert conformed("--cell", "fats") == 2
+    file.write_text(shares.replace("0.5 rate_mbit", "0.5 rate"))
+    assert conformed() == 2
+
+
+def test_failure_on_a_path_with_losses_has_the_command_that_finds_their_packets(
+    folder, measured, capsys
+):
+    file = folder / "config" / "suites" / "own.yaml"
+    file.write_text(SUITE.replace("{T+0.5},rate_mbit=5", "{T+0.5},loss_percent=5"))
+    measured.rows = rows("SLOW UP DOWN UP SLOW", bound=2.0)
+    assert conformed() == 1
+    causes = [line for line in capsys.readouterr().out.splitlines() if "losslab why" in line]
+    assert len(causes) == 1
+    assert causes[0].endswith("--case own/by-time --out why-by-time")
+
+
+def test_workflow_gets_a_record_whatever_the_verdicts(folder, measured):
+    measured.rows = rows(bound=2.0)
+    assert conformed("--record", "record.json") == 0
+    record = json.loads((folder / "record.json").read_text())
+    assert [each["verdict"] for each in record["cases"]] == [FAIL, PASS]
+    (folder / "smoke.json").write_text('{"absent": "no patch"}')
+    assert conformed("--record", "record.json", "--needs", "smoke.json") == 0
+    record = json.loads((folder / "record.json").read_text())
+    assert (record["absent"], record["cases"]) == ("no patch", [])
+
+
 def test_cases_are_listed_without_an_algorithm(folder, capsys):
     assert cli.main(["conform", "own"]) == 0
     assert "by-phase A change when a phase begins" in capsys.readouterr().out
@@ -200,6 +259,7 @@ def test_cases_are_listed_without_an_algorithm(folder, capsys):
     ("words", "message"),
     [
         (["conform", "bbr-draf"], "did you mean bbr-draft"),
+        (["conform", "ci", "bbr3"], "must have cases, found none in ci"),
         (["conform", "own", "bbr3", "--case", "by-fase"], "did you mean by-phase"),
         (["conform", "own", "nobody"], "found nobody"),
         (["conform", "own", "bbr3", "--kernel", "9.9"], "9.9"),
@@ -228,7 +288,7 @@ def test_wrong_request_is_refused_before_anything_runs(folder, capsys, words, me
     ],
 )
 def test_misspelt_suite_is_refused_with_the_place(folder, old, new, problem):
-    file = folder / suite.FOLDER / "own.yaml"
+    file = folder / "config" / "suites" / "own.yaml"
     file.write_text(SUITE.replace(old, new))
     with pytest.raises(UsageError, match=r"own\.yaml") as refused:
         suite.load("own")
@@ -236,10 +296,10 @@ def test_misspelt_suite_is_refused_with_the_place(folder, old, new, problem):
 
 
 def test_axis_that_does_not_exist_is_refused(folder, capsys):
-    file = folder / suite.FOLDER / "own.yaml"
+    file = folder / "config" / "suites" / "own.yaml"
     file.write_text(SUITE.replace("rate_mbit: 10,", "rate_mbits: 10,"))
     assert conformed() == 2
-    assert "rate_mbits; did you mean rate_mbit" in capsys.readouterr().err
+    assert "did you mean rate_mbit" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["bbr-draft", "c4-tests"])

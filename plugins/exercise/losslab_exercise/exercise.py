@@ -227,6 +227,11 @@ def _solution(folder: Path, exercise: Exercise, run: str) -> dict[str, Any]:
 
 def _submit(options: argparse.Namespace) -> int:
     folder: Path = options.folder
+    if not (folder / RECORD).exists():
+        raise UsageError(
+            f"{folder} must be the folder of an exercise that was started, found no {RECORD} in it",
+            hint="`losslab exercise start LESSON --student N` makes it",
+        )
     exercise, predicted, data = _recorded(folder / RECORD)
     runs = {run: _solution(folder / run, exercise, run) for run in predicted}
     for run, its in runs.items():
@@ -308,7 +313,7 @@ def _grade(options: argparse.Namespace) -> int:
     write_csv(options.out, COLUMNS, plain)
     wrong = [row for row in rows if row["problem"]]
     for row in wrong:
-        name = " ".join(map(shown, (row["file"], row.get("run", ""))))
+        name = " ".join(map(shown, filter(None, (row["file"], row.get("run")))))
         print(f"losslab: {name}: {row['problem']}", file=sys.stderr)
     print(f"{len(rows)} rows, {len(wrong)} with a problem: {options.out}")
     return 1 if wrong else 0

@@ -26,11 +26,10 @@ from losslab.campaign.results import Replicate, whole_file
 from losslab.campaign.tables import flow_names
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, out_file, read_rows
+from losslab.study import packetsizes
 from losslab.study.condition import Condition
 
 HALF = 1 << 31  # sequence numbers are compared modulo 2^32
-# Data of a full segment: Ethernet's 1,500 bytes less 20 of IP and 32 of TCP with time stamps.
-SEGMENT_BYTES = 1448
 Event = dict[str, Any]
 
 
@@ -77,7 +76,8 @@ def _export(options: argparse.Namespace) -> int:
         samples = read_rows(folder / "tcp.csv")
         try:
             segments = packets.by_flow(segments, condition)
-            content = log(title, samples, segments, origin_ns, flow_names(folder))
+            full = packetsizes.of(condition).segment_bytes
+            content = log(title, samples, segments, origin_ns, flow_names(folder), full)
         except (KeyError, OverflowError, ValueError) as error:
             raise UsageError(
                 f"{folder / 'tcp.csv'} must have the format of this version, found: {error!r}",
@@ -147,6 +147,7 @@ def log(
     segments: Sequence[Segment],
     origin_ns: int,
     names: Mapping[str, str] = MappingProxyType({}),
+    segment_bytes: int = packetsizes.DEFAULT.segment_bytes,
 ) -> dict[str, Any]:
     """Return a run's qlog from the rows of tcp.csv and the captured segments.
 
@@ -160,7 +161,7 @@ def log(
     ports = dict.fromkeys(int(row["flow"]) for row in rows)
     for port in sorted(ports, key=lambda port: str(port) not in names):
         what = f"data of the flow {names[str(port)]}" if str(port) in names else "control"
-        socket_events = [_metrics(row) for row in rows if int(row["flow"]) == port]
+        socket_events = [_metrics(row, segment_bytes) for row in rows if int(row["flow"]) == port]
         packet_events = _events(by_port[port], origin_ns)
         events = sorted([*packet_events, *socket_events], key=lambda event: event["time"])
         traces.append(
@@ -177,15 +178,15 @@ def log(
     return {"qlog_version": "0.3", "qlog_format": "JSON", "title": title, "traces": traces}
 
 
-def _metrics(row: Mapping[str, str]) -> Event:
+def _metrics(row: Mapping[str, str], segment_bytes: int) -> Event:
     """Return the event of a row of tcp.csv, with windows in bytes."""
     data: Event = {
-        "congestion_window": int(row["cwnd_packets"]) * SEGMENT_BYTES,
+        "congestion_window": int(row["cwnd_packets"]) * segment_bytes,
         "smoothed_rtt": float(row["srtt_ms"]),
         "rtt_variance": float(row["rttvar_ms"]),
     }
     if row["ssthresh_packets"]:
-        data["ssthresh"] = int(row["ssthresh_packets"]) * SEGMENT_BYTES
+        data["ssthresh"] = int(row["ssthresh_packets"]) * segment_bytes
     if float(row["pacing_mbit"]):
         data["pacing_rate"] = round(float(row["pacing_mbit"]) * 1e6)
     time_ms = round(1e3 * float(row["t_s"]), 6)

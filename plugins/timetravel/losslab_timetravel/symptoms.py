@@ -7,14 +7,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from losslab.campaign.criteria import FAIL
+from losslab.emulation import capture
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
 from losslab.study import metrics
 from losslab.study.condition import Condition
 from losslab.study.metrics import Summary
 from losslab_timetravel.futures import Future
+
+if TYPE_CHECKING:
+    from losslab_conform.timeline import Timeline
 
 # A future has the symptom if this share of the original remains: of a stall's length, or of the
 # metric's difference from a run without any drop.
@@ -118,6 +123,51 @@ def slow(folder: Path, condition: Condition, limit_mbit: float) -> Symptom:
         f"{limit_mbit:g} Mbit/s",
         begin_s, until_s,
         lambda future, _: _rate_mbit(_delivered(future.folder), begin_s, window_s) < limit_mbit,
+    )  # fmt: skip
+
+
+def failure(folder: Path, condition: Condition, manifest: Mapping[str, Any], name: str) -> Symptom:
+    """Return the failure of a case of a draft in a replicate: at least the same steps fail.
+
+    Raises UsageError if the case does not fail, or has no losses on which this could depend.
+    """
+    try:
+        from losslab_conform import judge, runs, suite
+    except ImportError as error:
+        raise UsageError(
+            "--case needs the package losslab-conform, found it not installed",
+            hint="`losslab conform` says how to install it",
+        ) from error
+    of, _, number = name.partition("/")
+    [case] = suite.cases(suite.load(of), [number])
+    if not runs.loses_at_random(condition):
+        raise UsageError(
+            f"the path must drop packets at random, found that case {number} does not depend on "
+            "losses: its path drops none"
+        )
+    if capture.STATE not in manifest.get("captures", ()):
+        raise UsageError(f"the run must have its state, found no {capture.name(capture.STATE)}")
+
+    def line(of_run: Path, begin_s: float, summary: Summary) -> Timeline:
+        rows = runs.rows_in(of_run, condition, manifest["seed"])
+        return runs.line_of(rows, case, condition, begin_s, summary)
+
+    def failing(of_run: Path, begin_s: float, summary: Summary) -> dict[int, str]:
+        held, steps = judge.of_case(case.data, line(of_run, begin_s, summary))
+        failed = judge.verdict_of(held, steps)[0] == FAIL
+        every = enumerate(steps) if failed else ()
+        return {at: each["text"] for at, each in every if each["verdict"] == FAIL}
+
+    begin_s = case.known_s
+    if begin_s is None:
+        begin_s = line(folder, 0.0, {}).span(case.phase).begin_s
+    wanted = failing(folder, begin_s, manifest["summary"])
+    if not wanted:
+        raise UsageError(f"case {number} must fail in the run, found that it does not")
+    return Symptom(
+        f"case {number} fails: {'; '.join(wanted.values())}", begin_s, condition.duration_s,
+        lambda future, _: wanted.keys()
+        <= failing(future.folder, begin_s, future.manifest["summary"]).keys(),
     )  # fmt: skip
 
 

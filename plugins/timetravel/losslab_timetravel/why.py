@@ -30,6 +30,7 @@ from losslab.errors import LosslabError
 from losslab.reading import number_option, out_folder, read_text
 from losslab.study import metrics
 from losslab.study.condition import Condition
+from losslab.study.packetsizes import frame_bytes
 from losslab_timetravel import futures, symptoms
 from losslab_timetravel.futures import Change, Drop, Future, Past, drops_of
 from losslab_timetravel.symptoms import Symptom, longest_stall, samples, timeouts
@@ -155,6 +156,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--metric", metavar="NAME",
         help="a metric of the run that is worse than without any drop, such as fct_p99_s",
     )  # fmt: skip
+    symptom.add_argument(
+        "--case", metavar="SUITE/CASE",
+        help="the failure of a case of `losslab conform`, of which this is the run",
+    )  # fmt: skip
     command.add_argument(
         "--at", type=number_option("at", above=0), metavar="S",
         help="time of the cut in s (default: shortly before the symptom)",
@@ -214,6 +219,8 @@ def _symptom(recorded: Recorded, options: argparse.Namespace) -> Symptom:
         return symptoms.stall(folder, condition)
     if options.timeout:
         return symptoms.timeout(folder, condition, recorded.manifest)
+    if options.case:
+        return symptoms.failure(folder, condition, recorded.manifest, options.case)
     if options.below is not None:
         return symptoms.slow(folder, condition, options.below)
     return _worse(recorded, options.metric, options.out)
@@ -287,7 +294,8 @@ def from_start(future: Future, prepared: rerun.Ready, out: Path) -> None:
     manifest = future.manifest
     condition = Condition.from_json(manifest["cell"])
     links = [SENDERS_LINK]
-    room = capture.ring_bytes(condition.rate_mbit, condition.duration_s)
+    frame = frame_bytes(condition.mtu_bytes)
+    room = capture.ring_bytes(condition.rate_mbit, condition.duration_s, frame)
     links += [BEFORE_LOSS] if 2 * room <= capture.RING_MAX_BYTES else []
     captures = dict.fromkeys((*manifest.get("captures", ()), *links))
     replicate.run(condition, manifest["seed"], out, tools, video, captures=[*captures])

@@ -4,10 +4,12 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from losslab.reading import UsageError
 from losslab.study.condition import Condition
+from losslab_conform import runs
 from losslab_timetravel import symptoms
 from losslab_timetravel.futures import UNTOUCHED, Future
 
@@ -91,3 +93,69 @@ def test_a_metric_is_as_bad_if_most_of_its_difference_remains(
 def test_metrics_without_a_better_direction_are_refused():
     with pytest.raises(UsageError, match="of which more or less is better, found loss_packets"):
         symptoms.worse("loss_packets", {"loss_packets": 5}, {"loss_packets": 0}, 6)
+
+
+SUITE = """
+suite: own
+title: Cases of a test
+source: this file
+defaults: { rate_mbit: 10, rtt_ms: 40, duration_s: 6, warmup_s: 1 }
+cases:
+  cut:
+    title: Losses cut the bound
+    trigger: 2
+    set: { changes: "at_s={T},loss_percent=5" }
+    holds: [{ total: lost_packets, from: T, above: 0 }]
+    expect:
+      - { step: 1, value: bound, at: end, below: 10 }
+      - { step: 2, value: bound, at: begin, is: 10 }
+"""
+LOSSY = replace(CONDITION, changes="at_s=2,loss_percent=5")
+STATE = {"captures": ["state"], "seed": 1, "summary": {}}
+
+
+@pytest.fixture
+def of_case(tmp_path, monkeypatch):
+    """Write a suite; return a function that makes a future whose state is made up."""
+    (tmp_path / ".losslab-folder").touch()
+    file = tmp_path / "config" / "suites" / "own.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(SUITE)
+    monkeypatch.chdir(tmp_path)
+    made = {}
+
+    def future_with(lost=1, bound=10):
+        folder = tmp_path / f"{lost}-{bound}"
+        made[folder] = pd.DataFrame({
+            "t_s": [1.0, 3.0, 5.0], "event": "ack", "ca_state": "open",
+            "lost_packets": [0, 0, lost],
+            "delivered_packets": [1, 2, 3], "sample_packets": 1, "bound": [10, 10, bound],
+        })  # fmt: skip
+        return future(folder)
+
+    monkeypatch.setattr(runs, "rows_in", lambda folder, *_: made[folder])
+    return future_with
+
+
+def test_failure_of_a_case_remains_if_the_stimulus_holds_and_its_steps_fail(of_case):
+    found = symptoms.failure(of_case().folder, LOSSY, STATE, "own/cut")
+    assert (found.begin_s, found.until_s) == (2.0, 6)
+    assert found.text == "case cut fails: bound at end is 10, must be below 10"
+    assert found.shows(of_case(lost=5), of_case(lost=0))
+    assert not found.shows(of_case(bound=9), of_case(lost=0))
+    assert not found.shows(of_case(lost=0), of_case(lost=0))
+
+
+@pytest.mark.parametrize(
+    ("condition", "state", "bound", "message"),
+    [
+        (CONDITION, STATE, 10, "does not depend on losses"),
+        (LOSSY, STATE | {"captures": []}, 10, "must have its state"),
+        (LOSSY, STATE, 9, "found that it does not"),
+    ],
+)
+def test_failure_that_is_not_there_or_does_not_depend_on_losses_is_refused(
+    of_case, condition, state, bound, message
+):
+    with pytest.raises(UsageError, match=message):
+        symptoms.failure(of_case(bound=bound).folder, condition, state, "own/cut")

@@ -117,6 +117,7 @@ class End:
     scratch_full: bool = False  # at any time
     # Addresses of the endless loop that the guest's kernel was in, innermost first; None without.
     spun: Sequence[int] | None = None
+    program_spun: bool = False  # a program was in an endless loop without a system call
     crash: str = ""  # what the code of the guest's kernel did, and where
 
 
@@ -209,6 +210,12 @@ def load_result(job: Job) -> dict[str, Any]:
 
 def without_result(job: Job, end: End, kind: str, last_output: str) -> GuestLostError:
     """Return the error of a guest or job (`kind`) without a result."""
+    if end.program_spun:
+        return GuestLostError(
+            "a program must make a system call within half a minute of CPU time, found one that "
+            "loops without: virtual time stands still meanwhile, and it waits for ever",
+            hint="iperf3 from 3.16 on does so after the last byte of -n or -k; use -t or -b",
+        )
     if end.status is None:
         return GuestLostError(
             f"the {kind} must end within {job.timeout_s:g} s of wall time, found it still "

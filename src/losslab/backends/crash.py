@@ -33,6 +33,9 @@ SIGNALS = {signal.SIGFPE, signal.SIGSEGV, signal.SIGILL}
 # CPU time that a guest's kernel spends without waiting for one of its programs. A flow of 1 Gbit/s
 # has it wait thousands of times in each second of CPU time.
 SPIN_CPU_S = 20.0
+# CPU time that a program spends without a system call. No virtual time passes meanwhile, so a
+# program that waits for a variable waits for ever.
+PROGRAM_CPU_S = 30.0
 # Requests and structures of ptrace(2) on x86-64 (sys/ptrace.h, sys/user.h, bits/waitflags.h).
 CONT, GETREGS, DETACH, SEIZE, INTERRUPT = 7, 12, 17, 0x4206, 0x4207
 REGISTERS, RIP, RSP, WORD_BYTES = 27, 16, 19, 8
@@ -65,25 +68,29 @@ class Frame:
 
 
 class Spin:
-    """A guest's kernel, to be asked repeatedly whether it is in an endless loop."""
+    """A guest's kernel, to be asked repeatedly whether it or a program is in an endless loop."""
 
     def __init__(self, pid: int) -> None:
         """Watch the kernel with this PID."""
-        self._pid, self._waits, self._cpu_s = pid, "", 0.0
+        self._pid, self._waits, self._kernel_s, self._programs_s = pid, "", 0.0, 0.0
 
-    def lasts(self) -> bool:
-        """Return whether it has spent SPIN_CPU_S of CPU time without a wait for a program."""
+    def whose(self) -> str:
+        """Return `kernel` or `program` if its CPU time was too long without a wait; or empty.
+
+        The kernel waits for a program until the program's next system call.
+        """
         try:
             status = Path(f"/proc/{self._pid}/status").read_text()
-            fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
+            kernel_s = _cpu_s(self._pid)
         except OSError:  # it has ended
-            return False
+            return ""
         (waits,) = re.findall(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE) or [""]
-        ticks = sum(map(int, fields[11:13]))  # utime and stime
-        cpu_s = ticks / os.sysconf("SC_CLK_TCK")
+        programs_s = _programs_cpu_s(self._pid)
         if waits != self._waits:
-            self._waits, self._cpu_s = waits, cpu_s
-        return cpu_s - self._cpu_s > SPIN_CPU_S
+            self._waits, self._kernel_s, self._programs_s = waits, kernel_s, programs_s
+        if kernel_s - self._kernel_s > SPIN_CPU_S:
+            return "kernel"
+        return "program" if programs_s - self._programs_s > PROGRAM_CPU_S else ""
 
     def addresses(self) -> list[int]:
         """Return where it is, innermost first; nothing if this process may not trace it."""
@@ -96,6 +103,18 @@ class Spin:
         except OSError:
             return []
         return found
+
+
+def _cpu_s(pid: int | str) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")  # utime and stime
+
+
+def _programs_cpu_s(pid: int) -> float:
+    """Return the CPU time of a kernel's programs; 0 if the host does not list them."""
+    with contextlib.suppress(OSError):
+        return sum(map(_cpu_s, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    return 0.0
 
 
 def traced(pid: int, limit_s: float) -> list[int]:

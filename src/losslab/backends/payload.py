@@ -23,6 +23,7 @@ IMPORTED = (
             "condition",
             "features",
             "hostsettings",
+            "packetsizes",
             "parameters",
             "schedule",
         )

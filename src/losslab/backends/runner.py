@@ -125,8 +125,10 @@ def _wait(process: processes.Running, start: Start, job: Job) -> End:
         if start.scratch is not None:
             full = full or shutil.disk_usage(start.scratch).free < SCRATCH_FULL_BYTES
             shorten(job.folder / CONSOLE_FILE, most_bytes=CONSOLE_BYTES)
-            if spin.lasts():
+            if (spins := spin.whose()) == "kernel":
                 return End(None, full, spin.addresses())
+            if spins:
+                return End(None, full, program_spun=True)
         limit_s = job.timeout_s
         if time.monotonic() - begin > noted_s + limit_s * NOTE_SHARE:
             noted_s = time.monotonic() - begin

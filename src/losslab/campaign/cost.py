@@ -10,7 +10,7 @@ import math
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.emulation.link.tracelink import MEAN_MBIT
-from losslab.study import background, features
+from losslab.study import background, features, packetsizes
 from losslab.study.condition import NO_TRACE, Condition
 
 # Times in seconds of one core of an AMD EPYC (family 25, model 17), by least squares on the
@@ -27,7 +27,6 @@ PER_GB_S = 1.85
 BACKGROUND_START_S, PER_FLOW_S, PER_SHORT_FLOW_S = 0.5, 0.001, 0.001
 # Slowdown of two guests at once (measured on two cores: 1.03-1.06).
 SIDE_BY_SIDE = 1.05
-SEGMENT_BITS = 1448 * 8
 # Algorithms whose window follows the loss, by the square-root law of Mathis et al. (1997).
 LOSS_BASED = {
     "reno", "cubic", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv",
@@ -48,7 +47,8 @@ def expected_mbit(condition: Condition) -> float:
     # rtt_ms is not 0: a bare path has no loss.
     window = max(1.0, math.sqrt(1.5 / loss))
     count = 1 + sum(group.count for group in background.parse(c.flows))
-    return min(rate_mbit, count * window * SEGMENT_BITS / (c.rtt_ms * 1000))
+    segment_bits = 8 * packetsizes.of(c).segment_bytes
+    return min(rate_mbit, count * window * segment_bits / (c.rtt_ms * 1000))
 
 
 def replicate_s(condition: Condition, backend: str) -> float:

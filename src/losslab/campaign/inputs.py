@@ -24,6 +24,7 @@ from losslab.reading import UsageError, input_errors, read_text, read_toml, show
 from losslab.repository import INSTALLED, ROOT, find, listed
 from losslab.study.axes import DIGEST_DIGITS, DRAWN_TRACE, NONE, name_digest
 from losslab.study.condition import AXES, NO_TRACE, Condition
+from losslab.study.packetsizes import frame_bytes
 
 # The tar file of user files in the cache and in replicates' folders, and its name in conditions.
 BROUGHT = "brought.tar"
@@ -421,7 +422,8 @@ def _require_fit(condition: Condition, times: Sequence[int]) -> None:
             f"a trace must have at most {MAX_TRACE_MBIT} Mbit/s on average, found {mean_mbit:.0f}: "
             "faster links take more wall time than a guest may"
         )
-    if tracelink.wait_behind_ms(times, condition.rate_mbit) > tracelink.WAIT_MAX_MS:
+    frame = frame_bytes(condition.mtu_bytes)
+    if tracelink.wait_behind_ms(times, condition.rate_mbit, frame) > tracelink.WAIT_MAX_MS:
         raise UsageError(
             "rate_mbit must be above the trace's rate, so that packets do not wait behind the "
             f"trace-driven link, found {condition.rate_mbit:g}",

@@ -21,14 +21,14 @@ from losslab.emulation.goodput import quantile, read_rows
 from losslab.emulation.link.forward import LOG
 from losslab.emulation.link.tracelink import percentile_95
 from losslab.emulation.mechanism import loss_percent
-from losslab.emulation.qdiscs import FRAME_BYTES
+from losslab.emulation.programs import COMPETITOR_PREFIX
 from losslab.emulation.shaping import SINGLE_QUEUES
+from losslab.study import packetsizes
 from losslab.study.axes import NONE
 from losslab.study.condition import NO_TRACE, Condition
+from losslab.study.packetsizes import PacketSizes
 from losslab.study.schedule import Phase
 
-# Payload of a full segment: without the headers of Ethernet (14 bytes), IP (20) and TCP (32).
-PAYLOAD_BYTES = FRAME_BYTES - 14 - 20 - 32
 # A limit counts as reached from this share on: packets that are lost are not delivered, and BBR
 # sends at 3/4 to 5/4 of its rate.
 REACHED = 0.8
@@ -51,22 +51,24 @@ class _Flight:
     rtt_s: float
     octets: float
     row: Row
+    sizes: PacketSizes
 
     @property
     def mbit(self) -> float:
         """The rate on the link at which the data left, with headers."""
-        return self.octets * FRAME_BYTES / PAYLOAD_BYTES * 8 / 1e6 / self.rtt_s
+        return self.octets / self.sizes.payload_share * 8 / 1e6 / self.rtt_s
 
     @property
     def limit(self) -> str | None:
         """The window or the pacing rate, if the flight reaches it."""
-        if self.octets >= REACHED * int(self.row["cwnd_packets"]) * PAYLOAD_BYTES:
+        if self.octets >= REACHED * int(self.row["cwnd_packets"]) * self.sizes.segment_bytes:
             return WINDOW
         return PACING if 0 < REACHED * float(self.row["pacing_mbit"]) <= self.mbit else None
 
 
 def _flights(own: Sequence[Row], condition: Condition) -> Iterator[_Flight]:
     """Yield the flight at each sample between the warm-up and the end that an RTT follows."""
+    sizes = packetsizes.of(condition)
     times = [float(row["t_s"]) for row in own]
     delivered = [float(row["delivered_bytes"]) for row in own]
     for index, row in enumerate(own):
@@ -76,7 +78,7 @@ def _flights(own: Sequence[Row], condition: Condition) -> Iterator[_Flight]:
         if not inside or after in (index, len(own)):
             continue
         end = _at(times, delivered, times[index] + rtt_s)
-        yield _Flight(times[index], rtt_s, end - delivered[index], row)
+        yield _Flight(times[index], rtt_s, end - delivered[index], row, sizes)
 
 
 def _at(times: Sequence[float], values: Sequence[float], t_s: float) -> float:
@@ -102,7 +104,8 @@ def of_samples(
     path's bandwidth-delay product; nothing without samples. `rows` are those of tcp.csv.
     """
     own = [row for row in rows if row["flow"] == source_port]
-    bdp_packets = condition.rate_mbit * condition.rtt_ms * 1e3 / 8 / FRAME_BYTES
+    frame_bytes = packetsizes.of(condition).frame_bytes
+    bdp_packets = condition.rate_mbit * condition.rtt_ms * 1e3 / 8 / frame_bytes
     flights = list(_flights(own, condition))
     rates = [float(each.row["pacing_mbit"]) for each in flights]
     limits = [each.limit for each in flights]
@@ -133,7 +136,8 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     rows, queue = map(read_rows, tables)
     if condition.shaper != "tbf":
         queue = []  # its backlog includes the packets on the netem link
-    flow = manifest["plan"]["starts"][0]["flow"]
+    flows = [start["flow"] for start in manifest["plan"]["starts"]]
+    flow = next(each for each in flows if not each["name"].startswith(COMPETITOR_PREFIX))
     port = _port(rows, flow["source_port"])
     phases = phases_of(condition, manifest["seed"])
     if flow["protocol"] == "udp" or port is None:
@@ -190,7 +194,7 @@ def of_time(
         first, last = bisect_left(waits, each.t_s), bisect_left(waits, each.t_s + each.rtt_s)
         during = backlog[first : last + 1]
         octets = _at(times, totals, each.t_s + each.rtt_s) - _at(times, totals, each.t_s)
-        used_mbit = octets * FRAME_BYTES / PAYLOAD_BYTES * 8 / 1e6 / each.rtt_s
+        used_mbit = octets / each.sizes.payload_share * 8 / 1e6 / each.rtt_s
         if (during and all(packets for _, packets in during)) or (
             used_mbit >= USED * _capacity_mbit(each.t_s, condition, phases)
         ):
@@ -214,7 +218,7 @@ def of_queue(
     Packets wait in its queue then, or the goodput of that interval (`goodputs`, if the app has
     any) has 90 % of its rate.
     """
-    ends = [float(row["t_s"]) for row in goodputs]
+    ends, share = [float(row["t_s"]) for row in goodputs], packetsizes.of(condition).payload_share
     busy = []
     for row in queue:
         t_s = float(row["t_s"])
@@ -222,7 +226,7 @@ def of_queue(
             continue
         used, capacity = 0.0, _capacity_mbit(t_s, condition, phases)
         if (number := bisect_left(ends, t_s)) < len(ends):
-            used = float(goodputs[number]["goodput_mbit"]) * FRAME_BYTES / PAYLOAD_BYTES
+            used = float(goodputs[number]["goodput_mbit"]) / share
         busy.append(int(row["backlog_packets"]) > 0 or used >= USED * capacity)
     return _percent({PATH: sum(busy), SENDER: len(busy) - sum(busy)})
 

@@ -37,6 +37,11 @@ CELL_COLUMNS = (
     "study", "block", "cell", *AXES, "n_replicates", "n_valid", "reasons", "unpinned", "hosts",
     "place", "n_left_out", "recorded",
 )  # fmt: skip
+CRITERIA_COLUMNS = (
+    "algorithm", "criterion", "section", "title", "scenario", "metric", "value", "low", "high", "n",
+    "unit", "limit", "at_least", "at_most", "limit_is", "limit_because", "against", "verdict",
+    "absent", "cells",
+)  # fmt: skip
 
 # The end of a second in s, and the mean goodput in Mbit/s.
 Second = tuple[int, float]
@@ -159,6 +164,7 @@ class Tables:
     intervals: list[Row] = field(default_factory=list)
     flows: list[Row] = field(default_factory=list)
     queue: list[Row] = field(default_factory=list)
+    criteria: list[Row] = field(default_factory=list)  # of a study with a suite
 
     def metrics(self) -> list[str]:
         """Return the columns of replicates in addition to the fixed ones, in alphabetical order."""
@@ -172,6 +178,7 @@ class Tables:
             "intervals": INTERVAL_COLUMNS,
             "flows": (*SHARED, *FLOW_SAMPLES),
             "queue": (*SHARED, *QUEUE_SAMPLES),
+            "criteria": CRITERIA_COLUMNS,
         }
         for table, names in columns.items():
             write_csv(folder / f"{study}_{table}.csv", names, getattr(self, table))

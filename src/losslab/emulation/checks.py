@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from losslab.emulation.accounting import OPTIONAL_COUNTS, Traffic
 from losslab.emulation.goodput import Goodput
 from losslab.emulation.mechanism import Z, outside_acceptance_interval
-from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.shaping import BURST_FRAMES, OFFLOADED_FRAME_BYTES
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.study.axes import OWN
+from losslab.study.packetsizes import DEFAULT
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import PathSpec
@@ -26,16 +26,11 @@ RTT_TOLERANCE_MS = 0.003
 # In real time, timers and wake-ups at every hop are some microseconds late, and never early.
 REAL_TIME_RTT_SHARE = 0.01
 REAL_TIME_RTT_MS = 0.1
-# Full segments in an aggregate of GSO_LEGACY_MAX_SIZE bytes (linux/netdevice.h).
-AGGREGATE_PACKETS_MAX = 45
 # A window or buffer that limits a flow for less than this share of its time changes the mean by
 # less than the variation between replicates.
 LIMITED_SHARE_MAX = 0.02
-# Payload of a full segment: an MTU of 1500 bytes without the headers of IP (20 bytes) and of TCP
-# with timestamps (32 bytes).
-SEGMENT_BYTES = 1448
-# Size of a full packet, and of the largest aggregate (GSO_LEGACY_MAX_SIZE), with IP's header.
-PACKET_BYTES, AGGREGATE_BYTES = 1500, 65_536
+# Size of the largest aggregate (GSO_LEGACY_MAX_SIZE, linux/netdevice.h), with IP's header.
+AGGREGATE_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -75,8 +70,9 @@ class Evidence:
     @property
     def bucket_bytes(self) -> int:
         """Return the size of the bottleneck's token bucket, which it may send at once."""
-        frame = FRAME_BYTES if self.path_spec.single_packets else OFFLOADED_FRAME_BYTES
-        return BURST_FRAMES * frame
+        path = self.path_spec
+        single, aggregate = path.sizes.frame_bytes, OFFLOADED_FRAME_BYTES
+        return BURST_FRAMES * (single if path.single_packets else aggregate)
 
     @property
     def rtt_tolerance_ms(self) -> float:
@@ -112,7 +108,7 @@ def _of_path(e: Evidence) -> Iterator[str]:
 
 def _of_goodput(e: Evidence) -> Iterator[str]:
     path, received = e.path_spec, e.traffic.received
-    packet_bytes = PACKET_BYTES if path.single_packets else AGGREGATE_BYTES
+    packet_bytes = path.sizes.mtu_bytes if path.single_packets else AGGREGATE_BYTES
     for each in e.goodputs:
         mean_mbit = path.effect.mean_rate_mbit or path.rate_mbit
         rate_mbit = mean_mbit if each.in_window else e.max_rate_mbit
@@ -147,9 +143,9 @@ def _of_packets(e: Evidence) -> Iterator[str]:
     # before and after it are then not comparable.
     if not e.path_spec.single_packets:
         return
-    if mean > FRAME_BYTES:
+    if mean > (frame := e.path_spec.sizes.frame_bytes):
         yield (
-            f"mean packet must be at most {FRAME_BYTES} bytes on every link, found {mean:.0f}: "
+            f"mean packet must be at most {frame} bytes on every link, found {mean:.0f}: "
             "loss would hit aggregates, not packets"
         )
     if t.unexplained and not (t.sender_drops and e.path_spec.loss_at_sender_percent is None):
@@ -178,8 +174,9 @@ def _of_loss(e: Evidence) -> Iterator[str | None]:
         yield outside_acceptance_interval("loss", path.loss_percent, offered, t.loss_drops, run)
     if path.loss_at_sender_percent is not None:
         # A lower bound: aggregates, and those that netem's full queue drops, are not counted.
-        aggregates = t.sent // AGGREGATE_PACKETS_MAX
-        minimum = path.loss_at_sender_percent / 100 * t.sent / AGGREGATE_PACKETS_MAX
+        full = AGGREGATE_BYTES // path.sizes.segment_bytes
+        aggregates = t.sent // full
+        minimum = path.loss_at_sender_percent / 100 * t.sent / full
         if t.sender_drops < minimum - Z * math.sqrt(minimum):
             yield (
                 f"the sender's netem must lose {path.loss_at_sender_percent:g} % of at least "
@@ -202,10 +199,11 @@ def _of_flows(e: Evidence) -> Iterator[str]:
     if wrong:
         yield "; ".join(wrong)
     for name, octets in e.delivered_bytes.items():
-        # Not even a starved flow: no acknowledgement has ever reached its congestion control.
-        if octets < SEGMENT_BYTES:
+        # Not even a starved flow: no acknowledgement has ever reached its congestion control. Slow
+        # applications do not fill larger segments.
+        if octets < (full := min(e.path_spec.sizes.segment_bytes, DEFAULT.segment_bytes)):
             yield (
-                f"{name} must deliver at least one full segment ({SEGMENT_BYTES} bytes) before the "
+                f"{name} must deliver at least one full segment ({full} bytes) before the "
                 f"configured end, found {octets} bytes acknowledged: nothing can be said about "
                 "its congestion control; the run is too short for the path, or the path loses or "
                 "thins out too many packets"

@@ -27,6 +27,7 @@ from typing import Any
 from losslab.emulation.qdiscs import Qdisc, differences
 from losslab.emulation.topology import ECN, ECN_SYSCTL
 from losslab.errors import LosslabError, did_you_mean
+from losslab.study.packetsizes import DEFAULT
 
 COUNTERS = ("snmp", "netstat")  # files of /proc/net
 SIOCETHTOOL = 0x8946
@@ -78,10 +79,14 @@ def _sysctl_file(name: str) -> Path:
 
 
 def read_counters(
-    folder: Path = Path("/proc/net"), files: Sequence[str] = COUNTERS
+    folder: Path = Path("/proc/net"), files: Sequence[str] = COUNTERS, ip6: bool = False
 ) -> dict[str, int]:
     """Read the TCP and IP counters of a namespace, with the names of `nstat` (TcpRetransSegs)."""
     counters = {}
+    if ip6:
+        for line in (folder / "snmp6").read_text().splitlines():
+            name, value = line.split()
+            counters[name] = int(value)
     for file in files:
         lines = (folder / file).read_text().splitlines()
         for names, values in zip(lines[::2], lines[1::2], strict=True):
@@ -265,11 +270,18 @@ class HostPlan:
     udp_offloads: bool = False  # `offloads` includes UDP segmentation, which few programs use
     kernels_sysctls: list[str] = field(default_factory=list)  # recorded at the kernel's own values
     route_attributes: dict[str, int] = field(default_factory=dict)  # of each of `routes`
+    mtu_bytes: int = DEFAULT.mtu_bytes  # of every interface
+    routes6: dict[str, str] = field(default_factory=dict)  # of IPv6, as `routes`; empty: no IPv6
 
 
 def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
     """Set up every host except its qdiscs, which depend on the seed."""
     for host, plan in plans.items():
+        if plan.routes6:
+            # No neighbour discovery, duplicate address detection and reports of multicast groups,
+            # whose packets would be part of the traffic.
+            quiet = "link set {} arp off multicast off".format
+            handles[host].ip.do([quiet(name) for name in plan.interfaces])
         with inside(handles[host].pid):
             for name, value in plan.sysctls.items():
                 write_sysctl(name, value)
@@ -314,7 +326,9 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
     """Read the state of every host: qdiscs, routes, sysctls, offloads and counters."""
     state: dict[str, Any] = {}
     for host, plan in plans.items():
-        found_routes, found_links = handles[host].ip.ask(["route show", "link show"], 2)
+        # All tables: `ip` shows both versions of IP only then.
+        listing = "route show table all" if plan.routes6 else "route show"
+        found_routes, found_links = handles[host].ip.ask([listing, "link show"], 2)
         classful = [qdisc.where.name for qdisc in plan.qdiscs if qdisc.classes]
         listings = ["qdisc show", *(f"class show dev {name}" for name in classful)]
         found_qdiscs, *found_classes = handles[host].tc.ask(listings, len(listings))
@@ -325,6 +339,7 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
                 "routes": found_routes,
                 "links": {
                     link["ifname"]: {side: link["stats64"][side] for side in ("rx", "tx")}
+                    | _mtu(link, plan)
                     for link in found_links
                 },
                 "sysctls": {
@@ -333,11 +348,17 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
                 "offloads": {
                     name: read_offloads(name, plan.udp_offloads) for name in plan.interfaces
                 },
-                "counters": read_counters(),
+                "counters": read_counters(ip6=bool(plan.routes6)),
             }
             for qdisc in plan.qdiscs:
                 qdisc.read_into(state[host])
     return state
+
+
+def _mtu(link: Mapping[str, Any], plan: HostPlan) -> dict[str, int]:
+    """Return the MTU of an interface of the path as an entry; empty for that of Ethernet."""
+    named = link["ifname"] in plan.interfaces and link["mtu"] != DEFAULT.mtu_bytes
+    return {"mtu": link["mtu"]} if named else {}
 
 
 def read_back_settled(
@@ -372,18 +393,31 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
                     violations.append(
                         f"{feature} of {name} on {host} must be {plan.offloads}, found {found}"
                     )
-        gateways = [r for r in state[host]["routes"] if "gateway" in r]
-        devices = {r["dst"]: r["dev"] for r in gateways}
-        if devices != plan.routes:
-            violations.append(f"routes of {host} must be {plan.routes}, found {devices}")
-        for r in gateways:
-            its = {name: value for each in r.get("metrics", ()) for name, value in each.items()}
-            if its != plan.route_attributes:
+        for name in plan.interfaces:
+            found = state[host]["links"][name].get("mtu", DEFAULT.mtu_bytes)
+            if found != plan.mtu_bytes:
                 violations.append(
-                    f"the route of {host} to {r['dst']} must have {plan.route_attributes}, "
-                    f"found {its}"
+                    f"the MTU of {name} on {host} must be {plan.mtu_bytes} bytes, found {found}"
                 )
+        violations += _route_deviations(host, plan, state[host]["routes"])
     return violations
+
+
+def _route_deviations(
+    host: str, plan: HostPlan, found_routes: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    gateways = [r for r in found_routes if "gateway" in r]
+    for routes, six in ((plan.routes, False), (plan.routes6, True)):
+        own = [r for r in gateways if (":" in r["gateway"]) == six]
+        devices = {r["dst"]: r["dev"] for r in own}
+        if devices != routes:
+            yield f"routes of {host} must be {routes}, found {devices}"
+    for r in gateways:
+        its = {name: value for each in r.get("metrics", ()) for name, value in each.items()}
+        if its != plan.route_attributes:
+            yield (
+                f"the route of {host} to {r['dst']} must have {plan.route_attributes}, found {its}"
+            )
 
 
 def require_ecn(plans: Mapping[str, HostPlan]) -> None:

@@ -21,22 +21,24 @@ from losslab.emulation.background.plan import (
 )
 from losslab.emulation.hosts import HostPlan
 from losslab.emulation.mechanism import Effect, Mechanism, loss_percent
-from losslab.emulation.programs import Flow
-from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc
+from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow
+from losslab.emulation.qdiscs import Qdisc
 from losslab.emulation.shaping import path_qdiscs
 from losslab.emulation.topology import (
     HOSTS,
     INTERFACES,
     NetworkExtension,
     address_commands,
+    prefixes,
     reverse_router,
     route_attributes,
     routes,
     sysctls,
 )
-from losslab.study import features, hostsettings
+from losslab.study import features, hostsettings, packetsizes
 from losslab.study.axes import OWN, derived_seed
 from losslab.study.condition import NO_TRACE, Condition
+from losslab.study.packetsizes import PacketSizes
 
 # Over netlink, a sample costs as much CPU time as about 100 packets.
 SAMPLE_INTERVAL_S = 0.02
@@ -45,8 +47,6 @@ SAMPLE_PACKETS = 6
 SAMPLE_INTERVAL_MAX_S = 0.1
 # At most 1000 samples of connections per second, for any number of flows.
 SAMPLE_PER_FLOW_S = 0.001
-# Random start times keep flows out of phase with the bottleneck and the probes.
-START_JITTER_S = 0.1
 # Queues whose length determines the delay of an arriving packet.
 IN_ORDER = ("fifo", "bfifo")
 # Entries of the oldest mechanisms, which a plan with any mechanism has, used or not.
@@ -87,6 +87,7 @@ class PathSpec:
     # The receive buffer is no larger than Linux's, and may limit a flow in a valid result.
     window_may_limit: bool
     buffer_may_limit: bool  # so may the send buffer
+    sizes: PacketSizes = packetsizes.DEFAULT
 
     @property
     def bare(self) -> bool:
@@ -135,8 +136,9 @@ class Plan:
 
     @property
     def flows(self) -> list[Flow]:
-        """List the flows in the order of their start."""
-        return [start.flow for start in self.starts]
+        """List the flows in the order of their start, but the flow under test first."""
+        flows = (start.flow for start in self.starts)
+        return sorted(flows, key=lambda flow: flow.name.startswith(COMPETITOR_PREFIX))
 
     @property
     def background_qdiscs(self) -> list[Qdisc]:
@@ -168,9 +170,11 @@ class Plan:
         """Return the plan as JSON-ready data, without absent parts."""
         found = {name: part for name, part in asdict(self).items() if part is not None}
         for host in found["hosts"].values():
-            for name in ("udp_offloads", "kernels_sysctls", "route_attributes"):
+            for name in ("udp_offloads", "kernels_sysctls", "route_attributes", "routes6"):
                 if not host[name]:
                     del host[name]
+            if host["mtu_bytes"] == packetsizes.DEFAULT.mtu_bytes:
+                del host["mtu_bytes"]
         # The format of manifests has other names.
         found["promise"] = found.pop("path_spec")
         if "background" in found:
@@ -182,6 +186,8 @@ class Plan:
         del found["promise"]["mechanisms"], found["promise"]["effect"]
         if not self.path_spec.buffer_may_limit:
             del found["promise"]["buffer_may_limit"]
+        if self.path_spec.sizes == packetsizes.DEFAULT:
+            del found["promise"]["sizes"]
         if more := self.path_spec.more():
             found["promise"]["more"] = more
         parts: dict[str, Any] = found.pop("parts")
@@ -207,9 +213,14 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         hosts={
             host: HostPlan(
                 ip_commands=address_commands(
-                    host, condition.path, extension, route_attributes(host, condition)
+                    host, condition, extension, route_attributes(host, condition)
                 ),
                 routes={destination: out.name for destination, out in routes_of.get(host, [])},
+                routes6={
+                    prefixes(6)(destination): out.name
+                    for destination, out in routes_of.get(host, [])
+                    if condition.ip_version == 6
+                },
                 sysctls={n: v for n, v in values[host].items() if v != hostsettings.KERNEL},
                 interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,
@@ -217,13 +228,14 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
                 udp_offloads=app.udp_offloads,
                 kernels_sysctls=[n for n, v in values[host].items() if v == hostsettings.KERNEL],
                 route_attributes=route_attributes(host, condition),
+                mtu_bytes=condition.mtu_bytes,
             )
             for host in values
         },
         back_router=reverse_router(condition.path),
-        starts=_starts(flows, seed, own_start_s(seed) if background else 0.0),
+        starts=_starts(flows, condition, seed, own_start_s(seed) if background else 0.0),
         start_jitter_s=_jitter_s(seed, "start"),
-        sample_interval_s=sample_interval_s(condition.rate_mbit, bulk),
+        sample_interval_s=sample_interval_s(condition.rate_mbit, bulk, path_spec.sizes.frame_bytes),
         background=background,
         path_spec=path_spec,
         warmup_s=condition.warmup_s,
@@ -265,30 +277,40 @@ def _path_spec(condition: Condition) -> PathSpec:
             or hostsettings.may_limit(condition.sysctl, hostsettings.OF_WINDOWS)
         ),
         buffer_may_limit=hostsettings.may_limit(condition.sysctl, hostsettings.OF_BUFFERS),
+        sizes=packetsizes.of(condition),
     )
 
 
-def _starts(flows: Sequence[Flow], seed: int, first_s: float) -> list[Start]:
-    """Draw the start of each flow's caller: in its window, or soon after the previous one."""
+def _starts(flows: Sequence[Flow], condition: Condition, seed: int, first_s: float) -> list[Start]:
+    """Draw the start of each flow's caller: in its window, or soon after the previous one.
+
+    With a spread, draw the order, too: otherwise the flow under test always starts first.
+    """
+    spread_s = condition.start_spread_s
+    if spread_s and random.Random(derived_seed(seed, "start-order")).random() < 0.5:
+        flows = flows[::-1]
     starts = []
     for number, flow in enumerate(flows):
         at_s = None if number else first_s
         if flow.start_window_s is not None:
             draw = random.Random(derived_seed(seed, f"start-{flow.name}"))
             at_s = draw.uniform(*flow.start_window_s)
-        starts.append(Start(flow, at_s, _jitter_s(seed, f"start-{flow.name}")))
+        after_s = _jitter_s(seed, f"start-{flow.name}", spread_s or START_JITTER_S)
+        starts.append(Start(flow, at_s, after_s))
     return starts
 
 
-def _jitter_s(seed: int, purpose: str) -> float:
-    return random.Random(derived_seed(seed, purpose)).uniform(0, START_JITTER_S)
+def _jitter_s(seed: int, purpose: str, range_s: float = START_JITTER_S) -> float:
+    return random.Random(derived_seed(seed, purpose)).uniform(0, range_s)
 
 
-def sample_interval_s(rate_mbit: float, background_bulk: int = 0) -> float:
+def sample_interval_s(
+    rate_mbit: float, background_bulk: int = 0, frame_bytes: int = packetsizes.DEFAULT.frame_bytes
+) -> float:
     """Return the sampling interval of flows and queue, 20 to 100 ms.
 
     It is longer on slow links, and with many bulk background flows, whose samples cost more.
     """
-    packet_s = FRAME_BYTES * 8 / 1e6 / rate_mbit
+    packet_s = frame_bytes * 8 / 1e6 / rate_mbit
     flows_s = SAMPLE_PER_FLOW_S * background_bulk
     return min(max(SAMPLE_INTERVAL_S, SAMPLE_PACKETS * packet_s, flows_s), SAMPLE_INTERVAL_MAX_S)

@@ -36,6 +36,10 @@ from losslab.errors import LosslabError
 POLLIN = 0x0001  # asm-generic/poll.h
 TIMER_ABSTIME = 1  # linux/time.h
 NS_PER_S = 10**9
+# Random start times keep flows out of phase with the bottleneck and the probes.
+START_JITTER_S = 0.1
+# Start of the names of a competitor's flow and its files.
+COMPETITOR_PREFIX = "competitor-"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -91,10 +91,8 @@ def htb_quantum(rate_bytes: int, smallest: int) -> int | None:
     return HTB_QUANTUM_MAX if default > HTB_QUANTUM_MAX else None
 
 
-FRAME_BYTES = 1514  # MTU and Ethernet header: size of a full packet in a qdisc
-
-# The token bucket of the reverse path, below its netem.
-REVERSE_HANDLE = "20:"
+# The token bucket of the reverse path, below its netem, and its queue.
+REVERSE_HANDLE, REVERSE_QUEUE_HANDLE = "20:", "30:"
 
 # A limit above the packets in flight of a 10 Gbit/s link with 10 s of delay and 64-byte packets.
 NEVER_FULL_PACKETS = 200_000_000
@@ -282,7 +280,8 @@ class Filter(Qdisc):
 
     def read_into(self, state: dict[str, Any]) -> None:
         """Read the actions of the interface's filters into the state of its host."""
-        state.setdefault("filters", {})[self.where.name] = read(self.where.name)
+        burst = int((self.action or {}).get("burst", 0))
+        state.setdefault("filters", {})[self.where.name] = read(self.where.name, burst)
 
     def deviations(self, state: Mapping[str, Any]) -> list[str]:
         """List the deviations of the action that was read back from the planned one."""
@@ -295,18 +294,21 @@ class Filter(Qdisc):
         return [f"filter on {where} must be {expected}, found {found}"]
 
 
-def read(name: str) -> list[dict[str, Any]]:
-    """Read the actions of the egress filters of an interface in this network namespace."""
+def read(name: str, burst: int = 0) -> list[dict[str, Any]]:
+    """Read the actions of the egress filters of an interface in this network namespace.
+
+    `burst` is that of its policer in bytes, which the kernel keeps as a time in whole ticks.
+    """
     body = struct.pack("=BxxxiIII", socket.AF_UNSPEC, socket.if_nametoindex(name), 0, EGRESS, 0)
     return [
         action
         for kind, payload in dump(RTM_GETTFILTER, body)
         if kind == RTM_NEWTFILTER
-        for action in _actions(attributes(payload[20:]))
+        for action in _actions(attributes(payload[20:]), burst)
     ]
 
 
-def _actions(parts: Mapping[int, bytes]) -> Iterator[dict[str, Any]]:
+def _actions(parts: Mapping[int, bytes], burst: int) -> Iterator[dict[str, Any]]:
     """Yield the actions of a filter; the kernel also lists filters without actions."""
     options = attributes(parts.get(TCA_OPTIONS, b""))
     place = ACTIONS.get(parts[TCA_KIND].rstrip(b"\0"))
@@ -317,15 +319,15 @@ def _actions(parts: Mapping[int, bytes]) -> Iterator[dict[str, Any]]:
         octets, packets = struct.unpack_from("=QI", stats[TCA_STATS_BASIC])
         _, _, drops = struct.unpack_from("=III", stats[TCA_STATS_QUEUE])
         counts = {"bytes": octets, "packets": packets, "drops": drops}
-        yield {"kind": kind} | _options(kind, attributes(fields[TCA_ACT_OPTIONS])) | counts
+        yield {"kind": kind} | _options(kind, attributes(fields[TCA_ACT_OPTIONS]), burst) | counts
 
 
-def _options(kind: str, options: Mapping[int, bytes]) -> dict[str, int]:
+def _options(kind: str, options: Mapping[int, bytes], burst: int) -> dict[str, int]:
     if kind == "police":
         _, action, _, ticks, _, rate = POLICE.unpack_from(options[TCA_POLICE_TBF])
-        # The kernel keeps the burst as its transmission time in whole ticks.
-        burst = round(bucket_bytes(rate, ticks) / FRAME_BYTES) * FRAME_BYTES
-        return {"action": action, "rate": rate, "burst": burst}
+        found = bucket_bytes(rate, ticks)
+        same = abs(found - burst) <= max(1.0, bucket_bytes(rate, 1))
+        return {"action": action, "rate": rate, "burst": burst if same else round(found)}
     if kind == "gact":
         _, _, action = GACT.unpack_from(options[TCA_GACT_PARMS])
         if TCA_GACT_PROB not in options:

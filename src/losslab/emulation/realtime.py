@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 from losslab.emulation.goodput import quantile
 from losslab.emulation.probes import QueueSample
-from losslab.emulation.qdiscs import FRAME_BYTES
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import PathSpec
@@ -150,7 +149,7 @@ class Findings:
 
 def frame_ms(path_spec: PathSpec) -> float:
     """Return the transmission time of a full packet at the bottleneck, in ms."""
-    return FRAME_BYTES * 8 / 1e3 / path_spec.rate_mbit
+    return path_spec.sizes.frame_bytes * 8 / 1e3 / path_spec.rate_mbit
 
 
 def lateness_max_ms(path_spec: PathSpec) -> float:
@@ -231,11 +230,11 @@ def rtt_excess_ms(
     if not path_spec.in_order or idle_rtt_ms is None:
         return []
     waiting = {sample.t_s: sample.backlog_bytes for sample in queue}
-    ms_per_byte = 8 / 1e3 / path_spec.rate_mbit
+    ms_per_byte, frame = 8 / 1e3 / path_spec.rate_mbit, path_spec.sizes.frame_bytes
     # While there is a queue, the token bucket holds between none and a whole frame, half a frame on
     # average.
     return [
-        rtt_ms - idle_rtt_ms - max(0.0, waiting[t_s] - FRAME_BYTES / 2) * ms_per_byte
+        rtt_ms - idle_rtt_ms - max(0.0, waiting[t_s] - frame / 2) * ms_per_byte
         for t_s, rtt_ms in replies
         if t_s in waiting
     ]

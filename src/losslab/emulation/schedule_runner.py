@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.goodput import Deliveries
 from losslab.emulation.mechanism import outside_acceptance_interval
-from losslab.emulation.qdiscs import FRAME_BYTES, Qdisc, differences
+from losslab.emulation.qdiscs import Qdisc, differences
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.axes import plain
+from losslab.study.packetsizes import DEFAULT, PacketSizes
 from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ SETTLE_WINDOW_S = 1.0
 # A flow has settled at this share of the link's rate. The value is losslab's own choice: BBR's
 # PROBE_BW spends 1 of 8 round trips at three quarters of the rate.
 SETTLED_SHARE = 0.8
-# TCP payload per full packet on the link: 1448 bytes with time stamps (RFC 7323).
-PAYLOAD_SHARE = 1448 / FRAME_BYTES
 # Output of `tc -json -statistics qdisc show` by host, as from `hosts.read_back`.
 State = Mapping[str, Any]
 
@@ -59,7 +58,8 @@ class ChangePlan:
 
     steps: list[Step]
     phases: list[Phase]  # including the first; the last ends with the run
-    strikes: tuple[bool, bool]  # whether data packets and acknowledgements are lost
+    # Whether data packets and acknowledgements are lost; None if a drop list says which.
+    strikes: list[bool | None]
     burst_packets: float
     early_ms: float  # tolerance for early pings
     lines: list[tuple[str, str]]  # host and interface of both netem links
@@ -81,6 +81,7 @@ class ScheduleRunner:
     plan: ChangePlan
     handles: Mapping[str, Handle]
     others: Sequence[Qdisc] = ()  # qdiscs that no change concerns
+    sizes: PacketSizes = DEFAULT
     boundaries: list[Boundary] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
@@ -156,7 +157,7 @@ class ScheduleRunner:
         boundaries = self.all_boundaries(before, after)
         since_s = [boundary.t_s for boundary in boundaries[:-1]]
         return [
-            *loss_violations(plan, boundaries),
+            *loss_violations(plan, boundaries, self.sizes.frame_bytes),
             *rate_violations(plan.phases, since_s, queue, bucket_bytes),
             *rtt_violations(plan.phases, since_s, replies, plan.early_ms + tolerance_ms),
         ]
@@ -176,7 +177,7 @@ class ScheduleRunner:
         rows, settled, share = [COLUMNS], [], None
         for number, phase in enumerate(self.plan.phases):
             (_, lost), _ = counted(ends[number].state, ends[number + 1].state, self.plan.lines)
-            max_mbit = phase.values["rate_mbit"] * PAYLOAD_SHARE
+            max_mbit = phase.values["rate_mbit"] * self.sizes.payload_share
             since_s = self._since_s(number)
             goodput = delivered.sampled_mbit(since_s, phase.end_s)
             share = goodput and goodput / max_mbit
@@ -247,17 +248,21 @@ def counted(first: State, last: State, links: Sequence[tuple[str, str]]) -> list
     return found
 
 
-def loss_violations(plan: ChangePlan, boundaries: Sequence[Boundary]) -> Iterator[str]:
+def loss_violations(
+    plan: ChangePlan, boundaries: Sequence[Boundary], frame_bytes: int
+) -> Iterator[str]:
     """Yield a violation for each phase, between two boundaries, with a wrong loss rate."""
     for phase, (first, last) in zip(plan.phases, pairwise(boundaries), strict=True):
         # Packets that the link may have sent while the counters at a boundary were read.
-        packets_per_s = phase.values["rate_mbit"] * 1e6 / 8 / FRAME_BYTES
+        packets_per_s = phase.values["rate_mbit"] * 1e6 / 8 / frame_bytes
         edge = sum(math.ceil(each.took_s * packets_per_s) for each in (first, last))
         directions = zip(
             ("", " on the reverse path"), plan.strikes,
             counted(first.state, last.state, plan.lines), strict=True,
         )  # fmt: skip
         for direction, lossy, (offered, lost) in directions:
+            if lossy is None:
+                continue
             percent, run = phase.values["loss_percent"] if lossy else 0.0, plan.burst_packets
             if phase.outage:
                 percent, run = 100.0, 1.0

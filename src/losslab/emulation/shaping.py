@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.mechanism import Mechanism, netem_link, of
-from losslab.emulation.qdiscs import DUALPI2, FRAME_BYTES, DualPi2, Qdisc, htb_quantum, netem
+from losslab.emulation.qdiscs import DUALPI2, DualPi2, Qdisc, htb_quantum, netem
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
 from losslab.study.axes import OWN, derived_seed, plain
+from losslab.study.packetsizes import DEFAULT, frame_bytes
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
@@ -30,8 +31,9 @@ OFFLOADED_FRAME_BYTES = 65_550
 # frames it catches up.
 BURST_FRAMES = 2
 
-# Kernel memory of a full packet in a queue (skb->truesize), which memory limits count.
-QUEUED_BYTES = 2304
+# Kernel memory of a packet in a queue besides its payload (skb->truesize), which memory limits
+# count: 2,304 bytes for a full packet by default.
+QUEUED_MORE_BYTES = 856
 # FQ-CoDel's default memory limit (fq_codel_init, net/sched/sch_fq_codel.c).
 FQ_CODEL_BYTES = 32 * 2**20
 
@@ -52,18 +54,24 @@ FQ_CODEL_PACKETS = 10_240
 FQ_PACKETS = 10_000
 
 
+def queued_bytes(mtu_bytes: int) -> int:
+    """Return the kernel's memory of a full packet in a queue."""
+    return mtu_bytes - DEFAULT.mtu_bytes + DEFAULT.segment_bytes + QUEUED_MORE_BYTES
+
+
 def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qdisc]:
     """List the qdiscs of the bottleneck's queue."""
     packets = condition.buffer_packets
     if condition.queue == "two-fifos":
-        return _per_class_fifos(packets)
+        return _per_class_fifos(packets, frame_bytes(condition.mtu_bytes), ethertype(condition))
     if condition.queue == OWN:
         kind, _, arguments = condition.qdisc.partition(" ")
         return [Qdisc(bottleneck(), "parent 1:1", "10:", kind, arguments, {})]
     if condition.queue == DUALPI2:
         return [DualPi2(bottleneck(), "parent 1:1", "10:", DUALPI2, "", {}, limit=packets)]
-    octets, memory = packets * FRAME_BYTES, packets * QUEUED_BYTES
-    min_octets = max(octets // 12, 2 * FRAME_BYTES)
+    frame = frame_bytes(condition.mtu_bytes)
+    octets, memory = packets * frame, packets * queued_bytes(condition.mtu_bytes)
+    min_octets = max(octets // 12, 2 * frame)
     # Kind, tc arguments, and options that must be read back. AQMs have the stated buffer and their
     # other defaults. RED's thresholds follow tc-red(8): maximum a quarter of the limit, minimum a
     # third of the maximum, burst (2 min + max) / (3 avpkt).
@@ -78,8 +86,8 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
         ),
         "red": (
             "red",
-            f"limit {octets} min {min_octets} max {3 * min_octets} avpkt {FRAME_BYTES} "
-            f"burst {5 * min_octets // (3 * FRAME_BYTES) + 1} probability 0.02 "
+            f"limit {octets} min {min_octets} max {3 * min_octets} avpkt {frame} "
+            f"burst {5 * min_octets // (3 * frame) + 1} probability 0.02 "
             f"bandwidth {plain(condition.rate_mbit)}mbit",
             {"limit": octets, "min": min_octets, "max": 3 * min_octets},
         ),
@@ -102,16 +110,21 @@ def _red_step(condition: Condition) -> tuple[str, str, dict[str, Any]]:
     current and the previous queue length equally (tc_red_eval_ewma, tc/tc_red.c), the minimum
     averaging that RED supports.
     """
-    octets = condition.buffer_packets * FRAME_BYTES
-    min_octets = condition.mark_packets * FRAME_BYTES
+    frame = frame_bytes(condition.mtu_bytes)
+    octets, min_octets = condition.buffer_packets * frame, condition.mark_packets * frame
     arguments = (
-        f"limit {octets} min {min_octets} max {min_octets + 1} avpkt {FRAME_BYTES} "
+        f"limit {octets} min {min_octets} max {min_octets + 1} avpkt {frame} "
         f"burst {condition.mark_packets} probability 1 bandwidth {plain(condition.rate_mbit)}mbit"
     )
     return "red", arguments, {"limit": octets, "min": min_octets, "max": min_octets + 1}
 
 
-def _per_class_fifos(packets: int) -> list[Qdisc]:
+def ethertype(condition: Condition) -> str:
+    """Return the protocol of the flows' packets, as tc names it."""
+    return "ip" if condition.ip_version == 4 else "ipv6"
+
+
+def _per_class_fifos(packets: int, quantum: int, protocol: str) -> list[Qdisc]:
     """Return per-class FIFOs: one for bulk flows and one for the rest, with equal shares (DRR)."""
     where = bottleneck()
     fifos = [
@@ -121,12 +134,12 @@ def _per_class_fifos(packets: int) -> list[Qdisc]:
         )
         for number in (1, 2)
     ]  # fmt: skip
-    filters = "filter add dev {} parent 10: protocol ip prio {} {} classid 10:{}".format
+    filters = "filter add dev {} parent 10: protocol {} prio {} {} classid 10:{}".format
     more = (
-        *(f"class add dev {where.name} parent 10: classid 10:{n} drr quantum {FRAME_BYTES}"
+        *(f"class add dev {where.name} parent 10: classid 10:{n} drr quantum {quantum}"
           for n in (1, 2)),
-        filters(where.name, 1, f"flower ip_proto tcp dst_port {BULK_PORT}", 1),
-        filters(where.name, 2, "matchall", 2),
+        filters(where.name, protocol, 1, f"flower ip_proto tcp dst_port {BULK_PORT}", 1),
+        filters(where.name, protocol, 2, "matchall", 2),
     )  # fmt: skip
     return [Qdisc(where, "parent 1:1", "10:", "drr", "", {}, more), *fifos]
 
@@ -141,21 +154,21 @@ def one_interface(condition: Condition, seed: int) -> list[Qdisc]:
     rate, so that both have twice the link's; its page then takes 1 s, and 2 s in the study's
     source.)
     """
-    rate_bytes = math.floor(condition.rate_mbit * 1e6 / 8)
+    rate_bytes, frame = math.floor(condition.rate_mbit * 1e6 / 8), frame_bytes(condition.mtu_bytes)
     found = []
     for where, purpose, port in (
         (bottleneck(), "data", "dst_port"),
         (interface(reverse_router(condition.path), "r1"), "reverse", "src_port"),
     ):
         shares = {"1:1": rate_bytes}
-        lines = [_htb_class(where, "1:", "1:1", rate_bytes, rate_bytes)]
+        lines = [_htb_class(where, "1:", "1:1", rate_bytes, rate_bytes, frame)]
         leaves = ["1:1"]
         if condition.queue == "two-fifos":
             leaves = ["1:11", "1:12"]
             half = rate_bytes // 2
             shares |= dict.fromkeys(leaves, half)
-            lines += [_htb_class(where, "1:1", leaf, half, rate_bytes) for leaf in leaves]
-            add = f"filter add dev {where.name} parent 1: protocol ip"
+            lines += [_htb_class(where, "1:1", leaf, half, rate_bytes, frame) for leaf in leaves]
+            add = f"filter add dev {where.name} parent 1: protocol {ethertype(condition)}"
             lines += [
                 f"{add} prio 1 flower ip_proto tcp {port} {BULK_PORT} classid {leaves[0]}",
                 f"{add} prio 2 matchall classid {leaves[1]}",
@@ -178,9 +191,9 @@ def one_interface(condition: Condition, seed: int) -> list[Qdisc]:
     return found
 
 
-def _htb_class(where: Interface, parent: str, handle: str, rate: int, ceil: int) -> str:
+def _htb_class(where: Interface, parent: str, handle: str, rate: int, ceil: int, frame: int) -> str:
     """Return the tc line of an HTB class; rates in bytes/s."""
-    quantum = htb_quantum(rate, FRAME_BYTES)
+    quantum = htb_quantum(rate, frame)
     return (
         f"class add dev {where.name} parent {parent} classid {handle} "
         f"htb rate {rate * 8}bit ceil {ceil * 8}bit"
@@ -213,8 +226,10 @@ def path_qdiscs(condition: Condition, seed: int) -> list[Qdisc]:
     """
     if condition.shaper == "htb-netem":
         return [_sender(condition, seed), *one_interface(condition, seed)]
-    frame_bytes = FRAME_BYTES if condition.offloads == "off" else OFFLOADED_FRAME_BYTES
-    burst_bytes = BURST_FRAMES * frame_bytes
+    single = condition.offloads == "off"
+    burst_bytes = BURST_FRAMES * (
+        frame_bytes(condition.mtu_bytes) if single else OFFLOADED_FRAME_BYTES
+    )
     rate_bytes = math.floor(condition.rate_mbit * 1e6 / 8)
     back, mechanisms = reverse_router(condition.path), of(condition)
     link = [

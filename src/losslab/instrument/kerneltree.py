@@ -135,9 +135,10 @@ def with_additions(
             names = " and ".join(map(shown, (*algorithms, *(each.file for each in replaced))))
             reasons = "".join(f"\n{each}" for each in algorithmfiles.explained(messages))
             last = "\n".join(output.strip().splitlines()[-processes.QUOTED_LINES :])
+            skeleton = "; `losslab new algorithm NAME` makes a skeleton" if algorithms else ""
             raise SourceError(
                 f"{names} must compile, found:\n{messages or last}{reasons}",
-                hint="fix it and start again; `losslab new algorithm NAME` makes a skeleton",
+                hint=f"fix it and start again{skeleton}",
             )
         if messages:
             print(messages, file=sys.stderr)

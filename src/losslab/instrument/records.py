@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.server
+import io
 import json
 import os
 import re
@@ -119,7 +120,7 @@ DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
 WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernels.default().key}")
 OTHERS = [f"{IMAGE}-{image.ENGINE}", f"{IMAGE}-ffmpeg", f"{KERNEL}-6.12-bbr3"]
 # Files that `instrument serve` gives away.
-SERVED = re.compile(r"/[\w.-]+\.tar\.zst(\.sha256)?", re.ASCII)
+SERVED = re.compile(r"/[\w.-]+\.(tar\.zst(\.sha256)?|whl)", re.ASCII)
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -236,14 +237,26 @@ def _packed(part: str, out: Path) -> Path:
 
 
 class _Archives(http.server.SimpleHTTPRequestHandler):
-    """Answers requests for archives and their digests, and for nothing else in the folder."""
+    """Answers requests for archives, their digests and wheels, and for no other file."""
 
     def send_head(self) -> Any:
-        """Refuse any other path."""
+        """Return links to the wheels for `pip --find-links`, or a file; refuse any other path."""
+        if self.path == "/":
+            names = [each.name for each in _wheels(Path(self.directory))]
+            page = "".join(f'<a href="{name}">{name}</a>\n' for name in names).encode()
+            self.send_response(http.HTTPStatus.OK)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            return io.BytesIO(page)
         if not SERVED.fullmatch(self.path):
             self.send_error(http.HTTPStatus.NOT_FOUND)
             return None
         return super().send_head()
+
+
+def _wheels(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.glob("*.whl") if SERVED.fullmatch(f"/{each.name}"))
 
 
 def server(folder: Path, address: str, port: int) -> http.server.ThreadingHTTPServer:
@@ -275,9 +288,20 @@ def _serve(options: argparse.Namespace) -> int:
             kind, target, _ = _part(part)
             if not packed.is_there(options.out, kind, target.name):
                 _packed(part, options.out)
-        place = f"http://{options.address or _own_address()}:{serving.server_port}"
-        print("Paste this on each machine, until Ctrl-C ends this server:", flush=True)
-        print(f"  {packed.PLACE}={place} losslab setup", flush=True)
+        host = options.address or _own_address()
+        place = f"http://{host}:{serving.server_port}"
+        lines, program = [], "losslab"
+        own = [each.name.partition("-")[0].replace("_", "-") for each in _wheels(options.out)]
+        if own := [name for name in own if name.startswith("losslab")]:
+            program = "~/losslab/bin/losslab"
+            lines = [
+                "python3 -m venv ~/losslab",
+                f"~/losslab/bin/pip install --no-index --find-links {place} --trusted-host {host} "
+                + " ".join(own),
+            ]
+        lines.append(f"{packed.PLACE}={place} {program} setup")
+        print("Paste this on each machine, until Ctrl-C ends this server:")
+        print("\n".join(f"  {line}" for line in lines), flush=True)
         serving.serve_forever()
     return 0
 

@@ -29,6 +29,13 @@ from losslab.study.axes import (
     limited,
 )
 from losslab.study.features import OF_FEATURE, all_features, apps, mechanisms, with_features
+from losslab.study.packetsizes import (
+    DEFAULT,
+    MAX_MTU_BYTES,
+    MIN_MTU_BYTES,
+    MIN_MTU_IPV6_BYTES,
+    frame_bytes,
+)
 
 NO_TRACE = NONE
 DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
@@ -40,14 +47,17 @@ FIRST_FAMILY = 1
 MAX_QUOTED = 60  # characters of an unknown key in an error
 # Queues that the shaper htb-netem can emulate.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
-# Largest buffers of queues whose limits are bytes in 32 bits (get_size, lib/utils_math.c): of
-# full-size frames (`qdiscs.FRAME_BYTES`), or of memory (`shaping.QUEUED_BYTES`). fq_codel's limit
+# Largest buffers, with the default MTU, of queues whose limits are bytes in 32 bits (get_size,
+# lib/utils_math.c): of full-size frames, or of memory (`shaping.queued_bytes`). fq_codel's limit
 # has 31 bits (fq_codel_change, net/sched/sch_fq_codel.c). tc warns of RED's burst for larger
-# buffers than RED's (red_parse_opt, tc/q_red.c).
+# buffers than RED's (red_parse_opt, tc/q_red.c), whatever a packet's size.
 BUFFER_MAX_PACKETS = {
     "bfifo": 2_836_834, "red-step": 2_836_834, "cake": 1_864_135, "fq_codel": 932_067,
     "red": 8_186,
 }  # fmt: skip
+# Transmission time of a full packet of the default MTU at the smallest rate. Times of queues and
+# token buckets have 32 bits (tc_core.c).
+FRAME_MAX_S = 1.25
 # On a bare path, the serialization delay replaces the propagation delay. At this rate it is
 # 0.24 ms, several times the time in which a machine forwards a packet between two hosts.
 BARE_RATE_MAX_MBIT = 50.0
@@ -180,6 +190,7 @@ class Condition:
     flows: str = OF_FEATURE
     second_rate_mbit: float = OF_FEATURE
     write_kib: int = OF_FEATURE
+    start_spread_s: float = OF_FEATURE
     changes: str = OF_FEATURE
     pauses: str = OF_FEATURE
     loss_burst_packets: float = OF_FEATURE
@@ -193,6 +204,7 @@ class Condition:
     data_batch_ms: float = OF_FEATURE
     reverse_rate_mbit: float = OF_FEATURE
     reverse_buffer_packets: int = OF_FEATURE
+    reverse_queue: str = OF_FEATURE
     policer_mbit: float = OF_FEATURE
     policer_burst_packets: int = OF_FEATURE
     ecn: str = OF_FEATURE
@@ -231,6 +243,18 @@ class Condition:
         "while not above it; 0: no limit",
         span="[0, 1073725440]", unit="bytes", named="window{}", seed=Seed.NEVER,
     )  # fmt: skip
+    mtu_bytes: int = axis(
+        DEFAULT.mtu_bytes,
+        help="MTU of every interface of the path: a full packet without its Ethernet header of 14 "
+        "bytes; buffers in packets are of full packets",
+        span=f"[{MIN_MTU_BYTES}, {MAX_MTU_BYTES}]", unit="bytes", named="mtu{}",
+    )  # fmt: skip
+    ip_version: int = axis(
+        DEFAULT.ip_version,
+        help="version of IP, 4 or 6, of the flows and pings; 6 excludes the apps `web` and "
+        "`command`, background flows, a second bottleneck and traces",
+        span="[4, 6]", named="ipv{}", seed=Seed.NEVER,
+    )  # fmt: skip
     sender_command: str = OF_FEATURE
     receiver_command: str = OF_FEATURE
     listens: str = OF_FEATURE
@@ -238,6 +262,10 @@ class Condition:
     size_kb: float = OF_FEATURE
     app_rate_mbit: float = OF_FEATURE
     app_pattern: str = OF_FEATURE
+    response_kb: float = OF_FEATURE
+    request_bytes: int = OF_FEATURE
+    think_ms: float = OF_FEATURE
+    requests: int = OF_FEATURE
     env: str = OF_FEATURE
     sender_root: str = OF_FEATURE
     receiver_root: str = OF_FEATURE
@@ -351,7 +379,7 @@ def conflicts(condition: Condition) -> Iterator[str]:
             "loss_percent must be 0 with rtt_ms 0, a path without netem, found "
             f"{condition.loss_percent:g}"
         )
-    largest = BUFFER_MAX_PACKETS.get(condition.queue, condition.buffer_packets)
+    largest = buffer_max_packets(condition)
     if condition.buffer_packets > largest:
         yield (
             f"buffer_packets must be at most {largest} with the queue {condition.queue}, found "
@@ -390,9 +418,59 @@ def conflicts(condition: Condition) -> Iterator[str]:
         )
     with_kernel = {name: getattr(condition, name) for name in hostsettings.WITH_KERNEL}
     yield from hostsettings.problems(condition.sysctl, with_kernel)
+    yield from _mtu_conflicts(condition)
+    yield from _ip_conflicts(condition)
     yield from _mechanism_conflicts(condition)
     for feature in all_features():
         yield from feature.conflicts(condition)
+
+
+def buffer_max_packets(condition: Condition) -> int:
+    """Return the largest buffer that the condition's queue can have."""
+    found = BUFFER_MAX_PACKETS.get(condition.queue)
+    if found is None:
+        return condition.buffer_packets
+    # The memory of a packet grows by less than its share of larger frames.
+    larger = condition.queue != "red" and condition.mtu_bytes > DEFAULT.mtu_bytes
+    share = DEFAULT.frame_bytes / frame_bytes(condition.mtu_bytes) if larger else 1.0
+    return int(found * share)
+
+
+def _mtu_conflicts(condition: Condition) -> Iterator[str]:
+    frame = frame_bytes(condition.mtu_bytes)
+    if frame <= DEFAULT.frame_bytes:
+        return
+    for name in ("rate_mbit", "second_rate_mbit", "reverse_rate_mbit", "policer_mbit"):
+        rate, least = getattr(condition, name), frame * 8 / 1e6 / FRAME_MAX_S
+        if 0 < rate < least:
+            yield (
+                f"{name} must be at least {least:.3g} with mtu_bytes {condition.mtu_bytes}, found "
+                f"{rate:g}: a full packet must not take more than {FRAME_MAX_S:g} s"
+            )
+
+
+def _ip_conflicts(condition: Condition) -> Iterator[str]:
+    if condition.ip_version == 4:
+        return
+    if condition.ip_version == 5:
+        yield "ip_version must be 4 or 6, found 5"
+    if condition.mtu_bytes < MIN_MTU_IPV6_BYTES:
+        yield (
+            f"mtu_bytes must be at least {MIN_MTU_IPV6_BYTES} with ip_version 6, found "
+            f"{condition.mtu_bytes} (RFC 8200)"
+        )
+    if not apps()[condition.app].with_ipv6:
+        able = ", ".join(name for name, app in apps().items() if app.with_ipv6)
+        yield (
+            f"app must be one of {able} with ip_version 6, found {condition.app}, whose programs "
+            "have IPv4 addresses"
+        )
+    others = ("flows", "second_rate_mbit", "trace")
+    if used := [name for name in others if getattr(condition, name) != AXES[name].default]:
+        yield (
+            f"{', '.join(used)} must be at the default with ip_version 6: background flows, a "
+            "second bottleneck and trace-driven links have IPv4 addresses"
+        )
 
 
 def _mechanism_conflicts(condition: Condition) -> Iterator[str]:

@@ -49,6 +49,34 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval | N
     return _exp(centre - half), _exp(centre + half)
 
 
+# Metrics whose values have an upper limit. Their smallest value is zero.
+UPPER_LIMITS = {
+    "jain_index": 1.0, "frames_delivered_percent": 100.0, "frames_on_time_percent": 100.0,
+    "rwnd_limited_percent": 100.0,
+}  # fmt: skip
+
+
+def level_of(share: float, level: float = LEVEL) -> float:
+    """Return the level of an interval that has a share of the error of another level."""
+    return 1 - (1 - level) * share
+
+
+def metric_interval(values: Sequence[float], metric: str, level: float = LEVEL) -> Interval | None:
+    """Return the confidence interval of a metric's mean; None for fewer than five runs.
+
+    If its values have an upper limit, it is Student's t for the logit of the mean, by the delta
+    method, and is within the limits.
+    """
+    upper, n = UPPER_LIMITS.get(metric, math.inf), len(values)
+    share = statistics.fmean(values) / upper
+    if n < MIN_RUNS or not 0 < share < 1:
+        return mean_interval(values, level)
+    error = statistics.stdev(values) / upper / math.sqrt(n) / (share * (1 - share))
+    centre, half = math.log(share / (1 - share)), t_quantile(level, n - 1) * error
+    low, high = (upper / (1 + _exp(-end)) for end in (centre - half, centre + half))
+    return low, high
+
+
 def difference_interval(differences: Sequence[float], level: float = LEVEL) -> Interval | None:
     """Return Student's t interval of the mean difference of pairs; None for fewer than five."""
     n = len(differences)

@@ -3,8 +3,7 @@
 A study's files follow from its name. Its grid is the cross product of each block's axes.
 
 If a study names a suite (`suite: rfc9743`), the suite's scenarios are the study's blocks, for each
-of the study's algorithms. A suite has criteria for congestion controls, or metrics that a change
-may move. A campaign may replace the algorithms.
+of the study's algorithms. A campaign may replace the algorithms.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from typing import Any
 
 from losslab import extensions
 from losslab.errors import LosslabError, did_you_mean
-from losslab.reading import input_errors, repeats
-from losslab.repository import find, listed
+from losslab.reading import UsageError, input_errors
+from losslab.repository import ROOT, find, listed
 from losslab.study import background, metrics, parameters, schedule, units
 from losslab.study.condition import AXES, DEFAULT_KERNEL
 from losslab.study.names import load_algorithms
@@ -115,14 +114,13 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
     if "suite" not in study:
         return study
     suite = load_suite(study["suite"], root)
-    rows = load_algorithms(find("config/algorithms.tsv", root))
     return {
         **study,
         "defaults": suite["defaults"],
         "blocks": blocks(
             suite,
             algorithms or study["algorithms"],
-            {row["name"]: row["kernel"] for row in rows if row["kernel"] != DEFAULT_KERNEL},
+            own_kernels(root),
         ),
         "runs": runs(suite, FULL),
     }
@@ -130,76 +128,72 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
 
 def suite_path(name: str, root: Path) -> Path:
     """Return the path of a suite, a user's own or of `root`; the file need not exist."""
-    own = extensions.folder() or root
-    path = own / "suites" / f"{name}.yaml"
-    return path if path.is_file() else root / "config" / "suites" / f"{name}.yaml"
+    own = extensions.folder()
+    path = own / "suites" / f"{name}.yaml" if own else root
+    return path if path.is_file() else find(f"config/suites/{name}.yaml", root)
 
 
 @input_errors()
-def load_suite(name: str, root: Path) -> dict[str, Any]:
+def load_suite(name: str, root: Path = ROOT) -> dict[str, Any]:
     """Load a suite and check the constraints that its schema cannot express."""
     path = suite_path(name, root)
     if not path.is_file():
-        own = (extensions.folder() or root) / "suites"
-        names = sorted({file.stem for each in (path.parent, own) for file in each.glob("*.yaml")})
-        raise LosslabError(
-            f"a suite must be one of {', '.join(names)}, found {name!r}{did_you_mean(name, names)}",
-            hint=f"to add a suite, write {own / name}.yaml",
+        own = sorted((extensions.folder() or root).glob("suites/*.yaml"))
+        names = sorted({each.stem for each in (*listed("config/suites/*.yaml", root), *own)})
+        raise UsageError(
+            f"a suite must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
+            hint="to add a suite, write config/suites/NAME.yaml in your campaign's folder",
         )
     suite: dict[str, Any] = load_checked(path, "suite")
     if problems := list(_problems(suite)):
-        raise LosslabError(f"{path} is not consistent:\n    " + "\n    ".join(problems))
+        raise UsageError(f"{path} is not consistent:\n    " + "\n    ".join(problems))
     return suite
 
 
 def _problems(suite: dict[str, Any]) -> Iterator[str]:
-    """Yield what is inconsistent in a suite: unknown names, and sections without criteria."""
+    """Yield what is inconsistent in a suite: unknown names, and sections without cases."""
     for metric in suite.get("compared", []):
         yield from metrics.problems(metric)
-    if "criteria" not in suite:
-        return
-    criteria = suite["criteria"]
-    if twice := repeats(criterion["id"] for criterion in criteria):
-        yield f"id of a criterion must be unique, found twice: {twice}"
-    sections = [section["section"] for section in suite["sections"]]
-    covered = {criterion["section"] for criterion in criteria}
-    not_covered = {section["section"] for section in suite["not_covered"]}
+    cases = suite.get("cases", {})
+    sections = [section["section"] for section in suite.get("sections", ())]
+    covered = {case["section"] for case in cases.values() if "section" in case}
+    not_covered = {section["section"] for section in suite.get("not_covered", ())}
     for section in sorted((covered | not_covered) - set(sections)):
         yield f"section must be one of `sections`, found {section}"
     for section in sections:
         if (section in covered) == (section in not_covered):
-            yield (
-                f"section {section} must either have criteria or be in not_covered with a reason"
-            )
-    points = blocks(suite, suite["baselines"])
-    for criterion in criteria:
-        problems = [
-            *metrics.problems(criterion["metric"]),
-            *_selector_problems(criterion, suite, points),
-        ]
-        yield from (f"criterion {criterion['id']}: {problem}" for problem in problems)
+            yield f"section {section} must either have cases or be in not_covered with a reason"
+    points = blocks(suite, [TESTED])
+    for name, case in cases.items():
+        problems = _span_problems(case, suite, points) if "over" in case else ()
+        yield from (f"case {name}: {problem}" for problem in problems)
 
 
-def _selector_problems(
-    criterion: dict[str, Any], suite: dict[str, Any], points: dict[str, list[Point]]
+def _span_problems(
+    case: dict[str, Any], suite: dict[str, Any], points: dict[str, list[Point]]
 ) -> Iterator[str]:
-    """Yield why a criterion selects no cells, or none in the quick form."""
-    where, scenarios = dict(criterion["where"]), suite["scenarios"]
-    selected = as_list(where.pop("block"))
+    """Yield why a case spans no cells, or none in the quick form."""
+    for check in case["expect"]:
+        yield from metrics.problems(check["metric"])
+    where, selected = case.get("where", {}), as_list(case["over"])
     if unknown := [block for block in selected if block not in points]:
-        yield f"block must be one of the scenarios, found {', '.join(unknown)}"
+        yield f"over must name scenarios, found {', '.join(unknown)}"
         return
-    against = criterion.get("against")
-    if against is not None and against not in suite["baselines"]:
-        yield f"against must be one of the baselines, which are always measured, found {against}"
+    scenarios = suite["scenarios"]
     quick = [block for block in selected if QUICK in scenarios[block]]
     only_full = not quick and all("not_quick" in scenarios[block] for block in selected)
     if not any(
-        matches(point, where | scenarios[block].get(QUICK, {}).get("only", {}))
+        matches(point, scenarios[block].get(QUICK, {}).get("only", {})) and matches(point, where)
         for block in (selected if only_full else quick)
         for point in points[block]
     ):
         yield f"where must select a cell{'' if only_full else ' of the quick form'}, found none"
+
+
+def own_kernels(root: Path) -> dict[str, str]:
+    """Return the kernel of each algorithm that needs another one than the default, by name."""
+    rows = load_algorithms(find("config/algorithms.tsv", root))
+    return {row["name"]: row["kernel"] for row in rows if row["kernel"] != DEFAULT_KERNEL}
 
 
 def blocks(
@@ -211,7 +205,7 @@ def blocks(
     the algorithm out.
     """
     found: dict[str, list[Point]] = {}
-    for name, scenario in suite["scenarios"].items():
+    for name, scenario in suite.get("scenarios", {}).items():
         found[name] = []
         points = block_grid(suite, scenario["points"])
         for point, algorithm in itertools.product(points, algorithms):
@@ -233,7 +227,9 @@ def _with_algorithm(point: Point, algorithm: str) -> Point:
 def runs(suite: dict[str, Any], form: str) -> dict[str, Any]:
     """Return the run configuration of a suite's scenarios in one of `FORMS`."""
     return {
-        name: scenario[form] for name, scenario in suite["scenarios"].items() if form in scenario
+        name: scenario[form]
+        for name, scenario in suite.get("scenarios", {}).items()
+        if form in scenario
     }
 
 

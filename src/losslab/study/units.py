@@ -16,11 +16,10 @@ from losslab.errors import LosslabError
 from losslab.reading import LARGEST, NUMBER, input_errors, number, shown, whole
 from losslab.study.axes import decimal, plain
 from losslab.study.condition import AXES, NO_TRACE
+from losslab.study.packetsizes import DEFAULT, frame_bytes
 
 QUANTITY = re.compile(rf"({NUMBER.pattern}) ?([A-Za-zµ%/]+)", re.ASCII)
 PAIR = re.compile(r"([a-z_]+)=([^,+]*)")
-# A full segment with its Ethernet header, as the bottleneck counts it (emulation/qdiscs.py).
-FRAME_BYTES = 1514
 # One packet in transmission and one in the queue.
 MIN_BUFFER_PACKETS = 2
 # Axes whose values are mini-languages with numbers.
@@ -35,6 +34,9 @@ RATES = {"bit": "1", "k": "1e3", "kbit": "1e3", "m": "1e6", "mbit": "1e6", "g": 
          "gbit": "1e9"}  # fmt: skip
 BYTES = {"B": "1", "kB": "1e3", "KB": "1e3", "MB": "1e6", "GB": "1e9", "KiB": "1024",
          "MiB": "1048576", "GiB": "1073741824"}  # fmt: skip
+
+
+FRAME = str(DEFAULT.frame_bytes)
 
 
 class Unit(NamedTuple):
@@ -54,9 +56,8 @@ UNITS = {
     "kb": Unit("kB", "1e3", BYTES, "300, 300kB or 2MB"),
     "kib": Unit("KiB", "1024", BYTES, "64, 64KiB or 1MiB"),
     "bytes": Unit("bytes", "1", BYTES, "65536, 64KiB or 1MB"),
-    "packets": Unit(
-        "packets", str(FRAME_BYTES), BYTES | {"packets": str(FRAME_BYTES)}, "100, 2MB or 64KiB"
-    ),
+    # A packet is a full frame; `value` takes its size from the MTU.
+    "packets": Unit("packets", FRAME, BYTES | {"packets": FRAME}, "100, 2MB or 64KiB"),
 }
 
 
@@ -84,18 +85,23 @@ def value(name: str, given: Any, point: Mapping[str, Any] | None = None) -> Any:
         of = f"in {unit.name}, such as {unit.examples}" if unit else "a number without a unit"
         more = ", or 1bdp or 30ms of the path" if name in RELATIVE else ""
         raise LosslabError(f"{name} must be {of}{more}, found {shown(given)}")
-    found = float(Decimal(repr(count)) * Decimal(unit.units[spelt]) / Decimal(unit.size))
+    frame = frame_of(point or {})
+    one = Decimal(frame if name in SIZES else unit.size)
+    size = one if spelt == unit.name == "packets" else Decimal(unit.units[spelt])
+    found = float(Decimal(repr(count)) * size / one)
     if abs(found) > LARGEST:
         raise LosslabError(f"{name} must be a finite number, found {shown(given)}")
-    return _whole_packets(name, given, found) if name in SIZES else found
-
-
-def _whole_packets(name: str, given: str, packets: float) -> int:
-    if 0 < packets < 0.5:
+    if name in SIZES and 0 < found < 0.5:
         raise LosslabError(
-            f"{name} must be at least a packet of {FRAME_BYTES} bytes, found {shown(given)}"
+            f"{name} must be at least a packet of {frame} bytes, found {shown(given)}"
         )
-    return round(packets)
+    return round(found) if name in SIZES else found
+
+
+def frame_of(point: Mapping[str, Any]) -> int:
+    """Return the size of a point's full frame in bytes."""
+    given = value("mtu_bytes", point.get("mtu_bytes", DEFAULT.mtu_bytes))
+    return frame_bytes(float(AXES["mtu_bytes"].typed(given)))
 
 
 def _relative(name: str, given: str, count: float, word: str, point: Mapping[str, Any]) -> int:
@@ -110,7 +116,7 @@ def _relative(name: str, given: str, count: float, word: str, point: Mapping[str
         float(AXES[axis].typed(value(axis, values[axis]))) for axis in ("rate_mbit", "rtt_ms")
     )
     bits = rate_mbit * 1e6 * time_ms / 1e3
-    packets = (count if word == "bdp" else 1) * bits / (8 * FRAME_BYTES)
+    packets = (count if word == "bdp" else 1) * bits / (8 * frame_of(point))
     if not 0 < packets <= LARGEST:
         raise LosslabError(f"{name} must be above 0 packets, found {given} with rtt_ms {time_ms:g}")
     return max(MIN_BUFFER_PACKETS, round(packets))
@@ -155,4 +161,5 @@ def notes(given: Mapping[str, Iterable[Any]], points: Sequence[Mapping[str, Any]
                 continue
             counts = {value(name, text, point) for point in points} & {p[name] for p in points}
             span = " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
-            yield f"{name} {text} = {span} packets of {FRAME_BYTES} bytes"
+            frames = " to ".join(map(str, sorted({*map(frame_of, points)})))
+            yield f"{name} {text} = {span} packets of {frames} bytes"

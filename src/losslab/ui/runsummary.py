@@ -16,7 +16,8 @@ from losslab.ui.series import axis_text
 # Metrics of the summary, besides those of a user's own features; a run has those of its app and
 # path. manifest.json has all.
 SHOWN = (
-    "goodput_mbit", "throughput_mbit", "completion_s", "source_kept_percent", "download_s",
+    "goodput_mbit", "throughput_mbit", "completion_s", "source_kept_percent",
+    "response_median_ms", "response_p95_ms", "requests_done", "download_s",
     "time_to_first_frame_s", "frames_on_time_percent", "stall_s", "competitor_goodput_mbit",
     "bulk_goodput_mbit", "flows_goodput_mbit", "upload_goodput_mbit", "total_goodput_mbit",
     "jain_index", "starved_flows", "fct_median_s", "link_capacity_mbit",
@@ -25,11 +26,14 @@ SHOWN = (
 )  # fmt: skip
 # Axes that describe the path even with their default values.
 ALWAYS = ("algorithm", "app", "rate_mbit", "rtt_ms", "buffer_packets", "duration_s")
+# Share of the time from which a limit by the receiver's window is worth a warning.
+WINDOW_PERCENT = 5
 LABEL_WIDTH = 30
 FILES = {
     "manifest.json": "all metrics, the settings read back, the checks",
     "intervals.csv": "goodput over time",
     "frames.csv": "the video's frames",
+    "requests.csv": "a row per request, with its response time",
     "flows.csv": "a row per background flow",
     "tcp.csv": "cwnd, RTT and rates of each TCP connection over time",
     "queue.csv": "the bottleneck's queue over time",
@@ -107,6 +111,12 @@ def _limits(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
         yield (
             f"warning: the {largest} limited this flow, not the path: its goodput is not the "
             "path's capacity"
+        )
+    window = shares.get(limiters.RECEIVER, 0)
+    if largest != limiters.RECEIVER and window >= WINDOW_PERCENT:
+        yield (
+            f"warning: the receive window limited this flow {window:.0f} % of the time; with "
+            "--receive-buffer large, it does not"
         )
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # Width of the bins of a rate. Video has 30 frames per second, and slow links carry as few packets:
 # in shorter bins the rate would alternate between 0 and peaks.
 BIN_S = 0.5
+# Characters of an axis's value in a label.
+LONGEST_LABEL = 48
 BITS_PER_MBIT = 1e6
 # Limits of plausible values; a run takes an hour at most.
 MAX_VALUE, MAX_TIME_S = 1e15, 10_000.0
@@ -278,7 +280,13 @@ def labels(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
         for name in AXES
         if name not in without and len({each[name] for each in conditions}) > 1
     ]
-    return [", ".join(axis_text(name, each[name]) for name in different) for each in conditions]
+    texts = [[axis_text(name, each[name]) for name in different] for each in conditions]
+    return [", ".join(_shortened(text) for text in each) for each in texts]
+
+
+def _shortened(text: str) -> str:
+    """Shorten a value such as a list of thirty drops, which would fill a figure."""
+    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
 
 
 def axis_text(name: str, value: Value) -> str:

@@ -50,6 +50,21 @@ def test_crash_of_unknown_place_has_its_kind_alone(tmp_path, console, found):
     assert crash.explained(tmp_path / "linux", console, None, list) == found
 
 
+def test_loop_of_a_program_is_told_from_that_of_its_kernel(monkeypatch):
+    monkeypatch.setattr(crash, "PROGRAM_CPU_S", 0.1)
+    parent = subprocess.Popen(["sh", "-c", "(while :; do :; done) & echo $!; wait"],
+                              stdout=subprocess.PIPE, text=True)  # fmt: skip
+    program, spin = int(parent.stdout.readline()), crash.Spin(parent.pid)
+    try:
+        while not (found := spin.whose()):
+            pass
+    finally:
+        os.kill(program, signal.SIGKILL)
+        parent.communicate()
+    assert found == "program"
+    assert spin.whose() == ""
+
+
 def test_loop_of_unknown_place_is_a_loop(tmp_path):
     assert crash.explained(tmp_path / "linux", "", [], list) == "an endless loop"
 

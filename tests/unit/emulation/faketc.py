@@ -181,8 +181,9 @@ def action_of(words):
     if "police" in words:
         its = {name: words[words.index(name) + 1] for name in ("rate", "burst")}
         speed = rate(its["rate"])
-        kept = qdiscs.POLICE.pack(0, 2, 0, ticks(speed, u32(its["burst"])), 2040, speed)
-        return {"kind": "police"} | qdiscs._options("police", {qdiscs.TCA_POLICE_TBF: kept})
+        burst = u32(its["burst"])
+        kept = qdiscs.POLICE.pack(0, 2, 0, ticks(speed, burst), 2040, speed)
+        return {"kind": "police"} | qdiscs._options("police", {qdiscs.TCA_POLICE_TBF: kept}, burst)
     every = int(words[-1])
     assert 1 <= every < 2**16
     return {"kind": "gact", "action": 2, "otherwise": 0, "one_of": every, "random": 2}

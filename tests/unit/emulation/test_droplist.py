@@ -60,7 +60,8 @@ def test_lists_longer_than_a_request_are_refused():
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"changes": "at_s=1,loss_percent=2"}, "drop_list excludes changes"),
+        ({"changes": "at_s=1,outage_s=2"}, "drop_list excludes changes with outage_s"),
+        ({"pauses": "per_s=1,min_ms=1,max_ms=8"}, "drop_list excludes pauses"),
         ({"shaper": "htb-netem"}, "no netem links"),
         ({"offloads": "on"}, "offloads must be off with drop_list"),
         ({"duplicate_percent": 1}, "drop_list of data excludes duplicate_percent"),

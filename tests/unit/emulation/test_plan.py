@@ -39,6 +39,7 @@ def read_back(made):
                 {"dst": d, "dev": dev, "gateway": "x", "metrics": [host.route_attributes]}
                 for d, dev in host.routes.items()
             ],
+            "links": {end: {"mtu": host.mtu_bytes} for end in host.interfaces},
             "sysctls": dict(host.sysctls),
             "offloads": {end: {"tx": host.offloads} for end in host.interfaces},
         }
@@ -132,6 +133,17 @@ def test_competitor_and_fetch_start_in_their_windows():
     assert low <= fetch.at_s <= high
 
 
+def test_spread_starts_either_flow_first_and_keeps_the_flow_under_test_first_in_results():
+    two = {"competitor": "bbr", "start_spread_s": 5.0, "warmup_s": 5.0, "duration_s": 20.0}
+    plans = [plan(seed, **two) for seed in range(40)]
+    first = [made.starts[0].flow.name for made in plans]
+    assert 10 < first.count("competitor-iperf3") < 30
+    assert all(made.flows[0].name == "iperf3" for made in plans)
+    offsets = [made.starts[1].after_s for made in plans]
+    assert 0 <= min(offsets) < 1
+    assert 4 < max(offsets) <= 5
+
+
 @pytest.mark.parametrize("app", features.apps())
 def test_every_apps_plan_can_be_read_back(app):
     more = {"datagram": {"scheme": "fixed,window=10"}, "web": {"duration_s": 60.0}}
@@ -146,6 +158,7 @@ def test_every_apps_plan_can_be_read_back(app):
         ("sender", "sysctls", {"net.ipv4.tcp_ecn": "2"}, "sysctl net.ipv4.tcp_ecn on sender"),
         ("r1", "offloads", {"r1-r2": {"tx": "on"}}, "tx of r1-r2 on r1 must be off"),
         ("receiver", "routes", [], "routes of receiver must be"),
+        ("r2", "links", {"r2-r1": {}, "r2-receiver": {"mtu": 1400}}, "the MTU of r2-receiver on"),
         ("r2", "qdiscs", [], "qdisc netem must be on r2-receiver on r2"),
     ],
 )

@@ -326,7 +326,7 @@ def test_policer_bucket_is_read_back_in_whole_packets():
     ticks = round(burst * 1e9 / rate / 64)
     police = struct.pack("=IiIIIBBHhHI", 1, 2, 0, ticks, 2_000, 0, 0, 0, 0, 0, rate)
     parts = of_kernel(b"matchall", 2, action(b"police", attribute(1, police)))
-    [found] = qdiscs._actions(parts)
+    [found] = qdiscs._actions(parts, burst)
     assert found == {
         "kind": "police", "action": 2, "rate": rate, "burst": burst, "bytes": 3_000, "packets": 2,
         "drops": 2,
@@ -341,13 +341,13 @@ def test_policer_bucket_is_read_back_in_whole_packets():
 
 def test_ack_thinning_is_read_back_with_its_number():
     gact = attribute(2, struct.pack("=IIi", 1, 0, 2)) + attribute(3, struct.pack("=HHi", 2, 4, 0))
-    [found] = qdiscs._actions(of_kernel(b"flower", 3, action(b"gact", gact)))
+    [found] = qdiscs._actions(of_kernel(b"flower", 3, action(b"gact", gact)), 0)
     [asked] = mechanism_qdiscs(ack_thinning=4, path="asymmetric")
     assert asked.where.name == "r3-r1"
     assert deviations(asked, [found]) == []
     assert deviations(asked, [found | {"one_of": 2}]) != []
     without = attribute(2, struct.pack("=IIi", 1, 0, 2))
-    [found] = qdiscs._actions(of_kernel(b"flower", 3, action(b"gact", without)))
+    [found] = qdiscs._actions(of_kernel(b"flower", 3, action(b"gact", without)), 0)
     assert deviations(asked, [found]) != []
 
 

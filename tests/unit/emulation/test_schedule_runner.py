@@ -91,10 +91,10 @@ def state(packets=0, drops=0, qlen=0, back=(0, 0, 0)):
     return {"r2": {"qdiscs": [line("r2-receiver", packets, drops, qlen), line("r2-r1", *back)]}}
 
 
-def loss_violations(text, *states):
-    its = plan(text).parts["changes"]
+def loss_violations(text, *states, **more):
+    its = plan(text, **more).parts["changes"]
     read = [Boundary(0.0, 0.0, s) for s in states]
-    return list(schedule_runner.loss_violations(its, read))
+    return list(schedule_runner.loss_violations(its, read, 1514))
 
 
 LOSSY = "at_s=4,loss_percent=1"
@@ -118,6 +118,11 @@ def test_phase_with_its_loss_rate_is_valid():
 def test_phase_with_another_loss_rate_is_a_violation(states, words):
     [reason] = loss_violations(LOSSY, *states)
     assert words in reason
+
+
+def test_losses_of_a_drop_list_are_not_compared_with_the_rate():
+    states = state(), state(5_000), state(14_800, 200)
+    assert loss_violations(LOSSY, *states, drop_list="data 5") == []
 
 
 def test_outage_with_delivered_packets_is_a_violation():

@@ -27,14 +27,8 @@ def test_asymmetric_path_moves_the_reverse_path_to_r3():
     assert routes("asymmetric", NetworkExtension())["receiver"][0][1].towards == "r3"
     assert routes("symmetric", NetworkExtension())["receiver"][0][1].towards == "r2"
     assert {
-        h: address_commands(h, "symmetric", NetworkExtension(), {})
-        for h in HOSTS
-        if h != "receiver"
-    } == {
-        h: address_commands(h, "asymmetric", NetworkExtension(), {})
-        for h in HOSTS
-        if h != "receiver"
-    }
+        h: address_commands(h, CONDITION, NetworkExtension(), {}) for h in HOSTS if h != "receiver"
+    } == {h: address_commands(h, other, NetworkExtension(), {}) for h in HOSTS if h != "receiver"}
 
 
 @pytest.mark.parametrize(

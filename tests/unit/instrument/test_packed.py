@@ -1,9 +1,12 @@
 """Packed instruments from a folder and a server: complete, damaged, wrong, missing or hostile."""
 
+import argparse
+import http.server
 import io
 import json
 import os
 import random
+import re
 import socket
 import tarfile
 import threading
@@ -221,20 +224,41 @@ def test_set_up_fetches_without_building(module, builder, made_of, tmp_path, mon
         assert os.readlink(wanted / "root" / "sh") == "/bin/dash"
 
 
-def test_served_archives_are_fetched_and_no_other_file(made_of, tmp_path, monkeypatch):
+def test_served_archives_and_wheels_are_fetched_and_no_other_file(made_of, tmp_path, monkeypatch):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     wanted, folder = kernel.target(), tmp_path / "instruments"
     made_of("kernel", wanted.name)
     (folder / "notes.txt").write_text("private")
+    wheel = folder / "losslab-1.0.0-py3-none-any.whl"
+    wheel.write_bytes(b"wheel")
     with records.server(folder, "127.0.0.1", 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         place = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv(packed.PLACE, place)
         assert kernel.build() == wanted
-        for path in ("/notes.txt", "/", "/../built/linux", "/%2e%2e/a.tar.zst"):
+        with urllib.request.urlopen(f"{place}/") as page:
+            assert page.read().decode() == f'<a href="{wheel.name}">{wheel.name}</a>\n'
+        with urllib.request.urlopen(f"{place}/{wheel.name}") as file:
+            assert file.read() == b"wheel"
+        for path in ("/notes.txt", "/../built/linux", "/%2e%2e/a.tar.zst", "/%2e%2e/a.whl"):
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 urllib.request.urlopen(place + path)
         server.shutdown()
+
+
+@pytest.mark.parametrize("wheels", [[], ["losslab", "losslab_exercise", "scipy"]])
+def test_server_prints_the_lines_to_paste(wheels, made_of, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(records, "DEFAULT_PARTS", ())
+    monkeypatch.setattr(http.server.ThreadingHTTPServer, "serve_forever", lambda self: None)
+    for name in wheels:
+        (tmp_path / f"{name}-1.0-py3-none-any.whl").touch()
+    options = argparse.Namespace(out=tmp_path, address="127.0.0.1", port=0, parts=[])
+    assert records._serve(options) == 0
+    _, *install, last = capsys.readouterr().out.splitlines()
+    program = "~/losslab/bin/losslab" if wheels else "losslab"
+    assert re.fullmatch(rf"  LOSSLAB_INSTRUMENTS=http://127\.0\.0\.1:\d+ {program} setup", last)
+    names = [line.rpartition("--trusted-host 127.0.0.1 ")[2] for line in install[1:]]
+    assert names == (["losslab losslab-exercise"] if wheels else [])
 
 
 def test_image_of_another_tree_than_pinned_is_refused(made_of, tmp_path, monkeypatch, capsys):

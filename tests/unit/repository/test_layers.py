@@ -7,9 +7,9 @@ import re
 import sys
 
 from losslab.backends import payload
-from losslab.emulation import qdiscs
 from losslab.emulation.topology import INTERFACES
 from losslab.instrument import image
+from losslab.study import packetsizes
 
 PACKAGE = payload.PACKAGE
 # Imports that each package may have besides its own modules. All others are commands, which may
@@ -21,7 +21,7 @@ PACKAGES = {
     | {f"emulation.{name}" for name in ("schemes", "app", "mechanism")},
     "emulation": {"extensions", "errors"}
     | {f"study.{name}" for name in ("axes", "schedule", "condition", "background", "features",
-                                    "hostsettings", "parameters")},
+                                    "hostsettings", "packetsizes", "parameters")},
     "instrument": BASE,
     "backends": BASE | {"study", "emulation", "instrument"},
     "campaign": BASE | {"__init__", "study", "emulation", "instrument", "backends"},
@@ -153,4 +153,6 @@ def test_image_and_r_have_the_constants_of_the_emulation(root):
     names = [f"{end.address} {end.host}" for end in INTERFACES]
     assert image.FIXED_FILES["etc/hosts"].splitlines() == ["127.0.0.1 localhost", *names]
     text = (root / "analysis/R/models.R").read_text()
-    assert re.findall(r"^frame_bytes <- (\d+)$", text, re.MULTILINE) == [str(qdiscs.FRAME_BYTES)]
+    assert re.findall(r"^frame_bytes <- (\d+)$", text, re.MULTILINE) == [
+        str(packetsizes.DEFAULT.frame_bytes)
+    ]

@@ -183,13 +183,13 @@ def test_pages_equal_what_their_benches_write(root):
     assert verdict_errors.page(page, read_rows(verdict_errors.FILE)) == page
 
 
-# Cells of the README's findings: their common name, the part that varies, and the numbers' form.
+# Cells of the findings: their common name, the part that varies, and the numbers' form.
 WEB = "{}_cubic_loss0_symmetric_web_rtt20_offloads-off_rate1.5_buffer100{}_receive-large"
 MAP = "{}_{{}}_loss0_symmetric_iperf3_rtt75_offloads-off_rate500_buffer66_receive-large{}"
 CLOUD = "_loss0_symmetric_iperf3_rtt21_offloads-off_rate600_"
 
 
-def test_readmes_findings_are_the_recorded_means(root):
+def test_findings_are_the_recorded_means(root):
     rows = read_rows(root / "docs/results/full.tsv", "\t")
     means = {row["cell"]: float(row["mean"]) for row in rows}
     alone, beside, separated = (
@@ -205,7 +205,9 @@ def test_readmes_findings_are_the_recorded_means(root):
             MAP.format("shallow-paused", "_sender-fq-codel_pauses-per-s0.62-min-ms0.8-max-ms8"),
         )
     )
-    text = " ".join((root / "README.md").read_text().split())
+    pages = ("README.md", "docs/explanation/belief.md")
+    short, text = (" ".join((root / page).read_text().split()) for page in pages)
+    assert f"a web page takes {beside:.1f} s instead of {alone:.1f} s" in short
     said = [
         f"a web page takes {beside:.1f} s instead of {alone:.1f} s**, and {separated:.1f} s with",
         f"**{source:.1f} to 1 in the source's set-up, and {corrected:.1f} to 1 behind",

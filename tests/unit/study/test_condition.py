@@ -107,3 +107,16 @@ def test_json_round_trip_refuses_unknown_keys():
     assert Condition.from_json(CONDITION.to_json()) == CONDITION
     with pytest.raises(LosslabError, match="rtt"):
         Condition.from_json(CONDITION.to_json() | {"rtt": 3})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "needs the app iperf3 and a competitor"),
+        ({"app": "web", "competitor": "cubic"}, "needs the app iperf3 and a competitor"),
+        ({"competitor": "cubic", "warmup_s": 1.0}, "must be at most warmup_s"),
+    ],
+)
+def test_spread_of_starts_needs_two_flows_and_ends_before_goodput_is_measured(changes, words):
+    condition = dataclasses.replace(CONDITION, start_spread_s=5.0, duration_s=60.0, **changes)
+    assert any(words in problem for problem in condition.problems())

@@ -12,6 +12,7 @@ from losslab.study.intervals import (
     half_width_percent,
     holm,
     mean_interval,
+    metric_interval,
     ratio_interval,
     t_quantile,
     t_tails,
@@ -66,6 +67,15 @@ def test_means_have_the_reports_intervals(root):
     theirs = by_r(root, [f"mean_interval({r_vector(s)}, {level})" for s, level in cases])
     for (sample, level), numbers in zip(cases, theirs, strict=True):
         same(ends(mean_interval(sample, level)), numbers)
+
+
+def test_metrics_with_an_upper_limit_have_the_reports_intervals(root):
+    cases = [
+        (s, name) for s in ([0.7, 0.8, 0.9, 0.99, 1], *SAMPLES) for name in ("jain_index", "x")
+    ]
+    theirs = by_r(root, [f'mean_interval_of({r_vector(s)}, "{name}")' for s, name in cases])
+    for (sample, name), numbers in zip(cases, theirs, strict=True):
+        same(ends(metric_interval(sample, name)), numbers)
 
 
 def test_ratios_have_the_reports_intervals(root):

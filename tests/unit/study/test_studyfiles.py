@@ -64,38 +64,38 @@ def test_campaign_may_name_a_form(root, rfc):
         design.load_cells({"studies": {"loss": "quick"}}, root)
 
 
+def case(suite):
+    return suite["cases"]["backs-off"]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda s: s["not_covered"].pop(), "section .* must either have criteria"),
-        (lambda s: s["criteria"].append(s["criteria"][0]), "must be unique, found twice"),
-        (
-            lambda s: s["criteria"][0]["where"].update(block="nowhere"),
-            "must be one of the scenarios",
-        ),
-        (
-            lambda s: s["criteria"][0]["where"].update(loss_percent=7),
-            "must select a cell of the quick form",
-        ),
+        (lambda s: s["not_covered"].pop(), "section .* must either have cases"),
+        (lambda s: case(s).update(over="nowhere"), "over must name scenarios, found nowhere"),
+        (lambda s: case(s).update(where={"loss_percent": 7}), "must select a cell of the quick"),
         (
             lambda s: s["scenarios"]["two-queues"].pop("not_quick"),
-            "must select a cell of the quick form",
+            "must select a cell of the quick",
         ),
         (lambda s: s["scenarios"]["fifo"].update(not_quick="It is."), "should not be valid under"),
         (
             lambda s: s["scenarios"]["two-queues"]["points"].update(rate_mbit=0.5)
-            or s["criteria"][0]["where"].update(block="two-queues", rate_mbit=20),
-            "criterion backs-off: where must select a cell, found none",
+            or case(s).update(over="two-queues", where={"rate_mbit": 20}),
+            "case backs-off: where must select a cell, found none",
         ),
-        (lambda s: s["criteria"][0].update(kind="largest_ratio"), "against"),
-        (lambda s: s["criteria"][0].update(at_least=1), "criteria.0"),
-        (
-            lambda s: s["criteria"][0].update(kind="largest_ratio", against="vegas"),
-            "one of the baselines, .* found vegas",
-        ),
+        (lambda s: case(s)["expect"][0].update(at_least=1), "cases.backs-off"),
+        (lambda s: case(s)["expect"][0].pop("at_most"), "cases.backs-off"),
+        (lambda s: case(s)["expect"][0].update(against={"algoritm": "reno"}), "algoritm"),
+        (lambda s: case(s)["expect"][0].update(at="T"), "cases.backs-off"),
+        (lambda s: case(s).update(trigger=2), "cases.backs-off"),
+        (lambda s: case(s).pop("over"), "cases.backs-off"),
         (lambda s: s["scenarios"]["fifo"]["points"].update(bufer_bdp=1), "bufer_bdp"),
-        (lambda s: s["criteria"][0].update(section="9.9"), "section must be one of .* found 9.9"),
-        (lambda s: s["criteria"][0].update(metric="goodput_mbits"), "did you mean goodput_mbit"),
+        (lambda s: case(s).update(section="9.9"), "section must be one of .* found 9.9"),
+        (
+            lambda s: case(s)["expect"][0].update(metric="goodput_mbits"),
+            "did you mean goodput_mbit",
+        ),
     ],
 )
 def test_mistakes_in_a_suite_are_refused(root, rfc, tmp_path, change, words):

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from losslab import cellspec, sweeps
-from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.errors import LosslabError
 from losslab.reading import MAX_NUMBER_LENGTH, UsageError
 from losslab.study import background, schedule, schemas, studyfiles, units
@@ -31,16 +30,12 @@ PATH = {"algorithm": "cubic", "rate_mbit": 20.0, "rtt_ms": 40.0}
         # 20 Mbit/s times 40 ms are 100,000 bytes, or 66.05 packets.
         ("buffer_packets", "1bdp", 66), ("buffer_packets", "0.5bdp", 33),
         ("buffer_packets", "30ms", 50), ("buffer_packets", "0.01bdp", 2),
-        ("policer_mbit", "500kbit", 0.5),
+        ("policer_mbit", "500kbit", 0.5), ("mtu_bytes", "9kB", 9000),
     ],
 )  # fmt: skip
 def test_value_with_unit_is_the_number_in_the_axis_unit(name, said, meant):
     number = cellspec.condition({"warmup_s": 0} | PATH | {name: meant})
     assert cellspec.condition({"warmup_s": 0} | PATH | {name: said}) == number
-
-
-def test_packets_of_sizes_are_those_of_the_bottleneck():
-    assert units.FRAME_BYTES == FRAME_BYTES
 
 
 @pytest.mark.parametrize(
@@ -175,6 +170,14 @@ def test_each_cell_of_a_sweep_has_its_own_bdp(tmp_path):
         "buffer_packets 1bdp = 66 to 132 packets of 1514 bytes",
         "buffer_packets 2MB = 1,321 packets of 1514 bytes",
     ]
+
+
+@pytest.mark.parametrize(("mtu", "packets"), [(9000, 11), ("9kB", 11), (576, 169), (-14, 169)])
+def test_bdp_is_in_full_packets_of_the_paths_mtu(mtu, packets):
+    assert (
+        units.resolved(PATH | {"buffer_packets": "1bdp", "mtu_bytes": mtu})["buffer_packets"]
+        == packets
+    )
 
 
 @given(st.lists(st.floats(1e-3, 1e6), min_size=2, max_size=2))

@@ -1,5 +1,6 @@
 """Series of recorded replicates."""
 
+import dataclasses
 import shutil
 
 import pytest
@@ -109,6 +110,10 @@ def test_runs_are_named_by_their_differences(recorded):
     assert series.labels(runs, without=["algorithm"]) == ["", ""]
     more = [*runs, series.load(recorded("rivals") / "0")]
     assert series.labels(more)[2] == "cubic, loss 0 %, rate 5 Mbit/s, competitor bbr"
+    drops = {"drop_list": f"data {','.join(map(str, range(99)))}"}
+    manifest = runs[0].manifest | {"cell": runs[0].manifest["cell"] | drops}
+    long = series.labels([runs[0], dataclasses.replace(runs[0], manifest=manifest)])
+    assert long == ["drop list none", "drop list data 0,1,2,3,4,5,6,7,8,9,10,11,12,13,…"]
 
 
 def test_runs_of_one_name_are_distinguished_by_seed_or_folder(recorded):

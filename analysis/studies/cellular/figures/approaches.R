@@ -30,20 +30,22 @@ draw <- function(data) {
   # The source's trace, if it was measured, or else the drawn ones.
   ours <- if (nrow(own) > 0) "its trace" else "drawn traces"
   plane <- filter(every, whose %in% c("published", ours), label %in% theirs$label)
-  named <- filter(plane, whose == ours)
-  side <- label_side(
-    log(named$mean_signal_delay), named$mean_throughput,
-    log(plane$mean_signal_delay), plane$mean_throughput
-  )
+  # Names in a column beside the points, with lines to them: points may be close to one another.
+  named <- filter(plane, whose == ours) |>
+    mutate(
+      name_x = 1.12 * max(plane$mean_signal_delay),
+      name_y = spaced(mean_throughput, 0.075 * max(plane$mean_throughput))
+    )
 
   over_delay <- ggplot(plane, aes(mean_signal_delay, mean_throughput)) +
     geom_line(aes(group = label), colour = "grey75", linewidth = 0.4) +
     geom_point(aes(colour = whose, shape = whose), size = 1.8) +
-    geom_text(
-      aes(label = label),
-      data = named, size = 2.4, hjust = side$hjust, vjust = side$vjust
+    geom_segment(
+      aes(xend = name_x, yend = name_y),
+      data = named, colour = "grey75", linewidth = 0.3, linetype = "dotted"
     ) +
-    scale_x_log10(breaks = c(50, 100, 200, 500), expand = expansion(c(0.2, 0.45))) +
+    geom_text(aes(1.02 * name_x, name_y, label = label), data = named, size = 2.4, hjust = 0) +
+    scale_x_log10(breaks = c(50, 100, 200, 500), expand = expansion(c(0.1, 0.85))) +
     scale_y_continuous(limits = c(0, NA), expand = expansion(c(0.05, 0.12))) +
     labs(x = metric_titles[["signal_delay_p95_ms"]], y = metric_titles[["throughput_mbit"]])
   ranking <- ggplot(every, aes(mean_power, label, colour = whose, shape = whose)) +

@@ -6,27 +6,10 @@ shown <- function(cells) {
   filter(cells, algorithm == "cubic", block %in% shallow)
 }
 
-host_labels <- c(paced_mbit = "fq", unpaced_mbit = "no fq", mbit = "no fq, pauses")
 host_colours <- c("fq" = "#0072B2", "no fq" = "#CC79A7", "no fq, pauses" = "#000000")
 
 draw <- function(data) {
-  points <- pause_rows(data$replicates, data$published) |>
-    filter(algorithm == "cubic", !is.na(replication_most_mbit)) |>
-    mutate(replication_mbit = sqrt(replication_least_mbit * replication_most_mbit)) |>
-    select(
-      rtt_ms, rate_mbit, replication_mbit, replication_least_mbit, replication_most_mbit,
-      all_of(names(host_labels)), low, high
-    ) |>
-    tidyr::pivot_longer(
-      all_of(names(host_labels)),
-      names_to = "measured", values_to = "goodput_mbit", values_drop_na = TRUE
-    ) |>
-    mutate(
-      host = factor(host_labels[measured], host_labels),
-      low = ifelse(measured == "mbit", low, NA), high = ifelse(measured == "mbit", high, NA)
-    ) |>
-    select(-measured)
-  if (n_distinct(points$rtt_ms, points$rate_mbit) < least_conditions) points <- points[0, ]
+  points <- pause_points(data$replicates, data$published)
 
   ggplot(points, aes(replication_mbit, goodput_mbit, colour = host)) +
     geom_abline(colour = "grey60", linewidth = 0.4) +

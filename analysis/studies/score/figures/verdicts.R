@@ -1,14 +1,6 @@
-# Criteria that each algorithm meets, of those that the campaign measures.
-height_cm <- function(data) verdicts_height_cm(shown_criteria(data))
+# Cases that each algorithm passes, of those that the campaign measures.
+height_cm <- function(data) verdicts_height_cm(measured_criteria(data))
 
-# Keep the rows with the data, because height and plot need them and judging takes seconds.
-shown_criteria <- function(data) {
-  if (is.null(data$shown_criteria)) {
-    data$shown_criteria <-
-      judge_suite(data$suite, data$cells, data$replicates, data$intervals) |>
-      filter(!is.na(value))
-  }
-  data$shown_criteria
-}
+measured_criteria <- function(data) filter(data$criteria, !is.na(value))
 
-draw <- function(data) draw_verdicts(shown_criteria(data), data$algorithms)
+draw <- function(data) draw_verdicts(measured_criteria(data), data$algorithms)

@@ -113,6 +113,7 @@ const valuesOf = ({ line }) => (line.high ? [line.values, line.high, line.low] :
 // Draw one panel of one run, or of both in an overlay. `drawn` has the lines with their panes.
 lab.chart = (pane, panel, drawn, host) => {
   const { cell } = pane;
+  const last = panel === lab.index.panels.at(-1);
   const series = drawn.flatMap(seriesOf);
   const lines = drawn.flatMap((each) => Array(valuesOf(each).length).fill(each.line));
   // A band is filled between a line's upper and lower edge.
@@ -124,7 +125,8 @@ lab.chart = (pane, panel, drawn, host) => {
     height: HEIGHT_PX,
     scales: { x: { time: false, range: () => lab.span() }, y: { range: () => lab.rangeOf(panel.key) } },
     axes: [
-      { ...axis, size: 26, values: (_, splits) => splits.map((value) => `${lab.number(value)} s`) },
+      // All panels have the same time axis; the last one labels it.
+      { ...axis, size: last ? 26 : 8, values: (_, splits) => splits.map((value) => (last ? `${lab.number(value)} s` : "")) },
       { ...axis, size: 54, values: (_, splits) => splits.map((value) => lab.number(value)) },
     ],
     legend: { markers: { width: 2, dash: (_, at) => markerStyle(at > 0 && dash(lines[at - 1], cell)) } },

@@ -22,12 +22,16 @@ from losslab.emulation.schemes import Ack, Scheme, make_scheme
 
 # sequence number, send time (ns, sender's clock), receive time (ns, receiver's clock)
 MESSAGE = struct.Struct("!QQQ")
-# With the headers of UDP and IPv4, 1500 bytes: one delivery opportunity of a trace.
+# With IPv4 and the default MTU. Another size follows the address, `ADDRESS/OCTETS`: one more module
+# or option would change when Python collects garbage, which reads the clock.
 DATAGRAM_BYTES = 1472
-PADDING = bytes(DATAGRAM_BYTES - MESSAGE.size)
 END_SEQUENCE = 2**64 - 1
 # No virtual time passes while the sender fills its window, so an endless one would never be full.
 WINDOW_MAX_PACKETS = 2**17
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 class Sequences:
@@ -50,7 +54,7 @@ class Sequences:
 
 def receive(address: str, port: int) -> dict[str, int]:
     """Acknowledge datagrams until the end marker arrives; return how many different ones came."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as sock:
         sock.bind((address, port))
         received = Sequences()
         while True:
@@ -65,8 +69,12 @@ def receive(address: str, port: int) -> dict[str, int]:
 class Sender:
     """Sender that keeps the scheme's window full."""
 
-    def __init__(self, scheme: Scheme, sock: socket.socket, warmup_s: float = 0.0) -> None:
+    def __init__(
+        self, scheme: Scheme, sock: socket.socket, warmup_s: float = 0.0,
+        octets: int = DATAGRAM_BYTES,
+    ) -> None:  # fmt: skip
         self._scheme, self._socket = scheme, sock
+        self._padding = bytes(octets - MESSAGE.size)
         self._waiter = Waiter(sock.fileno())
         self._warmup_ms = warmup_s * 1e3
         self._sequence = 0
@@ -124,7 +132,7 @@ class Sender:
 
     def _send(self, now_ms: float) -> None:
         sent_ns = self._begin_ns + round(now_ms * 1e6)
-        self._socket.send(MESSAGE.pack(self._sequence, sent_ns, 0) + PADDING)
+        self._socket.send(MESSAGE.pack(self._sequence, sent_ns, 0) + self._padding)
         self._scheme.on_sent(self._sequence, now_ms)
         self._sequence += 1
         self._next_send_ms = now_ms + self._scheme.pacing_gap_ms()
@@ -152,13 +160,14 @@ END_INTERVAL_S = 1.0
 
 
 def send(
-    address: str, port: int, source_port: int, scheme: str, duration_s: float, warmup_s: float
-) -> dict[str, int]:
+    address: str, port: int, source_port: int, scheme: str, duration_s: float, warmup_s: float,
+    octets: int,
+) -> dict[str, int]:  # fmt: skip
     """Run a sender; return its counts."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as sock:
         sock.bind(("", source_port))
         sock.connect((address, port))
-        sender = Sender(make_scheme(scheme), sock, warmup_s)
+        sender = Sender(make_scheme(scheme), sock, warmup_s, octets)
         sender.run(duration_s)
         end = MESSAGE.pack(END_SEQUENCE, 0, 0)
         for _ in range(END_REPEATS):
@@ -185,16 +194,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             end.add_argument("--warmup-s", type=float, required=True)
     options = parser.parse_args(arguments)
     gc.disable()  # collections read the clock; datagrams leave no reference cycles
+    address, _, octets = options.address.partition("/")
     if options.end == "receive":
-        counts = receive(options.address, options.port)
+        counts = receive(address, options.port)
     else:
         counts = send(
-            options.address,
+            address,
             options.port,
             options.source_port,
             options.scheme,
             options.duration_s,
             options.warmup_s,
+            int(octets or DATAGRAM_BYTES),
         )
     print(json.dumps(counts))
     return 0

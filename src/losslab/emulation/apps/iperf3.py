@@ -18,10 +18,16 @@ from losslab.emulation.goodput import (
     retransmits_until,
     write_intervals,
 )
-from losslab.emulation.programs import Flow, Program, Timeline
-from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS
+from losslab.emulation.programs import (
+    COMPETITOR_PREFIX,
+    START_JITTER_S,
+    Flow,
+    Program,
+    Timeline,
+)
+from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, at_version
 from losslab.errors import LosslabError
-from losslab.study.axes import NONE, Seed, axis
+from losslab.study.axes import MIN_MS, NONE, Seed, axis
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import Plan
@@ -39,6 +45,7 @@ WRITE_KIB, FAST_WRITE_KIB, FAST_MBIT = 16, 128, 100.0
 def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow:
     """Return bulk flow `number`; the names of the flow and its logs start with `prefix`."""
     port, source_port = PORT + number, SOURCE_PORT + number
+    receiver = at_version(RECEIVER_ADDRESS, condition.ip_version)
     return Flow(
         name=f"{prefix}iperf3",
         algorithm=algorithm,
@@ -48,7 +55,7 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
             "receiver",
             [
                 "iperf3", "--server", "--one-off", "--json",
-                "--bind", RECEIVER_ADDRESS, "--port", str(port),
+                "--bind", receiver, "--port", str(port),
                 "--interval", f"{INTERVAL_S:g}",
             ],
             f"{prefix}receiver.log",
@@ -56,7 +63,7 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
         caller=Program(
             "sender",
             [
-                "iperf3", "--client", RECEIVER_ADDRESS, "--port", str(port),
+                "iperf3", "--client", receiver, "--port", str(port),
                 "--cport", str(source_port),
                 # With periodic reports, a client that waits for the server's last answer reads the
                 # clock until it comes. Each read takes 256 ns of virtual time but microseconds of
@@ -122,7 +129,7 @@ class Iperf3(App):
 
     order = 1
     meaning = "bulk"
-    with_competitor = True
+    with_competitor = with_ipv6 = True
     start_s = 0.0
     ports = {SOURCE_PORT: "first", SOURCE_PORT + 1: "competitor"}
     per_second = True
@@ -135,18 +142,33 @@ class Iperf3(App):
             f"traces, for finer intervals on slow links, and {FAST_WRITE_KIB}, iperf3's default, "
             "from there on, for fewer system calls",
             span="[0, 1024]", unit="KiB", named="write{}", seed=Seed.NEVER,
-        )
+        ),
+        "start_spread_s": axis(
+            0.0,
+            help="which of two bulk flows starts first is drawn for each replicate, and so is how "
+            "long after it the other starts, up to so many seconds; 0: the competitor starts up to "
+            "0.1 s after the flow under test",
+            span="[0, 3600]", unit="s", smallest=MIN_MS / 1000, named="spread{}",
+        ),
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
         kib, app = condition.write_kib, condition.app
         if kib != 0 and not self.used(condition) and condition.competitor == NONE:
             yield f"write_kib {kib} needs an iperf3 flow, found the app {app} and no competitor"
+        spread_s = condition.start_spread_s
+        if spread_s and not (self.used(condition) and condition.competitor != NONE):
+            yield f"start_spread_s {spread_s:g} needs the app iperf3 and a competitor"
+        if spread_s > max(condition.warmup_s, START_JITTER_S):
+            yield (
+                "start_spread_s must be at most warmup_s, so that both flows run while goodput is "
+                f"measured, or {START_JITTER_S:g} without a warm-up, found {spread_s:g}"
+            )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         flows = [flow(condition, "", condition.algorithm, 0)]
         if condition.competitor != NONE:
-            flows.append(flow(condition, "competitor-", condition.competitor, 1))
+            flows.append(flow(condition, COMPETITOR_PREFIX, condition.competitor, 1))
         return flows
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
@@ -154,10 +176,12 @@ class Iperf3(App):
 
         Goodput counts data acknowledged between the warm-up and the configured end on the
         replicate's clock; a competitor's flow runs during all of that time, too. `received_mbit`
-        counts data that iperf3's receiver read in that time. iperf3 sends for whole seconds; of a
-        fractional duration, retransmissions count until the configured end.
+        counts data that iperf3's receiver read in that time. iperf3 sends for whole seconds from
+        its start; of a fractional duration, or if flows start seconds apart, retransmissions count
+        until the configured end.
         """
         goodputs, read, retransmits, octets = [], [], [], []
+        together = all(start.after_s <= START_JITTER_S for start in plan.starts)
         for each in plan.flows:
             prefix = each.name.removesuffix("iperf3")
             receiver = load(folder / each.listener.log)
@@ -169,7 +193,7 @@ class Iperf3(App):
             read.append(received_mbit(rows, plan))
             retransmits.append(
                 sender["end"]["sum_sent"]["retransmits"]
-                if plan.duration_s.is_integer()
+                if plan.duration_s.is_integer() and together
                 else retransmits_until(
                     read_rows(folder / "tcp.csv"), each.source_port, plan.duration_s
                 )

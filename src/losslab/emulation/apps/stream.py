@@ -1,4 +1,6 @@
-"""An application's TCP flow: of a size, at a rate, or on and off, by the background flows' program.
+"""An application's TCP flow: of a size, at a rate, on and off, or of responses to requests.
+
+The background flows' program sends and receives it.
 
 iperf3 has no pattern, no time of the last byte, and its control connection shares the path.
 """
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +19,14 @@ from losslab.emulation.background.plan import KILOBYTE, MODULE, PROGRAM, size_by
 from losslab.emulation.goodput import (
     Deliveries,
     Goodput,
+    quantile,
     read_report,
     read_rows,
     retransmits_until,
     write_intervals,
 )
 from losslab.emulation.programs import Flow, OnClock, Program, Timeline
-from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS
+from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS, at_version
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, axis, decimal
 
@@ -36,6 +40,21 @@ STEP = rf"[0-9.e]+=({UNLIMITED}|[0-9.e]+)"
 # Limit of the pattern's steps, which one argument of a command line contains.
 STEPS_MAX = 500
 Step = tuple[float, float | None]
+# Axes of data that nobody asks for, and of requests.
+UNASKED = ("size_kb", "app_rate_mbit", "app_pattern")
+ASKING = ("request_bytes", "think_ms", "requests")
+# How late the next request may be: a millisecond, and the kernel's slack (fs/select.c).
+LATE_NS, SLACK = 1_000_000, 0.002
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What the client asks for, as its program's arguments."""
+
+    request_bytes: int
+    response_bytes: int
+    think_ns: int
+    count: int  # 0: until the end
 
 
 def steps(condition: Condition) -> list[Step]:
@@ -57,6 +76,12 @@ def _number(text: str) -> float:
 
 def mean_mbit(condition: Condition) -> float:
     """Return the pattern's mean rate over the run in Mbit/s, with the link's where it has none."""
+    if condition.response_kb:
+        bits = condition.response_kb * KILOBYTE * 8
+        took_ms = condition.rtt_ms + condition.think_ms + bits / condition.rate_mbit / 1e3
+        mean = bits / took_ms / 1e3
+        most = bits * condition.requests / 1e6 / condition.duration_s
+        return min(mean, most or mean)
     found = steps(condition)
     ends = [*(at_s for at_s, _ in found[1:]), condition.duration_s]
     rates = [condition.rate_mbit if rate is None else rate for _, rate in found]
@@ -68,7 +93,11 @@ class Stream(App):
     """One TCP flow of an application."""
 
     order = 1.5
-    meaning = "a TCP flow of a `size_kb`, at an `app_rate_mbit` or by an `app_pattern`"
+    with_ipv6 = True
+    meaning = (
+        "a TCP flow of a `size_kb`, at an `app_rate_mbit`, by an `app_pattern`, or of responses "
+        "of `response_kb`"
+    )
     seeds_as = "iperf3"
     ports = {SOURCE_PORT: "first"}
     programs = (MODULE,)
@@ -92,6 +121,23 @@ class Stream(App):
             pattern=rf"{NONE}|{STEP}(,{STEP})*",
             named="pattern-{}", digested=True, commas=True,
         ),
+        "response_kb": axis(
+            0.0,
+            help="size of each response to the receiver's requests on one connection (app "
+            "`stream`); 0: no requests",
+            span="[0, 1000000]", smallest=0.001, unit="kB", named="response{}",
+        ),
+        "request_bytes": axis(
+            200, help="size of each request", span="[1, 1000000]", unit="bytes", named="request{}",
+        ),
+        "think_ms": axis(
+            0.0,
+            help="time from a response's last byte to the next request",
+            span="[0, 3600000]", smallest=0.001, unit="ms", named="think{}",
+        ),
+        "requests": axis(
+            0, help="number of requests; 0: until the end", span="[0, 1000000]", named="requests{}",
+        ),
     }  # fmt: skip
     metrics = (
         {
@@ -100,11 +146,31 @@ class Stream(App):
             "description": "Share of the data that was due by the application's rate or pattern "
             "and that the kernel took before the next step; the network limited the rest.",
         },
+        *(
+            {"name": name, "label": label, "unit": unit, "better": better, "primary": "",
+             "of": "response_kb", "description": text}
+            for name, label, unit, better, text in (
+                ("response_median_ms", "Median response time", "ms", "less",
+                 "Median time from a request to its response's last byte; of the requests after "
+                 "the warm-up that were answered before the end."),
+                ("response_p95_ms", "95th percentile of the response time", "ms", "less",
+                 "95th percentile of the same times."),
+                ("response_first_byte_median_ms", "Median time to a response's first byte", "ms",
+                 "less", "Median time from a request to its response's first byte."),
+                ("requests_done", "Answered requests", "requests", "more",
+                 "Requests after the warm-up that were answered before the end."),
+            )
+        ),
     )  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
         if condition.app != "quic" or self.changed(condition) != ["size_kb"]:
             yield from super().conflicts(condition)
+        changed = self.changed(condition)
+        if condition.response_kb and (others := [name for name in changed if name in UNASKED]):
+            yield f"response_kb excludes {', '.join(others)}, found both"
+        if not condition.response_kb and (others := [name for name in changed if name in ASKING]):
+            yield f"{others[0]} needs response_kb, found none"
         if condition.app_pattern == NONE:
             rates = [condition.app_rate_mbit]
         else:
@@ -132,13 +198,25 @@ class Stream(App):
             )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        octets = size_bytes(condition)
+        octets, version = size_bytes(condition), condition.ip_version
+        sender, receiver = (
+            at_version(address, version) for address in (SENDER_ADDRESS, RECEIVER_ADDRESS)
+        )
         source = [
-            SENDER_ADDRESS, SOURCE_PORT, RECEIVER_ADDRESS, condition.algorithm, 0.0,
+            sender, SOURCE_PORT, receiver, condition.algorithm, 0.0,
             condition.duration_s, octets,
         ]  # fmt: skip
         pattern = steps(condition)
         receive = [*PROGRAM, "receive", str(BULK_PORT), "1", "--size", str(octets or 0)]
+        sizes: list[str] = []
+        if condition.response_kb:
+            asking = Asking(
+                condition.request_bytes, round(condition.response_kb * KILOBYTE),
+                round(condition.think_ms * 1e6), condition.requests,
+            )  # fmt: skip
+            receive = [*PROGRAM, "request", str(BULK_PORT), *map(str, astuple(asking))]
+            sizes = ["--requests", str(asking.request_bytes), str(asking.response_bytes)]
+        receive += ["--address", receiver] if version == 6 else []
         return [
             Flow(
                 name="stream",
@@ -150,15 +228,16 @@ class Stream(App):
                     "sender",
                     [*PROGRAM, "send", str(BULK_PORT)],
                     "sender.log",
-                    arguments=(json.dumps([source]), "--pattern", json.dumps(pattern)),
+                    arguments=(json.dumps([source]), "--pattern", json.dumps(pattern), *sizes),
                 ),
-                bulk=octets is None and pattern == [(0.0, None)],
+                bulk=not self.changed(condition),
             )
         ]
 
     def expected_mbit(self, condition: Condition, rate_mbit: float) -> float | None:
-        bulk = not self.changed(condition)
-        return None if bulk else min(mean_mbit(condition), rate_mbit)
+        if not self.changed(condition):
+            return None
+        return min(mean_mbit(condition), rate_mbit)
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Write intervals.csv and return the summary.
@@ -183,7 +262,8 @@ class Stream(App):
             octets = delivered.until(plan.duration_s) if completion_s is None else size
             goodput_mbit = octets * 8 / 1e6 / until_s
         due, kept = _kept(sent)
-        return {
+        answered = _answered(plan, folder, timeline) if "requests" in read else {}
+        return answered | {
             "goodput_mbit": goodput_mbit,
             "total_goodput_mbit": goodput_mbit,
             "completion_s": completion_s,
@@ -203,6 +283,8 @@ class Stream(App):
         sent, read = (_report(folder, name) for name in ("sender.log", "receiver.log"))
         size, pattern = _size(plan), _pattern(plan)
         found = sent["steps"]
+        if asking := _asking(plan):
+            yield from _asking_violations(asking, sent, read["requests"])
         if len(found) != len(pattern):
             yield f"the source must go through {len(pattern)} steps, found {len(found)}"
         for number, (step, (at_s, rate)) in enumerate(zip(found, pattern, strict=False)):
@@ -251,8 +333,61 @@ def _size(plan: Plan) -> int | None:
 
 
 def _pattern(plan: Plan) -> list[Step]:
-    found: list[Step] = json.loads(_arguments(plan)[-1])
+    found: list[Step] = json.loads(_arguments(plan)[2])
     return found
+
+
+def _asking(plan: Plan) -> Asking | None:
+    end, _, *numbers = plan.flows[0].listener.command[-6:]
+    return Asking(*map(int, numbers)) if end == "request" else None
+
+
+def _answered(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
+    """Write requests.csv and return the response times."""
+    lines = ["number,sent_s,first_byte_ms,response_ms,bytes"]
+    firsts, responses = list[float](), list[float]()
+    for number, each in enumerate(_report(folder, "receiver.log")["requests"], 1):
+        sent_s = (each["sent_ns"] - timeline.origin_ns) / 1e9
+        first_ms, done_ms = (
+            (each[name] - each["sent_ns"]) / 1e6 if name in each else None
+            for name in ("first_ns", "done_ns")
+        )
+        texts = ("" if ms is None else f"{ms:.6f}" for ms in (first_ms, done_ms))
+        lines.append(f"{number},{sent_s:.6f},{','.join(texts)},{each['bytes']}")
+        if first_ms is not None and done_ms is not None and sent_s >= plan.warmup_s:
+            firsts.append(first_ms)
+            responses.append(done_ms)
+    (folder / "requests.csv").write_text("\n".join(lines) + "\n")
+    return {
+        "response_median_ms": quantile(sorted(responses), 0.5),
+        "response_p95_ms": quantile(sorted(responses), 0.95),
+        "response_first_byte_median_ms": quantile(sorted(firsts), 0.5),
+        "requests_done": len(responses),
+    }
+
+
+def _asking_violations(
+    asking: Asking, sent: Mapping[str, Any], requests: Sequence[Mapping[str, int]]
+) -> Iterator[str]:
+    """Yield what client or server did other than ask, answer, think and ask again."""
+    if asking.count and len(requests) > asking.count:
+        yield f"the client must ask {asking.count} times, found {len(requests)}"
+    for number, (each, after) in enumerate(pairwise(requests), 1):
+        if "done_ns" not in each or each["bytes"] != asking.response_bytes:
+            yield f"request {number} must be answered before the next, found {each['bytes']} bytes"
+            continue
+        late_ns = after["sent_ns"] - each["done_ns"] - asking.think_ns
+        if not 0 <= late_ns <= LATE_NS + SLACK * asking.think_ns:
+            yield (
+                f"request {number + 1} must follow {asking.think_ns / 1e6:g} ms after the "
+                f"response, found {(asking.think_ns + late_ns) / 1e6:g} ms"
+            )
+    asked, rest = divmod(sent["asked_bytes"], asking.request_bytes)
+    octets, due = sent["told_bytes"], asked * asking.response_bytes
+    if asked + (rest > 0) > len(requests):
+        yield f"the server must get {len(requests)} requests, found {asked}"
+    if octets != due and not (octets < due and sum(step["refusals"] for step in sent["steps"])):
+        yield f"the server must send {due} bytes for {asked} requests, found {octets}"
 
 
 def _kept(sent: Mapping[str, Any]) -> tuple[int, int]:

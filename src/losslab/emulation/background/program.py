@@ -25,12 +25,13 @@ from typing import Any
 
 from losslab.emulation.probes import parse_tcp_info
 from losslab.emulation.programs import sleep_until
+from losslab.emulation.topology import family_of
 
 # Open files besides flows: Python's own, the listener, the poll.
 OTHER_FILES = 32
 # As iperf3's in the foreground flow.
 BLOCK_BYTES = 16 * 1024
-READ_BYTES = 1 << 20
+READ_BYTES, MSG_TRUNC = 1 << 20, socket.MSG_TRUNC
 BACKLOG = 4096
 # A connection from this port ends the run. The receiver then waits for open connections, because a
 # reset may have been lost.
@@ -38,7 +39,9 @@ END_PORT = 10_000
 END_WAIT_S = 3.0
 
 
-def receive(port: int, count: int, size_bytes: int | None = None) -> dict[str, Any]:
+def receive(
+    port: int, count: int, size_bytes: int | None = None, address: str = ""
+) -> dict[str, Any]:
     """Read `count` flows to their ends; return each flow's report by its source port.
 
     With a size (0: unlimited), note when the first byte was read, and when that many were.
@@ -49,16 +52,17 @@ def receive(port: int, count: int, size_bytes: int | None = None) -> dict[str, A
     last: socket.socket | None = None
     until_s = float("inf")
     block = bytearray(READ_BYTES)
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener, select.epoll() as poll:
+    listening = socket.socket(family_of(address), socket.SOCK_STREAM)
+    with listening as listener, select.epoll() as poll:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("", port))
+        listener.bind((address, port))
         listener.listen(BACKLOG)
         poll.register(listener.fileno(), select.EPOLLIN)
         while last is None or (readers and time.monotonic() < until_s):
             wait_s = None if last is None else max(0.0, until_s - time.monotonic())
             for descriptor, _ in poll.poll(wait_s):
                 if descriptor == listener.fileno():
-                    connection, (_, source_port) = listener.accept()
+                    connection, (_, source_port, *_) = listener.accept()
                     if source_port == END_PORT:
                         last, until_s = connection, time.monotonic() + END_WAIT_S
                         continue
@@ -86,10 +90,54 @@ def receive(port: int, count: int, size_bytes: int | None = None) -> dict[str, A
     return reports
 
 
+def request(
+    port: int, request_bytes: int, response_bytes: int, think_ns: int, count: int, address: str = ""
+) -> dict[str, Any]:
+    """Ask for `count` responses (0: until the end) on one connection; return its report.
+
+    The next request follows `think_ns` after a response's last byte.
+    """
+    block = bytearray(READ_BYTES)
+    asked: list[dict[str, int]] = []
+    with socket.socket(family_of(address), socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(BACKLOG)
+        connection, (_, source_port, *_) = listener.accept()
+        with connection:
+            ended = source_port == END_PORT
+            while not ended and (not count or len(asked) < count):
+                asked.append({"sent_ns": time.monotonic_ns(), "bytes": 0})
+                with contextlib.suppress(BlockingIOError, ConnectionError):
+                    connection.sendall(bytes(request_bytes))
+                    while (left := response_bytes - asked[-1]["bytes"]) > 0:
+                        # The first byte wakes; and the run's end, if a reset was lost.
+                        _wake_for(connection, min(BLOCK_BYTES, left) if asked[-1]["bytes"] else 1)
+                        if connection not in select.select([connection, listener], [], [])[0]:
+                            connection.setblocking(False)
+                        octets = connection.recv_into(block, min(left, len(block)), MSG_TRUNC)
+                        asked[-1].setdefault("first_ns", time.monotonic_ns())
+                        asked[-1]["bytes"] += octets
+                    asked[-1]["done_ns"] = time.monotonic_ns()
+                ended = "done_ns" not in asked[-1] or _ends(listener, think_ns)
+            if source_port != END_PORT:
+                listener.accept()[0].close()
+    return {str(source_port): {"bytes": sum(each["bytes"] for each in asked), "requests": asked}}
+
+
+def _ends(listener: socket.socket, wait_ns: int) -> bool:
+    """Wait; return whether a connection, which ends the run, comes before."""
+    until_ns = time.monotonic_ns() + wait_ns
+    while (left_ns := until_ns - time.monotonic_ns()) > 0:
+        if select.select([listener], [], [], min(left_ns / 1e9, WAIT_S))[0]:
+            return True
+    return False
+
+
 def _read(connection: socket.socket, report: dict[str, Any], block: bytearray) -> bool:
     """Read all available data; return whether more may come."""
     try:
-        while count := connection.recv_into(block, 0, socket.MSG_TRUNC):
+        while count := connection.recv_into(block, 0, MSG_TRUNC):
             report["bytes"] += count
     except BlockingIOError:
         return True
@@ -182,6 +230,11 @@ class Source(Sending):
     steps: list[dict[str, Any]] = field(default_factory=list)  # begun so far, with their bytes
     polled: int = select.EPOLLOUT
     before_bytes: int = 0  # that the kernel took before the current step
+    # Sizes of a request and of its response, and the bytes of requests that have come. Without
+    # requests, the source sends unasked.
+    request_bytes: int = 0
+    response_bytes: int = 0
+    asked_bytes: int = 0
 
     @property
     def step_end_s(self) -> float:
@@ -209,6 +262,9 @@ class Source(Sending):
         """Return how many bytes are due in the current step and have not been sent."""
         step = self.steps[-1]
         left = sys.maxsize if self.size_bytes is None else self.size_bytes - self.sent_bytes
+        if self.request_bytes:
+            asked = self.asked_bytes // self.request_bytes
+            return asked * self.response_bytes - self.sent_bytes
         if self.rate is None:
             return left if until_s < self.step_end_s else 0
         until_s = min(until_s, self.step_end_s)
@@ -276,7 +332,7 @@ class Sender:
         return (time.monotonic_ns() - self._origin_ns) / 1e9
 
     def _start(self, flow: Sending) -> None:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock = socket.socket(family_of(flow.source), socket.SOCK_STREAM)
         sock.setblocking(False)
         # Set before connecting, so that the default algorithm leaves no state in the socket
         # (tcp_reinit_congestion_control, net/ipv4/tcp_cong.c).
@@ -299,6 +355,9 @@ class Sender:
             self._end(flow, errno.errorcode.get(code, str(code)))
         elif isinstance(flow, Source):
             opened = not flow.steps
+            if flow.request_bytes:
+                with contextlib.suppress(BlockingIOError):
+                    flow.asked_bytes += len(flow.socket.recv(READ_BYTES))
             self._supply(flow)
             if opened:
                 self._feed_later(flow, self._flows.index(flow))
@@ -363,7 +422,7 @@ class Sender:
         step["sent_bytes"] = flow.sent_bytes - flow.before_bytes
         step["refusals"] += refused
         # Free buffer space is an event only for what is still due.
-        polled = select.EPOLLOUT if refused else 0
+        polled = (select.EPOLLOUT if refused else 0) | (select.EPOLLIN if flow.request_bytes else 0)
         if polled != flow.polled:
             flow.polled = polled
             self._poll.modify(flow.socket.fileno(), polled)
@@ -392,6 +451,8 @@ class Sender:
         sample = parse_tcp_info(flow.source_port, algorithm.rstrip(b"\0").decode(), info)
         if isinstance(flow, Source):
             flow.report["steps"] = flow.steps
+            if flow.request_bytes:
+                flow.report["asked_bytes"] = flow.asked_bytes
             # The kernel counts the SYN, too.
             if flow.size_bytes is not None and sample.bytes_acked > flow.size_bytes:
                 how = "finished"
@@ -426,7 +487,7 @@ def send(
     allow_files(len(flows))
     Sender(flows, port, origin_ns, mark_s).run()
     if flows:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as last:
+        with socket.socket(family_of(flows[0].source), socket.SOCK_STREAM) as last:
             last.settimeout(END_LIMIT_S)
             # The foreground flow's program may use the port, too.
             last.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -445,22 +506,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     receiver.add_argument("port", type=int)
     receiver.add_argument("count", type=int, help="how many flows there will be")
     receiver.add_argument("--size", type=int, help="bytes of the foreground flow; 0: no limit")
+    client = ends.add_parser("request")
+    for name in ("port", "request_bytes", "response_bytes", "think_ns", "count"):
+        client.add_argument(name, type=int)
+    for end in (receiver, client):
+        end.add_argument("--address", default="", help="own address; default: any of IPv4")
     sender = ends.add_parser("send")
     sender.add_argument("port", type=int)
     sender.add_argument("origin_ns", type=int)
     sender.add_argument("--mark", type=float, help="time at which acknowledged bytes are noted")
     sender.add_argument("flows", nargs="+", help="JSON lists of the values of `Sending`")
     sender.add_argument("--pattern", help="JSON list of the steps of the only flow, a source")
+    sender.add_argument("--requests", nargs=2, type=int, default=(0, 0),
+                        help="bytes of a request and of its response")  # fmt: skip
     options = parser.parse_args(arguments)
     gc.disable()  # as in measure.py
     if options.end == "receive":
-        reports = receive(options.port, options.count, options.size)
+        reports = receive(options.port, options.count, options.size, options.address)
+    elif options.end == "request":
+        del options.end
+        reports = request(**vars(options))
     else:
         flows: Sequence[Sending]
         flows = [Sending(*values) for chunk in options.flows for values in json.loads(chunk)]
         if options.pattern:
             pattern = json.loads(options.pattern)
-            flows = [Source(**vars(flow), pattern=pattern) for flow in flows]
+            asks, gets = options.requests
+            flows = [
+                Source(**vars(flow), pattern=pattern, request_bytes=asks, response_bytes=gets)
+                for flow in flows
+            ]
             # How long Python starts must not decide when the flow does.
             late_ns = time.monotonic_ns() - options.origin_ns
             sleep_until(options.origin_ns + (late_ns // SOURCE_START_NS + 1) * SOURCE_START_NS)

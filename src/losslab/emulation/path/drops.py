@@ -12,6 +12,7 @@ from losslab.emulation import droplist
 from losslab.emulation.goodput import read_rows
 from losslab.emulation.mechanism import Effect, Mechanism, MechanismResult
 from losslab.errors import LosslabError
+from losslab.study import schedule
 from losslab.study.axes import NONE, Seed, axis
 
 if TYPE_CHECKING:
@@ -46,8 +47,10 @@ class Drops(Mechanism):
     def conflicts(self, condition: Condition) -> Iterator[str]:
         if condition.drop_list == NONE:
             return
-        if condition.changes != NONE or condition.pauses != NONE:
-            yield "drop_list excludes changes and pauses, whose loss is checked by phase"
+        if condition.pauses != NONE:
+            yield "drop_list excludes pauses, whose loss is checked by phase"
+        if schedule.OUTAGE in condition.changes:
+            yield "drop_list excludes changes with outage_s, which drop every packet"
         try:
             lists = droplist.parse(condition.drop_list)
         except LosslabError as error:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.mechanism import Effect, Mechanism
 from losslab.emulation.path import schedule as path_schedule
-from losslab.emulation.qdiscs import FRAME_BYTES
 from losslab.emulation.shaping import BURST_FRAMES
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.axes import NONE, axis, derived_seed, settings
+from losslab.study.packetsizes import frame_bytes
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
@@ -103,7 +103,8 @@ class Pauses(Mechanism):
         except LosslabError as error:
             yield error.message
             return
-        refilled_mbit = 2 * BURST_FRAMES * FRAME_BYTES * 8 / 1e6  # by each pause's two changes
+        frame = frame_bytes(condition.mtu_bytes)
+        refilled_mbit = 2 * BURST_FRAMES * frame * 8 / 1e6  # by each pause's two changes
         most_per_s = min(
             PAUSES_MAX / condition.duration_s,
             REFILLED_SHARE_MAX * condition.rate_mbit / refilled_mbit,

@@ -8,14 +8,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from losslab.emulation.mechanism import Mechanism
-from losslab.emulation.qdiscs import BUCKET_MAX_S, DROP, FRAME_BYTES, Filter, Qdisc
+from losslab.emulation.qdiscs import BUCKET_MAX_S, DROP, Filter, Qdisc
 from losslab.emulation.topology import bottleneck
 from losslab.study.axes import NONE, axis
+from losslab.study.packetsizes import frame_bytes
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic
     from losslab.emulation.checks import Evidence
     from losslab.study.condition import Condition
+
+# The policer drops larger packets, unless it has another `mtu` (tc-police(8)).
+DEFAULT_MTU_BYTES = 2047
 
 
 @dataclass(frozen=True)
@@ -57,16 +61,19 @@ class Policing(Mechanism):
 
         rate, burst = _bucket(its)
         if its.policer_mbit > 0 and burst > BUCKET_MAX_S * rate:
+            most = BUCKET_MAX_S * rate // frame_bytes(its.mtu_bytes)
             yield (
-                "policer_burst_packets must be at most "
-                f"{BUCKET_MAX_S * rate // FRAME_BYTES} at policer_mbit {its.policer_mbit:g}, found "
-                f"{its.policer_burst_packets}: a policer's bucket must fill in {BUCKET_MAX_S} s"
+                f"policer_burst_packets must be at most {most} at policer_mbit "
+                f"{its.policer_mbit:g}, found {its.policer_burst_packets}: a policer's bucket must "
+                f"fill in {BUCKET_MAX_S} s"
             )
 
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
         """Return the filter that drops packets above the rate, before the bottleneck."""
         rate, burst = _bucket(condition)
         words = f"matchall action police rate {rate * 8}bit burst {burst} conform-exceed drop/ok"
+        if (frame := frame_bytes(condition.mtu_bytes)) > DEFAULT_MTU_BYTES:
+            words = words.replace(" conform", f" mtu {frame} conform")
         action: dict[str, int | str] = {
             "kind": "police", "action": DROP, "rate": rate, "burst": burst,
         }  # fmt: skip
@@ -79,7 +86,7 @@ class Policing(Mechanism):
         seconds = last.t_s - first.t_s
         passed = last.sent_bytes + last.backlog_bytes - first.sent_bytes - first.backlog_bytes
         allowed = seconds * self.policer_mbit * 1e6 / 8
-        allowed += (self.policer_burst_packets + 1) * FRAME_BYTES
+        allowed += (self.policer_burst_packets + 1) * e.path_spec.sizes.frame_bytes
         if passed > allowed:
             yield (
                 f"a policer of {self.policer_mbit:g} Mbit/s must pass at most {allowed:.0f} bytes "
@@ -93,7 +100,7 @@ class Policing(Mechanism):
 def _bucket(condition: Condition) -> tuple[int, int]:
     """Return the rate of a condition's policer in bytes/s, and its burst in bytes."""
     rate = math.floor(condition.policer_mbit * 1e6 / 8)
-    return rate, condition.policer_burst_packets * FRAME_BYTES
+    return rate, condition.policer_burst_packets * frame_bytes(condition.mtu_bytes)
 
 
 FEATURE = Policing()

@@ -1,4 +1,4 @@
-"""A bottleneck of the reverse path, as of DOCSIS, DSL and mobile links: a rate and a FIFO.
+"""A bottleneck of the reverse path, as of DOCSIS, DSL and mobile links: a rate and a queue.
 
 A token bucket below the reverse netem link, so that every packet of the reverse path passes both.
 """
@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from losslab.emulation.mechanism import Effect, Mechanism
-from losslab.emulation.qdiscs import FRAME_BYTES, REVERSE_HANDLE, Qdisc
-from losslab.emulation.shaping import BURST_FRAMES
+from losslab.emulation import shaping
+from losslab.emulation.mechanism import Effect, Mechanism, of
+from losslab.emulation.qdiscs import REVERSE_HANDLE, REVERSE_QUEUE_HANDLE, Qdisc
 from losslab.emulation.topology import interface, reverse_router
 from losslab.study.axes import NONE, axis
+from losslab.study.packetsizes import frame_bytes
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic
@@ -30,13 +31,19 @@ class Reverse(Mechanism):
     axes = {
         "reverse_rate_mbit": axis(
             0.0,
-            help="rate of a bottleneck of the reverse path, with a FIFO; 0: none",
+            help="rate of a bottleneck of the reverse path, with a `reverse_queue`; 0: none",
             span="[0, 10000]", smallest=0.01, unit="Mbit/s", named="reverse{}",
         ),
         "reverse_buffer_packets": axis(
             0,
             help="buffer size of the reverse path's bottleneck; 0: `buffer_packets`",
             span="[0, 10000000]", unit="packets", named="reverse-buffer{}",
+        ),
+        "reverse_queue": axis(
+            "fifo",
+            help="queue of the reverse path's bottleneck, as `queue` of the forward path",
+            choices=dict.fromkeys(("fifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red"), ""),
+            named="reverse-{}",
         ),
     }  # fmt: skip
     metrics = (
@@ -48,11 +55,9 @@ class Reverse(Mechanism):
     )  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        if condition.reverse_buffer_packets and not condition.reverse_rate_mbit:
-            yield (
-                "reverse_buffer_packets needs reverse_rate_mbit, found "
-                f"{condition.reverse_buffer_packets} without it"
-            )
+        others = [name for name in self.changed(condition) if name != "reverse_rate_mbit"]
+        if others and not condition.reverse_rate_mbit:
+            yield f"{others[0]} needs reverse_rate_mbit, found no reverse_rate_mbit"
         if condition.reverse_rate_mbit and condition.trace != NONE:
             yield "reverse_rate_mbit must be 0 with a trace; use trace_back"
 
@@ -60,20 +65,25 @@ class Reverse(Mechanism):
         return Effect(reverse_rate_mbit=condition.reverse_rate_mbit)
 
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
-        """Return the token bucket and its FIFO, as those of the forward path."""
+        """Return the token bucket and its queue, as those of the forward path."""
         where = interface(reverse_router(condition.path), "r1")
         rate_bytes = math.floor(condition.reverse_rate_mbit * 1e6 / 8)
-        packets = condition.reverse_buffer_packets or condition.buffer_packets
-        burst_bytes = BURST_FRAMES * FRAME_BYTES
+        burst_bytes = shaping.BURST_FRAMES * frame_bytes(condition.mtu_bytes)
+        its = replace(
+            condition,
+            queue=condition.reverse_queue,
+            rate_mbit=condition.reverse_rate_mbit,
+            buffer_packets=condition.reverse_buffer_packets or condition.buffer_packets,
+        )
+        (queue,) = shaping.queue(its, of(its))
         return [
             Qdisc(
                 where, "parent 1:1", REVERSE_HANDLE, "tbf",
                 f"rate {rate_bytes * 8}bit burst {burst_bytes} limit {burst_bytes}",
                 {"rate": rate_bytes},
             ),
-            Qdisc(
-                where, f"parent {REVERSE_HANDLE}1", "30:", "pfifo", f"limit {packets}",
-                {"limit": packets},
+            replace(
+                queue, where=where, parent=f"parent {REVERSE_HANDLE}1", handle=REVERSE_QUEUE_HANDLE
             ),
         ]  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from losslab.emulation import droplist
 from losslab.emulation.mechanism import Effect, Mechanism, effect_of, loss_percent
 from losslab.emulation.schedule_runner import ChangePlan, Step
 from losslab.emulation.shaping import path_qdiscs
@@ -71,10 +72,15 @@ def change_plan(condition: Condition, seed: int) -> ChangePlan:
     """Make the schedule of a condition's path."""
     lossy = as_in(condition, Phase(0.0, 0.0, {"loss_percent": 1.0}))
     ends = (interface("r2", "receiver"), interface(reverse_router(condition.path), "r1"))
+    listed = droplist.parse(condition.drop_list)
+    strikes = [
+        None if way in listed else loss_percent(lossy, link) > 0
+        for way, link in droplist.DIRECTIONS.items()
+    ]
     return ChangePlan(
         steps=steps(condition, seed),
         phases=phases_of(condition),
-        strikes=(loss_percent(lossy, "data") > 0, loss_percent(lossy, "back") > 0),
+        strikes=strikes,
         burst_packets=condition.loss_burst_packets,
         early_ms=effect_of(condition).below_ms,
         lines=[(end.host, end.name) for end in ends],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from losslab.emulation.apps import datagram_program
-from losslab.emulation.apps.datagram_program import DATAGRAM_BYTES, MESSAGE, Sender
+from losslab.emulation.apps.datagram_program import MESSAGE, Sender
 
 RTT_MS = 10.0
 # A sender that polls more often than this makes no progress.
@@ -85,7 +85,7 @@ def test_window_is_refilled_by_acknowledgements(monkeypatch):
     # Four leave at 0, 10, 20 and 30 ms; the last four are not acknowledged in time.
     assert scheme.sent == [(n, pytest.approx(n // 4 * RTT_MS)) for n in range(16)]
     assert (sender.sent, sender.acked, sender.timeouts) == (16, 12, 0)
-    assert set(line.sizes) == {DATAGRAM_BYTES}
+    assert set(line.sizes) == {1472}
 
 
 def test_acknowledgement_has_delivery_times(monkeypatch):

@@ -32,6 +32,9 @@ APP, NOT_READ = stream.FEATURE, {"complete_ns": None}
         ({"app_pattern": "0=2", "app_rate_mbit": 3}, "exclude each other"),
         ({"app_rate_mbit": 1001}, "must be at most rate_mbit"),
         ({"app_pattern": "0=0,1=1001"}, "must be at most rate_mbit"),
+        ({"response_kb": 10, "size_kb": 10}, "response_kb excludes size_kb"),
+        ({"think_ms": 10}, "think_ms needs response_kb"),
+        ({"app": "quic", "response_kb": 10}, "needs the app stream"),
         ({"app_pattern": "0=0," + ",".join(f"{n / 100}=1" for n in range(1, 600))}, "at most 500"),
     ],
 )
@@ -142,8 +145,70 @@ def test_source_that_does_not_do_what_it_should_is_a_violation(measured, axes, c
         ({"app_rate_mbit": 4}, 4),
         ({"app_pattern": "0=max,1=0,6=5"}, 102),
         ({"size_kb": 10_000}, 8),
+        # A response of 8 Mbit takes 8 ms at 1 Gbit/s, the path's RTT, and the thinking.
+        ({"response_kb": 1000, "think_ms": 72, "rtt_ms": 20}, 80),
+        ({"response_kb": 1000, "requests": 5}, 4),
         ({}, None),
     ],
 )
 def test_expected_rate_is_the_patterns_mean(axes, mbit):
     assert APP.expected_mbit(replace(STREAM, **axes), 1000) == mbit
+
+
+ASKED = replace(STREAM, response_kb=50, think_ms=500, request_bytes=100)
+
+
+def asked(*times):
+    """Return the requests at some times in s, each with a response after its time in ms."""
+    return [
+        {"sent_ns": round(at_s * S), "first_ns": round(at_s * S) + 10**7,
+         "done_ns": round(at_s * S + ms * 1e6), "bytes": 50_000}
+        for at_s, ms in times
+    ]  # fmt: skip
+
+
+# Every 0.6 s, each answered after 0.1 s; the first is within the warm-up.
+REQUESTS = asked(*((0.6 * n, 100) for n in range(1, 21)))
+
+
+def answers(requests, change=None):
+    """Return what both ends of `requests` report."""
+    octets = sum(each["bytes"] for each in requests)
+    sent = {"told_bytes": octets, "acked_bytes": octets + 1, "asked_bytes": 100 * len(requests)}
+    return sent | (change or {}), NOT_READ | {"bytes": octets, "requests": requests}
+
+
+def test_requests_have_their_response_times_after_the_warm_up(measured, tmp_path):
+    requests = [*REQUESTS[:18], *asked((11.4, 300))]
+    del requests[-1]["done_ns"]
+    requests[17]["done_ns"] += S // 5
+    summary, violations = measured(ASKED, *answers(requests[:18] + REQUESTS[18:19]))
+    assert (summary["requests_done"], summary["response_median_ms"]) == (18, 100.0)
+    assert (summary["response_p95_ms"], summary["response_first_byte_median_ms"]) == (300.0, 10.0)
+    assert [each for each in violations if "must follow 500 ms" not in each] == []
+    rows = (tmp_path / "requests.csv").read_text().splitlines()
+    assert rows[1] == "1,0.600000,10.000000,100.000000,50000"
+
+
+def test_client_that_keeps_its_pattern_is_valid_with_an_open_request(measured):
+    requests = [*REQUESTS[:3], {"sent_ns": REQUESTS[3]["sent_ns"], "bytes": 7}]
+    assert measured(ASKED, *answers(requests, {"told_bytes": 200_000}))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("axes", "requests", "change", "violation"),
+    [
+        ({}, asked((1, 100), (1.59, 100)), {}, "request 2 must follow 500 ms"),
+        ({}, asked((1, 100), (1.603, 100)), {}, "request 2 must follow 500 ms"),
+        ({"requests": 1}, REQUESTS[:2], {}, "must ask 1 times, found 2"),
+        ({}, [REQUESTS[0] | {"bytes": 49_999}, *REQUESTS[1:2]], {}, "request 1 must be answered"),
+        ({}, REQUESTS[:2], {"asked_bytes": 201}, "must get 2 requests"),
+        ({}, REQUESTS[:2], {"told_bytes": 100_001}, "must send 100000 bytes for 2 requests"),
+        ({}, REQUESTS[:2], {"asked_bytes": 300}, "must send 150000 bytes"),
+    ],
+)
+def test_client_or_server_that_breaks_its_pattern_is_a_violation(
+    measured, axes, requests, change, violation
+):
+    _, violations = measured(replace(ASKED, **axes), *answers(requests, change))
+    assert [each for each in violations if violation in each]

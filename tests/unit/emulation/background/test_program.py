@@ -1,10 +1,13 @@
 """Sender and receiver of background flows over the loopback interface."""
 
+import itertools
 import socket
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,24 +21,26 @@ HERE = "127.0.0.1"
 def ends(monkeypatch):
     """Run flows from free ports; return the report of each end."""
 
-    def run(*flows, size_bytes=None):
+    def run(*flows, size_bytes=None, asking=None):
         with socket.socket() as one, socket.socket() as other:
             one.bind(("", 0))
             other.bind(("", 0))
             port, end_port = one.getsockname()[1], other.getsockname()[1]
         monkeypatch.setattr(program, "END_PORT", end_port)
         received = {}
-        thread = threading.Thread(
-            target=lambda: received.update(program.receive(port, len(flows), size_bytes))
-        )
+
+        def receive():
+            found = (
+                program.request(port, *asking)
+                if asking
+                else program.receive(port, len(flows), size_bytes)
+            )
+            received.update(found)
+
+        thread = threading.Thread(target=receive, daemon=True)
         thread.start()
-        while True:
-            try:
-                # The receiver listens once it accepts a test connection.
-                with socket.create_connection((HERE, port)):
-                    break
-            except ConnectionRefusedError:
-                time.sleep(0.01)
+        while f":{port:04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text():
+            time.sleep(0.01)
         sent = program.send(flows, port, time.monotonic_ns())
         thread.join(10)
         assert not thread.is_alive()
@@ -116,6 +121,23 @@ def test_source_sends_by_its_pattern(ends):
     assert limited["due_bytes"] == limited["sent_bytes"] == expected
     assert (pause["begin_s"], pause["due_bytes"], pause["sent_bytes"]) == (0.2, 0, 0)
     assert unlimited["sent_bytes"] > 1_000_000
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_source_answers_each_request_and_the_client_thinks(ends, count):
+    port = free_port()
+    its = replace(source(port, [(0.0, None)]), request_bytes=7, response_bytes=50_001)
+    sent, received = ends(its, asking=(7, 50_001, 10_000_000, count))
+    requests = received[str(port)]["requests"]
+    done = [each for each in requests if "done_ns" in each]
+    assert len(requests) == count or (not count and len(requests) > 3)
+    assert len(done) >= len(requests) - 1
+    for each, after in itertools.pairwise(done):
+        assert each["sent_ns"] < each["first_ns"] <= each["done_ns"]
+        assert after["sent_ns"] - each["done_ns"] >= 10_000_000
+    assert {each["bytes"] for each in done} == {50_001}
+    assert sent[str(port)]["asked_bytes"] == 7 * len(requests)
+    assert sent[str(port)]["told_bytes"] >= 50_001 * len(done)
 
 
 def test_source_drops_what_is_still_due_at_a_steps_end():
