@@ -19,7 +19,10 @@ tables <- function(data, write) {
   data$summary |>
     filter(block == "stacks", statistic_over == "replicates", metric %in% measured) |>
     with_stacks() |>
-    select(stack, algorithm, loss_percent, flows, n, metric, mean, low = mean_low, high = mean_high) |>
+    select(
+      stack, algorithm, loss_percent, flows, n, metric, mean,
+      low = mean_low, high = mean_high
+    ) |>
     by_metric(measured, c("mean", "low", "high")) |>
     select(
       stack, algorithm, loss_percent, flows, n,
