@@ -42,10 +42,10 @@ artifact: tools ## Pack a measured campaign: losslab-artifact.tar.gz
 	.venv/bin/losslab artifact pack --campaign $(CONFIG)
 
 verify-artifact: ## In an unpacked artifact: re-run a random sample, compare every byte
-	@LOSSLAB_INSTRUMENTS="$${LOSSLAB_INSTRUMENTS:-instruments}" scripts/setup.sh
+	@scripts/setup.sh
 	.venv/bin/losslab artifact verify $(if $(SAMPLE),--sample $(SAMPLE))
 
-stacks: ## Build senders and receivers of four QUIC stacks, programs/quic/bin
+stacks: ## Build senders and receivers of the QUIC stacks quiche and quic-go
 	@programs/quic/build.sh
 
 docs: tools ## Build the documentation's site, site/index.html

@@ -7,8 +7,8 @@
 #   scripts/setup.sh measure  without R, Quarto and the other images: enough to measure and check
 #   BUILD=1 scripts/setup.sh  build kernel and images from source
 #
-# losslab fetches kernel and images if a release has them (containers/release.toml), or the folder or address in
-# LOSSLAB_INSTRUMENTS, and builds the others.
+# losslab fetches kernel and images if a release has them (containers/release.toml), an unpacked artifact, or the folder
+# or address in LOSSLAB_INSTRUMENTS, and builds the others.
 #
 # Setup fails if a pinned version is not available. With LOSSLAB_UNPINNED=1 it uses the current version
 # instead, and every manifest says so.
@@ -22,6 +22,8 @@ if [ -e .venv ] && [ ! -e .venv/losslab-stamp ] && [ ! -e .venv/.losslab-made ];
     exit 2
 fi
 
+# An artifact's archive has its kernel and image.
+[ ! -f SHA256SUMS ] || [ ! -d instruments ] || export LOSSLAB_INSTRUMENTS="${LOSSLAB_INSTRUMENTS:-instruments}"
 place="${LOSSLAB_INSTRUMENTS:-$(sed -n 's/^address = "\(.*\)"$/\1/p' containers/release.toml)}"
 if [ -n "${BUILD:-}" ] || [ "$place" = build ]; then
     export LOSSLAB_INSTRUMENTS=build

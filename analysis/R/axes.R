@@ -11,7 +11,7 @@ condition_columns <- c(
   "ack_thinning", "ack_batch_ms", "data_batch_ms", "reverse_rate_mbit", "reverse_buffer_packets",
   "reverse_queue", "policer_mbit", "policer_burst_packets", "ecn", "mark_packets", "drop_list",
   "trace_start_s", "qdisc", "sysctl", "initcwnd_packets", "initrwnd_packets", "window_bytes",
-  "mtu_bytes", "sender_command", "receiver_command", "listens", "bring", "size_kb",
+  "mtu_bytes", "ip_version", "sender_command", "receiver_command", "listens", "bring", "size_kb",
   "app_rate_mbit", "app_pattern", "response_kb", "request_bytes", "think_ms", "requests", "env",
   "sender_root", "receiver_root", "testcase", "until", "competitor_sender_command",
   "competitor_receiver_command", "competitor_listens", "image", "duration_s", "warmup_s"

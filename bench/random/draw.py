@@ -178,7 +178,18 @@ def _source(its: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
         "app_rate_mbit": between(0.05, mbit, rng),
         "app_pattern": ",".join(f"{plain(t)}={r}" for t, r in zip(times, rates, strict=True)),
     }
-    names = rng.choice(("size_kb", "app_rate_mbit", "app_pattern", "size_kb app_rate_mbit", ""))
+    choices |= {
+        "response_kb": between(0.1, max(1, 20 * mbit * length), rng),
+        "request_bytes": round(between(1, 5000, rng)),
+        "think_ms": between(0.1, 500 * length, rng),
+        "requests": rng.randrange(1, 20),
+    }
+    names = rng.choice(
+        (
+            "size_kb", "app_rate_mbit", "app_pattern", "size_kb app_rate_mbit", "", "response_kb",
+            "response_kb request_bytes think_ms", "response_kb think_ms requests",
+        )
+    )  # fmt: skip
     return {name: choices[name] for name in names.split()}
 
 
@@ -234,7 +245,8 @@ OF_PROGRAMS = (
     "sender_command", "receiver_command", "bring", "listens", "image", "scheme", "env", "until",
     "sender_root", "receiver_root", "testcase",
     "competitor_sender_command", "competitor_receiver_command", "competitor_listens",
-    "size_kb", "app_rate_mbit", "app_pattern",
+    "size_kb", "app_rate_mbit", "app_pattern", "response_kb", "request_bytes", "think_ms",
+    "requests",
 )  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Build senders and receivers of QUIC stacks into programs/quic/bin. Needs cargo, go, cmake and a C++ compiler,
-# and the network for the first build: Cargo.lock and go.sum pin what is fetched by its digest.
+# Build senders and receivers of QUIC stacks into programs/quic/bin. Needs cargo, cmake and a C++ compiler (quiche),
+# go (quic-go), and the network for the first build: Cargo.lock and go.sum pin what is fetched by its digest.
 #
 #   programs/quic/build.sh               all of them
-#   programs/quic/build.sh quinn         one of quiche, quinn, s2n-quic and quic-go
+#   programs/quic/build.sh quic-go       one of quiche and quic-go
 #
 # JOBS is the number of parallel jobs. Programs are kept in the user's cache by the content of their recipe and the
 # compiler's version.
@@ -14,7 +14,7 @@ jobs="${JOBS:-$(nproc)}"
 target=x86_64-unknown-linux-gnu
 mkdir -p "$cache" bin
 
-for stack in ${*:-quiche quinn s2n-quic quic-go}; do
+for stack in ${*:-quiche quic-go}; do
     if [ "$stack" = quic-go ]; then tool=go; else tool=cargo; fi
     command -v $tool >/dev/null || {
         echo "build.sh: error: $stack needs $tool, found none" >&2
@@ -33,7 +33,7 @@ for stack in ${*:-quiche quinn s2n-quic quic-go}; do
         else
             # Without shared libraries, a program runs in the guest's Debian whatever this machine has.
             RUSTFLAGS="-C target-feature=+crt-static" CARGO_TARGET_DIR="$cache/target" cargo build --quiet \
-                --release --locked --jobs "$jobs" --target $target --features "$stack" --bin "$stack"
+                --release --locked --jobs "$jobs" --target $target --bin "$stack"
             cp "$cache/target/$target/release/$stack" "$kept.new"
         fi
         mv "$kept.new" "$kept"

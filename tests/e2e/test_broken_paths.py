@@ -121,6 +121,11 @@ CASES = {
          "tc qdisc change dev r2-r1 parent 20:1 handle 30: pfifo limit 9"],
         ["qdisc tbf on r2-r1 on r2 must have rate 62500, found 250000"],
     ),
+    "another queue of the reverse bottleneck": (
+        {"reverse_rate_mbit": 2, "reverse_queue": "codel", "reverse_buffer_packets": 50}, "r2",
+        ["tc qdisc change dev r2-r1 parent 20:1 handle 30: codel limit 60"],
+        ["qdisc codel on r2-r1 on r2 must have limit 50, found 60"],
+    ),
     "a policer without effect": (
         {"policer_mbit": 2}, "r1", ["tc filter del dev r1-r2 egress"],
         ["filter on r1-r2 on r1 must be", "a policer of 2 Mbit/s must pass at most"],

@@ -52,6 +52,7 @@ NEEDS = {
     "reorder_ms": {"reorder_percent": 2, "rtt_ms": 2000},
     "policer_burst_packets": {"policer_mbit": 10}, "sender_delay_ms": {"rtt_ms": 10_000},
     "mark_packets": {"queue": "red-step", "buffer_packets": 200_000},
+    "reverse_buffer_packets": {"reverse_rate_mbit": 2}, "reverse_queue": {"reverse_rate_mbit": 2},
     "loss_direction": {"loss_percent": 2}, "reorder_percent": {"rtt_ms": 2000},
 }  # fmt: skip
 

@@ -15,10 +15,7 @@ pytestmark = pytest.mark.usefixtures("shared_guests")
 RECIPES = ROOT / "programs" / "quic"
 BUILT = RECIPES / "bin"
 # Congestion controls of each stack.
-STACKS = {
-    "quiche": ("cubic", "bbr"), "quinn": ("cubic", "bbr"), "s2n-quic": ("cubic", "bbr"),
-    "quic-go": ("reno",),
-}  # fmt: skip
+STACKS = {"quiche": ("cubic", "bbr"), "quic-go": ("reno",)}
 # Data in a full packet on the link: at most 1,472 of 1,514 bytes.
 MOST_MBIT = 10 * 1472 / 1514
 

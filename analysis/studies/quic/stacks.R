@@ -8,7 +8,7 @@ stack_labels <- c(iperf3 = "kernel's TCP", quic = "ngtcp2's QUIC")
 stack_pairs <- function(replicates, metric = "goodput_mbit") {
   shared <- c("block", setdiff(condition_columns, "app"), "replicate")
   replicates |>
-    dplyr::filter(valid, app %in% names(stack_labels)) |>
+    dplyr::filter(valid, block != "stacks", app %in% names(stack_labels)) |>
     dplyr::select(dplyr::all_of(shared), app, value = dplyr::all_of(metric)) |>
     dplyr::filter(!is.na(value)) |>
     tidyr::pivot_wider(names_from = "app", values_from = "value") |>
@@ -37,4 +37,16 @@ stack_ratios <- function(pairs) {
 # Name a condition, without its algorithm.
 stack_condition <- function(buffer_packets, loss_percent) {
   paste0(loss_percent, " % loss, ", buffer_packets, " packets")
+}
+
+# Name the stack and the congestion control of each cell of the block `stacks`. The programs of the
+# other stacks have both in their environment.
+with_stacks <- function(rows) {
+  named <- rows$app == "command"
+  variable <- \(name) sub(paste0(".*", name, "=(\\S+).*"), "\\1", rows$env)
+  rows |>
+    dplyr::mutate(
+      stack = ifelse(named, variable("STACK"), sub("'s (TCP|QUIC)", "", stack_labels[app])),
+      algorithm = ifelse(named, variable("CC"), algorithm)
+    )
 }

@@ -1,2 +1,6 @@
 # The verdict on every case of the suite, for every algorithm.
-tables <- function(data, write) write(data$criteria, "criteria")
+tables <- function(data, write) {
+  data$criteria |>
+    mutate(across(where(is.character), \(text) coalesce(text, ""))) |>
+    write("criteria")
+}

@@ -131,6 +131,7 @@ def _verified(work: Path, name: Path, repository: Path, processors: int) -> Reco
         )
     # Before the verification, which takes minutes.
     require_committed(repository)
+    _crates()
     options = verify.Options(0, count=0, processors=processors, repository=repository)
     found = verify.verify_results(work / RESULTS, campaign, options)
     if found.findings:
@@ -233,11 +234,8 @@ def campaign_file(path: Path, repository: Path = ROOT) -> Path:
         ) from error
 
 
-def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str, agent: str) -> None:
-    """Write `ro-crate-metadata.json` to a folder; LosslabError without the package `rocrate`.
-
-    `agent`: name of the person who measured.
-    """
+def _crates() -> Any:
+    """Return the class of RO-Crates; LosslabError without its package."""
     try:
         from rocrate.rocrate import ROCrate
     except ImportError as error:
@@ -245,9 +243,14 @@ def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str, agent: 
             "the Python package rocrate must be installed to describe an artifact, found none",
             hint="install it: scripts/group.sh artifact",
         ) from error
+    return ROCrate
+
+
+def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str, agent: str) -> None:
+    """Write `ro-crate-metadata.json` to a folder; `agent`: name of the person who measured."""
     citation = read_yaml(ROOT / "CITATION.cff")
     # The profile's validator knows this version.
-    crate = ROCrate(version="1.1")
+    crate = _crates()(version="1.1")
     crate.name = f"losslab {__version__}, campaign {campaign}"
     crate.description = " ".join(citation["abstract"].split())
     crate.datePublished = day

@@ -2,7 +2,9 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +21,16 @@ def test_campaign_to_pack_must_be_a_file_of_the_repository(tmp_path, root):
 
 def test_packing_without_results_is_refused(tmp_path):
     with pytest.raises(LosslabError, match="must record the campaign"):
+        pack.pack(tmp_path, Path("config/quick.yaml"), tmp_path / "a.tar.gz", False)
+
+
+def test_missing_package_is_named_before_the_verification(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rocrate.rocrate", None)
+    monkeypatch.setattr(pack, "require_committed", lambda repository: None)
+    recorded = SimpleNamespace(config={}, software={})
+    for name in ("read_campaign", "load_campaign"):
+        monkeypatch.setattr(pack.plan, name, lambda *_: recorded)
+    with pytest.raises(LosslabError, match="package rocrate must be installed"):
         pack.pack(tmp_path, Path("config/quick.yaml"), tmp_path / "a.tar.gz", False)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from losslab import cellspec, sweeps
@@ -123,6 +126,7 @@ class Attempt:
     seed: int
     axes: Mapping[str, Any]
     begin_s: float | None
+    before: str = ""  # digest of the events until T in the first run
     result: Result = field(default_factory=dict)
     line: Timeline | None = None
 
@@ -139,6 +143,20 @@ class Attempt:
         command = runs.command(self.condition, self.seed, self.case.name)
         self.result = {"verdict": verdict, "why": why, "command": command, "holds": [], "steps": []}
         self.result |= more
+
+    @property
+    def inputs(self) -> str:
+        """Return a digest of what T follows from: the first run, and what the phase is."""
+        first = self.case.condition(self.axes, None)
+        phase = state.declared().get(first.algorithm, {}).get(state.PHASE)
+        digest = fingerprint.of(first, VIRTUAL, GUEST).digest
+        its = [digest, self.seed, self.case.phase, self.case.groups, phase]
+        return hashlib.sha256(json.dumps(its).encode()).hexdigest()
+
+    def take_begin(self, kept: Mapping[str, Result]) -> None:
+        """Take the time from an earlier result with the same inputs, if there is one."""
+        if self.case.phase and (found := kept.get(self.inputs)):
+            self.begin_s, self.before = found["at_s"], found["trigger"]["before"]
 
     def find_begin(self, runs: Runs) -> None:
         """Set the time at which the phase began in the first run."""
@@ -161,6 +179,7 @@ class Attempt:
             self.end(runs, INCONCLUSIVE, f"no stimulus can begin at {begin_s:.6g} s: {error}")
             return
         self.begin_s = begin_s
+        self.before = self._until_begin(runs, self.case.condition(self.axes, None))
 
     def judge(self, runs: Runs) -> None:
         """Judge the last run."""
@@ -174,28 +193,33 @@ class Attempt:
             held, steps = judge.of_case(self.case.data, self.line)
             self.end(runs, *judge.verdict_of(held, steps), holds=held, steps=steps)
             self.result |= {"at_s": begin_s} if "trigger" in self.case.data else {}
+            if self.before:
+                self.result["trigger"] = {"inputs": self.inputs, "before": self.before}
         self.result["folder"] = str(runs.folder(condition, self.seed))
 
     def _parted(self, runs: Runs) -> str:
-        """Return where the second run differs from the first before T; "" if it does not."""
-        if not self.case.phase or self.begin_s is None:
+        """Return that the second run differs from the first before T; "" if it does not."""
+        if not self.before or self._until_begin(runs, self.condition) == self.before:
             return ""
-        conditions = self.case.condition(self.axes, None), self.condition
-        one, other = (runs.captured(each, self.seed) for each in conditions)
-        until_us = (one.origin_ns + round(self.begin_s * 1e9)) // 1000
-        before = [each.events[each.events["us"] <= until_us] for each in (one, other)]
-        if before[0].tobytes() == before[1].tobytes():
-            return ""
-        return (
-            f"the second run differs from the first before {self.begin_s:.6f} s "
-            f"({len(before[0])} and {len(before[1])} events)"
-        )
+        return f"the second run differs from the first before {self.begin_s:.6f} s"
+
+    def _until_begin(self, runs: Runs, condition: Condition) -> str:
+        """Return a digest of a run's events until T."""
+        assert self.begin_s is not None
+        found = runs.captured(condition, self.seed)
+        until_us = (found.origin_ns + round(self.begin_s * 1e9)) // 1000
+        events = found.events[found.events["us"] <= until_us]
+        return hashlib.sha256(events.tobytes()).hexdigest()
 
 
 def judged(
-    cases: Sequence[Case], axes: Mapping[str, Any], seeds: Iterable[int], runs: Runs
+    cases: Sequence[Case],
+    axes: Mapping[str, Any],
+    seeds: Iterable[int],
+    runs: Runs,
+    kept: Mapping[str, Result] = MappingProxyType({}),
 ) -> list[Attempt]:
-    """Run and judge cases with some seeds.
+    """Run and judge cases with some seeds; `kept` has earlier results by the inputs of their T.
 
     A case whose stimulus needs a phase that the algorithm does not have is not run.
     """
@@ -205,10 +229,14 @@ def judged(
         if missing := each.case.missing_phases(algorithm):
             each.end(runs, NOT_OBSERVABLE, f"{algorithm} has no phase {missing[0]}")
     todo = [each for each in found if not each.result]
-    runs.measure(((each.condition, each.seed) for each in todo), "first runs")
+    for each in todo:
+        each.take_begin(kept)
+    first = [each for each in todo if not each.before]
+    runs.measure(((each.condition, each.seed) for each in first), "first runs")
+    for each in first:
+        if each.case.phase:
+            each.find_begin(runs)
     triggered = [each for each in todo if each.case.phase]
-    for each in triggered:
-        each.find_begin(runs)
     again = [each for each in triggered if not each.result]
     runs.measure(((each.condition, each.seed) for each in again), "second runs")
     for each in todo:

@@ -253,11 +253,11 @@ class Plan:
         its = self.variants[0].question
         for name, count in its.counts.items():
             yield f"{its.shares[name]:g} % of the long flows: {count} of {its.flows} use {name}"
-        others_ = len(self.variants) - 1
+        count = len(self.variants) - 1
+        others = f", {self.other_runs} on each of {count} other paths" if count else ""
         yield (
-            f"{self.runs} runs of {self.duration_s:g} s for each choice, {self.other_runs} on "
-            f"each of {others_} other paths: about {self.core_s / cores / 60:.1f} min on {cores} "
-            "idle cores, without finished runs"
+            f"{self.runs} runs of {self.duration_s:g} s for each choice{others}: about "
+            f"{self.core_s / cores / 60:.1f} min on {cores} idle cores, without finished runs"
         )
         if self.left_out:
             yield f"the budget is too small for {', '.join(self.left_out)}; give more --budget"

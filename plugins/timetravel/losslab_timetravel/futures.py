@@ -198,7 +198,8 @@ def past(
     backend = BACKENDS[tools.backend, tools.where]
     captures = tuple(manifest.get("captures", ()))
     seed = manifest["seed"]
-    task = replicate.prepare(folder, condition, seed, video, captures) | {"cut_s": at_s}
+    task = replicate.prepare(folder, condition, seed, video, captures, tools.kernel)
+    task |= {"cut_s": at_s}
     limit_s = replicate.limit_of(backend, condition)
     with Snapshots() as snapshots:
         job = Job(task, folder, seed, limit_s, snapshots=snapshots)

@@ -2,7 +2,9 @@
 //!
 //! The client asks for a number of bytes (8 bytes, big-endian) on one stream, and the server sends
 //! them, as in the performance protocol of QUIC (draft-banks-quic-performance).
-use std::{env, fs, net::SocketAddr, process::exit};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, exit};
+use std::{env, fs, net::SocketAddr};
 
 pub type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -12,8 +14,6 @@ pub const NAME: &str = "losslab";
 pub const ALPN: &[u8] = b"perf";
 /// Flow-control window in bytes that limits no flow.
 pub const WINDOW: u32 = 1 << 30;
-/// Data in bytes that a server hands over before they are sent.
-pub const BUFFER: u32 = 1 << 24;
 pub static DATA: [u8; 1 << 16] = [0; 1 << 16];
 
 pub enum Role {
@@ -37,6 +37,15 @@ pub fn arguments() -> (SocketAddr, Role) {
         }
     }
     refuse("usage: serve ADDRESS:PORT CC | get ADDRESS:PORT BYTES")
+}
+
+/// Restart the program so that BoringSSL draws random numbers from the kernel, whose generator has the run's seed, and
+/// not from the CPU (RDRAND).
+pub fn draw_from_kernel() -> Outcome {
+    if env::var_os("OPENSSL_ia32cap").is_none() {
+        Err(Command::new(env::current_exe()?).args(env::args_os().skip(1)).env("OPENSSL_ia32cap", "~0x4000000000000000").exec())?;
+    }
+    Ok(())
 }
 
 /// Return the local address of a client: `$RECEIVER`, which losslab sets, and any port.

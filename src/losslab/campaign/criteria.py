@@ -29,7 +29,8 @@ SHOWN = 3  # reasons, cells
 
 
 def _sizes(run: Row) -> PacketSizes:
-    return PacketSizes(int(run["mtu_bytes"]))
+    # Older tables lack the axis.
+    return PacketSizes(int(run.get("mtu_bytes", AXES["mtu_bytes"].default)))
 
 
 def _sent(run: Row) -> float:

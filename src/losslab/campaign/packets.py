@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +21,12 @@ from losslab.campaign.results import MANIFEST_FILE
 from losslab.emulation import capture
 from losslab.emulation.capture import FILE_HEADER, RECORD
 from losslab.emulation.plan import make_plan
-from losslab.emulation.probes import ECHO_REQUEST, IDENTIFIER
-from losslab.emulation.topology import SENDER_ADDRESS, interface
+from losslab.emulation.probes import ECHO_REQUEST, ECHO_REQUEST_6, IDENTIFIER
+from losslab.emulation.topology import SENDER_ADDRESS, at_version, interface
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
 from losslab.study.condition import Condition
+from losslab.study.packetsizes import ETHERNET_BYTES, IP_BYTES
 
 # Packets shown before the first that differs, and after it.
 BEFORE, AFTER = 3, 2
@@ -32,9 +34,10 @@ DIGITS = 8  # of a frame's digest
 TABLES = ("tcp.csv", "queue.csv", "ping.csv")
 
 SENDERS_LINK = interface("sender", "r1").name
-IPV4 = 0x0800
-ICMP, TCP = 1, 6  # RFC 790
-ETHERNET_BYTES = 14
+IPV4, IPV6 = 0x0800, 0x86DD
+# Numbers of the protocols (RFC 790, RFC 4443), and types of echo requests.
+TCP = 6
+PINGS = {IPV4: (1, ECHO_REQUEST), IPV6: (58, ECHO_REQUEST_6)}
 SACK, END, NOTHING = 5, 0, 1  # TCP options, RFC 9293 and RFC 2018
 
 
@@ -102,17 +105,25 @@ def _traffic(content: bytes) -> tuple[int, list[tuple[int, Segment | None]]]:
     origins, found = [], list[tuple[int, Segment | None]]()
     # The sender's network: beside other traffic, user programs have addresses of their own.
     sender = bytes(map(int, SENDER_ADDRESS.split(".")[:3]))
+    sender6 = socket.inet_pton(socket.AF_INET6, at_version(SENDER_ADDRESS, 6))[:8]
     for at_ns, frame in packets(content):
-        if struct.unpack_from("!H", frame, 12)[0] != IPV4:
+        kind_of_ip = struct.unpack_from("!H", frame, 12)[0]
+        if kind_of_ip not in PINGS:
             continue
-        header = ETHERNET_BYTES + 4 * (frame[ETHERNET_BYTES] & 0x0F)
-        protocol, own = frame[ETHERNET_BYTES + 9], frame[26:29] == sender
-        if protocol == ICMP:
+        if kind_of_ip == IPV4:
+            header = ETHERNET_BYTES + 4 * (frame[ETHERNET_BYTES] & 0x0F)
+            protocol, own = frame[ETHERNET_BYTES + 9], frame[26:29] == sender
+            end = ETHERNET_BYTES + struct.unpack_from("!H", frame, ETHERNET_BYTES + 2)[0]
+        else:
+            header = ETHERNET_BYTES + IP_BYTES[6]
+            protocol, own = frame[ETHERNET_BYTES + 6], frame[22:30] == sender6
+            end = header + struct.unpack_from("!H", frame, ETHERNET_BYTES + 4)[0]
+        icmp, request = PINGS[kind_of_ip]
+        if protocol == icmp:
             kind, _, _, identifier, number = struct.unpack_from("!BBHHH", frame, header)
-            if (kind, identifier, number) == (ECHO_REQUEST, IDENTIFIER, 0):
+            if (kind, identifier, number) == (request, IDENTIFIER, 0):
                 origins.append(at_ns)
         if protocol == TCP:
-            end = ETHERNET_BYTES + struct.unpack_from("!H", frame, ETHERNET_BYTES + 2)[0]
             found.append((at_ns, _segment(at_ns, frame, header, end, own)))
         elif own:
             found.append((at_ns, None))

@@ -74,7 +74,7 @@ def run(
 
     def measure(folder: Path) -> Outcome:
         require_unchanged(instrument)
-        task = prepare(folder, condition, seed, video, captures)
+        task = prepare(folder, condition, seed, video, captures, instrument.kernel)
         job = Job(task, folder, seed, limit_s, alone=alone, snapshots=snapshots)
         return runner.run(backend, instrument, job)
 
@@ -200,7 +200,12 @@ def _take_raw_files(raw: Path, folder: Path) -> list[str]:
 
 
 def prepare(
-    folder: Path, condition: Condition, seed: int, video: Path | None, captures: Sequence[str]
+    folder: Path,
+    condition: Condition,
+    seed: int,
+    video: Path | None,
+    captures: Sequence[str],
+    kernel: Path,
 ) -> dict[str, Any]:
     """Write a job's input files to its folder; return the job's task."""
     if video is not None:
@@ -210,8 +215,7 @@ def prepare(
         (folder / name).write_text(text)
     inputs.give(condition, folder, USER_FILES)
     if capture.STATE in captures:
-        known = layouts.of(kernel_of(condition))
-        (folder / capture.LAYOUTS).write_text(layouts.text(known))
+        (folder / capture.LAYOUTS).write_text(_layouts(condition, kernel))
     task = {
         "kind": "replicate",
         "condition": condition.to_json(),
@@ -219,6 +223,12 @@ def prepare(
         "video": video is not None,
     }
     return task | ({"captures": list(captures)} if captures else {})
+
+
+@functools.cache
+def _layouts(condition: Condition, _kernel: Path) -> str:
+    """Return the layouts of a kernel's algorithms; one with other sources is another file."""
+    return layouts.text(layouts.of(kernel_of(condition)))
 
 
 def host(

@@ -42,7 +42,7 @@ HEAD = (
     ("departs_us", "<u4"), ("port", "<u2"), ("event", "u1"), ("ca_state", "u1"),
     ("app_limited", "u1"), ("pad", "u1"), ("private_bytes", "<u2"), ("algorithm", "S16"),
 )  # fmt: skip
-ALIGNMENT, WORD_BITS = 8, 64
+WORD_BYTES, WORD_BITS = 8, 64
 EVENTS = {"1": "ack", "2": "ca_state", "3": "undo", "4": "tx_start"}
 CA_STATES = {"0": "open", "1": "disorder", "2": "cwr", "3": "recovery", "4": "loss"}
 NOT_SET, NOT_PACED = 0x7FFFFFFF, 2**64 - 1  # TCP_INFINITE_SSTHRESH, net/tcp.h; ~0UL
@@ -66,17 +66,11 @@ class Capture(NamedTuple):
 
 def read(path: Path) -> Capture:
     """Read a capture of the state; UsageError if it is not whole."""
-    import numpy as np  # here, because it takes 0.1 s
-
     try:
         with gzip.open(path) as file:
             header = json.loads(file.readline(MAX_BYTES))
             content = file.read(MAX_BYTES)
-        first = np.frombuffer(content, np.dtype(list(HEAD)), 1 if content else 0)
-        private = ("private", "u1", (int(first["private_bytes"].sum()),))
-        size = np.dtype([*HEAD, private]).itemsize
-        padding = ("padding", "u1", (-size % ALIGNMENT,))
-        events = np.frombuffer(content, np.dtype([*HEAD, private, padding]))
+        events = unpacked(content)
         origin_ns = operator.index(header["origin_ns"])
         if not 0 <= origin_ns < MAX_TIME_NS:
             raise ValueError(f"the origin of time must be in [0, 2^60) ns, found {origin_ns}")
@@ -86,6 +80,31 @@ def read(path: Path) -> Capture:
             f"{path} must be as losslab writes it, found: {error!r}",
             hint="measure it again with --capture state",
         ) from error
+
+
+def unpacked(content: bytes) -> Column:
+    """Return the events of all parts that `capture.pack` made."""
+    import numpy as np
+
+    parts: list[Column] = []
+    at = total = 0
+    while at < len(content):
+        begin = at + capture.COUNT_BYTES
+        count = int.from_bytes(content[at:begin], "little")
+        size = capture.event_bytes(content[begin : begin + capture.HEAD_BYTES])
+        total += size * count
+        if total > MAX_BYTES:
+            raise ValueError(f"events must have at most {MAX_BYTES} bytes, found {total}")
+        first, differs = np.frombuffer(content, "u1", 2 * size, begin).reshape(2, size)
+        places = np.repeat(first[:, None], count, axis=1)
+        varying, at = differs != 0, begin + 2 * size
+        own = np.frombuffer(content, "u1", int(varying.sum()) * count, at)
+        places[varying] = own.reshape(-1, count)
+        parts.append(places.T)
+        at += len(own)
+    rows = np.concatenate(parts or [np.zeros((0, capture.HEAD_BYTES), "u1")])
+    fields = [*HEAD, ("private", "u1", (rows.shape[1] - capture.HEAD_BYTES,))]
+    return np.ascontiguousarray(rows).view(np.dtype(fields))[:, 0]
 
 
 def declared() -> dict[str, dict[str, Variable]]:
@@ -138,10 +157,10 @@ def decoded(private: Column, layout: Sequence[Field]) -> dict[str, Column]:
     """Return the fields of private states, a row of bytes each, as integers."""
     import numpy as np
 
-    padded = np.pad(private, ((0, 0), (0, 2 * ALIGNMENT)))
+    padded = np.pad(private, ((0, 0), (0, 2 * WORD_BYTES)))
 
     def word(at: int) -> Column:
-        found: Column = np.ascontiguousarray(padded[:, at : at + ALIGNMENT]).view("<u8")[:, 0]
+        found: Column = np.ascontiguousarray(padded[:, at : at + WORD_BYTES]).view("<u8")[:, 0]
         return found
 
     found = {}
@@ -152,7 +171,7 @@ def decoded(private: Column, layout: Sequence[Field]) -> dict[str, Column]:
             continue
         its: Column = word(at) >> np.uint64(shift)
         if shift + bits > WORD_BITS:  # of a packed struct
-            its |= word(at + ALIGNMENT) << np.uint64(WORD_BITS - shift)
+            its |= word(at + WORD_BYTES) << np.uint64(WORD_BITS - shift)
         unused = np.uint64(WORD_BITS - bits)
         its = its << unused
         # A right shift of a signed number repeats its sign.

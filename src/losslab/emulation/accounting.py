@@ -103,6 +103,12 @@ class Traffic:
 
 # Counters of the packets that a host sends.
 SENT_PACKETS = ("TcpOutSegs", "TcpRetransSegs", "UdpOutDatagrams", "IcmpOutMsgs")
+# Counters of IPv6 that are part of the same count; TCP's are of both versions.
+OF_IPV6 = {
+    "UdpOutDatagrams": "Udp6OutDatagrams", "IcmpOutMsgs": "Icmp6OutMsgs",
+    "IcmpInEchos": "Icmp6InEchos", "IpExtInCEPkts": "Ip6InCEPkts",
+    "IpExtInECT0Pkts": "Ip6InECT0Pkts", "IpExtInECT1Pkts": "Ip6InECT1Pkts",
+}  # fmt: skip
 COUNT_NAMES = {each.name for each in fields(Traffic)}
 NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
@@ -139,8 +145,13 @@ class CounterDeltas:
         return int(_qdisc(self.after, end, handle).get("qlen", 0))
 
     def counter(self, host: str, name: str) -> int:
-        """Return the increase of one of a host's TCP or IP counters."""
-        return self._increase(lambda state: state[host]["counters"][name])
+        """Return the increase of one of a host's TCP or IP counters, of both versions of IP."""
+
+        def count(state: Mapping[str, Any]) -> int:
+            counters = state[host]["counters"]
+            return int(counters[name] + counters.get(OF_IPV6.get(name), 0))
+
+        return self._increase(count)
 
     def marks(self) -> int:
         """Count the CE marks that the bottleneck's queue has set."""

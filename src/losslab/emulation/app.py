@@ -35,6 +35,7 @@ class App(Feature):
     own_ecn: ClassVar[bool] = False  # its programs decide by themselves whether they use ECN
     with_competitor: ClassVar[bool] = False  # a second bulk flow may run with it
     with_flows: ClassVar[bool] = True  # background flows may run with it
+    with_ipv6: ClassVar[bool] = False  # its programs take the addresses of the axis `ip_version`
     setup_rtts: ClassVar[int] = 0  # round trips from its caller's start to its data connection
     start_s: ClassVar[float] = 0.1  # wall time of starting its programs
     per_s: ClassVar[float] = 0.004  # wall time of its probes and timers per second of the run

@@ -5,7 +5,7 @@ read afterwards. During the run no process wakes up and no clock is read. Layout
 linux/if_packet.h, and the pcap format (draft-ietf-opsawg-pcap) with nanoseconds.
 
 The state is the kernel's record of events (kernel patch 0017) in the sender's network namespace. It
-is read and compressed with each ping, when a process is awake anyway.
+is read with each ping, when a process is awake anyway, and compressed in parts (`pack`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import contextlib
 import functools
 import socket
 import struct
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation import hosts
-from losslab.emulation.record import READ_BYTES, Record
+from losslab.emulation.record import Record
 from losslab.errors import LosslabError
 from losslab.study.packetsizes import DEFAULT
 
@@ -52,7 +53,12 @@ RECORD = struct.Struct("=IIII")
 # says what it means is in the job's folder.
 STATE, LAYOUTS = "state", "layouts.json"
 GZIP_BITS = 31  # zlib: a window of 32 KiB, with the header of gzip
-ROOM_BYTES = 2 << 20  # for events that are not compressed yet
+ROOM_BYTES = 1 << 20  # for events that are not compressed yet
+RECORD_BLOCK_BYTES = 1 << 14  # the kernel hands out whole blocks, as many as fit
+# `struct tcp_event` of net/ipv4/tcp_record.c: place of `private_bytes`, and the bytes before
+# `private`. An event's length is a multiple of 8.
+PRIVATE_BYTES_AT, HEAD_BYTES, ALIGNMENT = 78, 96, 8
+COUNT_BYTES = 4  # of the number of events in a part
 
 
 def name(link: str) -> str:
@@ -85,6 +91,27 @@ def _write(capture: Capture, link: str, path: Path) -> list[str]:
     ]
 
 
+def event_bytes(events: bytearray | bytes) -> int:
+    """Return the length of each of the kernel's events, given the first."""
+    private = int.from_bytes(events[PRIVATE_BYTES_AT : PRIVATE_BYTES_AT + 2], sys.byteorder)
+    return HEAD_BYTES + private + -private % ALIGNMENT
+
+
+def pack(events: bytearray) -> bytes:
+    """Return events with the bytes of each place together, and constant bytes only once.
+
+    They are the number of events, the first event, a byte for each place that is 1 if
+    other events differ there, and these places' bytes of all events. To make and compress this
+    takes half of the time that compressing the events as they are takes, and a third of the room.
+    """
+    size = event_bytes(events)
+    places = [events[n::size] for n in range(size)]
+    differs = [place != place[:1] * len(place) for place in places]
+    varying = [place for place, its in zip(places, differs, strict=True) if its]
+    count = (len(events) // size).to_bytes(COUNT_BYTES, "little")
+    return b"".join([count, events[:size], bytes(differs), *varying])
+
+
 class StateLog:
     """Record of the events of congestion controls in the network namespace that begins it."""
 
@@ -97,23 +124,28 @@ class StateLog:
         self._compress = functools.partial(zlib.compress, level=1, wbits=GZIP_BITS)
         self._layouts, self._record = layouts, Record()
         self._packed = list[bytes]()
-        self._room, self._used = memoryview(bytearray(ROOM_BYTES)), 0
+        self._room, self._used = bytearray(ROOM_BYTES), 0
         self._record.begin("events")
 
     def read(self) -> None:
         """Take what has been recorded out of the kernel's memory, which holds 32 MiB."""
-        while count := self._record.read_into(self._room[self._used :]):
-            self._used += count
-            if self._used > ROOM_BYTES - READ_BYTES:
-                self._pack()
+        room = memoryview(self._room)
+        while True:
+            self._used += self._record.read_into(room[self._used :])
+            if self._used <= ROOM_BYTES - RECORD_BLOCK_BYTES:
+                return  # the next block had room, so there is none
+            self._pack()
 
     def _pack(self) -> None:
-        self._packed.append(self._compress(self._room[: self._used]))
+        if not self._used:
+            return
+        self._packed.append(self._compress(pack(self._room[: self._used])))
         self._used = 0
 
     def write(self, path: Path) -> list[str]:
         """Write layouts and origin as a line of JSON, then the events; return a violation."""
         self.read()
+        self.read()  # finds out whether the record was full
         self._record.close()
         header = f'{{"origin_ns": {self.origin_ns}, "layouts": {self._layouts}}}'
         line = " ".join(header.split()) + "\n"

@@ -199,8 +199,8 @@ def _of_flows(e: Evidence) -> Iterator[str]:
     if wrong:
         yield "; ".join(wrong)
     for name, octets in e.delivered_bytes.items():
-        # Not even a starved flow: no acknowledgement has ever reached its congestion control. A
-        # slow application does not fill larger segments.
+        # Not even a starved flow: no acknowledgement has ever reached its congestion control. Slow
+        # applications do not fill larger segments.
         if octets < (full := min(e.path_spec.sizes.segment_bytes, DEFAULT.segment_bytes)):
             yield (
                 f"{name} must deliver at least one full segment ({full} bytes) before the "

@@ -79,10 +79,14 @@ def _sysctl_file(name: str) -> Path:
 
 
 def read_counters(
-    folder: Path = Path("/proc/net"), files: Sequence[str] = COUNTERS
+    folder: Path = Path("/proc/net"), files: Sequence[str] = COUNTERS, ip6: bool = False
 ) -> dict[str, int]:
     """Read the TCP and IP counters of a namespace, with the names of `nstat` (TcpRetransSegs)."""
     counters = {}
+    if ip6:
+        for line in (folder / "snmp6").read_text().splitlines():
+            name, value = line.split()
+            counters[name] = int(value)
     for file in files:
         lines = (folder / file).read_text().splitlines()
         for names, values in zip(lines[::2], lines[1::2], strict=True):
@@ -267,11 +271,17 @@ class HostPlan:
     kernels_sysctls: list[str] = field(default_factory=list)  # recorded at the kernel's own values
     route_attributes: dict[str, int] = field(default_factory=dict)  # of each of `routes`
     mtu_bytes: int = DEFAULT.mtu_bytes  # of every interface
+    routes6: dict[str, str] = field(default_factory=dict)  # of IPv6, as `routes`; empty: no IPv6
 
 
 def apply(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
     """Set up every host except its qdiscs, which depend on the seed."""
     for host, plan in plans.items():
+        if plan.routes6:
+            # No neighbour discovery, duplicate address detection and reports of multicast groups,
+            # whose packets would be part of the traffic.
+            quiet = "link set {} arp off multicast off".format
+            handles[host].ip.do([quiet(name) for name in plan.interfaces])
         with inside(handles[host].pid):
             for name, value in plan.sysctls.items():
                 write_sysctl(name, value)
@@ -316,7 +326,9 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
     """Read the state of every host: qdiscs, routes, sysctls, offloads and counters."""
     state: dict[str, Any] = {}
     for host, plan in plans.items():
-        found_routes, found_links = handles[host].ip.ask(["route show", "link show"], 2)
+        # All tables: `ip` shows both versions of IP only then.
+        listing = "route show table all" if plan.routes6 else "route show"
+        found_routes, found_links = handles[host].ip.ask([listing, "link show"], 2)
         classful = [qdisc.where.name for qdisc in plan.qdiscs if qdisc.classes]
         listings = ["qdisc show", *(f"class show dev {name}" for name in classful)]
         found_qdiscs, *found_classes = handles[host].tc.ask(listings, len(listings))
@@ -336,7 +348,7 @@ def read_back(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> d
                 "offloads": {
                     name: read_offloads(name, plan.udp_offloads) for name in plan.interfaces
                 },
-                "counters": read_counters(),
+                "counters": read_counters(ip6=bool(plan.routes6)),
             }
             for qdisc in plan.qdiscs:
                 qdisc.read_into(state[host])
@@ -387,18 +399,25 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
                 violations.append(
                     f"the MTU of {name} on {host} must be {plan.mtu_bytes} bytes, found {found}"
                 )
-        gateways = [r for r in state[host]["routes"] if "gateway" in r]
-        devices = {r["dst"]: r["dev"] for r in gateways}
-        if devices != plan.routes:
-            violations.append(f"routes of {host} must be {plan.routes}, found {devices}")
-        for r in gateways:
-            its = {name: value for each in r.get("metrics", ()) for name, value in each.items()}
-            if its != plan.route_attributes:
-                violations.append(
-                    f"the route of {host} to {r['dst']} must have {plan.route_attributes}, "
-                    f"found {its}"
-                )
+        violations += _route_deviations(host, plan, state[host]["routes"])
     return violations
+
+
+def _route_deviations(
+    host: str, plan: HostPlan, found_routes: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    gateways = [r for r in found_routes if "gateway" in r]
+    for routes, six in ((plan.routes, False), (plan.routes6, True)):
+        own = [r for r in gateways if (":" in r["gateway"]) == six]
+        devices = {r["dst"]: r["dev"] for r in own}
+        if devices != routes:
+            yield f"routes of {host} must be {routes}, found {devices}"
+    for r in gateways:
+        its = {name: value for each in r.get("metrics", ()) for name, value in each.items()}
+        if its != plan.route_attributes:
+            yield (
+                f"the route of {host} to {r['dst']} must have {plan.route_attributes}, found {its}"
+            )
 
 
 def require_ecn(plans: Mapping[str, HostPlan]) -> None:

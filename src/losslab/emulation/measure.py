@@ -24,7 +24,7 @@ from losslab.emulation.outcome import Observations, summarise
 from losslab.emulation.plan import Plan, make_plan
 from losslab.emulation.programs import wait_for_whole_second
 from losslab.emulation.schedule_runner import ScheduleRunner
-from losslab.emulation.topology import RECEIVER_ADDRESS, Network, emulated_hosts
+from losslab.emulation.topology import RECEIVER_ADDRESS, Network, at_version, emulated_hosts
 from losslab.study.axes import NONE
 from losslab.study.condition import Condition
 from losslab.study.hostsettings import ENDS
@@ -205,7 +205,8 @@ def measure(
 def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, float]]:
     """Measure the RTT of the idle path with one ping at a time, so that none queues."""
     with hosts.inside(sender_pid):
-        probe = probes.EchoProbe(RECEIVER_ADDRESS)
+        version = plan.path_spec.sizes.ip_version
+        probe = probes.EchoProbe(at_version(RECEIVER_ADDRESS, version))
     with contextlib.closing(probe):
         path = plan.path_spec
         replies = probes.measure_idle(probe, path.rtt_ms, path.effect.above_ms / 1e3)

@@ -29,6 +29,7 @@ from losslab.emulation.topology import (
     INTERFACES,
     NetworkExtension,
     address_commands,
+    prefixes,
     reverse_router,
     route_attributes,
     routes,
@@ -169,7 +170,7 @@ class Plan:
         """Return the plan as JSON-ready data, without absent parts."""
         found = {name: part for name, part in asdict(self).items() if part is not None}
         for host in found["hosts"].values():
-            for name in ("udp_offloads", "kernels_sysctls", "route_attributes"):
+            for name in ("udp_offloads", "kernels_sysctls", "route_attributes", "routes6"):
                 if not host[name]:
                     del host[name]
             if host["mtu_bytes"] == packetsizes.DEFAULT.mtu_bytes:
@@ -215,6 +216,11 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
                     host, condition, extension, route_attributes(host, condition)
                 ),
                 routes={destination: out.name for destination, out in routes_of.get(host, [])},
+                routes6={
+                    prefixes(6)(destination): out.name
+                    for destination, out in routes_of.get(host, [])
+                    if condition.ip_version == 6
+                },
                 sysctls={n: v for n, v in values[host].items() if v != hostsettings.KERNEL},
                 interfaces=[end.name for end in ends if end.host == host],
                 offloads=condition.offloads,

@@ -97,7 +97,9 @@ BEFORE_INTERVAL_S = 0.02
 BEFORE_TIMEOUT_S = 1.0
 DURING_INTERVAL_S = 0.1
 
-ECHO_REPLY, ECHO_REQUEST = 0, 8  # linux/icmp.h
+# Echo reply and request, by version of IP (linux/icmp.h, linux/icmpv6.h).
+ECHO_REPLY, ECHO_REQUEST = 0, 8
+ECHO_REPLY_6, ECHO_REQUEST_6 = 129, 128
 ECHO_HEADER = struct.Struct("!BBHHH")  # type, code, checksum, identifier, sequence
 PAYLOAD = bytes(56)  # as ping(8)
 IDENTIFIER = 0x10_55
@@ -112,24 +114,35 @@ def checksum(data: bytes) -> int:
     return int(~(total + (total >> 16)) & 0xFFFF)
 
 
-def echo_request(sequence: int) -> bytes:
-    """Build an echo request."""
+def echo_request(sequence: int, version: int = 4) -> bytes:
+    """Build an echo request; the kernel adds the checksum of ICMPv6."""
+    if version == 6:
+        return ECHO_HEADER.pack(ECHO_REQUEST_6, 0, 0, IDENTIFIER, sequence) + PAYLOAD
     blank = ECHO_HEADER.pack(ECHO_REQUEST, 0, 0, IDENTIFIER, sequence) + PAYLOAD
     return ECHO_HEADER.pack(ECHO_REQUEST, 0, checksum(blank), IDENTIFIER, sequence) + PAYLOAD
 
 
-def reply_sequence(packet: bytes) -> int | None:
+def reply_sequence(packet: bytes, version: int = 4) -> int | None:
     """Return the sequence number of a reply to a probe; None for any other ICMP packet."""
-    header_bytes = 4 * (packet[0] & 0x0F)  # a raw socket keeps the IPv4 header
+    # A raw socket keeps the header of IPv4, and not that of IPv6.
+    header_bytes, reply = (
+        (4 * (packet[0] & 0x0F), ECHO_REPLY) if version == 4 else (0, ECHO_REPLY_6)
+    )
     kind, _, _, identifier, sequence = ECHO_HEADER.unpack_from(packet, header_bytes)
-    return int(sequence) if (kind, identifier) == (ECHO_REPLY, IDENTIFIER) else None
+    return int(sequence) if (kind, identifier) == (reply, IDENTIFIER) else None
 
 
 class EchoProbe:
     """Sender of echo requests in the namespace where it is created, and receiver of the replies."""
 
     def __init__(self, address: str) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+        self._version = 6 if ":" in address else 4
+        family, protocol = (
+            (socket.AF_INET6, socket.IPPROTO_ICMPV6)
+            if self._version == 6
+            else (socket.AF_INET, socket.IPPROTO_ICMP)
+        )
+        self._socket = socket.socket(family, socket.SOCK_RAW, protocol)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._socket.setblocking(False)
         self._socket.connect((address, 0))
@@ -139,7 +152,7 @@ class EchoProbe:
     def send(self, t_s: float) -> None:
         """Send a request at `t_s` of the caller's clock."""
         self._sent.append((t_s, time.clock_gettime_ns(time.CLOCK_REALTIME)))
-        self._socket.send(echo_request((len(self._sent) - 1) & 0xFFFF))
+        self._socket.send(echo_request((len(self._sent) - 1) & 0xFFFF, self._version))
 
     @property
     def answered(self) -> bool:
@@ -158,7 +171,7 @@ class EchoProbe:
                 packet, control, _, _ = self._socket.recvmsg(2048, 64)
             except BlockingIOError:
                 return
-            sequence = reply_sequence(packet)
+            sequence = reply_sequence(packet, self._version)
             if sequence is None:
                 continue
             seconds, nanoseconds = next(

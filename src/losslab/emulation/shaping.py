@@ -63,7 +63,7 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
     """List the qdiscs of the bottleneck's queue."""
     packets = condition.buffer_packets
     if condition.queue == "two-fifos":
-        return _per_class_fifos(packets, frame_bytes(condition.mtu_bytes))
+        return _per_class_fifos(packets, frame_bytes(condition.mtu_bytes), ethertype(condition))
     if condition.queue == OWN:
         kind, _, arguments = condition.qdisc.partition(" ")
         return [Qdisc(bottleneck(), "parent 1:1", "10:", kind, arguments, {})]
@@ -119,7 +119,12 @@ def _red_step(condition: Condition) -> tuple[str, str, dict[str, Any]]:
     return "red", arguments, {"limit": octets, "min": min_octets, "max": min_octets + 1}
 
 
-def _per_class_fifos(packets: int, quantum: int) -> list[Qdisc]:
+def ethertype(condition: Condition) -> str:
+    """Return the protocol of the flows' packets, as tc names it."""
+    return "ip" if condition.ip_version == 4 else "ipv6"
+
+
+def _per_class_fifos(packets: int, quantum: int, protocol: str) -> list[Qdisc]:
     """Return per-class FIFOs: one for bulk flows and one for the rest, with equal shares (DRR)."""
     where = bottleneck()
     fifos = [
@@ -129,12 +134,12 @@ def _per_class_fifos(packets: int, quantum: int) -> list[Qdisc]:
         )
         for number in (1, 2)
     ]  # fmt: skip
-    filters = "filter add dev {} parent 10: protocol ip prio {} {} classid 10:{}".format
+    filters = "filter add dev {} parent 10: protocol {} prio {} {} classid 10:{}".format
     more = (
         *(f"class add dev {where.name} parent 10: classid 10:{n} drr quantum {quantum}"
           for n in (1, 2)),
-        filters(where.name, 1, f"flower ip_proto tcp dst_port {BULK_PORT}", 1),
-        filters(where.name, 2, "matchall", 2),
+        filters(where.name, protocol, 1, f"flower ip_proto tcp dst_port {BULK_PORT}", 1),
+        filters(where.name, protocol, 2, "matchall", 2),
     )  # fmt: skip
     return [Qdisc(where, "parent 1:1", "10:", "drr", "", {}, more), *fifos]
 
@@ -163,7 +168,7 @@ def one_interface(condition: Condition, seed: int) -> list[Qdisc]:
             half = rate_bytes // 2
             shares |= dict.fromkeys(leaves, half)
             lines += [_htb_class(where, "1:1", leaf, half, rate_bytes, frame) for leaf in leaves]
-            add = f"filter add dev {where.name} parent 1: protocol ip"
+            add = f"filter add dev {where.name} parent 1: protocol {ethertype(condition)}"
             lines += [
                 f"{add} prio 1 flower ip_proto tcp {port} {BULK_PORT} classid {leaves[0]}",
                 f"{add} prio 2 matchall classid {leaves[1]}",

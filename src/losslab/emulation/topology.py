@@ -11,7 +11,8 @@ differs. The bottleneck is r1's interface towards r2 (`==`).
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator, Mapping, Sequence
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -61,8 +62,43 @@ class Interface:
     mac: str
     towards: str
 
+    @property
+    def address6(self) -> str:
+        """Return the IPv6 address."""
+        return at_version(self.address, 6)
+
 
 Link = tuple[Interface, Interface]
+
+
+def at_version(address: str, version: int) -> str:
+    """Return the address of a version of IP for 10.0.NUMBER.SIDE: itself, or fd00:NUMBER::SIDE."""
+    _, _, number, side = address.split(".")
+    return address if version == 4 else f"fd00:{number}::{side}"
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    """Return the family of an address's sockets."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def host_in_url(address: str, version: int) -> str:
+    """Return the address of a version of IP as a URL has it."""
+    return address if version == 4 else f"[{at_version(address, 6)}]"
+
+
+def prefixes(version: int) -> Callable[[str], str]:
+    """Return a function from an IPv4 destination of `routes` to that of a version of IP."""
+
+    def of(destination: str) -> str:
+        if version == 4:
+            return destination
+        address, slash, _ = destination.partition("/")
+        if destination == "default":
+            return destination
+        return at_version(address, 6).removesuffix("0") + ("/64" if slash else "/128")
+
+    return of
 
 
 def link(number: int, a: str, b: str, called: str = "") -> Link:
@@ -173,24 +209,32 @@ def address_commands(
     others = {end: other for a, b in (*LINKS, *extension.links) for end, other in ((a, b), (b, a))}
     mine = [end for end in others if end.host == host]
     mtu = "" if condition.mtu_bytes == DEFAULT.mtu_bytes else f" mtu {condition.mtu_bytes}"
-    lines = ["link set lo up"]
+    lines, six = ["link set lo up"], condition.ip_version == 6
     for end in mine:
         lines += [
             f"link set {end.name} address {end.mac}{mtu}",
             f"addr add {end.address}/24 dev {end.name}",
             f"link set {end.name} up",
         ]
+        if six:
+            lines.append(f"addr add {end.address6}/64 dev {end.name} nodad")
     for end in mine:
         other = others[end]
-        lines.append(
-            f"neigh replace {other.address} lladdr {other.mac} dev {end.name} nud permanent"
-        )
+        lines += [
+            f"neigh replace {address} lladdr {other.mac} dev {end.name} nud permanent"
+            for address in (other.address, *([other.address6] if six else []))
+        ]
     lines += extension.commands.get(host, ())
     for destination, out in routes(condition.path, extension).get(host, []):
         words = [f"route replace {destination} via {others[out].address} dev {out.name}"]
         if source := extension.sources.get(destination):
             words.append(f"src {source}")
-        lines.append(" ".join([*words, *(f"{name} {n}" for name, n in attributes.items())]))
+        more = [f"{name} {n}" for name, n in attributes.items()]
+        lines.append(" ".join([*words, *more]))
+        if six:
+            to, gateway = prefixes(6)(destination), others[out].address6
+            words = [f"route replace {to} via {gateway} dev {out.name}"]
+            lines.append(" ".join([*words, *more]))
     return lines
 
 
@@ -199,15 +243,21 @@ def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[
 
     Those with the value `kernel` are not set.
     """
+    six = condition.ip_version == 6
     values = {
-        "net.ipv6.conf.all.disable_ipv6": "1",
-        "net.ipv6.conf.default.disable_ipv6": "1",
+        "net.ipv6.conf.all.disable_ipv6": "0" if six else "1",
+        "net.ipv6.conf.default.disable_ipv6": "0" if six else "1",
         "net.ipv4.conf.all.rp_filter": "0",
         "net.ipv4.conf.default.rp_filter": "0",
         "net.ipv4.conf.all.send_redirects": "0",
         "net.ipv4.ip_forward": "1" if host in ROUTERS else "0",
     }
-    values |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in ends if end.host == host}
+    own_ends = [end for end in ends if end.host == host]
+    values |= {f"net.ipv4.conf.{end.name}.rp_filter": "0" for end in own_ends}
+    if six:
+        values["net.ipv6.conf.all.forwarding"] = "1" if host in ROUTERS else "0"
+        # No link-local addresses.
+        values |= {f"net.ipv6.conf.{end.name}.addr_gen_mode": "1" for end in own_ends}
     if host in ROUTERS:
         return values
     own = hostsettings.parse(condition.sysctl)[host]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import socket
 import time
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ from losslab.emulation.programs import (
 )
 from losslab.emulation.record import FILE as RECORD_FILE
 from losslab.emulation.record import Record, queue_samples, tcp_samples
-from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, bottleneck
+from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, at_version, bottleneck
 from losslab.emulation.userprograms import UserProgramsProbe, prefix_of
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, OWN
@@ -202,11 +203,15 @@ def _sampling(
 
     User programs are sampled by their probe: their connections belong to both ends.
     """
-    recorded = RECORD_FILE.exists() and not programs
+    # The kernel records the connections of IPv4 only.
+    version = plan.path_spec.sizes.ip_version
+    recorded = RECORD_FILE.exists() and not programs and version == 4
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
     records = []
     with inside(hosts["sender"].pid):
-        tcp_probe = programs or stack.enter_context(contextlib.closing(TcpProbe()))
-        echo_probe = stack.enter_context(contextlib.closing(EchoProbe(RECEIVER_ADDRESS)))
+        tcp_probe = programs or stack.enter_context(contextlib.closing(TcpProbe(family)))
+        address = at_version(RECEIVER_ADDRESS, version)
+        echo_probe = stack.enter_context(contextlib.closing(EchoProbe(address)))
         if recorded:
             records.append(stack.enter_context(contextlib.closing(Record())))
     with inside(hosts[bottleneck().host].pid):

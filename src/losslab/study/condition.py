@@ -29,7 +29,13 @@ from losslab.study.axes import (
     limited,
 )
 from losslab.study.features import OF_FEATURE, all_features, apps, mechanisms, with_features
-from losslab.study.packetsizes import DEFAULT, MAX_MTU_BYTES, MIN_MTU_BYTES, frame_bytes
+from losslab.study.packetsizes import (
+    DEFAULT,
+    MAX_MTU_BYTES,
+    MIN_MTU_BYTES,
+    MIN_MTU_IPV6_BYTES,
+    frame_bytes,
+)
 
 NO_TRACE = NONE
 DEFAULT_KERNEL = DEFAULT_IMAGE = "default"
@@ -243,6 +249,12 @@ class Condition:
         "bytes; buffers in packets are of full packets",
         span=f"[{MIN_MTU_BYTES}, {MAX_MTU_BYTES}]", unit="bytes", named="mtu{}",
     )  # fmt: skip
+    ip_version: int = axis(
+        DEFAULT.ip_version,
+        help="version of IP, 4 or 6, of the flows and pings; 6 excludes the apps `web` and "
+        "`command`, background flows, a second bottleneck and traces",
+        span="[4, 6]", named="ipv{}", seed=Seed.NEVER,
+    )  # fmt: skip
     sender_command: str = OF_FEATURE
     receiver_command: str = OF_FEATURE
     listens: str = OF_FEATURE
@@ -407,6 +419,7 @@ def conflicts(condition: Condition) -> Iterator[str]:
     with_kernel = {name: getattr(condition, name) for name in hostsettings.WITH_KERNEL}
     yield from hostsettings.problems(condition.sysctl, with_kernel)
     yield from _mtu_conflicts(condition)
+    yield from _ip_conflicts(condition)
     yield from _mechanism_conflicts(condition)
     for feature in all_features():
         yield from feature.conflicts(condition)
@@ -434,6 +447,30 @@ def _mtu_conflicts(condition: Condition) -> Iterator[str]:
                 f"{name} must be at least {least:.3g} with mtu_bytes {condition.mtu_bytes}, found "
                 f"{rate:g}: a full packet must not take more than {FRAME_MAX_S:g} s"
             )
+
+
+def _ip_conflicts(condition: Condition) -> Iterator[str]:
+    if condition.ip_version == 4:
+        return
+    if condition.ip_version == 5:
+        yield "ip_version must be 4 or 6, found 5"
+    if condition.mtu_bytes < MIN_MTU_IPV6_BYTES:
+        yield (
+            f"mtu_bytes must be at least {MIN_MTU_IPV6_BYTES} with ip_version 6, found "
+            f"{condition.mtu_bytes} (RFC 8200)"
+        )
+    if not apps()[condition.app].with_ipv6:
+        able = ", ".join(name for name, app in apps().items() if app.with_ipv6)
+        yield (
+            f"app must be one of {able} with ip_version 6, found {condition.app}, whose programs "
+            "have IPv4 addresses"
+        )
+    others = ("flows", "second_rate_mbit", "trace")
+    if used := [name for name in others if getattr(condition, name) != AXES[name].default]:
+        yield (
+            f"{', '.join(used)} must be at the default with ip_version 6: background flows, a "
+            "second bottleneck and trace-driven links have IPv4 addresses"
+        )
 
 
 def _mechanism_conflicts(condition: Condition) -> Iterator[str]:

@@ -68,7 +68,7 @@ def of(condition: Condition) -> PacketSizes:
     """
     own = hostsettings.parse(condition.sysctl)
     timestamps = all(own[host].get(TIMESTAMPS) != "0" for host in hostsettings.ENDS)
-    return PacketSizes(condition.mtu_bytes, timestamps=timestamps)
+    return PacketSizes(condition.mtu_bytes, condition.ip_version, timestamps)
 
 
 def frame_bytes(mtu_bytes: float) -> int:

@@ -117,7 +117,7 @@ def test_guest_gets_a_copy_of_the_video(tmp_path):
     job.mkdir()
 
     condition = rerun.require_trusted(manifest({"app": "ffmpeg", "duration_s": 40}), trust=False)
-    what = replicate.prepare(job, condition, 1, video, ())
+    what = replicate.prepare(job, condition, 1, video, (), tmp_path)
     assert what["video"]
     (job / "video.mp4").write_bytes(b"other")
     assert video.read_bytes() == b"video"

@@ -108,27 +108,38 @@ def test_development_container_has_what_a_guest_needs(root):
     assert re.search(rf"^{target}:", (root / "Makefile").read_text(), re.MULTILINE)
 
 
+def packages_of(script, root, folder):
+    """Run a script that calls setup.sh in a folder; return what it asks of packages.sh."""
+    (folder / "scripts").mkdir()
+    (folder / "scripts/setup.sh").write_text((root / "scripts/setup.sh").read_text())
+    (folder / "scripts/packages.sh").write_text(
+        '#!/bin/sh\necho "packages: $*"; [ "$1" != python ]'
+    )
+    for name in ("setup.sh", "packages.sh"):
+        (folder / "scripts" / name).chmod(0o755)
+    (folder / "containers").mkdir()
+    (folder / "containers/release.toml").write_text('address = ""\n')
+    environment = os.environ | {"GITHUB_ACTION_PATH": str(folder), "PATH": "/usr/bin:/bin"}
+    environment.pop("LOSSLAB_INSTRUMENTS", None)
+    # Ends at the file that names the versions, or at packages.sh, before .venv is made.
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    return [line for line in done.stdout.splitlines() if line.startswith("packages:")]
+
+
 def test_set_up_of_the_action_installs_no_r_and_no_renderer(action, root, tmp_path):
     [script] = [
         each["run"] for each in action["runs"]["steps"] if "setup.sh" in each.get("run", "")
     ]
-    (tmp_path / "scripts").mkdir()
-    for name in ("setup.sh", "packages.sh"):
-        (tmp_path / "scripts" / name).write_text((root / "scripts" / name).read_text())
-        (tmp_path / "scripts" / name).chmod(0o755)
-    (tmp_path / "scripts/packages.sh").write_text(
-        '#!/bin/sh\necho "packages: $*"; [ "$1" != python ]'
-    )
-    (tmp_path / "containers").mkdir()
-    (tmp_path / "containers/release.toml").write_text('address = ""\n')
-    # Ends at the file that names the versions, before .venv is made.
-    done = subprocess.run(
-        ["bash", "-c", script],
-        env=os.environ | {"GITHUB_ACTION_PATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    said = [line for line in done.stdout.splitlines() if line.startswith("packages:")]
-    assert said == ["packages: build python"], done.stderr
+    assert packages_of(script, root, tmp_path) == ["packages: build python"]
+
+
+def test_set_up_of_an_unpacked_artifact_needs_no_compiler(root, tmp_path):
+    (tmp_path / "SHA256SUMS").touch()
+    (tmp_path / "instruments").mkdir()
+    said = packages_of('"$GITHUB_ACTION_PATH/scripts/setup.sh"', root, tmp_path)
+    assert said == ["packages: --check python analysis tests", "packages: python"]
 
 
 class GitHub(http.server.BaseHTTPRequestHandler):

@@ -1,7 +1,7 @@
 //! Cloudflare's quiche. It has no socket of its own, so this program sends its packets when they are due.
 use quiche::{Config, ConnectionId, RecvInfo, accept, connect};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use stacks::{ALPN, CERTIFICATE, DATA, KEY, NAME, Outcome, Role, WINDOW, arguments, own_address, qlog, refuse};
+use stacks::{ALPN, CERTIFICATE, DATA, KEY, NAME, Outcome, Role, WINDOW, arguments, draw_from_kernel, own_address, qlog, refuse};
 use std::{fs, net::UdpSocket, time::Instant};
 
 /// Stream of the client's request and the server's answer.
@@ -34,6 +34,7 @@ fn config(role: &Role) -> Result<Config, Box<dyn std::error::Error>> {
 }
 
 fn main() -> Outcome {
+    draw_from_kernel()?;
     let (address, role) = arguments();
     let mut config = config(&role)?;
     let socket = UdpSocket::bind(if matches!(role, Role::Get(_)) { own_address() } else { address })?;
@@ -92,12 +93,15 @@ fn main() -> Outcome {
         let timer = connection.as_ref().and_then(|each| each.timeout_instant());
         let wake = [timer, due.map(|(_, info)| info.at)].into_iter().flatten().min();
         let wait = wake.map(|at| Timespec::try_from(at.saturating_duration_since(Instant::now()))).transpose()?;
-        if poll(&mut [PollFd::new(&socket, PollFlags::IN)], wait.as_ref())? > 0 {
+        // Read all packets that are there before any answer, as quiche's own programs do.
+        let mut readable = poll(&mut [PollFd::new(&socket, PollFlags::IN)], wait.as_ref())?;
+        while readable > 0 {
             let (length, from) = socket.recv_from(&mut received)?;
             if connection.is_none() {
                 connection = Some(accept(&id, None, local, from, &mut config)?);
             }
             let _ = connection.as_mut().map(|each| each.recv(&mut received[..length], RecvInfo { from, to: local }));
+            readable = poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&Timespec::default()))?;
         }
     }
 }

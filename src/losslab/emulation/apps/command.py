@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation import qlog
 from losslab.emulation.app import USER_FILES, App
 from losslab.emulation.goodput import (
     INTERVAL_S,
@@ -437,7 +438,9 @@ class Command(App):
         if len(goodputs) > 1 and None not in goodputs:
             shares = [each for each in goodputs if each is not None]
             found |= {"total_goodput_mbit": sum(shares), "jain_index": jain_index(shares)}
-        return found
+        logs = [path for path in sorted(folder.iterdir()) if path.suffix in qlog.SUFFIXES]
+        server = plan.flows[0].listener.host == "sender"
+        return found | qlog.metrics(logs, "server" if server else "client")
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         ended_s = summary["ended_s"]

@@ -10,7 +10,7 @@ from losslab.emulation.app import App
 from losslab.emulation.goodput import read_report
 from losslab.emulation.programs import PYTHON, Flow, Program, Timeline
 from losslab.emulation.schemes import make_scheme
-from losslab.emulation.topology import RECEIVER_ADDRESS
+from losslab.emulation.topology import RECEIVER_ADDRESS, at_version
 from losslab.errors import LosslabError
 from losslab.study import packetsizes
 from losslab.study.axes import NONE, Seed, axis, plain
@@ -30,6 +30,7 @@ class Datagram(App):
     order = 4
     meaning = "UDP with a `scheme`"
     with_ecn = with_flows = False
+    with_ipv6 = True
     start_s, per_gb_s = 0.3, 49.0  # Python starts, and handles every datagram
     programs = (PROGRAM,)
     axes = {
@@ -59,22 +60,22 @@ class Datagram(App):
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         end, octets = [*PYTHON, PROGRAM], packetsizes.of(condition).datagram_bytes
         other = octets != packetsizes.DEFAULT.datagram_bytes
+        receiver = at_version(RECEIVER_ADDRESS, condition.ip_version)
         return [
             Flow(
                 name="datagram",
                 algorithm=condition.algorithm,
                 port=PORT,
                 listener=Program(
-                    "receiver", [*end, "receive", RECEIVER_ADDRESS, str(PORT)], "receiver.log"
+                    "receiver", [*end, "receive", receiver, str(PORT)], "receiver.log"
                 ),
                 caller=Program(
                     "sender",
                     [
-                        *end, "send", RECEIVER_ADDRESS, str(PORT),
+                        *end, "send", f"{receiver}/{octets}" if other else receiver, str(PORT),
                         "--source-port", str(SOURCE_PORT), "--scheme", condition.scheme,
                         "--duration-s", plain(condition.duration_s),
                         "--warmup-s", plain(condition.warmup_s),
-                        *(["--octets", str(octets)] if other else []),
                     ],
                     "sender.log",
                 ),

@@ -19,13 +19,19 @@ from collections.abc import Sequence
 
 from losslab.emulation.programs import Waiter
 from losslab.emulation.schemes import Ack, Scheme, make_scheme
-from losslab.study.packetsizes import DEFAULT
 
 # sequence number, send time (ns, sender's clock), receive time (ns, receiver's clock)
 MESSAGE = struct.Struct("!QQQ")
+# With IPv4 and the default MTU. Another size follows the address, `ADDRESS/OCTETS`: one more module
+# or option would change when Python collects garbage, which reads the clock.
+DATAGRAM_BYTES = 1472
 END_SEQUENCE = 2**64 - 1
 # No virtual time passes while the sender fills its window, so an endless one would never be full.
 WINDOW_MAX_PACKETS = 2**17
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 class Sequences:
@@ -48,7 +54,7 @@ class Sequences:
 
 def receive(address: str, port: int) -> dict[str, int]:
     """Acknowledge datagrams until the end marker arrives; return how many different ones came."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as sock:
         sock.bind((address, port))
         received = Sequences()
         while True:
@@ -65,7 +71,7 @@ class Sender:
 
     def __init__(
         self, scheme: Scheme, sock: socket.socket, warmup_s: float = 0.0,
-        octets: int = DEFAULT.datagram_bytes,
+        octets: int = DATAGRAM_BYTES,
     ) -> None:  # fmt: skip
         self._scheme, self._socket = scheme, sock
         self._padding = bytes(octets - MESSAGE.size)
@@ -158,7 +164,7 @@ def send(
     octets: int,
 ) -> dict[str, int]:  # fmt: skip
     """Run a sender; return its counts."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as sock:
         sock.bind(("", source_port))
         sock.connect((address, port))
         sender = Sender(make_scheme(scheme), sock, warmup_s, octets)
@@ -186,20 +192,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             end.add_argument("--scheme", required=True)
             end.add_argument("--duration-s", type=float, required=True)
             end.add_argument("--warmup-s", type=float, required=True)
-            end.add_argument("--octets", type=int, default=DEFAULT.datagram_bytes)
     options = parser.parse_args(arguments)
     gc.disable()  # collections read the clock; datagrams leave no reference cycles
+    address, _, octets = options.address.partition("/")
     if options.end == "receive":
-        counts = receive(options.address, options.port)
+        counts = receive(address, options.port)
     else:
         counts = send(
-            options.address,
+            address,
             options.port,
             options.source_port,
             options.scheme,
             options.duration_s,
             options.warmup_s,
-            options.octets,
+            int(octets or DATAGRAM_BYTES),
         )
     print(json.dumps(counts))
     return 0

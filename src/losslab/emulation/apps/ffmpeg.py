@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.app import App
 from losslab.emulation.goodput import Goodput
 from losslab.emulation.programs import Flow, Program, Timeline
-from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS
+from losslab.emulation.topology import RECEIVER_ADDRESS, SENDER_ADDRESS, at_version, host_in_url
 from losslab.errors import LosslabError
 from losslab.study.axes import axis, plain
 
@@ -104,6 +104,7 @@ class Ffmpeg(App):
     order = 2
     image = "ffmpeg"
     meaning = "live video"
+    with_ipv6 = True
     start_s, per_s = 0.6, 0.011
     ports = {SOURCE_PORT: "video"}
     axes = {
@@ -125,11 +126,13 @@ class Ffmpeg(App):
 
         The sender sends the file at its native frame rate and does not re-encode it.
         """
+        version = condition.ip_version
+        host = host_in_url(RECEIVER_ADDRESS, version)
         receiver = [
             "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
             "-probesize", "32", "-analyzeduration", "0",
             "-f", "mpegts",
-            "-i", f"tcp://{RECEIVER_ADDRESS}:{PORT}?listen=1&listen_timeout=60000",
+            "-i", f"tcp://{host}:{PORT}?listen=1&listen_timeout=60000",
             "-map", "0:v", "-c", "copy", "-copyts", "-f", "framecrc", "-flush_packets", "1", "-",
         ]  # fmt: skip
         sender = [
@@ -138,8 +141,8 @@ class Ffmpeg(App):
             "-readrate", "1", "-readrate_initial_burst", "0.001", "-i", str(video),
             "-t", plain(condition.duration_s),
             "-map", "0:v", "-c", "copy", "-f", "mpegts", "-flush_packets", "1", "-muxdelay", "0",
-            f"tcp://{RECEIVER_ADDRESS}:{PORT}?timeout={CONNECT_TIMEOUT_US}"
-            f"&local_addr={SENDER_ADDRESS}&local_port={SOURCE_PORT}",
+            f"tcp://{host}:{PORT}?timeout={CONNECT_TIMEOUT_US}"
+            f"&local_addr={at_version(SENDER_ADDRESS, version)}&local_port={SOURCE_PORT}",
         ]  # fmt: skip
         return [
             Flow(

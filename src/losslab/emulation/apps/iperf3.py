@@ -25,7 +25,7 @@ from losslab.emulation.programs import (
     Program,
     Timeline,
 )
-from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS
+from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, at_version
 from losslab.errors import LosslabError
 from losslab.study.axes import MIN_MS, NONE, Seed, axis
 
@@ -45,6 +45,7 @@ WRITE_KIB, FAST_WRITE_KIB, FAST_MBIT = 16, 128, 100.0
 def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow:
     """Return bulk flow `number`; the names of the flow and its logs start with `prefix`."""
     port, source_port = PORT + number, SOURCE_PORT + number
+    receiver = at_version(RECEIVER_ADDRESS, condition.ip_version)
     return Flow(
         name=f"{prefix}iperf3",
         algorithm=algorithm,
@@ -54,7 +55,7 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
             "receiver",
             [
                 "iperf3", "--server", "--one-off", "--json",
-                "--bind", RECEIVER_ADDRESS, "--port", str(port),
+                "--bind", receiver, "--port", str(port),
                 "--interval", f"{INTERVAL_S:g}",
             ],
             f"{prefix}receiver.log",
@@ -62,7 +63,7 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
         caller=Program(
             "sender",
             [
-                "iperf3", "--client", RECEIVER_ADDRESS, "--port", str(port),
+                "iperf3", "--client", receiver, "--port", str(port),
                 "--cport", str(source_port),
                 # With periodic reports, a client that waits for the server's last answer reads the
                 # clock until it comes. Each read takes 256 ns of virtual time but microseconds of
@@ -128,7 +129,7 @@ class Iperf3(App):
 
     order = 1
     meaning = "bulk"
-    with_competitor = True
+    with_competitor = with_ipv6 = True
     start_s = 0.0
     ports = {SOURCE_PORT: "first", SOURCE_PORT + 1: "competitor"}
     per_second = True

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.app import App
 from losslab.emulation.goodput import INTERVAL_S, Goodput, write_intervals
 from losslab.emulation.programs import Flow, Timed, Timeline
-from losslab.emulation.topology import SENDER_ADDRESS
+from losslab.emulation.topology import SENDER_ADDRESS, at_version, host_in_url
 from losslab.errors import LosslabError
 from losslab.study import packetsizes
 from losslab.study.packetsizes import QUIC_BYTES
@@ -120,7 +120,7 @@ class Quic(App):
     order = 6
     meaning = "bulk over HTTP/3, with ngtcp2's own `cubic`, `reno` or `bbr`"
     image, seeds_as = "quic", "iperf3"
-    udp_offloads, own_ecn = True, True
+    udp_offloads, own_ecn, with_ipv6 = True, True, True
     start_s, per_gb_s = 0.3, 300.0  # ngtcp2 makes system calls for each packet
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
@@ -147,9 +147,10 @@ class Quic(App):
             f"-subj /CN=losslab -keyout {KEY} -out {CERTIFICATE}"
         )
         octets = round(condition.size_kb * KILOBYTE)
+        server = at_version(SENDER_ADDRESS, condition.ip_version)
         serve = (
             f"exec gtlsserver --quiet --cc={condition.algorithm} --qlog-dir={RAW}/{SENDER_LOGS} "
-            f"{FIRST_NUMBER} --max-dyn-length={OBJECT_BYTES} {SENDER_ADDRESS} {PORT} "
+            f"{FIRST_NUMBER} --max-dyn-length={OBJECT_BYTES} {server} {PORT} "
             f"{KEY} {CERTIFICATE}"
         )
         return [
@@ -172,8 +173,9 @@ class Quic(App):
                         f"--qlog-file={RAW}/{CLIENT_LOG}",
                         f"--max-data={WINDOW}", f"--max-stream-data-bidi-local={WINDOW}",
                         f"--max-window={WINDOW}", f"--max-stream-window={WINDOW}",
-                        SENDER_ADDRESS, str(PORT),
-                        f"https://{SENDER_ADDRESS}:{PORT}/{octets or OBJECT_BYTES}",
+                        server, str(PORT),
+                        f"https://{host_in_url(SENDER_ADDRESS, condition.ip_version)}:{PORT}/"
+                        f"{octets or OBJECT_BYTES}",
                     ],
                     "receiver.log",
                     until_s=condition.duration_s,

@@ -26,7 +26,7 @@ from losslab.emulation.goodput import (
     write_intervals,
 )
 from losslab.emulation.programs import Flow, OnClock, Program, Timeline
-from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS
+from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS, at_version
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, axis, decimal
 
@@ -93,6 +93,7 @@ class Stream(App):
     """One TCP flow of an application."""
 
     order = 1.5
+    with_ipv6 = True
     meaning = (
         "a TCP flow of a `size_kb`, at an `app_rate_mbit`, by an `app_pattern`, or of responses "
         "of `response_kb`"
@@ -197,9 +198,12 @@ class Stream(App):
             )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        octets = size_bytes(condition)
+        octets, version = size_bytes(condition), condition.ip_version
+        sender, receiver = (
+            at_version(address, version) for address in (SENDER_ADDRESS, RECEIVER_ADDRESS)
+        )
         source = [
-            SENDER_ADDRESS, SOURCE_PORT, RECEIVER_ADDRESS, condition.algorithm, 0.0,
+            sender, SOURCE_PORT, receiver, condition.algorithm, 0.0,
             condition.duration_s, octets,
         ]  # fmt: skip
         pattern = steps(condition)
@@ -212,6 +216,7 @@ class Stream(App):
             )  # fmt: skip
             receive = [*PROGRAM, "request", str(BULK_PORT), *map(str, astuple(asking))]
             sizes = ["--requests", str(asking.request_bytes), str(asking.response_bytes)]
+        receive += ["--address", receiver] if version == 6 else []
         return [
             Flow(
                 name="stream",

@@ -25,6 +25,7 @@ from typing import Any
 
 from losslab.emulation.probes import parse_tcp_info
 from losslab.emulation.programs import sleep_until
+from losslab.emulation.topology import family_of
 
 # Open files besides flows: Python's own, the listener, the poll.
 OTHER_FILES = 32
@@ -38,7 +39,9 @@ END_PORT = 10_000
 END_WAIT_S = 3.0
 
 
-def receive(port: int, count: int, size_bytes: int | None = None) -> dict[str, Any]:
+def receive(
+    port: int, count: int, size_bytes: int | None = None, address: str = ""
+) -> dict[str, Any]:
     """Read `count` flows to their ends; return each flow's report by its source port.
 
     With a size (0: unlimited), note when the first byte was read, and when that many were.
@@ -49,16 +52,17 @@ def receive(port: int, count: int, size_bytes: int | None = None) -> dict[str, A
     last: socket.socket | None = None
     until_s = float("inf")
     block = bytearray(READ_BYTES)
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener, select.epoll() as poll:
+    listening = socket.socket(family_of(address), socket.SOCK_STREAM)
+    with listening as listener, select.epoll() as poll:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("", port))
+        listener.bind((address, port))
         listener.listen(BACKLOG)
         poll.register(listener.fileno(), select.EPOLLIN)
         while last is None or (readers and time.monotonic() < until_s):
             wait_s = None if last is None else max(0.0, until_s - time.monotonic())
             for descriptor, _ in poll.poll(wait_s):
                 if descriptor == listener.fileno():
-                    connection, (_, source_port) = listener.accept()
+                    connection, (_, source_port, *_) = listener.accept()
                     if source_port == END_PORT:
                         last, until_s = connection, time.monotonic() + END_WAIT_S
                         continue
@@ -87,7 +91,7 @@ def receive(port: int, count: int, size_bytes: int | None = None) -> dict[str, A
 
 
 def request(
-    port: int, request_bytes: int, response_bytes: int, think_ns: int, count: int
+    port: int, request_bytes: int, response_bytes: int, think_ns: int, count: int, address: str = ""
 ) -> dict[str, Any]:
     """Ask for `count` responses (0: until the end) on one connection; return its report.
 
@@ -95,11 +99,11 @@ def request(
     """
     block = bytearray(READ_BYTES)
     asked: list[dict[str, int]] = []
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+    with socket.socket(family_of(address), socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("", port))
+        listener.bind((address, port))
         listener.listen(BACKLOG)
-        connection, (_, source_port) = listener.accept()
+        connection, (_, source_port, *_) = listener.accept()
         with connection:
             ended = source_port == END_PORT
             while not ended and (not count or len(asked) < count):
@@ -328,7 +332,7 @@ class Sender:
         return (time.monotonic_ns() - self._origin_ns) / 1e9
 
     def _start(self, flow: Sending) -> None:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock = socket.socket(family_of(flow.source), socket.SOCK_STREAM)
         sock.setblocking(False)
         # Set before connecting, so that the default algorithm leaves no state in the socket
         # (tcp_reinit_congestion_control, net/ipv4/tcp_cong.c).
@@ -483,7 +487,7 @@ def send(
     allow_files(len(flows))
     Sender(flows, port, origin_ns, mark_s).run()
     if flows:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as last:
+        with socket.socket(family_of(flows[0].source), socket.SOCK_STREAM) as last:
             last.settimeout(END_LIMIT_S)
             # The foreground flow's program may use the port, too.
             last.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -505,6 +509,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     client = ends.add_parser("request")
     for name in ("port", "request_bytes", "response_bytes", "think_ns", "count"):
         client.add_argument(name, type=int)
+    for end in (receiver, client):
+        end.add_argument("--address", default="", help="own address; default: any of IPv4")
     sender = ends.add_parser("send")
     sender.add_argument("port", type=int)
     sender.add_argument("origin_ns", type=int)
@@ -516,7 +522,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     gc.disable()  # as in measure.py
     if options.end == "receive":
-        reports = receive(options.port, options.count, options.size)
+        reports = receive(options.port, options.count, options.size, options.address)
     elif options.end == "request":
         del options.end
         reports = request(**vars(options))

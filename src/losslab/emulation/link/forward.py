@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation.link import tracelink
-from losslab.emulation.link.tracelink import QUEUES, TraceLink
+from losslab.emulation.link.queues import queue_of
+from losslab.emulation.link.tracelink import TraceLink
 from losslab.emulation.programs import ANY, PYTHON, Host, Waiter, sleep_until
 from losslab.emulation.topology import RECEIVER_NETWORK, SENDER_NETWORK, interface
 from losslab.errors import LosslabError
@@ -39,6 +40,8 @@ ROUTER, MODULE = "r1", "losslab.emulation.link.forward"
 READY = "ready"
 # The part of a plan with the start of its traces; absent for 0.
 START = "trace_start_ms"
+# Seed of the queue's own draws; absent for queues that draw nothing.
+SEED = "trace_queue_seed"
 PACKET_BYTES_MAX = 65_536
 LOG = "link.log"
 LOGS = {"data": LOG, "back": "link-back.log"}
@@ -127,7 +130,7 @@ def attached(
         "--device", route.device, "--trace", str(folder.parent / link.file),
         "--queue", link.queue, "--limit-packets", str(link.buffer_packets),
         "--log", str(folder / log), "--begin-ns", str(begin_ns),
-        "--start-ms", str(plan.parts.get(START, 0)),
+        "--start-ms", str(plan.parts.get(START, 0)), "--seed", str(plan.parts.get(SEED, 0)),
         *(["--mtu-bytes", str(mtu_bytes)] if other_mtu else []),
     ]  # fmt: skip
     errors = folder / f"{route.device}.err"
@@ -225,11 +228,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="forward packets over a trace-driven link")
     parser.add_argument("--device", required=True)
     parser.add_argument("--trace", type=Path, required=True)
-    parser.add_argument("--queue", choices=sorted(QUEUES), default="fifo")
+    parser.add_argument("--queue", default="fifo")
     parser.add_argument("--limit-packets", type=int, required=True)
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--begin-ns", type=int, required=True)
     parser.add_argument("--start-ms", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--mtu-bytes", type=int, default=DEFAULT.mtu_bytes)
     options = parser.parse_args(arguments)
     gc.disable()  # collections read the clock; packets leave no reference cycles
@@ -240,7 +244,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.set_wakeup_fd(stopped)
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)
     with options.log.open("w") as log:
-        queue = QUEUES[options.queue](options.limit_packets, options.mtu_bytes)
+        given, mbit = (options.limit_packets, options.mtu_bytes), tracelink.mean_mbit(times)
+        queue = queue_of(options.queue, *given, options.seed, mbit)
         link = TraceLink(times, queue, lambda line: log.write(line + "\n"), options.start_ms)
         tun = _open_tun(options.device)
         if time.monotonic_ns() > options.begin_ns:

@@ -9,7 +9,7 @@ times as in mahimahi. Differences:
   and an opportunity has 1504 bytes. A link full of 52-byte acknowledgements therefore carries 7 %
   more packets here.
 - CoDel follows RFC 8289: it drops the head and does not round its control law. mahimahi drops the
-  packet behind the head and computes in whole milliseconds.
+  packet behind the head and computes in whole milliseconds. `queues` has all queues.
 
 A trace has the times at which a cellular link may send 1500 bytes, in mahimahi's format
 (mm-link(1)). A line is a time in whole milliseconds since the start, at which one packet of 1500
@@ -22,10 +22,10 @@ import itertools
 import math
 import random
 import statistics
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from losslab.emulation.link.queues import DropTail, FqCoDel, Packet
 from losslab.errors import LosslabError
 from losslab.study.packetsizes import DEFAULT, ETHERNET_BYTES
 
@@ -186,181 +186,6 @@ def _rates(rng: random.Random, ticks: int) -> list[float]:
                 rates[tick] = 0.0
             begin_s = end_s + rng.expovariate(per_s)
     return rates
-
-
-# RFC 8289, sections 4.3 and 4.4.
-CODEL_TARGET_MS = 5.0
-CODEL_INTERVAL_MS = 100.0
-
-
-@dataclass(frozen=True)
-class Packet:
-    """Packet in the queue and its arrival time."""
-
-    content: bytes
-    arrived_ms: int
-
-
-class DropTail:
-    """Drop-tail FIFO, by default without limits."""
-
-    def __init__(self, limit_packets: int | None = None, limit_bytes: int | None = None) -> None:
-        self._limits = (limit_packets, limit_bytes)
-        self._packets: deque[Packet] = deque()
-        self.bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._packets)
-
-    def enqueue(self, packet: Packet) -> list[Packet]:
-        """Add a packet; return those dropped: this one, if the queue is full."""
-        limit_packets, limit_bytes = self._limits
-        if limit_packets is not None and len(self._packets) + 1 > limit_packets:
-            return [packet]
-        if limit_bytes is not None and self.bytes + len(packet.content) > limit_bytes:
-            return [packet]
-        self._packets.append(packet)
-        self.bytes += len(packet.content)
-        return []
-
-    def dequeue(self, now_ms: int) -> tuple[Packet | None, list[Packet]]:
-        """Return the next packet, and those dropped before it."""
-        return (self.pop() if self._packets else None), []
-
-    def pop(self) -> Packet:
-        """Take the head of a queue that is not empty."""
-        packet = self._packets.popleft()
-        self.bytes -= len(packet.content)
-        return packet
-
-
-class CoDel(DropTail):
-    """CoDel (RFC 8289): drops at the head while the standing delay is above the target."""
-
-    def __init__(
-        self, limit_packets: int | None = None, mtu_bytes: int = OPPORTUNITY_BYTES
-    ) -> None:
-        super().__init__(limit_packets)
-        self._mtu_bytes = mtu_bytes
-        self._first_above_ms = 0.0
-        self._drop_next_ms = 0.0
-        self._count = 0
-        self._last_count = 0
-        self._dropping = False
-
-    def _head(self, now_ms: int) -> tuple[Packet | None, bool]:
-        """Take the head; return it, and whether its delay was above the target for an interval."""
-        packet, _ = super().dequeue(now_ms)
-        if packet is None:
-            self._first_above_ms = 0.0
-            return None, False
-        sojourn_ms = now_ms - packet.arrived_ms
-        if sojourn_ms < CODEL_TARGET_MS or self.bytes <= self._mtu_bytes:
-            self._first_above_ms = 0.0
-            return packet, False
-        if self._first_above_ms == 0.0:
-            self._first_above_ms = now_ms + CODEL_INTERVAL_MS
-            return packet, False
-        return packet, now_ms >= self._first_above_ms
-
-    def dequeue(self, now_ms: int) -> tuple[Packet | None, list[Packet]]:
-        """Return the next packet, and those dropped before it."""
-        dropped: list[Packet] = []
-        packet, above = self._head(now_ms)
-        if self._dropping:
-            if not above:
-                self._dropping = False
-            while self._dropping and now_ms >= self._drop_next_ms and packet is not None:
-                dropped.append(packet)
-                self._count += 1
-                packet, above = self._head(now_ms)
-                if above:
-                    self._drop_next_ms += CODEL_INTERVAL_MS / math.sqrt(self._count)
-                else:
-                    self._dropping = False
-        elif above and packet is not None:
-            dropped.append(packet)
-            packet, above = self._head(now_ms)
-            self._dropping = True
-            recent = now_ms - self._drop_next_ms < 16 * CODEL_INTERVAL_MS
-            delta = self._count - self._last_count
-            self._count = delta if recent and delta > 1 else 1
-            self._drop_next_ms = now_ms + CODEL_INTERVAL_MS / math.sqrt(self._count)
-            self._last_count = self._count
-        return packet, dropped
-
-
-class Flow(CoDel):
-    """A flow's queue in FQ-CoDel, with the bytes that it may still send in its round."""
-
-    deficit = 0
-    active = False
-
-
-class FqCoDel:
-    """FQ-CoDel (RFC 8290): deficit round robin over flows with CoDel, new flows first.
-
-    Each flow has its own queue; there are no hash collisions.
-    """
-
-    def __init__(self, limit_packets: int, mtu_bytes: int = OPPORTUNITY_BYTES) -> None:
-        self._limit, self._mtu_bytes = limit_packets, mtu_bytes
-        self._flows: dict[bytes, Flow] = {}
-        self._new: deque[Flow] = deque()
-        self._old: deque[Flow] = deque()
-
-    def __len__(self) -> int:
-        return sum(map(len, self._new)) + sum(map(len, self._old))
-
-    def enqueue(self, packet: Packet) -> list[Packet]:
-        """Add a packet; if that is too many, drop half of the longest queue, 64 at most."""
-        flow = self._flows.setdefault(flow_of(packet.content), Flow(None, self._mtu_bytes))
-        flow.enqueue(packet)
-        if not flow.active:
-            flow.active, flow.deficit = True, self._mtu_bytes
-            self._new.append(flow)
-        if len(self) <= self._limit:
-            return []
-        longest = max(self._flows.values(), key=lambda each: each.bytes)
-        return [longest.pop() for _ in range(min(64, max(1, len(longest) // 2)))]
-
-    def dequeue(self, now_ms: int) -> tuple[Packet | None, list[Packet]]:
-        """Return the next packet, and those dropped before it."""
-        dropped: list[Packet] = []
-        while flows := self._new or self._old:
-            flow = flows[0]
-            if flow.deficit <= 0:
-                flow.deficit += self._mtu_bytes
-                self._old.append(flows.popleft())
-                continue
-            packet, its = flow.dequeue(now_ms)
-            dropped += its
-            if packet is not None:
-                flow.deficit -= len(packet.content)
-                return packet, dropped
-            flows.popleft()
-            # A new flow that is empty becomes an old one, so that it does not starve the others.
-            flow.active = flows is self._new and len(self._old) > 0
-            if flow.active:
-                self._old.append(flow)
-        return None, dropped
-
-
-def flow_of(packet: bytes) -> bytes:
-    """Return what all IP packets of a flow have in common: addresses, protocol and ports."""
-    if packet[:1] and packet[0] >> 4 == 4:
-        ports = 4 * (packet[0] & 0xF)
-        return packet[9:10] + packet[12:20] + packet[ports : ports + 4]
-    return packet[6:7] + packet[8:44]
-
-
-# By name: queues of a number of packets, and of the path's MTU.
-QUEUES: dict[str, Callable[[int, int], DropTail | FqCoDel]] = {
-    "fifo": lambda packets, _: DropTail(packets),
-    "bfifo": lambda packets, mtu_bytes: DropTail(limit_bytes=packets * mtu_bytes),
-    "codel": CoDel,
-    "fq_codel": FqCoDel,
-}
 
 
 @dataclass

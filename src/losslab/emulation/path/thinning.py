@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import DETERMINISTIC, DROP, OK, Filter, Qdisc
+from losslab.emulation.shaping import ethertype
 from losslab.emulation.topology import interface, reverse_router
 from losslab.study.axes import NONE, axis
 
@@ -41,8 +42,8 @@ class Thinning(Mechanism):
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
         """Return the filter of pure acknowledgements (no SYN, FIN, PSH)."""
         words = (
-            "protocol ip flower ip_proto tcp tcp_flags 0x10/0x1f action drop random determ ok "
-            f"{self.ack_thinning}"
+            f"protocol {ethertype(condition)} flower ip_proto tcp tcp_flags 0x10/0x1f action drop "
+            f"random determ ok {self.ack_thinning}"
         )
         action: dict[str, int | str] = {
             "kind": "gact", "action": DROP, "otherwise": OK, "one_of": self.ack_thinning,

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation.link import forward, tracelink
+from losslab.emulation import shaping
+from losslab.emulation.link import forward, queues, tracelink
 from losslab.emulation.mechanism import Mechanism, MechanismResult
 from losslab.emulation.probes import QueueSample
 from losslab.emulation.programs import NS_PER_S, sleep_until
 from losslab.emulation.qdiscs import Qdisc
-from losslab.study.axes import DRAWN_TRACE, NONE, Seed, axis, derived_seed
+from losslab.errors import LosslabError
+from losslab.study.axes import DRAWN_TRACE, NONE, OWN, Seed, axis, derived_seed
 
 if TYPE_CHECKING:
     from losslab.emulation.checks import Evidence
@@ -46,8 +48,8 @@ class Trace(Mechanism):
             NONE,
             help="packet-delivery trace that replaces the bottleneck's rate: `none`, a file of "
             "`config/traces`, on the command line any file, or `cellular`, drawn for each "
-            "replicate; with a trace the queue is `fifo`, `bfifo`, `codel` or "
-            "`fq_codel`",
+            "replicate; with a trace the queue is `fifo`, `bfifo`, `codel`, "
+            "`fq_codel`, `pie`, `red` or `own`",
             pattern=PATTERN, named="trace-{}",
         ),
         "trace_back": axis(
@@ -59,11 +61,14 @@ class Trace(Mechanism):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        its, queues = condition, tracelink.QUEUES
+        its = condition
         if its.bare and its.trace != NONE:
             yield f"trace must be {NONE} with rtt_ms 0, found {its.trace}"
-        if its.trace != NONE and its.queue not in queues:
-            yield f"with a trace, queue must be one of {', '.join(queues)}, found {its.queue}"
+        if its.trace != NONE:
+            try:
+                queues.queue_of(_queue(its), its.buffer_packets)
+            except LosslabError as error:
+                yield error.message
         if its.trace_back != NONE and its.trace == NONE:
             yield f"trace_back {its.trace_back} needs a trace, found none"
 
@@ -74,10 +79,11 @@ class Trace(Mechanism):
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         ways = (
-            ("data", condition.trace, condition.queue, "trace", tracelink.MEAN_MBIT),
+            ("data", condition.trace, _queue(condition), "trace", tracelink.MEAN_MBIT),
             ("back", condition.trace_back, "fifo", "trace-back", tracelink.MEAN_BACK_MBIT),
         )
-        return {
+        drawing = {forward.SEED: derived_seed(seed, "trace-queue")}
+        return (drawing if _queue(condition).startswith(("pie", "red")) else {}) | {
             "links": [
                 forward.LinkPlan(
                     way, queue, condition.buffer_packets,
@@ -152,6 +158,14 @@ class Trace(Mechanism):
         # The replicate's 0 s on the forward link's clock.
         observed = {"link_begin_ms": begin_ms, "trace_sha256": digests}
         return MechanismResult(drops | summary, drops, waiting, observed)
+
+
+def _queue(condition: Condition) -> str:
+    """Return the link's queue: its name, or RED's and the user's with the options of tc."""
+    if condition.queue not in ("red", OWN):
+        return condition.queue
+    (its,) = shaping.queue(condition)
+    return f"{its.kind} {its.arguments}".strip()
 
 
 FEATURE = Trace()

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import socket
 import statistics
 import time
@@ -11,14 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from losslab.emulation.link import forward, tracelink
+from losslab.emulation.link.queues import CoDel, DropTail, FqCoDel, flow_of, queue_of
 from losslab.emulation.link.tracelink import (
-    QUEUES,
-    CoDel,
-    DropTail,
-    FqCoDel,
     TraceLink,
     backlog,
-    flow_of,
     percentile_95,
     summarise,
 )
@@ -88,7 +85,7 @@ def test_drop_tail_counts_packets_or_bytes():
 
 @pytest.mark.parametrize(("queue", "taken"), [("fifo", 2), ("bfifo", 3)])
 def test_packet_and_byte_limits_differ_for_small_packets(queue, taken):
-    trace_link, lines = link([50], QUEUES[queue](2, 1500))
+    trace_link, lines = link([50], queue_of(queue, 2))
     for _ in range(4):
         trace_link.arrive(bytes(1000), 0)
     assert lines.count("0 + 1000") == 4
@@ -116,6 +113,78 @@ def test_codel_drops_faster_from_a_standing_queue():
     assert gaps[0] == pytest.approx(100, abs=2)
     assert gaps[1] == pytest.approx(100 / 2**0.5, abs=2)
     assert gaps[2] == pytest.approx(100 / 3**0.5, abs=2)
+
+
+def standing(queue, arrivals_per_ms, duration_ms=4000):
+    """Return the mean delay in the last half, and the share dropped, at a packet per ms."""
+    trace_link, lines = link(list(range(1, 1001)), queue)
+    due = 0.0
+    for ms in range(duration_ms):
+        due += arrivals_per_ms
+        while due >= 1:
+            trace_link.arrive(bytes(1500), ms)
+            due -= 1
+    words = [line.split() for line in lines]
+    late = [each for each in words if int(each[0]) > duration_ms / 2]
+    delays = [int(each[3]) for each in late if each[1] == "-"]
+    kinds = [each[1] for each in late]
+    return statistics.fmean(delays), kinds.count("d") / kinds.count("+")
+
+
+def test_pie_holds_its_target_and_drops_the_excess():
+    delay_ms, dropped = standing(queue_of("pie", 1000, seed=7), 1.25, 40_000)
+    assert delay_ms == pytest.approx(15, abs=3)
+    assert dropped == pytest.approx(0.2, abs=0.02)
+    assert standing(queue_of("pie target 40ms", 1000, seed=7), 1.25, 40_000)[0] == pytest.approx(
+        40, abs=6
+    )
+
+
+def test_pie_passes_a_link_with_room_and_a_burst():
+    assert standing(queue_of("pie", 1000, seed=7), 0.95) == (pytest.approx(1, abs=0.5), 0)
+    trace_link, lines = link(list(range(1, 1001)), queue_of("pie", 1000, seed=7))
+    for _ in range(60):
+        trace_link.arrive(bytes(1500), 0)
+    trace_link.advance(100)
+    assert not any(" d " in line for line in lines)
+
+
+RED = "red limit 302800 min 25233 max 75699 avpkt 1514 burst 28 probability 0.02"
+
+
+def test_red_keeps_its_average_between_its_thresholds():
+    """At an excess below its largest probability; above it, the average reaches its maximum."""
+    delay_ms, dropped = standing(queue_of(RED, seed=7, mbit=12), 1.01, 20_000)
+    assert 25233 < delay_ms * 1514 < 75699
+    assert dropped == pytest.approx(0.01, abs=0.004)
+    delay_ms, dropped = standing(queue_of(RED, seed=7, mbit=12), 1.25)
+    assert delay_ms * 1514 == pytest.approx(75699, rel=0.15)
+    assert dropped == pytest.approx(0.2, abs=0.05)
+
+
+def test_codel_has_its_parameters():
+    slow, fast = (
+        standing(queue_of(f"codel limit 900 target {target}"), 1.01, 20_000)[0]
+        for target in ("20ms", "1000us")
+    )
+    assert fast < slow
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("cake", "must be one of fifo, bfifo, codel, fq_codel, pie, red, own"),
+        ("sfq limit 100", "options of none with numbers, found 'limit 100'"),
+        ("codel target 5ms ecn", "options of limit, target, interval with numbers, found 'ecn'"),
+        ("pie tupdate 0ms", "tupdate of pie must be above 0"),
+        ("red limit 9000 min 3000 max 2000 burst 9", "min < max"),
+        ("red min 3000 max 9000 burst 9", "must have a limit"),
+        ("red limit 90000 min 30280 max 60000 burst 19", "at least min / avpkt"),
+    ],
+)
+def test_queue_that_no_trace_has_is_refused(text, said):
+    with pytest.raises(LosslabError, match=re.escape(said)):
+        queue_of(text)
 
 
 def test_backlog_follows_the_log():

@@ -1,0 +1,106 @@
+"""Reader of qlog, the log of QUIC stacks, and its congestion control's metrics.
+
+Stacks write several versions of the drafts (draft-ietf-quic-qlog-main-schema, -quic-events): one
+JSON document, JSON text sequences (RFC 7464), or a line of JSON for each event; events as objects,
+or as rows below `event_fields`. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SUFFIXES = (".qlog", ".sqlog")
+SEPARATOR = "\x1e"
+METRICS, LOST, STATE = "metrics_updated", "packet_lost", "congestion_state_updated"
+SENT = "packet_sent"
+MAX = 1e15  # larger values are none
+# What a file that is no qlog, or a truncated one, raises.
+BROKEN = (AttributeError, IndexError, KeyError, OSError, RecursionError, TypeError, ValueError)
+
+
+class Event(NamedTuple):
+    """An event: its time in ms since the log's reference, its name without category, its data."""
+
+    ms: float
+    name: str
+    data: dict[str, Any]
+
+
+@dataclass
+class Log:
+    """Content of a log, with the type of its vantage point: `server`, `client` or ""."""
+
+    vantage: str = ""
+    events: list[Event] = field(default_factory=list)
+
+
+def read(path: Path) -> Log:
+    """Read a log; one that is damaged has the events before that."""
+    log, clock = Log(), 0.0
+    common: dict[str, Any] = {}
+    names: list[str] = []
+    try:
+        for record in _records(path.read_text(errors="replace")):
+            if isinstance(record, dict) and "name" not in record:
+                point = record.get("vantage_point", {})
+                log.vantage = str(point.get("type", log.vantage))
+                common = record.get("common_fields", common)
+                names = [str(name).lower() for name in record.get("event_fields", names)]
+                continue
+            row = record if isinstance(record, dict) else dict(zip(names, record, strict=False))
+            # The time's field is named after its format in older drafts.
+            given = row.get("time", row.get("relative_time", row.get("delta_time")))
+            formats = str(row.get("time_format", common.get("time_format", "")))
+            delta = "delta" in formats or "previous" in formats or "delta_time" in row
+            clock = float(given) + (clock if delta else 0.0)  # type: ignore[arg-type]
+            name = str(row.get("name", row.get("event", row.get("event_type"))))
+            short = name.rpartition(":")[2].removeprefix("recovery_")
+            log.events.append(Event(clock, short, dict(row.get("data", {}))))
+    except BROKEN:
+        pass
+    return log
+
+
+def _records(text: str) -> Iterator[Any]:
+    """Yield the parts of a log: what is common to events, and events."""
+    if SEPARATOR not in text[:1]:
+        try:
+            whole = json.loads(text)
+        except ValueError:
+            whole = None  # a line for each event
+        if isinstance(whole, dict) and "traces" in whole:
+            for trace in whole["traces"]:
+                yield {key: value for key, value in trace.items() if key != "events"}
+                yield from trace["events"]
+            return
+    for line in text.split(SEPARATOR if SEPARATOR in text[:1] else "\n"):
+        if line.strip():
+            record = json.loads(line)
+            yield record.get("trace", record) if isinstance(record, dict) else record
+
+
+def metrics(paths: Iterable[Path], vantage: str) -> dict[str, float]:
+    """Return the metrics of the sender, whose logs have a vantage point; none without its log.
+
+    Of several connections, that which sent most packets counts.
+    """
+    logs = [log for log in map(read, paths) if log.vantage == vantage]
+
+    def sent(log: Log) -> int:
+        return sum(event.name == SENT for event in log.events)
+
+    events = max(logs, key=sent, default=Log()).events
+    found = dict[str, float]()
+    for name, key in (("qlog_srtt_median_ms", "smoothed_rtt"),
+                      ("qlog_cwnd_median_bytes", "congestion_window")):  # fmt: skip
+        given = (event.data.get(key) for event in events if event.name == METRICS)
+        values = [each for each in given if isinstance(each, int | float) and 0 <= each < MAX]
+        found |= {name: statistics.median(values)} if values else {}
+    # A stack that logs its metrics may log losses; without any of both, the log says nothing.
+    lost = sum(event.name == LOST for event in events)
+    return found | ({"qlog_lost_packets": lost} if found or lost else {})
