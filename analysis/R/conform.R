@@ -45,4 +45,6 @@ verdicts_side_by_side <- function(rows, labels) {
 }
 
 # The numbers that decide a case, without the words on the step and on its limit.
-deciding_numbers <- function(why) gsub(" \\(ours: [^)]*\\)|(^|(?<=; ))step \\d+: ", "", why, perl = TRUE)
+deciding_numbers <- function(why) {
+  gsub(" \\(ours: [^)]*\\)|(^|(?<=; ))step \\d+: ", "", why, perl = TRUE)
+}
