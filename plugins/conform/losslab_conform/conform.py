@@ -27,7 +27,7 @@ from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 from losslab_conform import page, suite
 from losslab_conform.judge import VERDICTS
-from losslab_conform.runs import Attempt, Result, Runs, judged, loses_at_random
+from losslab_conform.runs import QUIC, Attempt, Result, Runs, judged, loses_at_random
 from losslab_conform.spans import Spans
 from losslab_conform.suite import Case
 
@@ -63,6 +63,10 @@ def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--full", action="store_true", help="use the scenarios' full form, more and longer runs"
     )
     command.add_argument("--kernel", default=DEFAULT_KERNEL, help="kernel of config/kernels.toml")
+    command.add_argument(
+        "--app", choices=[QUIC],
+        help="judge the sender of this app by its qlog, instead of the kernel's TCP",
+    )  # fmt: skip
     command.add_argument(
         "--change", action="append", default=[], metavar="FILE",
         help="changed file of the kernel (tcp_bbr.c, PATH=FILE), or a patch; may be repeated",
@@ -105,8 +109,12 @@ def _conform(options: argparse.Namespace) -> int:
     cellspec.require_algorithms([options.algorithm])
     axes = {"algorithm": options.algorithm}
     axes |= {"kernel": options.kernel} if options.kernel != DEFAULT_KERNEL else {}
-    for case in cases:
-        case.condition(axes, case.known_s)
+    axes |= {"app": options.app} if options.app else {}
+    cases = [case for case in cases if not (options.app and case.spans)]
+    if options.app and options.change:
+        raise UsageError(f"--change is of the kernel's TCP, found --app {options.app}, too")
+    # The app may not have what some cases need.
+    conditions = [case.condition(axes, case.known_s) for case in cases if not options.app]
     before = load(options.against, options.suite) if options.against else None
     if options.needs and (missing := records.absent(options.needs)):
         write_json(record(selected, options, [], {}) | {"absent": missing}, options.record)
@@ -123,7 +131,7 @@ def _conform(options: argparse.Namespace) -> int:
     cellspec.refuse_inside([Path(each.rpartition("=")[2]) for each in options.change], out)
     cellspec.refuse_not_own(out)
     cellspec.make_own(out, "losslab conform")
-    with _changed(options.change, cases[0].condition(axes, cases[0].known_s), out) as files:
+    with _changed(options.change, conditions, out) as files:
         seeds, runs = range(1, (options.seeds or 1) + 1), Runs(out, options.cores, files)
         of_runs, kept = [case for case in cases if not case.spans], kept_triggers(out, before)
         found = judged(of_runs, axes, seeds, runs, kept)
@@ -153,14 +161,16 @@ def _conform(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _changed(given: Sequence[str], condition: Condition, out: Path) -> Iterator[Path | None]:
+def _changed(
+    given: Sequence[str], conditions: Sequence[Condition], out: Path
+) -> Iterator[Path | None]:
     """Use a changed kernel in the block; yield the folder of its replaced files."""
     if not given:
         yield None
         return
     files = out / "files"
     shutil.rmtree(files, ignore_errors=True)
-    changes.of_files(given, kernel_of(condition).base, files)
+    changes.of_files(given, kernel_of(conditions[0]).base, files)
     with kernels.replacing(files):
         yield files
 

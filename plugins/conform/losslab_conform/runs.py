@@ -30,11 +30,18 @@ from losslab.study.condition import Condition
 from losslab.study.metrics import Summary
 from losslab_conform import judge, suite
 from losslab_conform.suite import Case
-from losslab_conform.timeline import NotReachedError, Timeline, rows_of
+from losslab_conform.timeline import (
+    NotObservableError,
+    NotReachedError,
+    Timeline,
+    rows_of,
+    rows_of_qlog,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
+QUIC = "quic"  # app whose sender has its state in its qlog
 DIGITS = 12  # of the fingerprint in a run's folder
 Result = dict[str, Any]
 
@@ -63,15 +70,20 @@ class Runs:
 
         def one(condition: Condition, seed: int) -> None:
             folder, tools = self.folder(condition, seed), instrument(condition=condition)
-            whole = all((folder / capture.name(each)).is_file() for each in self.captures)
+            captures = self._captures(condition)
+            whole = all((folder / capture.name(each)).is_file() for each in captures)
             if not whole or finished(folder, condition, seed, tools) is None:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.parent.mkdir(parents=True, exist_ok=True)
-                run(condition, seed, folder, tools, captures=self.captures)
+                run(condition, seed, folder, tools, captures=captures)
 
         if distinct:
             jobs = [functools.partial(one, *each) for each in distinct]
             sweeps.measure_all(jobs, self.cores, title)
+
+    def _captures(self, condition: Condition) -> Sequence[str]:
+        quic = condition.app == QUIC
+        return [each for each in self.captures if not (quic and each == capture.STATE)]
 
     def violations(self, condition: Condition, seed: int) -> str:
         """Return why a run is invalid; "" if it is valid."""
@@ -89,15 +101,30 @@ class Runs:
         summary = Replicate(folder).manifest["summary"]
         return line_of(self._rows[folder], case, condition, begin_s, summary)
 
+    def until(self, condition: Condition, seed: int, at_s: float) -> str:
+        """Return a digest of a run's events until a time."""
+        if condition.app == QUIC:
+            rows = rows_of_qlog(self.folder(condition, seed))
+            content = rows[rows["t_s"] < at_s].to_csv().encode()  # several events have one time
+        else:
+            found = self.captured(condition, seed)
+            until_us = (found.origin_ns + round(at_s * 1e9)) // 1000
+            content = found.events[found.events["us"] <= until_us].tobytes()
+        return hashlib.sha256(content).hexdigest()
+
     def command(self, condition: Condition, seed: int, name: str) -> str:
         """Return the command that repeats a run."""
         made = cellspec.measure_command(condition, seed, f"case-{name}")
         prefix = f"{kernels.REPLACED_FILES}={shlex.quote(str(self.files))} " if self.files else ""
-        return " ".join([prefix + made, *(f"--capture {each}" for each in self.captures)])
+        return " ".join(
+            [prefix + made, *(f"--capture {each}" for each in self._captures(condition))]
+        )
 
 
 def rows_in(folder: Path, condition: Condition, seed: int) -> pd.DataFrame:
     """Read the rows of the flow under test from a run's folder."""
+    if condition.app == QUIC:
+        return rows_of_qlog(folder)
     port = make_plan(condition, seed).flows[0].source_port
     return rows_of(state.read(folder / capture.name(capture.STATE)), port)
 
@@ -106,10 +133,10 @@ def line_of(
     rows: pd.DataFrame, case: Case, condition: Condition, begin_s: float, summary: Summary
 ) -> Timeline:
     """Return the time line of rows for a case."""
-    return Timeline(
-        rows, condition, suite.phases(condition.algorithm), case.groups, case.interrupts, begin_s,
-        summary,
-    )  # fmt: skip
+    phases = suite.phases(condition.algorithm)
+    if condition.app == QUIC:
+        phases = [*dict.fromkeys(rows.get("phase", ()))]
+    return Timeline(rows, condition, phases, case.groups, case.interrupts, begin_s, summary)
 
 
 def loses_at_random(condition: Condition) -> bool:
@@ -158,6 +185,16 @@ class Attempt:
         if self.case.phase and (found := kept.get(self.inputs)):
             self.begin_s, self.before = found["at_s"], found["trigger"]["before"]
 
+    def refuse_other_apps(self) -> None:
+        """Set the result if the case's axes need another app."""
+        try:
+            self.case.condition(self.axes, self.begin_s)
+        except LosslabError as error:
+            self.result = {
+                "verdict": NOT_OBSERVABLE, "why": error.message, "command": "", "holds": [],
+                "steps": [],
+            }  # fmt: skip
+
     def find_begin(self, runs: Runs) -> None:
         """Set the time at which the phase began in the first run."""
         if invalid := runs.violations(self.condition, self.seed):
@@ -169,6 +206,9 @@ class Attempt:
         except NotReachedError as error:
             self.end(runs, INCONCLUSIVE, str(error))
             return
+        except NotObservableError as error:
+            self.end(runs, NOT_OBSERVABLE, str(error))
+            return
         if begin_s >= self.case.late_s:
             why = f"{self.case.phase} began at {begin_s:.6g} s, too late in the run"
             self.end(runs, INCONCLUSIVE, why)
@@ -179,7 +219,7 @@ class Attempt:
             self.end(runs, INCONCLUSIVE, f"no stimulus can begin at {begin_s:.6g} s: {error}")
             return
         self.begin_s = begin_s
-        self.before = self._until_begin(runs, self.case.condition(self.axes, None))
+        self.before = runs.until(self.case.condition(self.axes, None), self.seed, begin_s)
 
     def judge(self, runs: Runs) -> None:
         """Judge the last run."""
@@ -199,17 +239,10 @@ class Attempt:
 
     def _parted(self, runs: Runs) -> str:
         """Return that the second run differs from the first before T; "" if it does not."""
-        if not self.before or self._until_begin(runs, self.condition) == self.before:
+        begin_s = self.begin_s or 0.0
+        if not self.before or runs.until(self.condition, self.seed, begin_s) == self.before:
             return ""
-        return f"the second run differs from the first before {self.begin_s:.6f} s"
-
-    def _until_begin(self, runs: Runs, condition: Condition) -> str:
-        """Return a digest of a run's events until T."""
-        assert self.begin_s is not None
-        found = runs.captured(condition, self.seed)
-        until_us = (found.origin_ns + round(self.begin_s * 1e9)) // 1000
-        events = found.events[found.events["us"] <= until_us]
-        return hashlib.sha256(events.tobytes()).hexdigest()
+        return f"the second run differs from the first before {begin_s:.6f} s"
 
 
 def judged(
@@ -225,6 +258,9 @@ def judged(
     """
     found = [Attempt(case, seed, axes, case.known_s) for case in cases for seed in seeds]
     for each in found:
+        if axes.get("app") == QUIC:  # its log says which phases it has, after a run
+            each.refuse_other_apps()
+            continue
         algorithm = each.condition.algorithm
         if missing := each.case.missing_phases(algorithm):
             each.end(runs, NOT_OBSERVABLE, f"{algorithm} has no phase {missing[0]}")

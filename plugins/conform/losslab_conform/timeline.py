@@ -10,12 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from losslab.campaign import state
+from losslab.emulation import qlog
+from losslab.emulation.apps.quic import SENDER_LOG
 from losslab.errors import LosslabError
+from losslab.reading import read_rows
 from losslab.study import packetsizes, schedule
 from losslab.study.axes import NONE
 from losslab.study.condition import Condition
@@ -41,6 +45,12 @@ HALF_US = 5e-7
 # ACKs that are closer together arrive as one batch.
 BATCH_S = 1e-4
 # Variables of the rate sample, which only ACKs have.
+# Columns of a qlog's metrics, with the factor; None: bytes become packets.
+QLOG: dict[str, tuple[str, float | None]] = {
+    "congestion_window": ("cwnd_packets", None), "ssthresh": ("ssthresh_packets", None),
+    "bytes_in_flight": ("in_flight_packets", None), "smoothed_rtt": ("srtt_ms", 1.0),
+    "min_rtt": ("min_rtt_ms", 1.0), "pacing_rate": ("pacing_mbit", 1e-6),
+}  # fmt: skip
 SAMPLED = ("app_limited", "sample_packets", "sample_s", "sample_rtt_ms")
 
 
@@ -97,6 +107,43 @@ def rows_of(captured: state.Capture, port: int | None) -> pd.DataFrame:
     return state.frame(captured._replace(events=own[: ends[0] + 1] if len(ends) else own))
 
 
+def rows_of_qlog(folder: Path) -> pd.DataFrame:
+    """Return a row for each event of a QUIC sender's log that says something of its state.
+
+    Bytes become packets of the largest size that it sent. What it does not log has no column.
+    """
+    import pandas as pd
+
+    log = qlog.read(folder / SENDER_LOG)
+    sent = [event.data.get("raw", {}) for event in log.events if event.name == qlog.SENT]
+    packet_bytes = max((int(raw.get("length", 0)) for raw in sent), default=0) or 1
+    known: dict[str, Any] = {}
+    rows, lost = list[dict[str, Any]](), 0
+    for event in log.events:
+        if event.name == qlog.METRICS:
+            known |= {
+                name: event.data[key] * (scale or 1 / packet_bytes)
+                for key, (name, scale) in QLOG.items()
+                if key in event.data
+            }
+        elif event.name == qlog.STATE:
+            known["phase"] = str(event.data.get("new", ""))
+        elif event.name == qlog.LOST:
+            lost += 1
+        else:
+            continue
+        rows.append({"t_s": event.ms / 1e3, "lost_packets": lost} | known)
+    if not rows:
+        raise LosslabError(f"a QUIC sender must log its state, found no event in {SENDER_LOG}")
+    found = pd.DataFrame(rows)
+    if "phase" in known:
+        found["phase"] = found["phase"].fillna("")
+    # The first sample of the table is the first event with metrics, on the run's clock.
+    begin_ms = next(event.ms for event in log.events if event.name == qlog.METRICS)
+    found["t_s"] += float(read_rows(folder / "quic.csv")[0]["t_s"]) - begin_ms / 1e3
+    return found
+
+
 @dataclass
 class Timeline:
     """State of a flow.
@@ -130,7 +177,9 @@ class Timeline:
     @cached_property
     def _derived(self) -> dict[str, Column]:
         """Variables that follow from others: the rate of the path, BBR's BDP and inflight."""
-        found = self._of_path() if self.condition.trace == NONE else {}
+        # Of a QUIC sender, the size of a packet's headers is not known.
+        known = self.condition.trace == NONE and "delivered_packets" in self.rows.columns
+        found = self._of_path() if known else {}
         if {"max_bw_mbit", "min_rtt_ms"} <= {*self.rows.columns}:
             per_ms = self.rows["max_bw_mbit"].to_numpy() * 1e3 / 8 / self.sizes.segment_bytes
             found["bdp_packets"] = np.ceil(per_ms * self.rows["min_rtt_ms"].to_numpy())
@@ -181,9 +230,9 @@ class Timeline:
     @cached_property
     def round_starts(self) -> list[int]:
         """Rows with which a round begins: an ACK of a packet sent after the last round's begin."""
-        acks = np.flatnonzero((self.rows["event"] == "ack").to_numpy())
-        delivered = self.rows["delivered_packets"].to_numpy()
-        prior = delivered - self.rows["sample_packets"].to_numpy()
+        acks = np.flatnonzero(self.column("event") == "ack")
+        delivered = self.column("delivered_packets")
+        prior = delivered - self.column("sample_packets")
         found, until = [], -1.0
         for row in acks.tolist():
             if prior[row] >= until:
@@ -266,12 +315,12 @@ class Timeline:
     def _event(self, name: str) -> int:
         """Return the row of an anchor that is an event."""
         if name == "loss":
-            lost = self.rows["lost_packets"].to_numpy().astype("<i8")
+            lost = self.column("lost_packets").astype("<i8")
             its = np.diff(lost, prepend=lost[0]) > 0
         elif name == "undo":
-            its = (self.rows["event"] == "undo").to_numpy()
+            its = self.column("event") == "undo"
         else:
-            states = self.rows["ca_state"].to_numpy()
+            states = self.column("ca_state")
             before = np.concatenate([["open"], states[:-1]])
             its = np.isin(states, RECOVERY) & ~np.isin(before, RECOVERY)
         rows = np.flatnonzero(its & (self.times >= self.begin_s - HALF_US))
@@ -309,25 +358,26 @@ class Timeline:
         length_s = window.end_s - window.begin_s
 
         def moved(column: str) -> float:
-            counts = self.rows[column].to_numpy().astype("<i8")
+            counts = self.column(column).astype("<i8")
             return float(counts[max(window.stop - 1, 0)] - counts[max(window.first - 1, 0)])
 
-        lost, delivered = moved("lost_packets"), moved("delivered_packets")
         packet_mbit = self.sizes.segment_bytes * 8 / 1e6
-        found: dict[str, float] = {
-            "lost_packets": lost,
-            "delivered_packets": delivered,
-            "lost_share": lost / delivered if delivered else np.inf,
-            "goodput_mbit": delivered * packet_mbit / length_s if length_s else 0.0,
-            "seconds": length_s,
-            "events": window.stop - window.first,
-            "rounds": sum(window.first < row < window.stop for row in self.round_starts),
-        }
-        return self._batch(window) if name == "batch_acks" else found[name]
+        if name in ("lost_packets", "delivered_packets"):
+            return moved(name)
+        if name == "lost_share":
+            delivered = moved("delivered_packets")
+            return moved("lost_packets") / delivered if delivered else np.inf
+        if name == "goodput_mbit":
+            return moved("delivered_packets") * packet_mbit / length_s if length_s else 0.0
+        if name == "rounds":
+            return sum(window.first < row < window.stop for row in self.round_starts)
+        if name == "batch_acks":
+            return self._batch(window)
+        return {"seconds": length_s, "events": window.stop - window.first}[name]
 
     def _batch(self, window: Window) -> float:
         """Return the largest number of ACKs that arrive at once."""
-        acks = (self.rows["event"] == "ack").to_numpy()[window.first : window.stop]
+        acks = (self.column("event") == "ack")[window.first : window.stop]
         times = self.times[window.first : window.stop][acks]
         breaks = np.flatnonzero(np.diff(times, prepend=-np.inf, append=np.inf) > BATCH_S)
         return int(np.diff(breaks).max()) if len(times) else 0
