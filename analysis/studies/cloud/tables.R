@@ -116,6 +116,7 @@ tables <- function(data, write) {
 # of the same algorithm are ordered by goodput in each run.
 shares_of_two <- function(replicates) {
   replicates |>
+    with_columns(c("competitor_goodput_mbit", "retransmits", "competitor_retransmits")) |>
     filter(valid, competitor != "none", app == "iperf3") |>
     mutate(
       swapped = algorithm == competitor & competitor_goodput_mbit > goodput_mbit,
