@@ -141,6 +141,8 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             options = option_names(self, args or ())
             words = (did_you_mean(word.partition("=")[0], options) for word in unknown)
+            if args and not args[0].startswith("-"):
+                self.prog += f" {args[0]}"  # the command, whose help lists them
             self.error(f"unrecognized arguments: {' '.join(unknown)}{''.join(words)}")
         return found
 
