@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status, one of STATUSES."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = argparse.Namespace(interrupted="nothing was changed")
+    # Snakemake asks for the user's name, which a user of `docker run --user` has not.
+    os.environ.setdefault("LOGNAME", str(os.getuid()))
     try:
         _require_stdout()
         options = parser(words).parse_args(words)
