@@ -5,6 +5,8 @@ CONFIG ?= config/quick.yaml
 WHERE ?= guest
 export LANG := C.UTF-8
 export TZ := UTC
+# Snakemake asks for the user's name, which a user of `docker run --user` has not.
+export LOGNAME ?= $(shell id -u)
 
 .PHONY: help tools setup demo containernet report claims artifact verify-artifact figure stacks docs check test relock
 

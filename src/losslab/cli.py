@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status, one of STATUSES."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = argparse.Namespace(interrupted="nothing was changed")
+    # Snakemake asks for the user's name, which a user of `docker run --user` has not.
+    os.environ.setdefault("LOGNAME", str(os.getuid()))
     try:
         _require_stdout()
         options = parser(words).parse_args(words)
@@ -141,6 +143,8 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             options = option_names(self, args or ())
             words = (did_you_mean(word.partition("=")[0], options) for word in unknown)
+            if args and not args[0].startswith("-"):
+                self.prog += f" {args[0]}"  # the command, whose help lists them
             self.error(f"unrecognized arguments: {' '.join(unknown)}{''.join(words)}")
         return found
 

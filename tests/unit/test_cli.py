@@ -148,3 +148,12 @@ def test_error_messages_escape_control_characters(monkeypatch, capsys):
     assert failing(monkeypatch, UsageError("a name must be plain, found \x1b[2J\x9b2J\nhere")) == 2
     words = "losslab: error: a name must be plain, found \\x1b[2J\\x9b2J\nhere\n"
     assert capsys.readouterr().err == words
+
+
+@pytest.mark.parametrize(
+    ("words", "program"), [(["cells", "--x"], "losslab cells"), (["--x"], "losslab")]
+)
+def test_unknown_option_is_refused_with_the_help_that_lists_the_known_ones(words, program, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(words)
+    assert f"-> {program} --help lists all options" in capsys.readouterr().err

@@ -107,7 +107,9 @@ def run_workflow(
     done = processes.attempt(
         [
             sys.executable, "-m", "snakemake", "--snakefile", repository / "Snakefile",
-            "--directory", folder, "--cores", str(processors), "--quiet", "all",
+            "--directory", folder, "--cores", str(processors),
+            # Not "all", which hides errors.
+            "--quiet", "host", "progress", "reason", "rules",
             "--configfile", *campaign.files(repository, folder),
             "--allowed-rules", *RULES, *tables,
         ],
