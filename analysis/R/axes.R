@@ -10,10 +10,11 @@ condition_columns <- c(
   "jitter_order", "reorder_percent", "reorder_ms", "duplicate_percent", "ack_thinning",
   "ack_batch_ms", "data_batch_ms", "reverse_rate_mbit", "reverse_buffer_packets", "policer_mbit",
   "policer_burst_packets", "ecn", "mark_packets", "drop_list", "trace_start_s", "qdisc", "sysctl",
-  "initcwnd_packets", "initrwnd_packets", "window_bytes", "mtu_bytes", "sender_command",
-  "receiver_command", "listens", "bring", "size_kb", "app_rate_mbit", "app_pattern", "env",
-  "sender_root", "receiver_root", "testcase", "until", "competitor_sender_command",
-  "competitor_receiver_command", "competitor_listens", "image", "duration_s", "warmup_s"
+  "initcwnd_packets", "initrwnd_packets", "window_bytes", "mtu_bytes", "ip_version",
+  "sender_command", "receiver_command", "listens", "bring", "size_kb", "app_rate_mbit",
+  "app_pattern", "env", "sender_root", "receiver_root", "testcase", "until",
+  "competitor_sender_command", "competitor_receiver_command", "competitor_listens", "image",
+  "duration_s", "warmup_s"
 )
 
 # Text columns; the others are numeric.

@@ -86,6 +86,7 @@ class Axes(TypedDict, total=False):
     initrwnd_packets: Number
     window_bytes: Number
     mtu_bytes: Number
+    ip_version: Number
     sender_command: Text
     receiver_command: Text
     listens: Listens | Text
@@ -157,6 +158,7 @@ class AxisLists(TypedDict, total=False):
     initrwnd_packets: Number | Iterable[Number]
     window_bytes: Number | Iterable[Number]
     mtu_bytes: Number | Iterable[Number]
+    ip_version: Number | Iterable[Number]
     sender_command: Text | Iterable[Text]
     receiver_command: Text | Iterable[Text]
     listens: Listens | Text | Iterable[Listens | Text]
