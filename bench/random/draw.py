@@ -213,6 +213,7 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
     "qdisc": lambda its, rng: rng.choice(("sfq limit 100", "fq_pie limit 50", "fq limit 90")),
     "scheme": _scheme,
     "ack_thinning": lambda its, rng: round(between(2, rng.choice((4, 4, 8, 8, 8, 100)), rng)),
+    "ip_version": lambda its, rng: 6,
     "trace": lambda its, rng: "cellular",
     "trace_back": lambda its, rng: "cellular",
     "kernel": lambda its, rng: rng.choice(list(kernels.declared())),

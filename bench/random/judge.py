@@ -48,7 +48,17 @@ class Finished:
     @property
     def ip_header(self) -> int:
         """Return the bytes of IP's header."""
-        return 20
+        return 20 if self.asked["ip_version"] == 4 else 40
+
+    @property
+    def ping(self) -> int:
+        """Return the bytes of a ping on the link."""
+        return PING + self.ip_header - 20
+
+    @property
+    def pings(self) -> int:
+        """Count the pings that the receiver answered."""
+        return self.counter("receiver", "IcmpInEchos") + self.counter("receiver", "Icmp6InEchos")
 
     @property
     def tcp_headers(self) -> int:
@@ -293,8 +303,10 @@ def payload_is_that_of_the_link(run: Finished) -> Iterator[str]:
     octets, packets = (sum(each[key] for each in arrived) for key in ("bytes", "packets"))
     if run.asked["offloads"] == "on":  # aggregates have one header for many segments
         packets = 0
-    pings = run.counter("receiver", "IcmpInEchos")
-    most_tcp = octets - run.tcp_headers * packets + (PING + run.tcp_headers) * (packets > 0) * 10
+    pings = run.pings
+    most_tcp = (
+        octets - run.tcp_headers * packets + (run.ping + run.tcp_headers) * (packets > 0) * 10
+    )
     app, its = run.asked["app"], run.summary
     # Programs may send datagrams in fragments, of which only the first has UDP's header of 8 bytes.
     most_udp = octets - (run.udp_headers - 8 * (app == "command")) * packets
@@ -318,7 +330,7 @@ def payload_is_that_of_the_link(run: Finished) -> Iterator[str]:
         low = octets - run.tcp_headers * packets - pings * 32 - (again + flight + 20) * run.segment
         found = told["delivered by TCP"]
     else:
-        data = (octets - PING * pings) / run.frame
+        data = (octets - run.ping * pings) / run.frame
         low = (data - again - 70) * run.datagram  # the sender's end markers are small datagrams
         found = told["goodput of datagrams"]
     if found < low:

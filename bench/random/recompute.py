@@ -10,7 +10,6 @@ from bench.random.judge import (
     CLOCK_S,
     ETHERNET,
     INTERVAL_S,
-    PING,
     Finished,
     Invariant,
 )  # fmt: skip
@@ -234,8 +233,8 @@ def programs(run: Finished) -> Iterator[str]:
     mean_mbit = octets * 8 / 1e6 / seconds
     yield from _differ("throughput_mbit", its["throughput_mbit"], mean_mbit, 1e-3)
     link = run.link("receiver", "receiver-r2")["rx"]
-    pings = run.counter("receiver", "IcmpInEchos")
-    arrived = link["bytes"] - ETHERNET * link["packets"] - (PING - ETHERNET) * pings
+    pings = run.pings
+    arrived = link["bytes"] - ETHERNET * link["packets"] - (run.ping - ETHERNET) * pings
     if (counted := int(rows[-1]["ip_bytes"])) > arrived:
         yield f"arrivals.csv has {counted} bytes of the {arrived} that the link counted"
     udp = "UDP" in sent or sent == "./send"

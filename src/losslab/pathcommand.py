@@ -29,6 +29,7 @@ OUT = "from-tc"
 NOT_CARRIED = (
     "path", "trace", "trace_back", "second_rate_mbit", "changes", "pauses", "drop_list",
     "competitor", "flows", "scheme", "initcwnd_packets", "initrwnd_packets", "window_bytes",
+    "ip_version",
 )  # fmt: skip
 
 

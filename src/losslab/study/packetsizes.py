@@ -7,12 +7,9 @@ imports this module: use only the standard library.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from losslab.study import hostsettings
-
-if TYPE_CHECKING:
-    from losslab.study.condition import Condition
 
 ETHERNET_BYTES = 14
 IP_BYTES = {4: 20, 6: 40}  # without options
@@ -42,15 +39,20 @@ class PacketSizes:
         return self.mtu_bytes + ETHERNET_BYTES
 
     @property
+    def ip_bytes(self) -> int:
+        """Header of IP, also for a version that the axis refuses."""
+        return IP_BYTES.get(self.ip_version, IP_BYTES[4])
+
+    @property
     def segment_bytes(self) -> int:
         """Payload of a full TCP segment: the maximum segment size less TCP's options."""
         options = TIMESTAMP_BYTES if self.timestamps else 0
-        return self.mtu_bytes - IP_BYTES[self.ip_version] - TCP_BYTES - options
+        return self.mtu_bytes - self.ip_bytes - TCP_BYTES - options
 
     @property
     def datagram_bytes(self) -> int:
         """Payload of a full UDP datagram."""
-        return self.mtu_bytes - IP_BYTES[self.ip_version] - UDP_BYTES
+        return self.mtu_bytes - self.ip_bytes - UDP_BYTES
 
     @property
     def payload_share(self) -> float:
@@ -61,7 +63,23 @@ class PacketSizes:
 DEFAULT = PacketSizes()
 
 
-def of(condition: Condition) -> PacketSizes:
+class Sized(Protocol):
+    """Axes of a condition on which sizes depend."""
+
+    @property
+    def mtu_bytes(self) -> int:
+        """MTU of the path."""
+
+    @property
+    def ip_version(self) -> int:
+        """Version of IP."""
+
+    @property
+    def sysctl(self) -> str:
+        """Sysctls of the hosts."""
+
+
+def of(condition: Sized) -> PacketSizes:
     """Return the sizes of the full packets of a condition without problems.
 
     TCP's segments have time stamps if both hosts use them, as Linux does by default.

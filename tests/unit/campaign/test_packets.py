@@ -52,6 +52,28 @@ def test_segments_of_a_server_at_the_sender_have_the_ports_of_its_clients():
     assert {s.remote_port for s in seen}.isdisjoint({s.port for s in seen})
 
 
+def over_ipv6(frame):
+    """Return a frame of `frame` over IPv6, its pings as those of ICMPv6."""
+    protocol, payload = {1: 58, 6: 6}[frame[23]], frame[34:]
+    if protocol == 58:
+        payload = probes.echo_request(*struct.unpack_from("!H", payload, 6), 6)
+    ends = [
+        bytes([0xFD, 0, 0, each[2]]) + bytes(11) + each[3:] for each in (frame[26:30], frame[30:34])
+    ]
+    ip = struct.pack("!IHBB", 6 << 28, len(payload), protocol, 64) + ends[0] + ends[1]
+    return bytes(12) + struct.pack("!H", 0x86DD) + ip + payload
+
+
+def test_segments_over_ipv6_are_those_over_ipv4():
+    frames = [data(0), ack(1000, (2000, 3000)), data(1000)]
+    content = capture(*frames)
+    pings = [frame(1, probes.echo_request(number)) for number in (0, 1, 0)]
+    for each in (*pings, *frames):
+        old, new = (RECORD.pack(7, 0, len(e), len(e))[8:] + e for e in (each, over_ipv6(each)))
+        content = content.replace(old, new)
+    assert packets.segments(content) == packets.segments(capture(*frames))
+
+
 def test_packets_of_the_sender_are_numbered_from_the_start_of_the_traffic():
     ping_of_traffic = frame(1, probes.echo_request(1))
     _, seen = packets.sent(capture(data(0), ack(1000), ping_of_traffic, data(1000)))

@@ -153,3 +153,6 @@ def test_only_own_replies_count():
     assert probes.reply_sequence(header + other) is None
     with_options = bytes([0x46]) + bytes(23)
     assert probes.reply_sequence(with_options + reply) == 7
+    # A raw socket of IPv6 gives no header.
+    assert probes.reply_sequence(struct.pack("!BBHHH", 129, 0, 0, probes.IDENTIFIER, 7), 6) == 7
+    assert probes.reply_sequence(probes.echo_request(7, 6), 6) is None

@@ -4,10 +4,11 @@ import dataclasses
 
 import pytest
 
-from losslab.emulation import capture, checks
+from losslab.emulation import accounting, capture, checks, hosts
 from losslab.emulation.plan import make_plan
 from losslab.emulation.shaping import path_qdiscs
 from losslab.study import packetsizes
+from losslab.study.condition import replicate_seed
 from tests.unit.study.test_condition import CONDITION
 
 JUMBO = dataclasses.replace(CONDITION, mtu_bytes=9000, rate_mbit=20.0)
@@ -24,6 +25,8 @@ def both(value):
         ({"mtu_bytes": 9000}, 9014, 8948, 8972),
         ({"mtu_bytes": 576}, 590, 524, 548),
         ({"sysctl": both(0)}, 1514, 1460, 1472),
+        ({"ip_version": 6}, 1514, 1428, 1452),
+        ({"ip_version": 6, "mtu_bytes": 1280, "sysctl": both(0)}, 1294, 1220, 1232),
         ({"sysctl": both(2)}, 1514, 1448, 1472),
         # One host without time stamps suffices.
         ({"sysctl": "receiver:net.ipv4.tcp_timestamps=0"}, 1514, 1460, 1472),
@@ -49,6 +52,13 @@ def test_sizes_follow_from_mtu_and_options(axes, frame, segment, datagram):
         ({"mtu_bytes": 9000, "changes": "at_s=2,rate_mbit=0.05"}, "changes, from 2 s: rate_mbit"),
         ({"mtu_bytes": 9000, "queue": "bfifo", "buffer_packets": 500_000}, "at most 476477 with"),
         ({"mtu_bytes": 1227, "app": "quic"}, "mtu_bytes must be at least 1228 with the app quic"),
+        ({"ip_version": 5}, "ip_version must be 4 or 6, found 5"),
+        ({"ip_version": 5, "app": "quic"}, "ip_version must be 4 or 6, found 5"),
+        ({"ip_version": 7}, "ip_version must be in [4, 6], found 7"),
+        ({"ip_version": 6, "mtu_bytes": 1279}, "at least 1280 with ip_version 6, found 1279"),
+        ({"ip_version": 6, "app": "web"}, "app must be one of iperf3, stream, ffmpeg, datagram,"),
+        ({"ip_version": 6, "flows": "cubic"}, "flows must be at the default with ip_version 6"),
+        ({"ip_version": 6, "trace": "cellular"}, "trace must be at the default with ip_version 6"),
     ],
 )
 def test_impossible_packets_are_refused_before_a_run(axes, words):
@@ -78,6 +88,51 @@ def test_plan_sets_the_mtu_of_both_ends_of_every_link():
     plain = make_plan(CONDITION, 7).to_json()
     assert "mtu" not in str([plain["hosts"], plain["promise"]])
     assert made.to_json()["promise"]["sizes"]["mtu_bytes"] == 9000
+
+
+def test_ipv6_adds_static_addresses_neighbours_and_routes():
+    six = dataclasses.replace(CONDITION, ip_version=6, initcwnd_packets=20)
+    made, old = make_plan(six, 7), make_plan(CONDITION, 7)
+    sender = made.hosts["sender"]
+    assert set(old.hosts["sender"].ip_commands) - set(sender.ip_commands) == {
+        "route replace default via 10.0.1.2 dev sender-r1"
+    }
+    for line in (
+        "addr add fd00:1::1/64 dev sender-r1 nodad",
+        "neigh replace fd00:1::2 lladdr 02:00:00:00:01:02 dev sender-r1 nud permanent",
+        "route replace default via fd00:1::2 dev sender-r1 initcwnd 20",
+    ):
+        assert line in sender.ip_commands
+    assert sender.routes6 == {"default": "sender-r1"}
+    assert made.hosts["r1"].routes6 == {"fd00:3::/64": "r1-r2", "fd00:4::/64": "r1-r3"}
+    assert sender.sysctls["net.ipv6.conf.sender-r1.addr_gen_mode"] == "1"
+    assert made.hosts["r1"].sysctls["net.ipv6.conf.all.forwarding"] == "1"
+    assert "fd00:3::2" in made.flows[0].caller.command
+    assert "routes6" not in old.to_json()["hosts"]["sender"]
+
+
+def test_both_versions_of_ip_share_their_seeds_and_have_own_names():
+    six = dataclasses.replace(CONDITION, ip_version=6)
+    assert replicate_seed(six, 3) == replicate_seed(CONDITION, 3)
+    assert six.slug() == f"{CONDITION.slug()}_ipv6"
+
+
+def test_filters_are_of_the_flows_version_of_ip():
+    its = {"queue": "two-fifos", "ack_thinning": 3, "rate_mbit": 20.0, "rtt_ms": 20.0}
+    for version, words in ((4, "protocol ip "), (6, "protocol ipv6 ")):
+        condition = dataclasses.replace(CONDITION, ip_version=version, **its)
+        text = [q.command() for q in path_qdiscs(condition, 7)]
+        assert sum(each.count(words) for each in text) == 3
+
+
+def test_counters_of_both_versions_of_ip_are_one_count(tmp_path):
+    for name, line in (("snmp", "Icmp: InEchos\nIcmp: 2\n"), ("netstat", "")):
+        (tmp_path / name).write_text(line)
+    (tmp_path / "snmp6").write_text("Icmp6InEchos   \t5\n")
+    assert "Icmp6InEchos" not in hosts.read_counters(tmp_path)
+    after = {"receiver": {"counters": hosts.read_counters(tmp_path, ip6=True)}}
+    before = {"receiver": {"counters": {"IcmpInEchos": 0}}}
+    assert accounting.CounterDeltas(before, after).counter("receiver", "IcmpInEchos") == 7
 
 
 def test_checks_and_captures_follow_the_size_of_packets():
