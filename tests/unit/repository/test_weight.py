@@ -6,8 +6,8 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 35_900, "plugins": 8_300, "tests": 33_800, "bench": 2_800}
-FILES = {"src": 157, "plugins": 60, "tests": 240, "bench": 14}
+LINES = {"src": 36_100, "plugins": 8_500, "tests": 34_000, "bench": 2_900}
+FILES = {"src": 158, "plugins": 60, "tests": 241, "bench": 14}
 LONGEST = 600
 
 PATTERNS = {
