@@ -14,8 +14,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import gc
-import importlib
 import json
 import math
 import os
@@ -31,6 +29,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from losslab.emulation import preloaded_program
+from losslab.emulation.preloaded_program import GO, READY
 from losslab.errors import LosslabError
 
 POLLIN = 0x0001  # asm-generic/poll.h
@@ -377,9 +377,7 @@ def receive_blocks(pid: int, sender_port: int, block_bytes: int) -> bool:
 
 # First words of a command that can be preloaded; the module has a function `main(arguments)`.
 PYTHON = ("python3", "-m")
-READY, GO = b"r", b"g"
 LOAD_LIMIT_S = 60.0
-STREAMS = 3
 
 
 @dataclass
@@ -480,34 +478,9 @@ def _load(host: Host, module: str) -> Loaded:
     ours, theirs = socket.socketpair()
     with theirs:
         popen = host.popen(
-            [*PYTHON, __name__, module], stdin=theirs, stdout=sys.stderr, stderr=sys.stderr
+            [*PYTHON, preloaded_program.__name__, module],
+            stdin=theirs,
+            stdout=sys.stderr,
+            stderr=sys.stderr,
         )
     return Loaded(module, popen, ours)
-
-
-def main(name: str) -> int:
-    """Load a module, wait for streams and arguments, and run the module's `main`."""
-    module = importlib.import_module(name)
-    # Collections read the clock; otherwise, one more import could make one happen in the traffic.
-    gc.disable()
-    # A duplicate, because standard input is replaced below.
-    with socket.socket(fileno=os.dup(sys.stdin.fileno())) as control:
-        control.sendall(READY)
-        message, numbers, _, _ = socket.recv_fds(control, len(GO), STREAMS)
-        if message != GO:  # the parent has ended
-            return 0
-        text = b""
-        while part := control.recv(65_536):
-            text += part
-    for target, number in enumerate(numbers):
-        os.dup2(number, target)
-    for number in numbers:
-        os.close(number)
-    sys.stdout.reconfigure(line_buffering=False)  # type: ignore[union-attr]  # a file now
-    sys.argv = [name, *json.loads(text)]
-    status: int = module.main(sys.argv[1:])
-    return status
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
