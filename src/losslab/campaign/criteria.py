@@ -19,7 +19,7 @@ from losslab.study import intervals, metrics, studyfiles
 from losslab.study.axes import NONE
 from losslab.study.condition import AXES
 from losslab.study.intervals import LEVEL, MIN_RUNS
-from losslab.study.packetsizes import PacketSizes
+from losslab.study.packetsizes import DEFAULT, PacketSizes
 from losslab.study.studyfiles import as_list, matches
 
 PASS, FAIL = "PASS", "FAIL"
@@ -30,7 +30,7 @@ SHOWN = 3  # reasons, cells
 
 def _sizes(run: Row) -> PacketSizes:
     # Older tables lack the axis.
-    return PacketSizes(int(run.get("mtu_bytes", AXES["mtu_bytes"].default)))
+    return PacketSizes(int(run.get("mtu_bytes") or DEFAULT.mtu_bytes))
 
 
 def _sent(run: Row) -> float:
