@@ -58,7 +58,8 @@ def tables(rows: Sequence[Row]) -> dict[str, str]:
         ),
         "one run": _table(
             [
-                "runs", "scatter, %",
+                "runs",
+                "scatter, %",
                 *(r.replace("_", " ").replace("reproduced", "compatible") for r in RATES),
             ],
             (line[1:] for line in worst if line[0] == ONE_RUN),
