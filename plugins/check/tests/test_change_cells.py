@@ -36,7 +36,7 @@ def test_algorithms_are_added_and_cells_selected():
         (["--only", "nothing"], "--only must name one of loss/cubic"),
         (["--algorithm", "nothing"], "algorithms must be in"),
         (["--suite", "rfc9743"], "metrics to compare"),
-        (["--suite", "nothing"], "a suite must be one of ci, rfc9743"),
+        (["--suite", "nothing"], "a suite must be one of bbr-draft, c4-tests, ci, rfc9743"),
     ],
 )
 def test_unknown_names_are_refused(words, message):

@@ -215,8 +215,9 @@ def record(
 
 def _cause(attempt: Attempt, name: str) -> dict[str, str]:
     """Return the command that finds the packets that cause a failure, if it may depend on any."""
-    verdict, condition = attempt.result["verdict"], attempt.condition
-    if verdict != FAIL or not loses_at_random(condition) or not commands.find("why"):
+    if attempt.result["verdict"] != FAIL or not commands.find("why"):
+        return {}
+    if not loses_at_random(attempt.condition):
         return {}
     case = f"{name}/{attempt.case.name}"
     words = [attempt.result["folder"], "--case", case, "--out", f"why-{attempt.case.name}"]
