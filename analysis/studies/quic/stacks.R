@@ -46,7 +46,9 @@ with_stacks <- function(rows) {
   variable <- \(name) sub(paste0(".*", name, "=(\\S+).*"), "\\1", rows$env)
   rows |>
     dplyr::mutate(
-      stack = ifelse(named, variable("STACK"), sub("'s (TCP|QUIC)", "", stack_labels[app])),
+      stack = as.character(
+        ifelse(named, variable("STACK"), sub("'s (TCP|QUIC)", "", stack_labels[app]))
+      ),
       algorithm = ifelse(named, variable("CC"), algorithm)
     )
 }

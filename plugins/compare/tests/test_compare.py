@@ -140,7 +140,7 @@ def test_measurement_without_intervals_says_that_the_start_is_in_its_goodput(run
         ("cut.gz", gzip.compress(b'{"a": 1}', mtime=0)[:-9], "must be JSON in gzip"),
         ("a.flent.gz", gzip.compress(b'{"results": {"Ping (ms)": [1]}, "x_values": [1]}', mtime=0),
          "flows of one direction"),
-        ("b.flent.gz", gzip.compress(b'{"results": {"TCP upload": [1, 2]}, "x_values": [1]}', mtime=0),
+        ("b.flent.gz", gzip.compress(b'{"results": {"TCP": [1, 2]}, "x_values": [1]}', mtime=0),
          "must have 1 values in each series, found 2"),
         ("ng.pcap", b"\x0a\x0d\x0d\x0a....", "editcap -F pcap"),
         ("no.pcap", b"\xd4\xc3\xb2\xa1" + bytes(20), "link type"),
