@@ -22,9 +22,11 @@ from losslab.study.design import Cell
 STAGE = "tables"
 RESULTS = "results"
 CELLS = "cells"
+# Records of `losslab conform`, which are measured as cells are.
+JUDGED = "conform/*.json"
 # The workflow's rules after measuring; each study has one for its tables, and one for its figures.
 RULES = (
-    "collect_study", "summarise_study", "judge_claims", "draw_path",
+    "collect_study", "summarise_study", "tabulate_conform", "judge_claims", "draw_path",
     "test_agreement", "compare_numbers", "trace_origin", "check_verdicts",
     "render_report", "publish_report", "make_explorer", "all",
 )  # fmt: skip
@@ -89,11 +91,12 @@ def path_of(cell: Cell) -> str:
 
 
 def link_cells(results: Path, made: Path, campaign: RecordedCampaign) -> None:
-    """Link a campaign's cells into a new results folder, whose rules only read them."""
-    for cell in campaign.cells:
-        link = made / path_of(cell)
+    """Link what a campaign measured into a new results folder, whose rules only read it."""
+    judged = [path.relative_to(results) for path in results.glob(JUDGED)]
+    for name in [*map(path_of, campaign.cells), *judged]:
+        link = made / name
         link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to((results / path_of(cell)).resolve())
+        link.symlink_to((results / name).resolve())
 
 
 def run_workflow(

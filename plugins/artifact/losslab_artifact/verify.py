@@ -275,7 +275,7 @@ def result_files(work: Path, campaign: RecordedCampaign) -> list[Path]:
     """
     results = work / RESULTS
     found = [results / plan.FILE, *(results / name for name in remake.files(results))]
-    found += (results / INSTRUMENT).glob("*.json")
+    found += [*(results / INSTRUMENT).glob("*.json"), *results.glob(remake.JUDGED)]
     for place in map(remake.path_of, campaign.cells):
         found.append(results / place / CELL_FILE)
         lost = results / place / LOST_FILE
