@@ -93,7 +93,7 @@ def path_of(cell: Cell) -> str:
 def link_cells(results: Path, made: Path, campaign: RecordedCampaign) -> None:
     """Link what a campaign measured into a new results folder, whose rules only read it."""
     judged = [path.relative_to(results) for path in results.glob(JUDGED)]
-    for name in [*map(path_of, campaign.cells), *judged]:
+    for name in [*judged, *map(Path, map(path_of, campaign.cells))]:
         link = made / name
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to((results / name).resolve())
