@@ -215,6 +215,7 @@ def test_figures_are_inverted_on_a_dark_page(chromium):
     found = {}
     for scheme in ("light", "dark"):
         chromium.scheme(scheme)
+        chromium.wait(f"document.documentElement.dataset.theme === '{scheme}'")
         found[scheme] = chromium.ask(
             "[...new Set([...document.querySelectorAll('.plot svg')].map("
             "s => getComputedStyle(s).filter))].join()"
