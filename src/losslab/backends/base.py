@@ -213,7 +213,7 @@ def without_result(job: Job, end: End, kind: str, last_output: str) -> GuestLost
     if end.program_spun:
         return GuestLostError(
             "a program must make a system call within half a minute of CPU time, found one that "
-            "loops without: virtual time stands still meanwhile, and it waits for ever",
+            "busy-waits: virtual time stands still meanwhile, so it never ends",
             hint="iperf3 from 3.16 on does so after the last byte of -n or -k; use -t or -b",
         )
     if end.status is None:

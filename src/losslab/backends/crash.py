@@ -34,7 +34,7 @@ SIGNALS = {signal.SIGFPE, signal.SIGSEGV, signal.SIGILL}
 # has it wait thousands of times in each second of CPU time.
 SPIN_CPU_S = 20.0
 # CPU time that a program spends without a system call. No virtual time passes meanwhile, so a
-# program that waits for a variable waits for ever.
+# program that busy-waits never ends.
 PROGRAM_CPU_S = 30.0
 # Requests and structures of ptrace(2) on x86-64 (sys/ptrace.h, sys/user.h, bits/waitflags.h).
 CONT, GETREGS, DETACH, SEIZE, INTERRUPT = 7, 12, 17, 0x4206, 0x4207

@@ -49,7 +49,7 @@ LATE_NS, SLACK = 1_000_000, 0.002
 
 @dataclass(frozen=True)
 class Asking:
-    """What the client asks for, as its program's arguments."""
+    """What the client asks for, in the order of its program's command line."""
 
     request_bytes: int
     response_bytes: int
