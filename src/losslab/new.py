@@ -297,25 +297,31 @@ def _place(place: str) -> Iterator[tuple[Path, str]]:
                 processes.run([*git, "fetch", "--", address])
             processes.run([*git, "-c", "advice.detachedHead=false", "checkout", "-q", commit])
             start = Path(name) / inside
-        if not start.exists():
-            start = _known_source(place)
-        yield start.resolve(), commit
+        if start.exists():
+            yield start.resolve(), commit
+            return
+        with _known_source(place) as known:
+            yield known.resolve(), commit
 
 
-def _known_source(name: str) -> Path:
-    """Return the folder of an algorithm of `algorithms/`, or the file of one of the kernel's."""
+@contextlib.contextmanager
+def _known_source(name: str) -> Iterator[Path]:
+    """Yield the folder of an algorithm of `algorithms/`, or the file of one of the kernel's."""
     own, tree = kernels.source_of(name), kernel.existing_objects(kernels.default())
     if own.is_file():
-        return own.parent
+        yield own.parent
+        return
     file = (tree or Path()) / kerneltree.NAME / kerneltree.IPV4 / f"tcp_{name}.c"
-    if not re.fullmatch(ANY_NAME, name) or not file.is_file():
+    if tree is None or not re.fullmatch(ANY_NAME, name) or not file.is_file():
         raise UsageError(
             f"--from must name a file, a folder or an algorithm, found no {name:.200}",
             hint=""
             if tree
             else "the kernel's own need its tree: `losslab kernel --algorithm gaimd` compiles it",
         )
-    return file
+    # Without the lock, it could be the change that another command tries.
+    with kerneltree.own_files(tree):
+        yield file
 
 
 def _rows(name: str, label: str, folder: Path) -> list[dict[str, str]]:
