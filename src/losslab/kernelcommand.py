@@ -57,8 +57,6 @@ def _build_kernel(options: argparse.Namespace) -> int:
     if options.try_all:
         return _try_all(options.algorithm)
     spec = kernels.get(options.name or _kernel_name(options.algorithm), options.algorithm)
-    if options.relock:
-        return records.show(kernel.relock(spec.series))
     for name in options.algorithm:
         if kernels.source_of(name) not in spec.algorithms:
             raise LosslabError(
