@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
+import http.server
 import os
 import re
 import resource
@@ -31,7 +33,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from losslab import interrupts, processes
-from losslab.instrument import records
 from losslab.instrument.archive import debian_archives
 from tests import pages
 
@@ -192,7 +193,8 @@ def served(folder: Path | None) -> Iterator[dict[str, str]]:
     if folder is None:
         yield {}
         return
-    with records.server(folder, "127.0.0.1", 0) as server:
+    files = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), files) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield {"LOSSLAB_INSTRUMENTS": f"http://127.0.0.1:{server.server_port}"}
