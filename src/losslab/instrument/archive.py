@@ -177,7 +177,6 @@ def digest(path: Path) -> str:
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ARCHITECTURE = "amd64"  # of User-Mode Linux
-SHOWN = 5  # packages in an error
 URI_LINE = re.compile(
     r"'(?P<url>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})"
 )
@@ -376,32 +375,19 @@ def read_lock(path: Path) -> Lock:
 
 
 def fetch_packages(lock: Lock) -> list[Path]:
-    """Download every package of a lock, in its order; UnavailableError names missing ones."""
+    """Download every package of a lock, in its order; UnavailableError names a missing one."""
     # Imported here: every cell imports this module, and only a build needs threads.
     from concurrent.futures import ThreadPoolExecutor
 
     fetcher, archives = Fetcher(), debian_archives()
 
-    def one(package: Package) -> Path | UnavailableError:
+    def one(package: Package) -> Path:
         path = package.path
         urls = [*archive_urls(path, archives), *snapshot_urls(path, lock.instant)]
-        try:
-            return fetcher.fetch((package.file, url) for url in urls)
-        except UnavailableError as error:
-            return error
+        return fetcher.fetch((package.file, url) for url in urls)
 
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     # Images share most packages: another build waits instead of downloading them, too.
     with locked(cache / "files.lock"), ThreadPoolExecutor(AT_ONCE) as pool:
-        results = list(pool.map(one, lock.packages))
-    errors = [result for result in results if isinstance(result, UnavailableError)]
-    if errors:
-        shown = "\n  ".join(error.message for error in errors[:SHOWN])
-        more = f"\n  and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
-        raise UnavailableError(
-            f"all {len(results)} pinned packages must be available, found {len(errors)} missing:\n"
-            f"  {shown}{more}",
-            hint=ADVICE,
-        )
-    return [result for result in results if isinstance(result, Path)]
+        return list(pool.map(one, lock.packages))

@@ -230,16 +230,21 @@ def relock(*only: str) -> list[str]:
     for name in only or names():
         path = recipe(name) / "packages.lock"
         now = resolve(name)
-        before, after = lock(name).versions() if path.exists() else {}, now.versions()
-        changed = [p for p in sorted({*before, *after}) if before.get(p) != after.get(p)]
-        changes += [
-            f"{name}: {package} {before.get(package, 'not there')} -> {after.get(package, 'gone')}"
-            for package in changed
-        ]
+        changed = differences(lock(name).versions() if path.exists() else {}, now.versions())
+        changes += [f"{name}: {change}" for change in changed]
         # Keep the lock if only its time would change.
         if changed:
             path.write_text(now.text())
     return changes
+
+
+def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """Describe the packages whose versions differ."""
+    return [
+        f"{package} {before.get(package, 'not there')} -> {after.get(package, 'not there')}"
+        for package in sorted({*before, *after})
+        if before.get(package) != after.get(package)
+    ]
 
 
 def _build_from(name: str, target: Path, locked: Lock, *, pinned: bool) -> None:
@@ -284,7 +289,11 @@ def _build(name: str, folder: Path, locked: Lock, files: Sequence[Path], *, pinn
     listing = "".join(sorted(listing.splitlines(keepends=True)))
     (folder / "packages.tsv").write_text(listing)
     versions = dict(line.split("\t") for line in listing.splitlines())
-    check_installed(versions, locked.versions())
+    if changed := differences(locked.versions(), versions):
+        raise LosslabError(
+            f"an image must have the packages of its lock, found: {'; '.join(changed)}",
+            hint="regenerate the lock with `make relock`",
+        )
     facts = {
         "suite": SUITE,
         "hash": content_hash(name, locked),
@@ -384,17 +393,3 @@ def _tidy(root: Path, epoch_s: int) -> None:
     newer = ["(", "-type", "d", "-o", "-newermt", f"@{epoch_s}", ")"]
     touch = ["touch", "--no-dereference", f"--date=@{epoch_s}", "{}", "+"]
     processes.run(["find", root, *newer, "-exec", *touch])
-
-
-def check_installed(installed: dict[str, str], locked: dict[str, str]) -> None:
-    """Refuse an image whose packages are not exactly those of its lock."""
-    differences = [
-        f"{package} is {installed.get(package, 'not there')}, locked {locked.get(package, 'not')}"
-        for package in sorted({*installed, *locked})
-        if installed.get(package) != locked.get(package)
-    ]
-    if differences:
-        raise LosslabError(
-            f"an image must have the packages of its lock, found: {'; '.join(differences)}",
-            hint="regenerate the lock with `make relock`",
-        )

@@ -33,13 +33,11 @@ def test_incomplete_package_lock_is_refused(tmp_path, old, new, message):
         archive.read_lock(tmp_path / "lock")
 
 
-def test_image_without_exactly_its_packages_is_refused():
-    image.check_installed({"bash": "1"}, {"bash": "1"})
-    with pytest.raises(LosslabError) as error:
-        image.check_installed({"bash": "2", "dash": "1"}, {"bash": "1", "curl": "1"})
-    assert "bash is 2, locked 1" in error.value.message
-    assert "curl is not there, locked 1" in error.value.message
-    assert "dash is 1, locked not" in error.value.message
+def test_changed_added_and_removed_packages_are_named():
+    assert image.differences({"bash": "1"}, {"bash": "1"}) == []
+    assert image.differences({"bash": "1", "curl": "1"}, {"bash": "2", "dash": "1"}) == [
+        "bash 1 -> 2", "curl 1 -> not there", "dash not there -> 1",
+    ]  # fmt: skip
 
 
 def test_locks_cover_the_images_packages():
@@ -53,14 +51,10 @@ def test_package_lock_determines_the_image():
     assert image.content_hash(image.HOST, lock_of("bash")) != image.content_hash()
 
 
-def test_every_unavailable_package_is_named(server):
+def test_unavailable_package_is_named(server):
     server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
-    with pytest.raises(UnavailableError) as error:
-        archive.fetch_packages(lock_of("bash", "curl", "dash"))
-    assert "all 3 pinned packages must be available, found 2 missing" in error.value.message
-    assert "curl_1_all.deb" in error.value.message
-    assert "dash_1_all.deb" in error.value.message
-    assert "bash_1_all.deb" not in error.value.message
+    with pytest.raises(UnavailableError, match="curl_1_all.deb must be available"):
+        archive.fetch_packages(lock_of("bash", "curl"))
 
 
 def test_local_archive_has_exactly_the_packages(tmp_path, server):
