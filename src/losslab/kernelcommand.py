@@ -63,9 +63,7 @@ def _build_kernel(options: argparse.Namespace) -> int:
                 f"an added algorithm must be in {kernels.source_of(name)}, found no such file",
                 hint=f"`losslab new algorithm {name}` makes its skeleton",
             )
-    unpinned = unpinned_allowed(options.unpinned)
-    records.build_only(options)
-    build = partial(kernel.build, unpinned, spec)
+    build = partial(kernel.build, unpinned_allowed(options.unpinned), spec)
     records.make(packed.KERNEL, spec.key, build, options.record, options.optional)
     if spec.algorithms and image.existing():
         records.show(registration(spec))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -164,21 +163,11 @@ def build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiv
         "--unpinned", action="store_true",
         help="if pinned sources are unavailable, use Debian's newest; every manifest records it",
     )  # fmt: skip
-    choice.add_argument(
-        "--build", action="store_const", const=packed.BUILD, dest="place",
-        help="build from source, also if a release has it",
-    )  # fmt: skip
     parser.add_argument("--record", type=Path, help="write the provenance to this file")
     parser.add_argument(
         "--optional", action="store_true", help="succeed if its sources are unavailable"
     )
     return choice
-
-
-def build_only(options: argparse.Namespace) -> None:
-    """Fetch nothing in this process if `--build` is given."""
-    if options.place:
-        os.environ[packed.PLACE] = options.place
 
 
 def _part(name: str) -> tuple[str, Path, Path | None]:
@@ -238,22 +227,20 @@ def _build_image(options: argparse.Namespace) -> int:
     if options.relock:
         return show(image.relock(*([options.variant] if options.variant else [])))
     name = options.variant or image.HOST
-    if options.pin_tree and image.recipe(name).parent != image.RECIPES:
-        raise UsageError(f"--pin-tree must name an image of containers/, found {name}")
     if options.pin_tree:
         return show([_pin_tree(name)])
-    unpinned = archive.unpinned_allowed(options.unpinned)
-    build_only(options)
-    build = partial(image.build, name, unpinned)
+    build = partial(image.build, name, archive.unpinned_allowed(options.unpinned))
     make(IMAGE, name, build, options.record, options.optional)
     return 0
 
 
 def _pin_tree(name: str) -> str:
     """Pin the tree of the image that the current recipe builds; describe the pin."""
+    names = [each for each in image.names() if image.recipe(each).parent == image.RECIPES]
+    if name not in names:
+        raise UsageError(f"--pin-tree must name an image of containers/, found {name}")
     recipe, before = image.content_hash(name), integrity.pins()
     # Drop the pins of older recipes.
-    names = [each for each in image.names() if image.recipe(each).parent == image.RECIPES]
     recipes = {image.content_hash(each) for each in names} - {recipe}
     kept = {each: row for each, row in before.items() if each in recipes}
     integrity.write_pins(kept)

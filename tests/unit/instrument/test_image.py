@@ -53,7 +53,7 @@ def test_package_lock_determines_the_image():
 
 def test_unavailable_package_is_named(server):
     server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
-    with pytest.raises(UnavailableError, match="curl_1_all.deb must be available"):
+    with pytest.raises(UnavailableError, match=r"curl_1_all\.deb must be available"):
         archive.fetch_packages(lock_of("bash", "curl"))
 
 
