@@ -211,8 +211,8 @@ def _extract(repository: Path, commit: str, placed: dict[str, str], into: Path) 
     """Write files of a commit to their places."""
     with tempfile.TemporaryDirectory(prefix="losslab-commit-") as name:
         folder, tar = Path(name), Path(name, "files.tar")
-        command = ["git", "-C", repository, "archive", f"--output={tar}", commit, "--"]
-        processes.run([*command, *placed])
+        git = ["git", "-C", str(repository), "archive", f"--output={tar}", commit, "--"]
+        processes.run([*git, *placed])
         processes.run(["tar", "-xf", tar, "-C", folder])
         for path, place in placed.items():
             _write(into / place, (folder / path).read_bytes())

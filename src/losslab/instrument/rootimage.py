@@ -116,7 +116,7 @@ class Tree:
                     )
                 entry = target
             before = self.entries.get(path)
-            if before is not None and before.member.isdir() and not member.isdir():
+            if not member.isdir() or (before is not None and not before.member.isdir()):
                 self.remove(path)
             self.entries[path] = entry
 
