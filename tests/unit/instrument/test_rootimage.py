@@ -8,7 +8,7 @@ import subprocess
 import tarfile
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from losslab.errors import LosslabError
@@ -147,6 +147,7 @@ NAMES = st.lists(st.sampled_from(["a", "b", "c", "..", ".wh.a", ".wh..wh..opq"])
 CONTENTS = st.sampled_from(["/", "x", "->a", "->/b/c", "->../..", "=>a", "device"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.tuples(NAMES.map("/".join), CONTENTS), max_size=8), max_size=3))
 def test_any_layers_are_merged_below_the_root_or_refused(tmp_path_factory, layers):
     folder = tmp_path_factory.mktemp("image")
