@@ -195,7 +195,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab kernel",
             "losslab kernel --name 6.1",
             "losslab kernel --algorithm mine",
-            "losslab kernel --algorithm mine --try-all",
         ),
         "source": _command(
             "kernelcommand",
