@@ -172,17 +172,11 @@ def write_kernel(linux, text):
     (linux.parent / integrity.LINUX_DIGEST).write_text(archive.digest(linux) + "\n")
 
 
-def test_replaced_kernel_is_refused(linux):
-    linux.write_text("another kernel")
-    with pytest.raises(HostError, match="found another"):
-        integrity.require(linux, [])
-
-
 def test_campaign_keeps_its_first_instrument(linux, root, tmp_path):
     records = tmp_path / "results" / "instrument"
     digests = integrity.require(linux, [root])
-    integrity.same_in_campaign(digests, records)
-    integrity.same_in_campaign(digests, records)
+    for _ in range(2):
+        integrity.same_in_campaign(digests, records)
     assert sorted(path.name for path in records.iterdir()) == [
         f"image-{RECIPE}.sha256", f"kernel-{RECIPE}.sha256",
     ]  # fmt: skip

@@ -1,11 +1,7 @@
 """Packed instruments from a folder and a server: complete, damaged, wrong or missing."""
 
-import functools
-import http.server
 import json
 import os
-import socket
-import threading
 
 import pytest
 import zstandard
@@ -142,15 +138,6 @@ def test_wrong_packed_instrument_is_refused(place, archives, spoil, words, tmp_p
     assert [p.name for p in target.parent.iterdir()] == [f".{NAME}.lock"]
 
 
-def test_unreachable_server_is_reported(tmp_path, monkeypatch, capsys):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    monkeypatch.setenv(packed.PLACE, f"http://127.0.0.1:{port}")
-    assert not packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
-    assert "cannot be reached" in capsys.readouterr().err
-
-
 def test_without_an_address_no_server_is_asked(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv(packed.PLACE, raising=False)
     assert not packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
@@ -190,20 +177,6 @@ def test_set_up_fetches_without_building(module, made_of, tmp_path, monkeypatch)
     # A build would fail: its requirements are absent.
     monkeypatch.setenv("LOSSLAB_ARCHIVE", "http://127.0.0.1:1/debian")
     assert module.build() == module.existing() == wanted
-
-
-def test_any_web_server_of_the_folder_serves_a_class(made_of, tmp_path, monkeypatch):
-    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
-    wanted = kernel.target()
-    made_of("kernel", wanted.name)
-    files = functools.partial(
-        http.server.SimpleHTTPRequestHandler, directory=tmp_path / "instruments"
-    )
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), files) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv(packed.PLACE, f"http://127.0.0.1:{server.server_port}")
-        assert kernel.build() == wanted
-        server.shutdown()
 
 
 @pytest.mark.parametrize(
