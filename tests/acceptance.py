@@ -24,14 +24,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from losslab import interrupts, processes
-from losslab.instrument import records
 from losslab.instrument.archive import debian_archives
 from tests import pages
 
@@ -141,11 +139,12 @@ class Machine:
 
 
 @contextlib.contextmanager
-def machine(suite: str, user: str, variables: dict[str, str]) -> Iterator[Machine]:
+def machine(suite: str, user: str, instruments: Path | None) -> Iterator[Machine]:
     """Make a root folder with a clone of this commit; remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="losslab-bare-") as name:
         Path(name).chmod(0o755)
-        made = Machine(Path(name) / "root", user, variables | network())
+        places = {"LOSSLAB_INSTRUMENTS": "/instruments"} if instruments else {}
+        made = Machine(Path(name) / "root", user, places | network())
         lines = [
             f"deb {archive} {each} main"
             for archive in debian_archives()
@@ -166,6 +165,8 @@ def machine(suite: str, user: str, variables: dict[str, str]) -> Iterator[Machin
                 target = made.root / place.relative_to("/")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
+        if instruments:
+            shutil.copytree(instruments, made.root / "instruments")
         if user != "root":
             made.run(f"useradd --create-home --shell /bin/bash {user}", user="root")
         clone = made.root / made.clone.relative_to("/")
@@ -184,20 +185,6 @@ def network() -> dict[str, str]:
     """Return the variables of this environment about access to the network."""
     found = {name: value for name, value in os.environ.items() if NETWORK.match(name)}
     return found | (dict.fromkeys(CERTIFICATES, str(BUNDLE)) if certificates() else {})
-
-
-@contextlib.contextmanager
-def served(folder: Path | None) -> Iterator[dict[str, str]]:
-    """Serve packed instruments on the loopback interface; yield the variables that name them."""
-    if folder is None:
-        yield {}
-        return
-    with records.server(folder, "127.0.0.1", 0) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield {"LOSSLAB_INSTRUMENTS": f"http://127.0.0.1:{server.server_port}"}
-        finally:
-            server.shutdown()
 
 
 def commands(text: str, full: bool) -> list[str]:
@@ -246,11 +233,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     interrupts.unwind_on_signals()
     failed = 0
-    with served(options.instruments) as variables:
-        for suite in options.releases:
-            print(f"{suite}: result, wall time and CPU time in s, command", flush=True)
-            with machine(suite, "reader" if options.user else "root", variables) as made:
-                failed += follow(made, options.full)
+    for suite in options.releases:
+        print(f"{suite}: result, wall time and CPU time in s, command", flush=True)
+        user = "reader" if options.user else "root"
+        with machine(suite, user, options.instruments) as made:
+            failed += follow(made, options.full)
     return 1 if failed else 0
 
 

@@ -52,10 +52,9 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "instrument": _command(
             "instrument.records",
-            "pack, serve or fetch kernels and images as archives",
+            "pack or fetch kernels and images as archives",
             "losslab instrument pack --out instruments",
             "losslab instrument pack kernel-6.1 image-engine",
-            "losslab instrument serve --port 8000",
             "LOSSLAB_INSTRUMENTS=/media/usb/instruments losslab instrument fetch",
         ),
     },
@@ -196,7 +195,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab kernel",
             "losslab kernel --name 6.1",
             "losslab kernel --algorithm mine",
-            "losslab kernel --algorithm mine --try-all",
         ),
         "source": _command(
             "kernelcommand",

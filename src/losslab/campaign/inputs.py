@@ -70,7 +70,7 @@ def named_trace(given: str) -> str:
     if not Path(given).is_file():
         for name, public in public_traces().items():
             if given in (name, public.name):
-                return _keep_trace(name, _read_trace(public.get().path))
+                return _keep_trace(name, _read_trace(public.get()))
         place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
         files = [path for path in listed("config/traces/*") if path.is_file()]
         names = [path.name for path in files if path.suffix != ".md"]

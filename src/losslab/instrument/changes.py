@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
-import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -67,22 +65,17 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
     patches, and folders of patches, applied in the order of their names. Raises LosslabError if a
     file's place is unknown, or a patch does not apply.
     """
-    files_given(given)
+    files = files_given(given)
     into.mkdir(parents=True)
     skipped: list[str] = []
     with kerneltree.own_files(_kept(spec)) as tree:
-        for text in given:
-            path, _, name = text.rpartition("=")
-            file = Path(name)
-            if file.is_dir():
-                for patch in series(file):
+        for text, file in zip(given, files, strict=True):
+            if file.is_dir() or file.suffix in PATCHES:
+                for patch in series(file) if file.is_dir() else [file]:
                     skipped += _apply(patch, tree, into)
-            elif file.is_file() and file.suffix in PATCHES:
-                skipped += _apply(file, tree, into)
             else:
-                place = into / (path or _place(name, tree))
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, place)
+                place = text.rpartition("=")[0] or _place(str(file), tree)
+                _write(into / place, file.read_bytes())
         return _change(tree, into, skipped)
 
 
@@ -111,7 +104,8 @@ def of_commit(repository: Path, commit: str, spec: Kernel, into: Path) -> Change
                 f"{repository} must have files of the kernel's source at {commit}, found none",
                 hint="their paths must be those of the source, such as net/ipv4/tcp_cubic.c",
             )
-        _extract(repository, commit, placed, into)
+        if placed:
+            _extract(repository, commit, placed, into)
         return _change(tree, into, [])
 
 
@@ -172,11 +166,11 @@ def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
     created = CREATED.findall(processes.run([*command, "--summary", file], cwd=into, more=more))
     excluded = []
     for path in paths:
-        own = into / path
-        if (tree / path).is_file() and not own.exists():
-            own.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(tree / path, own)
-        elif not own.exists() and path not in created:
+        if (into / path).exists():
+            continue
+        if (tree / path).is_file():
+            _write(into / path, (tree / path).read_bytes())
+        elif path not in created:
             excluded.append(path)
     if set(excluded) != set(paths):
         excludes = [f"--exclude={path}" for path in excluded]
@@ -208,18 +202,17 @@ def _blob(path: Path) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
 def _extract(repository: Path, commit: str, placed: dict[str, str], into: Path) -> None:
-    if not placed:
-        return
-    with tempfile.TemporaryDirectory(prefix="losslab-commit-") as folder:
-        archive = Path(folder, "files.tar")
-        processes.run(
-            ["git", "-C", repository, "archive", f"--output={archive}", commit, "--", *placed]
-        )
-        with tarfile.open(archive) as files:
-            for path, place in placed.items():
-                content = files.extractfile(path)
-                assert content is not None  # ls-tree lists it as a file
-                target = into / place
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content.read())
+    """Write files of a commit to their places."""
+    with tempfile.TemporaryDirectory(prefix="losslab-commit-") as name:
+        folder, tar = Path(name), Path(name, "files.tar")
+        git = ["git", "-C", str(repository), "archive", f"--output={tar}", commit, "--"]
+        processes.run([*git, *placed])
+        processes.run(["tar", "-xf", tar, "-C", folder])
+        for path, place in placed.items():
+            _write(into / place, (folder / path).read_bytes())

@@ -51,15 +51,18 @@ def patch(tmp_path, name, texts):
     return written(tmp_path, f"{name}.patch", text)
 
 
-def test_file_replaces_the_only_one_of_its_name(tree, tmp_path):
-    found = of_files(tmp_path, written(tmp_path, "my/tcp_cubic.c", "mine\n"))
-    assert found.paths == ("net/ipv4/tcp_cubic.c",)
-    assert (found.folder / found.paths[0]).read_text() == "mine\n"
-
-
-def test_equal_file_is_no_change(tree, tmp_path):
-    same = written(tmp_path, "tcp_cubic.c", FILES["net/ipv4/tcp_cubic.c"])
-    assert of_files(tmp_path, same).paths == ()
+@pytest.mark.parametrize(
+    ("file", "text", "place"),
+    [
+        ("my/tcp_cubic.c", "mine\n", "net/ipv4/tcp_cubic.c"),
+        ("checkout/net/ipv6/route.c", "mine\n", "net/ipv6/route.c"),
+        ("tcp_cubic.c", FILES["net/ipv4/tcp_cubic.c"], None),  # equal: no change
+    ],
+)
+def test_file_replaces_the_one_of_its_place_or_name(tree, tmp_path, file, text, place):
+    found = of_files(tmp_path, written(tmp_path, file, text))
+    assert found.paths == ((place,) if place else ())
+    assert all((found.folder / path).read_text() == text for path in found.paths)
 
 
 def test_place_of_an_ambiguous_name_must_be_given(tree, tmp_path):
@@ -68,11 +71,6 @@ def test_place_of_an_ambiguous_name_must_be_given(tree, tmp_path):
         of_files(tmp_path, its)
     (tmp_path / "files").rmdir()
     assert of_files(tmp_path, f"net/ipv6/route.c={its}").paths == ("net/ipv6/route.c",)
-
-
-def test_place_is_read_from_the_end_of_a_path(tree, tmp_path):
-    its = written(tmp_path, "checkout/net/ipv6/route.c", "mine\n")
-    assert of_files(tmp_path, its).paths == ("net/ipv6/route.c",)
 
 
 @pytest.mark.parametrize("name", ["nothing.c", "unknown.c"])
