@@ -1,8 +1,9 @@
-"""`losslab check` and `losslab bisect` on the kernel's own CUBIC and BBR."""
+"""`losslab check`, also under `git bisect run`, on the kernel's own CUBIC and BBR."""
 
 import json
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -112,31 +113,29 @@ def test_mutation_is_reported_with_its_cell_and_first_packet(checked, baseline):
 def test_file_that_does_not_compile_is_an_error(checked, texts, capsys):
     texts["broken"] = texts["own"].replace("ca->cnt = 100 * cwnd;", "ca->count = 100 * cwnd;")
     status, report = checked("broken", *CELL)
-    assert (status, report) == (1, "")
+    assert (status, report) == (125, "")
 
 
-def test_planted_commit_is_found(texts, tmp_path, capsys):
+def test_git_bisect_finds_a_planted_commit_and_skips_one_that_does_not_compile(texts, tmp_path):
     repository, commits = tmp_path / "repository", []
 
     def git(*words):
         command = ["git", "-C", repository, "-c", "user.name=x", "-c", "user.email=x@x", *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
-    path = repository / CUBIC
+    path, good = repository / CUBIC, tmp_path / "good.c"
     path.parent.mkdir(parents=True)
+    good.write_text(texts["own"])
     git("init", "--quiet")
-    for number in range(16):
-        path.write_text(texts["own" if number < 4 else "comment" if number < 11 else "mutated"])
+    for number, text in enumerate([*["own"] * 2, *["comment"] * 3, *["mutated"] * 2]):
+        path.write_text("no C" if number == 3 else f"{texts[text]}\n/* {number} */\n")
         git("add", "--all")
-        git("commit", "--quiet", "--allow-empty", "--message", f"Commit {number}")
+        git("commit", "--quiet", "--message", f"Commit {number}")
         commits.append(git("rev-parse", "HEAD"))
-    words = ["bisect", "--git", repository, "--good", commits[0], "--only", "loss/cubic"]
-    status = cli.main([*map(str, words), "--out", str(tmp_path / "out"), "--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert status == 0
-    assert (found["step"], found["title"]) == (commits[11], "Commit 11")
-    assert (found["cell"], found["not_compiled"]) == ("loss/cubic", [])
-    assert "differs" in found["first_difference"][0]
+    git("bisect", "start", commits[-1], commits[0])
+    words = [CUBIC, "--base", f"{CUBIC}={good}", "--only", "loss/cubic", "--out", tmp_path / "out"]
+    said = git("bisect", "run", sys.executable, "-m", "losslab.cli", "check", *words)
+    assert f"{commits[5]} is the first bad commit" in said
 
 
 @pytest.mark.nightly
