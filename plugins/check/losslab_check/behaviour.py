@@ -6,7 +6,6 @@ bytes cannot differ. The tests of all other cells are one family, judged by Holm
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from typing import Any
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import fingerprint
 from losslab.campaign.results import Replicate, digest_of, replace_json
-from losslab.reading import read_json, read_rows
+from losslab.reading import read_json
 from losslab.study import metrics
 from losslab.study.condition import Condition
 from losslab.study.intervals import (
@@ -25,7 +24,6 @@ from losslab.study.intervals import (
     Interval,
     difference_interval,
     holm,
-    mean_interval,
     ratio_interval,
     t_quantile,
 )
@@ -38,8 +36,6 @@ BETTER, WORSE, MOVED = "better", "worse", "different"
 # Differences below this share of the value before are ignored.
 MIN_CHANGE = 0.01
 POWER = 0.8
-# Columns of the trend of a branch.
-TREND = ("commit", "date", "cell", "metric", "n", "mean", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -179,23 +175,6 @@ def _smallest(its: Difference, tests: int) -> float | None:
     if not error:
         return MIN_CHANGE if relative else None
     return max(math.expm1(found * error), MIN_CHANGE) if relative else found * error
-
-
-def trend(path: Path, commit: str, date: str, runs: Runs) -> None:
-    """Add the means of a commit's valid runs to a table; replace earlier rows of the commit."""
-    rows = [row for row in read_rows(path) if row["commit"] != commit] if path.is_file() else []
-    for cell, its in runs.items():
-        valid = [run.metrics for run in its if not run.reasons]
-        for metric in dict.fromkeys(name for each in valid for name in each):
-            values = [each[metric] for each in valid if metric in each]
-            low, high = mean_interval(values) or (None, None)
-            numbers = (len(values), fmean(values), low, high)
-            shown = ["" if each is None else f"{each:.6g}" for each in numbers]
-            rows.append(dict(zip(TREND, (commit, date, cell, metric, *shown), strict=True)))
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, TREND)
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
-from losslab import cellspec, processes, sweeps
+from losslab import cellspec, sweeps
 from losslab.campaign import packets, results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
@@ -77,10 +75,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--annotations", action="store_true",
         help="also print what moved as annotations of GitHub Actions",
     )  # fmt: skip
-    command.add_argument(
-        "--trend", type=out_file, metavar="FILE",
-        help="add the means of the measured cells, with the commit of the current folder, to a CSV",
-    )  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     command.set_defaults(run=_check, interrupted=sweeps.KEPT)
 
@@ -89,7 +83,6 @@ def _check(options: argparse.Namespace) -> int:
     out: Path = options.out.resolve()
     if (options.bring is None) != (options.base_bring is None):
         raise UsageError("--bring and --base-bring need each other")
-    commit = _commit(options.trend)
     given_files = changes.files_given([*options.base, *options.change])
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
@@ -112,9 +105,7 @@ def _check(options: argparse.Namespace) -> int:
     if not file.exists():
         out_file(file)
     if not options.change and after.bring == before.bring:
-        runs = _before(cells, before, Baseline(file, options.suite), out, compared, options.cores)
-        if options.trend:
-            behaviour.trend(options.trend, *commit, runs)
+        _before(cells, before, Baseline(file, options.suite), out, compared, options.cores)
         print(f"recorded {len(cells)} cells in {file}")
         return 0
     old, new = (changecells.kernel_digests(cells, side) for side in sides)
@@ -131,8 +122,6 @@ def _check(options: argparse.Namespace) -> int:
     then = _before(differ, before, baseline, out, compared, options.cores)
     changecells.measure(differ, after, out / CHANGE, options.cores)
     now = _runs(differ, out / CHANGE, compared)
-    if options.trend:
-        behaviour.trend(options.trend, *commit, now)
     found = behaviour.compare(then, now, compared)
     data = {
         "format": behaviour.FORMAT,
@@ -157,26 +146,6 @@ def _check(options: argparse.Namespace) -> int:
         f"see {out / REPORT}; --fail-on chooses what fails",
     )  # fmt: skip
     return 0
-
-
-def _commit(trend: Path | None) -> tuple[str, str]:
-    """Return the name and date of the commit for a trend; LosslabError before anything runs.
-
-    In a job of GitHub Actions, git may refuse the folder of another user, so the job's variable is
-    first.
-    """
-    if trend is None:
-        return "", ""
-    if commit := os.environ.get("GITHUB_SHA"):
-        return commit, datetime.now(UTC).isoformat(timespec="seconds")
-    found = processes.attempt(["git", "log", "-1", "--format=%H %cI"])
-    if not found.good:
-        raise LosslabError(
-            f"--trend needs a commit, found none in {Path.cwd()}",
-            hint="start it in the folder of your repository",
-        )
-    commit, date = found.out.split()
-    return commit, date
 
 
 def _before(
