@@ -69,21 +69,19 @@ def texts():
 
 
 @pytest.fixture(scope="module")
-def baseline(tmp_path_factory):
-    return tmp_path_factory.mktemp("baseline") / "baseline.json"
+def out(tmp_path_factory):
+    """Return a folder for many checks, which keeps the runs before the change."""
+    return tmp_path_factory.mktemp("checks") / "out"
 
 
 @pytest.fixture
-def checked(texts, baseline, tmp_path, capsys):
+def checked(texts, out, tmp_path, capsys):
     """Return a function that checks a source; it returns the status and the report."""
 
     def checked(name, *words):
         path = tmp_path / "tcp_cubic.c"
         path.write_text(texts[name])
-        out = tmp_path / "out"
-        status = cli.main(
-            ["check", str(path), "--baseline", str(baseline), "--out", str(out), *words]
-        )
+        status = cli.main(["check", str(path), "--out", str(out), *words])
         return status, capsys.readouterr().out
 
     return checked
@@ -95,8 +93,8 @@ def test_comment_changes_no_cell(checked):
     assert report.startswith("**losslab check: no cell changed.** 2 cells, 16 runs.")
 
 
-def test_mutation_is_reported_with_its_cell_and_first_packet(checked, baseline):
-    before = baseline.read_text()
+def test_mutation_is_reported_with_its_cell_and_first_packet(checked, out):
+    before = {path: path.stat().st_mtime_ns for path in out.glob("baseline/*/*/*/manifest.json")}
     status, text = checked("mutated", *CELL, "--json")
     report = json.loads(text)
     assert status == 1
@@ -107,7 +105,7 @@ def test_mutation_is_reported_with_its_cell_and_first_packet(checked, baseline):
     assert {each["metric"] for each in cell["differences"]} >= {"goodput_mbit", "retransmits"}
     assert cell["first_difference"][0].endswith("on the sender's link differs:")
     assert "cwnd" in cell["first_difference"][-1]
-    assert baseline.read_text() == before, "its record must be read"
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "they are kept"
 
 
 def test_file_that_does_not_compile_is_an_error(checked, texts, capsys):
@@ -140,13 +138,12 @@ def test_git_bisect_finds_a_planted_commit_and_skips_one_that_does_not_compile(t
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_mutation_changes_cells_of_its_algorithm_only(name, baseline, tmp_path, capsys):
+def test_mutation_changes_cells_of_its_algorithm_only(name, out, tmp_path, capsys):
     path, before, after, expected = MUTATIONS[name]
     text = sources()[path]
     assert text.count(before) == 1
     file = tmp_path / "changed.c"
     file.write_text(text.replace(before, after))
-    words = [f"{path}={file}", "--baseline", str(baseline.with_name("all.json"))]
-    assert cli.main(["check", *words, "--out", str(tmp_path / "out"), "--json"]) == 1
+    assert cli.main(["check", f"{path}={file}", "--out", str(out), "--json"]) == 1
     changed = {cell["cell"] for cell in json.loads(capsys.readouterr().out)["changed"]}
     assert expected <= changed <= OF[path]

@@ -7,18 +7,14 @@ bytes cannot differ. The tests of all other cells are one family, judged by Holm
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import fingerprint
-from losslab.campaign.results import Replicate, digest_of, replace_json
-from losslab.reading import read_json
+from losslab.campaign.results import Replicate, digest_of
 from losslab.study import metrics
-from losslab.study.condition import Condition
 from losslab.study.intervals import (
     LEVEL,
     Interval,
@@ -27,7 +23,6 @@ from losslab.study.intervals import (
     ratio_interval,
     t_quantile,
 )
-from losslab.study.schemas import check_schema
 
 FORMAT = 1
 # Parts of a manifest that follow from the measurement; `files` has the digests of all raw files.
@@ -175,62 +170,6 @@ def _smallest(its: Difference, tests: int) -> float | None:
     if not error:
         return MIN_CHANGE if relative else None
     return max(math.expm1(found * error), MIN_CHANGE) if relative else found * error
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """Recorded runs of cells before a change."""
-
-    file: Path
-    suite: str
-
-    def write(self, conditions: Mapping[str, Condition], runs: Runs) -> None:
-        """Record runs, with what their results depend on; keep the records of other cells."""
-        known = self._data()["cells"] if self.file.is_file() else {}
-        data = {
-            "format": FORMAT,
-            "suite": self.suite,
-            "cells": known
-            | {
-                name: {
-                    "condition": condition.to_json(),
-                    "fingerprint": _fingerprint(condition),
-                    "runs": [vars(each) for each in runs[name]],
-                }
-                for name, condition in conditions.items()
-            },
-        }
-        check_schema(data, "baseline", str(self.file))
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        replace_json(data, self.file)
-
-    def read(
-        self, conditions: Mapping[str, Condition], replicates: Mapping[str, int]
-    ) -> dict[str, list[Run]]:
-        """Return the recorded runs of cells whose results they still are; {} without a record."""
-        if not self.file.is_file():
-            return {}
-        return dict(self._current(self._data()["cells"], conditions, replicates))
-
-    def _data(self) -> Any:
-        data = read_json(self.file)
-        check_schema(data, "baseline", str(self.file), "remove the file to record it again")
-        return data
-
-    @staticmethod
-    def _current(
-        cells: Mapping[str, Any], conditions: Mapping[str, Condition], replicates: Mapping[str, int]
-    ) -> Iterator[tuple[str, list[Run]]]:
-        for name, condition in conditions.items():
-            its = cells.get(name)
-            if its and its["fingerprint"] == _fingerprint(condition):
-                runs = [Run(**each) for each in its["runs"]]
-                if len(runs) >= replicates[name]:
-                    yield name, runs[: replicates[name]]
-
-
-def _fingerprint(condition: Condition) -> str:
-    return fingerprint.of(condition, VIRTUAL, GUEST).digest
 
 
 def as_json(changes: Sequence[CellChange]) -> list[dict[str, Any]]:
