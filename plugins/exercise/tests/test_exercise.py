@@ -112,18 +112,6 @@ def test_own_runs_have_the_key_s_bytes(submitted, teacher):
     assert sorted(teacher, key=str) == sorted(LOSS.conditions.values(), key=str)
 
 
-def test_key_replaces_measuring(submitted, teacher):
-    assert cli.main(["exercise", "key", "loss", "--students", "17-18", "--out", "key.json"]) == 0
-    assert len(teacher) == 4
-    assert grade(submitted, "--key", "key.json")[0] == 0
-    assert len(teacher) == 4
-    key = json.loads((submitted.parent / "key.json").read_text())
-    key["loss-17/bbr"]["version"] = "an older one"
-    sealed.write_json(key, submitted.parent / "key.json")
-    assert grade(submitted, "--key", "key.json")[0] == 0
-    assert len(teacher) == 5
-
-
 def edited(folder, change):
     file = folder / "loss-17.json"
     data = json.loads(file.read_text())
