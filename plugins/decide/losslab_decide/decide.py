@@ -24,8 +24,8 @@ from losslab.campaign import cost
 from losslab.campaign.instrument import at_first_use
 from losslab.campaign.results import read_cell, write_json
 from losslab.emulation.background.outcome import TABLE
-from losslab.reading import UsageError, number, out_folder, whole_option
-from losslab.study import background, metrics, units
+from losslab.reading import UsageError, out_folder, whole_option
+from losslab.study import background, metrics
 from losslab.study.axes import short
 from losslab.study.condition import AXES
 from losslab.study.intervals import MIN_RUNS
@@ -46,16 +46,9 @@ from losslab_decide.question import (
     asked,
     cells,
     others,
-)
-from losslab_decide.verdict import (
-    Answer,
-    Comparison,
-    Measure,
-    answer,
-    change,
-    compare,
-    headline,
-)
+    quantity,
+)  # fmt: skip
+from losslab_decide.verdict import Answer, Comparison, Measure, answer, change, compare, headline
 
 # The first measure of a use decides, the others are shown.
 USES: dict[str, tuple[str, ...]] = {
@@ -91,9 +84,8 @@ class Outcome:
     """Measured values of a variant."""
 
     variant: Variant
-    values: dict[str, dict[str, dict[int, float]]] = field(
-        default_factory=dict
-    )  # by measure and choice
+    # By measure and choice, the value of each seed.
+    values: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
 
     def answers(self) -> dict[str, Answer]:
@@ -161,9 +153,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _decide(options: argparse.Namespace) -> int:
     question = asked(options)
-    budget_s = units.value("budget_s", options.budget)
-    if isinstance(budget_s, str):
-        budget_s = number(budget_s, "--budget")
+    budget_s = quantity("budget_s", options.budget, "--budget")
     variants = [Variant("", 0.0, question), *others(question, options.uncertain)]
     made = Plan.of(variants, budget_s * options.cores, options)
     for note in made.notes(options.cores):
@@ -358,9 +348,7 @@ def _said(its: Answer) -> dict[str, Any]:
 
 
 def _row(part: str, name: str, its: Comparison) -> dict[str, Any]:
-    return {
-        "part": part, "measure": name, **asdict(MEASURES[name]), **asdict(its),
-    }  # fmt: skip
+    return {"part": part, "measure": name, **asdict(MEASURES[name]), **asdict(its)}
 
 
 def again(options: argparse.Namespace, made: Plan, more: int = 0) -> str:
