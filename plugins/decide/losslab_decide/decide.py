@@ -8,7 +8,6 @@ sweep, so finished runs are kept.
 from __future__ import annotations
 
 import argparse
-import resource
 import shlex
 import sys
 from collections import Counter
@@ -47,7 +46,7 @@ from losslab_decide.question import (
     cells,
     others,
     quantity,
-)  # fmt: skip
+)
 from losslab_decide.verdict import Answer, Comparison, Measure, answer, change, compare, headline
 
 # The first measure of a use decides, the others are shown.
@@ -161,8 +160,7 @@ def _decide(options: argparse.Namespace) -> int:
     if options.estimate:
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
-    used_s = made.measure(options.out, options.cores)
-    print(f"losslab: {used_s:.0f} s of CPU time for the runs that were missing", file=sys.stderr)
+    made.measure(options.out, options.cores)
     outcomes = [outcome(each, made.duration_s, options.out) for each in made.variants]
     found = decision(outcomes, made)
     more = max((its["more_runs"] or 0 for its in found["answers"].values()), default=0)
@@ -252,9 +250,8 @@ class Plan:
         if self.left_out:
             yield f"the budget is too small for {', '.join(self.left_out)}; give more --budget"
 
-    def measure(self, out: Path, cores: int) -> float:
-        """Measure what is missing; return its CPU time in s."""
-        before = _cpu_s()
+    def measure(self, out: Path, cores: int) -> None:
+        """Measure what is missing."""
         todo = [
             [cell for _, cell in cells(variant.question, self.duration_s, out)]
             for variant in self.variants
@@ -264,12 +261,6 @@ class Plan:
         sweeps.measure(todo[0], self.runs, cores)
         rest = dict.fromkeys(cell for its in todo[1:] for cell in its)
         sweeps.measure([cell for cell in rest if cell not in todo[0]], self.other_runs, cores)
-        return _cpu_s() - before
-
-
-def _cpu_s() -> float:
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def outcome(variant: Variant, duration_s: float, out: Path) -> Outcome:
