@@ -15,13 +15,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from losslab import cellspec, sweeps
-from losslab.campaign import replicate, rerun
-from losslab.campaign.instrument import at_first_use, instrument
+from losslab.campaign import rerun
 from losslab.campaign.results import Replicate, digest_of, replace_json
 from losslab.campaign.tables import write_csv
 from losslab.errors import LosslabError
@@ -226,21 +225,11 @@ def _text(value: float | None) -> str:
 def solutions(wanted: Sequence[Exercise], cores: int) -> dict[str, dict[str, Any]]:
     """Measure the runs of exercises; return the digest and the value of each."""
     runs = {f"{each.name}/{run}": (each, run) for each in wanted for run in each.conditions}
-    found = {}
+    conditions = {name: (each.conditions[run], each.seed) for name, (each, run) in runs.items()}
     with own_folder(Path(tempfile.gettempdir()), "losslab-exercise-") as work:
-
-        def measure(name: str) -> None:
-            each, run = runs[name]
-            condition, folder = each.conditions[run], work / name
-            folder.parent.mkdir(exist_ok=True)
-            replicate.run(condition, each.seed, folder, instrument(condition=condition))
-            found[name] = _solution(folder, each, run)
-
-        for condition in dict.fromkeys(each.conditions[run] for each, run in runs.values()):
-            at_first_use(condition)
-        if jobs := [partial(measure, name) for name in runs]:
-            sweeps.measure_all(jobs, cores, "runs")
-    return found
+        its = {work / name: condition for name, condition in conditions.items()}
+        sweeps.measure_runs(its, cores, "runs")
+        return {name: _solution(work / name, *each) for name, each in runs.items()}
 
 
 def _grade(options: argparse.Namespace) -> int:

@@ -7,11 +7,10 @@ import shutil
 
 import pytest
 
-from losslab import cli
+from losslab import cli, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import fingerprint
 from losslab.study.condition import Condition
-from losslab_exercise import exercise
 from losslab_exercise.exercise import LESSONS, Exercise
 from tests import sealed
 
@@ -35,13 +34,13 @@ def teacher(monkeypatch):
     """Replace measuring; return the list of the conditions that the teacher's machine measured."""
     found = []
 
-    def run(condition, seed, folder, tools):
+    def run(condition, seed, folder, *_, **__):
         found.append(condition)
         return measured(folder, condition, seed)
 
-    monkeypatch.setattr(exercise.replicate, "run", run)
-    monkeypatch.setattr(exercise, "instrument", lambda condition: None)
-    monkeypatch.setattr(exercise, "at_first_use", lambda condition: None)
+    monkeypatch.setattr(sweeps.replicate, "run", run)
+    monkeypatch.setattr(sweeps, "instrument", lambda condition: None)
+    monkeypatch.setattr(sweeps, "at_first_use", lambda condition: None)
     return found
 
 
