@@ -177,7 +177,7 @@ def measure_runs(
     runs: Mapping[Path, tuple[Condition, int]],
     cores: int,
     title: str,
-    captures: Callable[[Condition], Sequence[str]] = lambda _: (),
+    captures: Sequence[str] = (),
     attempts: int = replicate.ATTEMPTS,
 ) -> None:
     """Measure single runs, condition and seed by folder; a folder that exists is replaced."""
@@ -187,11 +187,13 @@ def measure_runs(
 
     def one(folder: Path) -> None:
         condition, seed = runs[folder]
-        tools, its = instrument(condition=condition), captures(condition)
+        tools = instrument(condition=condition)
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        movie = video(condition, tools)
-        replicate.run(condition, seed, folder, tools, movie, attempts=attempts, captures=its)
+        replicate.run(
+            condition, seed, folder, tools, video(condition, tools), attempts=attempts,
+            captures=captures,
+        )  # fmt: skip
 
     if runs:
         measure_all([functools.partial(one, folder) for folder in runs], cores, title)
