@@ -85,10 +85,6 @@ class Search:
         self.runs = next(self.count)
         return self.past.run(Change("only", only=only), self.folder / f"{self.runs:04}")
 
-    def shows(self, symptom: Symptom, places: Sequence[int]) -> bool:
-        """Return whether the future that drops exactly these packets has a symptom."""
-        return symptom.shows(self.dropping(places), self.spared)
-
     def cause(self, symptom: Symptom) -> list[int] | None:
         """Return the 1-minimal cause of a symptom; None if it does not depend on `drops`."""
         spared, untouched = (
@@ -96,8 +92,13 @@ class Search:
         )
         if spared or not untouched:
             return None
-        every = range(len(self.drops))
-        return minimise(every, lambda part: self.shows(symptom, part), futures.at_once())
+        return self.reduction(symptom).minimise(range(len(self.drops)))
+
+    def reduction(self, symptom: Symptom) -> Reduction:
+        """Return the search for the drops after the cut that show a symptom."""
+        return Reduction(
+            lambda places: symptom.shows(self.dropping(places), self.spared), futures.at_once()
+        )
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -187,9 +188,7 @@ def _worse(recorded: Recorded, metric: str) -> Symptom:
         lossless = search.spared.manifest["summary"]
         end_s = recorded.condition.duration_s
         found = symptoms.worse(metric, untouched.manifest["summary"], lossless, end_s)
-        prefix = shortest_prefix(
-            range(len(search.drops)), lambda part: search.shows(found, part), futures.at_once()
-        )
+        prefix = search.reduction(found).prefix(range(len(search.drops)))
         last_s = search.drops[prefix[-1]].t_s
     return replace(found, begin_s=last_s)
 
@@ -259,49 +258,39 @@ def from_start(future: Future, prepared: rerun.Ready, out: Path) -> None:
         )
 
 
-def minimise(
-    items: Sequence[int], shows: Callable[[Sequence[int]], bool], at_once: int = 1
-) -> list[int]:
-    """Return a 1-minimal sublist that shows a symptom: without any one item it does not.
+@dataclass
+class Reduction:
+    """Delta debugging of a list of which some items show a symptom.
 
     The algorithm is ddmin (Zeller and Hildebrandt, IEEE TSE 28(2), 2002), on the shortest prefix
-    that bisection finds. A 1-minimal list need not be the smallest. `shows` is called once for each
-    sublist, for up to `at_once` of them at the same time, in threads.
+    that bisection finds. `shows` is called once for each sublist, for up to `at_once` of them at
+    the same time, in threads.
     """
-    with ThreadPoolExecutor(at_once) as pool:
-        return _Reduction(shows, at_once, pool).minimise(items)
 
-
-def shortest_prefix(
-    items: Sequence[int], shows: Callable[[Sequence[int]], bool], at_once: int = 1
-) -> list[int]:
-    """Return a prefix that shows a symptom, while one shorter by 1 does not; see `minimise`."""
-    with ThreadPoolExecutor(at_once) as pool:
-        return [*items[: _Reduction(shows, at_once, pool).prefix(items)]]
-
-
-@dataclass
-class _Reduction:
     shows: Callable[[Sequence[int]], bool]
-    at_once: int
-    pool: ThreadPoolExecutor
+    at_once: int = 1
     known: dict[tuple[int, ...], bool] = field(default_factory=dict)
 
     def first(self, parts: Sequence[Sequence[int]]) -> int | None:
         """Return the place of the first part that shows the symptom; None if none does."""
-        for begin in range(0, len(parts), self.at_once):
-            keys = [tuple(part) for part in parts[begin : begin + self.at_once]]
-            new = [key for key in dict.fromkeys(keys) if key not in self.known]
-            self.known.update(zip(new, self.pool.map(self.shows, new), strict=True))
-            for place, key in enumerate(keys, begin):
-                if self.known[key]:
-                    return place
+        with ThreadPoolExecutor(self.at_once) as pool:
+            for begin in range(0, len(parts), self.at_once):
+                keys = [tuple(part) for part in parts[begin : begin + self.at_once]]
+                new = [key for key in dict.fromkeys(keys) if key not in self.known]
+                self.known.update(zip(new, pool.map(self.shows, new), strict=True))
+                for place, key in enumerate(keys, begin):
+                    if self.known[key]:
+                        return place
         return None
 
     def minimise(self, items: Sequence[int]) -> list[int]:
+        """Return a 1-minimal sublist that shows the symptom: without any one item it does not.
+
+        It need not be the smallest.
+        """
         if self.first([[]]) is not None:
             return []
-        found = [*items[: self.prefix(items)]]
+        found = self.prefix(items)
         parts = 2
         while len(found) > 1:
             size = -(-len(found) // parts)
@@ -317,8 +306,8 @@ class _Reduction:
                 parts = min(len(found), 2 * parts)
         return found
 
-    def prefix(self, items: Sequence[int]) -> int:
-        """Return the length of a prefix that shows the symptom, while one shorter by 1 does not."""
+    def prefix(self, items: Sequence[int]) -> list[int]:
+        """Return a prefix that shows the symptom, while one shorter by 1 does not."""
         low, high = 0, len(items)
         while high - low > 1:
             points = self.at_once + 1
@@ -328,7 +317,7 @@ class _Reduction:
                 low = lengths[-1]
             else:
                 low, high = [low, *lengths][at], lengths[at]
-        return high
+        return [*items[:high]]
 
 
 def dropped(folder: Path, cause: Sequence[Drop]) -> Iterator[str]:

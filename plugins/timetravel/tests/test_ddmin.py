@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from losslab_timetravel.why import minimise, shortest_prefix
+from losslab_timetravel.why import Reduction
 
 
 def minimal(items, shows, at_once=1):
@@ -16,7 +16,7 @@ def minimal(items, shows, at_once=1):
         seen.append(tuple(part))
         return shows(part)
 
-    return minimise(items, counted, at_once), len(seen)
+    return Reduction(counted, at_once).minimise(items), len(seen)
 
 
 @pytest.mark.parametrize("cause", [(7,), (1, 2), (0, 99), (3, 40, 77), tuple(range(10, 20))])
@@ -30,7 +30,8 @@ def test_the_only_cause_is_found(cause, at_once):
 @pytest.mark.parametrize("at_once", [1, 2, 3])
 @pytest.mark.parametrize("last", [0, 1, 49, 98, 99])
 def test_the_shortest_prefix_ends_with_the_last_item_of_the_cause(last, at_once):
-    assert shortest_prefix(range(100), lambda part: last in part, at_once) == [*range(last + 1)]
+    found = Reduction(lambda part: last in part, at_once).prefix(range(100))
+    assert found == [*range(last + 1)]
 
 
 def test_a_symptom_without_any_item_has_an_empty_cause():
