@@ -101,12 +101,18 @@ def test_next_start_removes_what_a_killed_measurement_left(tmp_path):
     assert [path for path in left if path.exists()] == []
 
 
-@pytest.mark.nightly
-def test_guest_that_stops_responding_is_ended_and_invalid(tmp_path):
-    job = started([*MEASURE, tmp_path / "out", "--timeout-s", "4"])
-    kit.wait_for(lambda: list(tmp_path.glob(".losslab-*/*/started")), "the guest's start")
+def stopped_guest(out, *words):
+    """Start a measurement and stop its guest; return both."""
+    job = started([*MEASURE, out, *words])
+    kit.wait_for(lambda: list(out.parent.glob(".losslab-*/*/started")), "the guest's start")
     guest = kit.guest_of(job.pid, generations=1)
     os.kill(guest, signal.SIGSTOP)
+    return job, guest
+
+
+@pytest.mark.nightly
+def test_guest_that_stops_responding_is_ended_and_invalid(tmp_path):
+    job, guest = stopped_guest(tmp_path / "out", "--timeout-s", "4")
     words, _ = job.communicate(timeout=WAIT_S)
     assert job.returncode == 1
     explained(words, "must end within")
@@ -117,10 +123,7 @@ def test_guest_that_stops_responding_is_ended_and_invalid(tmp_path):
 @pytest.mark.nightly
 def test_guest_that_is_paused_measures_the_same_bytes(tmp_path):
     """A host that is slow, or sleeps, does not reach the guest's clock."""
-    job = started([*MEASURE, tmp_path / "paused"])
-    kit.wait_for(lambda: list(tmp_path.glob(".losslab-*/*/started")), "the guest's start")
-    guest = kit.guest_of(job.pid, generations=1)
-    os.kill(guest, signal.SIGSTOP)
+    job, guest = stopped_guest(tmp_path / "paused")
     time.sleep(2)
     os.kill(guest, signal.SIGCONT)
     words, _ = job.communicate(timeout=WAIT_S)
