@@ -2,11 +2,10 @@
 
     python -m bench.golden                    compare; exit 1 if a byte differs
     python -m bench.golden --record           record again, and print the changes
-    python -m bench.golden --only web --keep FOLDER [--against FOLDER]
+    python -m bench.golden --only web --keep FOLDER    (then `losslab diff` two kept replicates)
     python -m bench.golden --cuts 20          cut each condition at 20 instants: the future of the
                                               last fork must equal the uncut replicate
 
-`--keep` keeps the measured files; `--against` prints the first line that differs from kept ones.
 The digests in tests/golden/golden.yaml belong to an instrument: the recipes of kernel and image.
 They must be recorded again for another instrument. The measuring modules may change as long as no
 byte does: a run of all conditions with the same bytes, or with --record, writes their digests to
@@ -90,11 +89,7 @@ class Record:
 
 
 def load(path: Path = FILE) -> Record:
-    """Read and check the recorded digests.
-
-    Raises:
-        LosslabError: The file does not follow its schema.
-    """
+    """Read the recorded digests; LosslabError if the file does not follow its schema."""
     data = read_yaml(path)
     check_schema(data, "golden", str(path))
     return Record(
@@ -121,10 +116,8 @@ def identity(backend: str) -> dict[str, Any]:
     """Return the identity of the installed instrument.
 
     The final kernel configuration names the compiler, so the recipe counts instead (fragment,
-    patches and pinned source, `kernel.content_hash`): machines with other compilers agree.
-
-    Raises:
-        LosslabError: A part is not built.
+    patches and pinned source, `kernel.content_hash`): machines with other compilers agree. Raises
+    LosslabError if a part is not built.
     """
     found = instrument(backend).provenance
     kept = ("hash", "version", "packages_sha256", "containernet", "pinned")
@@ -163,8 +156,7 @@ def _short(recipe: dict[str, Any] | None) -> str:
 def measure(golden: Golden, out: Path, more: Mapping[str, str]) -> Path:
     """Measure a condition's replicate into folder `out`, with additional environment variables.
 
-    Raises:
-        LosslabError: The replicate is not valid, or could not be measured.
+    Raises LosslabError if the replicate is not valid, or could not be measured.
     """
     words = [*shlex.split(golden.measure), "--out", str(out), "--timeout-s", str(TIMEOUT_S)]
     done = subprocess.run(
@@ -242,11 +234,6 @@ def differences(recorded: Mapping[str, str], found: Mapping[str, str]) -> list[s
     return sorted(changed) + [f"{n} is gone" for n in sorted(recorded) if n not in found]
 
 
-def first_lines(before: Path, after: Path) -> list[str]:
-    """Return the first differing line of each file of two replicates' folders."""
-    return [f"{file}: {what}" for file, what in rerun.compare(before, after).different.items()]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare or record; return 1 if bytes or the instrument differ."""
     parser = argparse.ArgumentParser(
@@ -256,7 +243,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true", help="write the digests found")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these conditions")
     parser.add_argument("--keep", type=Path, help="leave what was measured in this new folder")
-    parser.add_argument("--against", type=Path, help="a folder that was kept: show what differs")
     parser.add_argument("--cuts", type=int, help="compare an uncut run with one cut so often")
     options = parser.parse_args(arguments)
     try:
@@ -304,9 +290,6 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         different += bool(changed_files)
         parts[not changed_files].append(parts_of(folder / golden.name))
         print(_verdict(golden, changed_files), flush=True)
-        if changed_files and options.against is not None:
-            for line in first_lines(options.against / golden.name, folder / golden.name):
-                print(f"    {line}")
     if options.record:
         merged = {g.name: replace(g, sha256=found[g.name]) for g in goldens}
         instruments = {backend: identity(backend) for backend in backends}
@@ -398,14 +381,14 @@ def chosen(record: Record, names: Sequence[str] | None) -> list[Golden]:
             f"--only must name conditions of {FILE.relative_to(ROOT)} "
             f"({', '.join(record.conditions)}), found {', '.join(unknown)}"
         )
-    chosen = [g for g in record.conditions.values() if names is None or g.name in names]
     goldens = []
-    for golden in chosen:
-        reason = cannot_measure(golden.backend)
-        if reason is None:
-            goldens.append(golden)
-        else:
+    for golden in record.conditions.values():
+        if names is not None and golden.name not in names:
+            continue
+        if reason := cannot_measure(golden.backend):
             print(f"{golden.name}: skipped: {reason}", flush=True)
+        else:
+            goldens.append(golden)
     return goldens
 
 

@@ -13,6 +13,7 @@ import itertools
 import json
 import math
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -24,9 +25,9 @@ import yaml
 from losslab import cellspec, interrupts
 from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import inputs
+from losslab.campaign import inputs, replicate
 from losslab.campaign.cellrun import measure_cell
-from losslab.campaign.instrument import at_first_use, instrument
+from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.results import CELL_FILE, MeasuredCell, read_cell
 from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
@@ -170,6 +171,32 @@ def measure_all(jobs: Sequence[Callable[[], None]], cores: int, title: str) -> N
             with interrupts.ending_threads():
                 pool.shutdown(cancel_futures=True)
             raise
+
+
+def measure_runs(
+    runs: Mapping[Path, tuple[Condition, int]],
+    cores: int,
+    title: str,
+    captures: Sequence[str] = (),
+    attempts: int = replicate.ATTEMPTS,
+) -> None:
+    """Measure single runs, condition and seed by folder; a folder that exists is replaced."""
+    for condition in dict.fromkeys(condition for condition, _ in runs.values()):
+        at_first_use(condition)
+        instrument(condition=condition)  # compiles the user's algorithms, once
+
+    def one(folder: Path) -> None:
+        condition, seed = runs[folder]
+        tools = instrument(condition=condition)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        replicate.run(
+            condition, seed, folder, tools, video(condition, tools), attempts=attempts,
+            captures=captures,
+        )  # fmt: skip
+
+    if runs:
+        measure_all([functools.partial(one, folder) for folder in runs], cores, title)
 
 
 @contextlib.contextmanager

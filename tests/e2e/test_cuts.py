@@ -192,8 +192,8 @@ def test_cause_of_a_bad_metric_is_found(run, tmp_path, capsys):
     assert cause <= 1.001 * (float(words[2]) - 0.8 * (float(words[2]) - recorded))
 
 
-def test_slow_second_that_does_not_depend_on_drops_is_refused(run, tmp_path, capsys):
-    assert losslab("why", run, "--below", 50, "--out", tmp_path / "why") == 1
+def test_stall_before_the_cut_is_refused(run, tmp_path, capsys):
+    assert losslab("why", run, "--stall", "--at", 2.9, "--out", tmp_path / "why") == 1
     assert "found that it also occurs without them" in capsys.readouterr().err
 
 

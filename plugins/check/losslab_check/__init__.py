@@ -1,8 +1,7 @@
-"""Commands `check` and `bisect`: effects of a change of the kernel or a program on a suite."""
+"""Command `check`: effects of a change of the kernel or a program on a suite."""
 
 from losslab.commands import Command
 
-HEADING = "judge an algorithm or a change"
 CHECK = Command(
     "losslab_check.check",
     "report what a change does to a suite's cells",
@@ -11,15 +10,5 @@ CHECK = Command(
         "losslab check series/ --only loss --only deep/bbr --fail-on worse --out check",
         "losslab check net/ipv4/tcp_input.c=new.c --base net/ipv4/tcp_input.c=old.c --out check",
     ),
-    HEADING,
-)
-BISECT = Command(
-    "losslab_check.bisect",
-    "find the first commit that changes a run",
-    (
-        "losslab bisect --git ~/linux --good v1 --bad v2 --out bisect",
-        "losslab bisect --patches series --metric goodput_mbit --at-least 9 --out bisect",
-        "losslab bisect --releases 6.1,6.12,7.2 --only loss --out bisect",
-    ),
-    HEADING,
+    "judge an algorithm or a change",
 )

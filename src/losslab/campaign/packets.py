@@ -9,8 +9,8 @@ import contextlib
 import hashlib
 import socket
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,6 @@ class Segment:
     octets: int
     acked: int
     sacked: tuple[tuple[int, int], ...] = ()
-    remote_port: int = 0
 
 
 def packets(content: bytes) -> Iterator[tuple[int, bytes]]:
@@ -78,15 +77,6 @@ def segments(content: bytes) -> tuple[int, list[Segment]]:
     """
     origin_ns, found = _traffic(content)
     return origin_ns, [segment for _, segment in found if segment is not None]
-
-
-def by_flow(found: Iterable[Segment], condition: Condition) -> list[Segment]:
-    """Return segments with the port that tcp.csv has in its column flow.
-
-    Connections of a server of the app `command` share the sender's port.
-    """
-    remote = condition.listens == "sender"
-    return [replace(each, port=each.remote_port) if remote else each for each in found]
 
 
 def sent(content: bytes) -> tuple[int, list[Segment | None]]:
@@ -139,7 +129,7 @@ def _segment(at_ns: int, frame: bytes, header: int, end: int, sent: bool) -> Seg
     syn = flags & 0x02
     return Segment(
         at_ns, sent, source if sent else target, begin + (1 if syn else 0), end - data, acked,
-        () if sent else tuple(_sacked(frame[header + 20 : data])), target if sent else source,
+        () if sent else tuple(_sacked(frame[header + 20 : data])),
     )  # fmt: skip
 
 

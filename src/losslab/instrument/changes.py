@@ -1,27 +1,24 @@
 """Changes of a kernel's source, as folders of files that replace the source's own.
 
-A change is a file, a patch, a series of patches, or a commit of a repository. Files of which the
-kernel has no object change no result, so their changes are skipped.
+A change is a file, a patch, or a series of patches. Files of which the kernel has no object change
+no result, so their changes are skipped.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-import tempfile
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from losslab import processes
-from losslab.errors import LosslabError
 from losslab.instrument import kernel, kernels, kerneltree
 from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.kernels import Kernel
 from losslab.reading import UsageError
 
 PATCHES = (".patch", ".diff", ".mbox", ".eml")
-SOURCES = (".c", ".h")
 SHOWN = 5  # names in an error
 CREATED = re.compile(r"^ create mode \d+ (.+)$", re.MULTILINE)
 
@@ -75,38 +72,9 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
                     skipped += _apply(patch, tree, into)
             else:
                 place = text.rpartition("=")[0] or _place(str(file), tree)
-                _write(into / place, file.read_bytes())
+                (into / place).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, into / place)
         return _change(tree, into, skipped)
-
-
-def of_commit(repository: Path, commit: str, spec: Kernel, into: Path) -> Change:
-    """Write the files of a commit that differ from the kernel's to the new folder `into`.
-
-    A file at the top of the repository that is not at the top of the source, such as `tcp_cubic.c`,
-    replaces the only file of its name. Raises LosslabError if git fails, or the repository has no
-    file of the kernel.
-    """
-    into.mkdir(parents=True)
-    listed = processes.run(["git", "-C", repository, "ls-tree", "-r", "-z", commit])
-    found, placed = 0, dict[str, str]()
-    with kerneltree.own_files(_kept(spec)) as tree:
-        for row in filter(None, listed.split("\0")):
-            about, _, path = row.partition("\t")
-            place = path
-            if "/" not in path and Path(path).suffix in SOURCES and not (tree / path).exists():
-                place = _place(path, tree)
-            if (tree / place).is_file():
-                found += 1
-                if _blob(tree / place) != about.split()[2]:
-                    placed[path] = place
-        if not found:
-            raise LosslabError(
-                f"{repository} must have files of the kernel's source at {commit}, found none",
-                hint="their paths must be those of the source, such as net/ipv4/tcp_cubic.c",
-            )
-        if placed:
-            _extract(repository, commit, placed, into)
-        return _change(tree, into, [])
 
 
 def original(given: str, spec: Kernel) -> tuple[str, bytes]:
@@ -169,7 +137,8 @@ def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
         if (into / path).exists():
             continue
         if (tree / path).is_file():
-            _write(into / path, (tree / path).read_bytes())
+            (into / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(tree / path, into / path)
         elif path not in created:
             excluded.append(path)
     if set(excluded) != set(paths):
@@ -194,25 +163,3 @@ def _change(tree: Path, into: Path, skipped: Sequence[str]) -> Change:
             paths.append(str(path))
     added = tuple(path for path in paths if not (tree / path).is_file())
     return Change(into, tuple(paths), tuple(dict.fromkeys(skipped)), added)
-
-
-def _blob(path: Path) -> str:
-    """Return the name of a file's content in a git repository with SHA-1."""
-    content = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
-def _extract(repository: Path, commit: str, placed: dict[str, str], into: Path) -> None:
-    """Write files of a commit to their places."""
-    with tempfile.TemporaryDirectory(prefix="losslab-commit-") as name:
-        folder, tar = Path(name), Path(name, "files.tar")
-        git = ["git", "-C", str(repository), "archive", f"--output={tar}", commit, "--"]
-        processes.run([*git, *placed])
-        processes.run(["tar", "-xf", tar, "-C", folder])
-        for path, place in placed.items():
-            _write(into / place, (folder / path).read_bytes())

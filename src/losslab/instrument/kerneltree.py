@@ -55,6 +55,8 @@ KEPT = ("include/", "scripts/", "arch/um/", "arch/x86/um/", "arch/x86/include/",
 class SourceError(LosslabError):
     """A changed source of the kernel does not apply or compile."""
 
+    status = 125  # on which `git bisect run` skips a commit
+
 
 def compiler() -> str:
     """Return 8 hexadecimal digits, the hash of the versions of compiler and linker.

@@ -225,7 +225,7 @@ def test_cell_name_that_is_no_folder_name_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "null", "{", "1", '{"seed": 1e400}'])
-@pytest.mark.parametrize("command", [["rerun"], ["export", "--qlog"]])
+@pytest.mark.parametrize("command", [["rerun"], ["export"]])
 def test_commands_refuse_a_malformed_manifest(tmp_path, capsys, command, text):
     assert cli.main([*command, str(written(tmp_path, "any", text))]) == 2
     assert "losslab: error: " in capsys.readouterr().err
