@@ -157,7 +157,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab diff results other-results",
             "losslab diff A B --metric retransmits --common",
             "losslab diff results docs/results/quick.tsv --common",
-            "losslab diff my-run other-run --packets",
         ),
         "record": _command(
             "campaign.records",

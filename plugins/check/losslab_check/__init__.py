@@ -1,4 +1,4 @@
-"""Commands `check` and `bisect`: effects of a change of the kernel or a program on a suite."""
+"""Commands `check`, `bisect` and `divergence`: effects of a change of the kernel or a program."""
 
 from losslab.commands import Command
 
@@ -21,5 +21,11 @@ BISECT = Command(
         "losslab bisect --patches series --metric goodput_mbit --at-least 9 --out bisect",
         "losslab bisect --releases 6.1,6.12,7.2 --only loss --out bisect",
     ),
+    HEADING,
+)
+DIVERGENCE = Command(
+    "losslab_check.divergence",
+    "print the first packet, sample and state in which two runs differ",
+    ("losslab divergence my-run other-run",),
     HEADING,
 )
