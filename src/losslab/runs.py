@@ -14,7 +14,7 @@ from pathlib import Path
 
 from losslab import cellspec
 from losslab.backends import runner, virtual
-from losslab.backends.base import Job
+from losslab.backends.base import Instrument, Job
 from losslab.campaign import compare, inputs, packets, plan, records, rerun
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.replicate import run
@@ -131,6 +131,9 @@ def _measure(options: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _terminal_kept() -> Iterator[None]:
     """Restore the terminal's settings: the guest's console sets it to raw mode."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        yield
+        return
     before = termios.tcgetattr(sys.stdin)
     try:
         yield
@@ -138,8 +141,22 @@ def _terminal_kept() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
+def execute(
+    command: str | None, condition: Condition, seed: int, tools: Instrument
+) -> tuple[int, str]:
+    """Run a shell command in a guest in virtual time; return its status and output.
+
+    None connects the user's terminal to a shell in a guest that runs in real time.
+    """
+    task = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
+    limit_s = SESSION_TIMEOUT_S if command is None else COMMAND_TIMEOUT_S
+    with own_folder(Path(tempfile.gettempdir()), "losslab-shell-") as folder, _terminal_kept():
+        job = Job(task, folder, seed, limit_s, interactive=command is None)
+        status = int(runner.run(virtual.Guest(), tools, job).result["status"])
+        return status, "" if command is None else (folder / "output.txt").read_text()
+
+
 def _shell(options: argparse.Namespace) -> int:
-    """Run a command in virtual time, or connect the terminal to a guest in real time."""
     condition, command = condition_of(options), options.command
     if command is None and sys.stdin is None:
         raise LosslabError(
@@ -150,17 +167,8 @@ def _shell(options: argparse.Namespace) -> int:
         # Read all of it: a console hangs up at the end of the input, before it was processed.
         command = sys.stdin.read()
     at_first_use(condition)
-    tools, session = instrument(condition=condition), command is None
-    task = {
-        "kind": "shell", "condition": condition.to_json(), "seed": options.seed, "command": command
-    }  # fmt: skip
-    limit_s = SESSION_TIMEOUT_S if session else COMMAND_TIMEOUT_S
-    with own_folder(Path(tempfile.gettempdir()), "losslab-shell-") as folder:
-        job = Job(task, folder, options.seed, limit_s, interactive=session)
-        with _terminal_kept() if session else contextlib.nullcontext():
-            status = int(runner.run(virtual.Guest(), tools, job).result["status"])
-        if not session:
-            print((folder / "output.txt").read_text(), end="")
+    status, words = execute(command, condition, options.seed, instrument(condition=condition))
+    print(words, end="")
     return status
 
 
