@@ -77,9 +77,9 @@ DEPENDENT = [
     ),
 ]  # fmt: skip
 LOCK = """
-from losslab.campaign import codelock
-every = [list(codelock.digests())]
-codelock.write(codelock.updated(every, []))
+from losslab.campaign.codelock import LOCK, digests, lock
+parts = ((part, sha256, lock()[part]["version"]) for part, sha256 in digests().items())
+LOCK.write_text("".join('["%s"]\\nsha256 = "%s"\\nversion = %d\\n' % part for part in parts))
 """
 
 

@@ -47,8 +47,7 @@ def run_cell(
 
     If a guest is lost although the instrument passes its self-test, the condition itself may be the
     cause. The cell then ends with this invalid replicate, so that other cells can continue, and the
-    next start retries it. Raises HostError if the host or the instrument failed; finished
-    replicates are kept.
+    next start retries it.
     """
     sweep(folder, PARTIAL)
     values: list[float] = []
@@ -96,8 +95,7 @@ def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: I
     """Record a lost guest if the instrument passes its self-test.
 
     A machine's own kernel has no self-test, as its requirements depend on the cell. A kernel with
-    replaced files has none, because these may be the cause. Raises HostError if the self-test
-    failed, too.
+    replaced files has none, because these may be the cause.
     """
     try:
         needs = BACKENDS[instrument.backend, instrument.where].needs

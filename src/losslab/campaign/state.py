@@ -160,8 +160,7 @@ def decoded(private: Column, layout: Sequence[Field]) -> dict[str, Column]:
     padded = np.pad(private, ((0, 0), (0, 2 * WORD_BYTES)))
 
     def word(at: int) -> Column:
-        found: Column = np.ascontiguousarray(padded[:, at : at + WORD_BYTES]).view("<u8")[:, 0]
-        return found
+        return np.ascontiguousarray(padded[:, at : at + WORD_BYTES]).view("<u8")[:, 0]
 
     found = {}
     for each in layout:

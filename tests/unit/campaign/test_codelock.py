@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from bench import golden
 from losslab.campaign import codelock
 from tests.unit.campaign.test_fingerprint import ALL, CELLS
 
@@ -41,7 +42,7 @@ def edited(monkeypatch, tmp_path):
     found = dict(codelock.digests())
     monkeypatch.setattr(codelock, "digests", lambda: found)
     content = {part: {"sha256": digest, "version": 1} for part, digest in found.items()}
-    assert codelock.write(content)
+    assert golden.write_lock(content)
     yield lambda part: found.update({part: "0" * 64})
     codelock.lock.cache_clear()
 
@@ -87,14 +88,14 @@ def test_edited_part_has_another_version_until_it_is_compared(edited):
     assert codelock.version("path/jitter") == "1"
     edited("path/jitter")
     assert codelock.version("path/jitter") == "0" * codelock.DIGITS
-    assert codelock.write(codelock.updated([["emulation", "path/jitter"]], []))
+    assert golden.write_lock(golden.updated_lock([["emulation", "path/jitter"]], []))
     assert codelock.version("path/jitter") == "1"
-    assert not codelock.write(codelock.updated([["emulation", "path/jitter"]], []))
+    assert not golden.write_lock(golden.updated_lock([["emulation", "path/jitter"]], []))
 
 
 def test_edited_part_without_a_golden_run_has_a_new_version(edited):
     edited("backends/host")
-    assert versions(codelock.updated([["emulation"]], [])) == {"backends/host": 2}
+    assert versions(golden.updated_lock([["emulation"]], [])) == {"backends/host": 2}
 
 
 @pytest.mark.parametrize(
@@ -109,4 +110,4 @@ def test_edited_part_without_a_golden_run_has_a_new_version(edited):
 def test_part_that_explains_different_bytes_has_a_new_version(edited, equal, changed):
     edited("emulation")
     different = [["emulation", "apps/web"]]
-    assert versions(codelock.updated(equal, different)) == changed
+    assert versions(golden.updated_lock(equal, different)) == changed
