@@ -34,26 +34,25 @@ def facts(folder: Path) -> dict[str, Any]:
     """Return the progress as data for JSON; UsageError if the folder has no started campaign."""
     plan = CampaignPlan.read(folder / RESULTS)
     cells = [each for each in plan.cells.values() if not each.recorded]
-    runs = {each: _runs(each, folder / RESULTS) for each in cells}
-    done = {each: its for each, its in runs.items() if its is not None}
-    invalid = {f"{e.cell.study}/{e.cell.name}": its.count(False) for e, its in done.items()}
+    runs = {f"{e.cell.study}/{e.cell.name}": _runs(e, folder / RESULTS) for e in cells}
+    done = {name: its for name, its in runs.items() if its is not None}
     return {
         "running": running(folder),
         "cells": len(cells),
         "cells_done": len(done),
         "runs_done": sum(map(len, done.values())),
         "runs_at_least": sum(each.cell.stopping.minimum for each in cells),
-        "invalid": {name: count for name, count in invalid.items() if count},
+        "invalid": {name: its.count(False) for name, its in done.items() if False in its},
     }
 
 
 def report(folder: Path) -> list[str]:
     """Return the progress as text; UsageError if the folder has no started campaign."""
     its = facts(folder)
-    runs = f"{its['runs_done']} runs of at least {its['runs_at_least']}"
     state = "running" if its["running"] else "not running; repeat the same command to continue"
     if its["cells_done"] == its["cells"] and not its["running"]:
         state = "all cells are measured"
+    runs = f"{its['runs_done']} runs of at least {its['runs_at_least']}"
     lines = [f"{its['cells_done']} of {its['cells']} cells, {runs}: {state}"]
     return lines + [f"invalid: {count} runs of {name}" for name, count in its["invalid"].items()]
 
@@ -62,12 +61,11 @@ def _runs(planned: Planned, results: Path) -> list[bool] | None:
     """Return whether each run of a cell is valid; None if it is not measured as planned."""
     try:
         cell = read_cell(planned.file(results))
-        if not cell.rows:
-            return []
-        now = cell.replicates[0].manifest["fingerprint"]["digest"]
+        now = [each.manifest["fingerprint"]["digest"] for each in cell.replicates[:1]]
     except (LookupError, UsageError):
         return None
-    return [row["valid"] for row in cell.rows] if now == planned.fingerprint else None
+    as_planned = now in ([], [planned.fingerprint])
+    return [row["valid"] for row in cell.rows] if as_planned else None
 
 
 def running(folder: Path) -> bool:
