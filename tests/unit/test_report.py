@@ -62,15 +62,17 @@ def render(tmp_path, more=""):
     return (tmp_path / "o.html").read_text(), (tmp_path / "o.pdf").read_bytes()
 
 
-def test_references_resolve_and_bytes_repeat(fallback, tmp_path):
-    html, pdf = render(tmp_path)
+def test_references_resolve_and_bytes_repeat_in_folders_with_spaces(fallback, tmp_path):
+    folder = tmp_path / "a folder, with 'spaces'"
+    folder.mkdir()
+    html, pdf = render(folder)
     assert "Table 1: " in html
     assert 'href="#tbl-cars"' in html
     assert "Section\u00a01" in html
     assert 'class="callout' in html
     assert "A word from the chapter." in html
     assert pdf.startswith(b"%PDF")
-    assert render(tmp_path) == (html, pdf)
+    assert render(folder) == (html, pdf)
 
 
 def test_error_of_a_failing_chunk_is_one_line_with_its_name(fallback, tmp_path):
@@ -184,12 +186,6 @@ def test_chapter_of_a_study_without_a_valid_run_is_not_printed(fallback, tmp_pat
     html = (tmp_path / "o.html").read_text()
     assert "Chapter some" in html
     assert "lost" not in html
-
-
-def test_report_renders_in_folders_with_spaces(fallback, tmp_path):
-    folder = tmp_path / "a folder, with 'spaces'"
-    folder.mkdir()
-    render(folder)
 
 
 def test_first_page_names_unpinned_parts(root, fallback, tmp_path):

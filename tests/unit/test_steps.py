@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from losslab import cli, commands
-from losslab.campaign import results, tables
 from losslab.campaign.instrument import smoke_test_record
 from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.instrument import records
 from losslab.reading import read_rows
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
-from tests.golden import seam
 from tests.unit.study.test_condition import CONDITION
 
 WHY = "Containernet's commit must be had from somewhere, found: no route"
@@ -91,16 +89,6 @@ def test_cell_or_study_without_a_plan_is_refused(capsys, words, message):
     Path("results/plan.json").write_text("{}")
     assert cli.main(words) == 2
     assert "results/plan.json must be the plan of a campaign" in capsys.readouterr().err
-
-
-def test_collected_replicates_have_the_error_share_of_their_cells_rule(tmp_path):
-    cells = sorted(seam.unpack(tmp_path).glob("*/cell.json"))[:2]
-    rules = [StoppingRule(1, 9), StoppingRule(1, 1)]
-    measured = [tables.numbers_of(results.read_cell(cell)) for cell in cells]
-    rows = tables.gather(measured, rules=rules).replicates
-    assert {row["error_share"] for row in rows if row["cell"] == cells[0].parent.name} == {0.025}
-    assert {row["error_share"] for row in rows if row["cell"] == cells[1].parent.name} == {1}
-    assert {row["error_share"] for row in tables.gather(measured).replicates} == {1}
 
 
 # Modules that other commands need.
