@@ -103,12 +103,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab plot my-run --out run.svg",
             "losslab plot my-run --state",
         ),
-        "status": _command(
-            "ui.status",
-            "show a campaign's progress from another terminal",
-            "losslab status",
-            "losslab status /data/campaign",
-        ),
         "cells": _command(
             "runs",
             "list the cells of a configuration",

@@ -2,8 +2,8 @@
 
 It also records the campaign's configuration files and the versions of the software.
 
-The workflow writes it to results/plan.json when it starts. `losslab cell`, `losslab collect` and
-`losslab status` read it there.
+The workflow writes it to results/plan.json when it starts. `losslab cell` and `losslab collect`
+read it there.
 
 A block with `backend: any` runs in Docker containers where this machine has the image of Docker's
 engine, and elsewhere in plain hosts of the same guest. Both leave the same bytes.

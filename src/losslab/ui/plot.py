@@ -6,9 +6,9 @@ import argparse
 import itertools
 import math
 import shutil
-import string
 import sys
 import tempfile
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -49,8 +49,6 @@ IN_TERMINAL = {
 # by the first factor are cut off at the second: the rest of the panel would be a flat line.
 PEAK_FACTOR, CUT_FACTOR = 5.0, 1.25
 COUNTERS = ("retransmits",)
-# Of phases whose name has no letter that another one does not have.
-LETTERS = string.ascii_letters + string.digits
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -199,31 +197,16 @@ def text(runs: Sequence[Run], width: int) -> str:
         lines += [f"   INVALID, do not use this run's values: {each}" for each in run.violations]
     end_s = max((each.t_s[-1] for run in runs for each in run.series), default=0.0)
     limits = axis_limits(runs)
-    lines += _phases(runs, end_s or 1.0, width)
+    for number, run in enumerate(runs, 1):
+        lengths = defaultdict[str, float](float)
+        for begin_s, until_s, phase in run.bands:
+            lengths[phase] += until_s - begin_s
+        if lengths:
+            phases = ", ".join(f"{phase} {its:.3g} s" for phase, its in lengths.items())
+            lines += textwrap.wrap(f"{number}  phases: {phases}", width, subsequent_indent="   ")
     for panel in panels_of(runs):
         lines += _panel(panel, runs, end_s or 1.0, width, limits[panel])
     return "\n".join(lines)
-
-
-def _phases(runs: Sequence[Run], end_s: float, width: int) -> Iterator[str]:
-    """Yield a letter per phase and character; of several phases in one, the rarest."""
-    if not any(run.bands for run in runs):
-        return
-    letters: dict[str, str] = {}
-    for name in (name for run in runs for _, _, name in run.bands):
-        free = [each for each in f"{name}{LETTERS}" if each not in letters.values()]
-        letters.setdefault(name, (free or "?")[0])
-    yield ""
-    yield "Phases: " + ", ".join(f"{letter} {name}" for name, letter in letters.items())
-    for number, run in enumerate(runs, 1):
-        strip = [" "] * (width - AXIS_WIDTH)
-        lengths = defaultdict[str, float](float)
-        for begin_s, until_s, name in run.bands:
-            lengths[name] += until_s - begin_s
-        for *times, name in sorted(run.bands, key=lambda each: -lengths[each[2]]):
-            begin, end = (int(min(t_s / end_s, 1) * (len(strip) - 1)) for t_s in times)
-            strip[begin : end + 1] = letters[name] * (end + 1 - begin)
-        yield f"{number:<{AXIS_WIDTH}}{''.join(strip)}".rstrip()
 
 
 def _panel(key: str, runs: Sequence[Run], end_s: float, width: int, limit: float) -> Iterator[str]:
