@@ -173,18 +173,6 @@ def test_edit_measures_exactly_the_cells_that_depend_on_it(clone):
     (clone / "src/losslab/code.lock").write_text(lock)
 
 
-def test_lost_guest_is_retried_once_per_start(clone):
-    note = next((clone / "results/cells/loss").glob("page_*")) / "lost.json"
-    note.write_text('{"when_utc": "now"}')
-    done = snakemake(clone)
-    assert measured_again(done) == {"page"}
-    assert measured_again(snakemake(clone, "-n")) == set()
-    # Another loss has another note.
-    note.write_text('{"when_utc": "later"}')
-    assert measured_again(snakemake(clone, "-n")) == {"page"}
-    note.write_text('{"when_utc": "now"}')
-
-
 def test_edited_r_function_makes_the_tables_again(clone):
     tables = [f"results/summary/loss{name}.csv" for name in (
         "_cells", "_replicates", "_intervals", "_flows", "_queue", "", "_ratios")]  # fmt: skip

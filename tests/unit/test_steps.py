@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from losslab import cli, commands
+from losslab import cli
 from losslab.campaign.instrument import smoke_test_record
 from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.instrument import records
@@ -111,11 +111,6 @@ print(json.dumps([status, sorted(sys.modules)]))
 """
 
 
-def described(parser):
-    """Return the help of each command, by its words."""
-    return {tuple(name.split()): its.format_help() for name, _, its in commands.leaves(parser)}
-
-
 @pytest.mark.usefixtures("campaign")
 def test_cell_command_imports_no_other_command():
     done = subprocess.run(
@@ -127,32 +122,3 @@ def test_cell_command_imports_no_other_command():
     assert "losslab.campaign.cellrun" in modules
     unwanted = (*(f"losslab.{name}" for name in NOT_FOR_A_CELL), *HEAVY)
     assert [m for m in modules if m in unwanted or m.startswith("losslab.ui")] == []
-
-
-@pytest.mark.parametrize("name", commands.installed())
-def test_parser_of_a_called_command_equals_that_of_all(name):
-    whole, few = described(cli.parser()), described(cli.parser([name, "--help"]))
-    assert any(words[0] == name for words in few)
-    assert few.items() <= whole.items()
-
-
-@pytest.mark.parametrize("words", [*described(cli.parser())], ids=" ".join)
-def test_every_command_has_its_help(capsys, words):
-    with pytest.raises(SystemExit) as end:
-        cli.main([*words, "--help"])
-    assert end.value.code == 0
-    help_text = capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        cli.parser().parse_args([*words, "--help"])
-    assert capsys.readouterr().out == help_text
-
-
-@pytest.mark.parametrize("words", [["cell"], ["cell", "--nonsense"], ["cell", "x", "y"]])
-def test_wrong_usage_of_a_step_has_the_usual_message(capsys, words):
-    said = []
-    for parser in (cli.parser(), cli.parser(words)):
-        with pytest.raises(SystemExit) as end:
-            parser.parse_args(words)
-        said.append((end.value.code, capsys.readouterr().err))
-    assert said[0] == said[1]
-    assert said[0][0] == 2

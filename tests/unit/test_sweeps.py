@@ -99,13 +99,6 @@ def test_sweep_table_has_means_intervals_and_invalid_runs(tmp_path):
     assert words[3] == "Cells with fewer than 5 valid runs have no confidence interval (CI)."
 
 
-def test_n_counts_the_runs_that_have_the_metric(tmp_path):
-    measured = [cell(tmp_path / "a", "cubic", None, 1e200, 8, metric="download_s")]
-    [row] = tables.rows(measured, ["algorithm"], "download_s")
-    assert (row["mean"], row["n_values"], row["n_valid"], row["low"]) == (8, 1, 2, None)
-    assert tables.text([row], ["algorithm"]).splitlines()[1].endswith("1 of 3")
-
-
 def test_cells_with_different_metrics_name_them(tmp_path):
     pages = cell(tmp_path / "b", "bbr", 3, metric="download_s")
     measured = [cell(tmp_path / "a", "cubic", 1, 2), pages]

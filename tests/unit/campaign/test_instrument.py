@@ -109,14 +109,6 @@ def test_empty_cache_gets_the_default_kernel_and_image(built):
     assert built == [("image", image.HOST), ("kernel", kernels.default().key)]
 
 
-def test_complete_cache_builds_nothing(built, capsys):
-    for folder in (kernel.target(), image.target()):
-        folder.mkdir(parents=True)
-        (folder / "provenance.json").write_text('{"version": "1"}')
-    instrument.provide(COMMON)
-    assert (built, capsys.readouterr().err) == ([], "")
-
-
 def test_missing_compiler_is_named_with_the_command_that_installs_it(built, monkeypatch):
     monkeypatch.setattr(repository.shutil, "which", lambda name: None if name == "flex" else name)
     with pytest.raises(HostError, match="found missing: flex") as error:

@@ -72,10 +72,6 @@ def test_invalid_run_has_violations_and_no_number(recorded):
     assert "mean" not in text
 
 
-def test_datagram_runs_are_named_by_their_scheme(recorded):
-    assert plot.text(load([recorded("datagrams")]), 90).startswith("1  ewma  (")
-
-
 def test_figure_has_a_column_per_condition_and_names_its_runs(recorded, tmp_path):
     folders = [str(recorded(name)) for name in ("bulk_cubic", "bulk_bbr", "too-slow")]
     files = [tmp_path / "new" / "runs.svg", tmp_path / "runs.png", tmp_path / "runs.pdf"]
