@@ -17,16 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from statistics import fmean
 
-from losslab.campaign import rerun
-from losslab.campaign.results import (
-    FILES,
-    MANIFEST_FILE,
-    MeasuredCell,
-    Replicate,
-    Row,
-    other_values,
-    read_cells,
-)
+from losslab.campaign import rerun, results
+from losslab.campaign.results import FILES, MANIFEST_FILE, MeasuredCell, Replicate, Row
 from losslab.reading import UsageError
 from losslab.study import metrics
 from losslab.study.intervals import LEVEL, MIN_RUNS, Interval, adjusted, ratio_interval
@@ -125,7 +117,7 @@ def compare_sets(
 
     With `common`, compare only cells and files that both have.
     """
-    a, b = read_cells(first), read_cells(second)
+    a, b = results.read_cells(first), results.read_cells(second)
     if metric is not None:
         everything = [s for side in (a, b) for cell in side.values() for s in cell.summaries]
         metrics.require_declared(metric, everything)
@@ -172,7 +164,7 @@ def compare_cell(
         n=(len(a), len(b)),
         mean=(fmean(a) if a else None, fmean(b) if b else None),
         paired=paired,
-        problems=other_values(first.condition, second.condition),
+        problems=results.other_values(first.condition, second.condition),
     )
     if found.problems:
         return replace(found, verdict=CellVerdict.CONDITIONS)

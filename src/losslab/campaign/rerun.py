@@ -14,16 +14,9 @@ from typing import Any
 
 from losslab.backends.base import CONSOLE_FILE, GUEST, Instrument
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import inputs
+from losslab.campaign import inputs, results
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
-from losslab.campaign.results import (
-    ALGORITHMS_FILE,
-    HOST_FILE,
-    MANIFEST_FILE,
-    Replicate,
-    read_manifest,
-)
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.reading import UsageError
@@ -40,7 +33,7 @@ TRUST_HELP = (
 # A manifest's key of a future that is no replicate of a condition.
 FUTURE = "future"
 # Few replicates have a console log, whose end depends on the host.
-NOT_COMPARED = (HOST_FILE, CONSOLE_FILE, ALGORITHMS_FILE)
+NOT_COMPARED = (results.HOST_FILE, CONSOLE_FILE, results.ALGORITHMS_FILE)
 # Limit of the quoted part of a line; a line of a manifest may have a megabyte.
 MAX_SHOWN_BYTES = 200
 
@@ -65,15 +58,15 @@ class Agreement:
 
 def load_manifest(path: Path) -> dict[str, Any]:
     """Read a manifest, given as a file or a replicate's folder; UsageError if it is none."""
-    file = path / MANIFEST_FILE if path.is_dir() else path
-    if (file.parent / HOST_FILE).exists():  # a manifest may come without it
-        _ = Replicate(file.parent).host
+    file = path / results.MANIFEST_FILE if path.is_dir() else path
+    if (file.parent / results.HOST_FILE).exists():  # a manifest may come without it
+        _ = results.Replicate(file.parent).host
     if not file.exists():
         raise UsageError(
-            f"{path} must be a run's folder or its {MANIFEST_FILE}, found no {file}",
+            f"{path} must be a run's folder or its {results.MANIFEST_FILE}, found no {file}",
             hint="name a folder of `losslab measure --out`, or results/cells/STUDY/CELL/N",
         )
-    manifest = read_manifest(file)
+    manifest = results.read_manifest(file)
     inputs.adopt_traces(file.parent, manifest["cell"])
     return manifest
 
