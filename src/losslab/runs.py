@@ -18,6 +18,7 @@ from losslab.backends.base import Instrument, Job
 from losslab.campaign import compare, inputs, packets, plan, records, rerun
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.replicate import run
+from losslab.campaign.results import RESULTS
 from losslab.errors import LosslabError, did_you_mean
 from losslab.lock import own_folder
 from losslab.reading import UsageError, number_option, out_folder, read_config
@@ -33,21 +34,16 @@ SESSION_TIMEOUT_S = 86_400.0
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `measure`, `shell`, `cells`, `rerun` and `diff`."""
-    measure = commands.add_parser(
-        "measure", usage="%(prog)s --algorithm NAME --out FOLDER [OPTION ...]"
-    )
+    usage = "%(prog)s --algorithm NAME --out FOLDER [OPTION ...]"
+    measure = commands.add_parser("measure", usage=usage)
     groups = dictionary.add_options(measure)
-    groups["run"].add_argument(
-        "--seed", type=cellspec.SEED, default=1, help="seed of all random draws"
-    )
+    run_options = groups["run"].add_argument
+    run_options("--seed", type=cellspec.SEED, default=1, help="seed of all random draws")
     measure.add_argument("--out", type=out_folder, required=True, help="new folder of the results")
     cellspec.backend_options(groups["instrument"])
-    groups["run"].add_argument(
-        "--timeout-s",
-        type=number_option("timeout-s", above=0),
-        help="wall-clock limit of the guest",
-    )
-    groups["run"].add_argument(
+    limit = number_option("timeout-s", above=0)
+    run_options("--timeout-s", type=limit, help="wall-clock limit of the guest")
+    run_options(
         "--capture", action="append", default=[], metavar="LINK",
         help="capture an interface's packets, such as r1-r2, in capture-LINK.pcap, or the state of "
         "the congestion control (`state`); may be repeated",
@@ -69,12 +65,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     cells.add_argument("study", nargs="?")
     cells.add_argument("--config", type=Path, default=ROOT / "config" / "config.yaml")
     cells.add_argument("--json", action="store_true", help="print JSON, with the conditions")
-    cells.add_argument(
-        "--why", action="store_true", help="list the cells to be measured, with the reason"
-    )
-    cells.add_argument(
-        "--results", type=Path, default=Path("results"), help="results folder for --why"
-    )
+    cells.add_argument("--why", action="store_true", help="list the cells to measure, and why")
+    cells.add_argument("--results", type=Path, default=RESULTS, help="results folder for --why")
     cells.set_defaults(run=_cells)
 
     again = commands.add_parser("rerun")
@@ -88,9 +80,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     compared.add_argument("first", type=Path, help="results folder")
     compared.add_argument("second", type=Path, help="results folder or record to compare with")
     compared.add_argument("--metric", help="metric to compare; default: the app's main metric")
-    compared.add_argument(
-        "--common", action="store_true", help="compare only cells and files that both have"
-    )
+    common = "compare only cells and files that both have"
+    compared.add_argument("--common", action="store_true", help=common)
     compared.add_argument("--json", action="store_true", help="print JSON")
     compared.set_defaults(run=_diff)
 

@@ -461,21 +461,17 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     command = commands.add_parser("record")
     command.add_argument("results", type=Path, help="results folder")
-    command.add_argument(
-        "record", type=Path, help=f"{RECORD_SUFFIX} file; other cells' rows are kept"
-    )
-    command.add_argument(
-        "--numbers", type=Path, metavar="FOLDER",
-        help="also record the numbers that a report needs in this folder",
-    )  # fmt: skip
+    kept = f"{RECORD_SUFFIX} file; other cells' rows are kept"
+    command.add_argument("record", type=Path, help=kept)
+    numbers = "also record the numbers that a report needs in this folder"
+    command.add_argument("--numbers", type=Path, metavar="FOLDER", help=numbers)
     command.set_defaults(run=record)
 
     command = commands.add_parser("origin")
     command.add_argument("overviews", nargs="+", type=Path, help="tables of studies' cells")
     command.add_argument("--results", type=Path, default=results.RESULTS)
     command.add_argument("--recorded", type=Path, help="folder of recorded numbers")
-    command.add_argument(
-        "--out", type=Path, required=True, help="table to write: part, what, cells"
-    )
+    columns = "table to write: part, what, cells"
+    command.add_argument("--out", type=Path, required=True, help=columns)
     command.add_argument("--digests", type=Path, help="table to write: study, cell, digest")
     command.set_defaults(run=origin)

@@ -262,15 +262,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         return 0
 
     command = commands.add_parser("claims")
-    command.add_argument(
-        "names", nargs="*", metavar="NAME", help="print only these: STUDY or STUDY/CLAIM"
-    )
+    names = "print only these: STUDY or STUDY/CLAIM"
+    command.add_argument("names", nargs="*", metavar="NAME", help=names)
     command.add_argument("--claims", type=Path, default=CLAIMS, help="table of judged claims")
-    command.add_argument(
-        "--check", metavar="CAMPAIGN", help="compare with the campaign's recorded verdicts"
-    )
-    command.add_argument(
-        "--record", metavar="CAMPAIGN", help="record the verdicts in report/verdicts.tsv"
-    )
+    compared = "compare with the campaign's recorded verdicts"
+    command.add_argument("--check", metavar="CAMPAIGN", help=compared)
+    recorded = "record the verdicts in report/verdicts.tsv"
+    command.add_argument("--record", metavar="CAMPAIGN", help=recorded)
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=run)
