@@ -190,7 +190,7 @@ def estimate(case: Mapping[str, Any], check: Row, own: Mapping[str, Any], data: 
     if "against" in check and any(other is None for _, other in found):
         return Estimate()
     samples = [
-        (data.sample(cell["cell"], metric), other and data.sample(other["cell"], metric))
+        (data.sample(cell["cell"], metric), data.sample(other["cell"], metric) if other else None)
         for cell, other in found
     ]
     usual = [_of_cell(*each, metric, LEVEL) for each in samples]

@@ -178,7 +178,7 @@ def draw(
         lines = ["\t".join(line) for line in (controls[0], *(row.values() for row in controls))]
         algorithms.write_text("\n".join(lines) + "\n")
         scripts = [ROOT / "analysis" / each for each in ("plot.R", script)]
-        inputs = [table, algorithms, str(len(functions)), *functions]
+        inputs: list[str | Path] = [table, algorithms, str(len(functions)), *functions]
         # In a temporary folder, because ggplot2 leaves an Rplots.pdf in its working directory.
         processes.run(
             ["Rscript", "--vanilla", *scripts, *inputs, *(path.resolve() for path in paths)],
