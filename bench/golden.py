@@ -37,7 +37,7 @@ import yaml
 from losslab import cli, runs
 from losslab.backends import snapshot_server
 from losslab.backends.base import CONTAINERNET, VIRTUAL
-from losslab.campaign import codelock, packets, rerun
+from losslab.campaign import codelock, packets, rerun, results
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
@@ -199,7 +199,7 @@ def digests(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of every file of a replicate, and of every part of its manifest."""
     found = {}
     for path in sorted(folder.iterdir()):
-        if path.name == rerun.MANIFEST_FILE:
+        if path.name == results.MANIFEST_FILE:
             for part, value in json.loads(path.read_text()).items():
                 if part not in NOT_DIGESTED and value is not None:
                     kept = digested_axes(value) if part == "cell" else value
@@ -411,7 +411,7 @@ def _run_cuts(goldens: Sequence[Golden], count: int) -> int:
 
 def parts_of(folder: Path) -> list[str]:
     """Return the names of the parts of the code that measured a replicate."""
-    manifest = json.loads((folder / rerun.MANIFEST_FILE).read_text())
+    manifest = json.loads((folder / results.MANIFEST_FILE).read_text())
     return list(codelock.digests().keys() & manifest["fingerprint"]["parts"])
 
 

@@ -7,13 +7,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from losslab.campaign import packets, rerun, state
 from losslab.campaign.packets import SENDERS_LINK, Segment
 from losslab.emulation import capture
 from losslab.reading import read_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Packets shown before the first that differs, and after it.
 BEFORE, AFTER = 3, 2
