@@ -79,12 +79,7 @@ def without_traceback(
 
 
 class Campaign:
-    """A configuration's studies and cells.
-
-    Attributes:
-        studies: The studies by name, in the configuration's order.
-        plan: The cells, with all that decides their results.
-    """
+    """A configuration's `studies` by name, and the `plan` of their cells."""
 
     @as_workflow_error
     def __init__(

@@ -71,19 +71,12 @@ class Planned:
 
 @dataclass(frozen=True)
 class CampaignPlan:
-    """The cells of a campaign.
-
-    Attributes:
-        cells: The cells by study and name, in the campaign's order.
-        series: The cells of each study whose time series go into its tables.
-        left_out: For each study, the number of cells by block that the campaign does not measure.
-        record: The folder of recorded numbers, if the campaign names one.
-    """
+    """The cells of a campaign, by study and name, in the campaign's order."""
 
     cells: Mapping[Name, Planned]
-    series: Mapping[str, list[str]]
-    left_out: Mapping[str, dict[str, int]]
-    record: Path | None
+    series: Mapping[str, list[str]]  # by study: cells whose time series go into its tables
+    left_out: Mapping[str, dict[str, int]]  # by study and block: number of cells not measured
+    record: Path | None  # the folder of recorded numbers, if the campaign names one
 
     def of_study(self, study: str) -> list[Planned]:
         """List the cells of a study."""
