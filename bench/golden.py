@@ -36,7 +36,7 @@ import yaml
 from losslab import cli, runs
 from losslab.backends import snapshot_server
 from losslab.backends.base import CONTAINERNET, VIRTUAL
-from losslab.campaign import codelock, packets, rerun
+from losslab.campaign import codelock, packets, rerun, results
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
@@ -52,6 +52,10 @@ RECORD_COMMAND = "python -m bench.golden --record"
 HEADER = f"""\
 # What small replicates must leave, byte by byte, on every machine. A condition is the words of
 # `losslab measure`; write one here without digests, and `{RECORD_COMMAND}` adds them.
+"""
+LOCK_HEADER = """\
+# Digest and version of each part of the measuring code (src/losslab/campaign/codelock.py).
+# `python -m bench.golden` writes this file, and only that command.
 """
 # Parts of the manifest that the digests omit: the instrument, which the record has itself, and the
 # files' digests, which are listed separately.
@@ -187,7 +191,7 @@ def digests(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of every file of a replicate, and of every part of its manifest."""
     found = {}
     for path in sorted(folder.iterdir()):
-        if path.name == rerun.MANIFEST_FILE:
+        if path.name == results.MANIFEST_FILE:
             for part, value in json.loads(path.read_text()).items():
                 if part not in NOT_DIGESTED and value is not None:
                     kept = digested_axes(value) if part == "cell" else value
@@ -296,10 +300,44 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         write(Record(record.instruments | instruments, record.conditions | merged))
         print(f"recorded in {FILE.relative_to(ROOT)}; say in the commit why bytes changed")
     failed = not options.record and (different or any(changes.values()))
-    locked = codelock.updated(parts[True], parts[False])
-    if not failed and not options.only and codelock.write(locked):
+    locked = updated_lock(parts[True], parts[False])
+    if not failed and not options.only and write_lock(locked):
         print(f"wrote {codelock.LOCK.relative_to(ROOT)}")
     return int(failed)
+
+
+def updated_lock(
+    equal: Iterable[Iterable[str]], different: Iterable[Iterable[str]]
+) -> dict[str, dict[str, Any]]:
+    """Return the content of code.lock after golden runs.
+
+    `equal` and `different` have the parts of each run whose bytes are as before, or not. A part has
+    a new version if it explains a difference, or was edited and no equal run uses it. A difference
+    is explained by the parts that no equal run uses, or else by all parts of the run.
+    """
+    proven = {part for parts in equal for part in parts}
+    changed = {part for parts in map(set, different) for part in parts - proven or parts}
+    found = {}
+    for part, sha256 in codelock.digests().items():
+        before = codelock.lock().get(part, {})
+        edited = before.get("sha256") != sha256
+        new = part in changed or (edited and part not in proven)
+        found[part] = {"sha256": sha256, "version": before.get("version", 0) + new}
+        if not before:
+            found[part]["version"] = 1
+    return found
+
+
+def write_lock(content: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Write code.lock; return whether it changed."""
+    text = LOCK_HEADER + "".join(
+        f'\n["{part}"]\nsha256 = "{its["sha256"]}"\nversion = {its["version"]}\n'
+        for part, its in content.items()
+    )
+    before = codelock.LOCK.read_text() if codelock.LOCK.exists() else ""
+    codelock.LOCK.write_text(text)
+    codelock.lock.cache_clear()
+    return text != before
 
 
 def instants(duration_s: float, count: int) -> list[float]:
@@ -356,7 +394,7 @@ def _run_cuts(goldens: Sequence[Golden], count: int) -> int:
 
 def parts_of(folder: Path) -> list[str]:
     """Return the names of the parts of the code that measured a replicate."""
-    manifest = json.loads((folder / rerun.MANIFEST_FILE).read_text())
+    manifest = json.loads((folder / results.MANIFEST_FILE).read_text())
     return list(codelock.digests().keys() & manifest["fingerprint"]["parts"])
 
 

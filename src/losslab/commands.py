@@ -102,12 +102,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab plot my-run --out run.svg",
             "losslab plot my-run --state",
         ),
-        "status": _command(
-            "ui.status",
-            "show a campaign's progress from another terminal",
-            "losslab status",
-            "losslab status /data/campaign",
-        ),
         "cells": _command(
             "runs",
             "list the cells of a configuration",
@@ -156,7 +150,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "losslab diff results other-results",
             "losslab diff A B --metric retransmits --common",
             "losslab diff results docs/results/quick.tsv --common",
-            "losslab diff my-run other-run --packets",
         ),
         "record": _command(
             "campaign.records",

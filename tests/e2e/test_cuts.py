@@ -205,8 +205,8 @@ def test_future_parts_from_its_run_at_the_first_packet_after_the_change(run, tmp
     words = ["--at", 1.5, "--set", "loss_percent=0", "--out", tmp_path / "futures"]
     assert losslab("whatif", run, *words) == 0
     capsys.readouterr()
-    assert losslab("diff", run, tmp_path / "futures" / "untouched", "--packets") == 0
-    assert losslab("diff", run, tmp_path / "futures" / "loss-0", "--packets") == 1
+    assert losslab("divergence", run, tmp_path / "futures" / "untouched") == 0
+    assert losslab("divergence", run, tmp_path / "futures" / "loss-0") == 1
     said = capsys.readouterr().out
     first_s = float(re.search(r"^  A +([0-9.]+) s ", said, re.MULTILINE)[1])
     assert 1.5 < first_s < 3

@@ -124,3 +124,37 @@ def test_command_appears_with_its_package_and_disappears_with_it(tmp_path):
     assert lists("bisect")
     pip("uninstall", "--yes", "losslab-check")
     assert not lists("bisect")
+
+
+def described(parser):
+    """Return the help of each command, by its words."""
+    return {tuple(name.split()): its.format_help() for name, _, its in commands.leaves(parser)}
+
+
+@pytest.mark.parametrize("name", commands.installed())
+def test_parser_of_a_called_command_equals_that_of_all(name):
+    whole, few = described(cli.parser()), described(cli.parser([name, "--help"]))
+    assert any(words[0] == name for words in few)
+    assert few.items() <= whole.items()
+
+
+@pytest.mark.parametrize("words", [*described(cli.parser())], ids=" ".join)
+def test_every_command_has_its_help(capsys, words):
+    with pytest.raises(SystemExit) as end:
+        cli.main([*words, "--help"])
+    assert end.value.code == 0
+    help_text = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.parser().parse_args([*words, "--help"])
+    assert capsys.readouterr().out == help_text
+
+
+@pytest.mark.parametrize("words", [["cell"], ["cell", "--nonsense"], ["cell", "x", "y"]])
+def test_wrong_usage_of_a_step_has_the_usual_message(capsys, words):
+    said = []
+    for parser in (cli.parser(), cli.parser(words)):
+        with pytest.raises(SystemExit) as end:
+            parser.parse_args(words)
+        said.append((end.value.code, capsys.readouterr().err))
+    assert said[0] == said[1]
+    assert said[0][0] == 2

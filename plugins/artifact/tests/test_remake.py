@@ -59,9 +59,9 @@ def test_creation_time_of_a_pdf_does_not_count(compare):
 def test_own_campaign_is_written_to_the_remade_folder(tmp_path):
     (tmp_path / "mine.yaml").write_text("studies: {a: {}}\n")
     same = RecordedCampaign(("mine.yaml",), {"studies": {"a": {}}}, [], {})
-    assert same.files(tmp_path, tmp_path / "folder") == [tmp_path / "mine.yaml"]
+    assert remake.config_files(same, tmp_path, tmp_path / "folder") == [tmp_path / "mine.yaml"]
     other = RecordedCampaign(("mine.yaml",), {"studies": {"b": {}}}, [], {})
     (tmp_path / "folder").mkdir()
-    [written] = other.files(tmp_path, tmp_path / "folder")
+    [written] = remake.config_files(other, tmp_path, tmp_path / "folder")
     assert written == tmp_path / "folder/mine.yaml"
     assert '"b"' in written.read_text()

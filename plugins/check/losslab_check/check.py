@@ -17,7 +17,7 @@ from typing import Any
 from tabulate import tabulate
 
 from losslab import cellspec, sweeps
-from losslab.campaign import packets, results, verdicts
+from losslab.campaign import results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
@@ -25,7 +25,7 @@ from losslab.reading import UsageError, out_folder
 from losslab.repository import ROOT
 from losslab.study import metrics, studyfiles
 from losslab.study.schemas import check_schema
-from losslab_check import behaviour
+from losslab_check import behaviour, divergence
 from losslab_check import cells as changecells
 from losslab_check.behaviour import CellChange, Run
 from losslab_check.cells import Cell, Side
@@ -179,7 +179,7 @@ def _with_first(
 def parted(first: Path, second: Path) -> list[str]:
     """Return the lines of the first packet and the first sample in which two runs differ."""
     try:
-        return packets.divergence(first, second, trusted=True)[0]
+        return divergence.differences(first, second, trusted=True)
     except (LosslabError, OSError, KeyError) as error:
         return [f"not found: {error}"]
 

@@ -26,7 +26,10 @@ WHY = Command(
 )
 EXPORT = Command(
     "losslab_timetravel.export",
-    "write a run's packets as pcap",
-    ("losslab export my-run --pcap r1-r2 --out bottleneck.pcap",),
+    "write a run as qlog or pcap",
+    (
+        "losslab export my-run --qlog --out my-run.qlog",
+        "losslab export my-run --pcap r1-r2 --out bottleneck.pcap",
+    ),
     "inspect runs and campaigns",
 )

@@ -20,7 +20,7 @@ from typing import Any
 
 from losslab import cellspec
 from losslab.campaign import replicate, rerun
-from losslab.campaign.packets import SENDERS_LINK, Segment, segments, sent
+from losslab.campaign.packets import SENDERS_LINK, Segment, segments, traffic
 from losslab.campaign.rerun import load_manifest
 from losslab.campaign.results import MANIFEST_FILE
 from losslab.emulation import capture, droplist
@@ -334,6 +334,17 @@ def dropped(folder: Path, cause: Sequence[Drop]) -> Iterator[str]:
             text = f"{drop.direction} packet {drop.number}, dropped at {drop.t_s:.6f} s"
             its = lost.get(name)
             yield text if its is None else f"{text}: {_described(its, drop.t_s, origin_ns, own)}"
+
+
+def sent(content: bytes) -> tuple[int, list[Segment | None]]:
+    """Read the origin and the sender's packets of the traffic; None for those that are not TCP.
+
+    Pings on the idle path are before the traffic.
+    """
+    origin_ns, found = traffic(content)
+    own = [(at_ns, segment) for at_ns, segment in found if segment is None or segment.sent]
+    first = next(n for n, (at_ns, its) in enumerate(own) if its is not None or at_ns >= origin_ns)
+    return origin_ns, [segment for _, segment in own[first:]]
 
 
 def _lost(folder: Path) -> dict[tuple[str, int], Segment]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -52,10 +52,6 @@ IGNORED = {
     "backends/registry.py", "backends/snapshot_server.py",
 }  # fmt: skip
 DIGITS = 16
-HEADER = """\
-# Digest and version of each part of the measuring code (src/losslab/campaign/codelock.py).
-# `python -m bench.golden` writes this file, and only that command.
-"""
 
 
 def part_of(file: str) -> str:
@@ -100,37 +96,3 @@ def version(part: str) -> str:
     """Return the version of a part; a digest if its sources are not those in code.lock."""
     digest, locked = digests()[part], lock().get(part, {})
     return str(locked["version"]) if locked.get("sha256") == digest else digest[:DIGITS]
-
-
-def updated(
-    equal: Iterable[Iterable[str]], different: Iterable[Iterable[str]]
-) -> dict[str, dict[str, Any]]:
-    """Return the content of code.lock after golden runs.
-
-    `equal` and `different` have the parts of each run whose bytes are as before, or not. A part has
-    a new version if it explains a difference, or was edited and no equal run uses it. A difference
-    is explained by the parts that no equal run uses, or else by all parts of the run.
-    """
-    proven = {part for parts in equal for part in parts}
-    changed = {part for parts in map(set, different) for part in parts - proven or parts}
-    found = {}
-    for part, digest in digests().items():
-        before = lock().get(part, {})
-        edited = before.get("sha256") != digest
-        new = part in changed or (edited and part not in proven)
-        found[part] = {"sha256": digest, "version": before.get("version", 0) + new}
-        if not before:
-            found[part]["version"] = 1
-    return found
-
-
-def write(content: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Write code.lock; return whether it changed."""
-    text = HEADER + "".join(
-        f'\n["{part}"]\nsha256 = "{its["sha256"]}"\nversion = {its["version"]}\n'
-        for part, its in content.items()
-    )
-    before = LOCK.read_text() if LOCK.exists() else ""
-    LOCK.write_text(text)
-    lock.cache_clear()
-    return text != before

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,32 +53,32 @@ class _Flight:
     row: Row
     sizes: PacketSizes
 
-    @property
-    def mbit(self) -> float:
-        """The rate on the link at which the data left, with headers."""
-        return self.octets / self.sizes.payload_share * 8 / 1e6 / self.rtt_s
+    def mbit(self, octets: float) -> float:
+        """Return the rate on the link, with headers, of data that leaves within the RTT."""
+        return octets / self.sizes.payload_share * 8 / 1e6 / self.rtt_s
 
     @property
     def limit(self) -> str | None:
         """The window or the pacing rate, if the flight reaches it."""
         if self.octets >= REACHED * int(self.row["cwnd_packets"]) * self.sizes.segment_bytes:
             return WINDOW
-        return PACING if 0 < REACHED * float(self.row["pacing_mbit"]) <= self.mbit else None
+        pacing_mbit = REACHED * float(self.row["pacing_mbit"])
+        return PACING if 0 < pacing_mbit <= self.mbit(self.octets) else None
 
 
-def _flights(own: Sequence[Row], condition: Condition) -> Iterator[_Flight]:
-    """Yield the flight at each sample between the warm-up and the end that an RTT follows."""
-    sizes = packetsizes.of(condition)
+def _flights(rows: Sequence[Row], port: str, condition: Condition) -> list[_Flight]:
+    """Return a flow's flight at each sample from the warm-up to the end that an RTT follows."""
+    own = [row for row in rows if row["flow"] == port]
+    sizes, found = packetsizes.of(condition), []
     times = [float(row["t_s"]) for row in own]
     delivered = [float(row["delivered_bytes"]) for row in own]
-    for index, row in enumerate(own):
+    for index, (t_s, row) in enumerate(zip(times, own, strict=True)):
         rtt_s = float(row["srtt_ms"]) / 1e3
-        after = bisect_left(times, times[index] + rtt_s)
-        inside = condition.warmup_s <= times[index] <= condition.duration_s
-        if not inside or after in (index, len(own)):
-            continue
-        end = _at(times, delivered, times[index] + rtt_s)
-        yield _Flight(times[index], rtt_s, end - delivered[index], row, sizes)
+        inside = condition.warmup_s <= t_s <= condition.duration_s
+        if inside and bisect_left(times, t_s + rtt_s) not in (index, len(own)):
+            octets = _at(times, delivered, t_s + rtt_s) - delivered[index]
+            found.append(_Flight(t_s, rtt_s, octets, row, sizes))
+    return found
 
 
 def _at(times: Sequence[float], values: Sequence[float], t_s: float) -> float:
@@ -90,33 +90,29 @@ def _at(times: Sequence[float], values: Sequence[float], t_s: float) -> float:
     return values[after - 1] + share * (values[after] - values[after - 1])
 
 
-def of_samples(
-    rows: Sequence[Mapping[str, str]], source_port: str, condition: Condition
-) -> dict[str, float]:
+def of_samples(rows: Sequence[Row], source_port: str, condition: Condition) -> dict[str, float]:
     """Return the shares of samples, in percent, at which cwnd or pacing limited a flow.
 
-    What is in flight at a sample is delivered within the next RTT. The window limits if that is at
-    least 80 % of it, and pacing limits if not the window does and the data of that RTT have at
-    least 80 % of the pacing rate. In the remaining samples, the application has no data, the
-    receiver's window limits, or the sender waits for a timeout or recovers from losses.
+    The window limits if at least 80 % of it is in flight, and pacing limits if not the window does
+    and the data of that RTT have at least 80 % of the pacing rate. In the remaining samples, the
+    application has no data, the receiver's window limits, or the sender waits for a timeout or
+    recovers from losses.
 
     Also returns the median of the pacing rate, and the share of samples with a window below the
     path's bandwidth-delay product; nothing without samples. `rows` are those of tcp.csv.
     """
-    own = [row for row in rows if row["flow"] == source_port]
+    flights = _flights(rows, source_port, condition)
+    if not flights:
+        return {}
     frame_bytes = packetsizes.of(condition).frame_bytes
     bdp_packets = condition.rate_mbit * condition.rtt_ms * 1e3 / 8 / frame_bytes
-    flights = list(_flights(own, condition))
-    rates = [float(each.row["pacing_mbit"]) for each in flights]
     limits = [each.limit for each in flights]
     below = sum(int(each.row["cwnd_packets"]) < bdp_packets for each in flights)
-    if not rates:
-        return {}
     return {
-        "cwnd_limited_percent": 100 * limits.count(WINDOW) / len(rates),
-        "pacing_limited_percent": 100 * limits.count(PACING) / len(rates),
-        "pacing_median_mbit": statistics.median(rates),
-        "below_bdp_percent": 100 * below / len(rates),
+        "cwnd_limited_percent": 100 * limits.count(WINDOW) / len(flights),
+        "pacing_limited_percent": 100 * limits.count(PACING) / len(flights),
+        "pacing_median_mbit": statistics.median(float(e.row["pacing_mbit"]) for e in flights),
+        "below_bdp_percent": 100 * below / len(flights),
     }
 
 
@@ -128,17 +124,19 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     congestion control or its application.
     """
     tables = [folder / name for name in ("tcp.csv", "queue.csv")]
-    if "plan" not in manifest or not all(table.is_file() for table in tables):
-        return {}
     condition = Condition.from_json(manifest["cell"])
-    if condition.second_rate_mbit > 0:
+    there = "plan" in manifest and all(table.is_file() for table in tables)
+    if not there or condition.second_rate_mbit > 0:
         return {}
     rows, queue = map(read_rows, tables)
     if condition.shaper != "tbf":
         queue = []  # its backlog includes the packets on the netem link
     flows = [start["flow"] for start in manifest["plan"]["starts"]]
     flow = next(each for each in flows if not each["name"].startswith(COMPETITOR_PREFIX))
-    port = _port(rows, flow["source_port"])
+    port = flow["source_port"]
+    if port is None:  # the connection with the most data
+        most = max(rows, key=lambda row: int(row["delivered_bytes"]), default=None)
+        port = most["flow"] if most is not None and int(most["delivered_bytes"]) else None
     phases = phases_of(condition, manifest["seed"])
     if flow["protocol"] == "udp" or port is None:
         intervals = folder / "intervals.csv"
@@ -149,15 +147,7 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
         RECEIVER: seen.get("window_limited_share", 0.0),
         BUFFER: seen.get("buffer_limited_share", 0.0),
     }
-    return of_time(rows, queue, port, kernel, flow["bulk"], condition, phases)
-
-
-def _port(rows: Sequence[Row], known: int | None) -> str | None:
-    """Return the source port of a flow; that of the connection with the most data if unknown."""
-    if known is not None:
-        return str(known)
-    most = max(rows, key=lambda row: int(row["delivered_bytes"]), default=None)
-    return most["flow"] if most is not None and int(most["delivered_bytes"]) else None
+    return of_time(rows, queue, str(port), kernel, flow["bulk"], condition, phases)
 
 
 def of_time(
@@ -177,27 +167,22 @@ def of_time(
     1. The path limits if its bottleneck is busy for that RTT: packets wait in its queue at each
        sample, or all flows together use at least 90 % of its rate (of the policer's, if that is
        lower; less by the random loss behind it).
-    2. The congestion window limits if at least 80 % of it is in flight.
-    3. Pacing limits if the data of that RTT have at least 80 % of the pacing rate.
-    4. In the rest, the receiver's window and the send buffer limit for as long as the kernel says
+    2. The congestion window and pacing limit as in `of_samples`.
+    3. In the rest, the receiver's window and the send buffer limit for as long as the kernel says
        (`kernel`, shares of the busy time). What is left is the congestion window's if the sender
        always has data (`bulk`): it waits for acknowledgements or a timeout. Otherwise the sender
        had no data.
     """
-    backlog = [(float(row["t_s"]), int(row["backlog_packets"])) for row in queue]
-    waits = [t_s for t_s, _ in backlog]
+    waits, backlog = [float(row["t_s"]) for row in queue], [row["backlog_packets"] for row in queue]
     times, totals = _totals(rows)
     counts = dict.fromkeys((PATH, WINDOW, PACING, RECEIVER, BUFFER, APPLICATION), 0.0)
-    rest = 0.0
-    flights = list(_flights([row for row in rows if row["flow"] == source_port], condition))
+    rest, flights = 0.0, _flights(rows, source_port, condition)
     for each in flights:
-        first, last = bisect_left(waits, each.t_s), bisect_left(waits, each.t_s + each.rtt_s)
-        during = backlog[first : last + 1]
-        octets = _at(times, totals, each.t_s + each.rtt_s) - _at(times, totals, each.t_s)
-        used_mbit = octets / each.sizes.payload_share * 8 / 1e6 / each.rtt_s
-        if (during and all(packets for _, packets in during)) or (
-            used_mbit >= USED * _capacity_mbit(each.t_s, condition, phases)
-        ):
+        end_s = each.t_s + each.rtt_s
+        during = backlog[bisect_left(waits, each.t_s) : bisect_left(waits, end_s) + 1]
+        used_mbit = each.mbit(_at(times, totals, end_s) - _at(times, totals, each.t_s))
+        full = used_mbit >= USED * _capacity_mbit(each.t_s, condition, phases)
+        if full or (during and all(map(int, during))):
             counts[PATH] += 1
         elif (limit := each.limit) is not None:
             counts[limit] += 1
@@ -220,14 +205,13 @@ def of_queue(
     """
     ends, share = [float(row["t_s"]) for row in goodputs], packetsizes.of(condition).payload_share
     busy = []
-    for row in queue:
-        t_s = float(row["t_s"])
-        if not condition.warmup_s <= t_s <= condition.duration_s:
-            continue
-        used, capacity = 0.0, _capacity_mbit(t_s, condition, phases)
-        if (number := bisect_left(ends, t_s)) < len(ends):
-            used = float(goodputs[number]["goodput_mbit"]) / share
-        busy.append(int(row["backlog_packets"]) > 0 or used >= USED * capacity)
+    for t_s, row in ((float(row["t_s"]), row) for row in queue):
+        if condition.warmup_s <= t_s <= condition.duration_s:
+            at, used_mbit = bisect_left(ends, t_s), 0.0
+            if at < len(ends):
+                used_mbit = float(goodputs[at]["goodput_mbit"]) / share
+            full = used_mbit >= USED * _capacity_mbit(t_s, condition, phases)
+            busy.append(full or int(row["backlog_packets"]) > 0)
     return _percent({PATH: sum(busy), SENDER: len(busy) - sum(busy)})
 
 
@@ -239,15 +223,15 @@ def _percent(counts: Mapping[str, float]) -> dict[str, float]:
 
 def _totals(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
     """Return the times of samples, and what all flows together had delivered by then."""
-    found: dict[float, float] = {}
+    totals: dict[float, float] = {}
     delivered: dict[str, int] = {}
     total = 0
     for row in rows:
-        now = max(delivered.get(row["flow"], 0), int(row["delivered_bytes"]))
-        total += now - delivered.get(row["flow"], 0)
-        delivered[row["flow"]] = now
-        found[float(row["t_s"])] = total
-    return list(found), list(found.values())
+        before = delivered.get(row["flow"], 0)
+        delivered[row["flow"]] = max(before, int(row["delivered_bytes"]))
+        total += delivered[row["flow"]] - before
+        totals[float(row["t_s"])] = total
+    return list(totals), list(totals.values())
 
 
 def _capacity_mbit(t_s: float, condition: Condition, phases: Sequence[Phase]) -> float:
@@ -270,18 +254,6 @@ class QueueingDelay:
 
     mean_ms: float
     p95_ms: float
-
-
-def delay_known(condition: Condition) -> bool:
-    """Return whether the backlog of the bottleneck determines the delay of a packet.
-
-    It does not if packets of several flows wait in queues of their own, if the backlog includes
-    packets on the netem link (htb-netem), or if packets wait at a second bottleneck, too.
-    """
-    its = condition
-    alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
-    one_queue = its.queue in SINGLE_QUEUES or alone
-    return its.shaper == "tbf" and its.second_rate_mbit == 0 and one_queue
 
 
 def phases_of(condition: Condition, seed: int) -> Sequence[Phase]:
@@ -310,18 +282,26 @@ def delay_ms(t_s: float, backlog_bytes: float, its: Sequence[Phase]) -> float:
 
 
 def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay | None:
-    """Return the queueing delay of a run; None if it cannot be known."""
-    condition = Condition.from_json(manifest["cell"])
-    if condition.trace != NO_TRACE:
-        return _behind_trace(folder / LOG, manifest, condition)
+    """Return the queueing delay of a run; None if it cannot be known.
+
+    The backlog of the bottleneck does not determine it if packets of several flows wait in queues
+    of their own, if the backlog includes packets on the netem link (htb-netem), or if packets wait
+    at a second bottleneck, too.
+    """
+    its = Condition.from_json(manifest["cell"])
+    if its.trace != NO_TRACE:
+        return _behind_trace(folder / LOG, manifest, its)
+    alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
+    one_queue = its.queue in SINGLE_QUEUES or alone
+    known = its.shaper == "tbf" and its.second_rate_mbit == 0 and one_queue
     table = folder / "queue.csv"
-    if not delay_known(condition) or not table.is_file():
+    if not known or not table.is_file():
         return None
-    its = phases_of(condition, manifest["seed"])
+    phases = phases_of(its, manifest["seed"])
     delays = sorted(
-        delay_ms(t_s, int(row["backlog_bytes"]), its)
+        delay_ms(t_s, int(row["backlog_bytes"]), phases)
         for row in read_rows(table)
-        if condition.warmup_s <= (t_s := float(row["t_s"])) <= condition.duration_s
+        if its.warmup_s <= (t_s := float(row["t_s"])) <= its.duration_s
     )
     p95_ms = quantile(delays, 0.95)
     return None if p95_ms is None else QueueingDelay(statistics.fmean(delays), p95_ms)
@@ -336,11 +316,8 @@ def _behind_trace(
     end_ms = begin_ms + 1e3 * condition.duration_s
     events = (line.split() for line in log.read_text().splitlines())
     delays = [
-        int(delay)
-        for at_ms, kind, _, *rest in events
-        for delay in rest[:1]
-        if kind == "-" and begin_ms <= int(at_ms) <= end_ms
+        int(each[3])
+        for each in events
+        if len(each) > 3 and each[1] == "-" and begin_ms <= int(each[0]) <= end_ms
     ]
-    if not delays:
-        return None
-    return QueueingDelay(statistics.fmean(delays), percentile_95(delays))
+    return QueueingDelay(statistics.fmean(delays), percentile_95(delays)) if delays else None

@@ -91,12 +91,6 @@ def test_flow_is_limited_by_what_holds_it_back(rows, more, limit):
     assert shares(rows, **more) == {limit: 100}
 
 
-def test_algorithm_that_paces_at_a_low_rate_is_limited_by_pacing():
-    """A13: TCP Brutal at its default of 1 Mbit/s was measured as a valid flow of 1 Mbit/s."""
-    # It sets a window of twice the rate times the RTT: 17 packets.
-    assert shares(samples(0.96, 17, 1.0)) == {"pacing": 100}
-
-
 def test_path_limits_only_in_the_phase_that_is_slow():
     phases = [Phase(0.0, 1.0, {"rate_mbit": 10.0}), Phase(1.0, 2.0, {"rate_mbit": 20.0})]
     found = shares(samples(9.5, 82, 24), phases=phases)
@@ -104,20 +98,6 @@ def test_path_limits_only_in_the_phase_that_is_slow():
         "path": pytest.approx(50, abs=3),
         "congestion window": pytest.approx(50, abs=3),
     }
-
-
-def test_shares_of_the_kernel_do_not_exceed_the_time_that_is_left():
-    found = shares(samples(10, 500, 24), kernel={limiters.RECEIVER: 0.7, limiters.BUFFER: 0.7})
-    assert found == {
-        "receive window": pytest.approx(70), "send buffer": pytest.approx(30)
-    }  # fmt: skip
-
-
-def test_queue_tells_when_the_path_limits_a_udp_flow():
-    queue = waiting(3)[:51] + waiting(0)[51:]
-    phases = limiters.phases_of(path(), 1)
-    found = limiters.of_queue(queue, [], path(), phases)
-    assert found == {"path": pytest.approx(50.5, abs=0.1), "sender": pytest.approx(49.5, abs=0.1)}
 
 
 @pytest.mark.parametrize(("mbit", "limit"), [(18.0, "path"), (9.0, "sender")])

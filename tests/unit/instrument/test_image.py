@@ -175,3 +175,10 @@ def test_instrument_is_pinned_if_all_its_parts_are(server, monkeypatch, tmp_path
     sha256 = archive.digest(kernel.target() / "linux")
     (kernel.target() / integrity.LINUX_DIGEST).write_text(sha256)
     assert instrument.instrument().provenance["pinned"] is pinned
+
+
+@pytest.mark.parametrize("name", sorted(set(image.names()) - {image.HOST, image.ENGINE}))
+def test_every_other_image_has_the_hosts_package_versions(name):
+    host, other = image.lock().versions(), image.lock(name).versions()
+    assert {package: other.get(package) for package in host} == host
+    assert set(image.packages(name)) <= set(other)

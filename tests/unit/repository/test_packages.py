@@ -10,6 +10,7 @@ import yaml
 from losslab import doctor
 from losslab.backends import preflight
 from losslab.instrument import analysis, image
+from losslab.repository import ROOT
 
 # Programs that packages.sh calls.
 OF_SHELL = ("sh", "dirname", "sed", "awk", "grep")
@@ -108,3 +109,16 @@ def test_images_have_the_packages_of_their_locks_and_the_required_tools():
     wanted = {PACKAGE_OF.get(tool, tool) for tool in preflight.TOOLS} - ALWAYS
     assert wanted <= set(image.packages(image.HOST))
     assert {"python3-docker", "docker.io"} <= set(image.packages(image.ENGINE))
+
+
+def test_setup_keeps_an_environment_that_it_did_not_make(tmp_path):
+    """D: setup.sh removed any .venv."""
+    for name in ("scripts", ".venv"):
+        (tmp_path / name).mkdir()
+    shutil.copy(ROOT / "scripts" / "setup.sh", tmp_path / "scripts")
+    (tmp_path / ".venv" / "mine").touch()
+    command = ["sh", str(tmp_path / "scripts" / "setup.sh"), "tools"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "found another" in done.stderr
+    assert (tmp_path / ".venv" / "mine").is_file()
