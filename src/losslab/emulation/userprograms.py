@@ -79,16 +79,16 @@ def _memory(operand: str) -> tuple[int, int, int]:
 def _instructions(words: list[str]) -> Iterator[Instruction]:
     """Yield the instructions of a statement."""
     match words:
-        case ["exit", value]:
-            yield 0xB7, 0, 0, 0, int(value)
+        case ["exit", octets]:
+            yield 0xB7, 0, 0, 0, int(octets)
             yield 0x95, 0, 0, 0, 0
         case ["call", function]:
             yield 0x85, 0, 0, 0, int(function)
         case ["goto", label]:
             yield 0x05, 0, 0, label, 0
-        case ["if", left, comparison, value, "goto", label]:
+        case ["if", left, comparison, number, "goto", label]:
             width = 5 if left[0] == "r" else 6
-            yield width | COMPARISONS[comparison], int(left[1:]), 0, label, int(value)
+            yield width | COMPARISONS[comparison], int(left[1:]), 0, label, int(number)
         case ["be16" | "be32" as order, to]:  # from network byte order
             yield 0xDC, int(to[1:]), 0, 0, int(order[2:])
         case [to, "=", "map", descriptor]:
@@ -108,10 +108,9 @@ def _instructions(words: list[str]) -> Iterator[Instruction]:
             yield 0x63 | size, base, int(source[1:]), offset, 0
         case [to, operation, source]:
             first = (7 if to[0] == "r" else 4) | ARITHMETIC[operation]
-            if source[0] == "r":
-                yield first | 0x08, int(to[1:]), int(source[1:]), 0, 0
-            else:
-                yield first, int(to[1:]), 0, 0, int(source)
+            register = source[0] == "r"
+            other, value = (int(source[1:]), 0) if register else (0, int(source))
+            yield first | 0x08 * register, int(to[1:]), other, 0, value
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
