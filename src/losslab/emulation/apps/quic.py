@@ -124,18 +124,21 @@ class Quic(App):
     start_s, per_gb_s = 0.3, 300.0  # ngtcp2 makes system calls for each packet
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        if self.used(condition) and condition.algorithm not in ALGORITHMS:
+        if not self.used(condition):
+            return
+        if condition.algorithm not in ALGORITHMS:
             yield (
                 f"with the app quic, algorithm must be one of ngtcp2's: {', '.join(ALGORITHMS)}; "
                 f"found {condition.algorithm}"
             )
-        if self.used(condition) and condition.path != "symmetric":
+        if condition.path != "symmetric":
             yield (
                 f"path must be symmetric with the app quic, found {condition.path}: its client "
                 "would use its address on r3's link, and no data would pass the bottleneck"
             )
-        if self.used(condition) and packetsizes.of(condition).datagram_bytes < QUIC_BYTES:
-            more = condition.mtu_bytes - packetsizes.of(condition).datagram_bytes
+        octets = packetsizes.of(condition).datagram_bytes
+        if octets < QUIC_BYTES:
+            more = condition.mtu_bytes - octets
             yield (
                 f"mtu_bytes must be at least {QUIC_BYTES + more} with the app quic, found "
                 f"{condition.mtu_bytes}: QUIC needs datagrams of {QUIC_BYTES} bytes"
@@ -153,38 +156,31 @@ class Quic(App):
             f"{FIRST_NUMBER} --max-dyn-length={OBJECT_BYTES} {server} {PORT} "
             f"{KEY} {CERTIFICATE}"
         )
+        host = host_in_url(SENDER_ADDRESS, condition.ip_version)
+        download = [
+            "gtlsclient", "--quiet", "--no-http-dump", FIRST_NUMBER,
+            *(["--exit-on-all-streams-close"] if octets else []),
+            f"--qlog-file={RAW}/{CLIENT_LOG}",
+            f"--max-data={WINDOW}", f"--max-stream-data-bidi-local={WINDOW}",
+            f"--max-window={WINDOW}", f"--max-stream-window={WINDOW}",
+            server, str(PORT), f"https://{host}:{PORT}/{octets or OBJECT_BYTES}",
+        ]  # fmt: skip
+        serving = ["sh", "-c", f"mkdir {RAW}/{SENDER_LOGS} && {certificate} && {serve}"]
+        listener, caller = (
+            Timed(host, command, f"{host}.log", until_s=condition.duration_s, ending=signal.SIGINT)
+            for host, command in (("sender", serving), ("receiver", download))
+        )
         return [
             Flow(
                 name="quic",
                 algorithm=condition.algorithm,
                 port=PORT,
-                listener=Timed(
-                    "sender",
-                    ["sh", "-c", f"mkdir {RAW}/{SENDER_LOGS} && {certificate} && {serve}"],
-                    "sender.log",
-                    until_s=condition.duration_s,
-                    ending=signal.SIGINT,
-                ),
-                caller=Timed(
-                    "receiver",
-                    [
-                        "gtlsclient", "--quiet", "--no-http-dump", FIRST_NUMBER,
-                        *(["--exit-on-all-streams-close"] if octets else []),
-                        f"--qlog-file={RAW}/{CLIENT_LOG}",
-                        f"--max-data={WINDOW}", f"--max-stream-data-bidi-local={WINDOW}",
-                        f"--max-window={WINDOW}", f"--max-stream-window={WINDOW}",
-                        server, str(PORT),
-                        f"https://{host_in_url(SENDER_ADDRESS, condition.ip_version)}:{PORT}/"
-                        f"{octets or OBJECT_BYTES}",
-                    ],
-                    "receiver.log",
-                    until_s=condition.duration_s,
-                    ending=signal.SIGINT,
-                ),
+                listener=listener,
+                caller=caller,
                 protocol="udp",
                 bulk=False,
             )
-        ]  # fmt: skip
+        ]
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Write intervals.csv and quic.csv, keep both ends' qlogs, and return the summary.
@@ -207,14 +203,16 @@ class Quic(App):
         arrivals = list(_arrivals(client, start_s))
         size = int(plan.flows[0].caller.command[-1].rpartition("/")[2])
         finite = size != OBJECT_BYTES
-        begin_s, end_s = (start_s, plan.duration_s) if finite else (plan.warmup_s, plan.duration_s)
+        begin_s, end_s = start_s if finite else plan.warmup_s, plan.duration_s
         octets = sum(count for t_s, count in arrivals if begin_s <= t_s < end_s)
         if octets == 0:
             raise LosslabError("data must arrive after the warm-up, found none")
-        completion_s = None
+        sized: dict[str, float | None] = {}
+        if finite:
+            sized = {"completion_s": None, "first_byte_s": arrivals[0][0] - start_s}
         if finite and octets == _final_size(client):
             end_s = arrivals[-1][0]
-            completion_s = end_s - start_s
+            sized["completion_s"] = end_s - start_s
         write_intervals(_rates(arrivals, plan.duration_s), folder / "intervals.csv")
         lost, rows = _sender(log, start_s + plan.path_spec.rtt_ms / 2e3, plan.sample_interval_s)
         (folder / "quic.csv").write_text("\n".join([SENDER_COLUMNS, *rows]) + "\n")
@@ -222,12 +220,7 @@ class Quic(App):
             "goodput_mbit": octets * 8 / 1e6 / (end_s - begin_s),
             "bytes_received": sum(count for _, count in arrivals),
             "retransmits": lost,
-            **(
-                {"completion_s": completion_s, "first_byte_s": arrivals[0][0] - start_s}
-                if finite
-                else {}
-            ),
-        }
+        } | sized
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         if "completion_s" not in summary:
