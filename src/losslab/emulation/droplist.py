@@ -129,8 +129,8 @@ def order(line: str) -> None:
             f"{os.uname().release} without {KERNEL_FILE}",
             hint="use the kernel 6.12 or 7.2, in a guest",
         ) from error
-    with open(descriptor, "wb", buffering=0) as file:
-        file.write(line.encode())
+    os.write(descriptor, line.encode())
+    os.close(descriptor)
 
 
 def start_counting(plan: Plan) -> None:
@@ -177,7 +177,8 @@ def rows(recorded: Mapping[str, Record], lists: Lists, origin_ns: int) -> Iterat
             yield f"{direction},{number},{int(number in listed)},{outcome},{when},{size}"
 
 
-def write(plan: Plan, lists: Lists, origin_ns: int, path: Path) -> None:
-    """Write the kernel's record as a table with `COLUMNS`."""
+def write(plan: Plan, lists: Lists, origin_ns: int, path: Path) -> dict[str, Record]:
+    """Write the kernel's record as a table with `COLUMNS`, and return it."""
     recorded = records(plan, KERNEL_FILE.read_text())
     path.write_text("\n".join(rows(recorded, lists, origin_ns)) + "\n")
+    return recorded

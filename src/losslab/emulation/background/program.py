@@ -172,18 +172,14 @@ def _note_progress(connection: socket.socket, report: dict[str, Any], size_bytes
 
 
 def allow_files(flows: int) -> None:
-    """Raise the limit of open files for a number of flows.
+    """Raise the limit of open files, which is low on hosts (`topology.DESCRIPTOR_LIMIT`).
 
-    Programs on hosts have a low limit (`topology.DESCRIPTOR_LIMIT`). Raises ValueError if the hard
-    limit is lower and may not be raised.
+    Raises ValueError if the hard limit is lower and may not be raised.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = flows + OTHER_FILES
-    if soft == resource.RLIM_INFINITY or needed <= soft:
-        return
-    if hard != resource.RLIM_INFINITY:
-        hard = max(hard, needed)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    if soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
 
 
 BLOCK = bytes(BLOCK_BYTES)
