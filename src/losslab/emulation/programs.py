@@ -398,30 +398,26 @@ class Loaded:
 
     def begin(self, arguments: Sequence[str], **streams: Any) -> subprocess.Popen[bytes]:
         """Run the program; `streams` are stdin, stdout and stderr, as of `subprocess.Popen`."""
-        with contextlib.ExitStack() as stack:
-            numbers = [
-                self._descriptor(streams[name], stack) for name in ("stdin", "stdout", "stderr")
-            ]
-            if streams["stderr"] == subprocess.STDOUT:
-                numbers[2] = numbers[1]
-            socket.send_fds(self.control, [GO], numbers)
+        numbers, own = list[int](), list[int]()
+        for stream in (streams[name] for name in ("stdin", "stdout", "stderr")):
+            if stream == subprocess.STDOUT:
+                numbers.append(numbers[1])
+            elif stream == subprocess.DEVNULL:
+                own.append(os.open(os.devnull, os.O_RDWR))
+                numbers.append(own[-1])
+            elif stream == subprocess.PIPE:
+                ours, theirs = os.pipe()
+                self.popen.stdout = os.fdopen(ours, "rb")
+                own.append(theirs)
+                numbers.append(theirs)
+            else:
+                numbers.append(stream.fileno())
+        socket.send_fds(self.control, [GO], numbers)
+        for number in own:
+            os.close(number)
         self.control.sendall(json.dumps(list(arguments)).encode())
         self.control.close()
         return self.popen
-
-    def _descriptor(self, stream: Any, stack: contextlib.ExitStack) -> int:
-        """Open a stream and return its descriptor; a pipe becomes `popen.stdout`."""
-        if stream == subprocess.STDOUT:
-            return -1
-        if stream == subprocess.DEVNULL:
-            number = os.open(os.devnull, os.O_RDWR)
-        elif stream == subprocess.PIPE:
-            ours, number = os.pipe()
-            self.popen.stdout = os.fdopen(ours, "rb")
-        else:
-            return int(stream.fileno())
-        stack.callback(os.close, number)
-        return number
 
     def end(self) -> None:
         """Kill the program."""
