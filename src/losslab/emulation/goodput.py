@@ -157,8 +157,8 @@ def cwnd_statistics(
     after it is first set, window cuts per second, and retransmits in the replicate's first second
     (which may be warm-up); None without samples.
     """
-    samples = [(float(row["t_s"]), row) for row in rows if row["flow"] == str(source_port)]
-    inside = [row for t_s, row in samples if warmup_s <= t_s <= duration_s]
+    own = (row for row in rows if row["flow"] == str(source_port))
+    inside = [row for row in own if warmup_s <= float(row["t_s"]) <= duration_s]
     rtts = [float(row["srtt_ms"]) for row in inside]
     windows = [int(row["cwnd_packets"]) for row in inside]
     thresholds = [row["ssthresh_packets"] for row in inside if row["ssthresh_packets"]]

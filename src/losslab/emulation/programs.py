@@ -388,6 +388,15 @@ class Loaded:
     popen: subprocess.Popen[bytes]
     control: socket.socket
 
+    @classmethod
+    def start(cls, host: Host, module: str) -> Loaded:
+        """Start to load a program."""
+        ours, theirs = socket.socketpair()
+        command = [*PYTHON, preloaded_program.__name__, module]
+        with theirs:
+            popen = host.popen(command, stdin=theirs, stdout=sys.stderr, stderr=sys.stderr)
+        return cls(module, popen, ours)
+
     def require(self) -> None:
         """Wait until the program is loaded."""
         readable = select.select([self.control], [], [], LOAD_LIMIT_S)[0]
@@ -461,22 +470,10 @@ def preloaded(
     ready = {name: ReadyHost(node) for name, node in nodes.items()}
     with contextlib.ExitStack() as stack:
         for name, module in programs:
-            each = _load(nodes[name], module)
+            each = Loaded.start(nodes[name], module)
             stack.callback(each.end)
             ready[name].loaded.append(each)
         for host in ready.values():
             for each in host.loaded:
                 each.require()
         yield ready
-
-
-def _load(host: Host, module: str) -> Loaded:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        popen = host.popen(
-            [*PYTHON, preloaded_program.__name__, module],
-            stdin=theirs,
-            stdout=sys.stderr,
-            stderr=sys.stderr,
-        )
-    return Loaded(module, popen, ours)

@@ -321,15 +321,13 @@ class Gaps:
         new, left = max(0, ahead + octets), []
         for begin, length in self._gaps:
             offset = _ahead(begin, sequence)
-            low, high = max(offset, 0), min(offset + length, octets)
-            if low >= high:
-                left.append((begin, length))
-                continue
+            # The segment fills `low` to `high`, and leaves what is before and after.
+            low = min(max(offset, 0), offset + length)
+            high = max(min(offset + length, octets), low)
             new += high - low
-            if low > offset:
-                left.append((begin, low - offset))
-            if offset + length > high:
-                left.append(((sequence + high) & 0xFFFF_FFFF, offset + length - high))
+            for first, last in ((offset, low), (high, offset + length)):
+                if last > first:
+                    left.append(((sequence + first) & 0xFFFF_FFFF, last - first))
         self._gaps = left
         return new
 

@@ -138,14 +138,11 @@ def problems(condition: Condition) -> Iterator[str]:
     for group in groups:
         yield from (f"{problem} ({group.text()})" for problem in _group_problems(group, condition))
     yield from _upload_problems(groups, condition)
+    short = sum(expected_arrivals(group, condition.duration_s) for group in groups)
     for name, count, maximum in (
         ("number of different rtt_ms", len(extra_rtts_ms(condition)), RTTS_MAX),
         ("number of flows", sum(group.count for group in groups), FLOWS_MAX),
-        (
-            "expected number of short flows",
-            sum(expected_arrivals(group, condition.duration_s) for group in groups),
-            ARRIVALS_MAX,
-        ),
+        ("expected number of short flows", short, ARRIVALS_MAX),
     ):
         if count > maximum:
             yield f"flows: the {name} must be at most {maximum}, found {count:g}"

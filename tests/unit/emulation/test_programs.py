@@ -339,7 +339,7 @@ def test_preloaded_program_ends_with_its_parent(here):
         "class Here:\n"
         "    def popen(self, command, **streams):\n"
         "        return subprocess.Popen([sys.executable, *command[1:]], **streams)\n"
-        "each = programs._load(Here(), 'says')\n"
+        "each = programs.Loaded.start(Here(), 'says')\n"
         "each.require()\n"
         "print(each.popen.pid)\n"
     )

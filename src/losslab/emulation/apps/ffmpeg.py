@@ -37,26 +37,6 @@ BIT_RATES = {"720p": ("6M", "1M"), "128x64": ("735k", "120k")}
 SIZES = {"720p": "1280x720", "128x64": "128x64"}
 
 
-def encode_command(video: str, duration_s: float, output: str) -> list[str]:
-    """Return the command that encodes a stream: H.264 at 30 frames/s and a constant bit rate.
-
-    It uses one thread and only instructions of every x86-64 processor, so that the bytes are the
-    same on all machines. (Newer instructions gave the same bytes, too.)
-    """
-    rate, buffer = BIT_RATES[video]
-    return [
-        *FFMPEG, "-y", "-cpuflags", "sse2",
-        "-f", "lavfi",
-        "-i", f"testsrc2=size={SIZES[video]}:rate={FRAME_RATE}:duration={plain(duration_s)}",
-        "-vf", "noise=alls=12:allf=t:all_seed=1",
-        "-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-threads", "1",
-        "-g", str(FRAME_RATE), "-bf", "0", "-pix_fmt", "yuv420p",
-        "-b:v", rate, "-minrate", rate, "-maxrate", rate, "-bufsize", buffer,
-        "-x264-params", "nal-hrd=cbr:force-cfr=1:lookahead_threads=1:sliced_threads=0:asm=sse2",
-        "-flags", "+bitexact", "-fflags", "+bitexact", "-f", "mp4", output,
-    ]  # fmt: skip
-
-
 def playout(frames: list[tuple[float, float]], buffer_s: float) -> dict[str, float]:
     """Simulate a player; return its stalls and the share of frames on time.
 
@@ -156,7 +136,23 @@ class Ffmpeg(App):
         ]
 
     def input_command(self, condition: Condition, output: str) -> list[str] | None:
-        return encode_command(condition.video, condition.duration_s, output)
+        """Return the command that encodes a stream: H.264 at 30 frames/s and a constant bit rate.
+
+        It uses one thread and only instructions of every x86-64 processor, so that the bytes are
+        the same on all machines. (Newer instructions gave the same bytes, too.)
+        """
+        size, seconds = SIZES[condition.video], plain(condition.duration_s)
+        rate, buffer = BIT_RATES[condition.video]
+        return [
+            *FFMPEG, "-y", "-cpuflags", "sse2",
+            "-f", "lavfi", "-i", f"testsrc2=size={size}:rate={FRAME_RATE}:duration={seconds}",
+            "-vf", "noise=alls=12:allf=t:all_seed=1",
+            "-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-threads", "1",
+            "-g", str(FRAME_RATE), "-bf", "0", "-pix_fmt", "yuv420p",
+            "-b:v", rate, "-minrate", rate, "-maxrate", rate, "-bufsize", buffer,
+            "-x264-params", "nal-hrd=cbr:force-cfr=1:lookahead_threads=1:sliced_threads=0:asm=sse2",
+            "-flags", "+bitexact", "-fflags", "+bitexact", "-f", "mp4", output,
+        ]  # fmt: skip
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Write frames.csv from receiver.log and return the summary."""

@@ -58,8 +58,12 @@ def events(path: Path) -> Iterator[dict[str, Any]]:
                 yield event
 
 
-def _arrivals(path: Path, start_s: float) -> Iterator[tuple[float, int]]:
-    """Yield (arrival in s, new bytes) of packets with bytes of the stream not received before."""
+def _arrivals(path: Path, start_s: float) -> tuple[list[tuple[float, int]], int | None]:
+    """Return (arrival in s, new bytes) of packets with new bytes of the stream, and its length.
+
+    The length counts HTTP/3's frames; it is None before the stream's end has arrived.
+    """
+    arrivals, length = list[tuple[float, int]](), None
     received: list[tuple[int, int]] = []  # ranges [begin, end) in order, with a gap after each
     for event in events(path):
         if event["name"] != "transport:packet_received":
@@ -67,9 +71,12 @@ def _arrivals(path: Path, start_s: float) -> Iterator[tuple[float, int]]:
         new = 0
         for frame in event["data"].get("frames", []):
             if frame["frame_type"] == "stream" and frame["stream_id"] == 0:
-                new += _add(received, frame["offset"], frame["offset"] + frame["length"])
+                end = frame["offset"] + frame["length"]
+                new += _add(received, frame["offset"], end)
+                length = end if frame.get("fin") else length
         if new:
-            yield start_s + event["time"] / 1e3, new
+            arrivals.append((start_s + event["time"] / 1e3, new))
+    return arrivals, length
 
 
 def _add(received: list[tuple[int, int]], begin: int, end: int) -> int:
@@ -80,13 +87,6 @@ def _add(received: list[tuple[int, int]], begin: int, end: int) -> int:
     merged = (min([begin, *(a for a, _ in touched)]), max([end, *(b for _, b in touched)]))
     received[first:last] = [merged]
     return merged[1] - merged[0] - sum(b - a for a, b in touched)
-
-
-def _final_size(path: Path) -> int | None:
-    """Return the length of the stream, with HTTP/3's frames; None before its end has arrived."""
-    frames = (frame for event in events(path) for frame in event["data"].get("frames", []))
-    ends = (f["offset"] + f["length"] for f in frames if f.get("fin") and f["stream_id"] == 0)
-    return max(ends, default=None)
 
 
 def _rates(arrivals: list[tuple[float, int]], end_s: float) -> Iterator[tuple[float, float]]:
@@ -200,7 +200,7 @@ class Quic(App):
                 f"{int(log.is_file())}; see receiver.log and sender.log"
             )
         start_s = timeline.started_s["quic"]
-        arrivals = list(_arrivals(client, start_s))
+        arrivals, length = _arrivals(client, start_s)
         size = int(plan.flows[0].caller.command[-1].rpartition("/")[2])
         finite = size != OBJECT_BYTES
         begin_s, end_s = start_s if finite else plan.warmup_s, plan.duration_s
@@ -210,7 +210,7 @@ class Quic(App):
         sized: dict[str, float | None] = {}
         if finite:
             sized = {"completion_s": None, "first_byte_s": arrivals[0][0] - start_s}
-        if finite and octets == _final_size(client):
+        if finite and octets == length:
             end_s = arrivals[-1][0]
             sized["completion_s"] = end_s - start_s
         write_intervals(_rates(arrivals, plan.duration_s), folder / "intervals.csv")
