@@ -51,7 +51,7 @@ def assemble(text: str) -> bytes:
     """Assemble statements, separated by lines or semicolons; `NAME:` is a label.
 
     The notation is that of the kernel's disassembler: r1 has 64 bits, w1 its lower 32. Memory is
-    `SIZE[PLACE+OFFSET]`, with one of `PLACES`.
+    `SIZE[BASE+OFFSET]`, with a register or one of `PLACES` as base.
     """
     code, labels = list[Instruction](), dict[str, int]()
     for statement in re.split("[;\n]", re.sub("#.*", "", text)):
@@ -72,7 +72,7 @@ def assemble(text: str) -> bytes:
 def _memory(operand: str) -> tuple[int, int, int]:
     """Return size, register and offset of an operand."""
     size, place, *more = re.findall(r"\w+", operand)
-    base, offset = PLACES[place]
+    base, offset = PLACES.get(place) or (int(place[1:]), 0)
     return SIZES[size], base, offset + sum(map(int, more))
 
 
@@ -209,7 +209,7 @@ STATE = struct.Struct("=II")
 # Places of the program on its stack, and in the counts.
 PLACES = {
     "ip": (10, -24), "tcp": (10, -40), "key": (10, -44), "connection": (10, -56),
-    "state": (10, -64), "event": (10, -64 - EVENT.size), "known": (0, 0), "its": (9, 0),
+    "state": (10, -64), "event": (10, -64 - EVENT.size),
     "packets": (7, 0), "ip_bytes": (7, 8), "tcp_bytes": (7, 16), "new_bytes": (7, 24),
     "udp_bytes": (7, 32), "lost": (7, 40),
 }  # fmt: skip
@@ -272,19 +272,19 @@ def _program(pair: Addresses | None, counts: int, connections: int, events: int)
             {update_connection}
             goto keep
         known:
-            r1 = u32[known]; r2 = r8; w2 -= r1; if r2 == 0 goto in_order
+            r1 = u32[r0]; r2 = r8; w2 -= r1; if r2 == 0 goto in_order
             u32[event+8] = r8; u32[event+12] = r9; u32[event+16] = r1
             w2 += r9  # how far it reaches beyond the data so far
             w8 += r9; r9 = r0; if w2 s<= 0 goto old
-            u32[its] = r8
+            u32[r9] = r8
         old:
             r1 = 0; u32[event+20] = r1
             {push_event}
             if r0 == 0 goto data; r1 = 1; lock u64[lost] += r1; goto data
         in_order:
-            lock u64[new_bytes] += r9; w8 += r9; u32[known] = r8; r9 = r0
+            lock u64[new_bytes] += r9; w8 += r9; u32[r0] = r8; r9 = r0
         data:
-            r1 = u32[its+4]; if r1 != 0 goto empty; r1 = 1; u32[its+4] = r1; goto keep
+            r1 = u32[r9+4]; if r1 != 0 goto empty; r1 = 1; u32[r9+4] = r1; goto keep
         empty:
             r1 = u8[tcp+13]; if r1 & {FIN} goto keep
         ignore:

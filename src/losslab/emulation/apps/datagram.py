@@ -43,14 +43,12 @@ class Datagram(App):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        scheme, app = condition.scheme, condition.app
-        if (scheme != NONE) != self.used(condition):
-            yield (
-                f"scheme and the app datagram need each other, found scheme {scheme} and app {app}"
-            )
-        if scheme != NONE:
+        yield from super().conflicts(condition)
+        if self.used(condition) and condition.scheme == NONE:
+            yield "the app datagram needs a scheme, found none"
+        elif condition.scheme != NONE:
             try:
-                make_scheme(scheme)
+                make_scheme(condition.scheme)
             except LosslabError as error:
                 yield error.message
 
