@@ -158,7 +158,7 @@ class Iperf3(App):
         its start; of a fractional duration, or if flows start seconds apart, retransmissions count
         until the configured end.
         """
-        found = []
+        found = list[dict[str, Any]]()
         together = all(start.after_s <= START_JITTER_S for start in plan.starts)
         for each in plan.flows:
             receiver, sender = (load(folder / end.log) for end in (each.listener, each.caller))
