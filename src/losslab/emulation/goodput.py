@@ -114,23 +114,20 @@ class Deliveries:
 
     def sampled_mbit(self, begin_s: float, end_s: float) -> float | None:
         """Return the goodput between the first and last sample of a window; None without two."""
-        found = self._inside(begin_s, end_s)
-        if found is None:
-            return None
-        first, last = found
-        seconds = self.times_s[last] - self.times_s[first]
-        return (self.octets[last] - self.octets[first]) * 8 / 1e6 / seconds
+        seconds, octets = self._sampled(begin_s, end_s)
+        return octets * 8 / 1e6 / seconds if seconds else None
 
     def sampled_s(self, begin_s: float, end_s: float) -> float:
         """Return the time between the first and last sample of a window, in s; 0 without two."""
-        found = self._inside(begin_s, end_s)
-        return self.times_s[found[1]] - self.times_s[found[0]] if found else 0.0
+        return self._sampled(begin_s, end_s)[0]
 
-    def _inside(self, begin_s: float, end_s: float) -> tuple[int, int] | None:
-        """Return the numbers of the first and last sample of a window; None without two."""
+    def _sampled(self, begin_s: float, end_s: float) -> tuple[float, int]:
+        """Return seconds and bytes between the first and last sample of a window."""
         first = bisect.bisect_left(self.times_s, begin_s - ROUNDING_S)
         last = bisect.bisect_right(self.times_s, end_s + ROUNDING_S) - 1
-        return (first, last) if last > first else None
+        if last <= first:
+            return 0.0, 0
+        return self.times_s[last] - self.times_s[first], self.octets[last] - self.octets[first]
 
     def until(self, end_s: float) -> int:
         """Return the number of bytes delivered up to a time."""
