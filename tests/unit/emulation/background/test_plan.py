@@ -44,10 +44,12 @@ def test_each_flow_has_its_algorithm_start_end_and_port():
     ]
 
 
-def test_start_times_are_drawn_from_the_seed():
-    assert streams("same,count=3") == streams("same,count=3")
-    assert streams("same,count=3") != streams("same,count=3", seed=8)
+def test_start_times_and_no_algorithms_are_drawn_from_the_seed():
+    assert streams("same,count=3") == streams("same,count=3") != streams("same,count=3", seed=8)
     assert len({s.start_s for s in streams("same,count=50")}) == 50
+    flows = "bbr,arrivals_per_s=0.001,size_kb=1+same"
+    condition = dataclasses.replace(CONDITION, flows=flows, duration_s=5.0)
+    assert make_plan(condition, 0).algorithms == {"cubic", "bbr"}
 
 
 def test_any_flow_may_start_first():
@@ -110,13 +112,6 @@ def test_many_flows_are_sampled_less_often():
     assert sample_interval_s(1000) == sample_interval_s(1000, 20) == 0.02
     assert sample_interval_s(1000, 50) == 0.05
     assert sample_interval_s(1000, 500) == 0.1
-
-
-def test_algorithms_of_flows_do_not_depend_on_the_seed():
-    condition = dataclasses.replace(
-        CONDITION, flows="bbr,arrivals_per_s=0.001,size_kb=1+same", duration_s=5.0
-    )
-    assert make_plan(condition, 0).algorithms == {"cubic", "bbr"}
 
 
 def test_flows_with_a_trace_are_refused():
