@@ -114,12 +114,12 @@ def rows_of_qlog(folder: Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    log = qlog.read(folder / SENDER_LOG)
-    sent = [event.data.get("raw", {}) for event in log.events if event.name == qlog.SENT]
+    events = [*qlog.events(folder / SENDER_LOG)]
+    sent = [event.data.get("raw", {}) for event in events if event.name == qlog.SENT]
     packet_bytes = max((int(raw.get("length", 0)) for raw in sent), default=0) or 1
     known: dict[str, Any] = {}
     rows, lost = list[dict[str, Any]](), 0
-    for event in log.events:
+    for event in events:
         if event.name == qlog.METRICS:
             known |= {
                 name: event.data[key] * (scale or 1 / packet_bytes)
@@ -139,7 +139,7 @@ def rows_of_qlog(folder: Path) -> pd.DataFrame:
     if "phase" in known:
         found["phase"] = found["phase"].fillna("")
     # The first sample of the table is the first event with metrics, on the run's clock.
-    begin_ms = next(event.ms for event in log.events if event.name == qlog.METRICS)
+    begin_ms = next(event.ms for event in events if event.name == qlog.METRICS)
     found["t_s"] += float(read_rows(folder / "quic.csv")[0]["t_s"]) - begin_ms / 1e3
     return found
 

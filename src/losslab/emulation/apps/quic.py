@@ -7,14 +7,13 @@ more data than the path can carry. Both get SIGINT at the configured end.
 from __future__ import annotations
 
 import bisect
-import contextlib
-import json
 import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation import qlog
 from losslab.emulation.app import App
 from losslab.emulation.goodput import INTERVAL_S, Goodput, write_intervals
 from losslab.emulation.programs import Flow, Timed, Timeline
@@ -46,18 +45,6 @@ SENDER_COLUMNS = "t_s,cwnd_bytes,ssthresh_bytes,flight_bytes,srtt_ms"
 KEY, CERTIFICATE = "/tmp/quic.key", "/tmp/quic.crt"
 
 
-def events(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the events of a qlog in JSON text sequences (RFC 7464); times are in ms.
-
-    The last record may be truncated, because a signal ends the program.
-    """
-    for record in path.read_text().split("\x1e"):
-        with contextlib.suppress(json.JSONDecodeError):
-            event = json.loads(record)
-            if "name" in event:
-                yield event
-
-
 def _arrivals(path: Path, start_s: float) -> tuple[list[tuple[float, int]], int | None]:
     """Return (arrival in s, new bytes) of packets with new bytes of the stream, and its length.
 
@@ -65,17 +52,17 @@ def _arrivals(path: Path, start_s: float) -> tuple[list[tuple[float, int]], int 
     """
     arrivals, length = list[tuple[float, int]](), None
     received: list[tuple[int, int]] = []  # ranges [begin, end) in order, with a gap after each
-    for event in events(path):
-        if event["name"] != "transport:packet_received":
+    for event in qlog.events(path):
+        if event.name != qlog.RECEIVED:
             continue
         new = 0
-        for frame in event["data"].get("frames", []):
+        for frame in event.data.get("frames", []):
             if frame["frame_type"] == "stream" and frame["stream_id"] == 0:
                 end = frame["offset"] + frame["length"]
                 new += _add(received, frame["offset"], end)
                 length = end if frame.get("fin") else length
         if new:
-            arrivals.append((start_s + event["time"] / 1e3, new))
+            arrivals.append((start_s + event.ms / 1e3, new))
     return arrivals, length
 
 
@@ -102,12 +89,12 @@ def _sender(path: Path, start_s: float, interval_s: float) -> tuple[int, list[st
     """Return the number of packets declared lost, and samples of the sender's state as lines."""
     lost, rows, due_s = 0, list[str](), 0.0
     state: dict[str, float] = {}
-    for event in events(path):
-        lost += event["name"] == "recovery:packet_lost"
-        if event["name"] != "recovery:metrics_updated":
+    for event in qlog.events(path):
+        lost += event.name == qlog.LOST
+        if event.name != qlog.METRICS:
             continue
-        state |= event["data"]
-        t_s = start_s + event["time"] / 1e3
+        state |= event.data
+        t_s = start_s + event.ms / 1e3
         if t_s >= due_s:
             due_s = t_s + interval_s
             rows.append(f"{t_s:.3f}," + ",".join(str(state.get(key, "")) for key in SENDER_KEYS))
