@@ -64,10 +64,8 @@ def ended(
 
     The arguments are those up to the cut, and the job's folder.
     """
-    recorded = droplist.records(plan, droplist.KERNEL_FILE.read_text())
     lists = droplist.parse(condition.drop_list)
-    lines = droplist.rows(recorded, lists, run.timeline.origin_ns)
-    (folder / droplist.TABLE).write_text("\n".join(lines) + "\n")
+    recorded = droplist.write(plan, lists, run.timeline.origin_ns, folder / droplist.TABLE)
     if not (folder / droplist.FUTURE).exists():
         return condition, plan
     future = json.loads((folder / droplist.FUTURE).read_text())
