@@ -24,6 +24,11 @@ from losslab.study.condition import Condition
 VIRTUAL, CONTAINERNET = "virtual", "containernet"
 GUEST, HOST = "guest", "host"
 CLEAN = "clean"  # a kind of job
+# Condition whose instrument and requirements most studies have.
+COMMON = Condition.from_json(
+    {"algorithm": "bbr", "competitor": "cubic", "loss_percent": 1, "path": "symmetric",
+     "app": "iperf3", "rtt_ms": 0.44, "rate_mbit": 1000, "buffer_packets": 1000}
+)  # fmt: skip
 # An engine and five containers start in 20 s; on a busy host it took 90 s.
 ENGINE_IMAGES, ENGINE_START_S = ("host", "engine"), 300.0
 # Files of a job's folder: the job, its result, its output, and a file that the job creates when it
@@ -159,7 +164,11 @@ class Needs:
 
 
 class Backend(Protocol):
-    """A backend, which runs jobs."""
+    """A backend, which runs jobs.
+
+    One with a `title` and a method `requirements`, which yields findings, has a section in `losslab
+    doctor`.
+    """
 
     @property
     def needs(self) -> Needs:

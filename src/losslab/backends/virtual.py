@@ -41,6 +41,7 @@ from losslab.backends.base import (
     TROUBLE,
     Backend,
     End,
+    Finding,
     Instrument,
     Job,
     Needs,
@@ -52,6 +53,7 @@ from losslab.backends.base import (
 )
 from losslab.backends.snapshot import Fork, Snapshot, control_sockets
 from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab.instrument import image, kernel
 from losslab.lock import own_folder
 from losslab.study.axes import derived_seed
 from losslab.study.condition import Condition
@@ -226,6 +228,16 @@ class EngineGuest(Guest):
         command="make containernet", start_s=ENGINE_START_S,
     )  # fmt: skip
     host_mounts = Guest.host_mounts + 1  # the hosts' image
+    title = "containernet backend in a guest"
+
+    def requirements(self) -> Iterator[Finding]:
+        """Yield what `losslab doctor` checks."""
+        for name, found in (
+            ("pinned kernel", kernel.existing()),
+            ("engine image (Docker, Containernet)", image.existing(image.ENGINE)),
+            ("host image", image.existing()),
+        ):
+            yield Finding(name, found is not None, str(found or "not built"), "make containernet")
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
         """Return where the containers run."""

@@ -7,12 +7,11 @@ import pytest
 from losslab.campaign import codelock
 from tests.unit.campaign.test_fingerprint import ALL, CELLS
 
-CONTAINERS, HOST = {"containers", "engine"}, {"engine", "plain"}
+CONTAINERS = {"containers", "engine"}
 # For each part, a file of it, and the cells that depend on it.
 DEPENDENT = {
     "emulation": ("emulation/measure.py", ALL),
-    "backends/containers": ("emulation/jobs/engineguest.py", CONTAINERS | HOST),
-    "backends/host": ("emulation/realtime.py", HOST),
+    "backends/containers": ("emulation/jobs/engineguest.py", CONTAINERS),
     "background": ("emulation/background/program.py", {"background"}),
     "apps/command": ("emulation/apps/command.py", set()),
     "apps/datagram": ("emulation/schemes/__init__.py", {"scheme"}),
@@ -93,8 +92,8 @@ def test_edited_part_has_another_version_until_it_is_compared(edited):
 
 
 def test_edited_part_without_a_golden_run_has_a_new_version(edited):
-    edited("backends/host")
-    assert versions(codelock.updated([["emulation"]], [])) == {"backends/host": 2}
+    edited("apps/quic")
+    assert versions(codelock.updated([["emulation"]], [])) == {"apps/quic": 2}
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from losslab import doctor
-from losslab.backends import preflight
 from losslab.instrument import analysis, image
+from losslab_realtime import preflight
 
 # Programs that packages.sh calls.
 OF_SHELL = ("sh", "dirname", "sed", "awk", "grep")
