@@ -90,8 +90,7 @@ class Job:
     alone: bool = False
     # Keeps the snapshots for further jobs; by default, none is kept.
     snapshots: Snapshots | None = None
-    # Descriptor of a socket on which the job's guest waits for requests at its cut
-    # (`virtual.Cut`).
+    # Descriptor of a socket on which the job's guest waits for requests at its cut.
     control: int | None = None
 
     @property
