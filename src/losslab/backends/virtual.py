@@ -115,7 +115,9 @@ class Guest:
         with contextlib.ExitStack() as stack:
             snapshots = job.snapshots or stack.enter_context(snapshot.Snapshots())
             purpose = (tools.kernel, tools.boot, *tools.image_roots, job.preparation)
-            ready, before_s = snapshots.get(purpose, lambda: self._prepared(tools, job, snapshots))
+            ready, before_s = snapshots.get(
+                snapshot.CELL, purpose, lambda: self._prepared(tools, job, snapshots)
+            )
             yield Start(
                 lambda _: ready.fork(_kernel_seed(job), job.folder, job.control),
                 before_s=before_s,
@@ -131,7 +133,7 @@ class Guest:
         base: snapshot.Base | None = connect(tools) if snapshots.may_share else None
         if base is None:
             purpose = (tools.kernel, tools.boot, *tools.image_roots)
-            base = snapshots.base(purpose, lambda: self.boot(tools))
+            base, _ = snapshots.get(snapshot.BASE, purpose, lambda: self.boot(tools))
         scratch = resources.scratch_folder()
         with own_folder(scratch, "losslab-cell-") as folder, resources.own_cpu() as cpu:
             self.add_files(tools, folder)

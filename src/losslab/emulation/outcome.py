@@ -257,7 +257,7 @@ def _background(m: Measured) -> Part:
 def _mechanisms(m: Measured) -> Part:
     observed: dict[str, Any] = {"link_begin_ms": None, "trace_sha256": {}}
     return Part(
-        m.plan.path_spec.summary(m.counted)
+        {k: v for its in m.plan.path_spec.mechanisms for k, v in its.summary(m.counted).items()}
         | {name: value for each in m.mechanisms for name, value in each.summary.items()},
         observed=observed
         | {name: value for each in m.mechanisms for name, value in each.observed.items()},

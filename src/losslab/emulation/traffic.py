@@ -7,6 +7,7 @@ import math
 import socket
 import time
 from collections.abc import Mapping, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -101,11 +102,12 @@ def run(
     """
     sender, flows, limit_s = hosts["sender"], plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
-        programs = _user_programs(plan, hosts, stack)
+        own = [flow for flow in flows if flow.protocol == ANY]
+        programs = stack.enter_context(closing(UserProgramsProbe(hosts, own))) if own else None
         listeners = _listeners(plan, hosts, folder, stack)
         processes = list(listeners.values())
         wakes = programs.descriptors if programs else []
-        watcher = stack.enter_context(contextlib.closing(ExitWatcher(*wakes)))
+        watcher = stack.enter_context(closing(ExitWatcher(*wakes)))
         for process in processes:
             watcher.watch(process)
         log = _sampling(plan, hosts, programs, processes, stack)
@@ -182,16 +184,6 @@ def _listeners(
     return listeners
 
 
-def _user_programs(
-    plan: Plan, hosts: Mapping[str, Host], stack: contextlib.ExitStack
-) -> UserProgramsProbe | None:
-    """Start the probe of user programs, if the plan has any."""
-    flows = [flow for flow in plan.flows if flow.protocol == ANY]
-    if not flows:
-        return None
-    return stack.enter_context(contextlib.closing(UserProgramsProbe(hosts, flows)))
-
-
 def _sampling(
     plan: Plan,
     hosts: Mapping[str, Host],
@@ -209,15 +201,15 @@ def _sampling(
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     records = []
     with inside(hosts["sender"].pid):
-        tcp_probe = programs or stack.enter_context(contextlib.closing(TcpProbe(family)))
+        tcp_probe = programs or stack.enter_context(closing(TcpProbe(family)))
         address = at_version(RECEIVER_ADDRESS, version)
-        echo_probe = stack.enter_context(contextlib.closing(EchoProbe(address)))
+        echo_probe = stack.enter_context(closing(EchoProbe(address)))
         if recorded:
-            records.append(stack.enter_context(contextlib.closing(Record())))
+            records.append(stack.enter_context(closing(Record())))
     with inside(hosts[bottleneck().host].pid):
-        queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
+        queue_probe = stack.enter_context(closing(QueueProbe(bottleneck().name)))
         if recorded:
-            records.append(stack.enter_context(contextlib.closing(Record())))
+            records.append(stack.enter_context(closing(Record())))
     wait_for_whole_second()
     time.sleep(plan.start_jitter_s)
     probes = (tcp_probe, queue_probe, echo_probe)
