@@ -12,18 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from losslab.emulation import probes
 from losslab.emulation.hosts import inside, read_sysctl, write_sysctl
-from losslab.emulation.probes import (
-    DURING_INTERVAL_S,
-    TCP_COLUMNS,
-    EchoProbe,
-    QueueProbe,
-    QueueSample,
-    TcpProbe,
-    TcpSample,
-    write_csv,
-    write_replies,
-)
+from losslab.emulation.probes import QueueSample, TcpSample
 from losslab.emulation.programs import (
     ANY,
     ANY_PORT,
@@ -153,7 +144,7 @@ def run(
         replies = log.finish()
         violations = [found for p in processes if (found := p.violation(limit_s))] + log.violations
     log.write(folder)
-    write_replies(replies, folder / "ping.csv")
+    probes.write_replies(replies, folder / "ping.csv")
     return Run(
         timeline=Timeline(log.origin_ns, started_s),
         last_samples=list(log.last.values()),
@@ -201,19 +192,19 @@ def _sampling(
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     records = []
     with inside(hosts["sender"].pid):
-        tcp_probe = programs or stack.enter_context(closing(TcpProbe(family)))
+        tcp_probe = programs or stack.enter_context(closing(probes.TcpProbe(family)))
         address = at_version(RECEIVER_ADDRESS, version)
-        echo_probe = stack.enter_context(closing(EchoProbe(address)))
+        echo_probe = stack.enter_context(closing(probes.EchoProbe(address)))
         if recorded:
             records.append(stack.enter_context(closing(Record())))
     with inside(hosts[bottleneck().host].pid):
-        queue_probe = stack.enter_context(closing(QueueProbe(bottleneck().name)))
+        queue_probe = stack.enter_context(closing(probes.QueueProbe(bottleneck().name)))
         if recorded:
             records.append(stack.enter_context(closing(Record())))
     wait_for_whole_second()
     time.sleep(plan.start_jitter_s)
-    probes = (tcp_probe, queue_probe, echo_probe)
-    return _SampleLog(*probes, plan.sample_interval_s, processes, records)
+    opened = (tcp_probe, queue_probe, echo_probe)
+    return _SampleLog(*opened, plan.sample_interval_s, processes, records)
 
 
 def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:
@@ -328,9 +319,9 @@ class _SampleLog:
 
     def __init__(
         self,
-        tcp_probe: TcpProbe | UserProgramsProbe,
-        queue_probe: QueueProbe,
-        echo_probe: EchoProbe,
+        tcp_probe: probes.TcpProbe | UserProgramsProbe,
+        queue_probe: probes.QueueProbe,
+        echo_probe: probes.EchoProbe,
         interval_s: float,
         processes: Sequence[Process],
         records: Sequence[Record],  # of TCP, of the queue; none if the kernel keeps none
@@ -380,7 +371,7 @@ class _SampleLog:
             self._echo_probe.send(now_s)
             if self.state is not None:
                 self.state.read()
-            self._echo_due_s += DURING_INTERVAL_S
+            self._echo_due_s += probes.DURING_INTERVAL_S
         if not self._records:
             for sample in self._tcp_probe.sample():
                 self._note(now_s, sample)
@@ -431,6 +422,6 @@ class _SampleLog:
 
     def write(self, folder: Path) -> None:
         """Write tcp.csv, and the tables of user programs."""
-        write_csv(folder / "tcp.csv", TCP_COLUMNS, self._tcp_rows)
+        probes.write_csv(folder / "tcp.csv", probes.TCP_COLUMNS, self._tcp_rows)
         if isinstance(self._tcp_probe, UserProgramsProbe):
             self._tcp_probe.write(folder)
