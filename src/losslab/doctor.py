@@ -17,7 +17,7 @@ from pathlib import Path
 
 from losslab import cellspec, processes, pyarguments
 from losslab.backends import resources, runner, virtual
-from losslab.backends.base import GUEST, VIRTUAL, Finding, Instrument, Job
+from losslab.backends.base import GUEST, VIRTUAL, Checked, Finding, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.campaign.cellrun import SELF_TEST, self_test
 from losslab.campaign.instrument import instrument, provide
@@ -90,7 +90,7 @@ def examine(whole: bool = False) -> list[Section]:
         *(
             Section(backend.title, list(backend.requirements()), way)
             for way, backend in BACKENDS.items()
-            if hasattr(backend, "requirements")
+            if isinstance(backend, Checked)
         ),
         Section("other kernels", list(_other_kernels())),
         *([Section("every file of kernels and images", list(_whole()))] if whole else []),

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, runtime_checkable
 
 from losslab.backends.snapshot import Snapshots
 from losslab.errors import GuestLostError, HostError, LosslabError
@@ -162,12 +162,18 @@ class Needs:
     start_s: float  # for a job to start, on a busy machine
 
 
-class Backend(Protocol):
-    """A backend, which runs jobs.
+@runtime_checkable
+class Checked(Protocol):
+    """A backend with a section in `losslab doctor`."""
 
-    One with a `title` and a method `requirements`, which yields findings, has a section in `losslab
-    doctor`.
-    """
+    title: str
+
+    def requirements(self) -> Iterator[Finding]:
+        """Yield what the machine must have."""
+
+
+class Backend(Protocol):
+    """A backend, which runs jobs."""
 
     @property
     def needs(self) -> Needs:
