@@ -42,6 +42,10 @@ class NetemLink:
     # Child netems: purpose of the seed, delay and option.
     children: tuple[tuple[str, float, Option], ...] = ()
 
+    def plus(self, arguments: str, expected: Mapping[str, Any]) -> NetemLink:
+        """Return the link with one more option."""
+        return replace(self, options=(*self.options, (arguments, expected)))
+
     def qdiscs(self, where: Interface, seed: int, purpose: str) -> list[Qdisc]:
         """List the link's qdiscs; their seeds are derived for `purpose`."""
         first = netem(

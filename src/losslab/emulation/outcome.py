@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -52,14 +53,8 @@ class Part:
     observed: Mapping[str, Any] = field(default_factory=dict)  # state and counts
 
 
-class Watch(Protocol):
+class Watch(AbstractContextManager[object], Protocol):
     """Monitor of the machine in real time, while the block lasts."""
-
-    def __enter__(self) -> object:
-        """Begin to watch."""
-
-    def __exit__(self, *_: object) -> None:
-        """End, once the traffic is over."""
 
     def contribute(self, measured: Measured) -> Part:
         """Return the metrics and violations of a replicate."""

@@ -54,6 +54,11 @@ FQ_CODEL_PACKETS = 10_240
 FQ_PACKETS = 10_000
 
 
+def bucket_bytes(frame: int, single_packets: bool) -> int:
+    """Return the size of a token bucket, which it may send at once."""
+    return BURST_FRAMES * (frame if single_packets else OFFLOADED_FRAME_BYTES)
+
+
 def queued_bytes(mtu_bytes: int) -> int:
     """Return the kernel's memory of a full packet in a queue."""
     return mtu_bytes - DEFAULT.mtu_bytes + DEFAULT.segment_bytes + QUEUED_MORE_BYTES
@@ -226,10 +231,7 @@ def path_qdiscs(condition: Condition, seed: int) -> list[Qdisc]:
     """
     if condition.shaper == "htb-netem":
         return [_sender(condition, seed), *one_interface(condition, seed)]
-    single = condition.offloads == "off"
-    burst_bytes = BURST_FRAMES * (
-        frame_bytes(condition.mtu_bytes) if single else OFFLOADED_FRAME_BYTES
-    )
+    burst_bytes = bucket_bytes(frame_bytes(condition.mtu_bytes), condition.offloads == "off")
     back, mechanisms = reverse_router(condition.path), of(condition)
     link = [
         token_bucket(bottleneck(), condition.rate_mbit, burst_bytes),

@@ -67,7 +67,7 @@ def test_ordinary_user_gets_the_command_for_root(root, tmp_path, check):
 
 
 def test_hints_and_scripts_name_listed_packages_and_parts(root):
-    files = [p for d in ("src", "bench", "scripts") for p in (root / d).rglob("*.[ps]*")]
+    files = [p for d in ("src", "plugins", "bench", "scripts") for p in (root / d).rglob("*.[ps]*")]
     files = [path for path in files if path.suffix != ".pyc"]
     files += [root / "README.md", root / "CONTRIBUTING.md"]
     found = {

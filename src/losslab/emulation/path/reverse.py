@@ -66,7 +66,7 @@ class Reverse(Mechanism):
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
         """Return the token bucket and its queue, as those of the forward path."""
         where = interface(reverse_router(condition.path), "r1")
-        burst_bytes = shaping.BURST_FRAMES * frame_bytes(condition.mtu_bytes)
+        burst_bytes = shaping.bucket_bytes(frame_bytes(condition.mtu_bytes), single_packets=True)
         its = replace(
             condition,
             queue=condition.reverse_queue,
