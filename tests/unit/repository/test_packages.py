@@ -11,6 +11,7 @@ from losslab import doctor
 from losslab.instrument import analysis, image
 from losslab_realtime import preflight
 
+PROGRAMS = ("src", "plugins/realtime/losslab_realtime", "bench", "scripts")
 # Programs that packages.sh calls.
 OF_SHELL = ("sh", "dirname", "sed", "awk", "grep")
 # Packages of tools with another name; bash and others are called like their packages.
@@ -67,7 +68,7 @@ def test_ordinary_user_gets_the_command_for_root(root, tmp_path, check):
 
 
 def test_hints_and_scripts_name_listed_packages_and_parts(root):
-    files = [p for d in ("src", "plugins", "bench", "scripts") for p in (root / d).rglob("*.[ps]*")]
+    files = [p for d in PROGRAMS for p in (root / d).rglob("*.[ps]*")]
     files = [path for path in files if path.suffix != ".pyc"]
     files += [root / "README.md", root / "CONTRIBUTING.md"]
     found = {
