@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
-from losslab.repository import INSTALLED, ROOT
+from losslab.repository import package_with
 
 GROUP = "losslab.commands"
 WORKFLOW = "the workflow"  # commands of its rules, which the overview does not list
@@ -262,18 +261,10 @@ def _load(entry: metadata.EntryPoint) -> Command:
 
 def _refuse_absent(name: str) -> None:
     """Refuse a command of one of this repository's packages that is not installed."""
-    for path in ROOT.glob("plugins/*/pyproject.toml"):
-        project = tomllib.loads(path.read_text())["project"]
-        if name in project["entry-points"][GROUP]:
-            source = (
-                f"{project['name']}, or plugins/{path.parent.name} in a clone"
-                if INSTALLED
-                else path.parent
-            )
-            raise UsageError(
-                f"`losslab {name}` needs the package {project['name']}, found it not installed",
-                hint=f"python -m pip install {source}",
-            )
+    if found := package_with(GROUP, name):
+        raise UsageError(
+            f"`losslab {name}` needs the package {found[0]}, found it not installed", hint=found[1]
+        )
 
 
 class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]

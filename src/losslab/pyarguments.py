@@ -117,9 +117,7 @@ def typed(name: str, given: Any, kind: type[T], what: str) -> T:
 
 def require_backend(backend: Any, where: Any) -> None:
     """Refuse a backend, or a place of one, that does not exist."""
-    if (backend, where) not in [*BACKENDS]:
-        found = ", ".join(f"{name} on {place}" for name, place in BACKENDS)
-        raise UsageError(f"the backend must be one of {found}, found {backend} on {where}")
+    _ = BACKENDS[str(backend), str(where)]
 
 
 def require_axes(given: Iterable[str]) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from losslab import cli, commands
+from losslab.backends import registry
+from losslab.reading import UsageError
 from tests.conftest import ROOT
 
 PROJECTS = {
@@ -21,7 +23,7 @@ PROJECTS = {
 ENTRIES = [
     (name, value, project)
     for project in PROJECTS.values()
-    for name, value in project["entry-points"][commands.GROUP].items()
+    for name, value in project["entry-points"].get(commands.GROUP, {}).items()
 ]
 
 
@@ -72,6 +74,17 @@ def test_absent_command_says_which_package_to_install(name, value, project, caps
     error = capsys.readouterr().err
     assert f"`losslab {name}` needs the package {project['name']}" in error
     assert "pip install" in error
+
+
+@pytest.mark.parametrize("kind", registry.GROUPS)
+def test_absent_backend_says_which_package_to_install(kind):
+    with pytest.raises(
+        UsageError, match=f"{kind} with --where host needs the package losslab-"
+    ) as e:
+        registry._Backends()[kind, "host"]
+    assert "pip install" in e.value.hint
+    with pytest.raises(UsageError, match="must be one of virtual on guest"):
+        registry.BACKENDS[kind, "moon"]
 
 
 @pytest.mark.usefixtures("without")

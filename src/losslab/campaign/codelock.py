@@ -17,22 +17,18 @@ from typing import Any
 
 from losslab import extensions
 from losslab.backends import payload
+from losslab.backends.base import CONTAINERNET
 from losslab.backends.registry import BACKENDS
 from losslab.study import features
 from losslab.study.condition import Condition
 
 PACKAGE = Path(__file__).resolve().parents[1]
 LOCK = PACKAGE / "code.lock"
-COMMON = "emulation"
+COMMON, CONTAINERS = "emulation", "backends/containers"
 # Files of a part besides the module of an app, path mechanism or scheme, which is its own part.
 # Other files are of the common part.
 FILES = {
-    "backends/containers": (
-        "emulation/containers.py", "emulation/jobs/engineguest.py",
-    ),
-    "backends/host": (
-        "backends/onhost.py", "emulation/jobs/hostjob.py", "emulation/realtime.py",
-    ),
+    CONTAINERS: ("emulation/containers.py", "emulation/jobs/engineguest.py"),
     "background": ("emulation/background/*", "study/background.py"),
     "apps/datagram": ("emulation/apps/datagram_program.py", "emulation/schemes/__init__.py"),
     "apps/web": ("emulation/apps/page_server.py",),
@@ -44,12 +40,12 @@ MODULES = ("emulation/apps/*.py", "emulation/path/*.py", "emulation/schemes/*.py
 NEEDS = {
     "apps/stream": ("background",),
     "apps/web": ("apps/iperf3",), "path/pauses": ("path/schedule",),
-    "backends/host": ("backends/containers",), "path/tracepart": ("path/trace",),
+    "path/tracepart": ("path/trace",),
 }  # fmt: skip
 # Files without influence on results: errors, a shell, captures, and what surrounds jobs.
 IGNORED = {
-    "__init__.py", "errors.py", "emulation/capture.py", "backends/preflight.py",
-    "backends/registry.py", "backends/snapshot_server.py",
+    "__init__.py", "errors.py", "emulation/capture.py", "backends/registry.py",
+    "backends/snapshot_server.py",
 }  # fmt: skip
 DIGITS = 16
 
@@ -89,6 +85,8 @@ def used(condition: Condition, backend: str, where: str) -> list[str]:
     modules += [m for feature in features.used_by(condition) for m in feature.modules(condition)]
     files = [module.removeprefix("losslab.").replace(".", "/") + ".py" for module in modules]
     found = {COMMON, *map(part_of, [*files, runner.needs.job])}
+    if backend == CONTAINERNET:  # also with a job of another package
+        found.add(CONTAINERS)
     return sorted(found.union(*(NEEDS.get(part, ()) for part in found)) & digests().keys())
 
 

@@ -106,11 +106,13 @@ def _own_modules(condition: Condition) -> dict[str, str]:
 
 
 def _own_backend(backend: str, where: str) -> dict[str, str]:
-    """Return the digest of an added backend's module; nothing of losslab's own backends."""
+    """Return the digests of the package of an added backend; nothing of losslab's own backends."""
     name = type(BACKENDS[backend, where]).__module__
     source = Path(str(sys.modules[name].__file__))
-    own = name.startswith("losslab.")
-    return {} if own else {name: digest_of(source.read_bytes().hex())}
+    if name.startswith("losslab."):
+        return {}
+    files = sorted(source.parent.glob("*.py")) if "." in name else [source]
+    return {f"{name.rpartition('.')[0]}/{p.name}": digest_of(p.read_bytes().hex()) for p in files}
 
 
 @functools.cache

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from losslab.backends import preflight, runner, virtual
-from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job
+from losslab.backends import runner, virtual
+from losslab.backends.base import COMMON, GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import image, integrity, kernel, kernels, packed, records
@@ -34,7 +34,7 @@ ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 def instrument(
     backend: str = VIRTUAL,
     where: str = GUEST,
-    condition: Condition = preflight.COMMON,
+    condition: Condition = COMMON,
     spec: Kernel | None = None,
 ) -> Instrument:
     """Return the instrument that measures a condition on a backend.

@@ -141,7 +141,7 @@ class Names:
     def problems(self, condition: Condition, own_kernel: bool = False) -> list[str]:
         """List the names of a condition that are unknown or exclude each other.
 
-        With `own_kernel`, this machine's own kernel measures, which `backends/preflight.py` checks.
+        With `own_kernel`, this machine's own kernel measures, which its backend checks.
         """
         try:
             used = sorted(algorithms_of(condition))

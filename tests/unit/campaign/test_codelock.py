@@ -5,12 +5,11 @@ import ast
 from losslab.campaign import codelock
 from tests.unit.campaign.test_fingerprint import ALL, CELLS
 
-CONTAINERS, HOST = {"containers", "engine"}, {"engine", "plain"}
+CONTAINERS = {"containers", "engine"}
 # For each part, a file of it, and the cells that depend on it.
 DEPENDENT = {
     "emulation": ("emulation/measure.py", ALL),
-    "backends/containers": ("emulation/jobs/engineguest.py", CONTAINERS | HOST),
-    "backends/host": ("emulation/realtime.py", HOST),
+    "backends/containers": ("emulation/jobs/engineguest.py", CONTAINERS),
     "background": ("emulation/background/program.py", {"background"}),
     "apps/command": ("emulation/apps/command.py", set()),
     "apps/datagram": ("emulation/schemes/__init__.py", {"scheme"}),

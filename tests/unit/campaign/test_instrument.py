@@ -6,7 +6,7 @@ import pytest
 
 from losslab import repository
 from losslab.backends import runner
-from losslab.backends.preflight import COMMON
+from losslab.backends.base import COMMON
 from losslab.campaign import instrument
 from losslab.campaign.replicate import Instrument
 from losslab.errors import GuestLostError, HostError

@@ -8,10 +8,11 @@ import pytest
 import yaml
 
 from losslab import doctor
-from losslab.backends import preflight
 from losslab.instrument import analysis, image
 from losslab.repository import ROOT
+from losslab_realtime import preflight
 
+PROGRAMS = ("src", "plugins/realtime/losslab_realtime", "bench", "scripts")
 # Programs that packages.sh calls.
 OF_SHELL = ("sh", "dirname", "sed", "awk", "grep")
 # Packages of tools with another name; bash and others are called like their packages.
@@ -68,7 +69,7 @@ def test_ordinary_user_gets_the_command_for_root(root, tmp_path, check):
 
 
 def test_hints_and_scripts_name_listed_packages_and_parts(root):
-    files = [p for d in ("src", "bench", "scripts") for p in (root / d).rglob("*.[ps]*")]
+    files = [p for d in PROGRAMS for p in (root / d).rglob("*.[ps]*")]
     files = [path for path in files if path.suffix != ".pyc"]
     files += [root / "README.md", root / "CONTRIBUTING.md"]
     found = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import shutil
 import signal
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from types import MappingProxyType
 from typing import IO, Any
 
 from losslab import processes
-from losslab.backends import payload, preflight, resources, runner
+from losslab.backends import payload, resources, runner
 from losslab.backends.base import (
     CLEAN,
     CONSOLE_FILE,
@@ -28,6 +29,7 @@ from losslab.backends.base import (
     HOST,
     STARTED,
     End,
+    Finding,
     Instrument,
     Job,
     Needs,
@@ -37,13 +39,16 @@ from losslab.backends.base import (
     without_result,
 )
 from losslab.errors import HostError, LosslabError
+from losslab.instrument import image
 from losslab.lock import locked, own_folder
 from losslab.study.condition import Condition
+from losslab_realtime import preflight
 
 # Root's own folder, whose lock all real-time cells on this machine use.
 FOLDER = Path("/run/losslab")
 JOB_PREFIX = "job-"
-MODULE = "losslab.emulation.jobs.hostjob"
+PACKAGE = Path(__file__).resolve().parent
+MODULE = f"{PACKAGE.name}.hostjob"
 # Exit status of a killed job: its own, and that of `unshare`, which waits for the first process of
 # the namespace.
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
@@ -139,16 +144,29 @@ def turn() -> Iterator[Turn]:
     waiting = "losslab: another cell runs in real time; waiting for its end"
     with locked(FOLDER, waiting) as lock, own_folder(FOLDER, JOB_PREFIX) as source:
         payload.pack(source)
+        shutil.copytree(
+            PACKAGE, source / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__")
+        )
         yield Turn(lock, source)
+
+
+def _root(name: str) -> Path | None:
+    folder = image.existing(name)
+    return folder / "root" if folder else None
 
 
 class OnHost:
     """Mininet hosts on this machine's kernel."""
 
     needs = Needs(
-        job="emulation/jobs/hostjob.py", guest=False, images=("host",), command="make setup",
+        job="losslab_realtime/hostjob.py", guest=False, images=("host",), command="make setup",
         start_s=START_S,
     )  # fmt: skip
+    title = "virtual backend's hosts on this kernel, in real time"
+
+    def requirements(self) -> Iterator[Finding]:
+        """Yield what `losslab doctor` checks."""
+        return preflight.host(_root(image.HOST), containers=False)
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
         """Refuse a machine that cannot measure a condition; see `Backend.ready`."""
@@ -190,9 +208,14 @@ class EngineOnHost(OnHost):
     """Containers of this machine's engine, which are removed at the end."""
 
     needs = Needs(
-        job="emulation/jobs/hostjob.py", guest=False, images=ENGINE_IMAGES,
+        job="losslab_realtime/hostjob.py", guest=False, images=ENGINE_IMAGES,
         command="make containernet", start_s=ENGINE_START_S,
     )  # fmt: skip
+    title = "containernet backend on this kernel, in real time"
+
+    def requirements(self) -> Iterator[Finding]:
+        """Yield what `losslab doctor` checks."""
+        return preflight.host(_root(image.ENGINE))
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
         """Refuse a machine that cannot measure a condition; return its engine's versions."""

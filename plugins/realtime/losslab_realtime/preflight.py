@@ -1,4 +1,4 @@
-"""Requirements of real time and containers on this machine, and how to meet them.
+"""Requirements of real time on this machine, and how to meet them.
 
 `losslab doctor` shows them. A cell on this machine's own kernel is refused if one is not met. Every
 cell imports this module, but few use it; its functions therefore import further modules themselves.
@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab import processes
-from losslab.backends.base import Finding
+from losslab.backends.base import COMMON, Finding
 from losslab.errors import LosslabError
-from losslab.instrument import image, kernel
 from losslab.study.condition import Condition
 from losslab.study.names import algorithms_of
 
@@ -27,11 +26,6 @@ PROBE_TIMEOUT_S = 20.0
 DEFAULT_SOCKET = Path("/var/run/docker.sock")
 ALGORITHMS_ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 TOOLS = ("nsenter", "setpriv", "tc", "ip", "bash", "iperf3", "curl", "python3")
-# Condition whose requirements `losslab doctor` checks; most studies have the same.
-COMMON = Condition.from_json(
-    {"algorithm": "bbr", "competitor": "cubic", "loss_percent": 1, "path": "symmetric",
-     "app": "iperf3", "rtt_ms": 0.44, "rate_mbit": 1000, "buffer_packets": 1000}
-)  # fmt: skip
 ALTERNATIVES = (
     "a condition without delay and loss needs neither netem nor fq: --rtt-ms 0 --rate-mbit 10; a "
     "guest has both: --where guest"
@@ -59,16 +53,6 @@ def require(root: Path, condition: Condition, containers: bool) -> dict[str, str
         "storage": engine["Driver"],
         "cgroup": f"{engine['CgroupDriver']} v{engine.get('CgroupVersion', '1')}",
     }
-
-
-def guest() -> Iterator[Finding]:
-    """Yield the requirements of containers in a guest."""
-    for name, found in (
-        ("pinned kernel", kernel.existing()),
-        ("engine image (Docker, Containernet)", image.existing(image.ENGINE)),
-        ("host image", image.existing()),
-    ):
-        yield Finding(name, found is not None, str(found or "not built"), "make containernet")
 
 
 def host(

@@ -6,9 +6,9 @@ import os
 import pytest
 
 from losslab import lock, processes
-from losslab.backends import base, onhost, runner
-from losslab.emulation import containers
+from losslab.backends import base, runner
 from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab_realtime import onhost
 
 
 @pytest.fixture
@@ -65,9 +65,3 @@ def test_folder_of_a_job_is_kept_by_its_outcome(tmp_path, script, kind, words):
         runner.run(ShellJob(script), None, job)
     assert type(error.value) is kind
     assert words in str(error.value)
-
-
-def test_engine_error_is_a_host_error():
-    broken = type("APIError", (Exception,), {"__module__": "docker.errors"})("no space left")
-    assert "no space left" in str(containers.of_engine(broken))
-    assert containers.of_engine(ValueError("ours")) is None

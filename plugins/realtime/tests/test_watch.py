@@ -6,10 +6,11 @@ import types
 
 import pytest
 
-from losslab.emulation import measure, realtime
+from losslab.emulation import measure
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import QueueSample
 from losslab.emulation.topology import HOSTS
+from losslab_realtime import watch as realtime
 from tests.unit.study.test_condition import BARE, CONDITION
 
 BYTES_PER_S = 10e6 / 8

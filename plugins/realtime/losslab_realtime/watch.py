@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from losslab.emulation.goodput import quantile
 from losslab.emulation.probes import QueueSample
 
 if TYPE_CHECKING:
+    from losslab.emulation.outcome import Measured, Part
     from losslab.emulation.plan import PathSpec
 
 # How long CPU time is measured before a cell, to detect other load.
@@ -171,7 +172,7 @@ class Watch:
     def __init__(self) -> None:
         self._busy_before = quiet_busy(QUIET_S)
         self._timers = subprocess.Popen(
-            [sys.executable, "-m", "losslab.emulation.realtime"],
+            [sys.executable, "-m", "losslab_realtime.watch"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self._timers.stdout is not None
@@ -190,6 +191,15 @@ class Watch:
         self._end = read_cpu_times()
         out = self._timers.communicate()[0]
         self._late_ms = json.loads(out)
+
+    def contribute(self, measured: Measured) -> Part:
+        """Return the metrics and violations of a replicate."""
+        from losslab.emulation.outcome import Part  # slow, and not needed to measure timers
+
+        path, run = measured.plan.path_spec, measured.run
+        found = self.findings(path, measured.evidence.rtt_ms, run.replies, run.queue)
+        metrics = {f"machine_{name}": value for name, value in asdict(found).items()}
+        return Part(metrics, found.violations(path))
 
     def findings(
         self,

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from losslab.backends import preflight
 from losslab.emulation.shaping import path_qdiscs
 from losslab.errors import LosslabError
 from losslab.processes import Done
+from losslab_realtime import preflight
 from tests.unit.study.test_condition import BARE, CONDITION
 
 
