@@ -110,7 +110,7 @@ def test_file_that_is_no_trace_is_refused_with_the_command_that_converts_it(
     (tmp_path / "x").write_text(text)
     with pytest.raises(UsageError, match=said) as error:
         inputs.named_trace(str(tmp_path / "x"))
-    assert "losslab trace import FILE" in error.value.hint
+    assert "docs/how-to/paths.md says how to convert other files" in error.value.hint
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from losslab import cellspec, reading, sweeps, tclines, tcpath, traces
+from losslab import cellspec, reading, sweeps
 from losslab.campaign import results, state
 from losslab.emulation.link import tracelink
 from losslab.instrument import kernels
@@ -24,6 +24,7 @@ from losslab_compare import compare, measurement
 from losslab_conform import judge, suite
 from losslab_conform.timeline import Timeline
 from losslab_decide import question
+from losslab_paths import from_tc, tclines, traces
 from losslab_timetravel import whatif
 from tests.conftest import ROOT
 from tests.unit.campaign.test_state import BBR, bbr
@@ -97,7 +98,7 @@ def of_condition(data):
 
 def of_tc(data):
     lines = tclines.read(word(data), {"1": "eth1"})
-    in_range(tcpath.Reading(lines, {}, "cubic").condition)
+    in_range(from_tc.Reading(lines, {}, "cubic").condition)
 
 
 def of_campaign(path):

@@ -8,7 +8,6 @@ import yaml
 
 from losslab.errors import LosslabError
 from losslab.study import claims
-from tests.conftest import ROOT
 
 # Claims in which tests make mistakes; they do not change with the study's own claims.
 LOSS = """\
@@ -220,42 +219,3 @@ def test_kinds_of_claims_equal_the_codes(root):
     listed = code[code.index("claim_kinds <- list(") : code.index("\n)\n")]
     assert kinds == re.findall(r"^  (\w+) = function", listed, re.MULTILINE)
     assert kinds == list(claims.NEEDS)
-
-
-def test_typed_numbers_of_our_chapters_have_sources():
-    claims.check_prose(sorted((ROOT / "report").rglob("*.qmd")), ROOT)
-
-
-def test_undeclared_numbers_are_found_outside_code_comments_and_quotations():
-    text = (
-        '---\ntitle: 9 ms\n---\nIn `r 7` ms, "8 ms", 20 ms, <!-- 6 ms --> 1 Gbit/s and\n'
-        "95 % of 3 to 4 s.\n"
-    )
-    assert list(claims.undeclared_numbers(text, {20.0, 1000.0})) == [("3 to 4 s", 5)]
-    assert list(claims.undeclared_numbers(text, {20.0, 1000.0, 3000.0, 4.0})) == []
-
-
-def test_numbers_of_the_study_s_files_are_declared():
-    assert {0.42, 1000.0} <= claims.declared_numbers(ROOT, "loss")
-    assert claims.declared_numbers(ROOT, "no-study") == set()
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("# Mine\n\nIt loses 93 %.\n", "_mine.qmd, line 3: 93 %"),
-        (
-            "It loses 93 %.\n\n<!-- typed 94 %: a guess -->\n",
-            "_mine.qmd, a comment names the source of 94 %, which is not in the prose",
-        ),
-    ],
-    ids=["without a source", "comment without use"],
-)
-def test_a_typed_number_without_a_source_is_refused(text, problem, tmp_path):
-    chapter = tmp_path / "_mine.qmd"
-    chapter.write_text(text)
-    with pytest.raises(LosslabError) as refused:
-        claims.check_prose([chapter], ROOT)
-    assert problem in refused.value.message
-    chapter.write_text("It loses 93 %.\n\n<!-- typed 93 %: figure 2 of the source -->\n")
-    claims.check_prose([chapter], ROOT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import itertools
 import math
@@ -193,24 +194,20 @@ def _fraction(text: str, name: str, line: int) -> Fraction:
 
 def _table(text: str, where: str) -> Table:
     if text.lstrip()[:1] in ("[", "{"):
-        return _from_json(parse_json(text, where), where)
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    if not lines:
-        raise UsageError(f"{where} must have rows, found none")
-    delimiter = next((each for each in "\t;," if each in lines[0]), None)
-    split: Callable[[str], list[str]] = lambda line: (  # noqa: E731
-        next(csv.reader([line], delimiter=delimiter)) if delimiter else line.split()
-    )
-    rows = [[cell.strip() for cell in split(line)] for line in lines]
-    header = not any(map(_is_number, rows[0]))
-    names = rows[0] if header else [str(at) for at in range(1, len(rows[0]) + 1)]
-    return _checked(Table(names, rows[header:], header), where)
-
-
-def _checked(table: Table, where: str) -> Table:
-    odd = next((at for at, row in enumerate(table.rows) if len(row) != len(table.names)), None)
-    if odd is not None or not table.rows:
-        found = "no row" if odd is None else f"{len(table.rows[odd])} in row {odd + 1}"
+        table = _from_json(parse_json(text, where), where)
+    else:
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        if not lines:
+            raise UsageError(f"{where} must have rows, found none")
+        delimiter = next((each for each in "\t;," if each in lines[0]), None)
+        split = csv.reader(lines, delimiter=delimiter) if delimiter else map(str.split, lines)
+        rows = [[cell.strip() for cell in row] for row in split]
+        header = not any(map(_is_number, rows[0]))
+        names = rows[0] if header else [str(at) for at in range(1, len(rows[0]) + 1)]
+        table = Table(names, rows[header:], header)
+    odd = [(at, len(row)) for at, row in enumerate(table.rows, 1) if len(row) != len(table.names)]
+    if odd or not table.rows:
+        found = f"{odd[0][1]} in row {odd[0][0]}" if odd else "no row"
         raise UsageError(f"{where} must have {len(table.names)} columns in each row, found {found}")
     return table
 
@@ -221,14 +218,14 @@ def _from_json(data: object, where: str) -> Table:
         if len(lists) == 1:
             return _from_json(next(iter(lists.values())), where)
         if lists and len({len(value) for value in lists.values()}) == 1:
-            rows = [[str(cell) for cell in row] for row in zip(*lists.values(), strict=True)]
-            return _checked(Table([*lists], rows, True), where)
-    if isinstance(data, list) and data and all(isinstance(each, dict) for each in data):
-        names = [*data[0]]
-        rows = [[str(each.get(name, "")) for name in names] for each in data]
-        return _checked(Table(names, rows, True), where)
-    if isinstance(data, list) and data and not any(isinstance(e, dict | list) for e in data):
-        return Table(["1"], [[str(each)] for each in data], False)
+            rows = zip(*lists.values(), strict=True)
+            return Table([*lists], [[*map(str, row)] for row in rows], True)
+    if isinstance(data, list) and data:
+        if all(isinstance(each, dict) for each in data):
+            names = [*data[0]]
+            return Table(names, [[str(row.get(name, "")) for name in names] for row in data], True)
+        if not any(isinstance(each, dict | list) for each in data):
+            return Table(["1"], [[str(each)] for each in data], False)
     raise UsageError(
         f"{where} must be a list of rates, or of objects with a rate, found other JSON"
     )
@@ -495,19 +492,21 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command = actions.add_parser("import", help="convert a trace of another project")
     command.add_argument("file", type=Path, help="rates or amounts over time: CSV, TSV, JSON, log")
     command.add_argument("--out", type=out_file, help="new file; default: FILE's name and .trace")
-    command.add_argument("--column", metavar="NAME", help="column of the rates; or its number")
     command.add_argument("--unit", choices=UNITS, help="unit of the rates; bytes are per row")
-    command.add_argument(
-        "--interval-ms", type=number_option("interval-ms", above=0), help="length of each row"
-    )
-    command.add_argument("--time-column", metavar="NAME", help="column of the times; or its number")
-    command.add_argument("--rtt-column", metavar="NAME", help="column of base RTTs in ms")
-    command.add_argument("--delay-column", metavar="NAME", help="column of one-way delays in ms")
-    command.add_argument("--loss-column", metavar="NAME", help="column of losses in %%")
-    command.add_argument("--from-s", type=number_option("from-s", least=0), default=0.0,
-                         help="begin of the part to convert")  # fmt: skip
-    command.add_argument("--to-s", type=number_option("to-s", above=0),
-                         help="end of the part to convert")  # fmt: skip
+    for name, what in (
+        ("column", "column of the rates; or its number"),
+        ("time-column", "column of the times; or its number"),
+        ("rtt-column", "column of base RTTs in ms"),
+        ("delay-column", "column of one-way delays in ms"),
+        ("loss-column", "column of losses in %%"),
+    ):
+        command.add_argument(f"--{name}", metavar="NAME", help=what)
+    for name, limits, what in (
+        ("interval-ms", {"above": 0.0}, "length of each row"),
+        ("from-s", {"least": 0.0}, "begin of the part to convert"),
+        ("to-s", {"above": 0.0}, "end of the part to convert"),
+    ):
+        command.add_argument(f"--{name}", type=number_option(name, **limits), help=what)
     command.set_defaults(run=_import)
 
 
@@ -516,13 +515,15 @@ def _import(options: argparse.Namespace) -> int:
     if out.exists():
         raise UsageError(f"--out must name a new file, found that {out} exists")
     choices = Choices(**{each.name: getattr(options, each.name) for each in fields(Choices)})
-    whole = (options.from_s, options.to_s) == (0.0, None)
+    whole = options.from_s is options.to_s is None
     text = read_text(options.file, RESULT_BYTES)
-    path = ["--rtt-ms 40"]
-    if choices == Choices() and whole and (times := _packet_times(text)):
-        lines = ["  packet-delivery trace: each line is a time in ms, for 1500 bytes"]
-    else:
-        rates = read(text, str(options.file), choices).cut(options.from_s, options.to_s)
+    path, times = ["--rtt-ms 40"], list[int]()
+    if choices == Choices() and whole:
+        with contextlib.suppress(LosslabError):  # a packet-delivery trace already
+            times = tracelink.parse(text, str(options.file))
+            lines = ["  packet-delivery trace: each line is a time in ms, for 1500 bytes"]
+    if not times:
+        rates = read(text, str(options.file), choices).cut(options.from_s or 0.0, options.to_s)
         if not rates.bits:
             raise UsageError("the part to convert must have a length above 0, found none")
         times, lines, path = times_of(rates), [*summary(rates)], rates.schedule() or path
@@ -544,10 +545,3 @@ def _import(options: argparse.Namespace) -> int:
           f"{' '.join(path)} --out run")  # fmt: skip
     return 0
 
-
-def _packet_times(text: str) -> list[int] | None:
-    """Return the times of a packet-delivery trace; None if the text is none."""
-    try:
-        return tracelink.parse(text, "the trace")
-    except LosslabError:
-        return None

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslab import cli, traces
+from losslab import cli
 from losslab.emulation.link import tracelink
 from losslab.reading import UsageError
-from losslab.traces import Choices, Rates
+from losslab_paths import traces
+from losslab_paths.traces import Choices, Rates
 
 PACKET_BITS = 12_000
 COOKED = "0.0\t1.5\n1.0\t0\n2.0\t2\n"
