@@ -1,4 +1,4 @@
-"""Lists of axes and metrics for R and for editors, which `python -m bench.readme --tables` writes."""
+"""Lists of axes and metrics for R and for editors, which `bench.readme --tables` writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from losslab.study import metrics
 from losslab.study.axes import Axis
 from losslab.study.condition import AXES
 
-WRITER = "Written by\n# `python -m bench.readme --tables`."
+WRITER = "Written by `python -m bench.readme --tables`."
 LINE = 100  # length of a line of code
 
 
@@ -18,7 +18,8 @@ def r_columns() -> str:
     """Return the R file with the names of the axes' columns."""
     text_columns = [name for name, axis in AXES.items() if axis.kind == "str"]
     return f"""\
-# The columns of a cell's axes, from their declarations in src/losslab/study/condition.py. {WRITER}
+# The columns of a cell's axes, from their declarations in src/losslab/study/condition.py.
+# {WRITER}
 
 # Together with the block, these columns identify a cell.
 condition_columns <- {_r_vector(AXES)}
@@ -32,7 +33,8 @@ def r_metrics() -> str:
     """Return the R file with the metrics' units and titles."""
     declared = metrics.declared()
     return f"""\
-# Units of metrics and their titles on a figure's axis, from config/metrics.tsv. {WRITER}
+# Units of metrics and their titles on a figure's axis, from config/metrics.tsv.
+# {WRITER}
 
 metric_units <- {_r_named({name: metric.unit for name, metric in declared.items()})}
 
@@ -60,7 +62,8 @@ def python_stub() -> str:
 
     several = "A value, or the values, of each axis."
     return f"""\
-# Axes of `losslab.measure` and `losslab.sweep`, for editors and type checkers. {WRITER}
+# Axes of `losslab.measure` and `losslab.sweep`, for editors and type checkers.
+# {WRITER}
 
 from collections.abc import Iterable
 from os import PathLike

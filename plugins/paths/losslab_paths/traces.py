@@ -544,4 +544,3 @@ def _import(options: argparse.Namespace) -> int:
     print(f"Next\n  losslab measure --algorithm cubic --trace {shlex.quote(where)} "
           f"{' '.join(path)} --out run")  # fmt: skip
     return 0
-

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.errors import did_you_mean
 from losslab.reading import UsageError, input_errors, number, read_rows, read_text, read_yaml, shown
 from losslab.repository import ROOT
 from losslab.study import metrics, schemas, studyfiles
 from losslab.study.condition import AXES
-from losslab.study.studyfiles import as_list, block_grid, load_study, matches
+from losslab.study.studyfiles import Point, block_grid, load_study, matches, unmatched
 
 COMPARISONS = ("at_most", "at_least", "within")
 # Parameters besides `where`, and those that each kind requires; it accepts no others.
@@ -43,8 +42,6 @@ OF_RUNS = {
 }  # fmt: skip
 # Kinds whose `where` must select exactly one cell.
 OF_ONE_CELL = ("value", "change_percent", "value_over_largest", "scatter_ratio")
-
-Point = dict[str, Any]
 
 
 @input_errors()
@@ -120,7 +117,7 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
             if not isinstance(values[key], float)
         ]
         if not problems:
-            problems = _unmatched({k: v for k, v in values.items() if k in AXES}, points)
+            problems = unmatched({k: v for k, v in values.items() if k in AXES}, points)
         if problems:
             raise UsageError(
                 f"{path}, line {line}: " + "; ".join(problems),
@@ -171,12 +168,12 @@ def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
     kind, where = claim["kind"], claim.get("where", {})
     selectors = {"where": where, "others": claim.get("others", {})}
     # With a wrong `where`, `against`, which completes it, would repeat the error.
-    if not _unmatched(where, points):
+    if not unmatched(where, points):
         selectors["against"] = where | claim.get("against", {})
     if problems := [
         f"{key} must select a cell of the study: {problem}"
         for key, selector in selectors.items()
-        for problem in _unmatched(selector, points)
+        for problem in unmatched(selector, points)
     ]:
         return problems
     cells = _selected(where, points)
@@ -261,24 +258,3 @@ def published_problems(
 
 def _selected(selector: Mapping[str, Any], points: list[Point]) -> list[Point]:
     return [point for point in points if matches(point, selector)]
-
-
-def _unmatched(selector: Mapping[str, Any], points: list[Point]) -> list[str]:
-    """List the values of a selector that no point has, or report that no point has all of them."""
-    selected = _selected(selector, points)
-    # A shortcut for correct selectors: the check below searches thousands of points.
-    if selected and all(
-        set(as_list(value)) <= {point[axis] for point in selected}
-        for axis, value in selector.items()
-    ):
-        return []
-    for axis, value in selector.items():
-        values = list(dict.fromkeys(point[axis] for point in points))
-        unknown = [v for v in as_list(value) if v not in values]
-        if unknown:
-            return [
-                f"{axis} must be one of {', '.join(map(str, values))}, found "
-                f"{', '.join(map(str, unknown))}" + did_you_mean(str(unknown[0]), map(str, values))
-            ]
-    pairs = ", ".join(f"{axis} {value}" for axis, value in selector.items())
-    return [] if selected else [f"no cell has {pairs} together"]

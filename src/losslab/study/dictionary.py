@@ -163,8 +163,10 @@ METRICS_HEAD = "| metric | unit | better | provided by | meaning |\n|---|---|---
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands `axes`, `metrics` and `columns`."""
     for name, run, form in (
-        ("axes", _axes, "JSON Schema"), ("metrics", _metrics, "JSON"), ("columns", _columns, "JSON"),
-    ):  # fmt: skip
+        ("axes", _axes, "JSON Schema"),
+        ("metrics", _metrics, "JSON"),
+        ("columns", _columns, "JSON"),
+    ):
         command = commands.add_parser(name)
         command.add_argument("--json", action="store_true", help=f"print {form}")
         command.set_defaults(run=run)
@@ -283,7 +285,8 @@ def _axis_row(axis: Axis) -> str:
         choices = [f"`{name}`" for name in SCHEMES]
     values = axis.range if axis.span else ", ".join(choices)
     default = "" if axis.default is None else f"`{short(axis.default)}`"
-    return f"| `{axis.name}` | {axis.unit} | {values} | {default} | {axis.help} |".replace("  ", " ")
+    row = f"| `{axis.name}` | {axis.unit} | {values} | {default} | {axis.help} |"
+    return row.replace("  ", " ")
 
 
 def metrics_table() -> str:
@@ -294,4 +297,3 @@ def metrics_table() -> str:
         for metric in metrics.declared().values()
     ]
     return "\n".join([METRICS_HEAD, *rows]).replace("  ", " ")
-

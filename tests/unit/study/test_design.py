@@ -80,8 +80,8 @@ def test_block_may_have_several_runs_each_for_some_of_its_cells(root):
 @pytest.mark.parametrize(
     ("only", "words"),
     [
-        ({"loss_percent": 77}, "found none with loss_percent 77"),
-        ({"loss_percent": [1, 77]}, "found none with loss_percent 77"),
+        ({"loss_percent": 77}, "of study loss: loss_percent must be one of 0, .*found 77"),
+        ({"loss_percent": [1, 77]}, "loss_percent must be one of 0, .*found 77"),
         ({"los": 1}, "'los' was unexpected"),
         ({"duration_s": 5}, "'duration_s' was unexpected"),
         ({"app": "iperf3"}, "must have each cell once, found twice"),
