@@ -116,8 +116,6 @@ def complete(completion, words):
         (["losslab", "new", "al"], ["algorithm"]),
         (["losslab", "measure", "--loss-d"], ["--loss-direction"]),
         (["losslab", "measure", "--loss-direction", ""], ["data", "both", "back"]),
-        (["losslab", "new", "algorithm", "--l"], ["--label"]),
-        (["losslab", "completion", "z"], ["zsh"]),
     ],
 )
 def test_bash_completes_commands_and_options(completion, words, offered):

@@ -123,9 +123,9 @@ def of_rates(path):
     said = traces.Choices(unit="mbit", interval_ms=1000.0)
     text = reading.read_text(path, reading.RESULT_BYTES)
     for choices in (traces.Choices(), said):
-        rates = traces.read(text, str(path), choices)
-        if sum(rates.bits) < 10**9:
-            times = traces.times_of(rates)
+        periods, _ = traces.read(text, str(path), choices)
+        if sum(each.bits for each in periods) < 10**9:
+            times = traces.times_of(periods)
             assert times == sorted(times)
 
 
