@@ -24,7 +24,7 @@ from pathlib import Path
 
 import yaml
 
-from bench import lists
+from bench import _lists as lists
 from losslab import commands
 from losslab.campaign import cost, plan
 from losslab.campaign.verdicts import read_recorded

@@ -87,7 +87,8 @@ def folder(name: str, given: Any) -> Path:
 
 def names(name: str, given: Any) -> list[str]:
     """Return a list of texts; a single text is a list of one."""
-    found = [given] if isinstance(given, str) else [*given] if isinstance(given, Iterable) else [0]
+    single = isinstance(given, str) or not isinstance(given, Iterable)
+    found = [given] if single else [*given]
     if not all(isinstance(each, str) for each in found):
         raise UsageError(f"{name} must be a list of names, found {shown(given)}")
     return [str(each) for each in found]

@@ -146,18 +146,18 @@ def page() -> str:
     """Return the declared tables as Markdown, a section per table; columns of any table last."""
     sections = []
     for table in sorted(tables().values(), key=lambda each: each.pattern == ANY):
-        rows = [
-            f"| `{each.name}` | {each.type} | {each.unit} | {each.description} |".replace("  ", " ")
-            for each in table.columns.values()
-        ]
-        head = ["", "| column | type | unit | meaning |", "|---|---|---|---|"] if rows else []
         title = "Several tables" if table.pattern == ANY else f"`{table.pattern}`"
-        sections.append("\n".join([f"## {title}", "", table.description, *head, *rows]))
+        sections.append(f"## {title}\n\n{table.description}")
+        columns = table.columns.values()
+        if rows := [(f"`{each.name}`", each.type, each.unit, each.description) for each in columns]:
+            sections[-1] += "\n\n" + _markdown(("column", "type", "unit", "meaning"), rows)
     return "\n\n".join(sections)
 
 
-HEAD = "| axis | unit | values | default | meaning |\n|---|---|---|---|---|"
-METRICS_HEAD = "| metric | unit | better | provided by | meaning |\n|---|---|---|---|---|"
+def _markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table of Markdown; empty cells have a single blank."""
+    first, *others = [f"| {' | '.join(row)} |".replace("  ", " ") for row in (head, *rows)]
+    return "\n".join([first, f"|{'---|' * len(head)}", *others])
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -274,26 +274,19 @@ def _option_help(axis: Axis) -> str:
 
 def axes_table() -> str:
     """Return the axes of studies as a Markdown table."""
-    return "\n".join([HEAD, *(_axis_row(axis) for axis in AXES.values() if not axis.of_campaign)])
-
-
-def _axis_row(axis: Axis) -> str:
-    choices = [
-        f"`{value}`" + (f" ({text})" if text else "") for value, text in axis.choices.items()
-    ]
-    if axis.name == "scheme":
-        choices = [f"`{name}`" for name in SCHEMES]
-    values = axis.range if axis.span else ", ".join(choices)
-    default = "" if axis.default is None else f"`{short(axis.default)}`"
-    row = f"| `{axis.name}` | {axis.unit} | {values} | {default} | {axis.help} |"
-    return row.replace("  ", " ")
+    rows = []
+    for name, axis in AXES.items():
+        texts = {"scheme": dict.fromkeys(SCHEMES, "")}.get(name, axis.choices)
+        choices = (f"`{value}`" + (f" ({text})" if text else "") for value, text in texts.items())
+        default = "" if axis.default is None else f"`{short(axis.default)}`"
+        values = axis.range if axis.span else ", ".join(choices)
+        if not axis.of_campaign:
+            rows.append((f"`{name}`", axis.unit, values, default, axis.help))
+    return _markdown(("axis", "unit", "values", "default", "meaning"), rows)
 
 
 def metrics_table() -> str:
     """Return the metrics as a Markdown table."""
-    rows = [
-        f"| `{metric.name}` | {metric.unit} | {metric.better} | {', '.join(metric.of)} "
-        f"| {metric.description} |"
-        for metric in metrics.declared().values()
-    ]
-    return "\n".join([METRICS_HEAD, *rows]).replace("  ", " ")
+    every = metrics.declared().values()
+    rows = [(f"`{m.name}`", m.unit, m.better, ", ".join(m.of), m.description) for m in every]
+    return _markdown(("metric", "unit", "better", "provided by", "meaning"), rows)

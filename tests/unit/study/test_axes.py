@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from bench import lists
+from bench import _lists as lists
 from losslab.emulation import shaping
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml

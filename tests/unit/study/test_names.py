@@ -81,7 +81,7 @@ def test_need_of_an_unknown_axis_is_refused(root, tmp_path):
     path = tmp_path / "kernels.toml"
     text = (root / "config" / "kernels.toml").read_text()
     path.write_text(text.replace('axis = "ecn"', 'axis = "enc"'))
-    with pytest.raises(LosslabError, match=r"needs\.0\.axis: .enc. is not one of"):
+    with pytest.raises(LosslabError, match=r"needs\.1\.axis: .enc. is not one of"):
         design.load_kernels(path)
 
 
