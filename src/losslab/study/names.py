@@ -268,7 +268,7 @@ def drawn_controls(path: Path) -> list[dict[str, str]]:
 
 
 # In the order of use. Each had, in Oklab, the largest distance of all colours with enough contrast
-# from the repository's colours and those before it; tests/unit/study/test_names.py checks both.
+# from the repository's colours and those before it; tests/unit/study/test_names.py checks contrast.
 COLOURS = (
     "#4466EE", "#6688AA", "#AA8866", "#008800", "#666600", "#AA4466", "#8800AA", "#6644AA",
     "#EE6666", "#CC0088", "#8866AA", "#EE0000", "#AA66EE", "#662288", "#0088EE", "#884444",
