@@ -28,7 +28,6 @@ from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.reading import parse_json, read_rows
 from losslab.repository import ROOT, listed
-from losslab.study import claims
 
 RENDER = ROOT / "report" / "render"
 # Files that both renderers use.
@@ -73,14 +72,12 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
     """Render a report to two files; return the renderer's name.
 
     `tables/` (LaTeX tables), `scripts/` and `report.json` are written next to the page. Raises
-    LosslabError with a failed chunk, a typed number without a source, or a missing cross-reference,
-    citation, picture or included file.
+    LosslabError with a failed chunk, or a missing cross-reference, citation, picture or included
+    file.
     """
-    texts = (parts.document, *parts.chapters, *parts.extra_files)
-    claims.check_prose((file for file in texts if file.suffix == ".qmd"), ROOT)
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
-        for file in (*texts, *OF_BOTH):
+        for file in (parts.document, *parts.chapters, *parts.extra_files, *OF_BOTH):
             shutil.copy(file, staging / file.name)
         shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
         (staging / "_chapters.md").write_text("\n".join(shown))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from losslab import cellspec, pathcommand, sweeps, tclines, tcpath
+from losslab import cellspec, cli, sweeps
 from losslab.campaign import inputs
 from losslab.errors import LosslabError
-from losslab.reading import CONFIG_BYTES, UsageError, input_errors, number, read_text, shown
+from losslab.reading import UsageError, input_errors, number, shown
 from losslab.repository import ROOT
 from losslab.study import background, design, features, units
 from losslab.study.axes import NONE, short
@@ -128,10 +131,17 @@ def _value(name: str, text: str) -> Any:
 
 
 def _from_tc(file: Path) -> dict[str, Any]:
-    reading = tcpath.Reading(tclines.read(read_text(file, CONFIG_BYTES), {}), {}, "cubic")
-    for line in pathcommand.report(reading):
-        print(line, file=sys.stderr)
-    return {name: its for name, its in reading.values.items() if name not in NOT_OF_PATH}
+    """Return the axes that `losslab path from-tc` reads in a file, without those of no path."""
+    words = ["path", "from-tc", str(file), "--json"]
+    command = cli.parser(words).parse_args(words)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        command.run(command)
+    found = json.loads(out.getvalue())
+    lines = [f"# {each['tc']} -> {each['axes']}" for each in found["from"]]
+    lines += [f"# left out: {each['tc']} ({each['reason']})" for each in found["left_out"]]
+    lines += [f"# beware: {each}" for each in found["beware"]]
+    print("\n".join(lines), file=sys.stderr)
+    return {name: its for name, its in found["condition"].items() if name not in NOT_OF_PATH}
 
 
 def quantity(name: str, text: str, what: str) -> float:

@@ -45,7 +45,7 @@ COPIES = "LOSSLAB_TRACES"
 # Axes that name files of the user.
 ROOTS = {"sender": "sender_root", "receiver": "receiver_root"}
 OF_FILES = ("bring", *ROOTS.values(), *TRACES)
-IMPORT = "convert other files with `losslab trace import FILE`"
+IMPORT = "docs/how-to/paths.md says how to convert other files"
 
 
 def value(axis: str, given: str) -> str:

@@ -87,6 +87,19 @@ FAST = tracelink.write(sorted([1, 2] * 251))
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [("1.5\n", "whole number"), ("time,mbit\n0,1\n", "whole number"), ("", "0 ms")],
+)
+def test_file_that_is_no_trace_is_refused_with_the_command_that_converts_it(
+    cache, tmp_path, text, said
+):
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(UsageError, match=said) as error:
+        inputs.named_trace(str(tmp_path / "x"))
+    assert "docs/how-to/paths.md says how to convert other files" in error.value.hint
+
+
+@pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"rate_mbit": 10_000}, "at most 3000 Mbit/s on average, found 3012"),

@@ -13,7 +13,7 @@ from losslab.reading import UsageError
 from losslab.study.axes import OWN, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.packetsizes import DEFAULT
-from losslab.tclines import COUNTS, PERCENT, RATES, SIZES, TIMES, Lines, Node, options, value
+from losslab_paths.tclines import COUNTS, PERCENT, RATES, SIZES, TIMES, Lines, Node, options, value
 
 # Defaults of the kernel: of queues' options (net/sched/sch_*.c), and of a leaf of HTB, whose
 # limit is the interface's txqueuelen.
@@ -28,11 +28,8 @@ QUEUE_DEFAULTS = {
     "red": "avpkt 1000 probability 0.02",
 }  # fmt: skip
 LEAF_PACKETS, NETEM_PACKETS = 1000, shaping.NETEM_DEFAULT_LIMIT_PACKETS
-CAKE_BYTES_MIN, CAKE_PACKETS, CAKE_RTT_S = (
-    4 * 2**20,
-    10_240,
-    0.1,
-)  # cake_reconfigure, net/sched/sch_cake.c
+# cake_reconfigure, net/sched/sch_cake.c
+CAKE_BYTES_MIN, CAKE_PACKETS, CAKE_RTT_S = 4 * 2**20, 10_240, 0.1
 IN_ORDER_BITS = 1e12  # netem's rate on losslab's own paths, only to keep packets in order
 MBIT = {unit: bits / 1e6 for unit, bits in RATES.items()}
 DEFAULT_MBIT = float(AXES["rate_mbit"].default or 0)

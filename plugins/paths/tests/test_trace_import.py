@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslab import cli, traces
+from losslab import cli
 from losslab.emulation.link import tracelink
 from losslab.reading import UsageError
-from losslab.traces import Choices, Rates
+from losslab_paths import traces
+from losslab_paths.traces import Choices, Period
 
 PACKET_BITS = 12_000
 COOKED = "0.0\t1.5\n1.0\t0\n2.0\t2\n"
@@ -50,9 +51,9 @@ MBIT, SECOND = Choices(unit="mbit"), Choices(unit="mbit", interval_ms=1000)
     ],
 )
 def test_every_form_has_its_rates(text, choices, lengths_ms, mbit):
-    found = traces.read(text, "file", choices)
-    assert found.lengths_ms == lengths_ms
-    assert found.mbit() == pytest.approx(mbit)
+    found, _ = traces.read(text, "file", choices)
+    assert [each.length_ms for each in found] == lengths_ms
+    assert [each.mbit for each in found] == pytest.approx(mbit)
 
 
 @pytest.mark.parametrize(
@@ -105,10 +106,7 @@ PERIODS = st.lists(
 @given(PERIODS)
 def test_trace_has_the_capacity_of_its_rates_to_the_packet_and_the_millisecond(periods):
     """Rates are in kbit/s, which are bits per ms; a rate of 0 is an outage."""
-    rates = Rates(
-        [Fraction(ms) for ms, _ in periods], [Fraction(ms * rate) for ms, rate in periods]
-    )
-    times = traces.times_of(rates)
+    times = traces.times_of([Period(Fraction(ms), Fraction(ms * rate)) for ms, rate in periods])
     end = sum(ms for ms, _ in periods)
     capacity, carried = [0], 0
     for ms, rate in periods:
@@ -123,15 +121,15 @@ def test_trace_has_the_capacity_of_its_rates_to_the_packet_and_the_millisecond(p
 
 
 def test_outage_has_no_opportunity():
-    rates = traces.read("12\n0\n0\n12\n", "file", SECOND)
-    times = traces.times_of(rates)
+    periods, _ = traces.read("12\n0\n0\n12\n", "file", SECOND)
+    times = traces.times_of(periods)
     assert [(a, b) for a, b in itertools.pairwise(times) if b - a > 1] == [(1000, 3001)]
-    assert max(traces.outages_ms(rates)) == (2000, 1000)
+    assert traces.longest_outage_s(periods) == (2, 1)
 
 
 def test_trace_without_any_rate_is_refused():
     with pytest.raises(UsageError, match="must have a rate above 0"):
-        traces.times_of(traces.read("0\n0\n", "file", SECOND))
+        traces.times_of(traces.read("0\n0\n", "file", SECOND)[0])
 
 
 def test_command_says_what_it_read_and_writes_a_trace(tmp_path, monkeypatch, capsys):

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from losslab import cellspec, cli, pathcommand, tclines, tcpath
+from losslab import cellspec, cli
 from losslab.reading import UsageError
 from losslab.study.condition import Condition
+from losslab_paths import from_tc, tclines, to_tc
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "paths.md").read_text()
@@ -21,7 +22,7 @@ ROWS = [
 
 
 def found(text, algorithm="cubic", variables=(), **roles):
-    return tcpath.Reading(tclines.read(text, dict(variables)), roles, algorithm)
+    return from_tc.Reading(tclines.read(text, dict(variables)), roles, algorithm)
 
 
 def left(reading):
@@ -112,7 +113,7 @@ def test_script_of_a_condition_is_read_as_the_same_condition(condition):
     marking = condition.queue in ("codel", "fq_codel", "pie", "red", "red-step")
     if condition.problems() or (condition.ecn == "on" and not marking):
         return
-    reading = found(pathcommand.script(condition))
+    reading = found(to_tc.script(condition))
     assert (axes(reading.condition), reading.left) == (axes(condition), [])
 
 
@@ -357,4 +358,4 @@ def test_script_of_a_run_has_its_path(unpacked, capsys):
     run = min(unpacked.rglob("manifest.json")).parent
     condition = Condition.from_json(json.loads((run / "manifest.json").read_text())["cell"])
     cli.main(["path", "to-tc", str(run)])
-    assert capsys.readouterr().out == pathcommand.script(condition) + "\n"
+    assert capsys.readouterr().out == to_tc.script(condition) + "\n"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import itertools
 import math
 import re
 import shlex
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 from losslab.campaign.inputs import MAX_TRACE_BYTES
 from losslab.emulation.link import tracelink
@@ -74,6 +76,10 @@ class Table:
         at = self.names.index(name)
         return [row[at] for row in self.rows]
 
+    def fractions(self, name: str) -> list[Fraction]:
+        """Return the numbers of a column, which must not be negative."""
+        return [_fraction(text, name, line) for line, text in enumerate(self.column(name), 1)]
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -97,62 +103,21 @@ RUN_BEGINS_MS = 1000
 CHANGES_MAX = 1000
 
 
-@dataclass
-class Rates:
-    """Successive periods of constant rate, and how they were read."""
+class Period(NamedTuple):
+    """A time of constant rate."""
 
-    lengths_ms: list[Fraction]
-    bits: list[Fraction]  # capacity of each period
-    read: dict[str, str] = field(default_factory=dict)
-    axes: dict[str, list[float]] = field(default_factory=dict)  # values of each period by axis
+    length_ms: Fraction
+    bits: Fraction  # its capacity
+    axes: Mapping[str, float] = {}  # values of the path's axes
 
-    def mbit(self) -> list[float]:
-        """Return the rate of each period."""
-        pairs = zip(self.bits, self.lengths_ms, strict=True)
-        return [float(bits / length / 1000) for bits, length in pairs]
-
-    def cut(self, from_s: float, to_s: float | None) -> Rates:
-        """Return the part between two times; None is the end."""
-        begin, at = Fraction(from_s) * 1000, Fraction(0)
-        end = sum(self.lengths_ms) if to_s is None else Fraction(to_s) * 1000
-        kept = Rates([], [], self.read, {name: [] for name in self.axes})
-        for row, (length, bits) in enumerate(zip(self.lengths_ms, self.bits, strict=True)):
-            inside = min(at + length, end) - max(at, begin)
-            if inside > 0:
-                kept.lengths_ms.append(inside)
-                kept.bits.append(bits * inside / length)
-                for name, values in self.axes.items():
-                    kept.axes[name].append(values[row])
-            at += length
-        return kept
-
-    def schedule(self) -> list[str]:
-        """Return the options that set the path's RTT and loss over a run; none without columns."""
-        if not self.axes:
-            return []
-        at, before, changes = Fraction(0), dict[str, float](), list[dict[str, float]]()
-        options: list[str] = []
-        for row, length in enumerate(self.lengths_ms):
-            its = {name: values[row] for name, values in self.axes.items()}
-            if at <= RUN_BEGINS_MS < at + length:
-                options = [f"--{name.replace('_', '-')} {plain(its[name])}" for name in its]
-            elif at > RUN_BEGINS_MS and its != before:
-                new = {name: value for name, value in its.items() if value != before[name]}
-                changes.append({"at_s": float((at - RUN_BEGINS_MS) / 1000)} | new)
-            at, before = at + length, its
-        if len(changes) > CHANGES_MAX or at <= 2 * RUN_BEGINS_MS:
-            raise UsageError(
-                f"RTT and loss of a trace must have at most {CHANGES_MAX} changes in more than "
-                f"2 s, found {len(changes)} in {float(at) / 1e3:g} s",
-                hint=TOO_LONG,
-            )
-        if changes:
-            options.append(f"--changes {schedule.to_text(changes)}")
-        return [*options, f"--duration-s {plain(float(at - RUN_BEGINS_MS) / 1e3)}"]
+    @property
+    def mbit(self) -> float:
+        """Return the rate."""
+        return float(self.bits / self.length_ms / 1000)
 
 
-def read(text: str, where: str, choices: Choices) -> Rates:
-    """Read rates or amounts over time; `where` names the file in errors.
+def read(text: str, where: str, choices: Choices) -> tuple[list[Period], dict[str, str]]:
+    """Read rates or amounts over time, and how they were read; `where` names the file in errors.
 
     Raises UsageError if the text has none, or if an option must say how to read it.
     """
@@ -160,24 +125,57 @@ def read(text: str, where: str, choices: Choices) -> Rates:
     name = _rate_column(table, choices)
     unit, why = _unit(table, name, choices)
     lengths, merged, how = _lengths(table, name, unit in AMOUNTS, choices)
-    values = [_fraction(text, name, line) for line, text in enumerate(table.column(name), 1)]
-    groups = [[values[at] for at in rows] for rows in merged]
-    if unit in AMOUNTS:
-        bits = [sum(group, Fraction(0)) * UNITS[unit] for group in groups]
-    else:
-        means = [sum(group, Fraction(0)) / len(group) for group in groups]
-        pairs = zip(means, lengths, strict=True)
-        bits = [mean * UNITS[unit] * length / 1000 for mean, length in pairs]
     said = {"rate": f"{_called(table, name)} in {unit}: {why}", "time": how}
-    axes = dict[str, list[float]]()
+    columns = {name: table.fractions(name)}
+    axes = dict[str, tuple[str, int]]()
     for option, (axis, factor) in SCHEDULED.items():
         if column := getattr(choices, option):
             column = _chosen(table, column, f"--{option.replace('_', '-')}")
-            texts = enumerate(table.column(column), 1)
-            each = [float(_fraction(text, column, line)) * factor for line, text in texts]
-            axes[axis] = [round(statistics.fmean(each[at] for at in rows), 6) for rows in merged]
+            columns[column], axes[axis] = table.fractions(column), (column, factor)
             said[axis] = _called(table, column)
-    return Rates(lengths, bits, said | ({} if axes else _delays(table)), axes)
+    periods = []
+    for length, rows in zip(lengths, merged, strict=True):
+        sums = {column: sum(its[at] for at in rows) for column, its in columns.items()}
+        scale = 1 if unit in AMOUNTS else length / 1000 / len(rows)
+        its = {a: round(float(sums[c] * factor / len(rows)), 6) for a, (c, factor) in axes.items()}
+        periods.append(Period(length, Fraction(sums[name] * UNITS[unit] * scale), its))
+    return periods, said if axes else said | _delays(table)
+
+
+def cut(periods: Sequence[Period], from_s: float, to_s: float | None) -> list[Period]:
+    """Return the part between two times; None is the end."""
+    begin, at, kept = Fraction(from_s) * 1000, Fraction(0), []
+    for each in periods:
+        end = at + each.length_ms
+        last = end if to_s is None else min(end, Fraction(to_s) * 1000)
+        if (inside := last - max(at, begin)) > 0:
+            kept.append(Period(inside, each.bits * inside / each.length_ms, each.axes))
+        at = end
+    return kept
+
+
+def path_options(periods: Sequence[Period]) -> list[str]:
+    """Return the options that set the path's RTT and loss over a run; none without columns."""
+    at, before, changes = Fraction(0), dict[str, float](), list[dict[str, float]]()
+    options: list[str] = []
+    for length, _, axes in periods:
+        if at <= RUN_BEGINS_MS < at + length:
+            options = [f"--{name.replace('_', '-')} {plain(its)}" for name, its in axes.items()]
+        elif at > RUN_BEGINS_MS and axes != before:
+            new = {name: its for name, its in axes.items() if its != before[name]}
+            changes.append({"at_s": float((at - RUN_BEGINS_MS) / 1000)} | new)
+        at, before = at + length, dict(axes)
+    if not before:
+        return []
+    if len(changes) > CHANGES_MAX or at <= 2 * RUN_BEGINS_MS:
+        raise UsageError(
+            f"RTT and loss of a trace must have at most {CHANGES_MAX} changes in more than "
+            f"2 s, found {len(changes)} in {float(at) / 1e3:g} s",
+            hint=TOO_LONG,
+        )
+    if changes:
+        options.append(f"--changes {schedule.to_text(changes)}")
+    return [*options, f"--duration-s {plain(float(at - RUN_BEGINS_MS) / 1e3)}"]
 
 
 def _called(table: Table, name: str) -> str:
@@ -193,24 +191,20 @@ def _fraction(text: str, name: str, line: int) -> Fraction:
 
 def _table(text: str, where: str) -> Table:
     if text.lstrip()[:1] in ("[", "{"):
-        return _from_json(parse_json(text, where), where)
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    if not lines:
-        raise UsageError(f"{where} must have rows, found none")
-    delimiter = next((each for each in "\t;," if each in lines[0]), None)
-    split: Callable[[str], list[str]] = lambda line: (  # noqa: E731
-        next(csv.reader([line], delimiter=delimiter)) if delimiter else line.split()
-    )
-    rows = [[cell.strip() for cell in split(line)] for line in lines]
-    header = not any(map(_is_number, rows[0]))
-    names = rows[0] if header else [str(at) for at in range(1, len(rows[0]) + 1)]
-    return _checked(Table(names, rows[header:], header), where)
-
-
-def _checked(table: Table, where: str) -> Table:
-    odd = next((at for at, row in enumerate(table.rows) if len(row) != len(table.names)), None)
-    if odd is not None or not table.rows:
-        found = "no row" if odd is None else f"{len(table.rows[odd])} in row {odd + 1}"
+        table = _from_json(parse_json(text, where), where)
+    else:
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        if not lines:
+            raise UsageError(f"{where} must have rows, found none")
+        delimiter = next((each for each in "\t;," if each in lines[0]), None)
+        split = csv.reader(lines, delimiter=delimiter) if delimiter else map(str.split, lines)
+        rows = [[cell.strip() for cell in row] for row in split]
+        header = not any(map(_is_number, rows[0]))
+        names = rows[0] if header else [str(at) for at in range(1, len(rows[0]) + 1)]
+        table = Table(names, rows[header:], header)
+    odd = [(at, len(row)) for at, row in enumerate(table.rows, 1) if len(row) != len(table.names)]
+    if odd or not table.rows:
+        found = f"{odd[0][1]} in row {odd[0][0]}" if odd else "no row"
         raise UsageError(f"{where} must have {len(table.names)} columns in each row, found {found}")
     return table
 
@@ -221,14 +215,14 @@ def _from_json(data: object, where: str) -> Table:
         if len(lists) == 1:
             return _from_json(next(iter(lists.values())), where)
         if lists and len({len(value) for value in lists.values()}) == 1:
-            rows = [[str(cell) for cell in row] for row in zip(*lists.values(), strict=True)]
-            return _checked(Table([*lists], rows, True), where)
-    if isinstance(data, list) and data and all(isinstance(each, dict) for each in data):
-        names = [*data[0]]
-        rows = [[str(each.get(name, "")) for name in names] for each in data]
-        return _checked(Table(names, rows, True), where)
-    if isinstance(data, list) and data and not any(isinstance(e, dict | list) for e in data):
-        return Table(["1"], [[str(each)] for each in data], False)
+            rows = zip(*lists.values(), strict=True)
+            return Table([*lists], [[*map(str, row)] for row in rows], True)
+    if isinstance(data, list) and data:
+        if all(isinstance(each, dict) for each in data):
+            names = [*data[0]]
+            return Table(names, [[str(row.get(name, "")) for name in names] for row in data], True)
+        if not any(isinstance(each, dict | list) for each in data):
+            return Table(["1"], [[str(each)] for each in data], False)
     raise UsageError(
         f"{where} must be a list of rates, or of objects with a rate, found other JSON"
     )
@@ -328,8 +322,7 @@ def _lengths(
     lengths = "6" if _is_log(table) else _one(table, LENGTH_NAME.search, rate)
     if lengths is not None and choices.time_column is None:
         factor, why = (1, "ms") if lengths == "6" else _time_unit(lengths, [])
-        texts = enumerate(table.column(lengths), 1)
-        found = [_fraction(text, lengths, line) * factor for line, text in texts]
+        found = [each * factor for each in table.fractions(lengths)]
         rows = [at for at, length in enumerate(found) if length > 0]
         how = f"length of each row from {_called(table, lengths)} in {why}"
         return [found[at] for at in rows], [[at] for at in rows], how
@@ -436,22 +429,23 @@ def _delays(table: Table) -> dict[str, str]:
     return found
 
 
-def times_of(rates: Rates) -> list[int]:
+def times_of(periods: Sequence[Period]) -> list[int]:
     """Return the times in ms at which 1500 bytes may leave: each at the end of its transmission.
 
     The last time is the trace's end, where it repeats; it has an opportunity in any case.
     """
     packet = OPPORTUNITY_BYTES * 8
-    count, length_s = sum(rates.bits) / packet, sum(rates.lengths_ms) / 1000
+    count = float(sum(each.bits for each in periods) / packet)
     if count > MAX_TRACE_BYTES / 2:  # a line has at least two bytes
+        length_s = float(sum(each.length_ms for each in periods) / 1000)
         raise UsageError(
-            f"a trace must have at most {MAX_TRACE_BYTES} bytes, found {float(count):.3g} packets "
-            f"in {float(length_s):.6g} s",
+            f"a trace must have at most {MAX_TRACE_BYTES} bytes, found {count:.3g} packets "
+            f"in {length_s:.6g} s",
             hint=TOO_LONG,
         )
     times: list[int] = []
     at, carried = Fraction(0), Fraction(0)
-    for length, bits in zip(rates.lengths_ms, rates.bits, strict=True):
+    for length, bits, _ in periods:
         first, last = math.floor(carried / packet) + 1, math.floor((carried + bits) / packet)
         if last >= first:
             begin = float(at + (first * packet - carried) * length / bits)
@@ -465,27 +459,26 @@ def times_of(rates: Rates) -> list[int]:
     return times if times and times[-1] >= end else [*times, end]
 
 
-def outages_ms(rates: Rates) -> Iterator[tuple[Fraction, Fraction]]:
-    """Yield length and start of each outage, a time without any rate."""
-    at = Fraction(0)
-    periods = zip(rates.lengths_ms, rates.bits, strict=True)
-    for empty, group in itertools.groupby(periods, key=lambda period: not period[1]):
-        length = sum((each for each, _ in group), Fraction(0))
-        if empty:
-            yield length, at
+def longest_outage_s(periods: Sequence[Period]) -> tuple[float, float]:
+    """Return length and start of the longest time without any rate, the last of several."""
+    at, longest = Fraction(0), (Fraction(0), Fraction(0))
+    for empty, group in itertools.groupby(periods, key=lambda period: not period.bits):
+        length = sum((each.length_ms for each in group), Fraction(0))
+        longest = max(longest, (length, at)) if empty else longest
         at += length
+    return float(longest[0] / 1000), float(longest[1] / 1000)
 
 
-def summary(rates: Rates) -> Iterator[str]:
+def summary(periods: Sequence[Period], said: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines that describe what was read."""
-    length_ms, mbit = sum(rates.lengths_ms), rates.mbit()
-    mean = float(sum(rates.bits) / length_ms / 1000)
+    length_ms, mbit = sum(each.length_ms for each in periods), [each.mbit for each in periods]
+    mean = float(sum(each.bits for each in periods) / length_ms / 1000)
     yield f"  length     {float(length_ms) / 1e3:g} s in {len(mbit)} rows"
     yield f"  Mbit/s     mean {mean:.4g}, min {min(mbit):.4g}, max {max(mbit):.4g}"
-    longest, begin = max(outages_ms(rates), default=(Fraction(0), Fraction(0)))
-    where = f", from {float(begin) / 1e3:g} s" if longest else ""
-    yield f"  outage     longest {float(longest) / 1e3:g} s{where}"
-    yield from (f"  {key:<11}{text}" for key, text in rates.read.items())
+    longest_s, begin_s = longest_outage_s(periods)
+    where = f", from {begin_s:g} s" if longest_s else ""
+    yield f"  outage     longest {longest_s:g} s{where}"
+    yield from (f"  {key:<11}{text}" for key, text in said.items())
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -495,19 +488,21 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command = actions.add_parser("import", help="convert a trace of another project")
     command.add_argument("file", type=Path, help="rates or amounts over time: CSV, TSV, JSON, log")
     command.add_argument("--out", type=out_file, help="new file; default: FILE's name and .trace")
-    command.add_argument("--column", metavar="NAME", help="column of the rates; or its number")
     command.add_argument("--unit", choices=UNITS, help="unit of the rates; bytes are per row")
-    command.add_argument(
-        "--interval-ms", type=number_option("interval-ms", above=0), help="length of each row"
-    )
-    command.add_argument("--time-column", metavar="NAME", help="column of the times; or its number")
-    command.add_argument("--rtt-column", metavar="NAME", help="column of base RTTs in ms")
-    command.add_argument("--delay-column", metavar="NAME", help="column of one-way delays in ms")
-    command.add_argument("--loss-column", metavar="NAME", help="column of losses in %%")
-    command.add_argument("--from-s", type=number_option("from-s", least=0), default=0.0,
-                         help="begin of the part to convert")  # fmt: skip
-    command.add_argument("--to-s", type=number_option("to-s", above=0),
-                         help="end of the part to convert")  # fmt: skip
+    for name, what in (
+        ("column", "column of the rates; or its number"),
+        ("time-column", "column of the times; or its number"),
+        ("rtt-column", "column of base RTTs in ms"),
+        ("delay-column", "column of one-way delays in ms"),
+        ("loss-column", "column of losses in %%"),
+    ):
+        command.add_argument(f"--{name}", metavar="NAME", help=what)
+    for name, limits, what in (
+        ("interval-ms", {"above": 0.0}, "length of each row"),
+        ("from-s", {"least": 0.0}, "begin of the part to convert"),
+        ("to-s", {"above": 0.0}, "end of the part to convert"),
+    ):
+        command.add_argument(f"--{name}", type=number_option(name, **limits), help=what)
     command.set_defaults(run=_import)
 
 
@@ -516,16 +511,20 @@ def _import(options: argparse.Namespace) -> int:
     if out.exists():
         raise UsageError(f"--out must name a new file, found that {out} exists")
     choices = Choices(**{each.name: getattr(options, each.name) for each in fields(Choices)})
-    whole = (options.from_s, options.to_s) == (0.0, None)
+    whole = options.from_s is options.to_s is None
     text = read_text(options.file, RESULT_BYTES)
-    path = ["--rtt-ms 40"]
-    if choices == Choices() and whole and (times := _packet_times(text)):
-        lines = ["  packet-delivery trace: each line is a time in ms, for 1500 bytes"]
-    else:
-        rates = read(text, str(options.file), choices).cut(options.from_s, options.to_s)
-        if not rates.bits:
+    path, times = ["--rtt-ms 40"], list[int]()
+    if choices == Choices() and whole:
+        with contextlib.suppress(LosslabError):  # a packet-delivery trace already
+            times = tracelink.parse(text, str(options.file))
+            lines = ["  packet-delivery trace: each line is a time in ms, for 1500 bytes"]
+    if not times:
+        periods, said = read(text, str(options.file), choices)
+        periods = cut(periods, options.from_s or 0.0, options.to_s)
+        if not periods:
             raise UsageError("the part to convert must have a length above 0, found none")
-        times, lines, path = times_of(rates), [*summary(rates)], rates.schedule() or path
+        times, lines = times_of(periods), [*summary(periods, said)]
+        path = path_options(periods) or path
         text = tracelink.write(times)
     if len(text) > MAX_TRACE_BYTES:
         raise UsageError(
@@ -543,11 +542,3 @@ def _import(options: argparse.Namespace) -> int:
     print(f"Next\n  losslab measure --algorithm cubic --trace {shlex.quote(where)} "
           f"{' '.join(path)} --out run")  # fmt: skip
     return 0
-
-
-def _packet_times(text: str) -> list[int] | None:
-    """Return the times of a packet-delivery trace; None if the text is none."""
-    try:
-        return tracelink.parse(text, "the trace")
-    except LosslabError:
-        return None
