@@ -76,20 +76,20 @@ def numbers_of(cell: MeasuredCell, series: bool = False) -> CellNumbers:
         intervals.append([])
         if not row["valid"]:
             continue
-        tcp = replicate.table("tcp.csv")
+        tcp = replicate.columns("tcp.csv")
         analysed[-1] |= limiters.of_samples(tcp, port, condition)
         if app.per_second:
             rows = replicate.table("intervals.csv")
             analysed[-1] |= other_windows(rows, *times)
             intervals[-1] = one_second_means(rows, *times)
         if series and samples is None:
-            samples = {"replicate": number} | _samples(replicate, tcp)
+            samples = {"replicate": number} | _samples(replicate)
     hosts = [each.host for each in cell.replicates]
     return CellNumbers(cell.content, analysed, intervals, samples, hosts)
 
 
-def _samples(replicate: Replicate, tcp: Iterable[Row]) -> Row:
-    names = flow_names(replicate.folder)
+def _samples(replicate: Replicate) -> Row:
+    names, tcp = flow_names(replicate.folder), replicate.table("tcp.csv")
     named = (row | {"flow": names[row["flow"]]} for row in tcp if row["flow"] in names)
     queue = replicate.table("queue.csv")
     return {
