@@ -7,16 +7,13 @@ for study in campaign.studies:
         name:
             f"analyse_{study}"
         input:
+            **{table: f"results/summary/{study}_{table}.csv" for table in COLLECTED},
             functions=studyfiles.functions(ROOT, [study]),
             code=studyfiles.tables(ROOT, study),
             figures=campaign.figure_code(study),
             algorithms=find("config/algorithms.tsv", ROOT),
             published=studyfiles.published(ROOT, study),
             curves=studyfiles.published(ROOT, study, "_curves"),
-            **{
-                table: f"results/summary/{study}_{table}.csv"
-                for table in COLLECTED
-            },
         output:
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",
@@ -35,10 +32,10 @@ for study in campaign.studies:
             described=campaign.figures("csv", "cells.csv", "txt", study=study),
         log:
             f"logs/analyse/{study}.log",
-        conda:
-            "../envs/tools.yaml"
         # The report waits for it; the explorer does not.
         priority: 1
+        conda:
+            "../envs/tools.yaml"
         params:
             study=study,
         message:
@@ -80,9 +77,9 @@ rule compare_studies:
         ),
     log:
         "logs/compare_studies.log",
+    priority: 1
     conda:
         "../envs/tools.yaml"
-    priority: 1
     message:
         "Judge the claims, and compare studies and published numbers"
     script:
@@ -98,9 +95,9 @@ rule trace_origin:
         digests="results/tables/digests.csv",
     log:
         "logs/trace_origin.log",
+    priority: 1
     conda:
         "../envs/tools.yaml"
-    priority: 1
     params:
         recorded=campaign.record_option(),
     message:

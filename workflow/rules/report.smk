@@ -38,11 +38,7 @@ rule render_report:
             ),
         ],
         tables=[
-            *[
-                file
-                for study in campaign.studies
-                for file in campaign.tables(study)
-            ],
+            *[file for study in campaign.studies for file in campaign.tables(study)],
             *expand(
                 "results/tables/{table}.csv",
                 table=[
@@ -73,9 +69,9 @@ rule render_report:
         directory(".snakemake/losslab/rendered"),
     log:
         "logs/render_report.log",
+    priority: 1
     conda:
         "../envs/tools.yaml"
-    priority: 1
     params:
         campaign=config.get("campaign", ""),
         command=campaign.command(),
