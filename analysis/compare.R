@@ -54,8 +54,8 @@ filter(paths, !is.na(ratio)) |>
   draw_to_files("agreement_paths", 8)
 
 # The scoreboard of all published numbers. No study of the campaign may have any.
-published <- unlist(snakemake@input[["published"]])
-names(published) <- sub(".csv", "", basename(as.character(published)))
+published <- as.character(unlist(snakemake@input[["published"]]))
+names(published) <- sub(".csv", "", basename(published))
 numbers <- Map(
   \(study, path) published_numbers(study, read_published(path)), names(published), published
 )

@@ -58,11 +58,10 @@ analyse_study <- function(job, study) {
   published <- \(what) Filter(file.exists, paste0("config/published/", study, what, ".csv"))
   collected <- c("cells", "replicates", "intervals", "flows", "queue", "criteria")
   described <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))
-  figures <- if (job$until != "claims") unlist(described$figures)
+  figures <- if (job$until == "claims") character() else unlist(described$figures)
   files <- function(suffixes) {
-    as.list(outer(figures, suffixes, \(figure, suffix) {
-      inside("figures/", study, "_", figure, ".", suffix)
-    }))
+    suffixes <- rep(suffixes, each = length(figures))
+    as.list(sprintf("%s/%s_%s.%s", inside("figures"), study, figures, suffixes))
   }
   own <- file.path("analysis/studies", study)
   dir.create(inside("tables"), showWarnings = FALSE)
