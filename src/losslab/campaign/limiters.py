@@ -89,8 +89,8 @@ def _flights(tcp: Columns, source_port: str, condition: Condition) -> _Flights:
     inside = (condition.warmup_s <= times) & (times <= condition.duration_s)
     kept = inside & (after != np.arange(len(times))) & (after != len(times))
     octets = _at(times, delivered, (times + rtt_s)[kept]) - delivered[kept]
-    columns = (each[kept] for each in (column("cwnd_packets"), column("pacing_mbit")))
-    return _Flights(times[kept], rtt_s[kept], octets, *columns, packetsizes.of(condition))
+    cwnd, pacing = column("cwnd_packets")[kept], column("pacing_mbit")[kept]
+    return _Flights(times[kept], rtt_s[kept], octets, cwnd, pacing, packetsizes.of(condition))
 
 
 def _at(times: Numbers, values: Numbers, t_s: Numbers) -> Numbers:
