@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab import processes
-from losslab.campaign.verdicts import FAMILIES, explained, read_recorded
+from losslab.campaign.verdicts import FAMILIES, check, explained, read_recorded
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.reading import parse_json, read_rows
@@ -72,13 +72,15 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
     """Render a report to two files; return the renderer's name.
 
     `tables/` (LaTeX tables), `scripts/` and `report.json` are written next to the page. Raises
-    LosslabError with a failed chunk, or a missing cross-reference, citation, picture or included
-    file.
+    LosslabError with a failed chunk, a typed number without a source, a missing cross-reference,
+    citation, picture or included file, or a verdict that differs from the recorded one.
     """
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
         for file in (parts.document, *parts.chapters, *parts.extra_files, *OF_BOTH):
             shutil.copy(file, staging / file.name)
+        if parts.recorded:
+            check(staging / "claims.csv", parts.campaign)
         shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
         (staging / "_chapters.md").write_text("\n".join(shown))
         (staging / "tables").mkdir()

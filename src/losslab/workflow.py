@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import itertools
 import json
 import os
 import re
@@ -43,8 +44,8 @@ from losslab.study.studyfiles import declared_values, load_study
 P = ParamSpec("P")
 T = TypeVar("T")
 STATE = Path(".snakemake")
-# A study's tables of numbers, besides `summary`, whose file has the study's name alone.
-TABLES = ("cells", "replicates", "intervals", "flows", "queue", "ratios", "criteria")
+# Tables of a study's cells that `losslab collect` writes.
+COLLECTED = ("cells", "replicates", "intervals", "flows", "queue", "criteria")
 # The default configurations of `snakemake` and of `make report`.
 FULL, QUICK = "config/config.yaml", "config/quick.yaml"
 # Output of the rule that renders the report.
@@ -250,7 +251,9 @@ class Campaign:
 
     def summaries(self, *tables: str) -> list[str]:
         """List the files of the given tables of every study."""
-        return [study_tables(study)[table] for study in self.studies for table in tables]
+        return [
+            f"results/summary/{study}_{table}.csv" for study in self.studies for table in tables
+        ]
 
     def declared(self, _: Any) -> str:
         """Return the values of each axis that all studies declare, as JSON.
@@ -272,9 +275,9 @@ class Campaign:
             if study in (None, each.name)
         ]
 
-    def tables(self, study: str) -> dict[str, str]:
-        """Return the files of a study's own tables by name."""
-        return {name: f"results/tables/{study}_{name}.csv" for name in self.studies[study].tables}
+    def tables(self, study: str) -> list[str]:
+        """List the files of a study's own tables."""
+        return [f"results/tables/{study}_{name}.csv" for name in self.studies[study].tables]
 
     def figure_code(self, study: str) -> list[Path]:
         """List the R files that draw a study's figures."""
@@ -282,11 +285,10 @@ class Campaign:
 
     def scripts(self) -> list[Path]:
         """List the R scripts that the report links to."""
-        names = ("agreement.R", "scoreboard.R", *["conform.R"] * ("conform" in self._config))
-        found = [self._root / "analysis" / name for name in names]
-        for name in self.studies:
-            found += [studyfiles.tables(self._root, name), *self.figure_code(name)]
-        return found
+        own = (
+            [studyfiles.tables(self._root, name), *self.figure_code(name)] for name in self.studies
+        )
+        return [self._root / "analysis" / "compare.R", *itertools.chain.from_iterable(own)]
 
     # Test cases of drafts
 
@@ -370,9 +372,3 @@ def report_code() -> list[Path]:
     """List the source files of the report's renderer."""
     modules = [PACKAGE / name for name in ("report.py", "instrument/analysis.py")]
     return [*modules, *sorted((ROOT / "report" / "render").iterdir())]
-
-
-def study_tables(study: str) -> dict[str, str]:
-    """Return the files of a study's tables of numbers by name."""
-    named = {table: f"results/summary/{study}_{table}.csv" for table in TABLES}
-    return named | {"summary": f"results/summary/{study}.csv"}

@@ -122,7 +122,7 @@ def test_own_algorithm_and_study_in_a_campaigns_folder(campaigns, tmp_path):
     (here / "config" / "config.yaml").write_text(f"campaign: mine\nstudies:\n{blocks}")
     assert "mine_loss1" in run(here, losslab, "cells", "--config", "config/config.yaml").stdout
     counts = jobs(here, campaigns / "python")
-    assert (counts["losslab_measure_cell"], counts["losslab_tabulate_mystudy"]) == ("6", "1")
+    assert (counts["losslab_measure_cell"], counts["losslab_analyse_mystudy"]) == ("6", "1")
     run(here, losslab, "measure", "--algorithm", "mine", "--rate-mbit", "20", "--duration-s", "2",
         "--out", "runs/mine")  # fmt: skip
     assert json.loads((here / "runs" / "mine" / "manifest.json").read_text())["valid"]

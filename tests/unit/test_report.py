@@ -101,13 +101,13 @@ def test_mistake_in_a_chapter_is_named(either, tmp_path, wrong, words):
 
 def test_scripts_are_beside_the_page_in_their_studys_folder(tmp_path):
     clone = tmp_path / "studies" / "clone" / "analysis"
-    for name in ("studies/x/figures/a.R", "studies/x/tables.R", "agreement.R"):
+    for name in ("studies/x/figures/a.R", "studies/x/tables.R", "compare.R"):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).write_text(name)
     report.copy_scripts(sorted(clone.rglob("*.R")), tmp_path / "scripts")
     assert (tmp_path / "scripts/x/figures/a.R").read_text() == "studies/x/figures/a.R"
     assert (tmp_path / "scripts/x/tables.R").is_file()
-    assert (tmp_path / "scripts/agreement.R").is_file()
+    assert (tmp_path / "scripts/compare.R").is_file()
 
 
 def test_pdf_has_the_date_of_the_last_run(tmp_path):

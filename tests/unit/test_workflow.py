@@ -109,7 +109,7 @@ def run_of(jobs, **settings):
 @pytest.mark.parametrize(
     ("part", "missing", "job"),
     [
-        ("missing_r_packages", ["ragg"], ("analysis/figures.R", [])),
+        ("missing_r_packages", ["ragg"], ("analysis/study.R", [])),
         ("renderer", "", (None, [".snakemake/losslab/rendered"])),
     ],
 )
@@ -130,7 +130,7 @@ def test_campaign_whose_jobs_run_elsewhere_needs_no_r_here(campaign, monkeypatch
         raise LosslabError("it begins")
 
     monkeypatch.setattr(lock, "hold_for_life", hold)
-    jobs = [SimpleNamespace(rule=SimpleNamespace(script="figures.R"), output=[])]
+    jobs = [SimpleNamespace(rule=SimpleNamespace(script="study.R"), output=[])]
     with pytest.raises(WorkflowError, match="it begins"):
         campaign.start(run_of(jobs, local_exec=False))
 

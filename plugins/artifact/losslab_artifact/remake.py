@@ -26,11 +26,10 @@ RESULTS = "results"
 CELLS = "cells"
 # Records of `losslab conform`, which are measured as cells are.
 JUDGED = "conform/*.json"
-# The workflow's rules after measuring; each study has one for its tables, and one for its figures.
+# The workflow's rules after measuring, besides `analyse_STUDY`.
 RULES = (
-    "collect_study", "summarise_study", "tabulate_conform", "judge_claims", "draw_path",
-    "test_agreement", "compare_numbers", "trace_origin", "check_verdicts",
-    "render_report", "publish_report", "make_explorer", "all",
+    "collect_study", "compare_studies", "trace_origin", "render_report", "publish_report",
+    "make_explorer", "all",
 )  # fmt: skip
 # Folders and files of a results folder that the workflow makes from cells.
 MADE = ("summary", "tables", "figures", "report", "claims.csv")
@@ -119,7 +118,7 @@ def run_workflow(
 
     Raises LosslabError if a rule failed; the message has the last lines of its log.
     """
-    tables = [f"{rule}_{s.name}" for s in campaign.studies for rule in ("tabulate", "plot")]
+    studies = [f"analyse_{study.name}" for study in campaign.studies]
     done = processes.attempt(
         [
             sys.executable, "-m", "snakemake", "--snakefile", repository / "Snakefile",
@@ -127,7 +126,7 @@ def run_workflow(
             # Not "all", which hides errors.
             "--quiet", "host", "progress", "reason", "rules",
             "--configfile", *config_files(campaign, repository, folder),
-            "--allowed-rules", *RULES, *tables,
+            "--allowed-rules", *RULES, *studies,
         ],
         limit_s=processes.WORK_LIMIT_S,
         more={"PYTHONPATH": str(repository / "src")},

@@ -9,25 +9,35 @@ other limits, so they follow from the samples of tcp.csv and queue.csv.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from losslab.emulation import mechanism
-from losslab.emulation.goodput import quantile, read_rows
+from losslab.emulation.goodput import quantile
 from losslab.emulation.link.forward import LOG
 from losslab.emulation.link.tracelink import percentile_95
 from losslab.emulation.mechanism import loss_percent
 from losslab.emulation.programs import COMPETITOR_PREFIX
 from losslab.emulation.shaping import SINGLE_QUEUES
+from losslab.reading import read_columns
 from losslab.study import packetsizes
 from losslab.study.axes import NONE
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.packetsizes import PacketSizes
 from losslab.study.schedule import Phase
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.float64]
+    Flags = npt.NDArray[np.bool_]
 
 # A limit counts as reached from this share on: packets that are lost are not delivered, and BBR
 # sends at 3/4 to 5/4 of its rate.
@@ -40,79 +50,81 @@ APPLICATION, SENDER = "sending application", "sender"
 # Apps with a single data flow, which has the whole queue, however the queue separates flows.
 ONE_FLOW = ("iperf3", "ffmpeg", "datagram", "quic", "stream")
 
-Row = Mapping[str, str]
+Columns = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
-class _Flight:
-    """Data that a flow had in flight at a sample: what is delivered within the next RTT."""
+class _Flights:
+    """Data that a flow had in flight at samples: what is delivered within the next RTT."""
 
-    t_s: float
-    rtt_s: float
-    octets: float
-    row: Row
+    t_s: Numbers
+    rtt_s: Numbers
+    octets: Numbers
+    cwnd_packets: Numbers
+    pacing_mbit: Numbers
     sizes: PacketSizes
 
-    def mbit(self, octets: float) -> float:
-        """Return the rate on the link, with headers, of data that leaves within the RTT."""
-        return octets / self.sizes.payload_share * 8 / 1e6 / self.rtt_s
+    @property
+    def limited_by_window(self) -> Flags:
+        """Whether each flight reaches the window."""
+        return self.octets >= REACHED * self.cwnd_packets * self.sizes.segment_bytes
 
     @property
-    def limit(self) -> str | None:
-        """The window or the pacing rate, if the flight reaches it."""
-        if self.octets >= REACHED * int(self.row["cwnd_packets"]) * self.sizes.segment_bytes:
-            return WINDOW
-        pacing_mbit = REACHED * float(self.row["pacing_mbit"])
-        return PACING if 0 < pacing_mbit <= self.mbit(self.octets) else None
+    def limited_by_pacing(self) -> Flags:
+        """Whether each flight reaches the pacing rate, on the link and with headers."""
+        mbit = self.octets / self.sizes.payload_share * 8 / 1e6 / self.rtt_s
+        paced = REACHED * self.pacing_mbit
+        return (paced > 0) & (paced <= mbit) & ~self.limited_by_window
 
 
-def _flights(rows: Sequence[Row], port: str, condition: Condition) -> list[_Flight]:
-    """Return a flow's flight at each sample from the warm-up to the end that an RTT follows."""
-    own = [row for row in rows if row["flow"] == port]
-    sizes, found = packetsizes.of(condition), []
-    times = [float(row["t_s"]) for row in own]
-    delivered = [float(row["delivered_bytes"]) for row in own]
-    for index, (t_s, row) in enumerate(zip(times, own, strict=True)):
-        rtt_s = float(row["srtt_ms"]) / 1e3
-        inside = condition.warmup_s <= t_s <= condition.duration_s
-        if inside and bisect_left(times, t_s + rtt_s) not in (index, len(own)):
-            octets = _at(times, delivered, t_s + rtt_s) - delivered[index]
-            found.append(_Flight(t_s, rtt_s, octets, row, sizes))
-    return found
+def _flights(tcp: Columns, source_port: str, condition: Condition) -> _Flights:
+    """Return a flow's flights at samples after the warm-up that an RTT follows."""
+    own = [flow == source_port for flow in tcp.get("flow", ())]
+
+    def column(name: str) -> Numbers:
+        return np.array([*map(float, itertools.compress(tcp.get(name, ()), own))])
+
+    times, rtt_s, delivered = column("t_s"), column("srtt_ms") / 1e3, column("delivered_bytes")
+    after = np.searchsorted(times, times + rtt_s)
+    inside = (condition.warmup_s <= times) & (times <= condition.duration_s)
+    kept = inside & (after != np.arange(len(times))) & (after != len(times))
+    octets = _at(times, delivered, (times + rtt_s)[kept]) - delivered[kept]
+    cwnd, pacing = column("cwnd_packets")[kept], column("pacing_mbit")[kept]
+    return _Flights(times[kept], rtt_s[kept], octets, cwnd, pacing, packetsizes.of(condition))
 
 
-def _at(times: Sequence[float], values: Sequence[float], t_s: float) -> float:
+def _at(times: Numbers, values: Numbers, t_s: Numbers) -> Numbers:
     """Interpolate between samples; constant outside of them."""
-    after = bisect_left(times, t_s)
-    if after in (0, len(times)):
-        return values[min(after, len(times) - 1)]
-    share = (t_s - times[after - 1]) / (times[after] - times[after - 1])
-    return values[after - 1] + share * (values[after] - values[after - 1])
+    after = np.searchsorted(times, t_s)
+    before, last = np.maximum(after - 1, 0), np.minimum(after, len(times) - 1)
+    span = np.where(before < last, times[last] - times[before], 1.0)
+    share = (t_s - times[before]) / span
+    return np.where(
+        before < last, values[before] + share * (values[last] - values[before]), values[last]
+    )
 
 
-def of_samples(rows: Sequence[Row], source_port: str, condition: Condition) -> dict[str, float]:
+def of_samples(tcp: Columns, source_port: str, condition: Condition) -> dict[str, float]:
     """Return the shares of samples, in percent, at which cwnd or pacing limited a flow.
 
-    The window limits if at least 80 % of it is in flight, and pacing limits if not the window does
-    and the data of that RTT have at least 80 % of the pacing rate. In the remaining samples, the
-    application has no data, the receiver's window limits, or the sender waits for a timeout or
-    recovers from losses.
+    What is in flight at a sample is delivered within the next RTT. The window limits if that is at
+    least 80 % of it, and pacing limits if not the window does and the data of that RTT have at
+    least 80 % of the pacing rate. In the remaining samples, the application has no data, the
+    receiver's window limits, or the sender waits for a timeout or recovers from losses.
 
     Also returns the median of the pacing rate, and the share of samples with a window below the
-    path's bandwidth-delay product; nothing without samples. `rows` are those of tcp.csv.
+    path's bandwidth-delay product; nothing without samples. `tcp` has the columns of tcp.csv.
     """
-    flights = _flights(rows, source_port, condition)
-    if not flights:
-        return {}
     frame_bytes = packetsizes.of(condition).frame_bytes
     bdp_packets = condition.rate_mbit * condition.rtt_ms * 1e3 / 8 / frame_bytes
-    limits = [each.limit for each in flights]
-    below = sum(int(each.row["cwnd_packets"]) < bdp_packets for each in flights)
+    flights = _flights(tcp, source_port, condition)
+    if not (count := len(flights.t_s)):
+        return {}
     return {
-        "cwnd_limited_percent": 100 * limits.count(WINDOW) / len(flights),
-        "pacing_limited_percent": 100 * limits.count(PACING) / len(flights),
-        "pacing_median_mbit": statistics.median(float(e.row["pacing_mbit"]) for e in flights),
-        "below_bdp_percent": 100 * below / len(flights),
+        "cwnd_limited_percent": 100 * int(flights.limited_by_window.sum()) / count,
+        "pacing_limited_percent": 100 * int(flights.limited_by_pacing.sum()) / count,
+        "pacing_median_mbit": statistics.median(flights.pacing_mbit.tolist()),
+        "below_bdp_percent": 100 * int((flights.cwnd_packets < bdp_packets).sum()) / count,
     }
 
 
@@ -124,35 +136,42 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     congestion control or its application.
     """
     tables = [folder / name for name in ("tcp.csv", "queue.csv")]
-    condition = Condition.from_json(manifest["cell"])
-    there = "plan" in manifest and all(table.is_file() for table in tables)
-    if not there or condition.second_rate_mbit > 0:
+    if "plan" not in manifest or not all(table.is_file() for table in tables):
         return {}
-    rows, queue = map(read_rows, tables)
+    condition = Condition.from_json(manifest["cell"])
+    if condition.second_rate_mbit > 0:
+        return {}
+    tcp, queue = map(read_columns, tables)
     if condition.shaper != "tbf":
-        queue = []  # its backlog includes the packets on the netem link
+        queue = {}  # its backlog includes the packets on the netem link
     flows = [start["flow"] for start in manifest["plan"]["starts"]]
     flow = next(each for each in flows if not each["name"].startswith(COMPETITOR_PREFIX))
-    port = flow["source_port"]
-    if port is None:  # the connection with the most data
-        most = max(rows, key=lambda row: int(row["delivered_bytes"]), default=None)
-        port = most["flow"] if most is not None and int(most["delivered_bytes"]) else None
+    port = _port(tcp, flow["source_port"])
     phases = phases_of(condition, manifest["seed"])
     if flow["protocol"] == "udp" or port is None:
         intervals = folder / "intervals.csv"
-        goodputs = read_rows(intervals) if intervals.is_file() else []
+        goodputs = read_columns(intervals) if intervals.is_file() else {}
         return of_queue(queue, goodputs, condition, phases)
     seen: dict[str, Any] = next(iter(manifest["observed"]["flows"]), {})
     kernel = {
         RECEIVER: seen.get("window_limited_share", 0.0),
         BUFFER: seen.get("buffer_limited_share", 0.0),
     }
-    return of_time(rows, queue, str(port), kernel, flow["bulk"], condition, phases)
+    return of_time(tcp, queue, port, kernel, flow["bulk"], condition, phases)
+
+
+def _port(tcp: Columns, known: int | None) -> str | None:
+    """Return the source port of a flow; that of the connection with the most data if unknown."""
+    if known is not None:
+        return str(known)
+    delivered = zip(map(int, tcp["delivered_bytes"]), tcp["flow"], strict=True)
+    octets, flow = max(delivered, key=lambda each: each[0], default=(0, ""))
+    return flow if octets else None
 
 
 def of_time(
-    rows: Sequence[Row],
-    queue: Sequence[Row],
+    tcp: Columns,
+    queue: Columns,
     source_port: str,
     kernel: Mapping[str, float],
     bulk: bool,
@@ -167,51 +186,57 @@ def of_time(
     1. The path limits if its bottleneck is busy for that RTT: packets wait in its queue at each
        sample, or all flows together use at least 90 % of its rate (of the policer's, if that is
        lower; less by the random loss behind it).
-    2. The congestion window and pacing limit as in `of_samples`.
-    3. In the rest, the receiver's window and the send buffer limit for as long as the kernel says
+    2. The congestion window limits if at least 80 % of it is in flight.
+    3. Pacing limits if the data of that RTT have at least 80 % of the pacing rate.
+    4. In the rest, the receiver's window and the send buffer limit for as long as the kernel says
        (`kernel`, shares of the busy time). What is left is the congestion window's if the sender
        always has data (`bulk`): it waits for acknowledgements or a timeout. Otherwise the sender
        had no data.
     """
-    waits, backlog = [float(row["t_s"]) for row in queue], [row["backlog_packets"] for row in queue]
-    times, totals = _totals(rows)
+    samples = [*_backlogs(queue, "backlog_packets")]
+    waits = [t_s for t_s, _ in samples]
+    flights = _flights(tcp, source_port, condition)
+    times, totals = _totals(tcp)
+    octets = _at(times, totals, flights.t_s + flights.rtt_s) - _at(times, totals, flights.t_s)
+    used_mbit = octets / flights.sizes.payload_share * 8 / 1e6 / flights.rtt_s
     counts = dict.fromkeys((PATH, WINDOW, PACING, RECEIVER, BUFFER, APPLICATION), 0.0)
-    rest, flights = 0.0, _flights(rows, source_port, condition)
-    for each in flights:
-        end_s = each.t_s + each.rtt_s
-        during = backlog[bisect_left(waits, each.t_s) : bisect_left(waits, end_s) + 1]
-        used_mbit = each.mbit(_at(times, totals, end_s) - _at(times, totals, each.t_s))
-        full = used_mbit >= USED * _capacity_mbit(each.t_s, condition, phases)
-        if full or (during and all(map(int, during))):
+    rest = 0.0
+    for t_s, rtt_s, mbit, window, pacing in zip(
+        flights.t_s, flights.rtt_s, used_mbit, flights.limited_by_window, flights.limited_by_pacing,
+        strict=True,
+    ):  # fmt: skip
+        first, last = bisect_left(waits, t_s), bisect_left(waits, t_s + rtt_s)
+        during = [packets for _, packets in samples[first : last + 1]]
+        if (during and all(during)) or mbit >= USED * _capacity_mbit(t_s, condition, phases):
             counts[PATH] += 1
-        elif (limit := each.limit) is not None:
-            counts[limit] += 1
+        elif window or pacing:
+            counts[WINDOW if window else PACING] += 1
         else:
             rest += 1
     for name, share in kernel.items():
-        counts[name] = min(share * len(flights), rest)
+        counts[name] = min(share * len(flights.t_s), rest)
         rest -= counts[name]
     counts[WINDOW if bulk else APPLICATION] += rest
     return _percent(counts)
 
 
 def of_queue(
-    queue: Sequence[Row], goodputs: Sequence[Row], condition: Condition, phases: Sequence[Phase]
+    queue: Columns, goodputs: Columns, condition: Condition, phases: Sequence[Phase]
 ) -> dict[str, float]:
     """Return the share of samples at which the bottleneck is busy, in percent, and the rest.
 
     Packets wait in its queue then, or the goodput of that interval (`goodputs`, if the app has
     any) has 90 % of its rate.
     """
-    ends, share = [float(row["t_s"]) for row in goodputs], packetsizes.of(condition).payload_share
+    ends, share = [*map(float, goodputs.get("t_s", ()))], packetsizes.of(condition).payload_share
     busy = []
-    for t_s, row in ((float(row["t_s"]), row) for row in queue):
-        if condition.warmup_s <= t_s <= condition.duration_s:
-            at, used_mbit = bisect_left(ends, t_s), 0.0
-            if at < len(ends):
-                used_mbit = float(goodputs[at]["goodput_mbit"]) / share
-            full = used_mbit >= USED * _capacity_mbit(t_s, condition, phases)
-            busy.append(full or int(row["backlog_packets"]) > 0)
+    for t_s, backlog in _backlogs(queue, "backlog_packets"):
+        if not condition.warmup_s <= t_s <= condition.duration_s:
+            continue
+        used, capacity = 0.0, _capacity_mbit(t_s, condition, phases)
+        if (number := bisect_left(ends, t_s)) < len(ends):
+            used = float(goodputs["goodput_mbit"][number]) / share
+        busy.append(backlog > 0 or used >= USED * capacity)
     return _percent({PATH: sum(busy), SENDER: len(busy) - sum(busy)})
 
 
@@ -221,17 +246,22 @@ def _percent(counts: Mapping[str, float]) -> dict[str, float]:
     return {name: 100 * count / total for name, count in ordered if count > 0}
 
 
-def _totals(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
+def _backlogs(queue: Columns, column: str) -> Iterator[tuple[float, int]]:
+    """Yield the times of samples of the queue, and a column of its backlog."""
+    return zip(map(float, queue.get("t_s", ())), map(int, queue.get(column, ())), strict=True)
+
+
+def _totals(tcp: Columns) -> tuple[Numbers, Numbers]:
     """Return the times of samples, and what all flows together had delivered by then."""
-    totals: dict[float, float] = {}
+    found: dict[float, float] = {}
     delivered: dict[str, int] = {}
     total = 0
-    for row in rows:
-        before = delivered.get(row["flow"], 0)
-        delivered[row["flow"]] = max(before, int(row["delivered_bytes"]))
-        total += delivered[row["flow"]] - before
-        totals[float(row["t_s"])] = total
-    return list(totals), list(totals.values())
+    for at, flow, octets in zip(tcp["t_s"], tcp["flow"], tcp["delivered_bytes"], strict=True):
+        now = max(delivered.get(flow, 0), int(octets))
+        total += now - delivered.get(flow, 0)
+        delivered[flow] = now
+        found[float(at)] = total
+    return np.array([*found]), np.array([*found.values()], float)
 
 
 def _capacity_mbit(t_s: float, condition: Condition, phases: Sequence[Phase]) -> float:
@@ -254,6 +284,18 @@ class QueueingDelay:
 
     mean_ms: float
     p95_ms: float
+
+
+def delay_known(condition: Condition) -> bool:
+    """Return whether the backlog of the bottleneck determines the delay of a packet.
+
+    It does not if packets of several flows wait in queues of their own, if the backlog includes
+    packets on the netem link (htb-netem), or if packets wait at a second bottleneck, too.
+    """
+    its = condition
+    alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
+    one_queue = its.queue in SINGLE_QUEUES or alone
+    return its.shaper == "tbf" and its.second_rate_mbit == 0 and one_queue
 
 
 def phases_of(condition: Condition, seed: int) -> Sequence[Phase]:
@@ -282,26 +324,18 @@ def delay_ms(t_s: float, backlog_bytes: float, its: Sequence[Phase]) -> float:
 
 
 def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay | None:
-    """Return the queueing delay of a run; None if it cannot be known.
-
-    The backlog of the bottleneck does not determine it if packets of several flows wait in queues
-    of their own, if the backlog includes packets on the netem link (htb-netem), or if packets wait
-    at a second bottleneck, too.
-    """
-    its = Condition.from_json(manifest["cell"])
-    if its.trace != NO_TRACE:
-        return _behind_trace(folder / LOG, manifest, its)
-    alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
-    one_queue = its.queue in SINGLE_QUEUES or alone
-    known = its.shaper == "tbf" and its.second_rate_mbit == 0 and one_queue
+    """Return the queueing delay of a run; None if it cannot be known."""
+    condition = Condition.from_json(manifest["cell"])
+    if condition.trace != NO_TRACE:
+        return _behind_trace(folder / LOG, manifest, condition)
     table = folder / "queue.csv"
-    if not known or not table.is_file():
+    if not delay_known(condition) or not table.is_file():
         return None
-    phases = phases_of(its, manifest["seed"])
+    its = phases_of(condition, manifest["seed"])
     delays = sorted(
-        delay_ms(t_s, int(row["backlog_bytes"]), phases)
-        for row in read_rows(table)
-        if its.warmup_s <= (t_s := float(row["t_s"])) <= its.duration_s
+        delay_ms(t_s, octets, its)
+        for t_s, octets in _backlogs(read_columns(table), "backlog_bytes")
+        if condition.warmup_s <= t_s <= condition.duration_s
     )
     p95_ms = quantile(delays, 0.95)
     return None if p95_ms is None else QueueingDelay(statistics.fmean(delays), p95_ms)
@@ -316,8 +350,11 @@ def _behind_trace(
     end_ms = begin_ms + 1e3 * condition.duration_s
     events = (line.split() for line in log.read_text().splitlines())
     delays = [
-        int(each[3])
-        for each in events
-        if len(each) > 3 and each[1] == "-" and begin_ms <= int(each[0]) <= end_ms
+        int(delay)
+        for at_ms, kind, _, *rest in events
+        for delay in rest[:1]
+        if kind == "-" and begin_ms <= int(at_ms) <= end_ms
     ]
-    return QueueingDelay(statistics.fmean(delays), percentile_95(delays)) if delays else None
+    if not delays:
+        return None
+    return QueueingDelay(statistics.fmean(delays), percentile_95(delays))

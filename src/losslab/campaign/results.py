@@ -27,7 +27,7 @@ from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
-from losslab.reading import UsageError, read_json, read_rows, shown
+from losslab.reading import UsageError, read_columns, read_json, read_rows, shown
 from losslab.study.condition import AXES, Condition
 from losslab.study.schemas import check_schema
 
@@ -149,6 +149,11 @@ class Replicate:
         """Return the rows of a table such as tcp.csv; none if the replicate lacks it."""
         path = self.folder / name
         return read_rows(path) if path.is_file() else []
+
+    def columns(self, name: str) -> dict[str, list[str]]:
+        """Return the columns of a table such as tcp.csv; none if the replicate lacks it."""
+        path = self.folder / name
+        return read_columns(path) if path.is_file() else {}
 
 
 @dataclass(frozen=True)

@@ -72,23 +72,26 @@ def numbers_of(cell: MeasuredCell, series: bool = False) -> CellNumbers:
     for number, (row, replicate) in enumerate(zip(cell.rows, cell.replicates, strict=True)):
         if not row["valid"]:
             continue
-        tcp = replicate.table("tcp.csv")
-        analysed[number] = limiters.of_samples(tcp, port, condition)
+        tcp = replicate.columns("tcp.csv")
+        analysed[number] |= limiters.of_samples(tcp, port, condition)
         if app.per_second:
             rows = replicate.table("intervals.csv")
             analysed[number] |= other_windows(rows, *times)
             intervals[number] = one_second_means(rows, *times)
         if series and samples is None:
-            names = flow_names(replicate.folder)
-            named = (each | {"flow": names[each["flow"]]} for each in tcp if each["flow"] in names)
-            queue = replicate.table("queue.csv")
-            samples = {
-                "replicate": number,
-                "flows": [{key: each[key] for key in FLOW_SAMPLES} for each in named],
-                "queue": [{key: each[key] for key in QUEUE_SAMPLES} for each in queue],
-            }
+            samples = {"replicate": number} | _samples(replicate)
     hosts = [each.host for each in cell.replicates]
     return CellNumbers(cell.content, analysed, intervals, samples, hosts)
+
+
+def _samples(replicate: Replicate) -> Row:
+    names, tcp = flow_names(replicate.folder), replicate.table("tcp.csv")
+    named = (row | {"flow": names[row["flow"]]} for row in tcp if row["flow"] in names)
+    queue = replicate.table("queue.csv")
+    return {
+        "flows": [{key: row[key] for key in FLOW_SAMPLES} for row in named],
+        "queue": [{key: row[key] for key in QUEUE_SAMPLES} for row in queue],
+    }
 
 
 def flow_names(folder: Path) -> dict[str, str]:
