@@ -152,7 +152,9 @@ def test_planted_cause_of_a_timeout_is_found(algorithm, begin, tmp_path, capsys)
     numbers = ",".join(map(str, sorted((*single, *window))))
     words = ["measure", "--algorithm", algorithm, *TIMEOUT, f"data {numbers}"]
     assert losslab(*words, "--out", tmp_path / "run") == 0
-    capsys.readouterr()
+    late = ["--timeout", "--at", 5.9, "--out", tmp_path / "late"]
+    assert losslab("why", tmp_path / "run", *late) == 1
+    assert "found that it also occurs without them" in capsys.readouterr().err
     assert losslab("why", tmp_path / "run", "--timeout", "--out", tmp_path / "why") == 0
     said = capsys.readouterr().out
     cause = {int(number) for number in re.findall(r"^  data packet (\d+)", said, re.MULTILINE)}
@@ -190,11 +192,6 @@ def test_cause_of_a_bad_metric_is_found(run, tmp_path, capsys):
     words = re.match(r"Goodput \(Mbit/s\) ([0-9.]+), without any drop ([0-9.]+): caused by", said)
     assert float(words[1]) == pytest.approx(recorded, rel=1e-3)
     assert cause <= 1.001 * (float(words[2]) - 0.8 * (float(words[2]) - recorded))
-
-
-def test_stall_before_the_cut_is_refused(run, tmp_path, capsys):
-    assert losslab("why", run, "--stall", "--at", 2.9, "--out", tmp_path / "why") == 1
-    assert "found that it also occurs without them" in capsys.readouterr().err
 
 
 def timeouts(folder: Path) -> int:
