@@ -8,8 +8,9 @@ use std::{env, fs, net::SocketAddr};
 
 pub type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-pub const CERTIFICATE: &str = include_str!(concat!(env!("OUT_DIR"), "/cert.pem"));
-pub const KEY: &str = include_str!(concat!(env!("OUT_DIR"), "/key.pem"));
+// The same in every build, so that runs repeat on other machines. They protect nothing.
+pub const CERTIFICATE: &str = include_str!("../cert.pem");
+pub const KEY: &str = include_str!("../key.pem");
 pub const NAME: &str = "losslab";
 pub const ALPN: &[u8] = b"perf";
 /// Flow-control window in bytes that limits no flow.
@@ -39,13 +40,19 @@ pub fn arguments() -> (SocketAddr, Role) {
     refuse("usage: serve ADDRESS:PORT CC | get ADDRESS:PORT BYTES")
 }
 
-/// Restart the program so that BoringSSL draws random numbers from the kernel, whose generator has the run's seed, and
+/// Restart the program so that BoringSSL or AWS-LC draws random numbers from the kernel, whose generator has the run's seed, and
 /// not from the CPU (RDRAND).
 pub fn draw_from_kernel() -> Outcome {
     if env::var_os("OPENSSL_ia32cap").is_none() {
         Err(Command::new(env::current_exe()?).args(env::args_os().skip(1)).env("OPENSSL_ia32cap", "~0x4000000000000000").exec())?;
     }
     Ok(())
+}
+
+/// Return a tokio runtime that has only this thread, so that runs repeat.
+#[cfg(feature = "tokio")]
+pub fn one_thread() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 /// Return the local address of a client: `$RECEIVER`, which losslab sets, and any port.
