@@ -26,7 +26,7 @@ from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 from losslab_conform import page, suite
 from losslab_conform.judge import VERDICTS
-from losslab_conform.runs import Attempt, Result, Runs, judged, loses_at_random
+from losslab_conform.runs import QUIC, Attempt, Result, Runs, judged, loses_at_random
 from losslab_conform.spans import Spans
 from losslab_conform.suite import Case
 
@@ -62,6 +62,10 @@ def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--full", action="store_true", help="use the scenarios' full form, more and longer runs"
     )
     command.add_argument("--kernel", default=DEFAULT_KERNEL, help="kernel of config/kernels.toml")
+    command.add_argument(
+        "--app", choices=[QUIC],
+        help="judge the sender of this app by its qlog, instead of the kernel's TCP",
+    )  # fmt: skip
     command.add_argument(
         "--change", action="append", default=[], metavar="FILE",
         help="changed file of the kernel (tcp_bbr.c, PATH=FILE), or a patch; may be repeated",
@@ -104,7 +108,12 @@ def _conform(options: argparse.Namespace) -> int:
     cellspec.require_algorithms([options.algorithm])
     axes = {"algorithm": options.algorithm}
     axes |= {"kernel": options.kernel} if options.kernel != DEFAULT_KERNEL else {}
-    conditions = [case.condition(axes, case.known_s) for case in cases]
+    axes |= {"app": options.app} if options.app else {}
+    cases = [case for case in cases if not (options.app and case.spans)]
+    if options.app and options.change:
+        raise UsageError(f"--change is of the kernel's TCP, found --app {options.app}, too")
+    # The app may not have what some cases need.
+    conditions = [case.condition(axes, case.known_s) for case in cases if not options.app]
     before = load(options.against, options.suite) if options.against else None
     if options.needs and (missing := records.absent(options.needs)):
         write_json(record(selected, options, [], {}) | {"absent": missing}, options.record)
