@@ -19,6 +19,7 @@ from losslab.campaign import verdicts
 from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import kernel_of
 from losslab.campaign.results import write_json
+from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels, records
 from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option
 from losslab.study import studyfiles
@@ -132,7 +133,8 @@ def _conform(options: argparse.Namespace) -> int:
     cellspec.make_own(out, "losslab conform")
     with _changed(options.change, conditions, out) as files:
         seeds, runs = range(1, (options.seeds or 1) + 1), Runs(out, options.cores, files)
-        found = judged([case for case in cases if not case.spans], axes, seeds, runs)
+        of_runs, kept = [case for case in cases if not case.spans], kept_triggers(out, before)
+        found = judged(of_runs, axes, seeds, runs, kept)
         results = spans.judged(runs)
     for each in found:
         row = {"seed": each.seed} | each.result | _cause(each, options.suite)
@@ -229,6 +231,17 @@ def load(path: Path, name: str) -> dict[str, Any]:
     if data["suite"] != name:
         raise UsageError(f"a record must be of the suite {name}, found {data['suite']} in {path}")
     return data
+
+
+def kept_triggers(out: Path, before: Mapping[str, Any] | None) -> dict[str, Result]:
+    """Return results with a time T by its inputs: of the folder's last record, and of another."""
+    found = [before] if before else []
+    with contextlib.suppress(LosslabError):
+        content = read_json(out / RECORD)
+        check_schema(content, SCHEMA, RECORD)
+        found.append(content)
+    results = (its for data in found for row in data["cases"] for its in row["seeds"])
+    return {its["trigger"]["inputs"]: its for its in results if "trigger" in its}
 
 
 def worse(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:

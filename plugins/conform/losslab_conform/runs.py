@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from losslab import cellspec, sweeps
@@ -158,6 +160,20 @@ class Attempt:
         self.result = {"verdict": verdict, "why": why, "command": command, "holds": [], "steps": []}
         self.result |= more
 
+    @property
+    def inputs(self) -> str:
+        """Return a digest of what T follows from: the first run, and what the phase is."""
+        first = self.case.condition(self.axes, None)
+        phase = state.declared().get(first.algorithm, {}).get(state.PHASE)
+        digest = fingerprint.of(first, VIRTUAL, GUEST).digest
+        its = [digest, self.seed, self.case.phase, self.case.groups, phase]
+        return hashlib.sha256(json.dumps(its).encode()).hexdigest()
+
+    def take_begin(self, kept: Mapping[str, Result]) -> None:
+        """Take the time from an earlier result with the same inputs, if there is one."""
+        if self.case.phase and (found := kept.get(self.inputs)):
+            self.begin_s, self.before = found["at_s"], found["trigger"]["before"]
+
     def refuse_other_apps(self) -> None:
         """Set the result if the case's axes need another app."""
         try:
@@ -206,6 +222,8 @@ class Attempt:
             held, steps = judge.of_case(self.case.data, self.line)
             self.end(runs, *judge.verdict_of(held, steps), holds=held, steps=steps)
             self.result |= {"at_s": begin_s} if "trigger" in self.case.data else {}
+            if self.before:
+                self.result["trigger"] = {"inputs": self.inputs, "before": self.before}
         self.result["folder"] = str(runs.folder(condition, self.seed))
 
     def _parted(self, runs: Runs) -> str:
@@ -217,9 +235,13 @@ class Attempt:
 
 
 def judged(
-    cases: Sequence[Case], axes: Mapping[str, Any], seeds: Iterable[int], runs: Runs
+    cases: Sequence[Case],
+    axes: Mapping[str, Any],
+    seeds: Iterable[int],
+    runs: Runs,
+    kept: Mapping[str, Result] = MappingProxyType({}),
 ) -> list[Attempt]:
-    """Run and judge cases with some seeds.
+    """Run and judge cases with some seeds; `kept` has earlier results by the inputs of their T.
 
     A case whose stimulus needs a phase that the algorithm does not have is not run.
     """
@@ -232,10 +254,14 @@ def judged(
         if missing := each.case.missing_phases(algorithm):
             each.end(runs, NOT_OBSERVABLE, f"{algorithm} has no phase {missing[0]}")
     todo = [each for each in found if not each.result]
-    runs.measure(((each.condition, each.seed) for each in todo), "first runs")
+    for each in todo:
+        each.take_begin(kept)
+    first = [each for each in todo if not each.before]
+    runs.measure(((each.condition, each.seed) for each in first), "first runs")
+    for each in first:
+        if each.case.phase:
+            each.find_begin(runs)
     triggered = [each for each in todo if each.case.phase]
-    for each in triggered:
-        each.find_begin(runs)
     again = [each for each in triggered if not each.result]
     runs.measure(((each.condition, each.seed) for each in again), "second runs")
     for each in todo:

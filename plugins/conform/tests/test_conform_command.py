@@ -102,6 +102,27 @@ def test_change_at_the_begin_of_a_phase_is_placed_by_a_first_run(folder, measure
     assert verdicts(folder / "out") == [PASS]
 
 
+def test_second_measurement_takes_the_time_of_a_phase_from_a_record(folder, measured):
+    assert conformed("--case", "by-phase") == 0
+    record = (folder / "out" / conform.RECORD).rename(folder / "record.json")
+    first, second = measured.measured
+    again = ["--case", "by-phase", "--against", str(record)]
+    for words in (again, ["--case", "by-phase"]):  # the second has the record of its folder
+        measured.measured.clear()
+        assert conformed(*words) == 0
+        assert measured.measured == [second]
+        assert verdicts(folder / "out") == [PASS]
+    # What happens until then must still be the same.
+    measured.events = [b"same", b"other"]
+    assert conformed(*again, "--case", "by-phase") == 1
+    assert verdicts(folder / "out") == [INCONCLUSIVE]
+    # Another seed has another time.
+    measured.events, measured.measured[:] = [b"same", b"same"], []
+    assert conformed(*again, "--seeds", "2") == 0
+    assert [seed for _, seed in measured.measured] == [2, 1, 2]
+    assert first[0] == measured.measured[0][0]
+
+
 def test_change_at_a_known_time_needs_one_run(folder, measured):
     assert conformed("--case", "by-time", "--seeds", "2") == 0
     assert [(c.changes, seed) for c, seed in measured.measured] == [
