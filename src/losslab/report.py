@@ -28,7 +28,6 @@ from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.reading import parse_json, read_rows
 from losslab.repository import ROOT, listed
-from losslab.study import claims
 
 RENDER = ROOT / "report" / "render"
 # Files that both renderers use.
@@ -76,8 +75,6 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
     LosslabError with a failed chunk, a typed number without a source, a missing cross-reference,
     citation, picture or included file, or a verdict that differs from the recorded one.
     """
-    texts = (parts.document, *parts.chapters, *parts.extra_files)
-    claims.check_prose((file for file in texts if file.suffix == ".qmd"), ROOT)
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
         for file in (parts.document, *parts.chapters, *parts.extra_files, *OF_BOTH):
@@ -87,12 +84,11 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
         shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
         (staging / "_chapters.md").write_text("\n".join(shown))
         (staging / "tables").mkdir()
-        program = analysis.quarto()
+        program, document = analysis.quarto(), parts.document
         renderer = (
             f"Quarto {analysis.quarto_version(program)}" if program else "knitr, pandoc and typst"
         )
         (staging / "report.json").write_text(json.dumps(facts(parts, renderer), indent=1) + "\n")
-        document = parts.document
         check_pictures(expand_includes((staging / document.name).read_text(), staging), staging)
         if program:
             for form in ("html", "typst"):
@@ -150,9 +146,8 @@ def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for script in scripts:
         # Paths below the last folder called analysis, without studies/.
-        at = max(place for place, part in enumerate(script.parts) if part == "analysis")
-        below = [part for part in script.parts[at + 1 :] if part != "studies"]
-        target = folder.joinpath(*below)
+        below = f"/{script}".rpartition("/analysis/")[2].removeprefix("studies/")
+        target = folder / below
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(script, target)
 
@@ -164,22 +159,15 @@ def measured_at(staging: Path) -> int:
     """
     origin = staging / "origin.csv"
     rows = read_rows(origin, columns=("part", "what")) if origin.is_file() else []
-    days = re.findall(
-        r"\d{4}-\d\d-\d\d", " ".join(row["what"] for row in rows if row["part"] == "measured on")
-    )
-    day = datetime.date.fromisoformat(max(days, default="2024-01-01"))
-    midnight = datetime.datetime.combine(day, datetime.time(), datetime.UTC)
-    return int(midnight.timestamp())
+    text = " ".join(row["what"] for row in rows if row["part"] == "measured on")
+    day = max(re.findall(r"\d{4}-\d\d-\d\d", text), default="2024-01-01")
+    return int(datetime.datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp())
 
 
 def _run(command: Sequence[str], staging: Path) -> None:
     """Run a renderer's step; raise LosslabError on failure and on WARNINGS."""
-    done = processes.attempt(
-        command,
-        cwd=staging,
-        limit_s=processes.WORK_LIMIT_S,
-        more={"SOURCE_DATE_EPOCH": str(measured_at(staging))},
-    )
+    more = {"SOURCE_DATE_EPOCH": str(measured_at(staging))}
+    done = processes.attempt(command, cwd=staging, limit_s=processes.WORK_LIMIT_S, more=more)
     output = done.out + done.err
     if not done.good:
         raise LosslabError(f"`{' '.join(command[:3])}` must succeed, found:\n{output}")
@@ -214,9 +202,7 @@ def expand_includes(text: str, folder: Path) -> str:
 def finish(page: str, narrow: Mapping[bytes, bytes]) -> str:
     """Return the page with its script, and with figures as inline SVG, so that text is searchable.
 
-    Args:
-        page: The renderer's page.
-        narrow: The version for a phone of each figure, by the content of its SVG file.
+    `narrow` has the version for a phone of each figure, by the content of its SVG file.
     """
     count = itertools.count(1)
 

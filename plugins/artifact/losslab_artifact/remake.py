@@ -15,8 +15,10 @@ from pathlib import Path
 from losslab import processes
 from losslab.campaign import plan, rerun
 from losslab.campaign.plan import RecordedCampaign
+from losslab.campaign.results import replace_json
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
+from losslab.reading import read_yaml
 from losslab.study.design import Cell
 
 STAGE = "tables"
@@ -98,6 +100,17 @@ def link_cells(results: Path, made: Path, campaign: RecordedCampaign) -> None:
         link.symlink_to((results / name).resolve())
 
 
+def config_files(campaign: RecordedCampaign, repository: Path, folder: Path) -> list[Path]:
+    """Return the repository's configuration file if it is the campaign's, or else write files."""
+    own = repository / campaign.names[0]
+    if len(campaign.names) == 1 and own.is_file() and read_yaml(own) == campaign.config:
+        return [own]
+    written = [folder / Path(name).name for name in campaign.names]
+    for path in written:
+        replace_json(campaign.config if path == written[0] else {}, path)
+    return written
+
+
 def run_workflow(
     campaign: RecordedCampaign, repository: Path, folder: Path, processors: int
 ) -> None:
@@ -112,7 +125,7 @@ def run_workflow(
             "--directory", folder, "--cores", str(processors),
             # Not "all", which hides errors.
             "--quiet", "host", "progress", "reason", "rules",
-            "--configfile", *campaign.files(repository, folder),
+            "--configfile", *config_files(campaign, repository, folder),
             "--allowed-rules", *RULES, *studies,
         ],
         limit_s=processes.WORK_LIMIT_S,

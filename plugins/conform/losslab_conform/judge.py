@@ -34,6 +34,9 @@ COMPARISONS = {
     "below": "below ", "near": "near ",
 }  # fmt: skip
 COMPARED = (*COMPARISONS, "share", "set")
+ORDER = {
+    "at_least": np.greater_equal, "at_most": np.less_equal, "above": np.greater, "below": np.less,
+}  # fmt: skip
 # The keys that each subject may have.
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "value": ("at", *COMPARED),
@@ -322,20 +325,12 @@ def _compared(
 
 def _holds(key: str, values: Column, other: Any, missing: Column, share: float) -> Column:
     if key in ("is", "is_not"):
-        none = np.broadcast_to(
-            np.isnan(other) if np.asarray(other).dtype.kind == "f" else False, values.shape
-        )
-        same: Column = (values == other) | (missing & none)
+        none = np.isnan(other) if np.asarray(other).dtype.kind == "f" else False
+        same = np.asarray((values == other) | (missing & none))
         return same if key == "is" else ~same
-    compare = {
-        "at_least": lambda: values >= other,
-        "at_most": lambda: values <= other,
-        "above": lambda: values > other,
-        "below": lambda: values < other,
-        "near": lambda: np.abs(values - other) <= share * np.abs(other),
-    }
-    found: Column = compare[key]()
-    return found
+    if key == "near":
+        return np.asarray(np.abs(values - other) <= share * np.abs(other))
+    return np.asarray(ORDER[key](values, other))
 
 
 def _operand(value: Any, line: Timeline, rows: Column, text: bool) -> tuple[Any, str]:

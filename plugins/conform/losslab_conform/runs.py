@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import shlex
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +17,6 @@ from losslab.campaign import fingerprint, state
 from losslab.campaign.cellrun import finished
 from losslab.campaign.criteria import INCONCLUSIVE, NOT_OBSERVABLE
 from losslab.campaign.instrument import at_first_use, instrument
-from losslab.campaign.replicate import run
 from losslab.campaign.results import Replicate
 from losslab.emulation import capture
 from losslab.emulation.plan import make_plan
@@ -63,23 +60,15 @@ class Runs:
 
     def measure(self, wanted: Iterable[tuple[Condition, int]], title: str) -> None:
         """Measure distinct runs that are not finished."""
-        distinct = list(dict.fromkeys(wanted))
-        for condition in dict.fromkeys(each for each, _ in distinct):
+        todo = {}
+        for condition, seed in dict.fromkeys(wanted):
             at_first_use(condition)
-            instrument(condition=condition)  # compiles the user's algorithms, once
-
-        def one(condition: Condition, seed: int) -> None:
             folder, tools = self.folder(condition, seed), instrument(condition=condition)
             captures = self._captures(condition)
             whole = all((folder / capture.name(each)).is_file() for each in captures)
             if not whole or finished(folder, condition, seed, tools) is None:
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.parent.mkdir(parents=True, exist_ok=True)
-                run(condition, seed, folder, tools, captures=captures)
-
-        if distinct:
-            jobs = [functools.partial(one, *each) for each in distinct]
-            sweeps.measure_all(jobs, self.cores, title)
+                todo[folder] = condition, seed
+        sweeps.measure_runs(todo, self.cores, title, self._captures)
 
     def _captures(self, condition: Condition) -> Sequence[str]:
         quic = condition.app == QUIC

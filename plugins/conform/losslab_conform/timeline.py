@@ -44,13 +44,13 @@ RECOVERY = ("recovery", "loss")
 HALF_US = 5e-7
 # ACKs that are closer together arrive as one batch.
 BATCH_S = 1e-4
-# Variables of the rate sample, which only ACKs have.
 # Columns of a qlog's metrics, with the factor; None: bytes become packets.
 QLOG: dict[str, tuple[str, float | None]] = {
     "congestion_window": ("cwnd_packets", None), "ssthresh": ("ssthresh_packets", None),
     "bytes_in_flight": ("in_flight_packets", None), "smoothed_rtt": ("srtt_ms", 1.0),
     "min_rtt": ("min_rtt_ms", 1.0), "pacing_rate": ("pacing_mbit", 1e-6),
 }  # fmt: skip
+# Variables of the rate sample, which only ACKs have.
 SAMPLED = ("app_limited", "sample_packets", "sample_s", "sample_rtt_ms")
 
 
@@ -114,12 +114,12 @@ def rows_of_qlog(folder: Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    log = qlog.read(folder / SENDER_LOG)
-    sent = [event.data.get("raw", {}) for event in log.events if event.name == qlog.SENT]
+    events = [*qlog.events(folder / SENDER_LOG)]
+    sent = [event.data.get("raw", {}) for event in events if event.name == qlog.SENT]
     packet_bytes = max((int(raw.get("length", 0)) for raw in sent), default=0) or 1
     known: dict[str, Any] = {}
     rows, lost = list[dict[str, Any]](), 0
-    for event in log.events:
+    for event in events:
         if event.name == qlog.METRICS:
             known |= {
                 name: event.data[key] * (scale or 1 / packet_bytes)
@@ -139,7 +139,7 @@ def rows_of_qlog(folder: Path) -> pd.DataFrame:
     if "phase" in known:
         found["phase"] = found["phase"].fillna("")
     # The first sample of the table is the first event with metrics, on the run's clock.
-    begin_ms = next(event.ms for event in log.events if event.name == qlog.METRICS)
+    begin_ms = next(event.ms for event in events if event.name == qlog.METRICS)
     found["t_s"] += float(read_rows(folder / "quic.csv")[0]["t_s"]) - begin_ms / 1e3
     return found
 

@@ -129,21 +129,18 @@ def load(folder: Path) -> Run:
 
 
 def load_state(folder: Path, trusted: bool) -> Run:
-    """Read the window of a replicate, and the state of its congestion controls; as `load`.
-
-    A replicate without a capture of the state is measured again (`state.of_run`).
-    """
+    """Read the window of a replicate, and the state of its congestion controls (`state.of_run`)."""
     run = load(folder)
     rows = state.of_run(folder, run.manifest, trusted)
     ports = rows["flow"].astype(str)
+    if ports.empty:
+        raise UsageError(
+            f"{folder} must have a flow of TCP in its sender's network namespace, found none"
+        )
     busiest = ports.value_counts().index.tolist()
     names = {port: name for port, name in flow_names(folder).items() if port in busiest}
     names = names or {port: port for port in busiest[:MAX_BACKGROUND_FLOWS]}
     flows = {name: rows[ports == port] for port, name in names.items()}
-    if not flows:
-        raise UsageError(
-            f"{folder} must have a flow of TCP in its sender's network namespace, found none"
-        )
     own = {flow: str(its["algorithm"].iloc[-1]) for flow, its in flows.items()}
     windows = [each for each in run.series if each.panel == "cwnd"]
     lines = [replace(each, algorithm=own.get(each.flow, "")) for each in windows]
@@ -240,10 +237,10 @@ def _goodput(replicate: Replicate, flows: Mapping[str, Table], begin_ms: float) 
         counted.append(_binned("received", "video", zip(arrivals, sizes, strict=True)))
     if (log := replicate.folder / LINK_LOG).is_file():
         counted.append(_binned("carried by the link", "", _carried(log, begin_ms)))
+    known = {series.flow for series in counted}
     yield from counted
-    counted_flows = {series.flow for series in counted}
     for flow, table in flows.items():
-        if flow not in counted_flows:
+        if flow not in known:
             yield _binned(ACKNOWLEDGED, flow, _acknowledged(table))
 
 
@@ -306,11 +303,10 @@ def labels(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
         for name in AXES
         if name not in without and len({each[name] for each in conditions}) > 1
     ]
-    texts = [[axis_text(name, each[name]) for name in different] for each in conditions]
-    return [", ".join(_shortened(text) for text in each) for each in texts]
+    return [", ".join(_short(axis_text(n, each[n])) for n in different) for each in conditions]
 
 
-def _shortened(text: str) -> str:
+def _short(text: str) -> str:
     """Shorten a value such as a list of thirty drops, which would fill a figure."""
     return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
 
@@ -328,13 +324,10 @@ def axis_text(name: str, value: Value) -> str:
 
 def distinguish(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
     """Add the seed, or else the folder, to names that several runs share."""
-    names = list(names)
-    for suffixes in (
-        [f"seed {run.manifest['seed']}" for run in runs],
-        [str(r.folder) for r in runs],
-    ):
+    seeds, folders = [f"seed {run.manifest['seed']}" for run in runs], [str(r.folder) for r in runs]
+    for suffixes in (seeds, folders):
         names = [
             ", ".join(filter(None, [name, more])) if names.count(name) > 1 else name
             for name, more in zip(names, suffixes, strict=True)
         ]
-    return names
+    return list(names)

@@ -8,7 +8,7 @@ import subprocess
 import tarfile
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from losslab.errors import LosslabError
@@ -40,7 +40,7 @@ def layer(*members, zipped=False):
     return gzip.compress(out.getvalue()) if zipped else out.getvalue()
 
 
-def saved(path, layers, image=IMAGE, form="docker", broken=b""):
+def saved(path, layers, image=IMAGE, form="docker", broken=b"", platforms=("amd64", "arm64")):
     """Write a saved image."""
     files = {}
 
@@ -49,19 +49,16 @@ def saved(path, layers, image=IMAGE, form="docker", broken=b""):
         files[f"blobs/sha256/{name}"] = content + broken
         return {"digest": f"sha256:{name}"}
 
-    config, blobs = blob(json.dumps(image).encode()), [blob(each) for each in layers]
+    config, *blobs = (blob(each) for each in (json.dumps(image).encode(), *layers))
     if form == "docker":
         names = [f"blobs/{each['digest'].replace(':', '/')}" for each in (config, *blobs)]
         manifest = [{"Config": names[0], "Layers": names[1:], "RepoTags": ["x:y"]}]
         files["manifest.json"] = json.dumps(manifest).encode()
     else:
         inner = blob(json.dumps({"config": config, "layers": blobs}).encode())
-        index = blob(json.dumps({"manifests": [
-            inner | {"platform": {"architecture": "amd64", "os": "linux"}},
-            inner | {"platform": {"architecture": "arm64", "os": "linux"}},
-        ]}).encode())  # fmt: skip
-        files["index.json"] = json.dumps({"manifests": [index]}).encode()
-        files["oci-layout"] = b"{}"
+        its = [inner | {"platform": {"architecture": each, "os": "linux"}} for each in platforms]
+        index = blob(json.dumps({"manifests": its}).encode())
+        files |= {"index.json": json.dumps({"manifests": [index]}).encode(), "oci-layout": b"{}"}
     with tarfile.open(path, "w") as tar:
         for name, content in files.items():
             header = tarfile.TarInfo(name)
@@ -142,6 +139,7 @@ def test_no_member_leaves_the_root(name, tmp_path):
         (lambda path: path.write_bytes(layer(("manifest.json", "[1]"))), "saved container image"),
         (lambda path: saved(path, [layer(("a", "1"))], broken=b" "), "must have this digest"),
         (lambda path: saved(path, [rootimage.ZSTD + b"1234"]), "zstd"),
+        (lambda path: saved(path, [], form="oci", platforms=["arm64"] * 2), "for amd64, found 0"),
         (lambda path: saved(path, [], image={"architecture": "arm64"}), "amd64, found 'arm64'"),
         (lambda path: saved(path, [], image={"config": {"Env": ["; reboot"]}}), "NAME=VALUE"),
     ],
@@ -157,6 +155,7 @@ NAMES = st.lists(st.sampled_from(["a", "b", "c", "..", ".wh.a", ".wh..wh..opq"])
 CONTENTS = st.sampled_from(["/", "x", "->a", "->/b/c", "->../..", "=>a", "device"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.tuples(NAMES.map("/".join), CONTENTS), max_size=8), max_size=3))
 def test_any_layers_are_merged_below_the_root_or_refused(tmp_path_factory, layers):
     folder = tmp_path_factory.mktemp("image")
