@@ -22,7 +22,7 @@ BUILT = RECIPES / "bin"
 # Congestion controls of each stack.
 STACKS = {
     "quiche": ("cubic", "reno", "bbr"), "quinn": ("cubic", "reno", "bbr"),
-    "quic-go": ("reno",),
+    "s2n-quic": ("cubic", "bbr"), "quic-go": ("reno",),
 }  # fmt: skip
 # Random conditions of each stack.
 DRAWN = 3
