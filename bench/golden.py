@@ -2,11 +2,10 @@
 
     python -m bench.golden                    compare; exit 1 if a byte differs
     python -m bench.golden --record           record again, and print the changes
-    python -m bench.golden --only web --keep FOLDER [--against FOLDER]
+    python -m bench.golden --only web --keep FOLDER    (then `losslab diff` two kept replicates)
     python -m bench.golden --cuts 20          cut each condition at 20 instants: the future of the
                                               last fork must equal the uncut replicate
 
-`--keep` keeps the measured files; `--against` prints the first line that differs from kept ones.
 The digests in tests/golden/golden.yaml belong to an instrument: the recipes of kernel and image.
 They must be recorded again for another instrument. The measuring modules may change as long as no
 byte does: a run of all conditions with the same bytes, or with --record, writes their digests to
@@ -37,7 +36,7 @@ import yaml
 from losslab import cli, runs
 from losslab.backends import snapshot_server
 from losslab.backends.base import CONTAINERNET, VIRTUAL
-from losslab.campaign import codelock, packets, rerun
+from losslab.campaign import codelock, packets, rerun, results
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
@@ -53,6 +52,10 @@ RECORD_COMMAND = "python -m bench.golden --record"
 HEADER = f"""\
 # What small replicates must leave, byte by byte, on every machine. A condition is the words of
 # `losslab measure`; write one here without digests, and `{RECORD_COMMAND}` adds them.
+"""
+LOCK_HEADER = """\
+# Digest and version of each part of the measuring code (src/losslab/campaign/codelock.py).
+# `python -m bench.golden` writes this file, and only that command.
 """
 # Parts of the manifest that the digests omit: the instrument, which the record has itself, and the
 # files' digests, which are listed separately.
@@ -90,11 +93,7 @@ class Record:
 
 
 def load(path: Path = FILE) -> Record:
-    """Read and check the recorded digests.
-
-    Raises:
-        LosslabError: The file does not follow its schema.
-    """
+    """Read the recorded digests; LosslabError if the file does not follow its schema."""
     data = read_yaml(path)
     check_schema(data, "golden", str(path))
     return Record(
@@ -121,10 +120,8 @@ def identity(backend: str) -> dict[str, Any]:
     """Return the identity of the installed instrument.
 
     The final kernel configuration names the compiler, so the recipe counts instead (fragment,
-    patches and pinned source, `kernel.content_hash`): machines with other compilers agree.
-
-    Raises:
-        LosslabError: A part is not built.
+    patches and pinned source, `kernel.content_hash`): machines with other compilers agree. Raises
+    LosslabError if a part is not built.
     """
     found = instrument(backend).provenance
     kept = ("hash", "version", "packages_sha256", "containernet", "pinned")
@@ -163,8 +160,7 @@ def _short(recipe: dict[str, Any] | None) -> str:
 def measure(golden: Golden, out: Path, more: Mapping[str, str]) -> Path:
     """Measure a condition's replicate into folder `out`, with additional environment variables.
 
-    Raises:
-        LosslabError: The replicate is not valid, or could not be measured.
+    Raises LosslabError if the replicate is not valid, or could not be measured.
     """
     words = [*shlex.split(golden.measure), "--out", str(out), "--timeout-s", str(TIMEOUT_S)]
     done = subprocess.run(
@@ -195,7 +191,7 @@ def digests(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of every file of a replicate, and of every part of its manifest."""
     found = {}
     for path in sorted(folder.iterdir()):
-        if path.name == rerun.MANIFEST_FILE:
+        if path.name == results.MANIFEST_FILE:
             for part, value in json.loads(path.read_text()).items():
                 if part not in NOT_DIGESTED and value is not None:
                     kept = digested_axes(value) if part == "cell" else value
@@ -242,11 +238,6 @@ def differences(recorded: Mapping[str, str], found: Mapping[str, str]) -> list[s
     return sorted(changed) + [f"{n} is gone" for n in sorted(recorded) if n not in found]
 
 
-def first_lines(before: Path, after: Path) -> list[str]:
-    """Return the first differing line of each file of two replicates' folders."""
-    return [f"{file}: {what}" for file, what in rerun.compare(before, after).different.items()]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare or record; return 1 if bytes or the instrument differ."""
     parser = argparse.ArgumentParser(
@@ -256,7 +247,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true", help="write the digests found")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these conditions")
     parser.add_argument("--keep", type=Path, help="leave what was measured in this new folder")
-    parser.add_argument("--against", type=Path, help="a folder that was kept: show what differs")
     parser.add_argument("--cuts", type=int, help="compare an uncut run with one cut so often")
     options = parser.parse_args(arguments)
     try:
@@ -304,19 +294,50 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         different += bool(changed_files)
         parts[not changed_files].append(parts_of(folder / golden.name))
         print(_verdict(golden, changed_files), flush=True)
-        if changed_files and options.against is not None:
-            for line in first_lines(options.against / golden.name, folder / golden.name):
-                print(f"    {line}")
     if options.record:
         merged = {g.name: replace(g, sha256=found[g.name]) for g in goldens}
         instruments = {backend: identity(backend) for backend in backends}
         write(Record(record.instruments | instruments, record.conditions | merged))
         print(f"recorded in {FILE.relative_to(ROOT)}; say in the commit why bytes changed")
     failed = not options.record and (different or any(changes.values()))
-    locked = codelock.updated(parts[True], parts[False])
-    if not failed and not options.only and codelock.write(locked):
+    locked = updated_lock(parts[True], parts[False])
+    if not failed and not options.only and write_lock(locked):
         print(f"wrote {codelock.LOCK.relative_to(ROOT)}")
     return int(failed)
+
+
+def updated_lock(
+    equal: Iterable[Iterable[str]], different: Iterable[Iterable[str]]
+) -> dict[str, dict[str, Any]]:
+    """Return the content of code.lock after golden runs.
+
+    `equal` and `different` have the parts of each run whose bytes are as before, or not. A part has
+    a new version if it explains a difference, or was edited and no equal run uses it. A difference
+    is explained by the parts that no equal run uses, or else by all parts of the run.
+    """
+    proven = {part for parts in equal for part in parts}
+    changed = {part for parts in map(set, different) for part in parts - proven or parts}
+    found = {}
+    for part, sha256 in codelock.digests().items():
+        before = codelock.lock().get(part, {})
+        edited = before.get("sha256") != sha256
+        new = part in changed or (edited and part not in proven)
+        found[part] = {"sha256": sha256, "version": before.get("version", 0) + new}
+        if not before:
+            found[part]["version"] = 1
+    return found
+
+
+def write_lock(content: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Write code.lock; return whether it changed."""
+    text = LOCK_HEADER + "".join(
+        f'\n["{part}"]\nsha256 = "{its["sha256"]}"\nversion = {its["version"]}\n'
+        for part, its in content.items()
+    )
+    before = codelock.LOCK.read_text() if codelock.LOCK.exists() else ""
+    codelock.LOCK.write_text(text)
+    codelock.lock.cache_clear()
+    return text != before
 
 
 def instants(duration_s: float, count: int) -> list[float]:
@@ -373,7 +394,7 @@ def _run_cuts(goldens: Sequence[Golden], count: int) -> int:
 
 def parts_of(folder: Path) -> list[str]:
     """Return the names of the parts of the code that measured a replicate."""
-    manifest = json.loads((folder / rerun.MANIFEST_FILE).read_text())
+    manifest = json.loads((folder / results.MANIFEST_FILE).read_text())
     return list(codelock.digests().keys() & manifest["fingerprint"]["parts"])
 
 
@@ -398,14 +419,14 @@ def chosen(record: Record, names: Sequence[str] | None) -> list[Golden]:
             f"--only must name conditions of {FILE.relative_to(ROOT)} "
             f"({', '.join(record.conditions)}), found {', '.join(unknown)}"
         )
-    chosen = [g for g in record.conditions.values() if names is None or g.name in names]
     goldens = []
-    for golden in chosen:
-        reason = cannot_measure(golden.backend)
-        if reason is None:
-            goldens.append(golden)
-        else:
+    for golden in record.conditions.values():
+        if names is not None and golden.name not in names:
+            continue
+        if reason := cannot_measure(golden.backend):
             print(f"{golden.name}: skipped: {reason}", flush=True)
+        else:
+            goldens.append(golden)
     return goldens
 
 

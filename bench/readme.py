@@ -1,7 +1,8 @@
 """Update the README's figure, the sentence below it, and the scoreboard.
 
     python -m bench.readme [RESULTS]
-    python -m bench.readme --tables      only the README's items and the tables of docs
+    python -m bench.readme --tables      only the README's items, the tables of docs/reference, and
+                                         the lists of axes and metrics for R and editors
 
 The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
 If RESULTS have a scoreboard, it is copied to docs/results, under the name of its campaign. The
@@ -24,6 +25,7 @@ from pathlib import Path
 
 import yaml
 
+from bench import _lists as lists
 from losslab import commands
 from losslab.campaign import cost, plan, records
 from losslab.campaign.verdicts import read_recorded
@@ -254,6 +256,8 @@ def main() -> None:
     options = parser.parse_args()
     for path, text in map(reference, TABLES):
         path.write_text(text)
+    for path, made in lists.FILES.items():
+        (ROOT / path).write_text(made())
     readme = ROOT / "README.md"
     if options.tables:
         readme.write_text(replaced(readme.read_text(), ITEMS_MARK, items()))

@@ -27,16 +27,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from losslab.backends.base import (
-    CONSOLE_FILE,
-    CONTAINERNET,
-    GUEST,
-    JOB_FILE,
-    RESULT_FILE,
-    VIRTUAL,
-    Instrument,
-    Job,
-)  # fmt: skip
+from losslab.backends import base
+from losslab.backends.base import CONTAINERNET, GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Fork, Snapshots
 from losslab.campaign.instrument import instrument
@@ -75,15 +67,14 @@ def machine(runs: int) -> Rows:
     """Describe this machine and its load."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return [
-        {
-            "processor": models[0] if models else platform.processor(),
-            "processors": len(os.sched_getaffinity(0)),
-            "kernel": platform.release(),
-            "busy_with_others": round(realtime.quiet_busy(QUIET_S), 3),
-            "runs": runs,
-        }
-    ]
+    facts = {
+        "processor": models[0] if models else platform.processor(),
+        "processors": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "busy_with_others": round(realtime.quiet_busy(QUIET_S), 3),
+        "runs": runs,
+    }
+    return [facts]
 
 
 def measure(
@@ -91,12 +82,8 @@ def measure(
 ) -> tuple[float, float, int]:
     """Measure a replicate like `losslab cell`, without keeping its files.
 
-    Returns:
-        Its CPU time in s, the wall time of its snapshot's preparation (0 if that was ready), and
-        the packets that all interfaces on the path sent.
-
-    Raises:
-        LosslabError: The replicate is not valid.
+    Returns its CPU time in s, the wall time of its snapshot's preparation (0 if that was ready),
+    and the packets that all interfaces on the path sent. Raises LosslabError if it is not valid.
     """
     what = {
         "kind": "replicate", "condition": condition.to_json(), "seed": seed, "video": False,
@@ -104,14 +91,14 @@ def measure(
     }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="losslab-speed-") as name:
         folder = Path(name)
-        (folder / JOB_FILE).write_text(json.dumps(what))
-        (folder / CONSOLE_FILE).touch()
+        (folder / base.JOB_FILE).write_text(json.dumps(what))
+        (folder / base.CONSOLE_FILE).touch()
         job = Job(what, folder, seed, LIMIT_S, snapshots=snapshots)
         with BACKENDS[tools.backend, tools.where].start(tools, job) as start:
             copy = start.begin(None)
             assert isinstance(copy, Fork)
             status = copy.wait(LIMIT_S)
-            file = folder / RESULT_FILE
+            file = folder / base.RESULT_FILE
             found = json.loads(file.read_text()) if file.is_file() else {"error": status}
             if reasons := found.get("reasons", [found.get("error")]):
                 raise LosslabError(f"a replicate must be valid to be timed, found: {reasons}")
@@ -130,13 +117,9 @@ def fixed(runs: int, backend: str = VIRTUAL) -> Rows:
         booting = measure(tools, replace(CHEAPEST, rate_mbit=2), 0, snapshots)
         first = measure(tools, CHEAPEST, 0, snapshots)
         copies = [measure(tools, CHEAPEST, 1 + n, snapshots)[0] for n in range(runs)]
-    return [
-        {
-            "boot_s": round(booting[1] - first[1], 4),
-            "cell_s": round(first[1], 4),
-            "replicate_core_s": round(statistics.median(copies), 4),
-        }
-    ]
+    costs = booting[1] - first[1], first[1], statistics.median(copies)
+    names = "boot_s", "cell_s", "replicate_core_s"
+    return [{name: round(cost, 4) for name, cost in zip(names, costs, strict=True)}]
 
 
 def per_second(
@@ -180,11 +163,7 @@ def rates(runs: int) -> Rows:
 
 
 def ns3(runs: int) -> Rows:
-    """Measure the cost of a second of the same path at 1 Gbit/s in ns-3, if installed.
-
-    Raises:
-        LosslabError: ns-3 is not installed.
-    """
+    """Measure the cost of a second of the same path in ns-3; LosslabError if not installed."""
     if not Path("/usr/include/ns3").is_dir():
         raise LosslabError("ns-3 must be installed, found none: Debian's package is libns3-dev")
     rows: Rows = []

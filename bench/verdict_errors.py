@@ -47,42 +47,36 @@ def simulate(results: Path, file: Path, draws: int) -> None:
 
 def tables(rows: Sequence[Row]) -> dict[str, str]:
     """Return the parts of the page as Markdown, by their mark."""
-    parts = ("family", "stopping", "scatter")
-    of = {part: [r for r in rows if r["part"] == part] for part in parts}
     worst = list(_worst(row for row in rows if row["part"] == "verdicts"))
+    head = ["comparison", "runs", "scatter, %", *(rate.replace("_", " ") for rate in RATES)]
+    compatible = [name.replace("reproduced", "compatible") for name in head[1:]]
+
+    def part(name: str, heads: Sequence[str], columns: Sequence[str], rates: Sequence[str]) -> str:
+        lines = (
+            [_percent(r[each]) if each == "spread" else r[each] for each in columns]
+            + _short(r, *rates)
+            for r in rows
+            if r["part"] == name
+        )
+        return _table(heads, lines)
+
     return {
         "simulation": _simulation(rows),
-        "verdicts": _table(
-            ["comparison", "runs", "scatter, %", *(r.replace("_", " ") for r in RATES)],
-            (line for line in worst if line[0] != ONE_RUN),
-        ),
-        "one run": _table(
-            [
-                "runs",
-                "scatter, %",
-                *(r.replace("_", " ").replace("reproduced", "compatible") for r in RATES),
-            ],
-            (line[1:] for line in worst if line[0] == ONE_RUN),
-        ),
-        "family": _table(
+        "verdicts": _table(head, (line for line in worst if line[0] != ONE_RUN)),
+        "one run": _table(compatible, (line[1:] for line in worst if line[0] == ONE_RUN)),
+        "family": part(
+            "family",
             ["distribution", "runs", "scatter, %", "judged one by one", "Holm's method"],
-            (
-                [r["distribution"], r["n"], _percent(r["spread"]), *_short(r, "alone", "holm")]
-                for r in of["family"]
-            ),
+            ("distribution", "n", "spread"), ("alone", "holm"),
         ),
-        "stopping": _table(
-            ["rule", "scatter, %", "ordinary interval", "shared error", "runs"],
-            (
-                [r["kind"], _percent(r["spread"]), *_short(r, "ordinary", "shared", "runs")]
-                for r in of["stopping"]
-            ),
+        "stopping": part(
+            "stopping", ["rule", "scatter, %", "ordinary interval", "shared error", "runs"],
+            ("kind", "spread"), ("ordinary", "shared", "runs"),
         ),
-        "scatter": _table(
-            ["distribution", "runs", *(r.replace("_", " ") for r in RATES)],
-            ([r["distribution"], r["n"], *_short(r, *RATES)] for r in of["scatter"]),
+        "scatter": part(
+            "scatter", ["distribution", "runs", *head[3:]], ("distribution", "n"), RATES
         ),
-    }
+    }  # fmt: skip
 
 
 def _simulation(rows: Sequence[Row]) -> str:

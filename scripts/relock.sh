@@ -1,7 +1,7 @@
 #!/bin/sh
 # Pin the newest packages of Debian and PyPI for images and Python. This makes a new instrument: measure
-# everything again, and record new golden digests. The kernel's source stays the same;
-# `.venv/bin/losslab kernel --relock` pins its newest release.
+# everything again, and record new golden digests. The kernel's source stays the same:
+# containers/kernel/source.toml pins it.
 set -eu
 cd "$(dirname "$0")/.."
 

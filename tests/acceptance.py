@@ -4,7 +4,6 @@
     python -m tests.acceptance --user bookworm         as an ordinary user
     ... --instruments DIR                              fetch kernel and image from DIR, which
                                                        `losslab instrument pack` writes
-    ... --full                                         the commands unchanged (hours)
 
 Each release is a root folder with only git, make and python3, made by mmdebstrap from the archives
 of this machine's apt. It needs root. A program in it has its own process numbers, mounts and
@@ -24,14 +23,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from losslab import interrupts, processes
-from losslab.instrument import records
 from losslab.instrument.archive import debian_archives
 from tests import pages
 
@@ -49,15 +46,13 @@ studies:
       warmup_s: 1
 """
 REPORT = "make report"
-# Commands that take long, and what runs instead; empty for nothing. `--full` runs those of SMALLER.
-SMALLER = {
+# Commands that take long, and what runs instead; empty for nothing.
+INSTEAD = {
     REPORT: "make report CONFIG=acceptance.yaml",
     "make test": "",
     ".venv/bin/losslab check tcp_cubic.c --out check": "",  # a file of the reader's own
     ".venv/bin/losslab conform rfc9743 bbr --out card":
         ".venv/bin/losslab conform rfc9743 bbr --estimate --out card",
-}  # fmt: skip
-ALWAYS = {
     ".venv/bin/snakemake --cores 8": ".venv/bin/snakemake --cores 8 --dry-run --quiet all",
     ".venv/bin/losslab shell --rtt-ms 20":
         "echo 'sender ping -c 1 10.0.3.2' | .venv/bin/losslab shell --rtt-ms 20",
@@ -141,11 +136,12 @@ class Machine:
 
 
 @contextlib.contextmanager
-def machine(suite: str, user: str, variables: dict[str, str]) -> Iterator[Machine]:
+def machine(suite: str, user: str, instruments: Path | None) -> Iterator[Machine]:
     """Make a root folder with a clone of this commit; remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="losslab-bare-") as name:
         Path(name).chmod(0o755)
-        made = Machine(Path(name) / "root", user, variables | network())
+        places = {"LOSSLAB_INSTRUMENTS": "/instruments"} if instruments else {}
+        made = Machine(Path(name) / "root", user, places | network())
         lines = [
             f"deb {archive} {each} main"
             for archive in debian_archives()
@@ -166,6 +162,8 @@ def machine(suite: str, user: str, variables: dict[str, str]) -> Iterator[Machin
                 target = made.root / place.relative_to("/")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
+        if instruments:
+            shutil.copytree(instruments, made.root / "instruments")
         if user != "root":
             made.run(f"useradd --create-home --shell /bin/bash {user}", user="root")
         clone = made.root / made.clone.relative_to("/")
@@ -186,34 +184,19 @@ def network() -> dict[str, str]:
     return found | (dict.fromkeys(CERTIFICATES, str(BUNDLE)) if certificates() else {})
 
 
-@contextlib.contextmanager
-def served(folder: Path | None) -> Iterator[dict[str, str]]:
-    """Serve packed instruments on the loopback interface; yield the variables that name them."""
-    if folder is None:
-        yield {}
-        return
-    with records.server(folder, "127.0.0.1", 0) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield {"LOSSLAB_INSTRUMENTS": f"http://127.0.0.1:{server.server_port}"}
-        finally:
-            server.shutdown()
-
-
-def commands(text: str, full: bool) -> list[str]:
+def commands(text: str) -> list[str]:
     """Return the commands of a page's text, or what runs instead of them."""
-    instead = ALWAYS if full else ALWAYS | SMALLER
     shown = [
         " | ".join(shlex.join([*each.variables, *each.words]) for each in pages.commands(line))
         for line in pages.lines(text)
     ]
-    return [instead.get(command, command) for command in shown]
+    return [INSTEAD.get(command, command) for command in shown]
 
 
-def follow(made: Machine, full: bool) -> int:
+def follow(made: Machine) -> int:
     """Run the README's commands in order; return the number of those that failed."""
     failed = 0
-    for command in filter(None, commands((ROOT / "README.md").read_text(), full)):
+    for command in filter(None, commands((ROOT / "README.md").read_text())):
         status, said, wall_s, cpu_s = made.run(command, cwd=str(made.clone))
         hints = 0
         while status and hints < HINTS and (found := HINT.search(said)):
@@ -239,18 +222,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("releases", nargs="+", metavar="RELEASE", help="as bookworm")
     parser.add_argument("--user", action="store_true", help="as an ordinary user")
     parser.add_argument("--instruments", type=Path, help="a folder of packed kernels and images")
-    parser.add_argument("--full", action="store_true", help="the README's commands as they stand")
     options = parser.parse_args(arguments)
     if os.geteuid() != 0 or not shutil.which("mmdebstrap"):
         print("acceptance: skipped: needs root and mmdebstrap (scripts/packages.sh build)")
         return 0
     interrupts.unwind_on_signals()
     failed = 0
-    with served(options.instruments) as variables:
-        for suite in options.releases:
-            print(f"{suite}: result, wall time and CPU time in s, command", flush=True)
-            with machine(suite, "reader" if options.user else "root", variables) as made:
-                failed += follow(made, options.full)
+    for suite in options.releases:
+        print(f"{suite}: result, wall time and CPU time in s, command", flush=True)
+        user = "reader" if options.user else "root"
+        with machine(suite, user, options.instruments) as made:
+            failed += follow(made)
     return 1 if failed else 0
 
 

@@ -1,6 +1,5 @@
 """Headless Chromium, controlled through a pipe: actions on a page, and its errors."""
 
-import base64
 import contextlib
 import fcntl
 import json
@@ -78,7 +77,9 @@ class Page:
             self.complaints.append(what["entry"]["text"])
 
     def open(self, path: Path, address: str = "") -> None:
-        self.call("Page.navigate", url=f"file://{path}{address}")
+        """Load a file anew, also if only the address's fragment differs."""
+        for url in ("about:blank", f"file://{path}{address}"):
+            self.call("Page.navigate", url=url)
 
     def size(self, width: int, height: int, phone: bool = False) -> None:
         self.call(
@@ -140,11 +141,6 @@ class Page:
             "Input.dispatchMouseEvent", type="mouseMoved",
             x=box[0] + box[2] * share, y=box[1] + box[3] / 2,
         )  # fmt: skip
-
-    def picture(self, path: Path, whole: bool = False) -> None:
-        """Save the visible part or the whole page as PNG."""
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
-        path.write_bytes(base64.b64decode(data))
 
 
 @contextlib.contextmanager

@@ -13,8 +13,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from losslab.backends.preflight import ask_engine
 from losslab.errors import LosslabError
+from losslab_realtime.preflight import ask_engine
 
 # Counters and random numbers change by themselves.
 RESTLESS = (

@@ -16,7 +16,7 @@ begin_script <- function(snakemake) NULL
 lock_names <- function(place) NULL
 # Made-up numbers need not agree with the chapters' sentences.
 mark_untrue <- function(text, needs, found, place) ""
-methods::setClass("Snakemake", slots = c(input = "list", output = "list"))
+methods::setClass("Snakemake", slots = c(input = "list", output = "list", params = "list"))
 grDevices::pdf(NULL)
 
 draw_figure <- save_figure
@@ -46,54 +46,40 @@ functions_of <- function(study) {
 run_script <- function(path, input, output, study = character()) {
   environment <- new.env(parent = globalenv())
   for (file in functions_of(study)) source(file, local = environment)
-  environment$snakemake <- methods::new("Snakemake", input = input, output = output)
+  environment$snakemake <- methods::new(
+    "Snakemake", input = input, output = output, params = list(study = study)
+  )
   source(path, local = environment)
 }
 
-study_jobs <- function(job, study) {
+analyse_study <- function(job, study) {
   inside <- function(...) file.path(job$folder, "results", paste0(...))
   summary <- function(table) inside("summary/", study, table, ".csv")
-  published <- file.path("config/published", paste0(study, ".csv"))
-  input <- list(
-    functions = character(), algorithms = "config/algorithms.tsv",
-    published = if (file.exists(published)) published, summary = summary(""),
-    curves = Filter(file.exists, file.path("config/published", paste0(study, "_curves.csv"))),
-    ratios = summary("_ratios"), cells = summary("_cells"), replicates = summary("_replicates"),
-    intervals = summary("_intervals"), flows = summary("_flows"), queue = summary("_queue"),
-    criteria = summary("_criteria")
-  )
+  published <- \(what) Filter(file.exists, paste0("config/published/", study, what, ".csv"))
+  collected <- c("cells", "replicates", "intervals", "flows", "queue", "criteria")
   described <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))
+  figures <- if (job$until == "claims") character() else unlist(described$figures)
+  files <- function(suffixes) {
+    suffixes <- rep(suffixes, each = length(figures))
+    as.list(sprintf("%s/%s_%s.%s", inside("figures"), study, figures, suffixes))
+  }
+  own <- file.path("analysis/studies", study)
   dir.create(inside("tables"), showWarnings = FALSE)
   dir.create(inside("figures"), showWarnings = FALSE)
-  attempt(paste(job$name, study, "summary"), run_script(
-    "analysis/summarise.R", input,
+  attempt(paste(job$name, study), run_script(
+    "analysis/study.R",
+    c(
+      list(
+        functions = character(), code = file.path(own, "tables.R"),
+        figures = sprintf("%s/figures/%s.R", own, figures), algorithms = "config/algorithms.tsv",
+        published = published(""), curves = published("_curves")
+      ),
+      stats::setNames(as.list(summary(paste0("_", collected))), collected)
+    ),
     list(
       summary = summary(""), ratios = summary("_ratios"),
-      invalid = inside("tables/", study, "_invalid.csv")
-    ),
-    study
-  ))
-  tables <- unlist(described$tables)
-  files <- lapply(stats::setNames(tables, tables), function(table) {
-    inside("tables/", study, "_", table, ".csv")
-  })
-  input$code <- file.path("analysis/studies", study, "tables.R")
-  attempt(
-    paste(job$name, study, "tables"), run_script("analysis/tabulate.R", input, files, study)
-  )
-  if (job$until == "claims") {
-    return()
-  }
-  figures <- unlist(described$figures)
-  input$code <- file.path("analysis/studies", study, "figures", paste0(figures, ".R"))
-  files <- function(suffixes) {
-    as.list(outer(figures, suffixes, \(figure, suffix) {
-      inside("figures/", study, "_", figure, ".", suffix)
-    }))
-  }
-  attempt(paste(job$name, study, "figures"), run_script(
-    "analysis/figures.R", input,
-    list(
+      invalid = inside("tables/", study, "_invalid.csv"),
+      tables = as.list(inside("tables/", study, "_", unlist(described$tables), ".csv")),
       figure = if (!is.null(job$draw)) files(unlist(job$draw)), others = list(),
       described = files(c("csv", "cells.csv", "txt"))
     ),
@@ -149,61 +135,42 @@ knit_report <- function(job) {
   knitr::knit("index.Rmd", "index.md", quiet = TRUE, envir = new.env(parent = globalenv()))
 }
 
-summaries <- function(job, table) {
-  as.list(file.path(job$folder, "results/summary", paste0(unlist(job$studies), table, ".csv")))
-}
-claims_of <- function(job) {
-  as.list(file.path("report/claims", paste0(unlist(job$studies), ".yaml")))
+compare_studies <- function(job) {
+  summaries <- function(table) {
+    as.list(file.path(job$folder, "results/summary", paste0(unlist(job$studies), table, ".csv")))
+  }
+  table <- function(name) file.path(job$folder, "results/tables", paste0(name, ".csv"))
+  published <- file.path("config/published", paste0(unlist(job$studies), ".csv"))
+  figures <- outer(c("path", "agreement_paths", "scoreboard"), c("svg", "txt"), paste, sep = ".")
+  attempt(paste(job$name, "comparisons"), run_script(
+    "analysis/compare.R",
+    list(
+      functions = character(), algorithms = "config/algorithms.tsv",
+      cells = summaries("_cells"), replicates = summaries("_replicates"),
+      claims = as.list(file.path("report/claims", paste0(unlist(job$studies), ".yaml"))),
+      published = as.list(published[file.exists(published)])
+    ),
+    list(
+      claims = file.path(job$folder, "results/claims.csv"),
+      seeds = table("agreement_seeds"), paths = table("agreement_paths"),
+      windows = table("agreement_windows"), numbers = table("scoreboard_numbers"),
+      sources = table("scoreboard_sources"),
+      figures = as.list(file.path(job$folder, "results/figures", figures))
+    )
+  ))
 }
 
 jobs <- lapply(jobs, \(job) utils::modifyList(list(until = "report"), job))
 for (job in jobs) {
   save_figure <- if (is.null(job$draw)) build_figure else draw_figure
-  for (study in unlist(job$studies)) study_jobs(job, study)
-}
-for (job in Filter(\(job) job$until != "studies", jobs)) {
-  attempt(paste(job$name, "claims"), run_script(
-    "analysis/claims.R",
-    list(
-      functions = character(), cells = summaries(job, "_cells"),
-      replicates = summaries(job, "_replicates"), claims = claims_of(job)
-    ),
-    list(file.path(job$folder, "results/claims.csv"))
-  ))
+  for (study in unlist(job$studies)) analyse_study(job, study)
 }
 # What remains is of all studies, whose functions it may use.
 for (file in functions_of("*")) source(file)
-for (job in Filter(\(job) job$until == "report", jobs)) {
+for (job in Filter(\(job) job$until != "studies", jobs)) {
   save_figure <- if (is.null(job$draw)) build_figure else draw_figure
-  agreement <- function(table) file.path(job$folder, "results/tables", paste0("agreement_", table))
-  attempt(paste(job$name, "agreement"), run_script(
-    "analysis/agreement.R",
-    list(
-      algorithms = "config/algorithms.tsv", cells = summaries(job, "_cells"),
-      replicates = summaries(job, "_replicates"), claims = claims_of(job)
-    ),
-    list(
-      seeds = agreement("seeds.csv"), paths = agreement("paths.csv"),
-      windows = agreement("windows.csv"),
-      figure = list(file.path(job$folder, "results/figures/agreement_paths.svg")),
-      words = file.path(job$folder, "results/figures/agreement_paths.txt")
-    )
-  ))
-  published <- file.path("config/published", paste0(unlist(job$studies), ".csv"))
-  attempt(paste(job$name, "published numbers"), run_script(
-    "analysis/scoreboard.R",
-    list(
-      cells = summaries(job, "_cells"), replicates = summaries(job, "_replicates"),
-      published = as.list(published[file.exists(published)])
-    ),
-    list(
-      numbers = file.path(job$folder, "results/tables/scoreboard_numbers.csv"),
-      sources = file.path(job$folder, "results/tables/scoreboard_sources.csv"),
-      figure = list(file.path(job$folder, "results/figures/scoreboard.svg")),
-      words = file.path(job$folder, "results/figures/scoreboard.txt")
-    )
-  ))
-  attempt(paste(job$name, "report"), knit_report(job))
+  compare_studies(job)
+  if (job$until == "report") attempt(paste(job$name, "report"), knit_report(job))
 }
 if (length(failures) > 0) writeLines(failures)
 quit(status = min(length(failures), 1))

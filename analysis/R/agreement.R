@@ -142,3 +142,20 @@ windows_text <- function(windows) {
     reversed(windows$whole_verdict), ". Others become inconclusive, because half a run varies more."
   )
 }
+
+# Draw the ratios of the two paths' goodputs.
+draw_agreement <- function(paths, algorithms) {
+  dodge <- ggplot2::position_dodge(0.4)
+  ggplot2::ggplot(
+    paths, ggplot2::aes(loss_percent, ratio, colour = algorithm, shape = algorithm)
+  ) +
+    ggplot2::geom_hline(yintercept = 1, colour = "grey60", linewidth = 0.3) +
+    ggplot2::geom_linerange(
+      ggplot2::aes(ymin = low, ymax = high), position = dodge, na.rm = TRUE
+    ) +
+    ggplot2::geom_point(size = 1.8, position = dodge) +
+    ggplot2::scale_x_continuous(breaks = 0:10) +
+    algorithm_scales(algorithms) +
+    ggplot2::labs(x = "Loss, %", y = "Asymmetric / symmetric") +
+    theme_losslab()
+}

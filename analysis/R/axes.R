@@ -1,5 +1,5 @@
-# The columns of a cell's axes, from their declarations in src/losslab/study/condition.py. Written
-# by `losslab axes --write`.
+# The columns of a cell's axes, from their declarations in src/losslab/study/condition.py.
+# Written by `python -m bench.readme --tables`.
 
 # Together with the block, these columns identify a cell.
 condition_columns <- c(

@@ -1,7 +1,7 @@
 # Start of every script of the workflow.
 
-# The file that an error message names: the study's, if the rule names one, else the rule's script,
-# of which Snakemake runs a copy.
+# The file that an error message names: the rule's script, of which Snakemake runs a copy, or the
+# study's file that this script runs.
 script <- new.env()
 
 # Send a script's output to its log. An error is one line with the file and the message.
@@ -13,7 +13,7 @@ begin_script <- function(snakemake) {
   sink(connection)
   sink(connection, type = "message")
   copy <- basename(grep("^--file=", commandArgs(), value = TRUE))
-  script$file <- analysis_path(c(snakemake@input[["code"]], sub("tmp[^.]*[.]", "", copy))[[1]])
+  script$file <- sub("tmp[^.]*[.]", "analysis/", copy)
   globalCallingHandlers(error = function(error) {
     message("losslab: error: ", script$file, ": ", one_line(conditionMessage(error)))
     quit(save = "no", status = 1)
@@ -25,6 +25,16 @@ begin_script <- function(snakemake) {
 one_locale <- function() {
   suppressWarnings(Sys.setlocale("LC_ALL", "C.UTF-8"))
   invisible(Sys.setlocale("LC_COLLATE", "C"))
+}
+
+# Return a reader of files that reads equal files once: the report reads some a hundred times.
+remember <- function(read) {
+  known <- new.env()
+  function(path, ...) {
+    key <- paste(c(tools::md5sum(path), ...), collapse = " ")
+    if (is.null(known[[key]])) known[[key]] <- read(path, ...)
+    known[[key]]
+  }
 }
 
 analysis_path <- function(path) sub(".*/analysis/", "analysis/", path)

@@ -23,7 +23,7 @@ word_columns <- c(
 )
 
 # Read a table with the column types that its column names imply.
-read_measured <- function(path, words = character()) {
+read_measured <- remember(function(path, words = character()) {
   # A second call of readr for the header would take as long as a small table.
   names <- scan(path, "", sep = ",", quote = "\"", nlines = 1, quiet = TRUE, encoding = "UTF-8")
   types <- lapply(stats::setNames(names, names), function(name) {
@@ -38,16 +38,7 @@ read_measured <- function(path, words = character()) {
     }
   })
   readr::read_csv(path, col_types = do.call(readr::cols, types))
-}
-
-# Read a table of a study that may not be in this campaign; then it has no rows.
-read_study_table <- function(path) {
-  if (file.exists(path)) {
-    return(read_measured(path))
-  }
-  none <- rep(list(logical()), length(condition_columns))
-  tibble::as_tibble(stats::setNames(none, condition_columns))
-}
+})
 
 # Significant digits of every written number. Goodput over 30 s at 1 Gbit/s counts packets, one part
 # in two million. Six digits are enough for that, and two more allow further arithmetic. Versions of

@@ -58,15 +58,15 @@ study_of_name <- function(name) {
   if (length(studies) == 0) sub("_.*", "", name) else studies[which.max(nchar(studies))]
 }
 
-# Link the report's copy of a script. A chapter without a study has one script of its name.
+# Link the report's copy of a script. Chapters without a study have the same script.
 script_link <- function(study, script) {
   of_study <- file.exists(paste0(study, "_cells.csv"))
-  path <- if (of_study) paste0(study, "/", script, ".R") else paste0(study, ".R")
+  path <- if (of_study) paste0(study, "/", script, ".R") else "compare.R"
   paste0("code: [", path, "](scripts/", path, ")")
 }
 
 # Read a table's rows as text, with numbers normalised: 0.0 is 0.
-text_rows <- function(path) {
+text_rows <- remember(function(path) {
   if (!file.exists(path)) {
     return(NULL)
   }
@@ -76,7 +76,7 @@ text_rows <- function(path) {
     ifelse(is.na(number), text, as.character(number))
   })
   rows
-}
+})
 
 cells_of_table <- function(study, name, values = NULL) {
   rows <- text_rows(paste0(name, ".csv"))

@@ -1,5 +1,5 @@
-# Units of metrics and their titles on a figure's axis, from config/metrics.tsv. Written by
-# `losslab axes --write`.
+# Units of metrics and their titles on a figure's axis, from config/metrics.tsv.
+# Written by `python -m bench.readme --tables`.
 
 metric_units <- c(
   goodput_mbit = "Mbit/s",

@@ -44,21 +44,15 @@ PROGRAMS = (
     (FETCH, "head -c {} /dev/zero >file; exec python3 -m http.server 8000"),
     (SINK, f"socat -u OPEN:/dev/zero {PORT}"),
     (SINK, f"head -c {{}} /dev/zero | socat -u - {PORT}"),
-    (
-        SINK.replace("TCP-LISTEN:5000", "TCP6-LISTEN:5000,ipv6only=0"),
-        f"head -c {{}} /dev/zero | socat -u - {PORT}",
-    ),
+    (SINK.replace("TCP-", "TCP6-").replace("5000", "5000,ipv6only=0"),
+     f"head -c {{}} /dev/zero | socat -u - {PORT}"),
     ("iperf3 -s -1", "iperf3 -c $RECEIVER -t ${DURATION_S%.*}"),
-    (
-        "socat -u TCP-LISTEN:5001 OPEN:/dev/null & socat TCP-LISTEN:5000 TCP:127.0.0.1:5001",
-        f"socat -u OPEN:/dev/zero {PORT}",
-    ),
+    ("socat -u TCP-LISTEN:5001 OPEN:/dev/null & socat TCP-LISTEN:5000 TCP:127.0.0.1:5001",
+     f"socat -u OPEN:/dev/zero {PORT}"),
     ("./receive", "./send"),
-    (
-        "socat -u UDP-RECV:6000 OPEN:/dev/null",
-        "while sleep 0.01; do head -c 4000 /dev/zero; done | socat -u -b 4000 - UDP:$RECEIVER:6000",
-    ),
-)
+    ("socat -u UDP-RECV:6000 OPEN:/dev/null",
+     "while sleep 0.01; do head -c 4000 /dev/zero; done | socat -u -b 4000 - UDP:$RECEIVER:6000"),
+)  # fmt: skip
 BRING = "tests/fixtures/programs"
 
 
@@ -114,9 +108,8 @@ def _basics(app: str, rng: random.Random) -> dict[str, Any]:
             break
     buffer = number(spans["buffer_packets"], "int", rng)
     if rng.random() < 0.9:
-        buffer = max(
-            rng.choice((2, 5, 10, 50)), round(rate * max(rtt, 1) / 12 * between(0.2, 5, rng))
-        )
+        packets = rate * max(rtt, 1) / 12
+        buffer = max(rng.choice((2, 5, 10, 50)), round(packets * between(0.2, 5, rng)))
     return dict(zip(BASICS, (app, rate, rtt, buffer, duration, warmup), strict=True))
 
 
@@ -177,8 +170,6 @@ def _source(its: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
         "size_kb": between(0.1, max(1, 100 * mbit * length), rng),
         "app_rate_mbit": between(0.05, mbit, rng),
         "app_pattern": ",".join(f"{plain(t)}={r}" for t, r in zip(times, rates, strict=True)),
-    }
-    choices |= {
         "response_kb": between(0.1, max(1, 20 * mbit * length), rng),
         "request_bytes": round(between(1, 5000, rng)),
         "think_ms": between(0.1, 500 * length, rng),
@@ -219,14 +210,11 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
     "kernel": lambda its, rng: rng.choice(list(kernels.declared())),
     "competitor": lambda its, rng: rng.choice(algorithms()),
     "sysctl": lambda its, rng: "+".join(rng.sample(SYSCTLS, rng.choice((1, 1, 2)))),
-    "parameters": lambda its, rng: rng.choice(
-        (
-            "cubic.hystart=0",
-            "cubic.beta=800+cubic.fast_convergence=0",
-            "cubic.bic_scale=30",
-        )
-    ),
+    "parameters": lambda its, rng: rng.choice(PARAMETERS),
 }
+PARAMETERS = (
+    "cubic.hystart=0", "cubic.beta=800+cubic.fast_convergence=0", "cubic.bic_scale=30",
+)  # fmt: skip
 SYSCTLS = (
     "sender:net.ipv4.tcp_notsent_lowat=131072", "both:net.ipv4.tcp_sack=0",
     "sender:net.ipv4.tcp_wmem=4096 16384 60000", "both:net.ipv4.tcp_autocorking=0",
@@ -275,10 +263,8 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
         its["algorithm"] = rng.choice(("cubic", "bbr", rng.choice(algorithms()), "own"))
         receiver, sender = rng.choice(PROGRAMS)
         octets = round(its["rate_mbit"] * its["duration_s"] * 1e5 * between(0.1, 3, rng))
-        its |= {
-            "receiver_command": receiver,
-            "sender_command": sender.replace("{}", str(max(2000, octets))),
-        }
+        sender_command = sender.replace("{}", str(max(2000, octets)))
+        its |= {"receiver_command": receiver, "sender_command": sender_command}
         its |= {"bring": BRING} if receiver == "./receive" else {}
         its |= {"listens": "sender"} if receiver == FETCH else {}
         if sender.startswith("head"):  # the transfer may end within any warm-up
@@ -328,18 +314,13 @@ def condition(rng: random.Random, refused: Counter[str]) -> Condition:
 
 
 def words(its: Condition) -> list[str]:
-    """Return the options of `losslab measure` for a condition."""
+    """Return the options of `losslab measure` for a condition, without losing a digit."""
     found = []
     for name, axis in AXES.items():
         if (value := getattr(its, name)) != axis.default:
-            text = plain_or_text(value)
+            text = repr(value) if isinstance(value, float) else str(value)
             found += [f"--{name.replace('_', '-')}", text]
     return found
-
-
-def plain_or_text(value: object) -> str:
-    """Format an axis's value without losing a digit."""
-    return repr(value) if isinstance(value, float) else str(value)
 
 
 def command(its: Condition, seed: int) -> str:

@@ -39,11 +39,10 @@ class Finished:
     cells: int = 1  # of the campaign, for the probability of a false alarm
 
     @cached_property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Any:
         """Return the manifest; empty without one."""
         path = self.folder / "manifest.json"
-        found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-        return found
+        return json.loads(path.read_text()) if path.is_file() else {}
 
     @property
     def ip_header(self) -> int:
@@ -92,10 +91,9 @@ class Finished:
         return bool(self.manifest.get("valid"))
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Any:
         """Return the metrics."""
-        found: dict[str, Any] = self.manifest["summary"]
-        return found
+        return self.manifest["summary"]
 
     def rows(self, name: str) -> list[dict[str, str]]:
         """Read a table; empty if the run has none."""
@@ -105,15 +103,13 @@ class Finished:
         with path.open(newline="") as file:
             return list(csv.DictReader(file))
 
-    def report(self, name: str) -> dict[str, Any]:
+    def report(self, name: str) -> Any:
         """Read a program's JSON report."""
-        found: dict[str, Any] = json.loads((self.folder / name).read_text())
-        return found
+        return json.loads((self.folder / name).read_text())
 
-    def link(self, host: str, name: str) -> dict[str, dict[str, int]]:
+    def link(self, host: str, name: str) -> Any:
         """Return the counters of an interface since it was made."""
-        found: dict[str, dict[str, int]] = self.manifest["observed"]["state"][host]["links"][name]
-        return found
+        return self.manifest["observed"]["state"][host]["links"][name]
 
     def drops(self, host: str, device: str, counter: str = "drops") -> int:
         """Return a count of a device's root qdisc since it was set: drops, or packets in it."""
@@ -269,27 +265,17 @@ def goodput_is_below_capacity(run: Finished) -> Iterator[str]:
     early_s = (its["jitter_ms"] + its["reorder_ms"] * (its["reorder_percent"] > 0)) / 1e3
     begin = 0.0 if late else max(0.0, first - early_s - 0.005)
     octets = run.capacity_bytes(begin, last) + 10 * run.frame
-    share = (
-        run.datagram / run.frame
-        if its["app"] in ("datagram", "quic", "command")
-        else run.segment / run.frame
-    )
+    udp = its["app"] in ("datagram", "quic", "command")
+    share = (run.datagram if udp else run.segment) / run.frame
     paths = 1 + (its["second_rate_mbit"] > 0)
     for name in ("goodput_mbit", "total_goodput_mbit", "bulk_goodput_mbit", "throughput_mbit"):
-        # A video may arrive until after the end, so its mean is over another time.
-        whole = name == "throughput_mbit"
-        if whole and its["app"] == "ffmpeg":
-            most = its["rate_mbit"] + 0.01
-        else:
+        most = octets * 8e-6 / seconds * share
+        if name == "throughput_mbit":
             # Duplicates are made behind the bottleneck.
             twice = 1 + 2 * its["duplicate_percent"] / 100
-            most = (
-                octets
-                * 8
-                / 1e6
-                / seconds
-                * (twice * (run.frame - ETHERNET) / run.frame if whole else share)
-            )
+            most = octets * 8e-6 / seconds * twice * (run.frame - ETHERNET) / run.frame
+            # A video may arrive until after the end, so its mean is over another time.
+            most = its["rate_mbit"] + 0.01 if its["app"] == "ffmpeg" else most
         if name.startswith("total"):
             most = most * paths + (its["second_rate_mbit"] if paths > 1 else 0)
         if (found := run.summary.get(name) or 0.0) > most:
@@ -304,9 +290,8 @@ def payload_is_that_of_the_link(run: Finished) -> Iterator[str]:
     if run.asked["offloads"] == "on":  # aggregates have one header for many segments
         packets = 0
     pings = run.pings
-    most_tcp = (
-        octets - run.tcp_headers * packets + (run.ping + run.tcp_headers) * (packets > 0) * 10
-    )
+    few = 10 * (run.ping + run.tcp_headers) * (packets > 0)
+    most_tcp = octets - run.tcp_headers * packets + few
     app, its = run.asked["app"], run.summary
     # Programs may send datagrams in fragments, of which only the first has UDP's header of 8 bytes.
     most_udp = octets - (run.udp_headers - 8 * (app == "command")) * packets

@@ -6,13 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from bench.random.judge import (
-    CLOCK_S,
-    ETHERNET,
-    INTERVAL_S,
-    Finished,
-    Invariant,
-)  # fmt: skip
+from bench.random.judge import CLOCK_S, ETHERNET, INTERVAL_S, Finished, Invariant
 
 BULK, COMPETITOR, VIDEO, PAGE = "40001", "40002", "40011", "80"
 FRAMES_PER_S = 30
@@ -70,18 +64,12 @@ def rates_of_background_flows(run: Finished) -> Iterator[str]:
         before = run.delivered_between(flow["source_port"], 0, begin)
         done = flow["size_bytes"] and float(flow["end_s"]) <= end
         # Selectively acknowledged data behind a gap are delivered, but not yet goodput.
-        windows = [
-            int(row["cwnd_packets"])
-            for row in run.rows("tcp.csv")
-            if row["flow"] == flow["source_port"]
-        ]
+        own = [row for row in run.rows("tcp.csv") if row["flow"] == flow["source_port"]]
+        windows = [int(row["cwnd_packets"]) for row in own]
         low += max(0, sampled - 2 - run.segment * max(windows, default=0))
         alive = float(flow["start_s"]) < end and float(flow["end_s"]) > begin
-        high += (
-            int(flow["size_bytes"]) - min(before, int(flow["size_bytes"]))
-            if done and alive
-            else sampled
-        )
+        size = int(flow["size_bytes"] or 0)
+        high += size - min(before, size) if done and alive else sampled
     seconds = run.sampled_s[-1] - run.sampled_s[0]
     slack, edge = 0.02 + 2 * INTERVAL_S / seconds, 2 * run.frame * len(flows)
     found = (run.summary.get("flows_goodput_mbit") or 0.0) * seconds * 1e6 / 8
@@ -117,12 +105,8 @@ def queue(run: Finished) -> Iterator[str]:
         int(r["backlog_packets"]) for r in run.rows("queue.csv") if begin <= float(r["t_s"]) <= end
     ]
     if rows:
-        yield from _differ(
-            "queue_mean_packets",
-            run.summary.get("queue_mean_packets"),
-            statistics.fmean(rows),
-            1e-6,
-        )
+        means = run.summary.get("queue_mean_packets"), statistics.fmean(rows)
+        yield from _differ("queue_mean_packets", *means, 1e-6)
         yield from _differ("queue_max_packets", run.summary.get("queue_max_packets"), max(rows), 0)
 
 
@@ -172,12 +156,8 @@ def datagrams(run: Finished) -> Iterator[str]:
         yield f"datagrams must be {logged} by the logs, found {(sent, received)}"
     if not acked - 0.5 <= received <= sent:
         yield f"acked {acked:.0f} <= received {received} <= sent {sent} datagrams must hold"
-    least = run.rows("queue.csv")
-    if (
-        least
-        and received * run.datagram * 8 / 1e6 / run.asked["duration_s"] + 1e-6
-        < its["received_mbit"]
-    ):
+    mbit = received * run.datagram * 8e-6 / run.asked["duration_s"]
+    if run.rows("queue.csv") and mbit + 1e-6 < its["received_mbit"]:
         yield f"received_mbit {its['received_mbit']} exceeds {received} datagrams"
 
 
@@ -187,17 +167,11 @@ def video(run: Finished) -> Iterator[str]:
         return
     lines = [line.split() for line in (run.folder / "receiver.log").read_text().splitlines()]
     frames = [[f.strip(",") for f in line] for line in lines if len(line) > 5 and line[1][0] != "#"]
-    octets, sent = (
-        sum(int(frame[5]) for frame in frames),
-        round(FRAMES_PER_S * run.asked["duration_s"]),
-    )
-    its = run.summary
-    yield from _differ(
-        "frames_delivered_percent", its["frames_delivered_percent"], 100 * len(frames) / sent, 1e-9
-    )
-    yield from _differ(
-        "throughput_mbit", its["throughput_mbit"], octets * 8 / 1e6 / its["completion_s"], 1e-6
-    )
+    octets, sent = sum(int(f[5]) for f in frames), round(FRAMES_PER_S * run.asked["duration_s"])
+    its, name = run.summary, "frames_delivered_percent"
+    yield from _differ(name, its[name], 100 * len(frames) / sent, 1e-9)
+    mbit = octets * 8e-6 / its["completion_s"]
+    yield from _differ("throughput_mbit", its["throughput_mbit"], mbit, 1e-6)
     if its["frames_on_time_percent"] > its["frames_delivered_percent"] + 1e-9:
         yield "frames on time must have been delivered"
     if its["time_to_first_frame_s"] > its["completion_s"]:
@@ -211,10 +185,8 @@ def page(run: Finished) -> Iterator[str]:
     its, report = run.summary, run.report("web-client.log")
     yield from _differ("download_s", its["download_s"], report["time_total"], 1e-9)
     rtt_s = min(phase["rtt_ms"] for phase in run.phases) / 1e3
-    if (
-        its["download_s"] < 2 * rtt_s * 0.998
-        or not its["connect_s"] <= its["first_byte_s"] <= its["download_s"]
-    ):
+    ordered = its["connect_s"] <= its["first_byte_s"] <= its["download_s"]
+    if its["download_s"] < 2 * rtt_s * 0.998 or not ordered:
         yield f"a page needs two RTTs, connecting first: {its['connect_s']}, {its['download_s']} s"
 
 

@@ -12,23 +12,15 @@ if TYPE_CHECKING:
     from losslab.errors import HostError, LosslabError
     from losslab.reading import UsageError
 
-# Modules of the Python interface, by name. They are imported at the first use of a name: commands
-# and guests need none of them.
-_MODULES = {
-    "HostError": "losslab.errors",
-    "InvalidRunError": "losslab.api",
-    "LosslabError": "losslab.errors",
-    "Results": "losslab.api",
-    "Run": "losslab.api",
-    "UsageError": "losslab.reading",
-    "measure": "losslab.api",
-    "read": "losslab.api",
-    "sweep": "losslab.api",
-}
 __all__ = [
     "HostError", "InvalidRunError", "LosslabError", "Results", "Run", "UsageError", "measure",
     "read", "sweep",
 ]  # fmt: skip
+# Modules of the names. They are imported at the first use of a name: commands and guests need none.
+_MODULES = dict.fromkeys(__all__, "losslab.api") | {
+    "HostError": "losslab.errors", "LosslabError": "losslab.errors",
+    "UsageError": "losslab.reading",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -29,7 +29,7 @@ from losslab.campaign.tables import (
     numbers_of,
 )
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, input_errors
+from losslab.reading import UsageError, input_errors, out_folder
 from losslab.study import metrics, parameters
 from losslab.study.condition import AXES, Condition
 from losslab.ui import drawing, runsummary, series, tables
@@ -51,11 +51,12 @@ RUNS, SWEEPS = Path("results", "runs"), Path("results", "sweeps")
 def _with_axes(function: F) -> F:
     """Add the axes to a function's signature, which notebooks complete."""
     own = inspect.signature(function)
-    kinds = inspect.Parameter
+    keyword, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     axes = [
-        kinds(name, kinds.KEYWORD_ONLY, default=kinds.empty if d is None else d)
-        for name, d in ((name, axis.default) for name, axis in AXES.items())
-    ]
+        inspect.Parameter(
+            name, keyword, default=empty if axis.default is None else axis.default
+        ) for name, axis in AXES.items()
+    ]  # fmt: skip
     *named, rest = own.parameters.values()
     function.__dict__["__signature__"] = own.replace(parameters=[*named, *axes, rest])
     return function
@@ -320,11 +321,11 @@ def measure(
     condition = cellspec.condition(given, own_kernel=cellspec.on_own_kernel(backend, where))
     inputs.require([condition])
     number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
-    limit_s = pyarguments.limit_s("timeout_s", timeout_s)
+    limit_s = pyarguments.timeout_s(timeout_s)
     accepted = pyarguments.typed("allow_invalid", allow_invalid, bool, "True or False")
     links = packets.links(pyarguments.names("captures", captures), condition, where)
     default = _default_folder(condition, backend, where, number, links)
-    folder = pyarguments.output(default if out is None else out)
+    folder = out_folder(pyarguments.folder("out", default if out is None else out))
     at_first_use(condition, backend, where)
     tools = instrument(backend, where, condition)
     manifest = finished(folder, condition, number, tools)
@@ -371,7 +372,7 @@ def sweep(
     pyarguments.require_backend(backend, where)
     pyarguments.require_axes(axes)
     given = {name: pyarguments.axis_values(name, value) for name, value in axes.items()}
-    folder = pyarguments.output(SWEEPS if out is None else out)
+    folder = out_folder(pyarguments.folder("out", SWEEPS if out is None else out))
     todo = sweeps.cells(given, folder, cellspec.on_own_kernel(backend, where))
     runs = pyarguments.whole("replicates", replicates, 1)
     available = len(os.sched_getaffinity(0))

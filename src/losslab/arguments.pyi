@@ -1,5 +1,5 @@
-# Axes of `losslab.measure` and `losslab.sweep`, for editors and type checkers. Written by
-# `losslab axes --write`.
+# Axes of `losslab.measure` and `losslab.sweep`, for editors and type checkers.
+# Written by `python -m bench.readme --tables`.
 
 from collections.abc import Iterable
 from os import PathLike

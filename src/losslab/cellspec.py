@@ -66,8 +66,7 @@ def require_algorithms(names: Sequence[str]) -> None:
 def condition(data: Any, names: Names | None = None, own_kernel: bool = False) -> Condition:
     """Make a condition from axes' values and defaults; refuse impossible ones.
 
-    A caller with many conditions passes `names` from `design.load_names`. With `own_kernel`, this
-    machine's own kernel measures.
+    `names` are those of `design.load_names`. With `own_kernel`, this machine's own kernel measures.
     """
     if not isinstance(data, dict):
         raise UsageError(f"a condition must be a mapping of axes, found {shown(data)}")
@@ -82,8 +81,7 @@ def condition(data: Any, names: Names | None = None, own_kernel: bool = False) -
     with input_errors():
         made = Condition.from_json(units.resolved(data))
     names = names or design.load_names(ROOT)
-    problems = made.problems() + names.problems(made, own_kernel)
-    if problems:
+    if problems := made.problems() + names.problems(made, own_kernel):
         raise UsageError("; ".join(dict.fromkeys(problems)))
     return made
 
@@ -98,21 +96,19 @@ def _is_unicode(text: str) -> bool:
 
 def measure_command(condition: Condition, seed: int, out: str = "reproduced") -> str:
     """Return the command that measures a condition."""
-    words = ["losslab", "measure"]
-    for name, axis in AXES.items():
-        value = getattr(condition, name)
-        if value != axis.default:
-            words += [f"--{name.replace('_', '-')}", short(value)]
-    return shlex.join([*words, "--seed", str(seed), "--out", out])
+    values = ((name, axis, getattr(condition, name)) for name, axis in AXES.items())
+    words = [
+        word
+        for name, axis, value in values
+        if value != axis.default
+        for word in (f"--{name.replace('_', '-')}", short(value))
+    ]
+    return shlex.join(["losslab", "measure", *words, "--seed", str(seed), "--out", out])
 
 
 @contextlib.contextmanager
 def claimed(out: Path) -> Iterator[None]:
-    """Reserve a new output folder, so that no other process of this user writes it meanwhile.
-
-    Raises:
-        UsageError: The folder exists, or another process has it.
-    """
+    """Reserve a new output folder, so that no other process of this user writes it meanwhile."""
     name = hashlib.sha256(os.fsencode(out.resolve())).hexdigest()
     with contextlib.ExitStack() as lock:
         try:

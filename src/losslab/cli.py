@@ -23,6 +23,7 @@ STATUSES = """\
 0    success; `measure`: the run is valid; `rerun`, `diff`: the two agree
 1    failed or invalid, with the reasons on stderr; `rerun`, `diff`: the two do not agree
 2    wrong usage or bad input; nothing ran
+125  a changed source of the kernel does not apply or compile
 130  interrupted; the message says what is kept
 141  the output was closed early, as in `losslab axes | head`"""
 
@@ -96,7 +97,7 @@ def _failed(error: BaseException, interrupted: str) -> int:
     # Messages quote files and manifests: escape control characters for the terminal.
     safe = CONTROL.sub(lambda match: repr(match[0])[1:-1], message)
     print(f"losslab: error: {safe}", file=sys.stderr)
-    return 2 if isinstance(error, UsageError) else 1
+    return int(getattr(error, "status", 2 if isinstance(error, UsageError) else 1))
 
 
 def _drop_stdout() -> None:

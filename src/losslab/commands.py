@@ -1,8 +1,8 @@
 """The commands: where each is, what it does, and examples; a test parses each example.
 
-A command's module is imported when the command is called. Its `add_commands` adds the parsers.
-Installed packages add commands by entry points in the group `losslab.commands`: each has a
-command's name, and names a `Command`.
+`commands.tsv` lists losslab's own. A command's module is imported when the command is called. Its
+`add_commands` adds the parsers. Installed packages add commands by entry points in the group
+`losslab.commands`: each has a command's name, and names a `Command`.
 """
 
 from __future__ import annotations
@@ -10,18 +10,23 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from losslab.errors import LosslabError
-from losslab.reading import UsageError
-from losslab.repository import INSTALLED, ROOT
+from losslab.reading import UsageError, read_rows
+from losslab.repository import PACKAGE, package_with
 
 GROUP = "losslab.commands"
 WORKFLOW = "the workflow"  # commands of its rules, which the overview does not list
+OTHERS = "other packages"
+# Headings of the overview, by purpose; packages may add others.
+HEADINGS = (
+    "check this machine", "measure", "inspect runs and campaigns", "ask what would have happened",
+    "judge an algorithm or a change", "reproduce and verify", "add your own", "shell completion",
+)  # fmt: skip
 
 
 class Command(NamedTuple):
@@ -30,205 +35,15 @@ class Command(NamedTuple):
     module: str
     help: str
     examples: tuple[str, ...]
-    heading: str = "other packages"
+    heading: str = OTHERS
 
 
-def _command(module: str, text: str, *examples: str) -> Command:
-    return Command(f"losslab.{module}", text, examples)
-
-
-# By purpose.
-GROUPS: dict[str, dict[str, Command]] = {
-    "check this machine": {
-        "doctor": _command(
-            "doctor",
-            "check this machine and list what is missing",
-            "losslab doctor",
-            "losslab doctor --where host",
-            "losslab doctor --self-test",
-        ),
-        "setup": _command(
-            "doctor", "fetch or build the default kernel and image, and test them", "losslab setup"
-        ),
-        "instrument": _command(
-            "instrument.records",
-            "pack, serve or fetch kernels and images as archives",
-            "losslab instrument pack --out instruments",
-            "losslab instrument pack kernel-6.1 image-engine",
-            "losslab instrument serve --port 8000",
-            "LOSSLAB_INSTRUMENTS=/media/usb/instruments losslab instrument fetch",
-        ),
-    },
-    "measure": {
-        "demo": _command(
-            "demo",
-            "show how loss affects CUBIC and BBR, in a minute",
-            "losslab demo",
-            "losslab demo --out /tmp/demo",
-        ),
-        "measure": _command(
-            "runs",
-            "run one ad-hoc replicate",
-            "losslab measure --algorithm bbr --loss-percent 1 --rate-mbit 20 --out my-run",
-            "losslab measure --algorithm cubic --path asymmetric --rtt-ms 40 --seed 7 "
-            "--out other-run",
-        ),
-        "sweep": _command(
-            "sweeps",
-            "measure all combinations of values of some axes",
-            "losslab sweep --algorithm cubic,bbr --loss-percent 0:10 --out my-sweep",
-            "losslab sweep --algorithm reno --rtt-ms 10,20,40 --rate-mbit 20 "
-            "--replicates 3 --out rtts",
-        ),
-        "shell": _command(
-            "runs",
-            "open a shell inside the emulated path",
-            "losslab shell --path asymmetric --rtt-ms 20",
-            "losslab shell -c 'sender ping -c 3 10.0.3.2'",
-        ),
-        "path": _command(
-            "pathcommand",
-            "convert lines of tc or Mininet to a condition, and a condition to lines of tc",
-            "losslab path from-tc path.sh",
-            "losslab path from-tc topology.py --json",
-            "losslab path to-tc my-run",
-            "losslab path to-tc --rate-mbit 20 --rtt-ms 40 --buffer-packets 70",
-        ),
-    },
-    "inspect runs and campaigns": {
-        "plot": _command(
-            "ui.plot",
-            "plot runs in the terminal or to a file",
-            "losslab plot my-run other-run",
-            "losslab plot my-run --out run.svg",
-            "losslab plot my-run --state",
-        ),
-        "status": _command(
-            "ui.status",
-            "show a campaign's progress from another terminal",
-            "losslab status",
-            "losslab status /data/campaign",
-        ),
-        "cells": _command(
-            "runs",
-            "list the cells of a configuration",
-            "losslab cells loss",
-            "losslab cells --config config/quick.yaml --why",
-        ),
-        "claims": _command(
-            "campaign.verdicts",
-            "print the claims and their verdicts",
-            "losslab claims loss map/paper-shallow",
-            "losslab claims --check quick",
-            "losslab claims --record quick",
-        ),
-        "axes": _command(
-            "study.dictionary",
-            "list the axes of a study's design",
-            "losslab axes",
-            "losslab axes --write",
-        ),
-        "metrics": _command(
-            "study.dictionary",
-            "list the metrics of results",
-            "losslab metrics",
-            "losslab metrics --json",
-        ),
-        "columns": _command(
-            "study.dictionary",
-            "explain the columns of CSV files",
-            "losslab columns",
-            "losslab columns my-run/queue.csv --json",
-        ),
-    },
-    # Commands of packages.
-    "ask what would have happened": {},
-    "judge an algorithm or a change": {},
-    "reproduce and verify": {
-        "rerun": _command(
-            "runs",
-            "repeat a replicate and compare the bytes",
-            "losslab rerun my-run",
-            "losslab rerun results/cells/loss/CELL/0 --out again",
-        ),
-        "diff": _command(
-            "runs",
-            "compare two result sets cell by cell",
-            "losslab diff results other-results",
-            "losslab diff A B --metric retransmits --common",
-            "losslab diff results docs/results/quick.tsv --common",
-            "losslab diff my-run other-run --packets",
-        ),
-        "record": _command(
-            "campaign.records",
-            "record the digest and the primary metric of each measured cell",
-            "losslab record results record.tsv",
-        ),
-        "origin": _command(
-            "campaign.records",
-            "write a table of the instrument, machines and dates of cells",
-            "losslab origin results/summary/loss_cells.csv --out results/tables/origin.csv",
-        ),
-    },
-    "add your own": {
-        "init": _command(
-            "new", "make a folder with a campaign of your own", "losslab init my-campaign"
-        ),
-        "new": _command(
-            "new",
-            "make a skeleton of your own algorithm, study, app, path mechanism or scheme",
-            "losslab new algorithm mine --label Mine",
-            "losslab new algorithm brutal --from tcp-brutal/",
-            'losslab new study mine --title "My question"',
-            "losslab new app bursts",
-            "losslab new mechanism fading",
-            "losslab new scheme gentle",
-        ),
-        "trace": _command(
-            "traces",
-            "convert another project's rate trace to a packet-delivery trace",
-            "losslab trace import rates.csv --column throughput_mbps --interval-ms 1000",
-            "losslab trace import report.log --out config/traces/tram.down",
-        ),
-        "kernel": _command(
-            "kernelcommand",
-            "build the pinned kernel and print its folder",
-            "losslab kernel",
-            "losslab kernel --name 6.1",
-            "losslab kernel --algorithm mine",
-            "losslab kernel --algorithm mine --try-all",
-        ),
-        "source": _command(
-            "kernelcommand",
-            "print a file of a kernel's source, to change and check it",
-            "losslab source tcp_cubic.c",
-            "losslab source net/ipv4/tcp_bbr.c --kernel 6.12-bbr3",
-        ),
-        "image": _command(
-            "instrument.records",
-            "build an image and print its folder",
-            "losslab image",
-            "losslab image --variant engine",
-        ),
-    },
-    "shell completion": {
-        "completion": _command(
-            "cli", "print a shell's completion script", 'eval "$(losslab completion bash)"'
-        )
-    },
-    WORKFLOW: {
-        "smoke-test": _command(
-            "steps",
-            "measure one short cell",
-            "losslab smoke-test --record results/instrument/smoke-test-virtual-guest.json",
-        ),
-        "cell": _command(
-            "steps", "run a cell's replicates", "losslab cell loss/cubic_loss1_symmetric_iperf3"
-        ),
-        "collect": _command("steps", "gather a study's cells into tables", "losslab collect loss"),
-    },
+COMMANDS = {
+    row["command"]: Command(
+        f"losslab.{row['module']}", row["help"], tuple(row["examples"].split(" | ")), row["heading"]
+    )
+    for row in read_rows(PACKAGE / "commands.tsv", "\t")
 }
-COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
 
 
 def find(name: str) -> Command | None:
@@ -271,18 +86,10 @@ def _load(entry: metadata.EntryPoint) -> Command:
 
 def _refuse_absent(name: str) -> None:
     """Refuse a command of one of this repository's packages that is not installed."""
-    for path in ROOT.glob("plugins/*/pyproject.toml"):
-        project = tomllib.loads(path.read_text())["project"]
-        if name in project["entry-points"][GROUP]:
-            source = (
-                f"{project['name']}, or plugins/{path.parent.name} in a clone"
-                if INSTALLED
-                else path.parent
-            )
-            raise UsageError(
-                f"`losslab {name}` needs the package {project['name']}, found it not installed",
-                hint=f"python -m pip install {source}",
-            )
+    if found := package_with(GROUP, name):
+        raise UsageError(
+            f"`losslab {name}` needs the package {found[0]}, found it not installed", hint=found[1]
+        )
 
 
 class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
@@ -340,14 +147,11 @@ def with_examples(parser: argparse.ArgumentParser) -> None:
 def overview() -> str:
     """List the commands by purpose, without those of the workflow."""
     known = installed()
-    groups = {heading: {**group} for heading, group in GROUPS.items() if heading != WORKFLOW}
-    for name in [each for each in known if each not in COMMANDS]:
-        groups.setdefault(known[name].heading, {})[name] = known[name]
-    groups.pop(WORKFLOW, None)
     width = max(map(len, known))
     lines = ["losslab measures how network paths affect TCP congestion control.", ""]
-    for heading, group in groups.items():
-        if group:
-            lines += [f"{heading}:", *(f"  {n:<{width}}  {c.help}" for n, c in group.items()), ""]
+    for heading in dict.fromkeys((*HEADINGS, *(each.heading for each in known.values()))):
+        its = {name: each for name, each in known.items() if each.heading == heading}
+        if its and heading != WORKFLOW:
+            lines += [f"{heading}:", *(f"  {n:<{width}}  {c.help}" for n, c in its.items()), ""]
     lines += ["Begin with:", f"  {COMMANDS['measure'].examples[0]}", ""]
     return "\n".join([*lines, "Options and examples: `losslab COMMAND --help`."])

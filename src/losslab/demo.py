@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from losslab import sweeps
@@ -43,25 +42,22 @@ def text(out: Path) -> str:
     """Describe the path and the goodput lost to packet loss, from the sweep's table."""
     rows = read_rows(out / "sweep.csv")
     means = {(row["algorithm"], float(row["loss_percent"])): row["mean"] for row in rows}
-    return "\n".join(
-        [
-            f"One flow over {PATH['rate-mbit']} Mbit/s and {PATH['rtt-ms']} ms, a buffer of "
-            f"{PATH['buffer-packets']} packets, {PATH['duration-s']} s",
-            *(_cost(name, {loss: means[name, loss] for loss in LOSSES_PERCENT}) for name in LABELS),
-        ]
-    )
-
-
-def _cost(name: str, means: Mapping[int, str]) -> str:
-    if not all(means.values()):
-        return f"{LABELS[name]}: no valid run at some loss rates"
-    goodput = {loss: float(mean) for loss, mean in means.items()}
-    lossless, *losses = LOSSES_PERCENT
-    costs = [
-        f"{loss} % loss costs {100 * (1 - goodput[loss] / goodput[lossless]):.0f} %"
-        for loss in losses
+    lines = [
+        f"One flow over {PATH['rate-mbit']} Mbit/s and {PATH['rtt-ms']} ms, a buffer of "
+        f"{PATH['buffer-packets']} packets, {PATH['duration-s']} s"
     ]
-    return f"{LABELS[name]}: {costs[0]} of its goodput, {', '.join(costs[1:])}."
+    for name, label in LABELS.items():
+        found = [means[name, loss] for loss in LOSSES_PERCENT]
+        if not all(found):
+            lines.append(f"{label}: no valid run at some loss rates")
+            continue
+        lossless, *goodputs = map(float, found)
+        first, *more = (
+            f"{loss} % loss costs {100 * (1 - goodput / lossless):.0f} %"
+            for loss, goodput in zip(LOSSES_PERCENT[1:], goodputs, strict=True)
+        )
+        lines.append(f"{label}: {first} of its goodput, {', '.join(more)}.")
+    return "\n".join(lines)
 
 
 def next_steps(out: Path) -> str:

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from losslab import cellspec, processes
-from losslab.backends import preflight, resources, runner, virtual
-from losslab.backends.base import CONTAINERNET, GUEST, HOST, VIRTUAL, Finding, Instrument, Job
+from losslab import cellspec, processes, pyarguments
+from losslab.backends import resources, runner, virtual
+from losslab.backends.base import GUEST, VIRTUAL, Checked, Finding, Instrument, Job
+from losslab.backends.registry import BACKENDS
 from losslab.campaign.cellrun import SELF_TEST, self_test
 from losslab.campaign.instrument import instrument, provide
 from losslab.errors import LosslabError
@@ -86,16 +87,10 @@ def examine(whole: bool = False) -> list[Section]:
     return [
         Section("virtual backend (default)", list(_virtual()), (VIRTUAL, GUEST)),
         Section("analysis and report", list(_analysis())),
-        Section("containernet backend in a guest", list(preflight.guest()), (CONTAINERNET, GUEST)),
-        Section(
-            "virtual backend's hosts on this kernel, in real time",
-            list(preflight.host(_root(image.HOST), containers=False)),
-            (VIRTUAL, HOST),
-        ),
-        Section(
-            "containernet backend on this kernel, in real time",
-            list(preflight.host(_root(image.ENGINE))),
-            (CONTAINERNET, HOST),
+        *(
+            Section(backend.title, list(backend.requirements()), way)
+            for way, backend in BACKENDS.items()
+            if isinstance(backend, Checked)
         ),
         Section("other kernels", list(_other_kernels())),
         *([Section("every file of kernels and images", list(_whole()))] if whole else []),
@@ -240,6 +235,7 @@ def _doctor(options: argparse.Namespace) -> int:
         print(self_test(instrument()))
         return 0
     way = (options.backend, options.where)
+    pyarguments.require_backend(*way)
     sections = examine(options.whole)
     if options.json:
         print(json.dumps([asdict(each) | {"usable": each.usable} for each in sections], indent=1))

@@ -30,10 +30,8 @@ def note_and_raise(number: int, _: FrameType | None) -> None:
 def heed() -> None:
     """Raise a noted signal's SystemExit or KeyboardInterrupt again; long work calls it regularly.
 
-    Another thread than the main one ends with SystemExit, of which Python prints nothing.
-
     Python ignores exceptions that a signal raises in destructors and in callbacks, such as those of
-    weak references during an import.
+    weak references during an import. Other threads end with SystemExit, of which it prints nothing.
     """
     if _noted:
         if _noted[0] == signal.SIGINT and _in_main_thread():

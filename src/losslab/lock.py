@@ -23,6 +23,7 @@ from losslab.errors import LosslabError
 # File in each folder that losslab made and may remove, and the folder beside it for the content.
 MARK, INNER = ".losslab-made", "files"
 MADE_BY, INODE, MARK_BYTES = "losslab", "inode", 4096
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 @contextlib.contextmanager
@@ -32,8 +33,8 @@ def locked(path: Path, waiting: str = "") -> Iterator[int]:
     While another process holds it, print `waiting` and wait. Yields the lock's descriptor: the
     lock is held until all copies of it are closed.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
-    descriptor = os.open(path, flags if path.is_dir() else flags | os.O_CREAT, 0o600)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | (0 if path.is_dir() else os.O_CREAT)
+    descriptor = os.open(path, flags, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -47,10 +48,7 @@ def locked(path: Path, waiting: str = "") -> Iterator[int]:
 
 
 def private(parent: Path) -> Path:
-    """Make and return a folder in `parent` for locks that no other user can enter, hold or replace.
-
-    Raises LosslabError if another user made it, and OSError if it cannot be made.
-    """
+    """Make and return a folder in `parent` for locks that no other user can enter or replace."""
     folder = parent / f"losslab-locks-{os.geteuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):  # also for root, on a file system that is only readable
@@ -109,7 +107,7 @@ def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """
     sweep(parent, prefix)
     outer = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    descriptor = os.open(outer, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    descriptor = os.open(outer, FOLDER)
     try:
         # Without locks, no process can remove it either.
         with contextlib.suppress(OSError):
@@ -165,7 +163,7 @@ def sweep(parent: Path, prefix: str) -> None:
 
 def _claim(path: Path) -> int:
     """Lock a folder; OSError if it is locked, missing, or on a file system without locks."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    descriptor = os.open(path, FOLDER)
     try:
         # Root may open other users' folders.
         if os.fstat(descriptor).st_uid != os.geteuid():

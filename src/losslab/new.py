@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,11 +44,15 @@ KERNELS = frozenset((
 ))  # fmt: skip
 # Python modules: the folder of each kind (`extensions.KINDS`), its template, and how to measure it.
 MODULES = {
-    "app": ("apps", "config/template/app.py", "--app {}"),
-    "mechanism": ("mechanisms", "config/template/mechanism.py", "--{}-percent 2 --rtt-ms 20"),
-    "scheme": ("schemes", "", "--app datagram --scheme {} --trace cellular --rtt-ms 40"),
-}
-SCHEME = extensions.PACKAGE / "emulation" / "schemes" / f"{TEMPLATE}.py"
+    "app": ("apps", ROOT / "config/template/app.py", "--app {}"),
+    "mechanism": (
+        "mechanisms", ROOT / "config/template/mechanism.py", "--{}-percent 2 --rtt-ms 20"
+    ),
+    "scheme": (
+        "schemes", extensions.PACKAGE / "emulation" / "schemes" / f"{TEMPLATE}.py",
+        "--app datagram --scheme {} --trace cellular --rtt-ms 40",
+    ),
+}  # fmt: skip
 STUDY_NAME = r"[a-z][a-z0-9]{0,39}"
 # Characters that tables, R and Markdown would not read as text.
 SPECIAL = frozenset('{}`#"\\')
@@ -89,15 +93,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _init(options: argparse.Namespace) -> int:
-    print(
-        f"Wrote {', '.join(map(str, new_folder(options.folder)))} to {options.folder}\n"
-        f"Next: cd {options.folder} && snakemake --cores all --dry-run"
-    )
-    return 0
-
-
-def new_folder(folder: Path) -> list[Path]:
-    """Write a campaign's files to a new or empty folder; UsageError for any other."""
+    """Write a campaign's files to a new or empty folder."""
+    folder: Path = options.folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
             f"the folder must be new or empty, found files in {folder}",
@@ -106,19 +103,74 @@ def new_folder(folder: Path) -> list[Path]:
     shutil.copytree(ROOT / "config" / "template" / "campaign", folder, dirs_exist_ok=True)
     (folder / PROFILE).parent.mkdir(parents=True)
     shutil.copy(ROOT / PROFILE, folder / PROFILE)
-    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    print(
+        f"Wrote {', '.join(files)} to {folder}\n"
+        f"Next: cd {folder} && snakemake --cores all --dry-run"
+    )
+    return 0
+
+
+def _study(options: argparse.Namespace) -> int:
+    """Write a study's files to a campaign's folder or the clone."""
+    name, folder = options.name, _folder()
+    title = name if options.title is None else options.title
+    if not re.fullmatch(STUDY_NAME, name):
+        raise UsageError(f"a study's name must match {STUDY_NAME}, found {name!r}")
+    _require_line("title", title)
+    template = ROOT / "config" / "template" / "study"
+    files = {
+        Path(str(path.relative_to(template)).replace(TEMPLATE, name)): path
+        for path in sorted(template.rglob("*"))
+        if path.is_file()
+    }
+    if present := [str(path) for path in files if find(path).exists() or (folder / path).exists()]:
+        raise UsageError(f"a study's name must be new, found {', '.join(present)}")
+    for path, source in files.items():
+        text = source.read_text().replace(TITLE, title).replace(TEMPLATE, name)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+        print(f"Wrote {path}")
+    print(
+        "Next: add it to your campaign's `studies`, for example to config/config.yaml:\n"
+        f"        {name}: {{ main: {{ replicates: 5, duration_s: 4, warmup_s: 2 }} }}\n"
+        "      losslab cells --config config/config.yaml\n"
+        "      snakemake --cores all"
+    )
+    return 0
+
+
+def _module(options: argparse.Namespace) -> int:
+    """Write a module of a kind to a campaign's folder or the clone."""
+    kind, name, folder = options.kind, options.name, _folder()
+    place, template, measured = MODULES[kind]
+    if not extensions.NAME.fullmatch(name) or len(name) > 20:
+        raise UsageError(
+            f"the name of a new {kind} must be at most 20 lower-case letters and digits, found "
+            f"{name!r:.80}"
+        )
+    if name in extensions.names(place):
+        raise UsageError(f"the name of a new {kind} must be new, found {name}")
+    path = out_file(folder / place / f"{name}.py")
+    text = template.read_text()
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text.replace(TEMPLATE.capitalize(), name.capitalize()).replace(TEMPLATE, name))
+    print(
+        f"Wrote {path.relative_to(folder)}, an example to edit\n"
+        f"Next: losslab measure --algorithm cubic {measured.format(name)} --out runs/{name}"
+    )
+    return 0
 
 
 def _algorithm(options: argparse.Namespace) -> int:
-    name = options.name
+    name, source = options.name, options.source
     label, what = name if options.label is None else options.label, "a copy of Reno to edit"
-    if options.source is None:
+    if source is None:
         path = new_algorithm(name, label, _folder())
-    elif (Path(options.source) / ALGORITHMS_FILE).is_file():
-        path = restored(name, label, _folder(), Path(options.source) / ALGORITHMS_FILE)
-        what = "as the run had it"
+    elif (kept := Path(source) / ALGORITHMS_FILE).is_file():
+        path, what = restored(name, label, _folder(), kept), "as the run had it"
     else:
-        path, notes = imported(name, label, _folder(), options.source)
+        path, notes = imported(name, label, _folder(), source)
         its = ", ".join(f"{k} ({v.default})" for k, v in names.parameters_of(name).items())
         notes += [f"its parameters are {its}"] * bool(its)
         what = "; ".join(["and copied its files", *notes])
@@ -128,30 +180,6 @@ def _algorithm(options: argparse.Namespace) -> int:
         f"Next: losslab measure --algorithm {name} --loss-percent 1 --out runs/{name}\n"
         f"      losslab kernel --algorithm {name}    # compiles the kernel; needed once if this "
         "machine has not compiled one yet"
-    )
-    return 0
-
-
-def _study(options: argparse.Namespace) -> int:
-    name = options.name
-    folder = _folder()
-    written = new_study(name, name if options.title is None else options.title, folder)
-    print(
-        "\n".join(f"Wrote {path}" for path in written) + f"\nNext: add it to your campaign's "
-        f"`studies`, for example to config/config.yaml:\n"
-        f"        {name}: {{ main: {{ replicates: 5, duration_s: 4, warmup_s: 2 }} }}\n"
-        "      losslab cells --config config/config.yaml\n"
-        "      snakemake --cores all"
-    )
-    return 0
-
-
-def _module(options: argparse.Namespace) -> int:
-    path = new_module(options.kind, options.name, _folder())
-    measured = MODULES[options.kind][2].format(options.name)
-    print(
-        f"Wrote {path}, an example to edit\n"
-        f"Next: losslab measure --algorithm cubic {measured} --out runs/{options.name}"
     )
     return 0
 
@@ -176,45 +204,6 @@ def _require_line(what: str, text: str) -> None:
         raise UsageError(f"a {what} must be a line of text without {listed}, found {text!r:.80}")
 
 
-def new_study(name: str, title: str, folder: Path) -> list[Path]:
-    """Write a study's files to a campaign's folder or the clone; return them, relative to it."""
-    if not re.fullmatch(STUDY_NAME, name):
-        raise UsageError(f"a study's name must match {STUDY_NAME}, found {name!r}")
-    _require_line("title", title)
-    template = ROOT / "config" / "template" / "study"
-    files = {
-        Path(str(path.relative_to(template)).replace(TEMPLATE, name)): path
-        for path in sorted(template.rglob("*"))
-        if path.is_file()
-    }
-    present = [str(path) for path in files if find(path).exists() or (folder / path).exists()]
-    if present:
-        raise UsageError(f"a study's name must be new, found {', '.join(present)}")
-    for path, source in files.items():
-        text = source.read_text().replace(TITLE, title).replace(TEMPLATE, name)
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    return list(files)
-
-
-def new_module(kind: str, name: str, folder: Path) -> Path:
-    """Write a module of a kind to a campaign's folder or the clone; return its path in it."""
-    place, template, _ = MODULES[kind]
-    if not extensions.NAME.fullmatch(name) or len(name) > 20:
-        raise UsageError(
-            f"the name of a new {kind} must be at most 20 lower-case letters and digits, found "
-            f"{name!r:.80}"
-        )
-    if name in extensions.names(place):
-        raise UsageError(f"the name of a new {kind} must be new, found {name}")
-    path = folder / place / f"{name}.py"
-    out_file(path)
-    text = (ROOT / template if template else SCHEME).read_text()
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text.replace(TEMPLATE.capitalize(), name.capitalize()).replace(TEMPLATE, name))
-    return path.relative_to(folder)
-
-
 def new_algorithm(name: str, label: str, folder: Path) -> Path:
     """Write an algorithm's file and row to a campaign's folder or the clone; return the file."""
     if not re.fullmatch(NAME, name):
@@ -225,58 +214,76 @@ def new_algorithm(name: str, label: str, folder: Path) -> Path:
             f"own net/ipv4/tcp_{name}.c",
             hint=f"choose another name, such as my_{name}"[:80],
         )
-    path = Path("algorithms", name, f"tcp_{name}.c")
-    rows = _rows(name, label, folder)
-    out_file(folder / path)
     text = re.sub(rf"(?<![a-z]){TEMPLATE}", name, kernels.source_of(TEMPLATE).read_text())
-    (folder / path).parent.mkdir(parents=True)
-    (folder / path).write_text(text)
-    _add_row(name, label, folder, rows, "default")
-    return path
+    return _add(name, label, folder, {f"tcp_{name}.c": text.encode()})
 
 
 def restored(name: str, label: str, folder: Path, kept: Path) -> Path:
     """Copy an algorithm from the file in which a run keeps those of its kernel; return its file."""
-    found = read_json(kept)
-    if not isinstance(texts := found.get(name), dict) or not re.fullmatch(ANY_NAME, name):
+    texts = read_json(kept).get(name)
+    if not isinstance(texts, dict) or not re.fullmatch(ANY_NAME, name):
         raise UsageError(f"the name must be of an algorithm in {kept}, found {name:.80}")
-    rows = _rows(name, label, folder)
-    place = folder / "algorithms" / name
-    paths: dict[str, Path] = {each: place / each for each in texts}
-    for each, path in paths.items():
-        if not isinstance(texts[each], str) or not path.resolve().is_relative_to(place.resolve()):
+    place = (folder / "algorithms" / name).resolve()
+    for each, text in texts.items():
+        if not isinstance(text, str) or not (place / each).resolve().is_relative_to(place):
             raise UsageError(f"files in {kept} must be below the algorithm's, found {each:.200}")
-        out_file(path)
-    for each, path in paths.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(texts[each].encode(errors="surrogateescape"))
-    new = any(map(algorithms.needs_bbr3, texts.values()))
-    _add_row(name, label, folder, rows, BBR3 if new else "default")
-    path = min(paths.values(), key=lambda each: each.name != algorithms.FILE)
-    return path.relative_to(folder)
+    files = {each: text.encode(errors="surrogateescape") for each, text in texts.items()}
+    return _add(name, label, folder, files)
 
 
 def imported(name: str, label: str, folder: Path, place: str) -> tuple[Path, list[str]]:
     """Copy an algorithm of others with its row; return its `algorithm.toml`, and notes."""
     if not re.fullmatch(ANY_NAME, name):
         raise UsageError(f"an algorithm's name must match {ANY_NAME}, found {name!r}")
-    rows = _rows(name, label, folder)
     with _place(place) as (start, commit):
         its = start if start.is_dir() else start.parent
-        made, names, notes = algorithms.inspect(its, start, name)
+        made, copied, notes = algorithms.inspect(its, start, name)
         made = replace(made, source=place, commit=commit)
-        path = Path("algorithms", name, algorithms.FILE)
-        check_schema(tomllib.loads(made.text), "algorithm", str(path))
-        out_file(folder / path)
-        texts = [(its / each).read_bytes() for each in names]
-        for each, text in zip(names, texts, strict=True):
-            (folder / path.parent / each).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path.parent / each).write_bytes(text)
-    (folder / path).write_text(made.text)
-    new = any(algorithms.needs_bbr3(text.decode(errors="replace")) for text in texts)
-    notes += [f"it needs the kernel {BBR3} (`losslab kernel --name {BBR3}`)"] * new
-    _add_row(name, label, folder, rows, BBR3 if new else "default")
+        check_schema(tomllib.loads(made.text), "algorithm", f"{name}/{algorithms.FILE}")
+        files = {each: (its / each).read_bytes() for each in copied}
+    path = _add(name, label, folder, files | {algorithms.FILE: made.text.encode()})
+    if _needs_bbr3(files):
+        notes += [f"it needs the kernel {BBR3} (`losslab kernel --name {BBR3}`)"]
     return path, notes
+
+
+def _needs_bbr3(files: Mapping[str, bytes]) -> bool:
+    return any(algorithms.needs_bbr3(its.decode(errors="replace")) for its in files.values())
+
+
+def _add(name: str, label: str, folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Write an algorithm's files and its row; refuse a name or label that is not new.
+
+    Returns its `algorithm.toml`, or else its source.
+    """
+    if name == OWN:
+        raise UsageError(
+            f"an algorithm's name must not be {OWN}, which means that programs choose their own"
+        )
+    _require_line("label", label)
+    table, place = folder / ALGORITHMS, folder / "algorithms" / name
+    known = table if table.is_file() else ROOT / ALGORITHMS
+    rows = load_algorithms(known)
+    if name in {row["name"] for row in rows} or place.exists():
+        raise UsageError(
+            f"an algorithm's name must be new, found {name} in {ALGORITHMS} or algorithms/",
+            hint=f"choose another name, such as my_{name}"[:80],
+        )
+    if label in {row["label"] for row in rows}:
+        raise UsageError(f"an algorithm's label must be new, found {label} in {ALGORITHMS}")
+    for path in (table, *(place / each for each in files)):
+        out_file(path)
+    for each, content in files.items():
+        (place / each).parent.mkdir(parents=True, exist_ok=True)
+        (place / each).write_bytes(content)
+    colour = names.next_colour([row["colour"] for row in rows])
+    shape = min(SHAPES, key=[row["shape"] for row in rows].count)
+    row = "\t".join([name, label, colour, shape, BBR3 if _needs_bbr3(files) else "default"])
+    text = known.read_text().rstrip("\n")
+    table.parent.mkdir(exist_ok=True)
+    table.write_text(f"{text}\n{row}\n")
+    main = min(files, key=lambda each: each != algorithms.FILE)
+    return (place / main).relative_to(folder)
 
 
 @contextlib.contextmanager
@@ -322,36 +329,3 @@ def _known_source(name: str) -> Iterator[Path]:
     # Without the lock, it could be the change that another command tries.
     with kerneltree.own_files(tree):
         yield file
-
-
-def _rows(name: str, label: str, folder: Path) -> list[dict[str, str]]:
-    """Return the table's rows; refuse a name or label that is not new."""
-    if name == OWN:
-        raise UsageError(
-            f"an algorithm's name must not be {OWN}, which means that programs choose their own"
-        )
-    _require_line("label", label)
-    table = folder / ALGORITHMS
-    rows = load_algorithms(table if table.is_file() else ROOT / ALGORITHMS)
-    if name in {row["name"] for row in rows} or (folder / "algorithms" / name).exists():
-        raise UsageError(
-            f"an algorithm's name must be new, found {name} in {ALGORITHMS} or algorithms/",
-            hint=f"choose another name, such as my_{name}"[:80],
-        )
-    if label in {row["label"] for row in rows}:
-        raise UsageError(f"an algorithm's label must be new, found {label} in {ALGORITHMS}")
-    out_file(table)
-    return rows
-
-
-def _add_row(
-    name: str, label: str, folder: Path, rows: Sequence[Mapping[str, str]], kernel: str
-) -> None:
-    table = folder / ALGORITHMS
-    known = table if table.is_file() else ROOT / ALGORITHMS
-    colour = names.next_colour([row["colour"] for row in rows])
-    shape = min(SHAPES, key=[row["shape"] for row in rows].count)
-    text = known.read_text().rstrip("\n")
-    row = "\t".join([name, label, colour, shape, kernel])
-    table.parent.mkdir(exist_ok=True)
-    table.write_text(f"{text}\n{row}\n")

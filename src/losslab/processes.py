@@ -113,31 +113,28 @@ def attempt(
     process's. Output that is appended to `log` is not returned.
     """
     with contextlib.ExitStack() as stack:
-        out: int | IO[str] = subprocess.PIPE
+        target: int | IO[str] = subprocess.PIPE
         if log is not None:
-            out = stack.enter_context(log.open("a"))
-            print("$", *command, file=out, flush=True)
+            target = stack.enter_context(log.open("a"))
+            print("$", *command, file=target, flush=True)
         try:
             process = _start(
                 command,
                 stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
-                stdout=out, stderr=out, cwd=cwd, env=os.environ | dict(more or {}),
+                stdout=target, stderr=target, cwd=cwd, env=os.environ | dict(more or {}),
             )  # fmt: skip
         except OSError as error:
             return Done(NOT_RUN, "", f"{command[0]} must be installed ({error.strerror})")
         with process:
             try:
                 words = None if text is None else text.encode()
-                said, complaints = process.communicate(words, timeout=limit_s)
+                outputs = process.communicate(words, timeout=limit_s)
             except subprocess.TimeoutExpired:
                 return Done(None, "", f"no end in {limit_s:g} s")
             finally:
                 end(process, PATIENCE_S)
-        return Done(process.returncode, _text(said), _text(complaints))
-
-
-def _text(said: bytes | None) -> str:
-    return (said or b"").decode(errors="replace")
+        out, err = ((each or b"").decode(errors="replace") for each in outputs)
+        return Done(process.returncode, out, err)
 
 
 def _start(command: Sequence[str | Path], **how: Any) -> Process:
@@ -157,17 +154,14 @@ def run(
     command: Sequence[str | Path],
     *,
     limit_s: float = WORK_LIMIT_S,
-    text: str | None = None,
-    cwd: Path | None = None,
-    more: Mapping[str, str] | None = None,
     log: Path | None = None,
+    **how: Any,
 ) -> str:
     """Run a program that must succeed and return its output; arguments as in `attempt`.
 
-    Raises LosslabError if it was not found, exceeded its time limit, or failed; with its last
-    lines.
+    Raises LosslabError with its last lines otherwise.
     """
-    done = attempt(command, limit_s=limit_s, text=text, cwd=cwd, more=more, log=log)
+    done = attempt(command, limit_s=limit_s, log=log, **how)
     if done.good:
         return done.out
     name = " ".join(map(str, command))
@@ -197,10 +191,10 @@ def spawn(
     Programs of util-linux set it up between fork and exec. If Python did, its module locks would be
     held around the fork, and a signal at that moment would be raised where Python ignores it.
 
-    The program receives `ending` when this process ends in any way (setpriv(1)). It is bound to
-    `cpu`, by default to none. `raise_limits` names limits of prlimit(1) to raise to their hard
-    limits. Its output goes to the file `console`, and it has no input; by default it has this
-    process's terminal. `variables` is its whole environment.
+    The program receives `ending` when this process ends in any way (setpriv(1)), and is bound to
+    `cpu`. `raise_limits` names limits of prlimit(1) to raise to their hard limits. Its output goes
+    to the file `console`, and it has no input; by default it has this process's terminal.
+    `variables` is its whole environment.
     """
     tied = ["setpriv", "--pdeathsig", ending.name.removeprefix("SIG"), "--"]
     bound = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import inputs
 from losslab.errors import did_you_mean
-from losslab.reading import UsageError, out_folder, shown
+from losslab.reading import UsageError, shown, whole_option
 from losslab.study.condition import AXES
 from losslab.study.studyfiles import POINTS_MAX
 
@@ -50,8 +50,8 @@ def axis_values(name: str, given: Any) -> list[Value]:
     if isinstance(given, Mapping | bytes):
         raise UsageError(f"{name} must be a value or a list of values, found {shown(given)}")
     single = isinstance(given, str) or not isinstance(given, Iterable)
-    # A generator may have no end.
     scalar = single or getattr(given, "ndim", 1) == 0
+    # A generator may have no end.
     values = [given] if scalar else [*islice(given, POINTS_MAX + 1)]
     if not values:
         raise UsageError(f"{name} must have at least one value, found none")
@@ -63,28 +63,19 @@ def axis_values(name: str, given: Any) -> list[Value]:
 def whole(name: str, given: Any, minimum: int, maximum: int = 10**9) -> int:
     """Return an integer in a range."""
     value = plain(given)
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise UsageError(f"{name} must be a whole number, found {shown(given)}")
-    if not minimum <= number <= maximum:
-        raise UsageError(f"{name} must be from {minimum} to {maximum}, found {shown(given)}")
-    return number
+    return whole_option(name, minimum, maximum)(str(operator.index(value)))
 
 
-def limit_s(name: str, given: Any) -> float | None:
+def timeout_s(given: Any) -> float | None:
     """Return a time in seconds above 0; None for no own limit."""
-    if given is None:
-        return None
-    value = plain(given)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(f"{name} must be a number of seconds or None, found {shown(given)}")
-    # nan is not above 0.
-    if not (value > 0 and math.isfinite(value)):
-        raise UsageError(f"{name} must be above 0 and finite, found {value}")
-    return float(value)
+    value = None if given is None else plain(given)
+    if isinstance(value, bool) or not isinstance(value, int | float | None):
+        raise UsageError(f"timeout_s must be a number of seconds or None, found {shown(given)}")
+    if value is not None and not 0 < value < math.inf:  # nan is not above 0
+        raise UsageError(f"timeout_s must be above 0 and finite, found {value}")
+    return None if value is None else float(value)
 
 
 def folder(name: str, given: Any) -> Path:
@@ -94,15 +85,11 @@ def folder(name: str, given: Any) -> Path:
     return Path(given)
 
 
-def output(given: Any) -> Path:
-    """Return an output folder that can be written to."""
-    return out_folder(folder("out", given))
-
-
 def names(name: str, given: Any) -> list[str]:
     """Return a list of texts; a single text is a list of one."""
-    found = [given] if isinstance(given, str) else [*given] if isinstance(given, Iterable) else None
-    if found is None or not all(isinstance(each, str) for each in found):
+    single = isinstance(given, str) or not isinstance(given, Iterable)
+    found = [given] if single else [*given]
+    if not all(isinstance(each, str) for each in found):
         raise UsageError(f"{name} must be a list of names, found {shown(given)}")
     return [str(each) for each in found]
 
@@ -117,9 +104,7 @@ def typed(name: str, given: Any, kind: type[T], what: str) -> T:
 
 def require_backend(backend: Any, where: Any) -> None:
     """Refuse a backend, or a place of one, that does not exist."""
-    if (backend, where) not in [*BACKENDS]:
-        found = ", ".join(f"{name} on {place}" for name, place in BACKENDS)
-        raise UsageError(f"the backend must be one of {found}, found {backend} on {where}")
+    _ = BACKENDS[str(backend), str(where)]
 
 
 def require_axes(given: Iterable[str]) -> None:

@@ -250,6 +250,19 @@ def read_rows(
     return rows
 
 
+def read_columns(path: Path) -> dict[str, list[str]]:
+    """Read a table by column; as strict as `read_rows`, and several times as fast."""
+    text = read_text(path, TABLE_BYTES)
+    head, *lines = text.removesuffix("\n").split("\n")
+    names = head.split(",")
+    plain = not ('"' in text or "\r" in text) and len(set(names)) == len(names) > 1
+    if not plain or any(line.count(",") != len(names) - 1 for line in lines):
+        rows = read_rows(path)
+        return {name: [row[name] for row in rows] for name in (rows[0] if rows else names)}
+    fields = ",".join(lines).split(",") if lines else []
+    return {name: fields[place :: len(names)] for place, name in enumerate(names)}
+
+
 def shown(value: object) -> str:
     """Format a value for an error message: cut long values and escape control characters."""
     text = value if isinstance(value, str) else repr(value)

@@ -23,12 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from losslab import processes
-from losslab.campaign.verdicts import FAMILIES, explained, read_recorded
+from losslab.campaign.verdicts import FAMILIES, check, explained, read_recorded
 from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.reading import parse_json, read_rows
 from losslab.repository import ROOT, listed
-from losslab.study import claims
 
 RENDER = ROOT / "report" / "render"
 # Files that both renderers use.
@@ -73,24 +72,23 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
     """Render a report to two files; return the renderer's name.
 
     `tables/` (LaTeX tables), `scripts/` and `report.json` are written next to the page. Raises
-    LosslabError with a failed chunk, a typed number without a source, or a missing cross-reference,
-    citation, picture or included file.
+    LosslabError with a failed chunk, a typed number without a source, a missing cross-reference,
+    citation, picture or included file, or a verdict that differs from the recorded one.
     """
-    texts = (parts.document, *parts.chapters, *parts.extra_files)
-    claims.check_prose((file for file in texts if file.suffix == ".qmd"), ROOT)
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
         for file in (parts.document, *parts.chapters, *parts.extra_files, *OF_BOTH):
             shutil.copy(file, staging / file.name)
+        if parts.recorded:
+            check(staging / "claims.csv", parts.campaign)
         shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
         (staging / "_chapters.md").write_text("\n".join(shown))
         (staging / "tables").mkdir()
-        program = analysis.quarto()
+        program, document = analysis.quarto(), parts.document
         renderer = (
             f"Quarto {analysis.quarto_version(program)}" if program else "knitr, pandoc and typst"
         )
         (staging / "report.json").write_text(json.dumps(facts(parts, renderer), indent=1) + "\n")
-        document = parts.document
         check_pictures(expand_includes((staging / document.name).read_text(), staging), staging)
         if program:
             for form in ("html", "typst"):
@@ -148,9 +146,8 @@ def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for script in scripts:
         # Paths below the last folder called analysis, without studies/.
-        at = max(place for place, part in enumerate(script.parts) if part == "analysis")
-        below = [part for part in script.parts[at + 1 :] if part != "studies"]
-        target = folder.joinpath(*below)
+        below = f"/{script}".rpartition("/analysis/")[2].removeprefix("studies/")
+        target = folder / below
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(script, target)
 
@@ -162,22 +159,15 @@ def measured_at(staging: Path) -> int:
     """
     origin = staging / "origin.csv"
     rows = read_rows(origin, columns=("part", "what")) if origin.is_file() else []
-    days = re.findall(
-        r"\d{4}-\d\d-\d\d", " ".join(row["what"] for row in rows if row["part"] == "measured on")
-    )
-    day = datetime.date.fromisoformat(max(days, default="2024-01-01"))
-    midnight = datetime.datetime.combine(day, datetime.time(), datetime.UTC)
-    return int(midnight.timestamp())
+    text = " ".join(row["what"] for row in rows if row["part"] == "measured on")
+    day = max(re.findall(r"\d{4}-\d\d-\d\d", text), default="2024-01-01")
+    return int(datetime.datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp())
 
 
 def _run(command: Sequence[str], staging: Path) -> None:
     """Run a renderer's step; raise LosslabError on failure and on WARNINGS."""
-    done = processes.attempt(
-        command,
-        cwd=staging,
-        limit_s=processes.WORK_LIMIT_S,
-        more={"SOURCE_DATE_EPOCH": str(measured_at(staging))},
-    )
+    more = {"SOURCE_DATE_EPOCH": str(measured_at(staging))}
+    done = processes.attempt(command, cwd=staging, limit_s=processes.WORK_LIMIT_S, more=more)
     output = done.out + done.err
     if not done.good:
         raise LosslabError(f"`{' '.join(command[:3])}` must succeed, found:\n{output}")
@@ -212,9 +202,7 @@ def expand_includes(text: str, folder: Path) -> str:
 def finish(page: str, narrow: Mapping[bytes, bytes]) -> str:
     """Return the page with its script, and with figures as inline SVG, so that text is searchable.
 
-    Args:
-        page: The renderer's page.
-        narrow: The version for a phone of each figure, by the content of its SVG file.
+    `narrow` has the version for a phone of each figure, by the content of its SVG file.
     """
     count = itertools.count(1)
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from losslab import cellspec
 from losslab.backends import runner, virtual
 from losslab.backends.base import Instrument, Job
-from losslab.campaign import compare, inputs, packets, plan, records, rerun, state
+from losslab.campaign import compare, inputs, packets, plan, records, rerun
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.replicate import run
+from losslab.campaign.results import RESULTS
 from losslab.errors import LosslabError, did_you_mean
 from losslab.lock import own_folder
 from losslab.reading import UsageError, number_option, out_folder, read_config
@@ -33,21 +34,16 @@ SESSION_TIMEOUT_S = 86_400.0
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `measure`, `shell`, `cells`, `rerun` and `diff`."""
-    measure = commands.add_parser(
-        "measure", usage="%(prog)s --algorithm NAME --out FOLDER [OPTION ...]"
-    )
+    usage = "%(prog)s --algorithm NAME --out FOLDER [OPTION ...]"
+    measure = commands.add_parser("measure", usage=usage)
     groups = dictionary.add_options(measure)
-    groups["run"].add_argument(
-        "--seed", type=cellspec.SEED, default=1, help="seed of all random draws"
-    )
+    run_options = groups["run"].add_argument
+    run_options("--seed", type=cellspec.SEED, default=1, help="seed of all random draws")
     measure.add_argument("--out", type=out_folder, required=True, help="new folder of the results")
     cellspec.backend_options(groups["instrument"])
-    groups["run"].add_argument(
-        "--timeout-s",
-        type=number_option("timeout-s", above=0),
-        help="wall-clock limit of the guest",
-    )
-    groups["run"].add_argument(
+    limit = number_option("timeout-s", above=0)
+    run_options("--timeout-s", type=limit, help="wall-clock limit of the guest")
+    run_options(
         "--capture", action="append", default=[], metavar="LINK",
         help="capture an interface's packets, such as r1-r2, in capture-LINK.pcap, or the state of "
         "the congestion control (`state`); may be repeated",
@@ -69,12 +65,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     cells.add_argument("study", nargs="?")
     cells.add_argument("--config", type=Path, default=ROOT / "config" / "config.yaml")
     cells.add_argument("--json", action="store_true", help="print JSON, with the conditions")
-    cells.add_argument(
-        "--why", action="store_true", help="list the cells to be measured, with the reason"
-    )
-    cells.add_argument(
-        "--results", type=Path, default=Path("results"), help="results folder for --why"
-    )
+    cells.add_argument("--why", action="store_true", help="list the cells to measure, and why")
+    cells.add_argument("--results", type=Path, default=RESULTS, help="results folder for --why")
     cells.set_defaults(run=_cells)
 
     again = commands.add_parser("rerun")
@@ -88,14 +80,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     compared.add_argument("first", type=Path, help="results folder")
     compared.add_argument("second", type=Path, help="results folder or record to compare with")
     compared.add_argument("--metric", help="metric to compare; default: the app's main metric")
-    compared.add_argument(
-        "--common", action="store_true", help="compare only cells and files that both have"
-    )
-    compared.add_argument(
-        "--packets", action="store_true",
-        help="of two runs: print the first packet, sample and captured state that differ",
-    )  # fmt: skip
-    compared.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
+    common = "compare only cells and files that both have"
+    compared.add_argument("--common", action="store_true", help=common)
     compared.add_argument("--json", action="store_true", help="print JSON")
     compared.set_defaults(run=_diff)
 
@@ -146,19 +132,6 @@ def _terminal_kept() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def command_or_input(command: str | None) -> str | None:
-    """Return the command, or else standard input; None for a session at a terminal."""
-    if command is None and sys.stdin is None:
-        raise LosslabError(
-            "losslab shell needs a terminal, a command or standard input, found none",
-            hint="pass a command: `losslab shell -c 'sender ping -c 3 10.0.3.2'`",
-        )
-    if command is not None or sys.stdin.isatty():
-        return command
-    # Read all of it: a console hangs up at the end of the input, before it was processed.
-    return sys.stdin.read()
-
-
 def execute(
     command: str | None, condition: Condition, seed: int, tools: Instrument
 ) -> tuple[int, str]:
@@ -166,17 +139,24 @@ def execute(
 
     None connects the user's terminal to a shell in a guest that runs in real time.
     """
-    request = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
+    task = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
     limit_s = SESSION_TIMEOUT_S if command is None else COMMAND_TIMEOUT_S
     with own_folder(Path(tempfile.gettempdir()), "losslab-shell-") as folder, _terminal_kept():
-        job = Job(request, folder, seed, limit_s, interactive=command is None)
+        job = Job(task, folder, seed, limit_s, interactive=command is None)
         status = int(runner.run(virtual.Guest(), tools, job).result["status"])
         return status, "" if command is None else (folder / "output.txt").read_text()
 
 
 def _shell(options: argparse.Namespace) -> int:
-    condition = condition_of(options)
-    command = command_or_input(options.command)
+    condition, command = condition_of(options), options.command
+    if command is None and sys.stdin is None:
+        raise LosslabError(
+            "losslab shell needs a terminal, a command or standard input, found none",
+            hint="pass a command: `losslab shell -c 'sender ping -c 3 10.0.3.2'`",
+        )
+    if command is None and not sys.stdin.isatty():
+        # Read all of it: a console hangs up at the end of the input, before it was processed.
+        command = sys.stdin.read()
     at_first_use(condition)
     status, words = execute(command, condition, options.seed, instrument(condition=condition))
     print(words, end="")
@@ -200,13 +180,12 @@ def _cells(options: argparse.Namespace) -> int:
             for c in cells
         ]  # fmt: skip
         print(json.dumps(rows, indent=1))
-        return 0
-    if options.why:
+    elif options.why:
         todo = plan.to_measure(cells, options.results)
         print("\n".join([*todo, f"{len(todo)} of {len(cells)} cells will be measured"]))
-        return 0
-    for cell in cells:
-        print(cell.study, cell.name, cell.stopping, sep="\t")
+    else:
+        for cell in cells:
+            print(cell.study, cell.name, cell.stopping, sep="\t")
     return 0
 
 
@@ -221,15 +200,14 @@ def _rerun(options: argparse.Namespace) -> int:
         rerun.require_result(again, "the second run")
         agreement = rerun.compare(original, out)
     changes = rerun.changes(manifest, again)
+    same, different = agreement.same, agreement.different
     if options.json:
         print(json.dumps(asdict(agreement) | {"instrument": changes}, indent=1))
-        return 0 if agreement.whole else 1
-    for difference in changes:
-        print(f"another instrument: {difference}")
-    for file, difference in agreement.different.items():
-        print(f"differs: {file}: {difference}")
-    count = len(agreement.same)
-    print(f"same bytes in {count} of {count + len(agreement.different)} files")
+    else:
+        lines = [f"another instrument: {difference}" for difference in changes]
+        lines += [f"differs: {file}: {difference}" for file, difference in different.items()]
+        lines.append(f"same bytes in {len(same)} of {len(same) + len(different)} files")
+        print("\n".join(lines))
     return 0 if agreement.whole else 1
 
 
@@ -239,24 +217,16 @@ def _diff(options: argparse.Namespace) -> int:
             f"diff must compare two folders, found {options.first} twice",
             hint="every folder agrees with itself",
         )
-    if options.packets:
-        if options.json or options.metric or options.common:
-            raise UsageError("--packets must be the only option, found another")
-        lines, parted = packets.divergence(options.first, options.second, options.trust)
-        line = state.divergence(options.first, options.second)
-        print("\n".join([*lines, *filter(None, [line])]))
-        return int(parted or bool(line))
+    with_record = options.second.suffix == records.RECORD_SUFFIX
+    if with_record and options.metric:
+        raise UsageError("--metric must compare two folders, found a record of the main metric")
+    sides = options.first, options.second
     try:
-        found = _compared(options)
+        if with_record:
+            found = records.compare(*sides, options.common)
+        else:
+            found = compare.compare_sets(*sides, options.metric, options.common)
     except LosslabError as error:  # of what was named; nothing was compared
         raise UsageError(error.message, error.hint) from error
     print(compare.as_json(found) if options.json else tables.diff_text(found))
     return 0 if found.agree else 1
-
-
-def _compared(options: argparse.Namespace) -> compare.Comparison:
-    if options.second.suffix != records.RECORD_SUFFIX:
-        return compare.compare_sets(options.first, options.second, options.metric, options.common)
-    if options.metric:
-        raise UsageError("--metric must compare two folders, found a record of the main metric")
-    return records.compare(options.first, options.second, options.common)

@@ -44,18 +44,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     cell = commands.add_parser("cell")
     cell.add_argument("name", metavar="STUDY/CELL", help="a cell of results/plan.json")
-    _results_option(cell)
     kept = "finished replicates are kept; repeat the same command to continue"
     cell.set_defaults(run=_cell, interrupted=kept)
 
     collected = commands.add_parser("collect")
     collected.add_argument("study", help="a study of results/plan.json")
-    _results_option(collected)
     collected.set_defaults(run=_collect)
-
-
-def _results_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder with plan.json")
+    for each in (cell, collected):
+        each.add_argument("--results", type=Path, default=RESULTS, help="folder with plan.json")
 
 
 def _smoke_test(options: argparse.Namespace) -> int:
@@ -86,7 +82,8 @@ def _cell(options: argparse.Namespace) -> int:
             + did_you_mean(options.name, map("/".join, plan.cells)),
             hint="`losslab cells` lists the cells of a configuration",
         )
-    cell, out = plan.cells[study, name].cell, plan.cells[study, name].file(options.results)
+    planned = plan.cells[study, name]
+    cell, out = planned.cell, planned.file(options.results)
     record = options.results / "instrument" / Path(smoke_test_record(cell)).name
     if missing := _absent_trace(cell) or records.absent(record):
         # Retried at a later start, like a lost guest's cell, if the cache then has the part.
@@ -99,9 +96,8 @@ def _cell(options: argparse.Namespace) -> int:
     tools = instrument(cell.backend, cell.where, cell.condition)
     if record.exists():
         require_first(tools, record.parent)
-    cellrun.measure_cell(
-        study, cell.block, cell.condition, out, cell.stopping, tools, cell.seed_family
-    )
+    rule, family = cell.stopping, cell.seed_family
+    cellrun.measure_cell(study, cell.block, cell.condition, out, rule, tools, family)
     return 0
 
 

@@ -13,6 +13,7 @@ import itertools
 import json
 import math
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -24,9 +25,9 @@ import yaml
 from losslab import cellspec, interrupts
 from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import inputs
+from losslab.campaign import inputs, replicate
 from losslab.campaign.cellrun import measure_cell
-from losslab.campaign.instrument import at_first_use, instrument
+from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.results import CELL_FILE, MeasuredCell, read_cell
 from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
@@ -56,10 +57,7 @@ class SweepCell(NamedTuple):
 
 
 def values(its: Axis, text: str) -> list[str | float]:
-    """Parse the values of an axis: `cubic,bbr`, `0,1,5`, `0:10` or `0:10:2`.
-
-    Raises UsageError if the text is no list of values, or a value occurs twice.
-    """
+    """Parse the values of an axis: `cubic,bbr`, `0,1,5`, `0:10` or `0:10:2`."""
     if its.kind == "str":
         split = parameters.algorithms if its.name in parameters.ROLES else lambda t: t.split(",")
         words = [text] if its.commas else split(text)
@@ -121,10 +119,7 @@ def _too_many(count: float) -> UsageError:
 def cells(
     given: Mapping[str, Sequence[str | float]], folder: Path, own_kernel: bool = False
 ) -> list[SweepCell]:
-    """Return the cells of all combinations of the given values.
-
-    Raises UsageError if a combination is impossible, or there are too many.
-    """
+    """Return the cells of all combinations of the given values."""
     names = design.load_names(ROOT)
     block = {name: list(each) for name, each in given.items()}
     with input_errors():
@@ -160,16 +155,47 @@ def measure_all(jobs: Sequence[Callable[[], None]], cores: int, title: str) -> N
 
     If one fails, the others end.
     """
+    shows = sys.stderr.isatty() or "ipykernel" in sys.modules  # a terminal or a notebook
     with _shared_snapshots(), ThreadPoolExecutor(cores) as pool:
         try:
             futures = [pool.submit(job) for job in jobs]
             for done, future in enumerate(as_completed(futures), 1):
                 future.result()
-                _say(done, len(jobs), title)
+                if shows or done == len(jobs):
+                    begin, of = ("\r", f" of {len(jobs)}") if shows else ("", "")
+                    end = "\n" if done == len(jobs) else ""
+                    text = f"{begin}losslab: measured {done}{of} {title}"
+                    print(text, end=end, file=sys.stderr, flush=True)
         except BaseException:
             with interrupts.ending_threads():
                 pool.shutdown(cancel_futures=True)
             raise
+
+
+def measure_runs(
+    runs: Mapping[Path, tuple[Condition, int]],
+    cores: int,
+    title: str,
+    captures: Sequence[str] = (),
+    attempts: int = replicate.ATTEMPTS,
+) -> None:
+    """Measure single runs, condition and seed by folder; a folder that exists is replaced."""
+    for condition in dict.fromkeys(condition for condition, _ in runs.values()):
+        at_first_use(condition)
+        instrument(condition=condition)  # compiles the user's algorithms, once
+
+    def one(folder: Path) -> None:
+        condition, seed = runs[folder]
+        tools = instrument(condition=condition)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        replicate.run(
+            condition, seed, folder, tools, video(condition, tools), attempts=attempts,
+            captures=captures,
+        )  # fmt: skip
+
+    if runs:
+        measure_all([functools.partial(one, folder) for folder in runs], cores, title)
 
 
 @contextlib.contextmanager
@@ -182,17 +208,6 @@ def _shared_snapshots() -> Iterator[None]:
         finally:
             for name in variables:
                 del os.environ[name]
-
-
-def _say(done: int, total: int, title: str) -> None:
-    """Update the progress line; without a terminal or a notebook print only the end."""
-    if sys.stderr.isatty() or "ipykernel" in sys.modules:
-        end = "\n" if done == total else ""
-        print(
-            f"\rlosslab: measured {done} of {total} {title}", end=end, file=sys.stderr, flush=True
-        )
-    elif done == total:
-        print(f"losslab: measured {total} {title}", file=sys.stderr)
 
 
 def write_replicates(cells: Sequence[MeasuredCell], out: Path) -> Path:
@@ -226,11 +241,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         parser.add_argument(option, action=action, metavar="VALUES", required=its.default is None,
                             help=its.help.replace("%", "%%").replace("`", ""))  # fmt: skip
     parser.add_argument(
-        "--replicates",
-        type=whole_option("replicates", 1),
-        default=5,
+        "--replicates", type=whole_option("replicates", 1), default=5,
         help="runs of each cell (default 5)",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--metric", type=metrics.name_option,
         help="metric of the table; default: the app's main metric",
@@ -295,27 +308,21 @@ def run(
     varied = varied or ["algorithm"]
     figure = _can_draw()
     out.mkdir(parents=True, exist_ok=True)
-    block = study(given, replicates)
-    (out / "study.yaml").write_text(yaml.safe_dump(block, sort_keys=False))
+    (out / "study.yaml").write_text(yaml.safe_dump(study(given, replicates), sort_keys=False))
     for each in todo:
         at_first_use(each.condition, backend, where)
     measure(todo, replicates, cores, backend, where)
     measured = [read_cell(each.file).checked(each.condition) for each in todo]
     found = tables.rows(measured, varied, metric)
-    files = tables.write(found, varied, out, figure)
-    files.append(write_replicates(measured, out))
+    files = [*tables.write(found, varied, out, figure), write_replicates(measured, out)]
     if as_json:
         print(json.dumps({"cells": found, "files": [*map(str, files)]}, indent=1))
     else:
-        print(tables.text(found, varied))
-        print("\n" + "\n".join(map(str, files)))
-    for row in found:
-        if row["reasons"]:
-            cell = ", ".join(f"{name} {short(row[name])}" for name in varied)
-            print(f"losslab: invalid: {cell}: {row['reasons']}", file=sys.stderr)
-    without = [row for row in found if row["mean"] is None]
-    if without:
-        absent = ", ".join(dict.fromkeys(row["metric"] for row in without))
-        count = f"{len(without)} of {len(found)} cells"
+        print("\n".join([tables.text(found, varied), "", *map(str, files)]))
+    for row in (row for row in found if row["reasons"]):
+        cell = ", ".join(f"{name} {short(row[name])}" for name in varied)
+        print(f"losslab: invalid: {cell}: {row['reasons']}", file=sys.stderr)
+    if without := [row["metric"] for row in found if row["mean"] is None]:
+        absent, count = ", ".join(dict.fromkeys(without)), f"{len(without)} of {len(found)} cells"
         print(f"losslab: no valid run with a value of {absent} in {count}", file=sys.stderr)
     return 1 if without else 0

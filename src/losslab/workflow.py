@@ -44,8 +44,8 @@ from losslab.study.studyfiles import declared_values, load_study
 P = ParamSpec("P")
 T = TypeVar("T")
 STATE = Path(".snakemake")
-# A study's tables of numbers, besides `summary`, whose file has the study's name alone.
-TABLES = ("cells", "replicates", "intervals", "flows", "queue", "ratios", "criteria")
+# Tables of a study's cells that `losslab collect` writes.
+COLLECTED = ("cells", "replicates", "intervals", "flows", "queue", "criteria")
 # The default configurations of `snakemake` and of `make report`.
 FULL, QUICK = "config/config.yaml", "config/quick.yaml"
 # Output of the rule that renders the report.
@@ -72,23 +72,15 @@ def as_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
 def without_traceback(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Handle an exception that Snakemake does not: of an interrupt, print no traceback.
-
-    Snakemake handles interrupts while jobs run. Planning a large campaign takes many seconds.
-    """
-    if issubclass(kind, KeyboardInterrupt):
+    """Handle an exception that Snakemake does not: of an interrupt, print no traceback."""
+    if issubclass(kind, KeyboardInterrupt):  # while a campaign is planned, which takes seconds
         print("losslab: interrupted", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, trace)
 
 
 class Campaign:
-    """A configuration's studies and cells.
-
-    Attributes:
-        studies: The studies by name, in the configuration's order.
-        plan: The cells, with all that decides their results.
-    """
+    """A configuration's `studies` by name, and the `plan` of their cells."""
 
     @as_workflow_error
     def __init__(
@@ -125,15 +117,15 @@ class Campaign:
         """Run the self-test of every instrument that is about to measure cells.
 
         Instruments that are not built yet are tested by a rule. Cells in real time check the
-        machine themselves. Raises HostError if a self-test failed.
+        machine themselves.
         """
-        cells = [each.cell for each in self.plan.cells.values() if str(each.file()) in outputs]
         tools = {
             (cell.backend, kernel_of(cell.condition).key, image_of(cell.condition))
-            for cell in cells
-            if not cell.real_time
-            and smoke_test_record(cell) not in outputs
-            and not built.absent(Path(smoke_test_record(cell)))
+            for each in self.plan.cells.values()
+            if str(each.file()) in outputs
+            and not (cell := each.cell).real_time
+            and (record := smoke_test_record(cell)) not in outputs
+            and not built.absent(Path(record))
         }
         for backend, key, name in sorted(tools):
             hosts, spec = replace(SELF_TEST, image=name), kernels.of_key(key)
@@ -143,11 +135,13 @@ class Campaign:
 
     def end(self) -> None:
         """Print the cells that end with a lost guest."""
-        lost = []
-        for file in (each.file() for each in self.plan.cells.values()):
-            if (file.parent / LOST_FILE).exists() and file.exists():
-                rows = read_cell(file).rows
-                lost += [str(file.parent)] if any(row.get("lost") for row in rows) else []
+        files = [each.file() for each in self.plan.cells.values()]
+        lost = [
+            str(file.parent)
+            for file in files
+            if (file.parent / LOST_FILE).exists() and file.exists()
+            and any(row.get("lost") for row in read_cell(file).rows)
+        ]  # fmt: skip
         if lost:
             print(
                 f"losslab: a guest was lost in {', '.join(lost)}. The last replicate there is "
@@ -185,19 +179,14 @@ class Campaign:
         planned = self._planned(wildcards)
         note = planned.file().parent / LOST_FILE
         lost = json.loads(note.read_text()) if note.exists() else {"when_utc": ""}
-        needs = parts_of(planned.cell)
-        there = all(built.in_cache(*part) for part in needs)
+        there = all(built.in_cache(*part) for part in parts_of(planned.cell))
         there = there and inputs.has_public_traces(planned.cell.condition)
         return "" if "absent" in lost and not there else str(lost["when_utc"])
 
     def image_optional(self, wildcards: Any) -> list[str]:
         """Return the option of an image that is needed only by optional cells."""
-        optional = [
-            cell.optional
-            for study in self.studies.values()
-            for cell in study.cells
-            if (packed.IMAGE, wildcards.variant) in parts_of(cell)
-        ]
+        cells, part = (e.cell for e in self.plan.cells.values()), (packed.IMAGE, wildcards.variant)
+        optional = [cell.optional for cell in cells if part in parts_of(cell)]
         return ["--optional"] if optional and all(optional) else []
 
     # Kernels and images
@@ -227,8 +216,7 @@ class Campaign:
     def kernel_options(wildcards: Any) -> list[str]:
         """Return the options of `losslab kernel` for a job.
 
-        A campaign needs the default kernel. If the source or public patch of another kernel is not
-        available, the campaign skips the cells that need it.
+        A campaign skips the cells of another kernel whose source or public patch is not available.
         """
         spec = kernels.of_key(wildcards.kernel)
         optional = spec.series != kernels.default().series or spec.fetched
@@ -263,7 +251,9 @@ class Campaign:
 
     def summaries(self, *tables: str) -> list[str]:
         """List the files of the given tables of every study."""
-        return [study_tables(study)[table] for study in self.studies for table in tables]
+        return [
+            f"results/summary/{study}_{table}.csv" for study in self.studies for table in tables
+        ]
 
     def declared(self, _: Any) -> str:
         """Return the values of each axis that all studies declare, as JSON.
@@ -285,9 +275,9 @@ class Campaign:
             if study in (None, each.name)
         ]
 
-    def tables(self, study: str) -> dict[str, str]:
-        """Return the files of a study's own tables by name."""
-        return {name: f"results/tables/{study}_{name}.csv" for name in self.studies[study].tables}
+    def tables(self, study: str) -> list[str]:
+        """List the files of a study's own tables."""
+        return [f"results/tables/{study}_{name}.csv" for name in self.studies[study].tables]
 
     def figure_code(self, study: str) -> list[Path]:
         """List the R files that draw a study's figures."""
@@ -298,20 +288,15 @@ class Campaign:
         own = (
             [studyfiles.tables(self._root, name), *self.figure_code(name)] for name in self.studies
         )
-        names = ("agreement.R", "scoreboard.R", *["conform.R"] * ("conform" in self._config))
-        shared = [self._root / "analysis" / name for name in names]
-        return [*shared, *itertools.chain.from_iterable(own)]
+        return [self._root / "analysis" / "compare.R", *itertools.chain.from_iterable(own)]
 
     # Test cases of drafts
 
     def conformed(self) -> list[str]:
         """List the verdicts on drafts' test cases; none without the package that judges them."""
         suites = self._config.get("conform", {}) if commands.sources("conform") else {}
-        return [
-            f"results/conform/{suite}_{algorithm}.json"
-            for suite, its in suites.items()
-            for algorithm in its["algorithms"]
-        ]
+        pairs = ((suite, name) for suite, its in suites.items() for name in its["algorithms"])
+        return [f"results/conform/{suite}_{algorithm}.json" for suite, algorithm in pairs]
 
     def conform_smoke_test(self, wildcards: Any) -> str:
         """Return the record of the smoke test of the kernel that has an algorithm."""
@@ -338,27 +323,25 @@ class Campaign:
     def command(self) -> str:
         """Return the command that measures this campaign and makes its report in a clone."""
         root = self._root.resolve()
-        paths = [Path(path).resolve() for path in self._configfiles]
         # A campaign's folder has a configuration of its own in the same place.
-        here = Path(FULL).resolve() if Path(MARK).is_file() else root / FULL
-        named = [path for path in paths if path not in (here, root / FULL)]
-        if not named:
-            return "snakemake --cores all"
+        usual = {root / FULL, Path(FULL).resolve() if Path(MARK).is_file() else root / FULL}
+        paths = [Path(path).resolve() for path in self._configfiles]
         # Files outside the repository: by name only, because their folders differ elsewhere.
         names = [
             path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-            for path in named
+            for path in paths
+            if path not in usual
         ]
-        if len(named) == 1 and named[0].is_relative_to(root):
+        if not names:
+            return "snakemake --cores all"
+        if len(names) == 1 and (root / names[0]) in paths:
             return "make report" if names == [QUICK] else f"make report CONFIG={names[0]}"
         return " ".join(["snakemake --cores all --configfile", *names])
 
 
 def require_programs(workflow: Any) -> None:
-    """Raise HostError if a program is missing that jobs in R, or the report, need.
-
-    Jobs of other machines and of conda environments have programs that this process has not.
-    """
+    """Raise HostError if a program is missing that jobs in R, or the report, need."""
+    # Jobs of other machines and of conda environments have programs that this process has not.
     if not workflow.local_exec or workflow.deployment_settings.deployment_method:
         return
     use, jobs = "this campaign", list(workflow.dag.needrun_jobs())
@@ -371,7 +354,7 @@ def require_programs(workflow: Any) -> None:
 def require_defined_once(functions: Iterable[Path]) -> None:
     """Raise LosslabError if two R files have the same name or define the same function.
 
-    The report copies all files to one folder and reads them into one environment.
+    The report reads all files into one environment.
     """
     first: dict[str, Path] = {}
     for path in functions:
@@ -389,9 +372,3 @@ def report_code() -> list[Path]:
     """List the source files of the report's renderer."""
     modules = [PACKAGE / name for name in ("report.py", "instrument/analysis.py")]
     return [*modules, *sorted((ROOT / "report" / "render").iterdir())]
-
-
-def study_tables(study: str) -> dict[str, str]:
-    """Return the files of a study's tables of numbers by name."""
-    named = {table: f"results/summary/{study}_{table}.csv" for table in TABLES}
-    return named | {"summary": f"results/summary/{study}.csv"}

@@ -3,15 +3,11 @@
 The guest runs the unchanged measuring code, with one additional step after the set-up.
 """
 
-import json
-
 import pytest
 
-from losslab.backends import runner, virtual
-from losslab.backends.base import Job
 from losslab.backends.snapshot import Snapshots
-from losslab.campaign.instrument import instrument
 from losslab.study.condition import Condition
+from tests.faults import kit
 
 CONDITION = {
     "algorithm": "cubic", "loss_percent": 0, "path": "symmetric", "app": "iperf3", "rtt_ms": 20,
@@ -229,11 +225,7 @@ def reasons(tmp_path_factory):
         def reasons(breakage="pass", before=""):
             folder = tmp_path_factory.mktemp("broken")
             text = SCRIPT.format(breakage=breakage, before=before, condition=CONDITION)
-            (folder / "broken.py").write_text(text)
-            what = {"kind": "command", "command": ["python3", "/mnt/out/broken.py"]}
-            job = Job(what, folder, 7, 120, snapshots=snapshots)
-            runner.run(virtual.Guest(), instrument(), job)
-            return json.loads((folder / "found.json").read_text())["reasons"]
+            return kit.in_guest(text, folder, snapshots)["reasons"]
 
         yield reasons
 

@@ -4,15 +4,11 @@ Like tests/e2e/test_broken_emulation.py, but one guest measures all cases in tur
 """
 
 import json
-import tempfile
-from pathlib import Path
 
 import pytest
 
-from losslab.backends import runner, virtual
-from losslab.backends.base import Job
-from losslab.campaign.instrument import instrument
 from losslab.study.condition import Condition
+from tests.faults import kit
 
 CONDITION = {
     "algorithm": "cubic", "app": "iperf3", "rtt_ms": 20, "rate_mbit": 5, "buffer_packets": 25,
@@ -145,18 +141,14 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def found():
+def found(tmp_path_factory):
     cases = {}
     for name, (axes, host, broken, _) in CASES.items():
         lines = [] if isinstance(broken, dict) else broken
         [swap] = broken.items() if isinstance(broken, dict) else [("", "")]
         cases[name] = (CONDITION | axes, host, lines, swap)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "broken.py").write_text(SCRIPT.format(cases=json.dumps(cases)))
-        what = {"kind": "command", "command": ["python3", "/mnt/out/broken.py"]}
-        runner.run(virtual.Guest(), instrument(), Job(what, folder, 7, 300))
-        return json.loads((folder / "found.json").read_text())
+    folder = tmp_path_factory.mktemp("broken")
+    return kit.in_guest(SCRIPT.format(cases=json.dumps(cases)), folder)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,8 +1,9 @@
-"""`losslab check` and `losslab bisect` on the kernel's own CUBIC and BBR."""
+"""`losslab check`, also under `git bisect run`, on the kernel's own CUBIC and BBR."""
 
 import json
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -68,21 +69,19 @@ def texts():
 
 
 @pytest.fixture(scope="module")
-def baseline(tmp_path_factory):
-    return tmp_path_factory.mktemp("baseline") / "baseline.json"
+def out(tmp_path_factory):
+    """Return a folder for many checks, which keeps the runs before the change."""
+    return tmp_path_factory.mktemp("checks") / "out"
 
 
 @pytest.fixture
-def checked(texts, baseline, tmp_path, capsys):
+def checked(texts, out, tmp_path, capsys):
     """Return a function that checks a source; it returns the status and the report."""
 
     def checked(name, *words):
         path = tmp_path / "tcp_cubic.c"
         path.write_text(texts[name])
-        out = tmp_path / "out"
-        status = cli.main(
-            ["check", str(path), "--baseline", str(baseline), "--out", str(out), *words]
-        )
+        status = cli.main(["check", str(path), "--out", str(out), *words])
         return status, capsys.readouterr().out
 
     return checked
@@ -94,8 +93,8 @@ def test_comment_changes_no_cell(checked):
     assert report.startswith("**losslab check: no cell changed.** 2 cells, 16 runs.")
 
 
-def test_mutation_is_reported_with_its_cell_and_first_packet(checked, baseline):
-    before = baseline.read_text()
+def test_mutation_is_reported_with_its_cell_and_first_packet(checked, out):
+    before = {path: path.stat().st_mtime_ns for path in out.glob("baseline/*/*/*/manifest.json")}
     status, text = checked("mutated", *CELL, "--json")
     report = json.loads(text)
     assert status == 1
@@ -106,48 +105,45 @@ def test_mutation_is_reported_with_its_cell_and_first_packet(checked, baseline):
     assert {each["metric"] for each in cell["differences"]} >= {"goodput_mbit", "retransmits"}
     assert cell["first_difference"][0].endswith("on the sender's link differs:")
     assert "cwnd" in cell["first_difference"][-1]
-    assert baseline.read_text() == before, "its record must be read"
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "they are kept"
 
 
 def test_file_that_does_not_compile_is_an_error(checked, texts, capsys):
     texts["broken"] = texts["own"].replace("ca->cnt = 100 * cwnd;", "ca->count = 100 * cwnd;")
     status, report = checked("broken", *CELL)
-    assert (status, report) == (1, "")
+    assert (status, report) == (125, "")
 
 
-def test_planted_commit_is_found(texts, tmp_path, capsys):
+def test_git_bisect_finds_a_planted_commit_and_skips_one_that_does_not_compile(texts, tmp_path):
     repository, commits = tmp_path / "repository", []
 
     def git(*words):
         command = ["git", "-C", repository, "-c", "user.name=x", "-c", "user.email=x@x", *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
-    path = repository / CUBIC
+    path, good = repository / CUBIC, tmp_path / "good.c"
     path.parent.mkdir(parents=True)
+    good.write_text(texts["own"])
     git("init", "--quiet")
-    for number in range(16):
-        path.write_text(texts["own" if number < 4 else "comment" if number < 11 else "mutated"])
+    for number, text in enumerate([*["own"] * 2, *["comment"] * 3, *["mutated"] * 2]):
+        path.write_text("no C" if number == 3 else f"{texts[text]}\n/* {number} */\n")
         git("add", "--all")
-        git("commit", "--quiet", "--allow-empty", "--message", f"Commit {number}")
+        git("commit", "--quiet", "--message", f"Commit {number}")
         commits.append(git("rev-parse", "HEAD"))
-    words = ["bisect", "--git", repository, "--good", commits[0], "--only", "loss/cubic"]
-    status = cli.main([*map(str, words), "--out", str(tmp_path / "out"), "--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert status == 0
-    assert (found["step"], found["title"]) == (commits[11], "Commit 11")
-    assert (found["cell"], found["not_compiled"]) == ("loss/cubic", [])
-    assert "differs" in found["first_difference"][0]
+    git("bisect", "start", commits[-1], commits[0])
+    words = [CUBIC, "--base", f"{CUBIC}={good}", "--only", "loss/cubic", "--out", tmp_path / "out"]
+    said = git("bisect", "run", sys.executable, "-m", "losslab.cli", "check", *words)
+    assert f"{commits[5]} is the first bad commit" in said
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_mutation_changes_cells_of_its_algorithm_only(name, baseline, tmp_path, capsys):
+def test_mutation_changes_cells_of_its_algorithm_only(name, out, tmp_path, capsys):
     path, before, after, expected = MUTATIONS[name]
     text = sources()[path]
     assert text.count(before) == 1
     file = tmp_path / "changed.c"
     file.write_text(text.replace(before, after))
-    words = [f"{path}={file}", "--baseline", str(baseline.with_name("all.json"))]
-    assert cli.main(["check", *words, "--out", str(tmp_path / "out"), "--json"]) == 1
+    assert cli.main(["check", f"{path}={file}", "--out", str(out), "--json"]) == 1
     changed = {cell["cell"] for cell in json.loads(capsys.readouterr().out)["changed"]}
     assert expected <= changed <= OF[path]

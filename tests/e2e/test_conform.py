@@ -91,8 +91,6 @@ def test_bad_algorithm_fails_the_criterion_of_rfc_9743_that_it_is_made_for(tmp_p
     assert json.loads(manifest.read_text())["summary"] == first["summary"]
 
 
-# Those tests change the kernel's file that this one copies.
-@pytest.mark.xdist_group("tests/e2e/test_check.py")
 def test_case_for_an_algorithm_of_ones_own_with_its_own_fields(campaign_folder):
     made = losslab("new", "algorithm", "mine", "--from", "cubic", cwd=campaign_folder)
     assert made.returncode == 0, made.stderr

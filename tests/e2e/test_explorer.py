@@ -43,7 +43,6 @@ def page(chromium, explored):
     chromium.complaints.clear()
     chromium.size(1280, 900)
     chromium.scheme("light")
-    chromium.open("/dev/null")
     chromium.open(explored[0])
     chromium.wait(f"document.querySelector('#pane-a') && {SHOWN.format('a')}")
     yield chromium
@@ -85,7 +84,6 @@ def test_selected_cell_and_replicate_are_in_the_address(page, explored):
 
 def test_address_opens_two_runs_side_by_side(page, explored):
     one, other = (named(explored[1], name) for name in ("rivals", "bulk_bbr"))
-    page.open("/dev/null")
     page.open(explored[0], f"#a=seam/{one}/0&b=seam/{other}/1")
     page.wait(f"document.querySelector('#pane-b') && {SHOWN.format('b')}")
     page.wait(f"{SHOWN.format('a')} === 'seam/{one}/0' && {SHOWN.format('b')} === 'seam/{other}/1'")
@@ -128,22 +126,22 @@ def test_hovering_shows_values_in_every_panel(page, explored):
 
 
 def test_explorer_table_filters_and_sorts(page, explored):
-    page.ask(
-        "(f => { f.value = 'bulk bbr'; f.dispatchEvent(new Event('input')); })"
-        "(document.getElementById('filter'))"
-    )
+    def fill(selector, value):
+        page.ask(
+            f"(f => {{ f.value = '{value}'; f.dispatchEvent(new Event('input')); }})"
+            f"(document.querySelector('{selector}'))"
+        )
+
+    def click_invalid():
+        page.click("#filter-invalid")
+        fill("#filter", "")
+
+    fill("#filter", "bulk bbr")
     assert page.ask(ROWS) == 1
-    page.ask(
-        "(f => { f.value = ''; f.dispatchEvent(new Event('input')); })"
-        "(document.getElementById('filter'))"
-    )
-    page.click("#filter-invalid")
-    page.ask("document.getElementById('filter-invalid').dispatchEvent(new Event('input'))")
+    click_invalid()
     assert page.ask(ROWS) == sum(name.startswith("too-") for name in explored[1])
-    reason = page.ask("document.querySelector('#table details p').textContent")
-    assert reason
-    page.click("#filter-invalid")
-    page.ask("document.getElementById('filter-invalid').dispatchEvent(new Event('input'))")
+    assert page.ask("document.querySelector('#table details p').textContent")
+    click_invalid()
     column = page.ask("lab.columns.findIndex(c => c.title === 'Loss (%)')")
     button = f"#table thead th:nth-child({column + 2}) button"
     losses = (
@@ -155,10 +153,8 @@ def test_explorer_table_filters_and_sorts(page, explored):
     assert rising == sorted(rising)
     page.click(button)
     assert page.ask(losses) == sorted(rising, reverse=True) != rising
-    heads = page.ask(
-        "[...document.querySelectorAll('[aria-sort=descending]')].map(h => h.textContent)"
-    )
-    assert heads == ["Loss (%)"]
+    heads = "[...document.querySelectorAll('[aria-sort=descending]')].map(h => h.textContent)"
+    assert page.ask(heads) == ["Loss (%)"]
 
 
 def test_invalid_run_shows_its_violations_and_no_numbers(page, explored):
@@ -174,7 +170,6 @@ def test_invalid_run_shows_its_violations_and_no_numbers(page, explored):
 def test_page_on_a_phone_does_not_scroll_sideways(page, explored, scheme):
     page.scheme(scheme)
     page.size(390, 844, phone=True)
-    page.open("/dev/null")
     page.open(explored[0])
     page.wait(f"document.querySelector('#pane-a') && {SHOWN.format('a')}")
     assert page.ask("document.documentElement.scrollWidth") == 390

@@ -37,7 +37,6 @@ def test_mean_of_replicates_has_a_band(page, explored):
 
 def test_overlay_draws_both_runs_in_the_same_figures(page, explored):
     one, other = (named(explored[1], name) for name in ("bulk_cubic", "bulk_bbr"))
-    page.open("/dev/null")
     page.open(explored[0], f"#a=seam/{one}/0&b=seam/{other}/0&view=overlay")
     wait_for(page, "a", f"seam/{one}/0")
     wait_for(page, "b", f"seam/{other}/0")

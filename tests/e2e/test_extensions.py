@@ -203,7 +203,7 @@ def test_installed_package_adds_a_backend_by_its_entry_point(tmp_path):
     [
         ("lab", "class Lab:\n    needs = 5\n", "must be a backend with Needs"),
         ("lab", "import nothing_of_this_name\n", "must be a backend, found ModuleNotFoundError"),
-        ("host", LAB, "a backend must have a new name of lower-case letters"),
+        ("guest", LAB, "a backend must have a new name of lower-case letters"),
     ],
 )
 def test_broken_backend_is_named_without_a_traceback(name, text, words, tmp_path):

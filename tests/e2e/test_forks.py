@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -60,16 +59,12 @@ def condition(name):
     return Condition.from_json(COMMON | CONDITIONS[name])
 
 
-def contents(folder):
-    return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.name != HOST_FILE}
-
-
 def measured(what, seed, out, tools, **how):
     """Return the files of a valid replicate."""
     film = video(what, tools)
     manifest = replicate.run(what, seed, out, tools, film, attempts=1, **how)
     assert manifest["reasons"] == []
-    return contents(out)
+    return kit.contents(out)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +120,7 @@ def test_one_boot_gives_cells_in_any_order_the_bytes_of_guests_of_their_own(
     backend, names, fork, tmp_path
 ):
     forward = {name: fork(backend, name) for name in names}
-    before, bases = below(os.getpid()), set()
+    before, bases = kit.descendants(os.getpid()), set()
     with Snapshots() as snapshots:
         for name in names[::-1]:
             tools, out = instrument(backend), tmp_path / name
@@ -143,19 +138,19 @@ def test_containers_leave_the_raw_files_of_plain_hosts(name, fork):
 
 
 def test_processes_share_a_base_snapshot_and_get_the_same_bytes(tmp_path):
-    before = below(os.getpid())
+    before = kit.descendants(os.getpid())
     names = ("bbr", "competitor")
     with snapshot_server.serving() as shared:
         for name in names:
             command = kit.cell_command(tmp_path / name, 2, condition(name).to_json())
             subprocess.run(command, check=True, env=os.environ | shared)
-        leaders = [pid for pid in below(os.getpid()) if pid not in before and leads(pid)]
+        leaders = [pid for pid in kit.descendants(os.getpid()) if pid not in before and leads(pid)]
         assert len(leaders) == 1  # the base snapshot
     for name in names:
         first = kit.cell_folder(tmp_path / name) / "0"
         seed = json.loads((first / "manifest.json").read_text())["seed"]
         own = measured(condition(name), seed, tmp_path / "own" / name, instrument(), alone=True)
-        assert contents(first) == own
+        assert kit.contents(first) == own
 
 
 def test_forks_in_parallel_and_in_any_order_give_the_same_bytes(tmp_path):
@@ -210,31 +205,31 @@ def test_panicking_fork_is_retried_in_a_freshly_booted_guest(boot, tmp_path, mon
     host = json.loads((tmp_path / "out" / HOST_FILE).read_text())
     assert host["attempt"] == 2
     assert "exitcode=0x00000300" in host["earlier_reasons"][0]
-    assert contents(tmp_path / "out") == sound
+    assert kit.contents(tmp_path / "out") == sound
 
 
 def test_hanging_fork_is_killed_with_its_processes(tmp_path):
-    tools, before = instrument(), below(os.getpid())
+    tools, before = instrument(), kit.descendants(os.getpid())
     what = Condition.from_json(COMMON | {"duration_s": 3600, "rate_mbit": 1000})
     with Snapshots() as snapshots:
         manifest = replicate.run(
             what, 7, tmp_path / "hung", tools, timeout_s=5, attempts=1, snapshots=snapshots
         )
         assert "must end within 5 s" in manifest["reasons"][0]
-        assert set(below(os.getpid())) <= set(before)
+        assert set(kit.descendants(os.getpid())) <= set(before)
         measured(condition("bbr"), 7, tmp_path / "next", tools, snapshots=snapshots)
 
 
 @pytest.mark.parametrize("which", ["base snapshot", "cell's snapshot"])
 def test_killed_snapshot_is_booted_again(which, tmp_path):
-    what, tools, before = condition("bbr"), instrument(), below(os.getpid())
+    what, tools, before = condition("bbr"), instrument(), kit.descendants(os.getpid())
     with Snapshots() as snapshots:
         first = measured(what, 7, tmp_path / "first", tools, snapshots=snapshots)
         base = base_since(before)
-        waiting = below(base)
+        waiting = kit.descendants(base)
         leader = next(pid for pid in waiting if os.getpgid(pid) == pid)
         killed = base if which == "base snapshot" else leader
-        ending = [killed, *below(killed)]
+        ending = [killed, *kit.descendants(killed)]
         os.kill(killed, signal.SIGKILL)
         gone(ending)
         assert measured(what, 7, tmp_path / "next", tools, snapshots=snapshots) == first
@@ -270,12 +265,10 @@ def test_ended_job_leaves_no_process_behind(number, tmp_path):
     command = kit.cell_command(tmp_path, 3, COMMON | {"duration_s": 600, "rate_mbit": 1000})
     job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
         # The active fork has its job's raw folder.
-        while not list(kit.cell_folder(tmp_path).glob(".losslab-*/*/raw/sender.log")):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        guests = below(job.pid)
+        cell = kit.cell_folder(tmp_path)
+        kit.wait_for(lambda: list(cell.glob(".losslab-*/*/raw/sender.log")), "traffic")
+        guests = kit.descendants(job.pid)
         leaders = [pid for pid in guests if leads(pid)]
         assert len(leaders) == 3  # the base snapshot, the cell's, and its fork
     finally:
@@ -291,28 +284,13 @@ def leads(pid):
     return False
 
 
-def below(pid):
-    """Return the live descendants of a process, children first."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            found += [int(child) for child in (task / "children").read_text().split()]
-    for child in list(found):
-        with contextlib.suppress(OSError):
-            found += below(child)
-    return found
-
-
 def base_since(before):
     """Return the base snapshot, the first of the descendants that have appeared."""
-    return next(pid for pid in below(os.getpid()) if pid not in before)
+    return next(pid for pid in kit.descendants(os.getpid()) if pid not in before)
 
 
 def gone(pids):
-    deadline = time.monotonic() + 60
-    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left == []
+    kit.wait_for(lambda: not any(map(alive, pids)), f"the end of {pids}")
 
 
 def alive(pid):

@@ -1,10 +1,8 @@
-"""Instruments with a replaced file, which are refused, and one from a class's server."""
+"""Instruments with a replaced file, which are refused, and one that another machine packed."""
 
 import json
 import os
-import re
 import shutil
-import subprocess
 import time
 
 import pytest
@@ -98,19 +96,14 @@ def test_kernel_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_pat
             other.rename(path)
 
 
-def test_empty_cache_measures_with_the_instrument_of_a_class_s_server(tmp_path):
-    words = [*kit.LOSSLAB, "instrument", "serve", "--address", "127.0.0.1", "--port", "0"]
-    words += ["--out", str(tmp_path / "served")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            said = server.stdout.readline() + server.stdout.readline()
-            place = re.search(r"LOSSLAB_INSTRUMENTS=(\S+) losslab setup", said)[1]
-            begin = time.monotonic()
-            student = {"LOSSLAB_CACHE": str(tmp_path / "cache"), "LOSSLAB_INSTRUMENTS": place}
-            done = kit.run(*kit.LOSSLAB, *measure(tmp_path / "out"), env=os.environ | student)
-            assert done.returncode == 0, done.stderr
-            print(f"from an empty cache to the first number: {time.monotonic() - begin:.0f} s")
-        finally:
-            server.terminate()
+def test_empty_cache_measures_with_the_packed_instrument(losslab, tmp_path):
+    place = str(tmp_path / "packed")
+    done = losslab("instrument", "pack", "kernel-6.12", "image-host", "--out", place)
+    assert done.returncode == 0, done.stderr
+    begin = time.monotonic()
+    student = {"LOSSLAB_CACHE": str(tmp_path / "cache"), "LOSSLAB_INSTRUMENTS": place}
+    done = kit.run(*kit.LOSSLAB, *measure(tmp_path / "out"), env=os.environ | student)
+    assert done.returncode == 0, done.stderr
+    print(f"from an empty cache to the first number: {time.monotonic() - begin:.0f} s")
     origins = [*(tmp_path / "cache").glob("*/*/fetched.json")]
     assert [json.loads(path.read_text())["from"] for path in origins] == [place, place]

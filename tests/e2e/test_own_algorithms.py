@@ -199,23 +199,10 @@ def test_module_that_does_not_register_says_what_its_init_returned(
 
 
 DECLARED, OPS = "static void template_cc_init", "\t.undo_cwnd\t= tcp_reno_undo_cwnd,\n"
-REGISTER = "\treturn tcp_register_congestion_control(&template_cc_ops);\n"
-BTF = """\
-#include <linux/btf.h>
-#include <linux/btf_ids.h>
-BTF_SET8_START(template_ids)
-BTF_SET8_END(template_ids)
-static const struct btf_kfunc_id_set template_set = { .owner = THIS_MODULE, .set = &template_ids };
-"""
-SET = "register_btf_kfunc_id_set(BPF_PROG_TYPE_STRUCT_OPS, &template_set)"
-OLD_MAIN = "static void old(struct sock *sk, const struct rate_sample *rs) { }\n"
 GOAL = "static u32 goal(struct sock *sk, unsigned int mss) { return 2; }\n"
 # What people bring, as changes of the template: lines, and what replaces them.
 REGISTERS = {
     "bigstate": {"\tu32 losses;\n": "\tu32 losses;\n\tu64 more[20];\n"},
-    "oldcc": {DECLARED: OLD_MAIN + DECLARED, OPS: f"{OPS}\t.cong_control = old,\n"},
-    "btfset": {DECLARED: BTF + DECLARED, REGISTER: f"\tif ({SET})\n\t\treturn -22;\n{REGISTER}"},
-    "macroname": {DECLARED: f'#define NAME "macro" "name"\n{DECLARED}', '"template"': "NAME"},
     "param": {DECLARED: f"static uint gain = 1;\nmodule_param(gain, uint, 0644);\n{DECLARED}"},
     "Upper-Case": {'"template"': '"Upper-Case"'},
     "floats": {"/ 2, 2U": "* 0.7, 2.0"},

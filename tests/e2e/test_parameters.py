@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from losslab import new
-from losslab.campaign.instrument import instrument, registration
+from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.instrument import kernel, kernels
+from losslab.kernelcommand import registration
 from losslab.reading import read_rows
 from losslab.repository import ROOT
 from losslab.runs import execute

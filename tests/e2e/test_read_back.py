@@ -6,16 +6,12 @@ One guest creates and reads back the qdiscs of all conditions, without traffic. 
 
 import dataclasses
 import json
-import tempfile
-from pathlib import Path
 
 import pytest
 
-from losslab.backends import runner, virtual
-from losslab.backends.base import Job
-from losslab.campaign.instrument import instrument
 from losslab.emulation.plan import make_plan
 from losslab.study.condition import AXES, BUFFER_MAX_PACKETS, QUEUES
+from tests.faults import kit
 from tests.unit.emulation.faketc import shown
 from tests.unit.emulation.test_qdiscs import BASE, ROWS, SHAPING, TEXTS
 
@@ -82,14 +78,9 @@ def ends():
 
 
 @pytest.fixture(scope="module")
-def found():
+def found(tmp_path_factory):
     conditions = json.dumps({name: its.to_json() for name, its in ends().items()})
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "ends.py").write_text(SCRIPT.format(conditions=conditions))
-        what = {"kind": "command", "command": ["python3", "/mnt/out/ends.py"]}
-        runner.run(virtual.Guest(), instrument(), Job(what, folder, 7, 300))
-        return json.loads((folder / "found.json").read_text())
+    return kit.in_guest(SCRIPT.format(conditions=conditions), tmp_path_factory.mktemp("ends"))
 
 
 def test_ends_of_all_spans_read_back_as_planned(found):

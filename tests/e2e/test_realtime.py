@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from losslab.backends import onhost, preflight
 from losslab.emulation.shaping import path_qdiscs
 from losslab.instrument import image
 from losslab.study.condition import Condition
+from losslab_realtime import onhost, preflight
 from tests import host_state
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -80,12 +80,12 @@ def rendered(root, folder):
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(analysis.quarto() is None, reason="no Quarto here: `make setup` installs it")
+@pytest.mark.skipif(analysis.quarto() is None, reason="no Quarto 1.9 or newer on PATH")
 def test_quarto_prints_what_its_replacement_prints(root, tmp_path, monkeypatch):
     name, page, pdf = rendered(root, tmp_path / "quarto")
     assert re.fullmatch(r"Quarto \d+[.]\d+[.]\d+", name)
     again = rendered(root, tmp_path / "again")
-    monkeypatch.setattr("losslab.instrument.analysis.program", lambda: None)
+    monkeypatch.setattr("losslab.instrument.analysis.quarto", lambda: None)
     name, other_page, other_pdf = rendered(root, tmp_path / "replacement")
     assert name == "knitr, pandoc and typst"
     for what, pattern in OF_PAGE.items():

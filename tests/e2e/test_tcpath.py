@@ -5,9 +5,10 @@ import shlex
 
 import pytest
 
-from losslab import pathcommand, runs
+from losslab import runs
 from losslab.campaign.instrument import instrument
 from losslab.study.condition import Condition
+from losslab_paths import to_tc
 
 BASE = {"algorithm": "cubic", "rate_mbit": 20, "rtt_ms": 40, "buffer_packets": 66}
 CONDITIONS = {
@@ -30,7 +31,7 @@ def said():
     """Return what the scripts, a ping and a transfer print, by condition."""
     lines = [BEFORE, "receiver iperf3 -s -D"]
     for name, axes in CONDITIONS.items():
-        text = pathcommand.script(Condition(**BASE | axes)).replace("ethtool", "true")
+        text = to_tc.script(Condition(**BASE | axes)).replace("ethtool", "true")
         run = f"FORWARD=r1-r2; REVERSE=r1-sender; set -- router; {text}"
         lines += [f"echo {shlex.quote(f'== {name}')}", f"r1 sh -c {shlex.quote(run)} 2>&1"]
         lines += ["sender ping -q -c 3 -i 0.2 10.0.3.2", "sender iperf3 -c 10.0.3.2 -t 3 -O 1"]

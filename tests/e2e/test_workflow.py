@@ -25,9 +25,7 @@ REPORT = "results/report/report.html"
 def analysis(studies):
     """Return the rules that run after measuring and collecting."""
     return [
-        "summarise_study", "judge_claims", "test_agreement", "compare_numbers", "trace_origin",
-        "draw_path", "check_verdicts",
-        *(f"{rule}_{study}" for study in studies for rule in ("tabulate", "plot")),
+        *(f"analyse_{study}" for study in studies), "compare_studies", "trace_origin",
         "render_report", "publish_report", "all",
     ]  # fmt: skip
 

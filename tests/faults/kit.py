@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import shutil
 import struct
@@ -18,6 +19,10 @@ from typing import Any
 
 import pytest
 
+from losslab.backends import runner, virtual
+from losslab.backends.base import Job
+from losslab.backends.snapshot import Snapshots
+from losslab.campaign.instrument import instrument
 from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.campaign.results import HOST_FILE
 from losslab.instrument import image, kernel
@@ -42,6 +47,7 @@ WAIT_S = 600.0
 REPLICATES = 12
 # A report takes minutes on two idle CPUs, which tests share.
 COMMAND_TIMEOUT_S = 1800.0
+GUEST_TIMEOUT_S = 300.0
 
 
 def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -64,6 +70,15 @@ def wait_for(holds: Callable[[], object], what: str) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} did not happen within {WAIT_S:g} s")
         time.sleep(0.05)
+
+
+def in_guest(script: str, folder: Path, snapshots: Snapshots | None = None) -> Any:
+    """Run a Python script in a guest; return the content of the found.json that it writes."""
+    (folder / "script.py").write_text(script)
+    what = {"kind": "command", "command": ["python3", "/mnt/out/script.py"]}
+    job = Job(what, folder, 7, GUEST_TIMEOUT_S, snapshots=snapshots)
+    runner.run(virtual.Guest(), instrument(), job)
+    return json.loads((folder / "found.json").read_text())
 
 
 def cell_command(

@@ -101,12 +101,18 @@ def test_next_start_removes_what_a_killed_measurement_left(tmp_path):
     assert [path for path in left if path.exists()] == []
 
 
-@pytest.mark.nightly
-def test_guest_that_stops_responding_is_ended_and_invalid(tmp_path):
-    job = started([*MEASURE, tmp_path / "out", "--timeout-s", "4"])
-    kit.wait_for(lambda: list(tmp_path.glob(".losslab-*/*/started")), "the guest's start")
+def stopped_guest(out, *words):
+    """Start a measurement and stop its guest; return both."""
+    job = started([*MEASURE, out, *words])
+    kit.wait_for(lambda: list(out.parent.glob(".losslab-*/*/started")), "the guest's start")
     guest = kit.guest_of(job.pid, generations=1)
     os.kill(guest, signal.SIGSTOP)
+    return job, guest
+
+
+@pytest.mark.nightly
+def test_guest_that_stops_responding_is_ended_and_invalid(tmp_path):
+    job, guest = stopped_guest(tmp_path / "out", "--timeout-s", "4")
     words, _ = job.communicate(timeout=WAIT_S)
     assert job.returncode == 1
     explained(words, "must end within")
@@ -117,10 +123,7 @@ def test_guest_that_stops_responding_is_ended_and_invalid(tmp_path):
 @pytest.mark.nightly
 def test_guest_that_is_paused_measures_the_same_bytes(tmp_path):
     """A host that is slow, or sleeps, does not reach the guest's clock."""
-    job = started([*MEASURE, tmp_path / "paused"])
-    kit.wait_for(lambda: list(tmp_path.glob(".losslab-*/*/started")), "the guest's start")
-    guest = kit.guest_of(job.pid, generations=1)
-    os.kill(guest, signal.SIGSTOP)
+    job, guest = stopped_guest(tmp_path / "paused")
     time.sleep(2)
     os.kill(guest, signal.SIGCONT)
     words, _ = job.communicate(timeout=WAIT_S)
@@ -339,103 +342,6 @@ def test_broken_campaign_continues_with_the_same_bytes(name, tmp_path):
     assert [json.loads(f["manifest.json"])["valid"] for f in after.values()] == [
         True
     ] * kit.REPLICATES
-
-
-def edited(path, old, new):
-    content = path.read_bytes()
-    assert old in content, path
-    path.write_bytes(content.replace(old, new, 1))
-
-
-def flipped(path):
-    octets = bytearray(path.read_bytes())
-    octets[len(octets) // 2] ^= 1
-    path.write_bytes(octets)
-
-
-def linked(path):
-    path.rename(path.parents[4] / path.name)
-    path.symlink_to(path.parents[4] / path.name)
-
-
-def swapped(folder):
-    """Exchange a replicate with the one of the same number in the other cell."""
-    (other,) = (cell for cell in folder.parents[1].iterdir() if cell != folder.parent)
-    folder.rename(folder.with_name("spare"))
-    (other / folder.name).rename(folder)
-    folder.with_name("spare").rename(other / folder.name)
-
-
-# Damage to folders of replicates, one each.
-DAMAGE = [
-    lambda f: (f / "tcp.csv").write_bytes(b""),
-    lambda f: (f / "tcp.csv").unlink(),
-    lambda f: flipped(f / "sender.log"),
-    lambda f: linked(f / "ping.csv"),
-    lambda f: (f / "notes.txt").write_text("mine\n"),
-    lambda f: edited(f / "manifest.json", b'"goodput_mbit": ', b'"goodput_mbit": 9'),
-    lambda f: (f / "manifest.json").write_bytes((f / "manifest.json").read_bytes()[:100]),
-    lambda f: (f / "manifest.json").write_text("[]"),
-    lambda f: edited(f / "host.json", b'"attempt": 1', b'"attempt": 7'),
-    shutil.rmtree,
-    swapped,
-]
-# Damage to the file that a cell's job writes last.
-OF_CELL = [
-    lambda p: edited(p, b'"goodput_mbit": ', b'"goodput_mbit": 9'),
-    lambda p: p.write_bytes(b""),
-]
-
-
-def results_of(results):
-    """Read the results that one start of the workflow must restore: cells, tables and claims."""
-    files = (p for name in ("cells", "summary", "claims.csv")
-             for p in (results / name, *(results / name).rglob("*")))  # fmt: skip
-    return {
-        str(p.relative_to(results)): p.read_bytes()
-        for p in files if p.is_file() and p.name != "host.json"
-    }  # fmt: skip
-
-
-@pytest.mark.nightly
-def test_damaged_cell_is_refused_and_measured_again_after_its_folder_is_deleted(tmp_path):
-    config = tmp_path / "small.yaml"
-    only = "{ algorithm: cubic, path: symmetric, app: iperf3, loss_percent: [9, 10] }"
-    config.write_text(
-        f"studies: {{loss: {{main: {{only: {only}, replicates: 1, duration_s: 1, "
-        "warmup_s: 0.1}}}\n"
-    )
-    command = [
-        *SNAKEMAKE, "--cores", "2", "--configfile", config, "--directory", tmp_path,
-        "results/claims.csv", "results/summary/loss_cells.csv",
-    ]  # fmt: skip
-    first = kit.run(*command)
-    assert first.returncode == 0, first.stdout + first.stderr
-    results = tmp_path / "results"
-    before = results_of(results)
-    accepted = []
-    for number, damage in enumerate([*DAMAGE, *OF_CELL]):
-        copy = tmp_path / str(number)
-        shutil.copytree(results, copy)
-        (cell,) = (copy / "cells/loss").glob("cubic_loss9_*")
-        damage(cell / ("cell.json" if damage in OF_CELL else "0"))
-        done = kit.run(*LOSSLAB, "collect", "loss", "--results", copy)
-        explained(done.stderr)
-        if done.returncode == 0 or "delete this folder" not in done.stderr:
-            accepted.append((number, done.stderr))
-    assert accepted == []
-    (cell,) = (results / "cells/loss").glob("cubic_loss9_*")
-    flipped(cell / "0" / "tcp.csv")
-    (results / "summary/loss_cells.csv").unlink()
-    refused = kit.run(*command)
-    assert refused.returncode != 0
-    explained(refused.stdout + refused.stderr, "delete this folder")
-    shutil.rmtree(cell)
-    again = kit.run(*command)
-    assert again.returncode == 0, again.stdout + again.stderr
-    after = results_of(results)
-    every = before.keys() | after.keys()
-    assert [name for name in sorted(every) if before.get(name) != after.get(name)] == []
 
 
 KILLS = 10

@@ -191,10 +191,3 @@ def test_invalid_run_raises_with_its_files(monkeypatch, tmp_path):
     assert error.value.run.folder == tmp_path / "a" / "0"
     kept = losslab.measure(algorithm="cubic", out=tmp_path / "a" / "0", allow_invalid=True)
     assert kept.violations == ["lost"]
-
-
-@pytest.mark.usefixtures("ready")
-def test_folder_with_another_run_is_refused(tmp_path):
-    write_cell(tmp_path / "a", [3])
-    with pytest.raises(losslab.UsageError, match="losslab never overwrites results"):
-        losslab.measure(algorithm="cubic", out=tmp_path / "a" / "0")

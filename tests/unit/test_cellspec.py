@@ -20,12 +20,6 @@ def test_second_process_with_the_same_output_folder_is_refused(tmp_path, monkeyp
         pytest.fail("the folder was reserved twice")
 
 
-def test_reservation_leaves_no_file_and_ends_with_the_block(tmp_path):
-    for _ in range(2):
-        with claimed(tmp_path / "run"):
-            assert list(tmp_path.iterdir()) == []
-
-
 def test_existing_folder_is_refused(tmp_path):
     with pytest.raises(UsageError, match="exists"), claimed(tmp_path):
         pytest.fail("an existing folder was reserved")

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from losslab import cli, commands
+from losslab.backends import registry
+from losslab.reading import UsageError
 from tests.conftest import ROOT
 
 PROJECTS = {
@@ -21,7 +23,7 @@ PROJECTS = {
 ENTRIES = [
     (name, value, project)
     for project in PROJECTS.values()
-    for name, value in project["entry-points"][commands.GROUP].items()
+    for name, value in project["entry-points"].get(commands.GROUP, {}).items()
 ]
 
 
@@ -74,6 +76,17 @@ def test_absent_command_says_which_package_to_install(name, value, project, caps
     assert "pip install" in error
 
 
+@pytest.mark.parametrize("kind", registry.GROUPS)
+def test_absent_backend_says_which_package_to_install(kind):
+    with pytest.raises(
+        UsageError, match=f"{kind} with --where host needs the package losslab-"
+    ) as e:
+        registry._Backends()[kind, "host"]
+    assert "pip install" in e.value.hint
+    with pytest.raises(UsageError, match="must be one of virtual on guest"):
+        registry.BACKENDS[kind, "moon"]
+
+
 @pytest.mark.usefixtures("without")
 def test_overview_without_plugins_lists_losslabs_own_commands(capsys):
     assert cli.main([]) == 0
@@ -124,3 +137,37 @@ def test_command_appears_with_its_package_and_disappears_with_it(tmp_path):
     assert lists("bisect")
     pip("uninstall", "--yes", "losslab-check")
     assert not lists("bisect")
+
+
+def described(parser):
+    """Return the help of each command, by its words."""
+    return {tuple(name.split()): its.format_help() for name, _, its in commands.leaves(parser)}
+
+
+@pytest.mark.parametrize("name", commands.installed())
+def test_parser_of_a_called_command_equals_that_of_all(name):
+    whole, few = described(cli.parser()), described(cli.parser([name, "--help"]))
+    assert any(words[0] == name for words in few)
+    assert few.items() <= whole.items()
+
+
+@pytest.mark.parametrize("words", [*described(cli.parser())], ids=" ".join)
+def test_every_command_has_its_help(capsys, words):
+    with pytest.raises(SystemExit) as end:
+        cli.main([*words, "--help"])
+    assert end.value.code == 0
+    help_text = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.parser().parse_args([*words, "--help"])
+    assert capsys.readouterr().out == help_text
+
+
+@pytest.mark.parametrize("words", [["cell"], ["cell", "--nonsense"], ["cell", "x", "y"]])
+def test_wrong_usage_of_a_step_has_the_usual_message(capsys, words):
+    said = []
+    for parser in (cli.parser(), cli.parser(words)):
+        with pytest.raises(SystemExit) as end:
+            parser.parse_args(words)
+        said.append((end.value.code, capsys.readouterr().err))
+    assert said[0] == said[1]
+    assert said[0][0] == 2

@@ -31,7 +31,7 @@ def test_misspelt_key_and_value_of_a_file_have_a_suggestion():
         ({"lss": {"main": RUN}}, "did you mean loss?"),
         ({"loss": {"mian": RUN}}, "you mean main?"),
         ({"loss": {"main": {**RUN, "only": {"algorithm": "cubik", "app": "iperf3"}}}},
-         "found none with algorithm cubik; did you mean cubic[?]\n"),
+         "found cubik; did you mean cubic[?]\n"),
     ],
 )  # fmt: skip
 def test_misspelt_study_block_and_value_have_a_suggestion(root, studies, suggestion):

@@ -1,3 +1,5 @@
+"""Locks, and folders that losslab made and may remove."""
+
 import json
 import os
 import shutil
@@ -8,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from losslab import cli, lock
+from losslab import lock
 from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, replace_json, whole_folder
 from losslab.errors import HostError, LosslabError
-from losslab.repository import ROOT
 
 HOLD = (
     "import sys, time; from pathlib import Path; from losslab import lock\n"
@@ -87,19 +88,6 @@ def test_concurrent_processes_get_distinct_folders(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_link_at_a_locks_path_is_not_followed(tmp_path):
-    (tmp_path / "victim").write_text("as it was")
-    (tmp_path / "lock").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match="symbolic links"), lock.locked(tmp_path / "lock"):
-        pass
-
-
-def test_lock_file_keeps_its_content(tmp_path):
-    (tmp_path / "lock").write_text("as it was")
-    with lock.locked(tmp_path / "lock"):
-        assert (tmp_path / "lock").read_text() == "as it was"
-
-
 PREFIX = "losslab-rerun-"
 
 
@@ -116,38 +104,6 @@ def leftover(parent):
     )
     command = [sys.executable, "-c", code, str(parent)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def test_folder_of_the_user_with_our_prefix_is_kept(tmp_path):
-    """D: a name is no proof that losslab made a folder."""
-    (tmp_path / f"{PREFIX}keep").mkdir()
-    (tmp_path / f"{PREFIX}keep" / "thesis.tex").write_text("mine")
-    (tmp_path / f"{PREFIX}file").write_text("mine")
-    (tmp_path / f"{PREFIX}forged").mkdir()
-    (tmp_path / f"{PREFIX}forged" / lock.MARK).write_text("[[not losslab's")
-    before = names(tmp_path)
-    leftover(tmp_path)
-    lock.sweep(tmp_path, PREFIX)
-    assert names(tmp_path) == before
-    assert (tmp_path / f"{PREFIX}keep" / "thesis.tex").read_text() == "mine"
-
-
-def test_copy_of_a_leftover_is_kept(tmp_path):
-    """D: the user may have copied a folder of losslab's to keep it."""
-    shutil.copytree(leftover(tmp_path), tmp_path / f"{PREFIX}copy")
-    lock.sweep(tmp_path, PREFIX)
-    assert names(tmp_path) == [f"{PREFIX}copy"]
-
-
-def test_link_in_place_of_a_leftover_is_not_followed(tmp_path):
-    """D: a symbolic link to a marked folder elsewhere."""
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "here").mkdir()
-    other = leftover(tmp_path / "elsewhere")
-    (tmp_path / "here" / f"{PREFIX}link").symlink_to(other)
-    lock.sweep(tmp_path / "here", PREFIX)
-    assert os.path.isfile(os.path.join(other, lock.MARK))
-    assert names(tmp_path / "here") == [f"{PREFIX}link"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving folders to another user needs root")
@@ -190,68 +146,30 @@ def test_file_of_the_user_beside_a_written_file_is_kept(tmp_path):
     assert names(tmp_path) == sorted([mine.name, CELL_FILE])
 
 
-def tree(folder):
-    return {str(p): p.read_bytes() if p.is_file() else b"" for p in sorted(folder.rglob("*"))}
+def test_lock_file_keeps_its_content_and_is_no_link(tmp_path):
+    (tmp_path / "file").write_text("as it was")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with lock.locked(tmp_path / "file"):
+        assert (tmp_path / "file").read_text() == "as it was"
+    with pytest.raises(OSError, match="symbolic links"), lock.locked(tmp_path / "link"):
+        pass
 
 
-def check(*words):
-    return cli.main(["check", *map(str, words)])
-
-
-def test_check_refuses_a_folder_that_it_did_not_make(tmp_path, capsys):
-    """D: `check --out work` removed work/change/files."""
-    change = tmp_path / "tcp_cubic.c"
-    change.write_text("int x;\n")
-    files = tmp_path / "work" / "change" / "files"
-    files.mkdir(parents=True)
-    (files / "tcp_cubic.c").write_text("mine")
-    before = tree(tmp_path)
-    assert check(change, "--out", tmp_path / "work") == 2
-    assert tree(tmp_path) == before
-    assert "--out must name a new folder" in capsys.readouterr().err
-
-
-def test_check_refuses_an_argument_in_its_output_folder(tmp_path, capsys):
-    """D: `check work/change/files/tcp_cubic.c --out work` removed its own argument."""
-    files = tmp_path / "work" / "change" / "files"
-    files.mkdir(parents=True)
-    lock.mark(tmp_path / "work", "losslab check")
-    change = files / "tcp_cubic.c"
-    change.write_text("mine")
-    before = tree(tmp_path)
-    assert check(change, "--out", tmp_path / "work") == 2
-    (tmp_path / "link").symlink_to(files)
-    assert check(f"a.c={tmp_path / 'link' / 'tcp_cubic.c'}", "--out", tmp_path / "work") == 2
-    (tmp_path / "link").unlink()
-    assert tree(tmp_path) == before
-    assert "without the command's input" in capsys.readouterr().err
-
-
-def test_check_reads_its_input_before_it_writes(tmp_path, capsys):
-    """D: a missing file was found after folders had been removed."""
-    assert check(tmp_path / "missing.c", "--out", tmp_path / "work") == 2
-    assert names(tmp_path) == []
-    assert "found no file" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("path", ["../victim.c", "/tmp/losslab-victim.c", "net/../../victim.c"])
-def test_check_writes_no_file_outside_of_its_folder(tmp_path, capsys, path):
-    """D: `PATH=FILE` wrote to any path."""
-    change = tmp_path / "mine.c"
-    change.write_text("mine")
-    assert check(f"{path}={change}", "--out", tmp_path / "work") == 2
-    assert names(tmp_path) == ["mine.c"]
-    assert "must be a path in the kernel's source" in capsys.readouterr().err
-
-
-def test_setup_keeps_an_environment_that_it_did_not_make(tmp_path):
-    """D: setup.sh removed any .venv."""
-    for name in ("scripts", ".venv"):
-        (tmp_path / name).mkdir()
-    shutil.copy(ROOT / "scripts" / "setup.sh", tmp_path / "scripts")
-    (tmp_path / ".venv" / "mine").touch()
-    command = ["sh", str(tmp_path / "scripts" / "setup.sh"), "tools"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "found another" in done.stderr
-    assert (tmp_path / ".venv" / "mine").is_file()
+def test_only_the_folder_that_losslab_marked_is_removed(tmp_path):
+    """D: a name is no proof, and the user may have copied a folder of losslab's to keep it."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f"{PREFIX}link").symlink_to(leftover(tmp_path / "elsewhere"))
+    for name, file, text in (
+        ("keep", "thesis.tex", "mine"), ("forged", lock.MARK, "[[not losslab's")
+    ):  # fmt: skip
+        (tmp_path / f"{PREFIX}{name}").mkdir()
+        (tmp_path / f"{PREFIX}{name}" / file).write_text(text)
+    (tmp_path / f"{PREFIX}file").write_text("mine")
+    shutil.copytree(leftover(tmp_path), tmp_path / f"{PREFIX}copy")
+    kept = {
+        "elsewhere",
+        *(f"{PREFIX}{name}" for name in ("link", "keep", "forged", "file", "copy")),
+    }
+    lock.sweep(tmp_path, PREFIX)
+    assert {*names(tmp_path)} == kept
+    assert (tmp_path / f"{PREFIX}link" / lock.MARK).is_file()

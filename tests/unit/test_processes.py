@@ -159,10 +159,3 @@ def test_missing_program_is_an_error_with_a_fix():
     with pytest.raises(LosslabError) as error:
         processes.run(["no-such-program"])
     assert error.value.hint == "run `make setup`"
-
-
-def test_log_has_the_command_and_its_output(tmp_path):
-    log = tmp_path / "log"
-    processes.run(["sh", "-c", "echo out; echo err >&2"], log=log)
-    assert log.read_text().splitlines()[1:] == ["out", "err"]
-    assert log.read_text().startswith("$ sh -c")

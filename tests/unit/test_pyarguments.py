@@ -13,7 +13,7 @@ from losslab.campaign.cellrun import finished
 from losslab.study.condition import Condition
 from tests import sealed
 
-NAN, INFINITY = float("nan"), float("inf")
+NAN = float("nan")
 MEASURE = {"algorithm": "cubic", "rate_mbit": 10, "rtt_ms": 20}
 
 
@@ -21,31 +21,24 @@ MEASURE = {"algorithm": "cubic", "rate_mbit": 10, "rtt_ms": 20}
     ("given", "said"),
     [
         ({"seed": "6"}, "seed must be a whole number, found 6"),
-        ({"seed": 6.0}, "seed must be a whole number"),
         ({"seed": True}, "seed must be a whole number"),
         ({"seed": np.int64(-1)}, "seed must be from 0"),
         ({"timeout_s": NAN}, "timeout_s must be above 0 and finite, found nan"),
-        ({"timeout_s": INFINITY}, "timeout_s must be above 0 and finite"),
         ({"timeout_s": 0}, "timeout_s must be above 0"),
-        ({"timeout_s": -1}, "timeout_s must be above 0"),
         ({"timeout_s": "5"}, "timeout_s must be a number"),
         ({"allow_invalid": "no"}, "allow_invalid must be True or False"),
         ({"captures": 5}, "captures must be a list of names"),
-        ({"captures": [5]}, "captures must be a list of names"),
         ({"captures": "r9-r8"}, "found r9-r8"),
         ({"out": 5}, "out must be a folder, found 5"),
         ({"out": ""}, "out must be a folder"),
         ({"out": "/dev/null/run"}, "must be in a writable folder"),
-        ({"out": "a" * 300}, "must be in a writable folder"),
         ({"out": "a\0b"}, "must be in a writable folder"),
         ({"loss_percent": True}, "loss_percent must be a number or text, found True"),
         ({"loss_percent": NAN}, "loss_percent must be a finite number"),
-        ({"loss_percent": [1]}, "loss_percent must be a number or text"),
         ({"loss_percent": np.array([1, 2])}, "loss_percent must be a number or text"),
         ({"buffer_packets": np.float64(1.5)}, "buffer_packets must be a whole number"),
         ({"backend": ["virtual"]}, "the backend must be one of"),
         ({"backend": "qemu"}, "found qemu on guest"),
-        ({"los": 1}, "los"),
         ({"loss_percent": 400}, "loss_percent must be in"),
         ({"algorithm": "nobody"}, "found 'nobody'"),
         ({"trace": "no-such-trace"}, "trace no-such-trace must be a file"),
@@ -66,7 +59,6 @@ def test_wrong_argument_of_measure_is_refused_before_anything_is_written(
     ("given", "said"),
     [
         ({"loss_percent": []}, "loss_percent must have at least one value, found none"),
-        ({"loss_percent": iter(())}, "loss_percent must have at least one value"),
         ({"loss_percent": itertools.count()}, "loss_percent must have at most"),
         ({"loss_percent": {"a": 1}}, "must be a value or a list of values"),
         ({"loss_percent": b"12"}, "must be a value or a list of values"),
@@ -74,15 +66,9 @@ def test_wrong_argument_of_measure_is_refused_before_anything_is_written(
         ({"loss_percent": np.zeros((2, 2))}, "loss_percent must be a number or text"),
         ({"loss_percent": [1, NAN]}, "loss_percent must be a finite number"),
         ({"replicates": 2.0}, "replicates must be a whole number"),
-        ({"replicates": "2"}, "replicates must be a whole number"),
         ({"cores": NAN}, "cores must be a whole number"),
-        ({"cores": 0}, "cores must be from 1"),
         ({"replicates": 0}, "replicates must be from 1"),
-        ({"algorithm": ["cubic", "nobody"]}, "found 'nobody'"),
-        ({"los": [1]}, "los"),
         ({"where": "mars"}, "found virtual on mars"),
-        ({"trace": ["none", "no-such-trace"]}, "trace no-such-trace must be a file"),
-        ({"out": "/dev/null/x"}, "must be in a writable folder"),
     ],
 )
 def test_wrong_argument_of_sweep_is_refused_before_anything_is_written(

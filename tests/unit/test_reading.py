@@ -57,11 +57,15 @@ def read_table(path):
         (read_json, b'{"a": ', "must be JSON"),
         *((read_toml, text, "must be TOML") for text in
           (b"a = nan", b"a = -inf", b"a = 1\na = 2", b"[[")),
-        (read_table, b"", "must name its columns in its first line"),
-        (read_table, b"a,b\n1,2\n3\n", "line 3 must have 2 fields, one for each column, found 1"),
-        (read_table, b"a,a\n1,2\n", "columns must be unique, found a twice"),
         (read_table, b"a,c\n1,2\n", "must have the columns b, found none"),
-        (read_table, b'a,b\n1,"2\n', "is not a valid row"),
+        *((read, content, words) for read in (read_table, reading.read_columns)
+          for content, words in (
+            (b"", "must name its columns in its first line"),
+            (b"a,b\n1,2\n3\n", "line 3 must have 2 fields, one for each column, found 1"),
+            (b"a,b\n1\n2,3,4\n", "line 2 must have 2 fields, one for each column, found 1"),
+            (b"a,a\n1,2\n", "columns must be unique, found a twice"),
+            (b'a,b\n1,"2\n', "is not a valid row"),
+          )),
     ],
 )  # fmt: skip
 def test_malformed_file_is_refused_with_its_place(tmp_path, read, content, words):
@@ -74,6 +78,24 @@ def test_table_with_empty_and_quoted_fields_is_read(tmp_path):
     path = tmp_path / "table.tsv"
     path.write_text('a\tb\n"x\ty"\t\n')
     assert reading.read_rows(path, "\t") == [{"a": "x\ty", "b": ""}]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("a,b\n", {"a": [], "b": []}),
+        ("a,b\n1,\n,4", {"a": ["1", ""], "b": ["", "4"]}),
+        ("a,b\n\n1,2\r\n\n", {"a": ["1"], "b": ["2"]}),
+        ('"a",b\n1,"2,""3"""\n', {"a": ["1"], "b": ['2,"3"']}),
+        ("a\n1\n2\n", {"a": ["1", "2"]}),
+    ],
+)
+def test_columns_are_those_of_the_rows(tmp_path, text, columns):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text.encode())
+    assert reading.read_columns(path) == columns
+    found = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    assert reading.read_rows(path) == found
 
 
 def test_every_yaml_file_means_the_same_to_snakemake():

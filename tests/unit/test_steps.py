@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from losslab import cli, commands
-from losslab.campaign import results, tables
+from losslab import cli
 from losslab.campaign.instrument import smoke_test_record
 from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.instrument import records
 from losslab.reading import read_rows
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
-from tests.golden import seam
 from tests.unit.study.test_condition import CONDITION
 
 WHY = "Containernet's commit must be had from somewhere, found: no route"
@@ -93,16 +91,6 @@ def test_cell_or_study_without_a_plan_is_refused(capsys, words, message):
     assert "results/plan.json must be the plan of a campaign" in capsys.readouterr().err
 
 
-def test_collected_replicates_have_the_error_share_of_their_cells_rule(tmp_path):
-    cells = sorted(seam.unpack(tmp_path).glob("*/cell.json"))[:2]
-    rules = [StoppingRule(1, 9), StoppingRule(1, 1)]
-    measured = [tables.numbers_of(results.read_cell(cell)) for cell in cells]
-    rows = tables.gather(measured, rules=rules).replicates
-    assert {row["error_share"] for row in rows if row["cell"] == cells[0].parent.name} == {0.025}
-    assert {row["error_share"] for row in rows if row["cell"] == cells[1].parent.name} == {1}
-    assert {row["error_share"] for row in tables.gather(measured).replicates} == {1}
-
-
 # Modules that other commands need.
 NOT_FOR_A_CELL = (
     "campaign.tables", "emulation.plan", "runs", "report", "score", "ui",
@@ -123,11 +111,6 @@ print(json.dumps([status, sorted(sys.modules)]))
 """
 
 
-def described(parser):
-    """Return the help of each command, by its words."""
-    return {tuple(name.split()): its.format_help() for name, _, its in commands.leaves(parser)}
-
-
 @pytest.mark.usefixtures("campaign")
 def test_cell_command_imports_no_other_command():
     done = subprocess.run(
@@ -139,32 +122,3 @@ def test_cell_command_imports_no_other_command():
     assert "losslab.campaign.cellrun" in modules
     unwanted = (*(f"losslab.{name}" for name in NOT_FOR_A_CELL), *HEAVY)
     assert [m for m in modules if m in unwanted or m.startswith("losslab.ui")] == []
-
-
-@pytest.mark.parametrize("name", commands.installed())
-def test_parser_of_a_called_command_equals_that_of_all(name):
-    whole, few = described(cli.parser()), described(cli.parser([name, "--help"]))
-    assert any(words[0] == name for words in few)
-    assert few.items() <= whole.items()
-
-
-@pytest.mark.parametrize("words", [*described(cli.parser())], ids=" ".join)
-def test_every_command_has_its_help(capsys, words):
-    with pytest.raises(SystemExit) as end:
-        cli.main([*words, "--help"])
-    assert end.value.code == 0
-    help_text = capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        cli.parser().parse_args([*words, "--help"])
-    assert capsys.readouterr().out == help_text
-
-
-@pytest.mark.parametrize("words", [["cell"], ["cell", "--nonsense"], ["cell", "x", "y"]])
-def test_wrong_usage_of_a_step_has_the_usual_message(capsys, words):
-    said = []
-    for parser in (cli.parser(), cli.parser(words)):
-        with pytest.raises(SystemExit) as end:
-            parser.parse_args(words)
-        said.append((end.value.code, capsys.readouterr().err))
-    assert said[0] == said[1]
-    assert said[0][0] == 2

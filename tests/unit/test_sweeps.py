@@ -1,11 +1,12 @@
-"""Values, cells and table of a sweep, without measuring."""
+"""Values, cells and table of a sweep, and the demo's text, without measuring."""
 
 import csv
 
 import pytest
 
-from losslab import cli, sweeps
+from losslab import cli, demo, sweeps
 from losslab.campaign.results import read_cell
+from losslab.campaign.tables import write_csv
 from losslab.cellspec import UsageError
 from losslab.instrument import analysis
 from losslab.reading import read_yaml
@@ -99,13 +100,6 @@ def test_sweep_table_has_means_intervals_and_invalid_runs(tmp_path):
     assert words[3] == "Cells with fewer than 5 valid runs have no confidence interval (CI)."
 
 
-def test_n_counts_the_runs_that_have_the_metric(tmp_path):
-    measured = [cell(tmp_path / "a", "cubic", None, 1e200, 8, metric="download_s")]
-    [row] = tables.rows(measured, ["algorithm"], "download_s")
-    assert (row["mean"], row["n_values"], row["n_valid"], row["low"]) == (8, 1, 2, None)
-    assert tables.text([row], ["algorithm"]).splitlines()[1].endswith("1 of 3")
-
-
 def test_cells_with_different_metrics_name_them(tmp_path):
     pages = cell(tmp_path / "b", "bbr", 3, metric="download_s")
     measured = [cell(tmp_path / "a", "cubic", 1, 2), pages]
@@ -139,7 +133,10 @@ def test_sweep_succeeds_only_if_every_cell_has_a_value(
     assert rows[0]["goodput_mbit"] == "5"
 
 
-def test_sweep_over_parameters_has_a_column_of_them(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def five(monkeypatch):
+    """Measure 5 Mbit/s in each cell, and draw nothing."""
+
     def measure(todo, *_):
         for each in todo:
             each.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -147,6 +144,10 @@ def test_sweep_over_parameters_has_a_column_of_them(tmp_path, monkeypatch, capsy
 
     monkeypatch.setattr(sweeps, "measure", measure)
     monkeypatch.setattr(plot, "draw", lambda *_: None)
+
+
+@pytest.mark.usefixtures("five")
+def test_sweep_over_parameters_has_a_column_of_them(tmp_path, capsys):
     words = ["sweep", "--algorithm", "cubic,cubic,beta=800", "--out", str(tmp_path)]
     assert cli.main(words) == 0
     head, *lines = capsys.readouterr().out.splitlines()
@@ -154,18 +155,12 @@ def test_sweep_over_parameters_has_a_column_of_them(tmp_path, monkeypatch, capsy
     assert [line.split()[0] for line in lines[:2]] == ["none", "cubic.beta=800"]
 
 
+@pytest.mark.usefixtures("five")
 def test_sweep_without_r_says_so_and_writes_its_tables(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(analysis, "missing_r_packages", lambda: ["ragg"])
-
-    def measure(todo, *_):
-        assert "the figure of losslab sweep needs R packages" in capsys.readouterr().err
-        for each in todo:
-            each.folder.parent.mkdir(parents=True, exist_ok=True)
-            cell(each.folder, each.condition.algorithm, 5)
-
-    monkeypatch.setattr(sweeps, "measure", measure)
     words = ["sweep", "--algorithm", "cubic", "--out", str(tmp_path)]
     assert cli.main(words) == 0
+    assert "the figure of losslab sweep needs R packages" in capsys.readouterr().err
     assert (tmp_path / "sweep.csv").is_file()
     assert not (tmp_path / "sweep.svg").exists()
 
@@ -176,3 +171,47 @@ def test_lengths_of_runs_are_different_cells_of_a_sweep(name, tmp_path):
     given = {"algorithm": ["cubic"], name: [0.5, 0.25]}
     given |= {"warmup_s": [0.1]} if name == "duration_s" else {}
     assert len({cell.folder for cell in sweeps.cells(given, tmp_path)}) == 2
+
+
+# The demo
+
+MEANS = {
+    ("cubic", 0): 90.0, ("cubic", 1): 4.5, ("cubic", 5): 9.0,
+    ("bbr", 0): 80.0, ("bbr", 1): 72.0, ("bbr", 5): 40.0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def out(tmp_path):
+    """Results of the sweep."""
+    rows = [
+        {"algorithm": name, "loss_percent": float(loss), "mean": mean}
+        for (name, loss), mean in MEANS.items()
+    ]
+    write_csv(tmp_path / "sweep.csv", ["algorithm", "loss_percent", "mean"], rows)
+    for name in demo.LABELS:
+        (tmp_path / "cells" / f"{name}_loss1_x" / "0").mkdir(parents=True)
+    return tmp_path
+
+
+def test_demo_is_a_sweep_of_both_algorithms_over_each_loss(tmp_path):
+    cells = sweeps.cells(demo.sweep(), tmp_path)
+    assert {(c.condition.algorithm, c.condition.loss_percent) for c in cells} == set(MEANS)
+    assert {c.condition.rate_mbit for c in cells} == {100}
+
+
+def test_demo_text_has_the_measured_goodput(out):
+    lines = demo.text(out).splitlines()
+    assert lines[1] == "CUBIC: 1 % loss costs 95 % of its goodput, 5 % loss costs 90 %."
+    assert lines[2] == "BBR: 1 % loss costs 10 % of its goodput, 5 % loss costs 50 %."
+
+
+def test_demo_without_a_valid_run_prints_no_number(out):
+    table = out / "sweep.csv"
+    table.write_text(table.read_text().replace("bbr,5.0,40.0", "bbr,5.0,"))
+    assert "BBR: no valid run" in demo.text(out)
+
+
+def test_next_steps_name_existing_runs(out):
+    named = {word for word in demo.next_steps(out).split() if word.startswith(str(out))}
+    assert named == {str(out / f"cells/{name}_loss1_x/0") for name in demo.LABELS}

@@ -49,6 +49,18 @@ def job(campaign):
     return SimpleNamespace(study=study, cell=cell)
 
 
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"studies": {"nothing": {}}}, "nothing"),
+        (CONFIG | {"recorded": "nowhere"}, r"must have cells\.tsv, found none in nowhere"),
+    ],
+)
+def test_impossible_campaign_is_an_error_of_snakemake(config, said):
+    with pytest.raises(WorkflowError, match=said):
+        Campaign(config, [])
+
+
 def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
     planned = json.loads(campaign.planned(job))
     cell = campaign.cell(job)
@@ -82,6 +94,8 @@ def test_plan_is_read_as_it_was_written(campaign):
     assert again == campaign.plan
     assert plan.read_campaign(Path("results"), ROOT).config == CONFIG
     assert again.to_json("loss") == campaign.plan.to_json()
+    # A chapter may ask for cells that the campaign leaves out.
+    assert "sensitivity" in json.loads(campaign.declared(None))["block"]
 
 
 def run_of(jobs, **settings):
@@ -95,7 +109,7 @@ def run_of(jobs, **settings):
 @pytest.mark.parametrize(
     ("part", "missing", "job"),
     [
-        ("missing_r_packages", ["ragg"], ("analysis/figures.R", [])),
+        ("missing_r_packages", ["ragg"], ("analysis/study.R", [])),
         ("renderer", "", (None, [".snakemake/losslab/rendered"])),
     ],
 )
@@ -116,7 +130,7 @@ def test_campaign_whose_jobs_run_elsewhere_needs_no_r_here(campaign, monkeypatch
         raise LosslabError("it begins")
 
     monkeypatch.setattr(lock, "hold_for_life", hold)
-    jobs = [SimpleNamespace(rule=SimpleNamespace(script="figures.R"), output=[])]
+    jobs = [SimpleNamespace(rule=SimpleNamespace(script="study.R"), output=[])]
     with pytest.raises(WorkflowError, match="it begins"):
         campaign.start(run_of(jobs, local_exec=False))
 
@@ -154,20 +168,6 @@ def test_lost_cells_are_named_at_the_end(campaign, job, capsys):
     (folder / "cell.json").write_text(json.dumps(content))
     campaign.end()
     assert f"a guest was lost in {folder}" in capsys.readouterr().err
-
-
-def test_declared_values_include_cells_that_the_campaign_leaves_out(campaign):
-    declared = json.loads(campaign.declared(None))
-    measured = {each.cell.block for each in campaign.plan.cells.values()}
-    assert "sensitivity" in set(declared["block"]) - measured
-    assert {"0", "10"} <= set(declared["loss_percent"])
-
-
-def test_invalid_configuration_is_an_error_of_snakemake(tmp_path):
-    from snakemake.exceptions import WorkflowError
-
-    with pytest.raises(WorkflowError, match="nothing"):
-        Campaign({"studies": {"nothing": {}}}, [])
 
 
 @pytest.mark.parametrize(
@@ -229,17 +229,6 @@ def test_recorded_cells_are_collected_without_a_measurement(known):
     values = [row["goodput_mbit"] for row in read_rows(Path("results/summary/loss_replicates.csv"))]
     assert values == ["9.0", "9.01", "9.02", "9.03", "9.04"]
     assert len(read_rows(Path("results/summary/loss_intervals.csv"))) == 10
-
-
-def test_campaign_without_recorded_numbers_measures_every_cell(campaign):
-    assert len(campaign.results()) == len(campaign.plan.cells)
-    assert campaign.records() == campaign.record_option() == []
-
-
-@pytest.mark.usefixtures("campaign")
-def test_folder_without_a_record_is_refused_before_anything_runs():
-    with pytest.raises(WorkflowError, match=r"must have cells\.tsv, found none in nowhere"):
-        Campaign(CONFIG | {"recorded": "nowhere"}, [])
 
 
 def test_records_and_options_of_an_instrument_follow_from_wildcards(campaign):

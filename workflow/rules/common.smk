@@ -9,7 +9,7 @@ from losslab.campaign import criteria, tables
 from losslab.instrument import records
 from losslab.repository import ROOT, find
 from losslab.study import studyfiles
-from losslab.workflow import Campaign, report_code, without_traceback
+from losslab.workflow import COLLECTED, Campaign, report_code, without_traceback
 
 if workflow.is_main_process:
     sys.excepthook = without_traceback

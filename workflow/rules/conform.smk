@@ -1,4 +1,4 @@
-"""Judge algorithms by the test cases of drafts, and tabulate the verdicts."""
+"""Judge algorithms by the test cases of drafts."""
 
 
 rule judge_algorithm:
@@ -22,19 +22,3 @@ rule judge_algorithm:
         "losslab conform {wildcards.suite} {wildcards.algorithm} --seeds {params.seeds} --cores {threads}"
         " --out results/conform/{wildcards.suite}_{wildcards.algorithm}"
         " --needs {input.smoke_test:q} --record {output:q} &> {log:q}"
-
-
-rule tabulate_conform:
-    input:
-        functions=studyfiles.functions(ROOT, []),
-        records=campaign.conformed(),
-    output:
-        "results/tables/conform_verdicts.csv",
-    log:
-        "logs/tabulate_conform.log",
-    conda:
-        "../envs/tools.yaml"
-    message:
-        "Tabulate the verdicts on drafts' test cases"
-    script:
-        "../../analysis/conform.R"

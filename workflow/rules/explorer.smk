@@ -16,7 +16,8 @@ rule make_explorer:
         "logs/make_explorer.log",
     conda:
         "../envs/tools.yaml"
-    threads: 4
+    # Beside the report, which waits for other jobs and mostly uses one core.
+    threads: max(1, workflow.cores // 2)
     params:
         recorded=campaign.record_option(),
     message:

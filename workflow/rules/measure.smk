@@ -37,12 +37,7 @@ rule collect_study:
         code=[tables.__file__, criteria.__file__],
         suite=lambda wildcards: studyfiles.suite_files(ROOT, wildcards.study),
     output:
-        overview="results/summary/{study}_cells.csv",
-        replicates="results/summary/{study}_replicates.csv",
-        intervals="results/summary/{study}_intervals.csv",
-        flows="results/summary/{study}_flows.csv",
-        queue="results/summary/{study}_queue.csv",
-        criteria="results/summary/{study}_criteria.csv",
+        expand("results/summary/{{study}}_{table}.csv", table=COLLECTED),
     log:
         "logs/collect_study/{study}.log",
     conda:

@@ -38,11 +38,7 @@ rule render_report:
             ),
         ],
         tables=[
-            *[
-                file
-                for study in campaign.studies
-                for file in campaign.tables(study).values()
-            ],
+            *[file for study in campaign.studies for file in campaign.tables(study)],
             *expand(
                 "results/tables/{table}.csv",
                 table=[
@@ -57,19 +53,23 @@ rule render_report:
             "results/tables/origin.csv",
             "results/tables/digests.csv",
         ],
-        summaries=campaign.summaries("summary", "cells", "replicates"),
+        summaries=[
+            *expand("results/summary/{study}.csv", study=campaign.studies),
+            *campaign.summaries("cells", "replicates"),
+        ],
         invalid=expand("results/tables/{study}_invalid.csv", study=campaign.studies),
         claims="results/claims.csv",
         # The page links to them.
         scripts=campaign.scripts(),
         # If verdicts are recorded, a changed verdict stops the report.
-        verdicts=["results/verdicts.checked"] if campaign.verdicts() else [],
+        verdicts=campaign.verdicts(),
     output:
         # Not the report's own folder: Snakemake removes a rule's output before it runs, and the last
         # report must outlast a failure. Not temp(): then a failed render would not be repeated.
         directory(".snakemake/losslab/rendered"),
     log:
         "logs/render_report.log",
+    priority: 1
     conda:
         "../envs/tools.yaml"
     params:

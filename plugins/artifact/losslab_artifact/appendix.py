@@ -100,7 +100,7 @@ def write(
                 f"{major.study}/{major.claim}",
                 hint="choose another claim, or pack a campaign with its cells",
             )
-    wall_s = {each.label: _wall_s(runs, each) for each in found}
+    wall_s = {each.label: sum(run.wall_s for run in _runs_of(runs, each)) for each in found}
     sample = min(SAMPLE, len(runs))
     wall_s["E1"] = packing.verification_s + sample * sum(r.wall_s for r in runs) / max(len(runs), 1)
     total = sum(wall_s.values()) / 3600
@@ -136,10 +136,10 @@ def write(
     return f"{len(found) + 1} experiments, {total:.2f} compute-hours (at most {MAX_HOURS})"
 
 
-def _wall_s(runs: Sequence[Run], experiment: Experiment) -> float:
-    """Return the recorded wall time of an experiment's runs."""
+def _runs_of(runs: Sequence[Run], experiment: Experiment) -> list[Run]:
+    """Return the recorded runs of an experiment's cells."""
     places = {str(RESULTS / path_of(cell)) for cell in experiment.cells}
-    return sum(run.wall_s for run in runs if str(Path(run.path).parent) in places)
+    return [run for run in runs if str(Path(run.path).parent) in places]
 
 
 def _text(
@@ -231,8 +231,7 @@ def _experiments(
     ]
     for each in found:
         names = ", ".join(major.label for major in each.claims)
-        paths = {str(RESULTS / path_of(cell)) for cell in each.cells}
-        own = [run for run in runs if str(Path(run.path).parent) in paths]
+        own = _runs_of(runs, each)
         same = (
             r"\texttt{same bytes} for each cell"
             if all(run.virtual for run in own)
@@ -249,11 +248,8 @@ def _experiments(
 
 
 def _list(items: Sequence[str]) -> str:
-    lines = "\n".join(items)
-    return (
-        "\\begin{description}\\setlength{\\itemsep}{0pt}\\setlength{\\parskip}{0pt}\n"
-        f"{lines}\n\\end{{description}}"
-    )
+    begin = r"\begin{description}\setlength{\itemsep}{0pt}\setlength{\parskip}{0pt}"
+    return "\n".join([begin, *items, r"\end{description}"])
 
 
 def _cells(number: int) -> str:
@@ -278,13 +274,8 @@ def typeset(root: Path) -> Path | None:
         return None
     with tempfile.TemporaryDirectory(prefix="losslab-tex-") as folder:
         shutil.copy(root / TEX, folder)
-        command = [
-            "pdflatex",
-            "-no-shell-escape",
-            "-interaction=nonstopmode",
-            "-halt-on-error",
-            TEX,
-        ]
+        options = "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"
+        command = ["pdflatex", *options, TEX]
         done = processes.attempt(command, cwd=Path(folder))
         pages = re.search(r"Output written on .*\((\d+) pages?", done.out.replace("\n", ""))
         if not done.good or pages is None:

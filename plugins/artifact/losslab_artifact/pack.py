@@ -31,15 +31,7 @@ from losslab_artifact import appendix, major, verify
 from losslab_artifact.anonymous import SUBSTITUTE, names, strip
 from losslab_artifact.appendix import TEMPLATES, Run
 from losslab_artifact.remake import path_of
-from losslab_artifact.verify import (
-    COMMIT,
-    INSTRUMENTS,
-    RESULTS,
-    contents,
-    link,
-    result_files,
-    write_digests,
-)
+from losslab_artifact.verify import COMMIT, INSTRUMENTS, RESULTS, contents, link, result_files
 
 LICENSE = "https://spdx.org/licenses/MIT"
 # Descriptions of files and folders for readers.
@@ -100,7 +92,7 @@ def pack(
         if anonymous:
             changed = strip(root, names(repository))
             say(f"names replaced in {len(changed)} files: {', '.join(changed)}")
-        write_digests(root, contents(root))
+        verify.write_digests(root, contents(root))
         say(f"writing {out}")
         # In a folder with an unpredictable name: other users may be able to write next to `out`.
         partial = Path(folder) / f"{NAME}.tar.gz"

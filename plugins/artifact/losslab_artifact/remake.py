@@ -15,8 +15,10 @@ from pathlib import Path
 from losslab import processes
 from losslab.campaign import plan, rerun
 from losslab.campaign.plan import RecordedCampaign
+from losslab.campaign.results import replace_json
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
+from losslab.reading import read_yaml
 from losslab.study.design import Cell
 
 STAGE = "tables"
@@ -24,11 +26,10 @@ RESULTS = "results"
 CELLS = "cells"
 # Records of `losslab conform`, which are measured as cells are.
 JUDGED = "conform/*.json"
-# The workflow's rules after measuring; each study has one for its tables, and one for its figures.
+# The workflow's rules after measuring, besides `analyse_STUDY`.
 RULES = (
-    "collect_study", "summarise_study", "tabulate_conform", "judge_claims", "draw_path",
-    "test_agreement", "compare_numbers", "trace_origin", "check_verdicts",
-    "render_report", "publish_report", "make_explorer", "all",
+    "collect_study", "compare_studies", "trace_origin", "render_report", "publish_report",
+    "make_explorer", "all",
 )  # fmt: skip
 # Folders and files of a results folder that the workflow makes from cells.
 MADE = ("summary", "tables", "figures", "report", "claims.csv")
@@ -99,6 +100,17 @@ def link_cells(results: Path, made: Path, campaign: RecordedCampaign) -> None:
         link.symlink_to((results / name).resolve())
 
 
+def config_files(campaign: RecordedCampaign, repository: Path, folder: Path) -> list[Path]:
+    """Return the repository's configuration file if it is the campaign's, or else write files."""
+    own = repository / campaign.names[0]
+    if len(campaign.names) == 1 and own.is_file() and read_yaml(own) == campaign.config:
+        return [own]
+    written = [folder / Path(name).name for name in campaign.names]
+    for path in written:
+        replace_json(campaign.config if path == written[0] else {}, path)
+    return written
+
+
 def run_workflow(
     campaign: RecordedCampaign, repository: Path, folder: Path, processors: int
 ) -> None:
@@ -106,15 +118,15 @@ def run_workflow(
 
     Raises LosslabError if a rule failed; the message has the last lines of its log.
     """
-    tables = [f"{rule}_{s.name}" for s in campaign.studies for rule in ("tabulate", "plot")]
+    studies = [f"analyse_{study.name}" for study in campaign.studies]
     done = processes.attempt(
         [
             sys.executable, "-m", "snakemake", "--snakefile", repository / "Snakefile",
             "--directory", folder, "--cores", str(processors),
             # Not "all", which hides errors.
             "--quiet", "host", "progress", "reason", "rules",
-            "--configfile", *campaign.files(repository, folder),
-            "--allowed-rules", *RULES, *tables,
+            "--configfile", *config_files(campaign, repository, folder),
+            "--allowed-rules", *RULES, *studies,
         ],
         limit_s=processes.WORK_LIMIT_S,
         more={"PYTHONPATH": str(repository / "src")},

@@ -20,13 +20,7 @@ from pathlib import Path, PurePosixPath
 from losslab.campaign import plan, rerun
 from losslab.campaign.plan import RecordedCampaign
 from losslab.campaign.replicate import ATTEMPTS
-from losslab.campaign.results import (
-    CELL_FILE,
-    LOST_FILE,
-    MANIFEST_FILE,
-    differences,
-    read_cell,
-)
+from losslab.campaign.results import CELL_FILE, LOST_FILE, MANIFEST_FILE, differences, read_cell
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
 from losslab.repository import ROOT

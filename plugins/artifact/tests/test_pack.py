@@ -111,12 +111,9 @@ def test_missing_files_and_entities_are_found(described, monkeypatch):
     assert len(issues(folder, monkeypatch, PROFILE)) > 1
 
 
-def test_crate_names_its_files_and_kernels(described):
+def test_action_says_who_measured_what_when_and_with_what(described):
     names = {"Snakefile", "config/quick.yaml", "results/claims.csv", "results/cells/"}
     assert names | {"#kernel-0123"} <= set(described[1])
-
-
-def test_action_says_who_measured_what_when_and_with_what(described):
     action = described[1]["#measure"]
     assert described[1][action["agent"]["@id"]]["name"] == "Ada"
     # The last of three runs began two minutes after the first, and took 30 s.

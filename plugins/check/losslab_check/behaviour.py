@@ -6,30 +6,23 @@ bytes cannot differ. The tests of all other cells are one family, judged by Holm
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import fingerprint
-from losslab.campaign.results import Replicate, digest_of, replace_json
-from losslab.reading import read_json, read_rows
+from losslab.campaign.results import Replicate, digest_of
 from losslab.study import metrics
-from losslab.study.condition import Condition
 from losslab.study.intervals import (
     LEVEL,
     Interval,
     difference_interval,
     holm,
-    mean_interval,
     ratio_interval,
     t_quantile,
 )
-from losslab.study.schemas import check_schema
 
 FORMAT = 1
 # Parts of a manifest that follow from the measurement; `files` has the digests of all raw files.
@@ -38,8 +31,6 @@ BETTER, WORSE, MOVED = "better", "worse", "different"
 # Differences below this share of the value before are ignored.
 MIN_CHANGE = 0.01
 POWER = 0.8
-# Columns of the trend of a branch.
-TREND = ("commit", "date", "cell", "metric", "n", "mean", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -179,79 +170,6 @@ def _smallest(its: Difference, tests: int) -> float | None:
     if not error:
         return MIN_CHANGE if relative else None
     return max(math.expm1(found * error), MIN_CHANGE) if relative else found * error
-
-
-def trend(path: Path, commit: str, date: str, runs: Runs) -> None:
-    """Add the means of a commit's valid runs to a table; replace earlier rows of the commit."""
-    rows = [row for row in read_rows(path) if row["commit"] != commit] if path.is_file() else []
-    for cell, its in runs.items():
-        valid = [run.metrics for run in its if not run.reasons]
-        for metric in dict.fromkeys(name for each in valid for name in each):
-            values = [each[metric] for each in valid if metric in each]
-            low, high = mean_interval(values) or (None, None)
-            numbers = (len(values), fmean(values), low, high)
-            shown = ["" if each is None else f"{each:.6g}" for each in numbers]
-            rows.append(dict(zip(TREND, (commit, date, cell, metric, *shown), strict=True)))
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, TREND)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """Recorded runs of cells before a change."""
-
-    file: Path
-    suite: str
-
-    def write(self, conditions: Mapping[str, Condition], runs: Runs) -> None:
-        """Record runs, with what their results depend on; keep the records of other cells."""
-        known = self._data()["cells"] if self.file.is_file() else {}
-        data = {
-            "format": FORMAT,
-            "suite": self.suite,
-            "cells": known
-            | {
-                name: {
-                    "condition": condition.to_json(),
-                    "fingerprint": _fingerprint(condition),
-                    "runs": [vars(each) for each in runs[name]],
-                }
-                for name, condition in conditions.items()
-            },
-        }
-        check_schema(data, "baseline", str(self.file))
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        replace_json(data, self.file)
-
-    def read(
-        self, conditions: Mapping[str, Condition], replicates: Mapping[str, int]
-    ) -> dict[str, list[Run]]:
-        """Return the recorded runs of cells whose results they still are; {} without a record."""
-        if not self.file.is_file():
-            return {}
-        return dict(self._current(self._data()["cells"], conditions, replicates))
-
-    def _data(self) -> Any:
-        data = read_json(self.file)
-        check_schema(data, "baseline", str(self.file), "remove the file to record it again")
-        return data
-
-    @staticmethod
-    def _current(
-        cells: Mapping[str, Any], conditions: Mapping[str, Condition], replicates: Mapping[str, int]
-    ) -> Iterator[tuple[str, list[Run]]]:
-        for name, condition in conditions.items():
-            its = cells.get(name)
-            if its and its["fingerprint"] == _fingerprint(condition):
-                runs = [Run(**each) for each in its["runs"]]
-                if len(runs) >= replicates[name]:
-                    yield name, runs[: replicates[name]]
-
-
-def _fingerprint(condition: Condition) -> str:
-    return fingerprint.of(condition, VIRTUAL, GUEST).digest
 
 
 def as_json(changes: Sequence[CellChange]) -> list[dict[str, Any]]:

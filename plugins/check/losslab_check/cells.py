@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,9 +13,8 @@ from typing import Any
 from losslab import cellspec, sweeps
 from losslab.campaign import inputs
 from losslab.campaign.cellrun import measure_cell
-from losslab.campaign.instrument import at_first_use, instrument, video
+from losslab.campaign.instrument import at_first_use, instrument
 from losslab.campaign.packets import SENDERS_LINK
-from losslab.campaign.replicate import run
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import kernels
@@ -199,14 +197,6 @@ def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> Non
 
 def capture(runs: Mapping[Path, tuple[Condition, int]], side: Side, cores: int, title: str) -> None:
     """Measure single runs, condition and seed by folder, with the packets of the sender's link."""
-
-    def one(folder: Path) -> None:
-        condition, seed = side.of(runs[folder][0]), runs[folder][1]
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        tools = instrument(condition=condition)
-        movie = video(condition, tools)
-        run(condition, seed, folder, tools, movie, attempts=1, captures=[SENDERS_LINK])
-
     with side.active():
-        sweeps.measure_all([functools.partial(one, folder) for folder in runs], cores, title)
+        its = {folder: (side.of(condition), seed) for folder, (condition, seed) in runs.items()}
+        sweeps.measure_runs(its, cores, title, [SENDERS_LINK], attempts=1)

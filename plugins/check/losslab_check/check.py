@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
-from losslab import cellspec, processes, sweeps
-from losslab.campaign import packets, results, verdicts
+from losslab import cellspec, sweeps
+from losslab.campaign import results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
-from losslab.reading import UsageError, out_file, out_folder
+from losslab.reading import UsageError, out_folder
 from losslab.repository import ROOT
 from losslab.study import metrics, studyfiles
 from losslab.study.schemas import check_schema
-from losslab_check import behaviour
+from losslab_check import behaviour, divergence
 from losslab_check import cells as changecells
-from losslab_check.behaviour import Baseline, CellChange, Run
+from losslab_check.behaviour import CellChange, Run
 from losslab_check.cells import Cell, Side
 
 BASELINE, CHANGE, FIRST = "baseline", "change", "first-difference"
@@ -46,8 +44,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command = commands.add_parser("check")
     command.add_argument(
         "change", nargs="*",
-        help="changed file of the kernel (tcp_cubic.c, PATH=FILE), patch, or folder of patches; "
-        "without one, only the baseline is recorded",
+        help="changed file of the kernel (tcp_cubic.c, PATH=FILE), patch, or folder of patches",
     )  # fmt: skip
     command.add_argument(
         "--base", action="append", default=[], metavar="CHANGE",
@@ -57,11 +54,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument(
         "--base-bring", type=Path, metavar="FOLDER", help="files of the program before the change"
     )
-    command.add_argument(
-        "--baseline", type=Path, metavar="FILE",
-        help="record of the runs before the change; read if it exists, written otherwise "
-        f"(default: {BASELINE}.json in --out)",
-    )  # fmt: skip
     command.add_argument(
         "--out", type=out_folder, required=True, help="folder; finished runs are kept"
     )
@@ -77,10 +69,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--annotations", action="store_true",
         help="also print what moved as annotations of GitHub Actions",
     )  # fmt: skip
-    command.add_argument(
-        "--trend", type=out_file, metavar="FILE",
-        help="add the means of the measured cells, with the commit of the current folder, to a CSV",
-    )  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     command.set_defaults(run=_check, interrupted=sweeps.KEPT)
 
@@ -89,7 +77,8 @@ def _check(options: argparse.Namespace) -> int:
     out: Path = options.out.resolve()
     if (options.bring is None) != (options.base_bring is None):
         raise UsageError("--bring and --base-bring need each other")
-    commit = _commit(options.trend)
+    if not options.change and options.bring is None:
+        raise UsageError("a check must have a changed file, a patch, or --bring, found none")
     given_files = changes.files_given([*options.base, *options.change])
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
@@ -108,15 +97,6 @@ def _check(options: argparse.Namespace) -> int:
         made.append(changes.of_files(given, spec, files))
         sides.append(Side(files, changecells.brought(bring)))
     before, after = sides
-    file = options.baseline or out / f"{BASELINE}.json"
-    if not file.exists():
-        out_file(file)
-    if not options.change and after.bring == before.bring:
-        runs = _before(cells, before, Baseline(file, options.suite), out, compared, options.cores)
-        if options.trend:
-            behaviour.trend(options.trend, *commit, runs)
-        print(f"recorded {len(cells)} cells in {file}")
-        return 0
     old, new = (changecells.kernel_digests(cells, side) for side in sides)
     unused = [
         changecells.require_compiled(cells, side, change)
@@ -127,12 +107,9 @@ def _check(options: argparse.Namespace) -> int:
         for name, cell in cells.items()
         if options.measure_all or old[name] != new[name] or before.bring != after.bring
     }
-    baseline = Baseline(file, options.suite)
-    then = _before(differ, before, baseline, out, compared, options.cores)
-    changecells.measure(differ, after, out / CHANGE, options.cores)
-    now = _runs(differ, out / CHANGE, compared)
-    if options.trend:
-        behaviour.trend(options.trend, *commit, now)
+    for side, name in zip(sides, (BASELINE, CHANGE), strict=True):
+        changecells.measure(differ, side, out / name, options.cores)
+    then, now = (_runs(differ, out / name, compared) for name in (BASELINE, CHANGE))
     found = behaviour.compare(then, now, compared)
     data = {
         "format": behaviour.FORMAT,
@@ -153,51 +130,10 @@ def _check(options: argparse.Namespace) -> int:
     if options.annotations:
         print("\n".join(workflow_commands(data)))
     verdicts.require_as_recorded(
-        list(failures(found, options.fail_on)), "cells", file,
+        list(failures(found, options.fail_on)), "cells", out / BASELINE,
         f"see {out / REPORT}; --fail-on chooses what fails",
     )  # fmt: skip
     return 0
-
-
-def _commit(trend: Path | None) -> tuple[str, str]:
-    """Return the name and date of the commit for a trend; LosslabError before anything runs.
-
-    In a job of GitHub Actions, git may refuse the folder of another user, so the job's variable is
-    first.
-    """
-    if trend is None:
-        return "", ""
-    if commit := os.environ.get("GITHUB_SHA"):
-        return commit, datetime.now(UTC).isoformat(timespec="seconds")
-    found = processes.attempt(["git", "log", "-1", "--format=%H %cI"])
-    if not found.good:
-        raise LosslabError(
-            f"--trend needs a commit, found none in {Path.cwd()}",
-            hint="start it in the folder of your repository",
-        )
-    commit, date = found.out.split()
-    return commit, date
-
-
-def _before(
-    cells: Mapping[str, Cell],
-    side: Side,
-    baseline: Baseline,
-    out: Path,
-    compared: Sequence[str],
-    cores: int,
-) -> dict[str, list[Run]]:
-    """Return the runs before the change: recorded ones, and those measured and recorded now."""
-    conditions = {name: side.of(cell.condition) for name, cell in cells.items()}
-    replicates = {name: cell.replicates for name, cell in cells.items()}
-    with side.active():
-        known = baseline.read(conditions, replicates)
-        missing = {name: cell for name, cell in cells.items() if name not in known}
-        if missing:
-            changecells.measure(missing, side, out / BASELINE, cores)
-            known |= _runs(missing, out / BASELINE, compared)
-            baseline.write(conditions, known)
-    return known
 
 
 def _runs(cells: Iterable[str], out: Path, compared: Sequence[str]) -> dict[str, list[Run]]:
@@ -243,7 +179,7 @@ def _with_first(
 def parted(first: Path, second: Path) -> list[str]:
     """Return the lines of the first packet and the first sample in which two runs differ."""
     try:
-        return packets.divergence(first, second, trusted=True)[0]
+        return divergence.differences(first, second, trusted=True)
     except (LosslabError, OSError, KeyError) as error:
         return [f"not found: {error}"]
 

@@ -1,4 +1,4 @@
-"""Cells of `losslab check` and `losslab bisect`."""
+"""Cells of `losslab check`."""
 
 import pytest
 

@@ -1,17 +1,15 @@
-"""`losslab check`: options, what fails, effects on cells, the record of runs, and the report."""
+"""`losslab check`: options, what fails, effects on cells, and the report."""
 
 import math
 import re
 
 import pytest
 
-from losslab import cli
+from losslab import cli, lock
 from losslab.errors import LosslabError
-from losslab.reading import read_rows
-from losslab.study.condition import Condition
 from losslab.study.schemas import check_schema
 from losslab_check import behaviour, check
-from losslab_check.behaviour import Baseline, CellChange, Difference, Run
+from losslab_check.behaviour import CellChange, Difference, Run
 
 WORSE = Difference("x", "goodput_mbit", 8, 10, 9, 0.9, (0.88, 0.92), (-1.2, -0.8), 1e-6, 1e-5)
 BETTER = Difference("x", "retransmits", 8, 0, 3, None, None, (2, 4), 1e-6, 1e-5)
@@ -47,21 +45,13 @@ def test_invalid_run_fails_in_any_case():
     assert found == ["loss/cubic: the guest must power off"]
 
 
-def test_folders_of_a_program_need_each_other(tmp_path):
-    options = cli.parser().parse_args(["check", "--bring", "x", "--out", str(tmp_path)])
-    with pytest.raises(LosslabError, match="need each other"):
+@pytest.mark.parametrize(
+    ("words", "message"), [(["--bring", "x"], "need each other"), ([], "must have a changed file")]
+)
+def test_check_without_a_change_is_refused(tmp_path, words, message):
+    options = cli.parser().parse_args(["check", *words, "--out", str(tmp_path)])
+    with pytest.raises(LosslabError, match=message):
         options.run(options)
-
-
-def test_trend_without_a_commit_is_refused_before_measuring(tmp_path, monkeypatch):
-    monkeypatch.delenv("GITHUB_SHA", raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tcp_cubic.c").write_text("")
-    words = ["check", "tcp_cubic.c", "--trend", "trend.csv", "--out", str(tmp_path / "out")]
-    options = cli.parser().parse_args(words)
-    with pytest.raises(LosslabError, match="--trend needs a commit"):
-        options.run(options)
-    assert not (tmp_path / "out").exists()
 
 
 def data(*changed, **more):
@@ -130,22 +120,6 @@ def test_annotations_name_the_changed_file_and_escape_percent_signs():
     )
     assert third.startswith(f"::error {place}")
     assert [*check.workflow_commands(data())] == []
-
-
-def test_trend_has_the_means_of_each_commit_once(tmp_path):
-    path = tmp_path / "trend.csv"
-    for commit in ("a", "b", "a"):
-        invalid = runs([1.0], reasons=["no"])
-        behaviour.trend(path, commit, "2026-01-31", {"x": [*runs(BEFORE), *invalid]})
-    rows = read_rows(path)
-    assert [(row["commit"], row["metric"]) for row in rows] == [
-        (commit, metric) for commit in "ba" for metric in METRICS
-    ]
-    assert rows[0] | {"low": "", "high": ""} == {
-        "commit": "b", "date": "2026-01-31", "cell": "x", "metric": "goodput_mbit", "n": "6",
-        "mean": "10", "low": "", "high": "",
-    }  # fmt: skip
-    assert float(rows[0]["low"]) < 10 < float(rows[0]["high"])
 
 
 def test_report_names_cells_without_a_moved_metric():
@@ -239,31 +213,65 @@ def test_cell_that_ends_with_a_lost_guest_is_reported():
     assert (found.changed, found.runs, found.reasons) == ([0], 1, ["a panic"])
 
 
-CONDITION = Condition(algorithm="cubic", rtt_ms=10)
-
-
-def test_record_is_read_if_the_results_are_still_its_own(tmp_path, monkeypatch):
-    baseline = Baseline(tmp_path / "baseline.json", "ci")
-    assert baseline.read({"x": CONDITION}, {"x": 5}) == {}
-    baseline.write({"x": CONDITION}, {"x": runs(BEFORE)})
-    assert baseline.read({"x": CONDITION}, {"x": 5}) == {"x": runs(BEFORE)[:5]}
-    assert baseline.read({"x": CONDITION}, {"x": 7}) == {}, "it has too few runs"
-    assert baseline.read({"y": CONDITION}, {"y": 5}) == {}
-    baseline.write({"y": CONDITION}, {"y": runs(BEFORE)})
-    assert set(baseline.read({"x": CONDITION, "y": CONDITION}, {"x": 5, "y": 5})) == {"x", "y"}
-    monkeypatch.setattr(behaviour, "_fingerprint", lambda _: "another")
-    assert baseline.read({"x": CONDITION}, {"x": 5}) == {}
-
-
-def test_damaged_record_is_refused(tmp_path):
-    baseline = Baseline(tmp_path / "baseline.json", "ci")
-    baseline.file.write_text('{"format": 1}')
-    with pytest.raises(LosslabError, match=r"baseline\.schema\.yaml"):
-        baseline.read({"x": CONDITION}, {"x": 5})
-
-
 def test_digest_covers_results_and_not_the_instrument():
     manifest = {"files": {"tcp.csv": "1"}, "summary": {}, "observed": {}, "reasons": []}
     same = manifest | {"instrument": {"kernel": "another"}, "fingerprint": {}}
     assert behaviour.digest(manifest) == behaviour.digest(same)
     assert behaviour.digest(manifest) != behaviour.digest(manifest | {"summary": {"x": 1}})
+
+
+# Its folder
+
+
+def tree(folder):
+    return {str(p): p.read_bytes() if p.is_file() else b"" for p in sorted(folder.rglob("*"))}
+
+
+def checked(*words):
+    return cli.main(["check", *map(str, words)])
+
+
+def test_check_refuses_a_folder_that_it_did_not_make(tmp_path, capsys):
+    """D: `check --out work` removed work/change/files."""
+    change = tmp_path / "tcp_cubic.c"
+    change.write_text("int x;\n")
+    files = tmp_path / "work" / "change" / "files"
+    files.mkdir(parents=True)
+    (files / "tcp_cubic.c").write_text("mine")
+    before = tree(tmp_path)
+    assert checked(change, "--out", tmp_path / "work") == 2
+    assert tree(tmp_path) == before
+    assert "--out must name a new folder" in capsys.readouterr().err
+
+
+def test_check_refuses_an_argument_in_its_output_folder(tmp_path, capsys):
+    """D: `check work/change/files/tcp_cubic.c --out work` removed its own argument."""
+    files = tmp_path / "work" / "change" / "files"
+    files.mkdir(parents=True)
+    lock.mark(tmp_path / "work", "losslab check")
+    change = files / "tcp_cubic.c"
+    change.write_text("mine")
+    before = tree(tmp_path)
+    assert checked(change, "--out", tmp_path / "work") == 2
+    (tmp_path / "link").symlink_to(files)
+    assert checked(f"a.c={tmp_path / 'link' / 'tcp_cubic.c'}", "--out", tmp_path / "work") == 2
+    (tmp_path / "link").unlink()
+    assert tree(tmp_path) == before
+    assert "without the command's input" in capsys.readouterr().err
+
+
+def test_check_reads_its_input_before_it_writes(tmp_path, capsys):
+    """D: a missing file was found after folders had been removed."""
+    assert checked(tmp_path / "missing.c", "--out", tmp_path / "work") == 2
+    assert [path.name for path in tmp_path.iterdir()] == []
+    assert "found no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", ["../victim.c", "/tmp/losslab-victim.c", "net/../../victim.c"])
+def test_check_writes_no_file_outside_of_its_folder(tmp_path, capsys, path):
+    """D: `PATH=FILE` wrote to any path."""
+    change = tmp_path / "mine.c"
+    change.write_text("mine")
+    assert checked(f"{path}={change}", "--out", tmp_path / "work") == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.c"]
+    assert "must be a path in the kernel's source" in capsys.readouterr().err

@@ -16,16 +16,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from losslab.reading import (
-    RESULT_BYTES,
-    UsageError,
-    number,
-    parse_json,
-    read_bytes,
-    read_rows,
-    read_text,
-    shown,
-)
+from losslab import reading
+from losslab.reading import RESULT_BYTES, UsageError, number, read_bytes, read_rows, shown
 from losslab.study.schemas import check_schema
 
 GZIP, PCAPNG = b"\x1f\x8b", b"\x0a\x0d\x0d\x0a"
@@ -78,9 +70,10 @@ def read(path: Path, series: str = "") -> Measurement:
         )
     if not data.startswith(GZIP) and data.lstrip()[:1] != b"{":
         return table(path)
-    text = _unpacked(path) if data.startswith(GZIP) else read_text(path, RESULT_BYTES)
+    packed = data.startswith(GZIP)
+    text = _unpacked(path) if packed else reading.read_text(path, RESULT_BYTES)
     # iperf3 writes the sizes of socket buffers once for each stream, under the same key.
-    found = parse_json(text, str(path), duplicates=True)
+    found = reading.parse_json(text, str(path), duplicates=True)
     if isinstance(found, dict) and "results" in found:
         return flent(found, str(path), series)
     return iperf3(found, str(path))

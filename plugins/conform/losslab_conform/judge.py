@@ -34,6 +34,9 @@ COMPARISONS = {
     "below": "below ", "near": "near ",
 }  # fmt: skip
 COMPARED = (*COMPARISONS, "share", "set")
+ORDER = {
+    "at_least": np.greater_equal, "at_most": np.less_equal, "above": np.greater, "below": np.less,
+}  # fmt: skip
 # The keys that each subject may have.
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "value": ("at", *COMPARED),
@@ -197,12 +200,9 @@ def _next(check: Mapping[str, Any], line: Timeline) -> Outcome:
     limit_s = line.limit(check, begin)
     after = line.following(span)
     length_s = span.end_s - begin.at_s
-    rounds = ""  # a QUIC sender's log does not say them
-    if "sample_packets" in line.rows.columns:
-        count = sum(begin.row < row <= span.last for row in line.round_starts)
-        rounds = f", {count} rounds"
+    rounds = sum(begin.row < row <= span.last for row in line.round_starts)
     text = f"{check['of']} -> {after.phase if after else 'the end of the run'} after "
-    text += f"{length_s:.4g} s{rounds}"
+    text += f"{length_s:.4g} s, {rounds} rounds"
     expected = " or ".join(names)
     if limit_s is not None and span.end_s > limit_s + HALF_US:
         limits = (f"{check[key]:g} {key}" for key in ("seconds", "rounds") if key in check)
@@ -322,20 +322,12 @@ def _compared(
 
 def _holds(key: str, values: Column, other: Any, missing: Column, share: float) -> Column:
     if key in ("is", "is_not"):
-        none = np.broadcast_to(
-            np.isnan(other) if np.asarray(other).dtype.kind == "f" else False, values.shape
-        )
-        same: Column = (values == other) | (missing & none)
+        none = np.isnan(other) if np.asarray(other).dtype.kind == "f" else False
+        same = np.asarray((values == other) | (missing & none))
         return same if key == "is" else ~same
-    compare = {
-        "at_least": lambda: values >= other,
-        "at_most": lambda: values <= other,
-        "above": lambda: values > other,
-        "below": lambda: values < other,
-        "near": lambda: np.abs(values - other) <= share * np.abs(other),
-    }
-    found: Column = compare[key]()
-    return found
+    if key == "near":
+        return np.asarray(np.abs(values - other) <= share * np.abs(other))
+    return np.asarray(ORDER[key](values, other))
 
 
 def _operand(value: Any, line: Timeline, rows: Column, text: bool) -> tuple[Any, str]:

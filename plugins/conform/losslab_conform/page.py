@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from losslab.campaign.criteria import FAIL, PASS
+from losslab.ui import webpage
 from losslab_conform.timeline import Column, NotObservableError, Timeline
 
 WIDTH, HEIGHT, BAND = 900, 150, 18
@@ -21,25 +22,14 @@ LINES = {
 }  # fmt: skip
 # Fills of phases, in the order of the algorithm's.
 FILLS = ("#f6e3b4", "#d9e8f6", "#f6cfc4", "#d8ecd2", "#eeeeee", "#e6d6f0", "#f3dcea")
-STYLE = """
-body { font: 15px/1.4 sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; }
-summary { cursor: pointer; padding: .2em 0; } svg { width: 100%; height: auto; }
-b { display: inline-block; min-width: 10em; } .FAIL { color: #a31515; } .PASS { color: #1b6e2c; }
-code { overflow-wrap: anywhere; } text { font: 11px sans-serif; }
-"""
 
 
 def page(data: Mapping[str, Any], lines: Mapping[str, Timeline]) -> str:
     """Return a record as HTML, with the time lines of the runs that decide, by case."""
-    title = f"{escape(data['suite'])}: {escape(data['algorithm'])}"
     legend = ", ".join(f'<span style="color:{c}">{name}</span>' for name, c in LINES.items())
-    body = "\n".join(_case(row, lines.get(row["case"])) for row in data["cases"])
-    return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"/><title>{title}</title><style>{STYLE}</style></head>
-<body><h1>{title}</h1><p>{escape(data["source"])}. Lines: {legend}. The dashed line is T.</p>
-{body}
-</body></html>
-"""
+    head = f"<p>{escape(data['source'])}. Lines: {legend}. The dashed line is T.</p>"
+    cases = (_case(row, lines.get(row["case"])) for row in data["cases"])
+    return webpage.page(f"{data['suite']}: {data['algorithm']}", [head, *cases])
 
 
 def _case(row: Mapping[str, Any], line: Timeline | None) -> str:
@@ -71,14 +61,10 @@ def scale(number: Mapping[str, float]) -> str:
     """Return a confidence interval on a scale from 0, beside the values that fail."""
     limit = number.get("at_most", number.get("at_least", 0.0))
     end = max(limit, number["high"]) * 1.2 or 1.0
-    numbers = (number["low"], number["high"], number["value"], limit)
-    low, high, value, edge = (WIDTH * max(0.0, each) / end for each in numbers)
-    at, width = (edge, WIDTH - edge) if "at_most" in number else (0.0, edge)
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {BAND}"><rect x="{at:.1f}" width="{width:.1f}" height="{BAND}" '
-        f'fill="{FILLS[2]}"/><path d="M{low:.1f} {BAND / 2}H{high:.1f}" stroke="#1f4e8c"/>'
-        f'<circle cx="{value:.1f}" cy="{BAND / 2}" r="4" fill="#1f4e8c"/></svg>'
+    low, high, value, edge = (
+        each / end for each in (number["low"], number["high"], number["value"], limit)
     )
+    return webpage.interval((low, high), value, (edge, 1) if "at_most" in number else (0, edge))
 
 
 def strip(line: Timeline) -> str:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import json
 import shlex
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from losslab import cellspec, sweeps
@@ -19,7 +15,6 @@ from losslab.campaign import fingerprint, state
 from losslab.campaign.cellrun import finished
 from losslab.campaign.criteria import INCONCLUSIVE, NOT_OBSERVABLE
 from losslab.campaign.instrument import at_first_use, instrument
-from losslab.campaign.replicate import run
 from losslab.campaign.results import Replicate
 from losslab.emulation import capture
 from losslab.emulation.plan import make_plan
@@ -35,13 +30,11 @@ from losslab_conform.timeline import (
     NotReachedError,
     Timeline,
     rows_of,
-    rows_of_qlog,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
-QUIC = "quic"  # app whose sender has its state in its qlog
 DIGITS = 12  # of the fingerprint in a run's folder
 Result = dict[str, Any]
 
@@ -63,27 +56,14 @@ class Runs:
 
     def measure(self, wanted: Iterable[tuple[Condition, int]], title: str) -> None:
         """Measure distinct runs that are not finished."""
-        distinct = list(dict.fromkeys(wanted))
-        for condition in dict.fromkeys(each for each, _ in distinct):
+        todo = {}
+        for condition, seed in dict.fromkeys(wanted):
             at_first_use(condition)
-            instrument(condition=condition)  # compiles the user's algorithms, once
-
-        def one(condition: Condition, seed: int) -> None:
             folder, tools = self.folder(condition, seed), instrument(condition=condition)
-            captures = self._captures(condition)
-            whole = all((folder / capture.name(each)).is_file() for each in captures)
+            whole = all((folder / capture.name(each)).is_file() for each in self.captures)
             if not whole or finished(folder, condition, seed, tools) is None:
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.parent.mkdir(parents=True, exist_ok=True)
-                run(condition, seed, folder, tools, captures=captures)
-
-        if distinct:
-            jobs = [functools.partial(one, *each) for each in distinct]
-            sweeps.measure_all(jobs, self.cores, title)
-
-    def _captures(self, condition: Condition) -> Sequence[str]:
-        quic = condition.app == QUIC
-        return [each for each in self.captures if not (quic and each == capture.STATE)]
+                todo[folder] = condition, seed
+        sweeps.measure_runs(todo, self.cores, title, self.captures)
 
     def violations(self, condition: Condition, seed: int) -> str:
         """Return why a run is invalid; "" if it is valid."""
@@ -103,28 +83,19 @@ class Runs:
 
     def until(self, condition: Condition, seed: int, at_s: float) -> str:
         """Return a digest of a run's events until a time."""
-        if condition.app == QUIC:
-            rows = rows_of_qlog(self.folder(condition, seed))
-            content = rows[rows["t_s"] < at_s].to_csv().encode()  # several events have one time
-        else:
-            found = self.captured(condition, seed)
-            until_us = (found.origin_ns + round(at_s * 1e9)) // 1000
-            content = found.events[found.events["us"] <= until_us].tobytes()
-        return hashlib.sha256(content).hexdigest()
+        found = self.captured(condition, seed)
+        until_us = (found.origin_ns + round(at_s * 1e9)) // 1000
+        return hashlib.sha256(found.events[found.events["us"] <= until_us].tobytes()).hexdigest()
 
     def command(self, condition: Condition, seed: int, name: str) -> str:
         """Return the command that repeats a run."""
         made = cellspec.measure_command(condition, seed, f"case-{name}")
         prefix = f"{kernels.REPLACED_FILES}={shlex.quote(str(self.files))} " if self.files else ""
-        return " ".join(
-            [prefix + made, *(f"--capture {each}" for each in self._captures(condition))]
-        )
+        return " ".join([prefix + made, *(f"--capture {each}" for each in self.captures)])
 
 
 def rows_in(folder: Path, condition: Condition, seed: int) -> pd.DataFrame:
     """Read the rows of the flow under test from a run's folder."""
-    if condition.app == QUIC:
-        return rows_of_qlog(folder)
     port = make_plan(condition, seed).flows[0].source_port
     return rows_of(state.read(folder / capture.name(capture.STATE)), port)
 
@@ -134,8 +105,6 @@ def line_of(
 ) -> Timeline:
     """Return the time line of rows for a case."""
     phases = suite.phases(condition.algorithm)
-    if condition.app == QUIC:
-        phases = [*dict.fromkeys(rows.get("phase", ()))]
     return Timeline(rows, condition, phases, case.groups, case.interrupts, begin_s, summary)
 
 
@@ -170,30 +139,6 @@ class Attempt:
         command = runs.command(self.condition, self.seed, self.case.name)
         self.result = {"verdict": verdict, "why": why, "command": command, "holds": [], "steps": []}
         self.result |= more
-
-    @property
-    def inputs(self) -> str:
-        """Return a digest of what T follows from: the first run, and what the phase is."""
-        first = self.case.condition(self.axes, None)
-        phase = state.declared().get(first.algorithm, {}).get(state.PHASE)
-        digest = fingerprint.of(first, VIRTUAL, GUEST).digest
-        its = [digest, self.seed, self.case.phase, self.case.groups, phase]
-        return hashlib.sha256(json.dumps(its).encode()).hexdigest()
-
-    def take_begin(self, kept: Mapping[str, Result]) -> None:
-        """Take the time from an earlier result with the same inputs, if there is one."""
-        if self.case.phase and (found := kept.get(self.inputs)):
-            self.begin_s, self.before = found["at_s"], found["trigger"]["before"]
-
-    def refuse_other_apps(self) -> None:
-        """Set the result if the case's axes need another app."""
-        try:
-            self.case.condition(self.axes, self.begin_s)
-        except LosslabError as error:
-            self.result = {
-                "verdict": NOT_OBSERVABLE, "why": error.message, "command": "", "holds": [],
-                "steps": [],
-            }  # fmt: skip
 
     def find_begin(self, runs: Runs) -> None:
         """Set the time at which the phase began in the first run."""
@@ -233,8 +178,6 @@ class Attempt:
             held, steps = judge.of_case(self.case.data, self.line)
             self.end(runs, *judge.verdict_of(held, steps), holds=held, steps=steps)
             self.result |= {"at_s": begin_s} if "trigger" in self.case.data else {}
-            if self.before:
-                self.result["trigger"] = {"inputs": self.inputs, "before": self.before}
         self.result["folder"] = str(runs.folder(condition, self.seed))
 
     def _parted(self, runs: Runs) -> str:
@@ -246,33 +189,22 @@ class Attempt:
 
 
 def judged(
-    cases: Sequence[Case],
-    axes: Mapping[str, Any],
-    seeds: Iterable[int],
-    runs: Runs,
-    kept: Mapping[str, Result] = MappingProxyType({}),
+    cases: Sequence[Case], axes: Mapping[str, Any], seeds: Iterable[int], runs: Runs
 ) -> list[Attempt]:
-    """Run and judge cases with some seeds; `kept` has earlier results by the inputs of their T.
+    """Run and judge cases with some seeds.
 
     A case whose stimulus needs a phase that the algorithm does not have is not run.
     """
     found = [Attempt(case, seed, axes, case.known_s) for case in cases for seed in seeds]
     for each in found:
-        if axes.get("app") == QUIC:  # its log says which phases it has, after a run
-            each.refuse_other_apps()
-            continue
         algorithm = each.condition.algorithm
         if missing := each.case.missing_phases(algorithm):
             each.end(runs, NOT_OBSERVABLE, f"{algorithm} has no phase {missing[0]}")
     todo = [each for each in found if not each.result]
-    for each in todo:
-        each.take_begin(kept)
-    first = [each for each in todo if not each.before]
-    runs.measure(((each.condition, each.seed) for each in first), "first runs")
-    for each in first:
-        if each.case.phase:
-            each.find_begin(runs)
+    runs.measure(((each.condition, each.seed) for each in todo), "first runs")
     triggered = [each for each in todo if each.case.phase]
+    for each in triggered:
+        each.find_begin(runs)
     again = [each for each in triggered if not each.result]
     runs.measure(((each.condition, each.seed) for each in again), "second runs")
     for each in todo:

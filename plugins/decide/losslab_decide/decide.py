@@ -8,7 +8,6 @@ sweep, so finished runs are kept.
 from __future__ import annotations
 
 import argparse
-import resource
 import shlex
 import sys
 from collections import Counter
@@ -24,8 +23,8 @@ from losslab.campaign import cost
 from losslab.campaign.instrument import at_first_use
 from losslab.campaign.results import read_cell, write_json
 from losslab.emulation.background.outcome import TABLE
-from losslab.reading import UsageError, number, out_folder, whole_option
-from losslab.study import background, metrics, units
+from losslab.reading import UsageError, out_folder, whole_option
+from losslab.study import background, metrics
 from losslab.study.axes import short
 from losslab.study.condition import AXES
 from losslab.study.intervals import MIN_RUNS
@@ -46,16 +45,9 @@ from losslab_decide.question import (
     asked,
     cells,
     others,
+    quantity,
 )
-from losslab_decide.verdict import (
-    Answer,
-    Comparison,
-    Measure,
-    answer,
-    change,
-    compare,
-    headline,
-)
+from losslab_decide.verdict import Answer, Comparison, Measure, answer, change, compare, headline
 
 # The first measure of a use decides, the others are shown.
 USES: dict[str, tuple[str, ...]] = {
@@ -91,9 +83,8 @@ class Outcome:
     """Measured values of a variant."""
 
     variant: Variant
-    values: dict[str, dict[str, dict[int, float]]] = field(
-        default_factory=dict
-    )  # by measure and choice
+    # By measure and choice, the value of each seed.
+    values: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
 
     def answers(self) -> dict[str, Answer]:
@@ -161,9 +152,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _decide(options: argparse.Namespace) -> int:
     question = asked(options)
-    budget_s = units.value("budget_s", options.budget)
-    if isinstance(budget_s, str):
-        budget_s = number(budget_s, "--budget")
+    budget_s = quantity("budget_s", options.budget, "--budget")
     variants = [Variant("", 0.0, question), *others(question, options.uncertain)]
     made = Plan.of(variants, budget_s * options.cores, options)
     for note in made.notes(options.cores):
@@ -171,8 +160,7 @@ def _decide(options: argparse.Namespace) -> int:
     if options.estimate:
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
-    used_s = made.measure(options.out, options.cores)
-    print(f"losslab: {used_s:.0f} s of CPU time for the runs that were missing", file=sys.stderr)
+    made.measure(options.out, options.cores)
     outcomes = [outcome(each, made.duration_s, options.out) for each in made.variants]
     found = decision(outcomes, made)
     more = max((its["more_runs"] or 0 for its in found["answers"].values()), default=0)
@@ -262,9 +250,8 @@ class Plan:
         if self.left_out:
             yield f"the budget is too small for {', '.join(self.left_out)}; give more --budget"
 
-    def measure(self, out: Path, cores: int) -> float:
-        """Measure what is missing; return its CPU time in s."""
-        before = _cpu_s()
+    def measure(self, out: Path, cores: int) -> None:
+        """Measure what is missing."""
         todo = [
             [cell for _, cell in cells(variant.question, self.duration_s, out)]
             for variant in self.variants
@@ -274,12 +261,6 @@ class Plan:
         sweeps.measure(todo[0], self.runs, cores)
         rest = dict.fromkeys(cell for its in todo[1:] for cell in its)
         sweeps.measure([cell for cell in rest if cell not in todo[0]], self.other_runs, cores)
-        return _cpu_s() - before
-
-
-def _cpu_s() -> float:
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def outcome(variant: Variant, duration_s: float, out: Path) -> Outcome:
@@ -358,9 +339,7 @@ def _said(its: Answer) -> dict[str, Any]:
 
 
 def _row(part: str, name: str, its: Comparison) -> dict[str, Any]:
-    return {
-        "part": part, "measure": name, **asdict(MEASURES[name]), **asdict(its),
-    }  # fmt: skip
+    return {"part": part, "measure": name, **asdict(MEASURES[name]), **asdict(its)}
 
 
 def again(options: argparse.Namespace, made: Plan, more: int = 0) -> str:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import html as markup
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from string import Template
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any
 
 from tabulate import tabulate
 
 from losslab.study.axes import short
+from losslab.ui import webpage
+from losslab_decide.verdict import UNIMPORTANT
 
-TEMPLATE = Path(__file__).with_name("page.html")
 Found = Mapping[str, Any]
 COMPARED = ("", "measure", "mean", "ratio", "95 % CI", "n", "verdict")
 # Factors beyond these are shown as such, and others as percent.
 PERCENT = (0.5, 2.0)
-# Width and height of an interval's drawing, and the smallest and largest end of its scale.
-WIDTH, HEIGHT, LEAST, MOST = 200, 18, math.log(1.2), math.log(8)
-UNIMPORTANT = math.log(1.05)
+# Smallest and largest end of a drawing's scale.
+LEAST, MOST = math.log(1.2), math.log(8)
 
 
 def text(found: Found) -> str:
@@ -39,35 +37,29 @@ def html(found: Found) -> str:
     """Return the page as HTML, without other files and without scripts."""
     ends = [end for its in found["comparisons"] for end in its["ratio"]["interval"] or []]
     scale = min(MOST, max([LEAST, *(abs(math.log(end)) for end in ends if 0 < end < math.inf)]))
-    rows = []
-    for part, its, cells in _rows(found):
-        drawn = _interval(its["ratio"], scale, str(its["verdict"]))
-        named = zip(COMPARED, map(markup.escape, [part, *cells]), strict=True)
-        columns = "".join(f'<td data-name="{name}">{cell}</td>' for name, cell in named)
-        rows.append(f'<tr>{columns}<td class="drawn">{drawn}</td></tr>')
-    head = "".join(f"<th>{name}</th>" for name in (*COMPARED, "less &larr; 1 &rarr; more"))
-    return Template(TEMPLATE.read_text()).substitute(
-        headline=markup.escape(found["headline"]),
-        costs="".join(f"<p>{markup.escape(line)}</p>" for line in costs(found)),
-        answers="".join(
-            f"<li><b>{use}</b><span>{markup.escape(its['text'])}</span></li>"
-            for use, its in found["answers"].items()
-        ),
-        head=head,
-        rows="\n".join(rows),
-        changes=_list(changes(found)),
-        others=_others(found),
-        invalid="<h2>Invalid runs</h2>" + _list(invalid(found)) if found["violations"] else "",
-        question="".join(
-            f"<dt>{name}</dt><dd>{markup.escape(value)}</dd>" for name, value in _question(found)
-        ),
-        notes=_list(_notes(found)),
-        command=markup.escape(found["command"]),
+    rows = [
+        [*map(escape, [part, *cells]), _interval(its["ratio"], scale, str(its["verdict"]))]
+        for part, its, cells in _rows(found)
+    ]
+    lost = invalid(found)
+    return webpage.page(
+        found["headline"],
+        [
+            *(f"<p>{escape(line)}</p>" for line in costs(found)),
+            webpage.bullets(f"{use}: {its['text']}" for use, its in found["answers"].items()),
+            "<h2>By how much, and at whose cost</h2>",
+            webpage.table(
+                (*COMPARED, "less \N{LEFTWARDS ARROW} 1 \N{RIGHTWARDS ARROW} more"), rows
+            ),
+            "<h2>What would change the decision</h2>",
+            webpage.bullets(changes(found)),
+            "<h2>Invalid runs</h2>" + webpage.bullets(lost) if lost else "",
+            "<h2>The question</h2>",
+            webpage.table((), ((name, escape(value)) for name, value in _question(found))),
+            webpage.bullets(_notes(found)),
+            f"<pre>{escape(found['command'])}</pre>",
+        ],
     )
-
-
-def _list(lines: Iterable[str]) -> str:
-    return f"<ul>{''.join(f'<li>{markup.escape(line)}</li>' for line in lines)}</ul>"
 
 
 def _rows(found: Found) -> Iterator[tuple[str, Found, list[str]]]:
@@ -99,24 +91,13 @@ def _ratio(ratio: Found) -> tuple[str, str]:
 
 
 def _interval(ratio: Found, scale: float, verdict: str) -> str:
-    """Draw a ratio's interval on a logarithmic scale, with the band of 5 %."""
+    """Draw a ratio's confidence interval on a logarithmic scale, with the band of 5 %."""
     value, ends = ratio["value"], ratio["interval"]
     if not value or ends is None or min(value, *ends) <= 0:
         return ""
-
-    def at(log: float) -> str:
-        return f"{WIDTH / 2 * (1 + log / scale):.1f}"
-
-    low, mid, high = (min(scale, max(-scale, math.log(each))) for each in (ends[0], value, ends[1]))
-    band = float(at(UNIMPORTANT)) - float(at(-UNIMPORTANT))
-    y = HEIGHT / 2
-    return (
-        f'<svg viewBox="-5 0 {WIDTH + 10} {HEIGHT}" role="img" aria-label="{_ratio(ratio)[0]}" '
-        f'class="{verdict.split()[0]}"><rect class="band" x="{at(-UNIMPORTANT)}" y="0" '
-        f'width="{band:.1f}" height="{HEIGHT}"/><path class="zero" d="M{WIDTH / 2} 0V{HEIGHT}"/>'
-        f'<path class="line" d="M{at(low)} {y:g}H{at(high)}"/>'
-        f'<circle cx="{at(mid)}" cy="{y:g}" r="4.5"/></svg>'
-    )
+    low, high, at = ((1 + math.log(each) / scale) / 2 for each in (*ends, value))
+    band = [(1 + end / scale) / 2 for end in (-UNIMPORTANT, UNIMPORTANT)]
+    return webpage.interval((low, high), at, band, verdict.split()[0])
 
 
 def costs(found: Found) -> list[str]:
@@ -150,21 +131,6 @@ def changes(found: Found) -> list[str]:
     return [*lines, f"{same} of {len(paths)} other paths do not change it, with other {names}"]
 
 
-def _others(found: Found) -> str:
-    """Return the table of the answers on other paths."""
-    rows = []
-    for path in found["other_paths"]:
-        cells = [f"<td>{markup.escape(path['path'])}</td>"]
-        for its in path["answers"].values():
-            said = its["verdict"] if its["verdict"] != "better" else its["text"]
-            mark = its["change"].split(" ")[0]
-            cells.append(f'<td class="{mark}">{markup.escape(said)}</td>')
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    head = "".join(f"<th>{use}</th>" for use in ("path", *found["answers"]))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return table if rows else ""
-
-
 def invalid(found: Found) -> list[str]:
     """List the violations of invalid runs, and what to change for uses that are not measured."""
     lines = [f"{reason} (runs: {count})" for reason, count in found["violations"].items()]
@@ -192,23 +158,15 @@ def _question(found: Found) -> Iterator[tuple[str, str]]:
     pages = f", {its['page_kb']:g} kB, {its['pages_per_s']:.3g} per s" if its["page_kb"] else ""
     yield "Users", ", ".join(its["uses"]) + pages
     yield "Choices", ", ".join(its["choices"])
-    yield (
-        "Runs",
-        (
-            f"{found['runs']} of {found['duration_s']:g} s for each choice, "
-            f"{found['other_runs']} on each other path, with the same seeds"
-        ),
-    )
+    each = f"{found['runs']} of {found['duration_s']:g} s for each choice"
+    yield "Runs", f"{each}, {found['other_runs']} on each other path, with the same seeds"
 
 
 def _notes(found: Found) -> Sequence[str]:
+    left = ", ".join(found["left_out"])
     return [
         "A choice is better if its whole confidence interval (CI) is, and its mean by more than "
         "5 %. A difference does not matter if the whole interval is within 5 %.",
         "Each interval has its own error of 5 %, shared by the pairs of more than two choices.",
-        *(
-            [f"The budget was too small for {', '.join(found['left_out'])}."]
-            if found["left_out"]
-            else []
-        ),
+        *([f"The budget was too small for {left}."] if left else []),
     ]

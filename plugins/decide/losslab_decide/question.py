@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from losslab import cellspec, pathcommand, sweeps, tclines, tcpath
+from losslab import cellspec, cli, sweeps
 from losslab.campaign import inputs
 from losslab.errors import LosslabError
-from losslab.reading import (
-    CONFIG_BYTES,
-    UsageError,
-    input_errors,
-    number,
-    read_text,
-    shown,
-)
+from losslab.reading import UsageError, input_errors, number, shown
 from losslab.repository import ROOT
 from losslab.study import background, design, features, units
 from losslab.study.axes import NONE, short
@@ -135,18 +131,30 @@ def _value(name: str, text: str) -> Any:
 
 
 def _from_tc(file: Path) -> dict[str, Any]:
-    reading = tcpath.Reading(tclines.read(read_text(file, CONFIG_BYTES), {}), {}, "cubic")
-    for line in pathcommand.report(reading):
-        print(line, file=sys.stderr)
-    return {name: its for name, its in reading.values.items() if name not in NOT_OF_PATH}
+    """Return the axes that `losslab path from-tc` reads in a file, without those of no path."""
+    words = ["path", "from-tc", str(file), "--json"]
+    command = cli.parser(words).parse_args(words)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        command.run(command)
+    found = json.loads(out.getvalue())
+    lines = [f"# {each['tc']} -> {each['axes']}" for each in found["from"]]
+    lines += [f"# left out: {each['tc']} ({each['reason']})" for each in found["left_out"]]
+    lines += [f"# beware: {each}" for each in found["beware"]]
+    print("\n".join(lines), file=sys.stderr)
+    return {name: its for name, its in found["condition"].items() if name not in NOT_OF_PATH}
+
+
+def quantity(name: str, text: str, what: str) -> float:
+    """Read a number, with or without the unit that the name ends in."""
+    with input_errors():
+        found = units.value(name, text)
+    return number(text, what) if isinstance(found, str) else float(found)
 
 
 def read_share(text: str) -> tuple[str, float]:
     """Read the value of --share: an algorithm and its percentage."""
     name, _, percent = text.partition("=")
-    with input_errors():
-        found = units.value("share_percent", percent)
-    share = found if isinstance(found, float) else number(percent, "the percentage of --share")
+    share = quantity("share_percent", percent, "the percentage of --share")
     if not 0 < share < 100:
         raise UsageError(f"--share must be above 0 and below 100 %, found {shown(text)}")
     return name, share
@@ -161,9 +169,7 @@ def read_uses(given: Sequence[str]) -> tuple[tuple[str, ...], float | None]:
             raise UsageError(f"--use must be bulk, pages=SIZE or video, found {shown(text)}",
                              hint="a page of 300 kB is --use pages=300kB")  # fmt: skip
         if use == PAGES:
-            with input_errors():
-                found = units.value("page_kb", size)
-            page_kb = float(found if isinstance(found, float) else number(size, "SIZE of pages"))
+            page_kb = quantity("page_kb", size, "SIZE of pages")
             if page_kb <= 0:
                 raise UsageError(f"the SIZE of pages must be above 0, found {shown(size)}")
         uses.append(use)
@@ -226,7 +232,8 @@ def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
         if bounds:
             if not dots:
                 raise UsageError(f"--uncertain must be NAME=LOW..HIGH, found {shown(text)}")
-            values = [_bound(name, each) for each in (low, high)]
+            axis = "share_percent" if name == SHARE else name
+            values = [quantity(axis, each, f"a bound of {name}") for each in (low, high)]
         whole = name in AXES and AXES[name].kind == "int"
         for value in (round(each) if whole else float(f"{each:.9g}") for each in values):
             try:
@@ -247,12 +254,6 @@ def _now(question: Question, name: str) -> float:
         raise UsageError(f"--uncertain must name a number of the path or {SHARE} (with --share), "
                          f"found {shown(name)}")  # fmt: skip
     return float(question.path.get(name, AXES[name].default or 0))
-
-
-def _bound(name: str, text: str) -> float:
-    with input_errors():
-        found = units.value("share_percent" if name == SHARE else name, text)
-    return float(found if not isinstance(found, str) else number(text, f"a bound of {name}"))
 
 
 def _with(question: Question, name: str, value: float) -> Question:

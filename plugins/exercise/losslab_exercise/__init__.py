@@ -9,8 +9,7 @@ EXERCISE = Command(
         "losslab exercise start aimd --student 17",
         "losslab exercise start loss --student 17 --predict 3.5,18",
         "losslab exercise submit aimd-17 --because 'CUBIC cuts less'",
-        "losslab exercise key aimd --students 1-30 --out key.json",
-        "losslab exercise grade submissions --key key.json --out grades.csv",
+        "losslab exercise grade submissions --out grades.csv",
     ),
     "teach",
 )

@@ -2,8 +2,8 @@
 
 `start` records a prediction, and only then prints the commands. `submit` writes a small file with
 the prediction and the digests of the runs' files. `grade` measures the same conditions on the
-teacher's machine, or reads them from the key that `key` wrote: the same condition and seed have the
-same bytes. The measured values of the sheet are the teacher's.
+teacher's machine: the same condition and seed have the same bytes. The measured values of the sheet
+are the teacher's.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from losslab import cellspec, sweeps
-from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import fingerprint, replicate, rerun
-from losslab.campaign.instrument import at_first_use, instrument
+from losslab.campaign import rerun
 from losslab.campaign.results import Replicate, digest_of, replace_json
 from losslab.campaign.tables import write_csv
 from losslab.errors import LosslabError
@@ -44,7 +42,6 @@ from losslab.study.condition import Condition
 
 LESSONS: dict[str, dict[str, Any]] = read_yaml(Path(__file__).with_name("lessons.yaml"))
 STUDENT = whole_option("student", 1)
-MAX_STUDENTS = 1000
 RECORD = "exercise.json"
 # Of a file that a student submits.
 SUBMISSION_BYTES = 2**16
@@ -108,10 +105,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     kinds = group.add_subparsers(required=True, metavar="WHAT")
     start = kinds.add_parser("start", help="print the task, record the prediction")
     submit = kinds.add_parser("submit", help="write the file for the teacher")
-    key = kinds.add_parser("key", help="measure the solutions of a class")
     grade = kinds.add_parser("grade", help="check the files of a class, and write a sheet")
-    for parser in (start, key):
-        parser.add_argument("lesson", choices=[*LESSONS], metavar="LESSON", help=", ".join(LESSONS))
+    start.add_argument("lesson", choices=[*LESSONS], metavar="LESSON", help=", ".join(LESSONS))
     start.add_argument("--student", type=STUDENT, required=True, help="the student's number")
     start.add_argument(
         "--predict", metavar="VALUES",
@@ -122,30 +117,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     submit.add_argument("folder", type=Path, help="the exercise's folder")
     submit.add_argument("--because", default="", metavar="TEXT", help="explanation in a sentence")
     submit.set_defaults(run=_submit)
-    key.add_argument(
-        "--students", type=_students, required=True, metavar="NUMBERS", help="1-30 or 1,5,9"
-    )
-    key.add_argument("--out", type=out_file, required=True, help="file; an older one is continued")
     grade.add_argument("folder", type=Path, help="folder with the students' files")
-    grade.add_argument("--key", type=Path, help="file of `exercise key` (default: measure)")
     grade.add_argument("--out", type=out_file, required=True, help="sheet, a CSV file")
-    for parser, run in ((key, _key), (grade, _grade)):
-        cellspec.cores_option(parser, "runs")
-        parser.set_defaults(run=run)
-
-
-def _students(text: str) -> list[int]:
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        low = STUDENT(first)
-        high = STUDENT(last) if dash else low
-        if not low <= high < low + MAX_STUDENTS:
-            raise UsageError(
-                f"students must be at most {MAX_STUDENTS} numbers such as 1-30, found {shown(part)}"
-            )
-        found += range(low, high + 1)
-    return found
+    cellspec.cores_option(grade, "runs")
+    grade.set_defaults(run=_grade)
 
 
 def _start(options: argparse.Namespace) -> int:
@@ -247,54 +222,20 @@ def _text(value: float | None) -> str:
     return "none" if value is None else f"{value:.4g}"
 
 
-def _key(options: argparse.Namespace) -> int:
-    known = _read_key(options.out) if options.out.exists() else {}
-    wanted = [Exercise(options.lesson, student) for student in options.students]
-    replace_json({**known, **solutions(wanted, known, options.cores)}, options.out)
-    print(options.out)
-    return 0
-
-
-def _read_key(file: Path) -> dict[str, Any]:
-    found = read_json(file)
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
-        raise UsageError(f"{file} must be a key of `losslab exercise key`, found another file")
-    return found
-
-
-def solutions(
-    wanted: Sequence[Exercise], known: Mapping[str, Any], cores: int
-) -> dict[str, dict[str, Any]]:
-    """Return the digest and the value of each run; measure those that are not `known`."""
+def solutions(wanted: Sequence[Exercise], cores: int) -> dict[str, dict[str, Any]]:
+    """Measure the runs of exercises; return the digest and the value of each."""
     runs = {f"{each.name}/{run}": (each, run) for each in wanted for run in each.conditions}
-    found = {}
-    for name, (each, run) in runs.items():
-        version = fingerprint.of(each.conditions[run], VIRTUAL, GUEST).to_json()
-        if name in known and known[name].get("version") == digest_of(version):
-            found[name] = dict(known[name])
-    todo = [name for name in runs if name not in found]
+    conditions = {name: (each.conditions[run], each.seed) for name, (each, run) in runs.items()}
     with own_folder(Path(tempfile.gettempdir()), "losslab-exercise-") as work:
-
-        def measure(name: str) -> None:
-            each, run = runs[name]
-            condition, folder = each.conditions[run], work / name
-            folder.parent.mkdir(exist_ok=True)
-            replicate.run(condition, each.seed, folder, instrument(condition=condition))
-            found[name] = _solution(folder, each, run)
-
-        for condition in dict.fromkeys(runs[name][0].conditions[runs[name][1]] for name in todo):
-            at_first_use(condition)
-        jobs: list[Callable[[], None]] = [partial(measure, name) for name in todo]
-        if jobs:
-            sweeps.measure_all(jobs, cores, "runs")
-    return found
+        its = {work / name: condition for name, condition in conditions.items()}
+        sweeps.measure_runs(its, cores, "runs")
+        return {name: _solution(work / name, *each) for name, each in runs.items()}
 
 
 def _grade(options: argparse.Namespace) -> int:
     files = sorted(options.folder.glob("*.json"))
     if not files:
         raise UsageError(f"{options.folder} must have the students' .json files, found none")
-    known = _read_key(options.key) if options.key else {}
     rows: list[dict[str, Any]] = []
     submitted: dict[Exercise, tuple[Path, dict[str, float], dict[str, Any]]] = {}
     for file in files:
@@ -306,9 +247,9 @@ def _grade(options: argparse.Namespace) -> int:
             rows.append({"file": file.name, "problem": error.message})
         else:
             submitted[exercise] = (file, *found)
-    key = solutions([*submitted], known, options.cores)
+    right = solutions([*submitted], options.cores)
     for exercise, (file, predicted, data) in submitted.items():
-        rows += _graded(exercise, file.name, predicted, data, key)
+        rows += _graded(exercise, file.name, predicted, data, right)
     plain = [{name: _cell(value) for name, value in row.items()} for row in rows]
     write_csv(options.out, COLUMNS, plain)
     wrong = [row for row in rows if row["problem"]]
@@ -321,18 +262,18 @@ def _grade(options: argparse.Namespace) -> int:
 
 def _graded(
     exercise: Exercise, file: str, predicted: Mapping[str, float], data: Mapping[str, Any],
-    key: Mapping[str, Mapping[str, Any]],
+    right: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """Yield the sheet's row of each run."""
     runs = data.get("runs")
     for run, prediction in predicted.items():
-        right, its = key[f"{exercise.name}/{run}"], runs.get(run) if isinstance(runs, dict) else {}
+        own, its = right[f"{exercise.name}/{run}"], runs.get(run) if isinstance(runs, dict) else {}
         its = its if isinstance(its, dict) else {}
-        same = its.get("digest") == right["digest"]
+        same = its.get("digest") == own["digest"]
         problem = "" if same else "the run has other bytes than its condition's"
-        if not same and its.get("version") != right["version"]:
+        if not same and its.get("version") != own["version"]:
             problem = "measured with another version of losslab, kernel or image, or not at all"
-        value = right["value"]
+        value = own["value"]
         yield {
             "file": file, "student": exercise.student, "lesson": exercise.lesson, "run": run,
             "predicted": prediction, "measured": value, "metric": exercise.metric,

@@ -13,6 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from losslab.campaign import records, results
 from losslab.campaign.results import MANIFEST_FILE
 from losslab.errors import LosslabError
@@ -162,10 +164,12 @@ def sliced(line: Series, end_s: float) -> tuple[float, list[int | None]]:
     Returns the line's maximum, and the differences between successive values in thousandths of the
     maximum; None if a slice has no (second) value.
     """
-    slices: list[list[float]] = [[] for _ in range(SLICES)]
-    for t_s, value in zip(line.t_s, line.values, strict=True):
-        if value is not None and 0 <= t_s <= end_s and end_s > 0:
-            slices[min(int(t_s / end_s * SLICES), SLICES - 1)].append(value)
+    times, found = np.array(line.t_s, float), np.array(line.values, float)  # a gap is NaN
+    kept = ~np.isnan(found) & (times >= 0) & (times <= end_s) & (end_s > 0)
+    places = np.minimum(times[kept] / (end_s or 1.0) * SLICES, SLICES - 1).astype(int)
+    order = np.argsort(places, kind="stable")
+    starts = np.searchsorted(places[order], range(1, SLICES))
+    slices = [each.tolist() for each in np.split(found[kept][order], starts)]
     top = max((value for values in slices for value in values), default=0.0)
     steps: list[int | None] = []
     before = 0

@@ -18,7 +18,6 @@ WHY = Command(
     "find the dropped packets that caused a stall",
     (
         "losslab why my-run --stall --out cause",
-        "losslab why my-run --below 2.5 --out cause",
         "losslab why my-run --metric fct_p99_s --out cause",
         "losslab why my-run --timeout --at 2.5 --out cause",
         "losslab why conform/runs/bbr-9a9d0a50c972-1 --case bbr-draft/2 --out cause",

@@ -15,7 +15,7 @@ import json
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -75,7 +75,9 @@ def _export(options: argparse.Namespace) -> int:
         origin_ns, segments = packets.segments(capture)
         samples = read_rows(folder / "tcp.csv")
         try:
-            segments = packets.by_flow(segments, condition)
+            if condition.listens == "sender":
+                # Connections of a server share the sender's port. tcp.csv has the remote one.
+                segments = [replace(each, port=each.remote_port) for each in segments]
             full = packetsizes.of(condition).segment_bytes
             content = log(title, samples, segments, origin_ns, flow_names(folder), full)
         except (KeyError, OverflowError, ValueError) as error:

@@ -17,11 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from losslab.backends import virtual
 from losslab.backends.base import Instrument, Job, Outcome
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
-from losslab.backends.virtual import Cut
 from losslab.campaign import replicate
 from losslab.campaign.rerun import FUTURE
 from losslab.emulation import droplist
@@ -31,6 +29,7 @@ from losslab.errors import LosslabError
 from losslab.reading import UsageError
 from losslab.study.axes import NONE, derived_seed
 from losslab.study.condition import Condition
+from losslab_timetravel.cut import Cut, cut
 
 # netem's probabilities are integers (tc_netem_qopt.loss, linux/pkt_sched.h).
 CERTAIN = 2**32 - 1
@@ -203,7 +202,7 @@ def past(
     limit_s = replicate.limit_of(backend, condition)
     with Snapshots() as snapshots:
         job = Job(task, folder, seed, limit_s, snapshots=snapshots)
-        with virtual.cut(backend, tools, job) as guest:
+        with cut(backend, tools, job) as guest:
             yield Past(guest, condition, seed, at_s, captures, video)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import bisect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +27,6 @@ SAME = 0.8
 LATER_S = 0.5
 # Shorter times without delivered data occur without any loss, such as in slow start.
 MIN_STALL_RTTS, MIN_STALL_S = 3, 0.1
-# Length of the window in which `--below` compares goodput: a second, or more on long paths.
-MIN_WINDOW_S, WINDOW_RTTS = 1.0, 10
 COUNTER = "TcpExtTCPTimeouts"
 
 
@@ -93,36 +90,6 @@ def timeout(folder: Path, condition: Condition, manifest: Mapping[str, Any]) -> 
     return Symptom(
         "timeout after the cut", around.begin_s, around.until_s,
         lambda future, spared: timeouts(future.manifest) > timeouts(spared.manifest),
-    )  # fmt: skip
-
-
-def slow(folder: Path, condition: Condition, limit_mbit: float) -> Symptom:
-    """Return the slowest window of a replicate's largest flow after the warm-up.
-
-    Raises UsageError if its goodput is not below the limit.
-    """
-    window_s = max(MIN_WINDOW_S, WINDOW_RTTS * condition.rtt_ms / 1e3)
-    first_s, last_s = condition.warmup_s, condition.duration_s - window_s
-    delivered = _delivered(folder)
-    begins = [t_s for t_s, _ in delivered if first_s <= t_s <= last_s]
-    if not begins:
-        raise UsageError(
-            f"the run must last {window_s:g} s after its warm-up, found "
-            f"{condition.duration_s - condition.warmup_s:g} s"
-        )
-    goodputs = {t_s: _rate_mbit(delivered, t_s, window_s) for t_s in begins}
-    begin_s = min(begins, key=goodputs.__getitem__)
-    until_s = begin_s + window_s
-    if goodputs[begin_s] >= limit_mbit:
-        raise UsageError(
-            f"a window of {window_s:g} s must have a goodput below {limit_mbit:g} Mbit/s, found at "
-            f"least {goodputs[begin_s]:.3g}"
-        )
-    return Symptom(
-        f"{goodputs[begin_s]:.3g} Mbit/s from {begin_s:.3f} to {until_s:.3f} s, below "
-        f"{limit_mbit:g} Mbit/s",
-        begin_s, until_s,
-        lambda future, _: _rate_mbit(_delivered(future.folder), begin_s, window_s) < limit_mbit,
     )  # fmt: skip
 
 
@@ -219,16 +186,6 @@ def longest_stall(
                 longest = Stall(last[0], t_s - last[0])
             last = t_s, delivered
     return longest
-
-
-def _rate_mbit(delivered: Sequence[tuple[float, int]], begin_s: float, window_s: float) -> float:
-    """Return the goodput of a flow in a window, given its delivered bytes by time."""
-    places = (
-        bisect.bisect_right(delivered, t_s, key=lambda each: each[0]) - 1
-        for t_s in (begin_s, begin_s + window_s)
-    )
-    first, last = (delivered[at][1] if at >= 0 else 0 for at in places)
-    return (last - first) * 8 / 1e6 / window_s
 
 
 def _delivered(folder: Path) -> list[tuple[float, int]]:

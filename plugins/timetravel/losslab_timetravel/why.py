@@ -11,7 +11,6 @@ import argparse
 import itertools
 import json
 import shlex
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,15 +18,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from losslab import __version__, cellspec
+from losslab import cellspec
 from losslab.campaign import replicate, rerun
-from losslab.campaign.packets import SENDERS_LINK, Segment, segments, sent
+from losslab.campaign.packets import SENDERS_LINK, Segment, segments, traffic
 from losslab.campaign.rerun import load_manifest
-from losslab.campaign.results import MANIFEST_FILE, digest_of
+from losslab.campaign.results import MANIFEST_FILE
 from losslab.emulation import capture, droplist
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
-from losslab.reading import number_option, out_folder, read_text
+from losslab.reading import number_option, out_folder
 from losslab.study import metrics
 from losslab.study.condition import Condition
 from losslab.study.packetsizes import frame_bytes
@@ -60,40 +59,6 @@ class Cause:
     folders: dict[str, Path]  # of the run with the cause alone, and of the one without it
 
 
-class Verdicts:
-    """Verdicts on futures, kept in a file so that a repeated command continues.
-
-    A line has a digest of run, symptom, cut and dropped packets, and 1 if the future has it.
-    """
-
-    def __init__(self, file: Path, run: object) -> None:
-        """Read the file, if an earlier start left it; `run` identifies the run."""
-        self.file = file
-        self._run = digest_of([__version__, run])
-        self._lock = threading.Lock()
-        text = read_text(file) if file.exists() else ""
-        pairs = [line.split() for line in text.splitlines()]
-        self.known = {pair[0]: pair[1] == "1" for pair in pairs if len(pair) == 2}
-
-    @classmethod
-    def beside(cls, out: Path, recorded: Recorded) -> Verdicts:
-        """Return those in the file beside an output folder."""
-        return cls(out.with_name(f"{out.name}.search"), recorded.manifest)
-
-    def of(
-        self, symptom: Symptom, at_s: float, packets: Sequence[Drop], find: Callable[[], bool]
-    ) -> bool:
-        """Return the verdict on the future that drops exactly these packets; `find` it once."""
-        names = [(drop.direction, drop.number) for drop in packets]
-        key = digest_of([self._run, symptom.text, at_s, names])
-        if key not in self.known:
-            found = find()
-            with self._lock, self.file.open("a") as file:
-                self.known[key] = found
-                file.write(f"{key} {found:d}\n")
-        return self.known[key]
-
-
 @dataclass
 class Search:
     """A search for the cause of a symptom after a cut."""
@@ -101,7 +66,6 @@ class Search:
     past: Past
     untouched: Future
     folder: Path
-    verdicts: Verdicts
     count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     runs: int = 0
 
@@ -121,13 +85,6 @@ class Search:
         self.runs = next(self.count)
         return self.past.run(Change("only", only=only), self.folder / f"{self.runs:04}")
 
-    def shows(self, symptom: Symptom, places: Sequence[int]) -> bool:
-        """Return whether the future that drops exactly these packets has a symptom."""
-        return self.verdicts.of(
-            symptom, self.past.at_s, [self.drops[at] for at in places],
-            lambda: symptom.shows(self.dropping(places), self.spared),
-        )  # fmt: skip
-
     def cause(self, symptom: Symptom) -> list[int] | None:
         """Return the 1-minimal cause of a symptom; None if it does not depend on `drops`."""
         spared, untouched = (
@@ -135,8 +92,13 @@ class Search:
         )
         if spared or not untouched:
             return None
-        every = range(len(self.drops))
-        return minimise(every, lambda part: self.shows(symptom, part), futures.at_once())
+        return self.reduction(symptom).minimise(range(len(self.drops)))
+
+    def reduction(self, symptom: Symptom) -> Reduction:
+        """Return the search for the drops after the cut that show a symptom."""
+        return Reduction(
+            lambda places: symptom.shows(self.dropping(places), self.spared), futures.at_once()
+        )
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -148,10 +110,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--stall", action="store_true", help="the longest time without delivered data"
     )
     symptom.add_argument("--timeout", action="store_true", help="a retransmission timeout")
-    symptom.add_argument(
-        "--below", type=number_option("below", above=0), metavar="MBIT",
-        help="the slowest second of the largest flow, if its goodput is below this",
-    )  # fmt: skip
     symptom.add_argument(
         "--metric", metavar="NAME",
         help="a metric of the run that is worse than without any drop, such as fct_p99_s",
@@ -170,9 +128,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     command.add_argument("--json", action="store_true", help="print JSON")
-    command.set_defaults(
-        run=_why, interrupted="the search is kept; repeat the command, without --out if it exists"
-    )
+    command.set_defaults(run=_why, interrupted="remove --out if it exists")
 
 
 def _why(options: argparse.Namespace) -> int:
@@ -221,22 +177,18 @@ def _symptom(recorded: Recorded, options: argparse.Namespace) -> Symptom:
         return symptoms.timeout(folder, condition, recorded.manifest)
     if options.case:
         return symptoms.failure(folder, condition, recorded.manifest, options.case)
-    if options.below is not None:
-        return symptoms.slow(folder, condition, options.below)
-    return _worse(recorded, options.metric, options.out)
+    return _worse(recorded, options.metric)
 
 
-def _worse(recorded: Recorded, metric: str, out: Path) -> Symptom:
+def _worse(recorded: Recorded, metric: str) -> Symptom:
     """Return a metric that drops made worse, and the time of the drop at which it became so."""
     metrics.require_declared(metric, [recorded.manifest["summary"]])
     with recorded.cut(0.0) as (past, untouched, work):
-        search = Search(past, untouched, work, Verdicts.beside(out, recorded))
+        search = Search(past, untouched, work)
         lossless = search.spared.manifest["summary"]
         end_s = recorded.condition.duration_s
         found = symptoms.worse(metric, untouched.manifest["summary"], lossless, end_s)
-        prefix = shortest_prefix(
-            range(len(search.drops)), lambda part: search.shows(found, part), futures.at_once()
-        )
+        prefix = search.reduction(found).prefix(range(len(search.drops)))
         last_s = search.drops[prefix[-1]].t_s
     return replace(found, begin_s=last_s)
 
@@ -248,17 +200,15 @@ def find(recorded: Recorded, symptom: Symptom, out: Path, at_s: float | None = N
     if the symptom does not depend on packets dropped after it.
     """
     before_s, core_s = BEFORE_S, -time.process_time()
-    verdicts = Verdicts.beside(out, recorded)
     while True:
         cut_s = max(0.0, symptom.begin_s - before_s) if at_s is None else at_s
         with recorded.cut(cut_s) as (past, untouched, work):
-            search = Search(past, untouched, work, verdicts)
+            search = Search(past, untouched, work)
             places = search.cause(symptom)
             core_s += past.guest.snapshot.forks_cpu_s
             if places is not None:
                 core_s += time.process_time()
                 folders = _measured(search, places, recorded, out)
-                verdicts.file.unlink(missing_ok=True)
                 packets, count = [search.drops[at] for at in places], len(search.drops)
                 return Cause(symptom, cut_s, packets, count, search.runs, core_s, folders)
         if at_s is not None or cut_s == 0:
@@ -308,49 +258,39 @@ def from_start(future: Future, prepared: rerun.Ready, out: Path) -> None:
         )
 
 
-def minimise(
-    items: Sequence[int], shows: Callable[[Sequence[int]], bool], at_once: int = 1
-) -> list[int]:
-    """Return a 1-minimal sublist that shows a symptom: without any one item it does not.
+@dataclass
+class Reduction:
+    """Delta debugging of a list of which some items show a symptom.
 
     The algorithm is ddmin (Zeller and Hildebrandt, IEEE TSE 28(2), 2002), on the shortest prefix
-    that bisection finds. A 1-minimal list need not be the smallest. `shows` is called once for each
-    sublist, for up to `at_once` of them at the same time, in threads.
+    that bisection finds. `shows` is called once for each sublist, for up to `at_once` of them at
+    the same time, in threads.
     """
-    with ThreadPoolExecutor(at_once) as pool:
-        return _Reduction(shows, at_once, pool).minimise(items)
 
-
-def shortest_prefix(
-    items: Sequence[int], shows: Callable[[Sequence[int]], bool], at_once: int = 1
-) -> list[int]:
-    """Return a prefix that shows a symptom, while one shorter by 1 does not; see `minimise`."""
-    with ThreadPoolExecutor(at_once) as pool:
-        return [*items[: _Reduction(shows, at_once, pool).prefix(items)]]
-
-
-@dataclass
-class _Reduction:
     shows: Callable[[Sequence[int]], bool]
-    at_once: int
-    pool: ThreadPoolExecutor
+    at_once: int = 1
     known: dict[tuple[int, ...], bool] = field(default_factory=dict)
 
     def first(self, parts: Sequence[Sequence[int]]) -> int | None:
         """Return the place of the first part that shows the symptom; None if none does."""
-        for begin in range(0, len(parts), self.at_once):
-            keys = [tuple(part) for part in parts[begin : begin + self.at_once]]
-            new = [key for key in dict.fromkeys(keys) if key not in self.known]
-            self.known.update(zip(new, self.pool.map(self.shows, new), strict=True))
-            for place, key in enumerate(keys, begin):
-                if self.known[key]:
-                    return place
+        with ThreadPoolExecutor(self.at_once) as pool:
+            for begin in range(0, len(parts), self.at_once):
+                keys = [tuple(part) for part in parts[begin : begin + self.at_once]]
+                new = [key for key in dict.fromkeys(keys) if key not in self.known]
+                self.known.update(zip(new, pool.map(self.shows, new), strict=True))
+                for place, key in enumerate(keys, begin):
+                    if self.known[key]:
+                        return place
         return None
 
     def minimise(self, items: Sequence[int]) -> list[int]:
+        """Return a 1-minimal sublist that shows the symptom: without any one item it does not.
+
+        It need not be the smallest.
+        """
         if self.first([[]]) is not None:
             return []
-        found = [*items[: self.prefix(items)]]
+        found = self.prefix(items)
         parts = 2
         while len(found) > 1:
             size = -(-len(found) // parts)
@@ -366,8 +306,8 @@ class _Reduction:
                 parts = min(len(found), 2 * parts)
         return found
 
-    def prefix(self, items: Sequence[int]) -> int:
-        """Return the length of a prefix that shows the symptom, while one shorter by 1 does not."""
+    def prefix(self, items: Sequence[int]) -> list[int]:
+        """Return a prefix that shows the symptom, while one shorter by 1 does not."""
         low, high = 0, len(items)
         while high - low > 1:
             points = self.at_once + 1
@@ -377,7 +317,7 @@ class _Reduction:
                 low = lengths[-1]
             else:
                 low, high = [low, *lengths][at], lengths[at]
-        return high
+        return [*items[:high]]
 
 
 def dropped(folder: Path, cause: Sequence[Drop]) -> Iterator[str]:
@@ -394,6 +334,17 @@ def dropped(folder: Path, cause: Sequence[Drop]) -> Iterator[str]:
             text = f"{drop.direction} packet {drop.number}, dropped at {drop.t_s:.6f} s"
             its = lost.get(name)
             yield text if its is None else f"{text}: {_described(its, drop.t_s, origin_ns, own)}"
+
+
+def sent(content: bytes) -> tuple[int, list[Segment | None]]:
+    """Read the origin and the sender's packets of the traffic; None for those that are not TCP.
+
+    Pings on the idle path are before the traffic.
+    """
+    origin_ns, found = traffic(content)
+    own = [(at_ns, segment) for at_ns, segment in found if segment is None or segment.sent]
+    first = next(n for n, (at_ns, its) in enumerate(own) if its is not None or at_ns >= origin_ns)
+    return origin_ns, [segment for _, segment in own[first:]]
 
 
 def _lost(folder: Path) -> dict[tuple[str, int], Segment]:

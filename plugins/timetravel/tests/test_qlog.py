@@ -1,8 +1,9 @@
 """Conversion of a capture and the kernel's samples to qlog."""
 
 from losslab.campaign import packets
-from losslab_timetravel import export
-from tests.unit.campaign.test_packets import PORT, ack, capture, data
+from losslab.emulation import probes
+from losslab_timetravel import export, why
+from tests.unit.campaign.test_packets import PORT, START, ack, capture, data, frame
 
 ROW = {
     "t_s": "0.0015", "flow": str(PORT), "cwnd_packets": "10", "ssthresh_packets": "",
@@ -49,3 +50,9 @@ def test_qlog_has_the_kernels_samples_in_bytes_and_ms():
     assert [t for t, _, _ in found] == sorted(t for t, _, _ in found)
     limited = events(rows=[ROW | {"ssthresh_packets": "5"}])
     assert limited[0][2]["ssthresh"] == 7240
+
+
+def test_packets_of_the_sender_are_numbered_from_the_start_of_the_traffic():
+    ping_of_traffic = frame(1, probes.echo_request(1))
+    _, seen = why.sent(capture(data(0), ack(1000), ping_of_traffic, data(1000)))
+    assert [its and its.begin for its in seen] == [None, START, None, START + 1000 - 2**32]

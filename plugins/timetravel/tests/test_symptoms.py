@@ -51,19 +51,6 @@ def test_run_without_a_stall_is_refused(tmp_path):
         symptoms.stall(replicate(tmp_path / "run", *[8] * 6), CONDITION)
 
 
-def test_the_slowest_second_after_the_warmup_is_judged(tmp_path):
-    run = replicate(tmp_path / "run", 0, 8, 8, 2, 8, 8)
-    found = symptoms.slow(run, CONDITION, 4)
-    assert (found.begin_s, found.until_s) == (3.0, 4.0)
-    assert found.text == "2 Mbit/s from 3.000 to 4.000 s, below 4 Mbit/s"
-    faster = future(replicate(tmp_path / "faster", 0, 8, 8, 5, 8, 8))
-    assert [found.shows(each, faster) for each in (future(run), faster)] == [True, False]
-    with pytest.raises(UsageError, match=r"below 1 Mbit/s, found at least 2$"):
-        symptoms.slow(run, CONDITION, 1)
-    with pytest.raises(UsageError, match=r"must last 1 s after its warm-up, found 0\.5 s"):
-        symptoms.slow(run, replace(CONDITION, duration_s=1.5), 4)
-
-
 def test_a_timeout_is_one_more_than_without_later_drops(tmp_path):
     run = replicate(tmp_path / "run", 8, 8, 0, 8, 8, 8)
     found = symptoms.timeout(run, CONDITION, future(run, timeouts=2).manifest)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, runtime_checkable
 
 from losslab.backends.snapshot import Snapshots
 from losslab.errors import GuestLostError, HostError, LosslabError
@@ -24,6 +24,11 @@ from losslab.study.condition import Condition
 VIRTUAL, CONTAINERNET = "virtual", "containernet"
 GUEST, HOST = "guest", "host"
 CLEAN = "clean"  # a kind of job
+# Condition whose instrument and requirements most studies have.
+COMMON = Condition.from_json(
+    {"algorithm": "bbr", "competitor": "cubic", "loss_percent": 1, "path": "symmetric",
+     "app": "iperf3", "rtt_ms": 0.44, "rate_mbit": 1000, "buffer_packets": 1000}
+)  # fmt: skip
 # An engine and five containers start in 20 s; on a busy host it took 90 s.
 ENGINE_IMAGES, ENGINE_START_S = ("host", "engine"), 300.0
 # Files of a job's folder: the job, its result, its output, and a file that the job creates when it
@@ -85,8 +90,7 @@ class Job:
     alone: bool = False
     # Keeps the snapshots for further jobs; by default, none is kept.
     snapshots: Snapshots | None = None
-    # Descriptor of a socket on which the job's guest waits for requests at its cut
-    # (`virtual.Cut`).
+    # Descriptor of a socket on which the job's guest waits for requests at its cut.
     control: int | None = None
 
     @property
@@ -156,6 +160,16 @@ class Needs:
     images: tuple[str, ...]  # the host image first
     command: str  # builds kernel and images
     start_s: float  # for a job to start, on a busy machine
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A backend with a section in `losslab doctor`."""
+
+    title: str
+
+    def requirements(self) -> Iterator[Finding]:
+        """Yield what the machine must have."""
 
 
 class Backend(Protocol):

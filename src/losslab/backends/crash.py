@@ -140,12 +140,9 @@ def traced(pid: int, limit_s: float) -> list[int]:
 def _ptrace(request: int, pid: int, data: int | ctypes.Array[ctypes.c_ulong] = 0) -> None:
     call = ctypes.CDLL(None, use_errno=True).ptrace
     call.restype = ctypes.c_long
-    if call(ctypes.c_long(request), ctypes.c_long(pid), None, _pointer(data)) == -1:
+    call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    if call(request, pid, None, data) == -1:
         raise OSError(ctypes.get_errno(), "ptrace")
-
-
-def _pointer(data: int | ctypes.Array[ctypes.c_ulong]) -> ctypes.c_void_p:
-    return ctypes.c_void_p(data) if isinstance(data, int) else ctypes.cast(data, ctypes.c_void_p)
 
 
 def _addresses(pid: int) -> list[int]:

@@ -15,19 +15,14 @@ IMPORTED = (
     "__init__.py",
     "extensions.py",
     "errors.py",
-    *(
-        f"study/{name}.py"
-        for name in (
-            "axes",
-            "background",
-            "condition",
-            "features",
-            "hostsettings",
-            "packetsizes",
-            "parameters",
-            "schedule",
-        )
-    ),
+    "study/axes.py",
+    "study/background.py",
+    "study/condition.py",
+    "study/features.py",
+    "study/hostsettings.py",
+    "study/packetsizes.py",
+    "study/parameters.py",
+    "study/schedule.py",
 )
 
 

@@ -2,6 +2,7 @@
 
 An installed package adds a backend by an entry point in the group `losslab.backends`: a class with
 the methods of `base.Backend`. Its name is a further place where Mininet hosts run, for `--where`.
+One in the group `losslab.backends.containernet` is a place where containers run.
 """
 
 from __future__ import annotations
@@ -10,24 +11,37 @@ from importlib import metadata
 
 from losslab import extensions
 from losslab.backends.base import CONTAINERNET, GUEST, HOST, VIRTUAL, Backend, Needs
-from losslab.backends.onhost import EngineOnHost, OnHost
 from losslab.backends.virtual import EngineGuest, Guest
 from losslab.errors import LosslabError
+from losslab.reading import UsageError
+from losslab.repository import package_with
 
-GROUP = "losslab.backends"
-# By kind of hosts, and where they run.
-BACKENDS: dict[tuple[str, str], Backend] = {
-    (VIRTUAL, GUEST): Guest(),
-    (CONTAINERNET, GUEST): EngineGuest(),
-    (VIRTUAL, HOST): OnHost(),
-    (CONTAINERNET, HOST): EngineOnHost(),
-}
+# By kind of hosts.
+GROUPS = {VIRTUAL: "losslab.backends", CONTAINERNET: "losslab.backends.containernet"}
 
 
-def _load(entry: metadata.EntryPoint) -> Backend:
+class _Backends(dict[tuple[str, str], Backend]):
+    """Backends by kind of hosts, and where they run."""
+
+    def __missing__(self, key: tuple[str, str]) -> Backend:
+        kind, where = key
+        if package := package_with(GROUPS.get(kind, ""), where):
+            raise UsageError(
+                f"the backend {kind} with --where {where} needs the package {package[0]}, found it "
+                "not installed",
+                hint=package[1],
+            )
+        found = ", ".join(f"{name} on {place}" for name, place in self)
+        raise UsageError(f"the backend must be one of {found}, found {kind} on {where}")
+
+
+BACKENDS = _Backends({(VIRTUAL, GUEST): Guest(), (CONTAINERNET, GUEST): EngineGuest()})
+
+
+def _load(kind: str, entry: metadata.EntryPoint) -> Backend:
     """Return the backend of an entry point."""
-    found = f"the entry point {entry.name} = {entry.value} of {GROUP}"
-    if not extensions.NAME.fullmatch(entry.name) or (VIRTUAL, entry.name) in BACKENDS:
+    found = f"the entry point {entry.name} = {entry.value} of {GROUPS[kind]}"
+    if not extensions.NAME.fullmatch(entry.name) or (kind, entry.name) in BACKENDS:
         raise LosslabError(f"a backend must have a new name of lower-case letters, found {found}")
     try:
         backend: Backend = entry.load()()
@@ -40,7 +54,9 @@ def _load(entry: metadata.EntryPoint) -> Backend:
     return backend
 
 
-for _entry in metadata.entry_points(group=GROUP):
-    BACKENDS[VIRTUAL, _entry.name] = _load(_entry)
-NAMES = tuple(dict.fromkeys(name for name, _ in BACKENDS))
-PLACES = tuple(dict.fromkeys(where for _, where in BACKENDS))
+for _kind, _group in GROUPS.items():
+    for _entry in metadata.entry_points(group=_group):
+        BACKENDS[_kind, _entry.name] = _load(_kind, _entry)
+NAMES = tuple(GROUPS)
+# Without its package, BACKENDS says how to install the backend on the host.
+PLACES = tuple(dict.fromkeys([where for _, where in BACKENDS] + [HOST]))

@@ -12,22 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from losslab import interrupts, processes
-from losslab.backends import crash
-from losslab.backends.base import (
-    CLEAN,
-    CONSOLE_FILE,
-    ENDED_FILES,
-    JOB_FILE,
-    SCRATCH_FULL_BYTES,
-    STARTED,
-    Backend,
-    End,
-    Instrument,
-    Job,
-    Outcome,
-    Start,
-    shorten,
-)
+from losslab.backends import base, crash
+from losslab.backends.base import Backend, End, Instrument, Job, Outcome, Start
 from losslab.errors import HostError, LosslabError
 from losslab.lock import own_folder
 
@@ -49,8 +35,8 @@ def run(backend: Backend, tools: Instrument, job: Job, repeatable: bool = True) 
         with backend.start(tools, job) as start:
             begin = time.monotonic() - start.before_s
             end = wait_for_end(start, job)
-        shorten(job.folder / CONSOLE_FILE)
-        console = (job.folder / CONSOLE_FILE).read_text(errors="replace")
+        base.shorten(job.folder / base.CONSOLE_FILE)
+        console = (job.folder / base.CONSOLE_FILE).read_text(errors="replace")
         if backend.needs.guest and end.status != 0:
 
             def again() -> list[int]:
@@ -80,7 +66,7 @@ def _traced(backend: Backend, tools: Instrument, job: Job) -> list[int]:
     with own_folder(job.folder.parent, "losslab-again-") as folder:
 
         def made(inside: str, names: list[str]) -> list[str]:
-            return [n for n in names if n in ENDED_FILES or Path(inside, n).is_symlink()]
+            return [n for n in names if n in base.ENDED_FILES or Path(inside, n).is_symlink()]
 
         shutil.copytree(job.folder, folder, ignore=made, dirs_exist_ok=True)
         again = replace(job, folder=folder, alone=True, snapshots=None, control=None)
@@ -101,9 +87,9 @@ def wait_for_end(start: Start, job: Job) -> End:
 def begun(start: Start, job: Job) -> Iterator[processes.Running]:
     """Run a job's process during the block; end it and clean up after it."""
     text = json.dumps(job.spec | dict(start.more), indent=1, sort_keys=True)
-    (job.folder / JOB_FILE).write_text(text + "\n")
+    (job.folder / base.JOB_FILE).write_text(text + "\n")
     # Appended to, because `shorten` may act before the end.
-    with (job.folder / CONSOLE_FILE).open("ab") as console:
+    with (job.folder / base.CONSOLE_FILE).open("ab") as console:
         process = start.begin(console)
         try:
             yield process
@@ -116,15 +102,15 @@ def begun(start: Start, job: Job) -> Iterator[processes.Running]:
 def _wait(process: processes.Running, start: Start, job: Job) -> End:
     begin, full, noted_s, spin = time.monotonic(), False, 0.0, crash.Spin(process.pid)
     while True:
-        if job.spec["kind"] != CLEAN:  # a cleanup continues while this process ends
+        if job.spec["kind"] != base.CLEAN:  # a cleanup continues while this process ends
             interrupts.heed()
-        started = start.start_limit_s is None or (job.folder / STARTED).exists()
+        started = start.start_limit_s is None or (job.folder / base.STARTED).exists()
         status = processes.wait(process, POLL_S if started else START_POLL_S)
         if status is not None:
             return End(status, full)
         if start.scratch is not None:
-            full = full or shutil.disk_usage(start.scratch).free < SCRATCH_FULL_BYTES
-            shorten(job.folder / CONSOLE_FILE, most_bytes=CONSOLE_BYTES)
+            full = full or shutil.disk_usage(start.scratch).free < base.SCRATCH_FULL_BYTES
+            base.shorten(job.folder / base.CONSOLE_FILE, most_bytes=CONSOLE_BYTES)
             if (spins := spin.whose()) == "kernel":
                 return End(None, full, spin.addresses())
             if spins:

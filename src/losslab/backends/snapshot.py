@@ -223,6 +223,9 @@ def control_sockets() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
+BASE, CELL = "base", "cell"  # kinds of snapshots
+
+
 class Snapshots:
     """Keeps at most one base snapshot and one of a cell; ends them after the block.
 
@@ -235,21 +238,13 @@ class Snapshots:
         self._kept: dict[str, tuple[object, Snapshot, contextlib.ExitStack]] = {}
         self.may_share = True
 
-    def base(
-        self, purpose: object, boot: Callable[[], AbstractContextManager[Snapshot]]
-    ) -> Snapshot:
-        """Return the base snapshot for a purpose; boot it if there is none."""
-        return self._get("base", purpose, boot)[0]
-
     def get(
-        self, purpose: object, boot: Callable[[], AbstractContextManager[Snapshot]]
-    ) -> tuple[Snapshot, float]:
-        """Return a cell's snapshot for a purpose, and the wall time spent on preparing it now."""
-        return self._get("cell", purpose, boot)
-
-    def _get(
         self, kind: str, purpose: object, start: Callable[[], AbstractContextManager[Snapshot]]
     ) -> tuple[Snapshot, float]:
+        """Return the snapshot of a kind for a purpose, and the wall time spent on starting it.
+
+        Kinds are BASE and CELL. A snapshot that has ended, or was for another purpose, is replaced.
+        """
         kept = self._kept.get(kind)
         if kept is not None and kept[0] == purpose and kept[1].alive:
             return kept[1], 0.0
@@ -266,8 +261,8 @@ class Snapshots:
     def drop(self) -> None:
         """End the snapshots; the next job boots new ones."""
         self.may_share = False
-        self._drop("cell")
-        self._drop("base")
+        self._drop(CELL)
+        self._drop(BASE)
 
     def __enter__(self) -> Snapshots:
         return self

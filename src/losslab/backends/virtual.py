@@ -7,10 +7,6 @@ kernel's source. The hosts are Mininet's, or containers of an engine in the gues
 Booting a guest takes most of a second of CPU time, with containers five. A process that measures
 many cells (`backends.snapshot_server`) boots one for all of them. Without such a process, or if its
 instrument differs, each process boots its own.
-
-A fork of a guest in the middle of its traffic, at its cut, continues exactly as the guest would
-have done without the cut (kernel patch 0015). Its files lie in its job's folder; a fork, which is
-one of its futures, gets copies of them.
 """
 
 from __future__ import annotations
@@ -22,36 +18,16 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from losslab import processes
-from losslab.backends import payload, resources, runner, snapshot
-from losslab.backends.base import (
-    CONSOLE_FILE,
-    ENGINE_IMAGES,
-    ENGINE_START_S,
-    GUEST,
-    RESULT_FILE,
-    SCRATCH_FULL_BYTES,
-    SNAPSHOT_FILE,
-    STARTED,
-    TROUBLE,
-    Backend,
-    End,
-    Instrument,
-    Job,
-    Needs,
-    Outcome,
-    Start,
-    load_result,
-    refuse_failure,
-    without_result,
-)
-from losslab.backends.snapshot import Fork, Snapshot, control_sockets
+from losslab.backends import base, payload, resources, snapshot
+from losslab.backends.base import Instrument, Job, Start
 from losslab.errors import GuestLostError, HostError, LosslabError
+from losslab.instrument import image, kernel
 from losslab.lock import own_folder
 from losslab.study.axes import derived_seed
 from losslab.study.condition import Condition
@@ -76,7 +52,7 @@ BOOT_SEED = 1
 class Guest:
     """Mininet hosts in a guest."""
 
-    needs = Needs(
+    needs = base.Needs(
         job="emulation/jobs/guest.py", guest=True, images=("host",), command="make setup",
         start_s=START_S,
     )  # fmt: skip
@@ -120,7 +96,9 @@ class Guest:
         with contextlib.ExitStack() as stack:
             snapshots = job.snapshots or stack.enter_context(snapshot.Snapshots())
             purpose = (tools.kernel, tools.boot, *tools.image_roots, job.preparation)
-            ready, before_s = snapshots.get(purpose, lambda: self._prepared(tools, job, snapshots))
+            ready, before_s = snapshots.get(
+                snapshot.CELL, purpose, lambda: self._prepared(tools, job, snapshots)
+            )
             yield Start(
                 lambda _: ready.fork(_kernel_seed(job), job.folder, job.control),
                 before_s=before_s,
@@ -133,17 +111,17 @@ class Guest:
         self, tools: Instrument, job: Job, snapshots: snapshot.Snapshots
     ) -> Iterator[snapshot.Snapshot]:
         """Fork a base snapshot, and set it up for a job's condition."""
-        base: snapshot.Base | None = connect(tools) if snapshots.may_share else None
-        if base is None:
+        bare: snapshot.Base | None = connect(tools) if snapshots.may_share else None
+        if bare is None:
             purpose = (tools.kernel, tools.boot, *tools.image_roots)
-            base = snapshots.base(purpose, lambda: self.boot(tools))
+            bare, _ = snapshots.get(snapshot.BASE, purpose, lambda: self.boot(tools))
         scratch = resources.scratch_folder()
         with own_folder(scratch, "losslab-cell-") as folder, resources.own_cpu() as cpu:
             self.add_files(tools, folder)
             _prepare(tools, job, folder)
-            console, limit_s = folder / CONSOLE_FILE, self._ready_limit_s
+            console, limit_s = folder / base.CONSOLE_FILE, self._ready_limit_s
             refuse = functools.partial(_refused, folder, limit_s)
-            with snapshot.forked(base, console, cpu, limit_s, refuse) as found:
+            with snapshot.forked(bare, console, cpu, limit_s, refuse) as found:
                 yield found
 
     @contextlib.contextmanager
@@ -160,7 +138,7 @@ class Guest:
                 command = guest.command(tools, arguments)
                 return guest.spawn(command, guest.folder, cpu, console, fds)
 
-            console, limit_s = guest.folder / CONSOLE_FILE, self._ready_limit_s
+            console, limit_s = guest.folder / base.CONSOLE_FILE, self._ready_limit_s
             refuse = functools.partial(_refused, guest.folder, limit_s)
             with snapshot.booted(spawn, console, limit_s, refuse) as found:
                 booting.close()
@@ -183,9 +161,9 @@ class Guest:
             finally:
                 os.close(descriptor)
 
-    def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
+    def result(self, job: Job, end: base.End, console: str) -> dict[str, Any]:
         """Read a job's result; see `Backend.result`."""
-        result = load_result(job)
+        result = base.load_result(job)
         failed = not result or "error" in result or result.get("reasons")
         if failed or end.status:
             # The host may have caused a violation.
@@ -198,21 +176,21 @@ class Guest:
                 if job.spec.get("kind") == "replicate"
                 else "",
             )
-        if not (job.folder / STARTED).exists():
+        if not (job.folder / base.STARTED).exists():
             raise resources.not_started(console, end.status)
         last_output = f"last on its console: {resources.last_lines(console)}"
         if end.status is None or not result:
-            raise without_result(job, end, "guest", last_output)
+            raise base.without_result(job, end, "guest", last_output)
         if end.status:
             # Other files may be incomplete: the guest writes result.json before it syncs them.
             raise GuestLostError(
                 f"the guest must power off by itself, found exit status {end.status}; {last_output}"
             )
-        refuse_failure(result)
+        base.refuse_failure(result)
         if "reasons" not in result:
             return result
         warnings = []
-        if found := TROUBLE.findall(console):
+        if found := base.TROUBLE.findall(console):
             more = f" (and {len(found) - 1} more lines in console.log)" * (len(found) > 1)
             warnings = [f"the kernel must print no warning, found: {found[0].strip()}{more}"]
         return result | {"reasons": [*result["reasons"], *warnings]}
@@ -221,15 +199,27 @@ class Guest:
 class EngineGuest(Guest):
     """Containers of an engine in a guest."""
 
-    needs = Needs(
-        job="emulation/jobs/engineguest.py", guest=True, images=ENGINE_IMAGES,
-        command="make containernet", start_s=ENGINE_START_S,
+    needs = base.Needs(
+        job="emulation/jobs/engineguest.py", guest=True, images=base.ENGINE_IMAGES,
+        command="make containernet", start_s=base.ENGINE_START_S,
     )  # fmt: skip
     host_mounts = Guest.host_mounts + 1  # the hosts' image
+    title = "containernet backend in a guest"
+
+    def requirements(self) -> Iterator[base.Finding]:
+        """Yield what `losslab doctor` checks."""
+        for name, found in (
+            ("pinned kernel", kernel.existing()),
+            ("engine image (Docker, Containernet)", image.existing(image.ENGINE)),
+            ("host image", image.existing()),
+        ):
+            yield base.Finding(
+                name, found is not None, str(found or "not built"), "make containernet"
+            )
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
         """Return where the containers run."""
-        return {"where": GUEST}
+        return {"where": base.GUEST}
 
     def root(self, tools: Instrument) -> Path:
         """Return the engine image, in which containers/engine/init mounts the host image."""
@@ -294,11 +284,11 @@ class _GuestResources:
 def _refused(folder: Path, limit_s: float, status: int | None, console: str) -> LosslabError:
     with contextlib.suppress(OSError, ValueError, KeyError):
         # Its first program failed, and wrote why.
-        return GuestLostError(json.loads((folder / RESULT_FILE).read_text())["error"])
-    full = shutil.disk_usage(folder).free < SCRATCH_FULL_BYTES
+        return GuestLostError(json.loads((folder / base.RESULT_FILE).read_text())["error"])
+    full = shutil.disk_usage(folder).free < base.SCRATCH_FULL_BYTES
     resources.refuse_host_failure(console, status, full)
     resources.refuse_broken_process(console)
-    if not (folder / STARTED).exists():
+    if not (folder / base.STARTED).exists():
         return resources.not_started(console, status)
     found = "it is not" if status is None else f"exit status {status}"
     return GuestLostError(
@@ -315,7 +305,7 @@ def _prepare(tools: Instrument, job: Job, folder: Path) -> None:
     """Write the part of a job that does not depend on its seed."""
     boot = {"boot": list(tools.boot)} if tools.boot else {}
     text = json.dumps(job.preparation | boot, indent=1, sort_keys=True)
-    (folder / SNAPSHOT_FILE).write_text(text + "\n")
+    (folder / base.SNAPSHOT_FILE).write_text(text + "\n")
 
 
 # Environment variable with the path of the server's socket.
@@ -388,87 +378,3 @@ def _connected(path: str) -> Any:
         server.settimeout(REQUEST_LIMIT_S)
         server.connect(path)
         yield server
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A guest in the middle of its job, at its cut."""
-
-    snapshot: Snapshot
-    backend: Backend
-    tools: Instrument
-    job: Job
-
-    def future(
-        self, folder: Path, orders: Sequence[str] = (), more: Callable[[Path], None] | None = None
-    ) -> Outcome:
-        """Fork the guest and run its job to the end; arguments as of `fork`.
-
-        Raises LosslabError if the job fails, as in `backends.runner.run`.
-        """
-        task = self._task(folder, more)
-        return runner.run(_Future(self, tuple(orders)), self.tools, task, repeatable=False)
-
-    @contextlib.contextmanager
-    def again(
-        self, folder: Path, orders: Sequence[str] = (), more: Callable[[Path], None] | None = None
-    ) -> Iterator[Cut]:
-        """Fork the guest, and wait for another cut, which one of the orders asks for."""
-        with cut(_Future(self, tuple(orders)), self.tools, self._task(folder, more)) as found:
-            yield replace(found, backend=self.backend)
-
-    def _task(self, folder: Path, more: Callable[[Path], None] | None) -> Job:
-        """Copy the guest's files to an existing folder, and return the job of a future there."""
-        without = shutil.ignore_patterns(CONSOLE_FILE)
-        # A guest with containers has a link to their image.
-        shutil.copytree(self.job.folder, folder, symlinks=True, ignore=without, dirs_exist_ok=True)
-        if more is not None:
-            more(folder)
-        return replace(self.job, folder=folder, control=None, snapshots=None)
-
-
-@dataclass(frozen=True)
-class _Future:
-    """Backend of the futures of a cut."""
-
-    past: Cut
-    orders: tuple[str, ...]
-
-    @property
-    def needs(self) -> Needs:
-        return self.past.backend.needs
-
-    def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
-        return self.past.backend.ready(image_root, condition)
-
-    @contextlib.contextmanager
-    def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
-        with resources.own_cpu() as cpu:
-
-            def begin(_: object) -> Fork:
-                return self.past.snapshot.fork_future(job.folder, cpu, self.orders, job.control)
-
-            yield Start(begin, scratch=self.past.snapshot.folder)
-
-    def result(self, job: Job, end: End, console: str) -> dict[str, Any]:
-        return self.past.backend.result(job, end, console)
-
-
-@contextlib.contextmanager
-def cut(backend: Backend, tools: Instrument, job: Job) -> Iterator[Cut]:
-    """Run a job up to the cut that its guest asks for; end the guest after the block.
-
-    Raises LosslabError if the guest failed or ended before the cut.
-    """
-    ours, theirs = control_sockets()
-    with ours, contextlib.ExitStack() as stack:
-        with theirs:
-            start = stack.enter_context(backend.start(tools, replace(job, control=theirs.fileno())))
-            process = stack.enter_context(runner.begun(start, job))
-        found = Snapshot(ours, job.folder / CONSOLE_FILE)
-        if not found.ready(job.timeout_s):
-            status = processes.wait(process, 0.0)
-            console = (job.folder / CONSOLE_FILE).read_text(errors="replace")
-            backend.result(job, End(status), console)  # raises the error of a failed job
-            raise LosslabError("a cut must come before the replicate's end, found it after")
-        yield Cut(found, backend, tools, job)

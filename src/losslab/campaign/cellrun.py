@@ -14,17 +14,9 @@ from typing import Any
 from losslab.backends.base import Instrument
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
-from losslab.campaign import fingerprint
+from losslab.campaign import fingerprint, results
 from losslab.campaign.instrument import video
 from losslab.campaign.replicate import run
-from losslab.campaign.results import (
-    LOST_FILE,
-    PARTIAL,
-    Replicate,
-    cell_content,
-    replace_json,
-    write_json,
-)
 from losslab.errors import HostError
 from losslab.instrument import kernels
 from losslab.lock import locked, own_folder, sweep
@@ -47,10 +39,9 @@ def run_cell(
 
     If a guest is lost although the instrument passes its self-test, the condition itself may be the
     cause. The cell then ends with this invalid replicate, so that other cells can continue, and the
-    next start retries it. Raises HostError if the host or the instrument failed; finished
-    replicates are kept.
+    next start retries it.
     """
-    sweep(folder, PARTIAL)
+    sweep(folder, results.PARTIAL)
     values: list[float] = []
     count = 0
     with Snapshots() as snapshots:
@@ -89,15 +80,14 @@ def measure_cell(
     # A job that outlived its workflow may still be measuring this cell.
     with locked(folder, f"{folder}: waiting for another process that measures here"):
         count = run_cell(condition, folder, rule, instrument, movie, family, say)
-        replace_json(cell_content(study, block, condition, folder, count), out)
+        results.replace_json(results.cell_content(study, block, condition, folder, count), out)
 
 
 def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: Instrument) -> None:
     """Record a lost guest if the instrument passes its self-test.
 
     A machine's own kernel has no self-test, as its requirements depend on the cell. A kernel with
-    replaced files has none, because these may be the cause. Raises HostError if the self-test
-    failed, too.
+    replaced files has none, because these may be the cause.
     """
     try:
         needs = BACKENDS[instrument.backend, instrument.where].needs
@@ -108,7 +98,7 @@ def _judge_loss(folder: Path, out: Path, manifest: dict[str, Any], instrument: I
         raise HostError(f"{manifest['reasons'][0]}\n{error.message}", hint=error.hint) from error
     when = datetime.now(UTC).isoformat(timespec="seconds")
     note = {"replicate": out.name, "reasons": manifest["reasons"], "when_utc": when}
-    write_json(note, folder / LOST_FILE)
+    results.write_json(note, folder / results.LOST_FILE)
     print(
         f"losslab: note: the guest of {out} was lost, although the instrument passes its "
         "self-test. The cell ends with this invalid replicate; the next start retries it.",
@@ -123,7 +113,7 @@ def finished(
 
     A replicate whose guest was lost, or that is damaged, is not finished.
     """
-    replicate = Replicate(out)
+    replicate = results.Replicate(out)
     if replicate.problems():
         return None
     manifest = replicate.manifest

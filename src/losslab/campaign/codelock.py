@@ -10,29 +10,25 @@ from __future__ import annotations
 import functools
 import hashlib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from losslab import extensions
 from losslab.backends import payload
+from losslab.backends.base import CONTAINERNET
 from losslab.backends.registry import BACKENDS
 from losslab.study import features
 from losslab.study.condition import Condition
 
 PACKAGE = Path(__file__).resolve().parents[1]
 LOCK = PACKAGE / "code.lock"
-COMMON = "emulation"
+COMMON, CONTAINERS = "emulation", "backends/containers"
 # Files of a part besides the module of an app, path mechanism or scheme, which is its own part.
 # Other files are of the common part.
 FILES = {
-    "backends/containers": (
-        "emulation/containers.py", "emulation/jobs/engineguest.py",
-    ),
-    "backends/host": (
-        "backends/onhost.py", "emulation/jobs/hostjob.py", "emulation/realtime.py",
-    ),
+    CONTAINERS: ("emulation/containers.py", "emulation/jobs/engineguest.py"),
     "background": ("emulation/background/*", "study/background.py"),
     "apps/datagram": ("emulation/apps/datagram_program.py", "emulation/schemes/__init__.py"),
     "apps/web": ("emulation/apps/page_server.py",),
@@ -44,18 +40,14 @@ MODULES = ("emulation/apps/*.py", "emulation/path/*.py", "emulation/schemes/*.py
 NEEDS = {
     "apps/stream": ("background",),
     "apps/web": ("apps/iperf3",), "path/pauses": ("path/schedule",),
-    "backends/host": ("backends/containers",), "path/tracepart": ("path/trace",),
+    "path/tracepart": ("path/trace",),
 }  # fmt: skip
 # Files without influence on results: errors, a shell, captures, and what surrounds jobs.
 IGNORED = {
-    "__init__.py", "errors.py", "emulation/capture.py", "backends/preflight.py",
-    "backends/registry.py", "backends/snapshot_server.py",
+    "__init__.py", "errors.py", "emulation/capture.py", "backends/registry.py",
+    "backends/snapshot_server.py",
 }  # fmt: skip
 DIGITS = 16
-HEADER = """\
-# Digest and version of each part of the measuring code (src/losslab/campaign/codelock.py).
-# `python -m bench.golden` writes this file, and only that command.
-"""
 
 
 def part_of(file: str) -> str:
@@ -93,6 +85,8 @@ def used(condition: Condition, backend: str, where: str) -> list[str]:
     modules += [m for feature in features.used_by(condition) for m in feature.modules(condition)]
     files = [module.removeprefix("losslab.").replace(".", "/") + ".py" for module in modules]
     found = {COMMON, *map(part_of, [*files, runner.needs.job])}
+    if backend == CONTAINERNET:  # also with a job of another package
+        found.add(CONTAINERS)
     return sorted(found.union(*(NEEDS.get(part, ()) for part in found)) & digests().keys())
 
 
@@ -100,37 +94,3 @@ def version(part: str) -> str:
     """Return the version of a part; a digest if its sources are not those in code.lock."""
     digest, locked = digests()[part], lock().get(part, {})
     return str(locked["version"]) if locked.get("sha256") == digest else digest[:DIGITS]
-
-
-def updated(
-    equal: Iterable[Iterable[str]], different: Iterable[Iterable[str]]
-) -> dict[str, dict[str, Any]]:
-    """Return the content of code.lock after golden runs.
-
-    `equal` and `different` have the parts of each run whose bytes are as before, or not. A part has
-    a new version if it explains a difference, or was edited and no equal run uses it. A difference
-    is explained by the parts that no equal run uses, or else by all parts of the run.
-    """
-    proven = {part for parts in equal for part in parts}
-    changed = {part for parts in map(set, different) for part in parts - proven or parts}
-    found = {}
-    for part, digest in digests().items():
-        before = lock().get(part, {})
-        edited = before.get("sha256") != digest
-        new = part in changed or (edited and part not in proven)
-        found[part] = {"sha256": digest, "version": before.get("version", 0) + new}
-        if not before:
-            found[part]["version"] = 1
-    return found
-
-
-def write(content: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Write code.lock; return whether it changed."""
-    text = HEADER + "".join(
-        f'\n["{part}"]\nsha256 = "{its["sha256"]}"\nversion = {its["version"]}\n'
-        for part, its in content.items()
-    )
-    before = LOCK.read_text() if LOCK.exists() else ""
-    LOCK.write_text(text)
-    lock.cache_clear()
-    return text != before

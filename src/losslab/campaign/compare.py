@@ -16,18 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
-from losslab.campaign import rerun
-from losslab.campaign.results import (
-    FILES,
-    MANIFEST_FILE,
-    MeasuredCell,
-    Replicate,
-    Row,
-    other_values,
-    read_cells,
-)
+from losslab.campaign import rerun, results
+from losslab.campaign.results import FILES, MANIFEST_FILE, MeasuredCell, Replicate, Row
 from losslab.reading import UsageError
 from losslab.study import metrics
 from losslab.study.intervals import LEVEL, MIN_RUNS, Interval, adjusted, ratio_interval
@@ -124,10 +115,9 @@ def compare_sets(
 ) -> Comparison:
     """Compare the cells of two results folders by a metric; None: each cell's primary metric.
 
-    With `common`, compare only cells and files that both have. Raises LosslabError if a folder has
-    no cells or invalid ones, or no replicate has the metric.
+    With `common`, compare only cells and files that both have.
     """
-    a, b = read_cells(first), read_cells(second)
+    a, b = results.read_cells(first), results.read_cells(second)
     if metric is not None:
         everything = [s for side in (a, b) for cell in side.values() for s in cell.summaries]
         metrics.require_declared(metric, everything)
@@ -140,14 +130,14 @@ def compare_sets(
 
 def judged(compared: Sequence[CellDifference]) -> list[CellDifference]:
     """Adjust the cells' p-values for multiple comparisons, and set the verdicts that follow."""
-    tested = [cell for cell in compared if cell.p_value is not None]
-    values = iter(adjusted([c.p_value or 0.0 for c in tested]))
-
-    def with_verdict(cell: CellDifference, p: float) -> CellDifference:
-        verdict = CellVerdict.DIFFERENT if p < 1 - LEVEL else cell.verdict
-        return replace(cell, p_adjusted=p, verdict=verdict)
-
-    return [c if c.p_value is None else with_verdict(c, next(values)) for c in compared]
+    values = iter(adjusted([c.p_value for c in compared if c.p_value is not None]))
+    found = [c if c.p_value is None else replace(c, p_adjusted=next(values)) for c in compared]
+    return [
+        replace(cell, verdict=CellVerdict.DIFFERENT)
+        if cell.p_adjusted is not None and cell.p_adjusted < 1 - LEVEL
+        else cell
+        for cell in found
+    ]
 
 
 def compare_cell(
@@ -174,7 +164,7 @@ def compare_cell(
         n=(len(a), len(b)),
         mean=(fmean(a) if a else None, fmean(b) if b else None),
         paired=paired,
-        problems=other_values(first.condition, second.condition),
+        problems=results.other_values(first.condition, second.condition),
     )
     if found.problems:
         return replace(found, verdict=CellVerdict.CONDITIONS)
@@ -221,11 +211,12 @@ def _value_problems(first: MeasuredCell, second: MeasuredCell, metric: str | Non
 
     found = []
     for side, cell, other in (("A", first, second), ("B", second, first)):
-        others = {row["seed"]: row for row in other.rows}
-        for number, row in enumerate(cell.rows):
-            text, seed = problem(row), row["seed"]
-            if text and (seed not in others or not problem(others[seed])):
-                found.append(f"replicate {number} (seed {seed}) of {side} is {text}")
+        failing = {row["seed"] for row in other.rows if problem(row)}
+        found += [
+            f"replicate {number} (seed {row['seed']}) of {side} is {text}"
+            for number, row in enumerate(cell.rows)
+            if (text := problem(row)) and row["seed"] not in failing
+        ]
     return found
 
 
@@ -243,16 +234,17 @@ def compare_files(
         for number, problems in enumerate(cell.problems(present_only=common)):
             for problem in problems:
                 notes[f"{side}: {problem}"].append(number)
-    others = {row["seed"]: each for row, each in zip(second.rows, second.replicates, strict=True)}
-    seeds = [row["seed"] for row in first.rows]
-    same = bool(seeds) and {*seeds} == {*others}
-    for number, (seed, one) in enumerate(zip(seeds, first.replicates, strict=True)):
-        if seed not in others:
-            continue
-        differences = _different_bytes(one, others[seed])
-        same = same and differences == []
-        for problem in differences or ():
-            notes[problem].append(number)
+    sides = [
+        {row["seed"]: each for row, each in zip(cell.rows, cell.replicates, strict=True)}
+        for cell in (first, second)
+    ]
+    same = bool(sides[0]) and sides[0].keys() == sides[1].keys()
+    for number, (seed, one) in enumerate(sides[0].items()):
+        if seed in sides[1]:
+            differences = _different_bytes(one, sides[1][seed])
+            same = same and differences == []
+            for problem in differences or ():
+                notes[problem].append(number)
     lines = [
         f"{problem} (replicate{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))})"
         for problem, numbers in notes.items()
@@ -274,15 +266,13 @@ def _different_bytes(one: Replicate, other: Replicate) -> list[str] | None:
     same_inputs = all(a.get(key) == b.get(key) for key in (*INPUTS, FINGERPRINT))
     if not same_inputs or not one.in_virtual_time:
         return None
-    names = [name for name in a.get(FILES, ()) if name in b.get(FILES, ())]
-    files = [(one.folder / name, other.folder / name) for name in (*names, MANIFEST_FILE)]
-    pairs = [(str(x.relative_to(one.folder)), x.read_bytes(), y.read_bytes()) for x, y in files
-             if x.is_file() and y.is_file()]  # fmt: skip
-    return [
-        f"{name} must have the same bytes, found {rerun.first_difference(x, y)}"
-        for name, x, y in pairs
-        if x != y
-    ]
+    found = []
+    for name in [*(each for each in a.get(FILES, ()) if each in b.get(FILES, ())), MANIFEST_FILE]:
+        x, y = one.folder / name, other.folder / name
+        if x.is_file() and y.is_file() and (old := x.read_bytes()) != (new := y.read_bytes()):
+            difference = rerun.first_difference(old, new)
+            found.append(f"{name} must have the same bytes, found {difference}")
+    return found
 
 
 def _finite(value: float | None) -> float | None:
@@ -292,24 +282,13 @@ def _finite(value: float | None) -> float | None:
 
 def as_json(comparison: Comparison) -> str:
     """Return a comparison as JSON, by workflow/schemas/diff.schema.yaml."""
-
-    def row(cell: CellDifference) -> dict[str, Any]:
-        interval = cell.confidence_interval
-        ends = [_finite(end) for end in interval] if interval else None
-        return asdict(cell) | {"confidence_interval": ends, "verdict": str(cell.verdict)}
-
-    data = {
-        "format": FORMAT,
-        "agree": comparison.agree,
-        "reasons": comparison.reasons,
-        "confidence_level": LEVEL,
-        "correction": CORRECTION,
-        "metric": comparison.metric,
-        "common": comparison.common,
-        "cells": [row(cell) for cell in comparison.cells],
-        "only_in_first": comparison.only_in_first,
-        "only_in_second": comparison.only_in_second,
-    }
+    data = asdict(comparison) | {
+        "format": FORMAT, "agree": comparison.agree, "reasons": comparison.reasons,
+        "confidence_level": LEVEL, "correction": CORRECTION,
+    }  # fmt: skip
+    for cell in data["cells"]:
+        ends = cell["confidence_interval"]
+        cell["confidence_interval"] = ends and [_finite(end) for end in ends]
     document = json.loads(json.dumps(data, allow_nan=False))
     check_schema(document, "diff", "the comparison")
     return json.dumps(document, indent=1)

@@ -38,13 +38,13 @@ def _sent(run: Row) -> float:
     return float(run["loss_offered_packets"] + run["bottleneck_drops"])
 
 
-def _of_half(name: str) -> Callable[[Row], float]:
-    return lambda run: 100 * run[name] / (run["total_goodput_mbit"] / 2)
+def _of_half(run: Row, name: str) -> float:
+    return float(100 * run[name] / (run["total_goodput_mbit"] / 2))
 
 
-def _or_duration(name: str) -> Callable[[Row], float]:
-    """Return a formula for the time of an event; one that never happens has the run's length."""
-    return lambda run: run["duration_s"] if run.get(name) is None else run[name]
+def _time(run: Row, name: str) -> float:
+    # An event that never happens has the run's length.
+    return float(run["duration_s"] if run.get(name) is None else run[name])
 
 
 # Metrics that follow from those of a run, and from its condition.
@@ -62,9 +62,9 @@ DERIVED: Mapping[str, Callable[[Row], float]] = {
     "queue_delay_ms": lambda run: (
         run["queue_mean_packets"] * _sizes(run).frame_bytes * 8 / (run["rate_mbit"] * 1e3)
     ),
-    "competitor_of_fair_percent": _of_half("competitor_goodput_mbit"),
-    "own_of_fair_percent": _of_half("goodput_mbit"),
-    "least_of_fair_percent": _of_half("flow_goodput_min_mbit"),
+    "competitor_of_fair_percent": lambda run: _of_half(run, "competitor_goodput_mbit"),
+    "own_of_fair_percent": lambda run: _of_half(run, "goodput_mbit"),
+    "least_of_fair_percent": lambda run: _of_half(run, "flow_goodput_min_mbit"),
     # Packets that the policer drops reach neither the bottleneck nor the loss.
     "policer_drop_percent": lambda run: (
         100 * run["policer_drops"] / (_sent(run) + run["policer_drops"])
@@ -76,8 +76,8 @@ DERIVED: Mapping[str, Callable[[Row], float]] = {
         100 * run["goodput_mbit"] / (run["rate_mbit"] * _sizes(run).payload_share / 2)
     ),
     "after_change_percent": lambda run: 100 * run["after_change_share"],
-    "fair_after_s": _or_duration("time_to_fairness_s"),
-    "settled_s": _or_duration("settle_s"),
+    "fair_after_s": lambda run: _time(run, "time_to_fairness_s"),
+    "settled_s": lambda run: _time(run, "settle_s"),
     # Standard deviation of a run's seconds.
     "goodput_cv_percent": lambda run: (
         100 * statistics.stdev(run["seconds"]) / statistics.fmean(run["seconds"])
@@ -130,10 +130,9 @@ class Data:
         for row in found.intervals:
             seconds[row["cell"], row["replicate"]].append(row["goodput_mbit"])
         runs: dict[str, list[Row]] = defaultdict(list)
-        for row in found.replicates:
-            if row["valid"] == "TRUE":
-                its = seconds.get((row["cell"], row["replicate"]), [])
-                runs[row["cell"]].append(row | {"seconds": its})
+        for row in (row for row in found.replicates if row["valid"] == "TRUE"):
+            its = seconds.get((row["cell"], row["replicate"]), [])
+            runs[row["cell"]].append(row | {"seconds": its})
         return Data(suite, found.cells, runs)
 
     def sample(self, cell: str, metric: str) -> Sample:
@@ -153,9 +152,9 @@ def select(
     cells: Iterable[Row],
     against: dict[str, Any] | None = None,
 ) -> list[Row]:
-    """Return the cells that a case spans for an algorithm, whose axes are `own`.
+    """Return the cells of a case for an algorithm with the axes `own`, or those compared with it.
 
-    With the axes of `against`, return the cells that those are compared with.
+    The latter have the axes of `against`.
     """
     where: dict[str, Any] = {"block": case["over"], **case.get("where", {}), **own}
     if against:
@@ -201,14 +200,13 @@ def estimate(case: Mapping[str, Any], check: Row, own: Mapping[str, Any], data: 
         known = [each for each in values if each is not None]
         return sign * max(sign * each for each in known) if len(known) == len(values) else None
 
-    low, high = (near, usual) if sign > 0 else (usual, near)
-    value = worst([each.value for each in usual])
-    if value is None:
+    values = [each.value for each in usual]
+    if (value := worst(values)) is None:
         return Estimate()
-    at = [each.value for each in usual].index(value)
+    low, high = (near, usual) if sign > 0 else (usual, near)
     its = Estimate(
         value, worst([each.low for each in low]), worst([each.high for each in high]),
-        min(each.n for each in usual), found[at][0]["cell"],
+        min(each.n for each in usual), found[values.index(value)][0]["cell"],
     )  # fmt: skip
     # A ratio of zero has no interval, but zero in all runs is no chance.
     zero = value == 0 and its.low is None and its.n >= MIN_RUNS
@@ -283,21 +281,20 @@ def _absent(case: Mapping[str, Any], check: Row, own: Mapping[str, Any], data: D
     metric, sets = check["metric"], [select(case, own, data.cells)]
     if against := check.get("against"):
         sets.append(select(case, own, data.cells, against))
-    lost = [cell for cell in sets[0] if not cell["n_valid"]]
-    if lost:
+    if lost := [cell for cell in sets[0] if not cell["n_valid"]]:
         reasons = [
-            "not measured" + (f": {cell['reasons']}" if cell["reasons"] else "")
-            if not cell["n_replicates"] or not cell["reasons"]
-            else f"invalid: {cell['reasons']}"
+            f"invalid: {cell['reasons']}"
+            if cell["n_replicates"] and cell["reasons"]
+            else ": ".join(filter(None, ["not measured", cell["reasons"]]))
             for cell in lost
         ]
         return _listed(list(dict.fromkeys(reasons)))
     if not sets[0] and (why := _not_quick(case, data)):
         return why
     for cells in sets:
-        names = sorted(c["cell"] for c in cells if not data.sample(c["cell"], metric).values)
         if not cells:
             return "this campaign has no such cell"
+        names = sorted(c["cell"] for c in cells if not data.sample(c["cell"], metric).values)
         if names:
             return f"cell{'s' * (len(names) > 1)} {_listed(names)} without a {metric}"
     return ""
@@ -322,13 +319,8 @@ def _listed(words: Sequence[str]) -> str:
 
 def judged(data: Data) -> list[Row]:
     """Return a row per measured algorithm and check, without algorithms that a scenario names."""
-    scenarios = data.suite["scenarios"].values()
-    named = {
-        product["algorithm"]
-        for scenario in scenarios
-        for product in as_list(scenario["points"])
-        if "algorithm" in product
-    }
+    points = (p for each in data.suite["scenarios"].values() for p in as_list(each["points"]))
+    named = {point["algorithm"] for point in points if "algorithm" in point}
     measured = dict.fromkeys(cell["algorithm"] for cell in data.cells if cell.get("cell"))
     return [
         judge(name, check, {"algorithm": algorithm}, data)

@@ -106,11 +106,13 @@ def _own_modules(condition: Condition) -> dict[str, str]:
 
 
 def _own_backend(backend: str, where: str) -> dict[str, str]:
-    """Return the digest of an added backend's module; nothing of losslab's own backends."""
+    """Return the digests of the package of an added backend; nothing of losslab's own backends."""
     name = type(BACKENDS[backend, where]).__module__
     source = Path(str(sys.modules[name].__file__))
-    own = name.startswith("losslab.")
-    return {} if own else {name: digest_of(source.read_bytes().hex())}
+    if name.startswith("losslab."):
+        return {}
+    files = sorted(source.parent.glob("*.py")) if "." in name else [source]
+    return {f"{name.rpartition('.')[0]}/{p.name}": digest_of(p.read_bytes().hex()) for p in files}
 
 
 @functools.cache
@@ -120,21 +122,14 @@ def _built(spec: Kernel, hosts: str, backend: str, where: str) -> Mapping[str, s
     The digests come from the recipes, so nothing needs to be built. An unpinned kernel or image is
     identified by the sources of its build, and a machine's own kernel by its version.
     """
-    needs = BACKENDS[backend, where].needs
-    found = {
-        part: _unpinned_identity(image.existing(name), image.target(name, pinned=False), image)
-        or image.content_hash(name)
-        for part, name in zip(IMAGES, (hosts, *needs.images[1:]), strict=False)
-    }
-    if not needs.guest:
-        own = os.uname()
-        return found | {KERNEL: digest_of([own.release, own.version])}
-    unpinned = kernel.target(spec, pinned=False)
-    identity = _unpinned_identity(kernel.existing(spec), unpinned, kernel)
-    identity = identity or kernel.content_hash(spec)
-    return found | {KERNEL: digest_of([identity, *spec.boot])}
 
+    def identity(kind: ModuleType, key: Any) -> str:
+        built = kind.existing(key)
+        unpinned = built == kind.target(key, pinned=False)
+        return digest_of(kind.provenance(built)) if unpinned else str(kind.content_hash(key))
 
-def _unpinned_identity(built: Path | None, unpinned: Path, kind: ModuleType) -> str:
-    """Return the digest of an unpinned build's provenance; "" if the build is not unpinned."""
-    return digest_of(kind.provenance(built)) if built == unpinned else ""
+    needs, own = BACKENDS[backend, where].needs, os.uname()
+    names = (hosts, *needs.images[1:])
+    found = {part: identity(image, name) for part, name in zip(IMAGES, names, strict=False)}
+    built = [identity(kernel, spec), *spec.boot] if needs.guest else [own.release, own.version]
+    return found | {KERNEL: digest_of(built)}

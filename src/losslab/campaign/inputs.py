@@ -45,7 +45,7 @@ COPIES = "LOSSLAB_TRACES"
 # Axes that name files of the user.
 ROOTS = {"sender": "sender_root", "receiver": "receiver_root"}
 OF_FILES = ("bring", *ROOTS.values(), *TRACES)
-IMPORT = "convert other files with `losslab trace import FILE`"
+IMPORT = "docs/how-to/paths.md says how to convert other files"
 
 
 def value(axis: str, given: str) -> str:
@@ -60,43 +60,42 @@ def value(axis: str, given: str) -> str:
 def named_trace(given: str) -> str:
     """Return a trace's name in conditions: of a file in config/traces, or `NAME@DIGEST`.
 
-    A public trace is fetched. Any other file is copied to the cache, where its content identifies
-    it. Raises UsageError if there is no such file, or it is not a trace, and UnavailableError if no
-    place has a public trace.
+    A public trace is fetched (UnavailableError if no place has it). Any other file is copied to the
+    cache, where its content identifies it.
     """
     known = re.fullmatch(AXES["trace"].pattern, given) is not None
     if given in (NO_TRACE, DRAWN_TRACE) or (known and _trace_path(given).is_file()):
         return given
-    if not Path(given).is_file():
-        for name, public in public_traces().items():
-            if given in (name, public.name):
-                return _keep_trace(name, _read_trace(public.get().path))
-        place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
-        files = [path for path in listed("config/traces/*") if path.is_file()]
-        names = [path.name for path in files if path.suffix != ".md"]
-        near = [*names, *(public.name for public in public_traces().values()), DRAWN_TRACE]
-        raise UsageError(
-            f"trace {given} must be a file, by its path or its name in config/traces of {place}, "
-            f"found {', '.join(names) or 'none'} there{did_you_mean(given, near)}",
-            hint=f"`{DRAWN_TRACE}` is drawn for each replicate; {IMPORT}",
-        )
-    text = _read_trace(Path(given))
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(given).name).strip("-.") or "trace"
-    return _keep_trace(f"{name}@{name_digest(text)}", text)
+    if Path(given).is_file():
+        text = _read_trace(Path(given))
+        return _keep_trace(f"{_label(given, 'trace')}@{name_digest(text)}", text)
+    public = public_traces()
+    for name, its in public.items():
+        if given in (name, its.name):
+            return _keep_trace(name, _read_trace(its.get()))
+    place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
+    files = [path for path in listed("config/traces/*") if path.is_file()]
+    names = [path.name for path in files if path.suffix != ".md"]
+    near = [*names, *(its.name for its in public.values()), DRAWN_TRACE]
+    raise UsageError(
+        f"trace {given} must be a file, by its path or its name in config/traces of {place}, "
+        f"found {', '.join(names) or 'none'} there{did_you_mean(given, near)}",
+        hint=f"`{DRAWN_TRACE}` is drawn for each replicate; {IMPORT}",
+    )
+
+
+def _label(path: str, default: str) -> str:
+    """Return the part of a name in conditions that comes from a file's name."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", Path(path).name).strip("-.") or default
 
 
 def public_traces() -> dict[str, PublicFile]:
-    """Return the public traces by their names in conditions, `NAME@DIGEST`.
-
-    A folder that LOSSLAB_TRACES names has copies.
-    """
-    copies = os.environ.get(COPIES)
-    pinned = _pinned_traces()
+    """Return the public traces by their names in conditions, `NAME@DIGEST`."""
+    copies, pinned = os.environ.get(COPIES), _pinned_traces()
     address = f"{Path(copies).resolve().as_uri()}/" if copies else pinned["address"]
-    other = f"set {COPIES} to its folder"
     return {
         f"{name}@{sha256[:DIGEST_DIGITS]}": PublicFile(
-            name, address + name, sha256, otherwise=other
+            name, address + name, sha256, otherwise=f"set {COPIES} to its folder"
         )
         for name, sha256 in pinned["sha256"].items()
     }
@@ -145,7 +144,7 @@ def _trace_path(trace: str) -> Path:
 
 
 def _read_trace(path: Path) -> str:
-    """Return the text of a trace's file; UsageError if it is not a trace."""
+    """Return the text of a trace's file."""
     text = read_text(path, MAX_TRACE_BYTES)
     try:
         tracelink.parse(text, str(path))
@@ -178,29 +177,27 @@ def named(given: str | Path) -> str:
     """Return the name of user files in conditions: a path relative to the repository or `HERE`.
 
     A file, a folder elsewhere and `PATH=NAME` become `NAME@DIGEST`, a tar file in the cache. `NONE`
-    stays as it is, and so does such a name. Raises UsageError if there is no such file or folder.
+    stays as it is, and so does such a name.
     """
-    text = str(given)
+    text, name = str(given), ""
     if text == NONE or (COPIED.fullmatch(text) and not Path(text).exists()):
         return text
-    path, renamed, name = Path(text), "=" in text and not Path(text).exists(), ""
-    if renamed:
-        before, _, name = text.rpartition("=")
-        path = Path(before)
-    resolved, here = path.resolve(), Path.cwd()
+    if renamed := "=" in text and not Path(text).exists():
+        text, _, name = text.rpartition("=")
+        if not re.fullmatch(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]*", name):
+            raise UsageError(f"bring PATH=NAME must have a file's name, found {name!r:.60}")
+    path, here = Path(text).resolve(), Path.cwd()
     if path.is_dir() and not renamed:
-        if resolved.is_relative_to(ROOT):
-            return str(resolved.relative_to(ROOT))
-        if resolved.is_relative_to(here):
-            return f"{HERE}{resolved.relative_to(here)}"
-    if renamed and not re.fullmatch(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]*", name):
-        raise UsageError(f"bring PATH=NAME must have a file's name, found {name!r:.60}")
+        if path.is_relative_to(ROOT):
+            return str(path.relative_to(ROOT))
+        if path.is_relative_to(here):
+            return f"{HERE}{path.relative_to(here)}"
     if not path.exists():
         raise UsageError(
-            f"bring must name a folder or a file, found no {shown(str(path))}",
+            f"bring must name a folder or a file, found no {shown(text)}",
             hint="write PATH, or PATH=NAME for another name in the programs' folder",
         )
-    return _copied(resolved, name)
+    return _copied(path, name)
 
 
 def _copied(path: Path, name: str) -> str:
@@ -222,9 +219,9 @@ def _copied(path: Path, name: str) -> str:
             with file.open("rb") as data:
                 tar.addfile(header, data)
     code = hashlib.sha256(content.getbuffer()).hexdigest()[:DIGEST_DIGITS]
-    label = re.sub(r"[^A-Za-z0-9.-]+", "-", name or path.name).strip("-.")[:60] or "files"
-    _keep(_tar_path(f"{label}@{code}"), lambda partial: partial.write_bytes(content.getvalue()))
-    return f"{label}@{code}"
+    bring = f"{_label(name or path.name, 'files')[:60]}@{code}"
+    _keep(_tar_path(bring), lambda partial: partial.write_bytes(content.getvalue()))
+    return bring
 
 
 def _named_root(axis: str, given: str) -> str:
@@ -237,8 +234,7 @@ def _named_root(axis: str, given: str) -> str:
             f"{axis} must name a tar file, found no file {shown(given)}",
             hint="save an image with `docker save IMAGE -o FILE`",
         )
-    label = re.sub(r"[^A-Za-z0-9.-]+", "-", path.name).strip("-.")[:60] or "image"
-    name = f"{label}@{digest(path)[:DIGEST_DIGITS]}"
+    name = f"{_label(given, 'image')[:60]}@{digest(path)[:DIGEST_DIGITS]}"
     with building(_root_folder(name)) as folder:
         if folder is not None:
             rootimage.write(path, folder)
@@ -268,29 +264,28 @@ def _root_files(condition: Condition) -> dict[str, Path]:
     return found
 
 
-def _require_roots(condition: Condition) -> None:
-    """Refuse commands that the hosts' images cannot run."""
-    for host, axis in ROOTS.items():
-        root, prefixes = str(getattr(condition, axis)), ("", "competitor_")
-        for command in (getattr(condition, f"{prefix}{host}_command") for prefix in prefixes):
-            if NONE not in (root, command):
-                rootimage.require_command(_root_folder(root), host, command)
-
-
 def _tar_path(bring: str) -> Path:
     return cache_folder() / "brought" / bring / BROUGHT
 
 
-def _copies(bring: str) -> Iterator[tuple[str, bool, IO[bytes]]]:
-    """Yield name, executability and content of a condition's copied files, one at a time.
+def _user_files(condition: Condition) -> Iterator[tuple[str, bool, IO[bytes]]]:
+    """Yield name, executability and content of a condition's user files, one at a time.
 
-    Raises UsageError if the cache has not that content, or it is that of another program's archive:
-    it may have come with somebody's run.
+    Raises UsageError if the cache has not the content of copied files, or it is that of another
+    program's archive: it may have come with somebody's run.
     """
-    path = _tar_path(bring)
-    if not path.is_file() or not bring.endswith(f"@{digest(path)[:DIGEST_DIGITS]}"):
+    if condition.bring == NONE:
+        return
+    if not COPIED.fullmatch(condition.bring):
+        folder = source(condition)
+        for file in _files_in(folder):
+            with file.open("rb") as data:
+                yield str(file.relative_to(folder)), bool(file.stat().st_mode & 0o100), data
+        return
+    path = _tar_path(condition.bring)
+    if not path.is_file() or not condition.bring.endswith(f"@{digest(path)[:DIGEST_DIGITS]}"):
         raise UsageError(
-            f"the cache must have the user files {bring}, found none with this content",
+            f"the cache must have the user files {condition.bring}, found none with this content",
             hint=f"a run's folder has them in {BROUGHT}; or name them again with --bring",
         )
     with tarfile.open(path) as tar:
@@ -315,23 +310,19 @@ def kept_files(condition: Mapping[str, Any], folder: Path) -> None:
 def source(condition: Condition) -> Path:
     """Return the resolved folder of a condition's user files.
 
-    Raises LosslabError if the folder is outside the repository or, if its name begins with `HERE`,
+    Raises UsageError if the folder is outside the repository or, if its name begins with `HERE`,
     outside the current folder. Otherwise the condition of a foreign manifest could read any file of
     this machine.
     """
     base = Path.cwd() if condition.bring.startswith(HERE) else ROOT
     resolved = base.joinpath(str(condition.bring)).resolve()
     if not resolved.is_relative_to(base):
-        raise _outside(condition.bring, resolved, base)
+        raise UsageError(
+            f"bring must name a folder in {base}, found {condition.bring!r}, which is {resolved}",
+            hint="copy the folder into the repository or the current folder; for the current "
+            f"folder, write {HERE}NAME",
+        )
     return resolved
-
-
-def _outside(name: str, resolved: Path, base: Path) -> UsageError:
-    return UsageError(
-        f"bring must name a folder in {base}, found {name!r}, which is {resolved}",
-        hint="copy the folder into the repository or the current folder; for the current folder, "
-        f"write {HERE}NAME",
-    )
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -357,17 +348,9 @@ def _files_in(folder: Path) -> list[Path]:
 def digests(condition: Condition) -> dict[str, str]:
     """Return the SHA-256 of a condition's user files by path, with " x" if executable."""
     found = {name: digest(path) for name, path in _root_files(condition).items()}
-    if condition.bring == NONE:
-        return found
-    if COPIED.fullmatch(condition.bring):
-        for member, runs, content in _copies(condition.bring):
-            code = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
-            found[member] = code + (" x" if runs else "")
-        return found
-    folder = source(condition)
-    for path in _files_in(folder):
-        executable = " x" if path.stat().st_mode & 0o100 else ""
-        found[str(path.relative_to(folder))] = digest(path) + executable
+    for name, executable, content in _user_files(condition):
+        code = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
+        found[name] = code + (" x" if executable else "")
     return found
 
 
@@ -375,38 +358,30 @@ def give(condition: Condition, job_folder: Path, name: str) -> None:
     """Copy a condition's user files into the folder `name` of a job's folder, and its images."""
     for file, path in _root_files(condition).items():
         shutil.copyfile(path, job_folder / file)
-    if condition.bring == NONE:
-        return
-    if COPIED.fullmatch(condition.bring):
-        for member, executable, content in _copies(condition.bring):
-            target = job_folder / name / member
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("wb") as out:
-                shutil.copyfileobj(content, out)
-            target.chmod(0o755 if executable else 0o644)
-        return
-    folder = source(condition)
-    for path in _files_in(folder):
-        target = job_folder / name / path.relative_to(folder)
+    for member, executable, content in _user_files(condition):
+        target = job_folder / name / member
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, target)
+        with target.open("wb") as out:
+            shutil.copyfileobj(content, out)
+        target.chmod(0o755 if executable else 0o644)
 
 
 def require(conditions: Iterable[Condition]) -> None:
     """Refuse conditions whose traces or user files are missing or malformed; read each once."""
     commands = [axis for axis in AXES if axis.endswith("_command")]
     axes = (*OF_FILES, *commands, "rate_mbit", "trace_start_s")
+    distinct = {tuple(getattr(its, axis) for axis in axes): its for its in conditions}
     with input_errors():
-        for each in {
-            tuple(getattr(its, axis) for axis in axes): its for its in conditions
-        }.values():
+        for each in distinct.values():
             for text in trace_texts(each).values():
                 _require_fit(each, tracelink.parse(text, "the trace"))
-            _require_roots(each)
-            if each.bring != NONE and COPIED.fullmatch(each.bring):
-                list(_copies(each.bring))
-            elif each.bring != NONE:
-                _files_in(source(each))
+            for host, axis in ROOTS.items():
+                root = str(getattr(each, axis))
+                for command in (getattr(each, f"{of}{host}_command") for of in ("", "competitor_")):
+                    if NONE not in (root, command):
+                        rootimage.require_command(_root_folder(root), host, command)
+            for _ in _user_files(each):
+                pass
 
 
 def _require_fit(condition: Condition, times: Sequence[int]) -> None:

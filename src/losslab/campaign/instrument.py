@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from losslab.backends import preflight, runner, virtual
-from losslab.backends.base import GUEST, VIRTUAL, Instrument, Job, Needs
+from losslab.backends import runner, virtual
+from losslab.backends.base import COMMON, GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import image, integrity, kernel, kernels, packed, records
@@ -29,30 +28,29 @@ PARTS = ("image", "engine")
 # The patches that snapshots and cuts need. On a kernel without the first, every job boots a guest.
 SNAPSHOT_PATCH, CUT_PATCH = "0013-um-copies-of-copies.patch", "0015-um-cuts.patch"
 Part = tuple[str, str]  # packed.IMAGE or packed.KERNEL, and a name
-# What a kernel has registered, and the time to boot one and read it.
-AVAILABLE, BOOT_TIMEOUT_S = "net.ipv4.tcp_available_congestion_control", 60.0
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
 def instrument(
     backend: str = VIRTUAL,
     where: str = GUEST,
-    condition: Condition = preflight.COMMON,
+    condition: Condition = COMMON,
     spec: Kernel | None = None,
 ) -> Instrument:
     """Return the instrument that measures a condition on a backend.
 
     The condition determines the kernel, if none is given, and the image, or the requirements for
-    this machine's own kernel. Raises HostError if a kernel or an image is not built, or has changed
-    since it was built. Raises LosslabError if this machine cannot measure the condition.
+    this machine's own kernel. Raises HostError if one is not built, or has changed since.
     """
     runner = BACKENDS[backend, where]
-    spec = _spec(runner.needs, condition) if spec is None else spec
-    command = runner.needs.command
-    linux = _kernel(spec, command)
-    names = (image_of(condition), *runner.needs.images[1:])
-    folders = [_image(name, command) for name in names]
-    roots = [folder / "root" for folder in folders]
+    needs = runner.needs
+    if spec is None and not needs.guest and condition.kernel != DEFAULT_KERNEL:
+        raise LosslabError(OWN_KERNEL.format(condition.kernel), hint="or measure in a guest")
+    # The default kernel encodes the videos for this machine's own.
+    spec = spec or (kernel_of(condition) if needs.guest else kernels.default())
+    linux = _kernel(spec, needs.command)
+    names = (image_of(condition), *needs.images[1:])
+    roots = [_image(name, needs.command) / "root" for name in names]
     binary = linux / "linux"
     digests = integrity.require(binary, roots)
     provenance: dict[str, Any] = {
@@ -60,7 +58,7 @@ def instrument(
         for part, root in zip(PARTS, roots, strict=False)
     }
     provenance["kernel"] = kernel.provenance(linux)
-    if not runner.needs.guest:
+    if not needs.guest:
         # Without `pinned`: nothing can pin this machine's own kernel.
         provenance["kernel"] = {"version": os.uname().release, "hash": os.uname().version}
     provenance |= runner.ready(roots[-1], condition)
@@ -69,22 +67,21 @@ def instrument(
     patches = kernel.provenance(linux).get("patches", [])
     engine_root = roots[1] if len(roots) > 1 else None
     boot = (*spec.boot, *parameters.boot_words(condition.parameters))
-    if boot and runner.needs.guest:
+    if boot and needs.guest:
         kernels.require_parameters(replace(spec, boot=boot), binary)
     if spec.boot:
         provenance["kernel"] |= {"boot": list(spec.boot)}
     return Instrument(
         binary, roots[0], provenance, backend, where, engine_root, SNAPSHOT_PATCH in patches,
-        CUT_PATCH in patches and runner.needs.guest, boot,
-        digests[binary] if runner.needs.guest else None,
+        CUT_PATCH in patches and needs.guest, boot,
+        digests[binary] if needs.guest else None,
     )  # fmt: skip
 
 
 def require_first(tools: Instrument, records: Path) -> None:
     """Check that the kernel and the images are those with which the campaign began.
 
-    At the campaign's first measurement, their digests are recorded in the folder `records`. Raises
-    HostError if the kernel or an image differs.
+    At the campaign's first measurement, their digests are recorded in the folder `records`.
     """
     integrity.same_in_campaign(require_unchanged(tools), records)
 
@@ -93,15 +90,6 @@ def require_unchanged(tools: Instrument, again: bool = False) -> dict[Path, str]
     """Return the digests of kernel and images; HostError if one has changed since it was built."""
     needs = BACKENDS[tools.backend, tools.where].needs
     return integrity.require(tools.kernel if needs.guest else None, tools.image_roots, again=again)
-
-
-def _spec(needs: Needs, condition: Condition) -> Kernel:
-    """Return a condition's kernel; on this machine's own, the kernel that encodes the videos."""
-    if needs.guest:
-        return kernel_of(condition)
-    if condition.kernel != DEFAULT_KERNEL:
-        raise LosslabError(OWN_KERNEL.format(condition.kernel), hint="or measure in a guest")
-    return kernels.default()
 
 
 def _kernel(spec: Kernel, command: str) -> Path:
@@ -120,9 +108,8 @@ def _kernel(spec: Kernel, command: str) -> Path:
 def _image(name: str, command: str) -> Path:
     if name not in (image.HOST, image.ENGINE):
         command = f"losslab image --variant {name}"
-    return _built(
-        image.existing(name) or _packed(packed.IMAGE, image.target(name)), f"{name} image", command
-    )
+    folder = image.existing(name) or _packed(packed.IMAGE, image.target(name))
+    return _built(folder, f"{name} image", command)
 
 
 def _packed(kind: str, target: Path) -> Path | None:
@@ -132,20 +119,16 @@ def _packed(kind: str, target: Path) -> Path | None:
 
 def _built(folder: Path | None, name: str, command: str) -> Path:
     if folder is None:
-        command = command.replace("make setup", SET_UP)
         raise HostError(
             f"the pinned {name} is not built: {cache_folder()} does not contain it",
-            hint=f"run `{command}` (or set LOSSLAB_CACHE to the cache that contains it)",
+            hint=f"run `{command.replace('make setup', SET_UP)}` (or set LOSSLAB_CACHE to the "
+            "cache that contains it)",
         )
     return folder
 
 
 def video(condition: Condition, tools: Instrument, timeout_s: float | None = None) -> Path | None:
-    """Return the video that a condition's app sends, if any: encoded in the image, and cached.
-
-    Raises LosslabError if encoding took longer than `timeout_s` (default ENCODE_TIMEOUT_S) of wall
-    time.
-    """
+    """Return the video that a condition's app sends, if any: encoded in the image, and cached."""
     command = features.apps()[condition.app].input_command(condition, "video.mp4")
     if command is None:
         return None
@@ -160,38 +143,6 @@ def video(condition: Condition, tools: Instrument, timeout_s: float | None = Non
                 with progress("video", "half a minute to encode"):
                     runner.run(virtual.Guest(), tools, job)
     return folder / "video.mp4"
-
-
-def registration(spec: Kernel) -> list[str]:
-    """Boot a kernel once; return a line on each algorithm added to it, with its parameters.
-
-    Raises LosslabError if one is not registered.
-    """
-    tools = instrument(spec=spec)
-    read = f"cat /proc/sys/{AVAILABLE.replace('.', '/')} >available; dmesg | grep losslab: >log; "
-    read += "grep -s . /sys/module/*/parameters/* >values"
-    with tempfile.TemporaryDirectory(prefix="losslab-boot-") as name:
-        task = {"kind": "command", "command": ["sh", "-c", f"{read} || true"]}
-        runner.run(virtual.Guest(), tools, Job(task, Path(name), 1, BOOT_TIMEOUT_S, alone=True))
-        available = (Path(name) / "available").read_text().split()
-        log = (Path(name) / "log").read_text(errors="replace").splitlines()
-        values = (Path(name) / "values").read_text(errors="replace").splitlines()
-    said = [line.partition("losslab: ")[2] for line in log]
-    for algorithm in (path.parent.name for path in spec.algorithms):
-        if algorithm not in available:
-            raise LosslabError(
-                f"{algorithm} must register when {spec.title} boots, found that it does not: "
-                f"{'; '.join(said) or 'its init function did not return'}",
-                hint="its init function must return tcp_register_congestion_control(&...); a "
-                "negative number is an error: -22 a missing function, -17 a name that is taken",
-            )
-    found = []
-    for algorithm in (path.parent.name for path in spec.algorithms):
-        place = f"/sys/module/tcp_{algorithm.replace('-', '_')}/parameters/"
-        its = [v.removeprefix(place).replace(":", "=", 1) for v in values if v.startswith(place)]
-        its = [f"its parameters are {', '.join(its)}"] * bool(its)
-        found.append("; ".join([f"{algorithm} registers on {spec.name}", *its]))
-    return found
 
 
 def kernel_of(condition: Condition) -> Kernel:
@@ -223,9 +174,7 @@ def parts_of(cell: Cell) -> list[Part]:
 def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) -> None:
     """Fetch or build the default kernel and image if the cache lacks what a condition needs.
 
-    Other kernels and images stay as they are: the error for a missing one names its command. Raises
-    HostError if programs that build them are missing on this machine. Raises LosslabError if a
-    source is unavailable, or a build failed.
+    Other kernels and images stay as they are: the error for a missing one names its command.
     """
     needed = parts(backend, where, kernel_of(condition), image_of(condition))
     default = (image.HOST, kernels.default().key)

@@ -9,25 +9,35 @@ other limits, so they follow from the samples of tcp.csv and queue.csv.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from losslab.emulation import mechanism
-from losslab.emulation.goodput import quantile, read_rows
+from losslab.emulation.goodput import quantile
 from losslab.emulation.link.forward import LOG
 from losslab.emulation.link.tracelink import percentile_95
 from losslab.emulation.mechanism import loss_percent
 from losslab.emulation.programs import COMPETITOR_PREFIX
 from losslab.emulation.shaping import SINGLE_QUEUES
+from losslab.reading import read_columns
 from losslab.study import packetsizes
 from losslab.study.axes import NONE
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.packetsizes import PacketSizes
 from losslab.study.schedule import Phase
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.float64]
+    Flags = npt.NDArray[np.bool_]
 
 # A limit counts as reached from this share on: packets that are lost are not delivered, and BBR
 # sends at 3/4 to 5/4 of its rate.
@@ -40,59 +50,61 @@ APPLICATION, SENDER = "sending application", "sender"
 # Apps with a single data flow, which has the whole queue, however the queue separates flows.
 ONE_FLOW = ("iperf3", "ffmpeg", "datagram", "quic", "stream")
 
-Row = Mapping[str, str]
+Columns = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
-class _Flight:
-    """Data that a flow had in flight at a sample: what is delivered within the next RTT."""
+class _Flights:
+    """Data that a flow had in flight at samples: what is delivered within the next RTT."""
 
-    t_s: float
-    rtt_s: float
-    octets: float
-    row: Row
+    t_s: Numbers
+    rtt_s: Numbers
+    octets: Numbers
+    cwnd_packets: Numbers
+    pacing_mbit: Numbers
     sizes: PacketSizes
 
     @property
-    def mbit(self) -> float:
-        """The rate on the link at which the data left, with headers."""
-        return self.octets / self.sizes.payload_share * 8 / 1e6 / self.rtt_s
+    def limited_by_window(self) -> Flags:
+        """Whether each flight reaches the window."""
+        return self.octets >= REACHED * self.cwnd_packets * self.sizes.segment_bytes
 
     @property
-    def limit(self) -> str | None:
-        """The window or the pacing rate, if the flight reaches it."""
-        if self.octets >= REACHED * int(self.row["cwnd_packets"]) * self.sizes.segment_bytes:
-            return WINDOW
-        return PACING if 0 < REACHED * float(self.row["pacing_mbit"]) <= self.mbit else None
+    def limited_by_pacing(self) -> Flags:
+        """Whether each flight reaches the pacing rate, on the link and with headers."""
+        mbit = self.octets / self.sizes.payload_share * 8 / 1e6 / self.rtt_s
+        paced = REACHED * self.pacing_mbit
+        return (paced > 0) & (paced <= mbit) & ~self.limited_by_window
 
 
-def _flights(own: Sequence[Row], condition: Condition) -> Iterator[_Flight]:
-    """Yield the flight at each sample between the warm-up and the end that an RTT follows."""
-    sizes = packetsizes.of(condition)
-    times = [float(row["t_s"]) for row in own]
-    delivered = [float(row["delivered_bytes"]) for row in own]
-    for index, row in enumerate(own):
-        rtt_s = float(row["srtt_ms"]) / 1e3
-        after = bisect_left(times, times[index] + rtt_s)
-        inside = condition.warmup_s <= times[index] <= condition.duration_s
-        if not inside or after in (index, len(own)):
-            continue
-        end = _at(times, delivered, times[index] + rtt_s)
-        yield _Flight(times[index], rtt_s, end - delivered[index], row, sizes)
+def _flights(tcp: Columns, source_port: str, condition: Condition) -> _Flights:
+    """Return a flow's flights at samples after the warm-up that an RTT follows."""
+    own = [flow == source_port for flow in tcp.get("flow", ())]
+
+    def column(name: str) -> Numbers:
+        return np.array([*map(float, itertools.compress(tcp.get(name, ()), own))])
+
+    times, rtt_s, delivered = column("t_s"), column("srtt_ms") / 1e3, column("delivered_bytes")
+    after = np.searchsorted(times, times + rtt_s)
+    inside = (condition.warmup_s <= times) & (times <= condition.duration_s)
+    kept = inside & (after != np.arange(len(times))) & (after != len(times))
+    octets = _at(times, delivered, (times + rtt_s)[kept]) - delivered[kept]
+    cwnd, pacing = column("cwnd_packets")[kept], column("pacing_mbit")[kept]
+    return _Flights(times[kept], rtt_s[kept], octets, cwnd, pacing, packetsizes.of(condition))
 
 
-def _at(times: Sequence[float], values: Sequence[float], t_s: float) -> float:
+def _at(times: Numbers, values: Numbers, t_s: Numbers) -> Numbers:
     """Interpolate between samples; constant outside of them."""
-    after = bisect_left(times, t_s)
-    if after in (0, len(times)):
-        return values[min(after, len(times) - 1)]
-    share = (t_s - times[after - 1]) / (times[after] - times[after - 1])
-    return values[after - 1] + share * (values[after] - values[after - 1])
+    after = np.searchsorted(times, t_s)
+    before, last = np.maximum(after - 1, 0), np.minimum(after, len(times) - 1)
+    span = np.where(before < last, times[last] - times[before], 1.0)
+    share = (t_s - times[before]) / span
+    return np.where(
+        before < last, values[before] + share * (values[last] - values[before]), values[last]
+    )
 
 
-def of_samples(
-    rows: Sequence[Mapping[str, str]], source_port: str, condition: Condition
-) -> dict[str, float]:
+def of_samples(tcp: Columns, source_port: str, condition: Condition) -> dict[str, float]:
     """Return the shares of samples, in percent, at which cwnd or pacing limited a flow.
 
     What is in flight at a sample is delivered within the next RTT. The window limits if that is at
@@ -101,22 +113,18 @@ def of_samples(
     receiver's window limits, or the sender waits for a timeout or recovers from losses.
 
     Also returns the median of the pacing rate, and the share of samples with a window below the
-    path's bandwidth-delay product; nothing without samples. `rows` are those of tcp.csv.
+    path's bandwidth-delay product; nothing without samples. `tcp` has the columns of tcp.csv.
     """
-    own = [row for row in rows if row["flow"] == source_port]
     frame_bytes = packetsizes.of(condition).frame_bytes
     bdp_packets = condition.rate_mbit * condition.rtt_ms * 1e3 / 8 / frame_bytes
-    flights = list(_flights(own, condition))
-    rates = [float(each.row["pacing_mbit"]) for each in flights]
-    limits = [each.limit for each in flights]
-    below = sum(int(each.row["cwnd_packets"]) < bdp_packets for each in flights)
-    if not rates:
+    flights = _flights(tcp, source_port, condition)
+    if not (count := len(flights.t_s)):
         return {}
     return {
-        "cwnd_limited_percent": 100 * limits.count(WINDOW) / len(rates),
-        "pacing_limited_percent": 100 * limits.count(PACING) / len(rates),
-        "pacing_median_mbit": statistics.median(rates),
-        "below_bdp_percent": 100 * below / len(rates),
+        "cwnd_limited_percent": 100 * int(flights.limited_by_window.sum()) / count,
+        "pacing_limited_percent": 100 * int(flights.limited_by_pacing.sum()) / count,
+        "pacing_median_mbit": statistics.median(flights.pacing_mbit.tolist()),
+        "below_bdp_percent": 100 * int((flights.cwnd_packets < bdp_packets).sum()) / count,
     }
 
 
@@ -133,36 +141,37 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     condition = Condition.from_json(manifest["cell"])
     if condition.second_rate_mbit > 0:
         return {}
-    rows, queue = map(read_rows, tables)
+    tcp, queue = map(read_columns, tables)
     if condition.shaper != "tbf":
-        queue = []  # its backlog includes the packets on the netem link
+        queue = {}  # its backlog includes the packets on the netem link
     flows = [start["flow"] for start in manifest["plan"]["starts"]]
     flow = next(each for each in flows if not each["name"].startswith(COMPETITOR_PREFIX))
-    port = _port(rows, flow["source_port"])
+    port = _port(tcp, flow["source_port"])
     phases = phases_of(condition, manifest["seed"])
     if flow["protocol"] == "udp" or port is None:
         intervals = folder / "intervals.csv"
-        goodputs = read_rows(intervals) if intervals.is_file() else []
+        goodputs = read_columns(intervals) if intervals.is_file() else {}
         return of_queue(queue, goodputs, condition, phases)
     seen: dict[str, Any] = next(iter(manifest["observed"]["flows"]), {})
     kernel = {
         RECEIVER: seen.get("window_limited_share", 0.0),
         BUFFER: seen.get("buffer_limited_share", 0.0),
     }
-    return of_time(rows, queue, port, kernel, flow["bulk"], condition, phases)
+    return of_time(tcp, queue, port, kernel, flow["bulk"], condition, phases)
 
 
-def _port(rows: Sequence[Row], known: int | None) -> str | None:
+def _port(tcp: Columns, known: int | None) -> str | None:
     """Return the source port of a flow; that of the connection with the most data if unknown."""
     if known is not None:
         return str(known)
-    most = max(rows, key=lambda row: int(row["delivered_bytes"]), default=None)
-    return most["flow"] if most is not None and int(most["delivered_bytes"]) else None
+    delivered = zip(map(int, tcp["delivered_bytes"]), tcp["flow"], strict=True)
+    octets, flow = max(delivered, key=lambda each: each[0], default=(0, ""))
+    return flow if octets else None
 
 
 def of_time(
-    rows: Sequence[Row],
-    queue: Sequence[Row],
+    tcp: Columns,
+    queue: Columns,
     source_port: str,
     kernel: Mapping[str, float],
     bulk: bool,
@@ -184,50 +193,50 @@ def of_time(
        always has data (`bulk`): it waits for acknowledgements or a timeout. Otherwise the sender
        had no data.
     """
-    backlog = [(float(row["t_s"]), int(row["backlog_packets"])) for row in queue]
-    waits = [t_s for t_s, _ in backlog]
-    times, totals = _totals(rows)
+    samples = [*_backlogs(queue, "backlog_packets")]
+    waits = [t_s for t_s, _ in samples]
+    flights = _flights(tcp, source_port, condition)
+    times, totals = _totals(tcp)
+    octets = _at(times, totals, flights.t_s + flights.rtt_s) - _at(times, totals, flights.t_s)
+    used_mbit = octets / flights.sizes.payload_share * 8 / 1e6 / flights.rtt_s
     counts = dict.fromkeys((PATH, WINDOW, PACING, RECEIVER, BUFFER, APPLICATION), 0.0)
     rest = 0.0
-    flights = list(_flights([row for row in rows if row["flow"] == source_port], condition))
-    for each in flights:
-        first, last = bisect_left(waits, each.t_s), bisect_left(waits, each.t_s + each.rtt_s)
-        during = backlog[first : last + 1]
-        octets = _at(times, totals, each.t_s + each.rtt_s) - _at(times, totals, each.t_s)
-        used_mbit = octets / each.sizes.payload_share * 8 / 1e6 / each.rtt_s
-        if (during and all(packets for _, packets in during)) or (
-            used_mbit >= USED * _capacity_mbit(each.t_s, condition, phases)
-        ):
+    for t_s, rtt_s, mbit, window, pacing in zip(
+        flights.t_s, flights.rtt_s, used_mbit, flights.limited_by_window, flights.limited_by_pacing,
+        strict=True,
+    ):  # fmt: skip
+        first, last = bisect_left(waits, t_s), bisect_left(waits, t_s + rtt_s)
+        during = [packets for _, packets in samples[first : last + 1]]
+        if (during and all(during)) or mbit >= USED * _capacity_mbit(t_s, condition, phases):
             counts[PATH] += 1
-        elif (limit := each.limit) is not None:
-            counts[limit] += 1
+        elif window or pacing:
+            counts[WINDOW if window else PACING] += 1
         else:
             rest += 1
     for name, share in kernel.items():
-        counts[name] = min(share * len(flights), rest)
+        counts[name] = min(share * len(flights.t_s), rest)
         rest -= counts[name]
     counts[WINDOW if bulk else APPLICATION] += rest
     return _percent(counts)
 
 
 def of_queue(
-    queue: Sequence[Row], goodputs: Sequence[Row], condition: Condition, phases: Sequence[Phase]
+    queue: Columns, goodputs: Columns, condition: Condition, phases: Sequence[Phase]
 ) -> dict[str, float]:
     """Return the share of samples at which the bottleneck is busy, in percent, and the rest.
 
     Packets wait in its queue then, or the goodput of that interval (`goodputs`, if the app has
     any) has 90 % of its rate.
     """
-    ends, share = [float(row["t_s"]) for row in goodputs], packetsizes.of(condition).payload_share
+    ends, share = [*map(float, goodputs.get("t_s", ()))], packetsizes.of(condition).payload_share
     busy = []
-    for row in queue:
-        t_s = float(row["t_s"])
+    for t_s, backlog in _backlogs(queue, "backlog_packets"):
         if not condition.warmup_s <= t_s <= condition.duration_s:
             continue
         used, capacity = 0.0, _capacity_mbit(t_s, condition, phases)
         if (number := bisect_left(ends, t_s)) < len(ends):
-            used = float(goodputs[number]["goodput_mbit"]) / share
-        busy.append(int(row["backlog_packets"]) > 0 or used >= USED * capacity)
+            used = float(goodputs["goodput_mbit"][number]) / share
+        busy.append(backlog > 0 or used >= USED * capacity)
     return _percent({PATH: sum(busy), SENDER: len(busy) - sum(busy)})
 
 
@@ -237,17 +246,22 @@ def _percent(counts: Mapping[str, float]) -> dict[str, float]:
     return {name: 100 * count / total for name, count in ordered if count > 0}
 
 
-def _totals(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
+def _backlogs(queue: Columns, column: str) -> Iterator[tuple[float, int]]:
+    """Yield the times of samples of the queue, and a column of its backlog."""
+    return zip(map(float, queue.get("t_s", ())), map(int, queue.get(column, ())), strict=True)
+
+
+def _totals(tcp: Columns) -> tuple[Numbers, Numbers]:
     """Return the times of samples, and what all flows together had delivered by then."""
     found: dict[float, float] = {}
     delivered: dict[str, int] = {}
     total = 0
-    for row in rows:
-        now = max(delivered.get(row["flow"], 0), int(row["delivered_bytes"]))
-        total += now - delivered.get(row["flow"], 0)
-        delivered[row["flow"]] = now
-        found[float(row["t_s"])] = total
-    return list(found), list(found.values())
+    for at, flow, octets in zip(tcp["t_s"], tcp["flow"], tcp["delivered_bytes"], strict=True):
+        now = max(delivered.get(flow, 0), int(octets))
+        total += now - delivered.get(flow, 0)
+        delivered[flow] = now
+        found[float(at)] = total
+    return np.array([*found]), np.array([*found.values()], float)
 
 
 def _capacity_mbit(t_s: float, condition: Condition, phases: Sequence[Phase]) -> float:
@@ -319,9 +333,9 @@ def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay |
         return None
     its = phases_of(condition, manifest["seed"])
     delays = sorted(
-        delay_ms(t_s, int(row["backlog_bytes"]), its)
-        for row in read_rows(table)
-        if condition.warmup_s <= (t_s := float(row["t_s"])) <= condition.duration_s
+        delay_ms(t_s, octets, its)
+        for t_s, octets in _backlogs(read_columns(table), "backlog_bytes")
+        if condition.warmup_s <= t_s <= condition.duration_s
     )
     p95_ms = quantile(delays, 0.95)
     return None if p95_ms is None else QueueingDelay(statistics.fmean(delays), p95_ms)

@@ -1,4 +1,4 @@
-"""Captured packets of a run, the TCP segments at its sender, and where two runs part.
+"""Captured packets of a run, and the TCP segments at its sender.
 
 A run without a capture is measured again with one, which must give the same bytes otherwise.
 """
@@ -6,12 +6,10 @@ A run without a capture is measured again with one, which must give the same byt
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import socket
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +22,9 @@ from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import ECHO_REQUEST, ECHO_REQUEST_6, IDENTIFIER
 from losslab.emulation.topology import SENDER_ADDRESS, at_version, interface
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, read_rows
+from losslab.reading import UsageError
 from losslab.study.condition import Condition
 from losslab.study.packetsizes import ETHERNET_BYTES, IP_BYTES
-
-# Packets shown before the first that differs, and after it.
-BEFORE, AFTER = 3, 2
-DIGITS = 8  # of a frame's digest
-TABLES = ("tcp.csv", "queue.csv", "ping.csv")
 
 SENDERS_LINK = interface("sender", "r1").name
 IPV4, IPV6 = 0x0800, 0x86DD
@@ -56,10 +49,7 @@ class Segment:
 
 
 def packets(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the packets of a capture: the time in ns, and the captured part of the frame.
-
-    Raises LosslabError if the capture does not have losslab's pcap header.
-    """
+    """Yield the packets of a capture: the time in ns, and the captured part of the frame."""
     if not content.startswith(FILE_HEADER):
         raise LosslabError("a capture must be a pcap file written by losslab, found another header")
     at = len(FILE_HEADER)
@@ -74,34 +64,14 @@ def segments(content: bytes) -> tuple[int, list[Segment]]:
     """Read the TCP segments of all connections from a capture of the sender's interface.
 
     Also returns the time in ns that is 0 s in the run's tables, that of the first ping during the
-    traffic. Raises LosslabError if the capture has no such ping.
+    traffic.
     """
-    origin_ns, found = _traffic(content)
+    origin_ns, found = traffic(content)
     return origin_ns, [segment for _, segment in found if segment is not None]
 
 
-def by_flow(found: Iterable[Segment], condition: Condition) -> list[Segment]:
-    """Return segments with the port that tcp.csv has in its column flow.
-
-    Connections of a server of the app `command` share the sender's port.
-    """
-    remote = condition.listens == "sender"
-    return [replace(each, port=each.remote_port) if remote else each for each in found]
-
-
-def sent(content: bytes) -> tuple[int, list[Segment | None]]:
-    """Read the sender's packets of the traffic; None for those that are not TCP.
-
-    The time and the error are those of `segments`. Pings on the idle path are before the traffic.
-    """
-    origin_ns, found = _traffic(content)
-    own = [(at_ns, segment) for at_ns, segment in found if segment is None or segment.sent]
-    first = next(n for n, (at_ns, its) in enumerate(own) if its is not None or at_ns >= origin_ns)
-    return origin_ns, [segment for _, segment in own[first:]]
-
-
-def _traffic(content: bytes) -> tuple[int, list[tuple[int, Segment | None]]]:
-    """Return the origin of `segments`, and all TCP segments and the sender's other packets."""
+def traffic(content: bytes) -> tuple[int, list[tuple[int, Segment | None]]]:
+    """Return the origin of `segments`, and times of all segments and the sender's other packets."""
     origins, found = [], list[tuple[int, Segment | None]]()
     # The sender's network: beside other traffic, user programs have addresses of their own.
     sender = bytes(map(int, SENDER_ADDRESS.split(".")[:3]))
@@ -157,16 +127,12 @@ def _sacked(options: bytes) -> Iterator[tuple[int, int]]:
 
 
 def links(names: Sequence[str], condition: Condition, where: str = GUEST) -> list[str]:
-    """Return the distinct names of links to capture, or `state`; refuse impossible ones.
-
-    Of the state, the kernel keeps a record.
-    """
+    """Return the distinct names of links to capture, or `state`; refuse impossible ones."""
     plan = make_plan(condition, 0)
-    available = [name for host in plan.hosts.values() for name in host.interfaces]
-    unknown = sorted({*names} - {*available, capture.STATE})
-    if unknown:
+    available = sorted(name for host in plan.hosts.values() for name in host.interfaces)
+    if unknown := sorted({*names} - {*available, capture.STATE}):
         raise UsageError(
-            f"a link to capture must be one of {', '.join(sorted(available))}, or it must be "
+            f"a link to capture must be one of {', '.join(available)}, or it must be "
             f"{capture.STATE}, found {', '.join(unknown)}"
         )
     reason = ""
@@ -188,9 +154,8 @@ def captured(
 ) -> Iterator[Path]:
     """Yield the capture of a link or of the state; measure the run again if it has none.
 
-    Raises UsageError if there is no such link or state. Raises LosslabError if the run cannot be
-    measured again on this machine, the bytes differ, or the manifest names programs of its author
-    and is not `trusted`.
+    Raises LosslabError if the bytes differ then, or the manifest names programs of its author and
+    is not `trusted`.
     """
     file = folder / capture.name(link)
     if file.is_file():
@@ -207,74 +172,3 @@ def captured(
                 hint="another instrument or machine measured it; measure again with --capture",
             )
         yield again / file.name
-
-
-def divergence(first: Path, second: Path, trusted: bool) -> tuple[list[str], bool]:
-    """Return where two replicates part, as lines, and whether they do.
-
-    A run without a capture is measured again. Raises LosslabError if a run
-    cannot be measured again.
-    """
-    lines = packet_lines(*(_packets(folder, trusted) for folder in (first, second)))
-    sample = sample_line(first, second)
-    if not lines and not sample:
-        return ["A and B have the same packets and samples"], False
-    lines = lines or ["all packets on the sender's link are the same"]
-    return [*lines, sample or "all samples are the same"], True
-
-
-def packet_lines(one: Sequence[str], other: Sequence[str]) -> list[str]:
-    """Return the first packet that differs, and those around it; empty if all are the same."""
-    at = next((n for n, (a, b) in enumerate(zip_longest(one, other)) if a != b), None)
-    if at is None:
-        return []
-    lines = [f"packet {at + 1} on the sender's link differs:"]
-    lines += [f"  both  {line}" for line in one[max(0, at - BEFORE) : at]]
-    for name, its in (("A", one), ("B", other)):
-        rest = its[at : at + 1 + AFTER] or ["no further packet"]
-        lines += [f"  {name}     {line}" for line in rest]
-    return lines
-
-
-def sample_line(first: Path, second: Path) -> str:
-    """Describe the earliest difference of the tables of samples; "" if all are the same."""
-    found = []
-    nothing: Mapping[str, str] = {}
-    for table in TABLES:
-        rows = [read_rows(folder / table) for folder in (first, second)]
-        for a, b in zip_longest(*rows, fillvalue=nothing):
-            if a != b:
-                column = next(name for name in (a or b) if a.get(name) != b.get(name))
-                values = [row.get(column) or "nothing" for row in (a, b)]
-                t_s = float((a or b)["t_s"])
-                text = f"{table}: {column} at {t_s:.6f} s is {values[0]} in A, {values[1]} in B"
-                found.append((t_s, text))
-                break
-    return min(found, default=(0.0, ""))[1]
-
-
-def _packets(folder: Path, trusted: bool) -> list[str]:
-    manifest = rerun.load_manifest(folder)
-    with captured(folder, manifest, SENDERS_LINK, trusted) as path:
-        content = path.read_bytes()
-    origin_ns, found = segments(content)
-    if found:
-        return [described(segment, origin_ns) for segment in found]
-    # Without TCP, any packets, such as QUIC's.
-    return [frame_text(at_ns - origin_ns, frame) for at_ns, frame in packets(content)]
-
-
-def frame_text(at_ns: int, frame: bytes) -> str:
-    """Describe a captured frame; its time is since the origin of the tables."""
-    digest = hashlib.sha256(frame).hexdigest()[:DIGITS]
-    return f"{at_ns / 1e9:.9f} s {len(frame)} captured bytes, SHA-256 {digest}"
-
-
-def described(segment: Segment, origin_ns: int) -> str:
-    """Describe a segment; its time is since the origin of the tables."""
-    way = "sent" if segment.sent else "received"
-    sacked = "".join(f" SACK {begin}-{end}" for begin, end in segment.sacked)
-    return (
-        f"{(segment.at_ns - origin_ns) / 1e9:.9f} s {way} port {segment.port} seq {segment.begin} "
-        f"length {segment.octets} ack {segment.acked}{sacked}"
-    )

@@ -2,8 +2,8 @@
 
 It also records the campaign's configuration files and the versions of the software.
 
-The workflow writes it to results/plan.json when it starts. `losslab cell`, `losslab collect` and
-`losslab status` read it there.
+The workflow writes it to results/plan.json when it starts. `losslab cell` and `losslab collect`
+read it there.
 
 A block with `backend: any` runs in Docker containers where this machine has the image of Docker's
 engine, and elsewhere in plain hosts of the same guest. Both leave the same bytes.
@@ -71,19 +71,12 @@ class Planned:
 
 @dataclass(frozen=True)
 class CampaignPlan:
-    """The cells of a campaign.
-
-    Attributes:
-        cells: The cells by study and name, in the campaign's order.
-        series: The cells of each study whose time series go into its tables.
-        left_out: For each study, the number of cells by block that the campaign does not measure.
-        record: The folder of recorded numbers, if the campaign names one.
-    """
+    """The cells of a campaign, by study and name, in the campaign's order."""
 
     cells: Mapping[Name, Planned]
-    series: Mapping[str, list[str]]
-    left_out: Mapping[str, dict[str, int]]
-    record: Path | None
+    series: Mapping[str, list[str]]  # by study: cells whose time series go into its tables
+    left_out: Mapping[str, dict[str, int]]  # by study and block: number of cells not measured
+    record: Path | None  # the folder of recorded numbers, if the campaign names one
 
     def of_study(self, study: str) -> list[Planned]:
         """List the cells of a study."""
@@ -100,7 +93,7 @@ class CampaignPlan:
         }
 
     def write(self, folder: Path = RESULTS, more: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Write the plan to a results folder, and `facts`; HostError if that fails."""
+        """Write the plan to a results folder, and `facts`."""
         folder.mkdir(parents=True, exist_ok=True)
         results.replace_json({**self.to_json(), **more}, folder / FILE)
 
@@ -114,7 +107,6 @@ class CampaignPlan:
     @classmethod
     @functools.lru_cache(1)  # a process and its forks read hundreds of cells once
     def _read(cls, path: Path, changed_ns: int) -> CampaignPlan:
-        hint = "start `snakemake` in the campaign's folder: it writes this file"
         try:
             data = read_json(path)
             cells = {(each["study"], each["cell"]): each for each in data["cells"]}
@@ -126,17 +118,15 @@ class CampaignPlan:
             )
         except (AttributeError, LookupError, LosslabError, TypeError, ValueError) as error:
             raise UsageError(
-                f"{path} must be the plan of a campaign, found: {error}", hint=hint
+                f"{path} must be the plan of a campaign, found: {error}",
+                hint="start `snakemake` in the campaign's folder: it writes this file",
             ) from error
 
 
 def make(
     config: Mapping[str, Any], root: Path, available: Callable[[Path, list[Cell]], set[Name]]
 ) -> tuple[list[Study], CampaignPlan]:
-    """Return a configuration's studies and plan; LosslabError if it is invalid.
-
-    `available` is `records.available`.
-    """
+    """Return a configuration's studies and plan; `available` is `records.available`."""
     studies = design.load_studies(with_hosts(config), root)
     cells = [cell for study in studies for cell in study.cells]
     record = Path(config["recorded"]) if config.get("recorded") else None
@@ -157,12 +147,9 @@ def make(
 
 
 def with_hosts(config: Any) -> Any:
-    """Return a campaign's configuration with the kind of hosts for `backend: any`.
-
-    Anything but a mapping is returned as it is; the configuration's schema refuses it.
-    """
+    """Return a campaign's configuration with the kind of hosts for `backend: any`."""
     if not isinstance(config, Mapping):
-        return config
+        return config  # the configuration's schema refuses it
     here = VIRTUAL if image.existing(image.ENGINE) is None else CONTAINERNET
     return {"hosts": os.environ.get(HOSTS, here)} | dict(config)
 
@@ -173,13 +160,13 @@ def contradictions(content: Row, cell: Cell) -> list[str]:
     Such a folder was copied from another campaign: the name has no durations and no seeds. The
     stopping rule does not hold for a cell that ends with a lost guest, or lacks its instrument.
     """
-    pairs: list[tuple[str, Any, Any]] = [
-        ("study", content["study"], cell.study), ("block", content["block"], cell.block)
-    ]  # fmt: skip
     rows = content["replicates"]
-    for number, row in enumerate(rows):
-        seed = seed_of(cell.condition, number, cell.seed_family)
-        pairs.append((f"seed of replicate {number}", row["seed"], seed))
+    pairs = [(name, content[name], getattr(cell, name)) for name in ("study", "block")]
+    pairs += [
+        (f"seed of replicate {number}", row["seed"],
+         seed_of(cell.condition, number, cell.seed_family))
+        for number, row in enumerate(rows)
+    ]  # fmt: skip
     found = results.other_values(Condition.from_json(content["condition"]), cell.condition)
     found += [f"{name} {then} instead of {now}" for name, then, now in pairs if then != now]
     lost = any(row.get("lost", False) for row in rows[-1:])
@@ -210,13 +197,12 @@ def reasons(cell: Cell, folder: Path) -> list[str]:
     if others := contradictions(measured.content, cell):
         return others
     now = fingerprint.of(cell.condition, cell.backend, cell.where).parts
-    found: dict[str, None] = {}
-    for each in measured.replicates:
-        then = each.manifest.get("fingerprint", {}).get("parts", {})
-        found |= {f"{part} changed": None for part in fingerprint.differences(then, now)}
-        if each.manifest.get("lost"):
-            found["a guest was lost"] = None
-    return list(found)
+    found: list[str] = []
+    for manifest in (each.manifest for each in measured.replicates):
+        then = manifest.get("fingerprint", {}).get("parts", {})
+        found += [f"{part} changed" for part in fingerprint.differences(then, now)]
+        found += ["a guest was lost"] * bool(manifest.get("lost"))
+    return list(dict.fromkeys(found))
 
 
 @input_errors()
@@ -241,21 +227,6 @@ class RecordedCampaign:
         """The cells of all studies."""
         return [cell for study in self.studies for cell in study.cells]
 
-    def files(self, repository: Path, folder: Path) -> list[Path]:
-        """Return configuration files for the workflow.
-
-        If the campaign has one file and the repository's is the same, return that; otherwise write
-        files to `folder`.
-        """
-        [first, *_] = self.names
-        own = repository / first
-        if len(self.names) == 1 and own.is_file() and read_yaml(own) == self.config:
-            return [own]
-        written = [folder / Path(name).name for name in self.names]
-        for path, content in zip(written, [self.config, *([{}] * len(written))], strict=False):
-            results.replace_json(content, path)
-        return written
-
 
 def facts(files: Iterable[str | Path], config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what plan.json says of a campaign besides its cells."""
@@ -270,11 +241,7 @@ def _name(file: Path, root: Path) -> str:
 
 
 def read_campaign(folder: Path, repository: Path) -> RecordedCampaign:
-    """Read the record of a results folder's campaign.
-
-    Raises LosslabError if the record is missing or invalid, or names studies that the repository
-    lacks.
-    """
+    """Read the record of a results folder's campaign; LosslabError if it is invalid."""
     path = folder / FILE
     try:
         data = read_json(path)
@@ -289,14 +256,14 @@ def read_campaign(folder: Path, repository: Path) -> RecordedCampaign:
 
 
 def load_campaign(
-    path: Path, repository: Path, versions: Mapping[str, str] | None = None
+    path: Path, repository: Path, versions: Mapping[str, str] = MappingProxyType({})
 ) -> RecordedCampaign:
-    """Load a campaign from its configuration file; LosslabError if it is none."""
+    """Load a campaign from its configuration file."""
     config = read_yaml(path)
     if not isinstance(config, dict):
         raise LosslabError(f"{path} must be a campaign's configuration, found no mapping in it")
     studies = design.load_studies(config, repository)
-    return RecordedCampaign((_name(path, repository),), config, studies, versions or {})
+    return RecordedCampaign((_name(path, repository),), config, studies, versions)
 
 
 @functools.cache

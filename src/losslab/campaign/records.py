@@ -19,6 +19,7 @@ import lzma
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,7 +27,7 @@ from typing import Any
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import fingerprint, plan, results, tables
 from losslab.campaign.compare import CellDifference, CellVerdict, Comparison, counted
-from losslab.campaign.plan import CampaignPlan, Planned
+from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import DamagedError, MeasuredCell, Row, digest_of, whole_file
 from losslab.campaign.tables import CellNumbers, write_csv
 from losslab.errors import LosslabError
@@ -81,44 +82,28 @@ class RecordRow:
 COLUMNS = tuple(field.name for field in fields(RecordRow))
 
 
-def numbers_of(summaries: Sequence[metrics.Summary], replicates: int) -> dict[str, Any]:
-    """Return the numbers of a row, by column, given the valid replicates' summaries."""
-    metric = metrics.primary(summaries)
-    found = [metrics.value(summary, metric) for summary in summaries]
-    values = [value for value in found if value is not None]
-    shown = [fmean(values) if values else None, *(mean_interval(values) or (None, None))]
-    texts = ["" if value is None else f"{value:.{DIGITS}g}" for value in shown]
-    return {
-        "replicates": replicates,
-        "valid": len(summaries),
-        "metric": metric,
-        **dict(zip(("mean", "low", "high"), texts, strict=True)),
-    }
-
-
 def row_of(name: str, cell: MeasuredCell) -> RecordRow:
-    """Summarise a cell named STUDY/CELL.
-
-    Raises LosslabError if a file is missing or changed, a guest was lost, or the cell was measured
-    in real time, where bytes do not repeat.
-    """
+    """Summarise a cell named STUDY/CELL; LosslabError if it is damaged, or its bytes may vary."""
     replicates = cell.checked().replicates
-    problems = ["the guest of a replicate was lost"] * any(row.get("lost") for row in cell.rows)
-    if not all(each.in_virtual_time for each in replicates):
-        problems.append("it was measured in real time")
-    if problems:
+    problem = ""
+    if any(row.get("lost") for row in cell.rows):
+        problem = "the guest of a replicate was lost"
+    elif not all(each.in_virtual_time for each in replicates):
+        problem = "it was measured in real time"
+    if problem:
         raise LosslabError(
-            f"a recorded cell must be whole, found {cell.file.parent}: {problems[0]}",
+            f"a recorded cell must be whole, found {cell.file.parent}: {problem}",
             hint="measure it again, and name folders of campaigns in virtual time only",
         )
+    metric = metrics.primary(cell.summaries)
+    found = [metrics.value(summary, metric) for summary in cell.summaries]
+    values = [value for value in found if value is not None]
+    numbers = [fmean(values) if values else None, *(mean_interval(values) or (None, None))]
+    mean, low, high = ("" if value is None else f"{value:.{DIGITS}g}" for value in numbers)
+    raw = sorted((each.manifest["seed"], each.manifest[results.FILES]) for each in replicates)
     study, _, short = name.partition("/")
-    raw = [(each.manifest["seed"], each.manifest[results.FILES]) for each in replicates]
-    return RecordRow(
-        study=study,
-        cell=short,
-        sha256=digest_of(sorted(raw, key=lambda pair: pair[0])),
-        **numbers_of(cell.summaries, len(replicates)),
-    )
+    counts = len(replicates), len(cell.summaries)
+    return RecordRow(study, short, *counts, metric, mean, low, high, digest_of(raw))
 
 
 def read_record(path: Path) -> dict[str, RecordRow]:
@@ -147,12 +132,12 @@ def update_record(folder: Path, path: Path) -> tuple[set[str], int]:
     """
     before = read_record(path) if path.is_file() else {}
     now = {name: row_of(name, cell) for name, cell in results.read_cells(folder).items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
     _write_table(path, COLUMNS, map(astuple, sorted((before | now).values())))
     return set(now), sum(before.get(name) != row for name, row in now.items())
 
 
 def _write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as part, part.open("w", newline="") as file:
         table = csv.writer(file, delimiter="\t", lineterminator="\n")
         table.writerow(columns)
@@ -173,44 +158,38 @@ def compare(folder: Path, path: Path, common: bool = False) -> Comparison:
 
 
 def _difference(one: RecordRow, other: RecordRow) -> CellDifference:
-    means = [float(row.mean) if row.mean else None for row in (one, other)]
-    same, problems = one.sha256 == other.sha256, []
-    verdict = CellVerdict.SAME_BYTES if same else CellVerdict.OTHER_BYTES
-    if same and one != other:
-        # All other columns follow from the files.
+    verdict, problems = CellVerdict.SAME_BYTES, []
+    if one.sha256 != other.sha256:
+        verdict = CellVerdict.OTHER_BYTES
+        if one.mean and other.low:
+            inside = float(other.low) <= float(one.mean) <= float(other.high)
+            problems.append(
+                f"the mean of A is {'inside' if inside else 'outside'} the recorded confidence "
+                f"interval, {other.low} to {other.high}"
+            )
+    elif one != other:  # all other columns follow from the files
         verdict = CellVerdict.OTHER_NUMBERS
-        pairs = {each: (getattr(one, each), getattr(other, each)) for each in COLUMNS}
         problems = [
-            f"{each} of A is {a or 'empty'}, and the record has {b or 'nothing'}"
-            for each, (a, b) in pairs.items()
+            f"{column} of A is {a or 'empty'}, and the record has {b or 'nothing'}"
+            for column, a, b in zip(COLUMNS, astuple(one), astuple(other), strict=True)
             if a != b
         ]
-    if not same and one.mean and other.low:
-        inside = float(other.low) <= float(one.mean) <= float(other.high)
-        problems.append(
-            f"the mean of A is {'inside' if inside else 'outside'} the recorded confidence "
-            f"interval, {other.low} to {other.high}"
-        )
     return CellDifference(
-        cell=one.name,
-        metric=one.metric,
-        replicates=(one.replicates, other.replicates),
-        n=(one.valid, other.valid),
-        mean=(means[0], means[1]),
-        paired=False,
-        verdict=verdict,
-        problems=problems,
-    )
+        cell=one.name, metric=one.metric, replicates=(one.replicates, other.replicates),
+        n=(one.valid, other.valid), mean=(_float(one.mean), _float(other.mean)), paired=False,
+        verdict=verdict, problems=problems,
+    )  # fmt: skip
+
+
+def _float(text: str) -> float | None:
+    return float(text) if text else None
 
 
 # Numbers from which a report is made
 
 
 def available(folder: Path, cells: Iterable[Cell]) -> set[Name]:
-    """Return the cells whose recorded numbers are those that a new measurement would give.
-
-    Raises UsageError if the folder is not a record, or a cell contradicts the campaign.
-    """
+    """Return the cells whose recorded numbers are those that a new measurement would give."""
     index = _read_index(folder)
     found: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -243,35 +222,24 @@ def file_of(folder: Path, study: str) -> Path:
 
 
 def of_plan(planned: CampaignPlan, study: str, folder: Path) -> tuple[list[CellNumbers], set[str]]:
-    """Return the numbers of a study's planned cells, and the names of those from a record.
-
-    Raises LosslabError if a cell is not measured yet, damaged, or of another campaign.
-    """
-    cells = planned.of_study(study)
-    names = {each.cell.name for each in cells if each.recorded}
-    known = read(planned.record, study, names) if planned.record and names else {}
-
-    def numbers(each: Planned) -> CellNumbers:
-        if each.cell.name in known:
-            return known[each.cell.name]
-        cell = results.read_cell(each.file(folder))
-        found = tables.numbers_of(cell, each.cell.name in planned.series[study])
-        if others := plan.contradictions(cell.content, each.cell):
+    """Return the numbers of a study's planned cells, and the names of those from a record."""
+    cells = {each.cell.name: each for each in planned.of_study(study)}
+    names = {name for name, each in cells.items() if each.recorded}
+    found = read(planned.record, study, names) if planned.record and names else {}
+    for name in cells.keys() - names:
+        cell = results.read_cell(cells[name].file(folder))
+        found[name] = tables.numbers_of(cell, name in planned.series[study])
+        if others := plan.contradictions(cell.content, cells[name].cell):
             raise DamagedError(
                 f"{cell.file.parent} must have the cell of this campaign, found another: "
                 f"{others[0]}",
                 hint=results.HINT,
             )
-        return found
-
-    return [*map(numbers, cells)], names
+    return [found[name] for name in cells], names
 
 
 def read(folder: Path, study: str, names: Collection[str]) -> dict[str, CellNumbers]:
-    """Read cells of a study by name.
-
-    Raises UsageError if one is missing or the file is damaged.
-    """
+    """Read cells of a study by name; UsageError if one is missing or the file is damaged."""
     path = file_of(folder, study)
     found = {name: one for name, one in _read_study(path).items() if name in names}
     if missing := sorted({*names} - {*found}):
@@ -289,10 +257,7 @@ def read(folder: Path, study: str, names: Collection[str]) -> dict[str, CellNumb
 
 
 def of_overview(rows: Sequence[Mapping[str, str]], folder: Path | None) -> dict[str, CellNumbers]:
-    """Read the cells that a study's table of cells says are recorded.
-
-    Raises UsageError if there are any, and no folder is given.
-    """
+    """Read the cells that a study's table of cells says are recorded."""
     names = {row["cell"] for row in rows if row.get("recorded") == "TRUE"}
     if not names:
         return {}
@@ -304,19 +269,16 @@ def of_overview(rows: Sequence[Mapping[str, str]], folder: Path | None) -> dict[
 
 
 def update(folder: Path, studies: Iterable[Study], record: Path, names: Container[str]) -> int:
-    """Record the numbers of the cells with these names, STUDY/CELL; keep those of other cells.
-
-    Returns the number of recorded cells. Raises LosslabError if a cell is damaged.
-    """
+    """Record the numbers of cells named STUDY/CELL; keep other cells' and return their number."""
     index = _read_index(record) if (record / INDEX).is_file() else {}
     lines: dict[str, dict[str, Row]] = {}
-    for cell, wanted in ((cell, study.series) for study in studies for cell in study.cells):
+    for study, cell in ((its, cell) for its in studies for cell in its.cells):
         if f"{cell.study}/{cell.name}" not in names:
             continue
         measured = results.read_cell(results.cell_file(folder, cell.study, cell.name))
         if not measured.rows:
             continue
-        line = asdict(tables.numbers_of(measured, cell.name in wanted))
+        line = asdict(tables.numbers_of(measured, cell.name in study.series))
         line["hosts"] = [{k: host[k] for k in HOST_KEYS if k in host} for host in line["hosts"]]
         lines.setdefault(cell.study, {})[cell.name] = line
         index[cell.study, cell.name] = _measured_for(cell, _measured_with(measured))
@@ -354,22 +316,23 @@ def _read_study(path: Path) -> dict[str, Row]:
             content = file.read(TABLE_BYTES + 1)
         if len(content) > TABLE_BYTES:
             raise UsageError(f"{path} must have at most {TABLE_BYTES} bytes, found more")
-        text = content.decode()
+        lines = content.decode().splitlines()
     except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{path} must be a readable .xz file, found: {error}", hint=HINT
         ) from error
     found: dict[str, Row] = {}
-    for count, line in enumerate(text.splitlines(), start=1):
-        where = f"{path}, line {count}"
-        one = parse_json(line, where)
+    for count, line in enumerate(lines, start=1):
+        one = parse_json(line, f"{path}, line {count}")
         try:
             name = str(one["content"]["cell"])
-        except (LookupError, TypeError) as error:
-            raise UsageError(f"{where} must be a recorded cell, found none", hint=HINT) from error
-        if name in found:
+        except (LookupError, TypeError):
+            name = ""
+        if name in found or not name:
             raise UsageError(
-                f"{where} must be a cell without another line, found {name}", hint=HINT
+                f"{path}, line {count} must be a recorded cell without another line, found "
+                f"{name or 'none'}",
+                hint=HINT,
             )
         found[name] = one
     return found
@@ -399,21 +362,18 @@ class Origin:
 
 def parts_of(instrument: Row) -> Iterable[Part]:
     """Yield the parts of a replicate's instrument with their versions."""
-    kernel = instrument.get("kernel") or {}
+    kernel, image = instrument.get("kernel") or {}, instrument.get("image") or {}
     if "version" in kernel:
-        patches = kernel.get("patches", [])
-        yield "kernel", f"Linux {kernel['version']} with {len(patches)} patches of ours"
+        linux, patches = f"Linux {kernel['version']}", kernel.get("patches", [])
+        yield "kernel", f"{linux} with {len(patches)} patches of ours"
         bbr_patches = [patch for patch in patches if "bbr" in patch.lower()]
-        yield "BBR", ", with ".join([f"tcp_bbr.c of Linux {kernel['version']}", *bbr_patches])
+        yield "BBR", ", with ".join([f"tcp_bbr.c of {linux}", *bbr_patches])
     if "config_sha256" in kernel:
-        yield "kernel's configuration", str(kernel["config_sha256"])[:12]
-    image = instrument.get("image") or {}
+        yield "kernel's configuration", str(kernel["config_sha256"])[:SHOWN_DIGITS]
     packages = image.get("packages", {})
-    for name in PROGRAMS:
-        if name in packages:
-            yield name, packages[name]
+    yield from ((name, packages[name]) for name in PROGRAMS if name in packages)
     if "packages_sha256" in image:
-        yield "image's packages", str(image["packages_sha256"])[:12]
+        yield "image's packages", str(image["packages_sha256"])[:SHOWN_DIGITS]
 
 
 def host_parts(host: Row) -> Iterable[Part]:
@@ -434,8 +394,7 @@ def origins(
         known = of_overview(rows, recorded)
         for row in rows:
             path = results.cell_file(folder, row["study"], row["cell"])
-            if row["cell"] in known:
-                one = known[row["cell"]]
+            if one := known.get(row["cell"]):
                 yield Origin(one.content, one.hosts, recorded)
             elif path.is_file():
                 cell = results.read_cell(path).checked()
@@ -445,27 +404,21 @@ def origins(
 def origin_table(cells: Iterable[Origin]) -> list[Row]:
     """Count the cells measured with each part of the instrument, on each machine and day."""
     counts: Counter[Part] = Counter()
-    days: list[str] = []
-    wall_s = 0.0
-    count = 0
+    cells = list(cells)
     for cell in cells:
-        count += 1
-        found: dict[Part, None] = {}
-        for row in cell.content["replicates"]:
-            found |= dict.fromkeys(parts_of(row["instrument"]))
-        for host in cell.hosts:
-            found |= dict.fromkeys(host_parts(host))
-            days.append(host["started_utc"][:10])
-            wall_s += host.get("wall_s") or 0.0
+        instruments = [parts_of(row["instrument"]) for row in cell.content["replicates"]]
+        found = dict.fromkeys(chain(*instruments, *map(host_parts, cell.hosts)))
         if cell.recorded is not None:
             found["not measured here", f"numbers recorded in {cell.recorded}"] = None
-        counts.update(list(found))
-    if days:
-        span = min(days) if min(days) == max(days) else f"{min(days)} to {max(days)}"
-        counts["measured on", span] = count
+        counts.update(found.keys())
+    hosts = [host for cell in cells for host in cell.hosts]
+    if hosts:
+        days = sorted({host["started_utc"][:10] for host in hosts})
+        counts["measured on", " to ".join(dict.fromkeys((days[0], days[-1])))] = len(cells)
+        wall_s = sum(host.get("wall_s") or 0.0 for host in hosts)
         hours, minutes = divmod(max(1, round(wall_s / 60)), 60)
         duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
-        counts["time", f"{duration}, the runs one after the other"] = count
+        counts["time", f"{duration}, the runs one after the other"] = len(cells)
     # The parts in FIRST come first, the others in the order of their occurrence.
     order = {part: place for place, (part, _) in enumerate(counts)}
     order |= {part: place - len(FIRST) for place, part in enumerate(FIRST)}
@@ -508,21 +461,17 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     command = commands.add_parser("record")
     command.add_argument("results", type=Path, help="results folder")
-    command.add_argument(
-        "record", type=Path, help=f"{RECORD_SUFFIX} file; other cells' rows are kept"
-    )
-    command.add_argument(
-        "--numbers", type=Path, metavar="FOLDER",
-        help="also record the numbers that a report needs in this folder",
-    )  # fmt: skip
+    kept = f"{RECORD_SUFFIX} file; other cells' rows are kept"
+    command.add_argument("record", type=Path, help=kept)
+    numbers = "also record the numbers that a report needs in this folder"
+    command.add_argument("--numbers", type=Path, metavar="FOLDER", help=numbers)
     command.set_defaults(run=record)
 
     command = commands.add_parser("origin")
     command.add_argument("overviews", nargs="+", type=Path, help="tables of studies' cells")
     command.add_argument("--results", type=Path, default=results.RESULTS)
     command.add_argument("--recorded", type=Path, help="folder of recorded numbers")
-    command.add_argument(
-        "--out", type=Path, required=True, help="table to write: part, what, cells"
-    )
+    columns = "table to write: part, what, cells"
+    command.add_argument("--out", type=Path, required=True, help=columns)
     command.add_argument("--digests", type=Path, help="table to write: study, cell, digest")
     command.set_defaults(run=origin)

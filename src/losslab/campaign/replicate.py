@@ -16,17 +16,8 @@ from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, GUEST, Backend, Instrument, Job, Outcome
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
-from losslab.campaign import fingerprint, inputs
+from losslab.campaign import fingerprint, inputs, results
 from losslab.campaign.instrument import kernel_of, require_unchanged
-from losslab.campaign.results import (
-    ALGORITHMS_FILE,
-    PARTIAL,
-    WRITTEN_BY,
-    refuse_full,
-    seal,
-    whole_folder,
-    write_json,
-)
 from losslab.emulation import capture
 from losslab.emulation.app import USER_FILES
 from losslab.errors import GuestLostError, HostError, LosslabError
@@ -127,7 +118,7 @@ def attempt(
     `measure` runs the job in a folder. It may change `inputs_of_run` before it returns.
     """
     started, manifest, wall_s = datetime.now(UTC), dict[str, Any](), None
-    with whole_folder(out) as folder, own_folder(out.parent, PARTIAL) as job_folder:
+    with results.whole_folder(out) as folder, own_folder(out.parent, results.PARTIAL) as job_folder:
         try:
             outcome = measure(job_folder)
             summary = outcome.result["summary"]
@@ -139,7 +130,7 @@ def attempt(
             wall_s = outcome.wall_s
         except LosslabError as error:
             # A full disk or a damaged instrument is the host's failure.
-            refuse_full(out.parent, error)
+            results.refuse_full(out.parent, error)
             require_unchanged(instrument, again=True)
             lost = isinstance(error, GuestLostError)
             if isinstance(error, HostError) or (lost and not last):
@@ -152,12 +143,14 @@ def attempt(
             (folder / name).write_text(text)
         inputs.kept_files(inputs_of_run["cell"], folder)
         if sources := kept_algorithms(Condition.from_json(inputs_of_run["cell"]), instrument.where):
-            write_json(sources, folder / ALGORITHMS_FILE)
+            results.write_json(sources, folder / results.ALGORITHMS_FILE)
         manifest = inputs_of_run | manifest | {"valid": not violations, "reasons": violations}
         console = job_folder / CONSOLE_FILE
         if console.exists() and (violations or has_messages(console)):
             shutil.move(console, folder / CONSOLE_FILE)
-        seal(folder, manifest, host(started, wall_s, earlier_violations, instrument.kernel_sha256))
+        results.seal(
+            folder, manifest, host(started, wall_s, earlier_violations, instrument.kernel_sha256)
+        )
     return manifest
 
 
@@ -247,7 +240,7 @@ def host(
         "host_cpu": _cpu_model(),
         # Not in the manifest: a different compiler gives a different binary with the same results.
         "kernel_sha256": kernel_sha256,
-        **WRITTEN_BY,
+        **results.WRITTEN_BY,
         "git": git_state(ROOT) if not INSTALLED else {"commit": None, "dirty": None},
     }
 

@@ -14,16 +14,9 @@ from typing import Any
 
 from losslab.backends.base import CONSOLE_FILE, GUEST, Instrument
 from losslab.backends.registry import BACKENDS
-from losslab.campaign import inputs
+from losslab.campaign import inputs, results
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
-from losslab.campaign.results import (
-    ALGORITHMS_FILE,
-    HOST_FILE,
-    MANIFEST_FILE,
-    Replicate,
-    read_manifest,
-)
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.reading import UsageError
@@ -40,7 +33,7 @@ TRUST_HELP = (
 # A manifest's key of a future that is no replicate of a condition.
 FUTURE = "future"
 # Few replicates have a console log, whose end depends on the host.
-NOT_COMPARED = (HOST_FILE, CONSOLE_FILE, ALGORITHMS_FILE)
+NOT_COMPARED = (results.HOST_FILE, CONSOLE_FILE, results.ALGORITHMS_FILE)
 # Limit of the quoted part of a line; a line of a manifest may have a megabyte.
 MAX_SHOWN_BYTES = 200
 
@@ -65,15 +58,15 @@ class Agreement:
 
 def load_manifest(path: Path) -> dict[str, Any]:
     """Read a manifest, given as a file or a replicate's folder; UsageError if it is none."""
-    file = path / MANIFEST_FILE if path.is_dir() else path
-    if (file.parent / HOST_FILE).exists():  # a manifest may come without it
-        _ = Replicate(file.parent).host
+    file = path / results.MANIFEST_FILE if path.is_dir() else path
+    if (file.parent / results.HOST_FILE).exists():  # a manifest may come without it
+        _ = results.Replicate(file.parent).host
     if not file.exists():
         raise UsageError(
-            f"{path} must be a run's folder or its {MANIFEST_FILE}, found no {file}",
+            f"{path} must be a run's folder or its {results.MANIFEST_FILE}, found no {file}",
             hint="name a folder of `losslab measure --out`, or results/cells/STUDY/CELL/N",
         )
-    manifest = read_manifest(file)
+    manifest = results.read_manifest(file)
     inputs.adopt_traces(file.parent, manifest["cell"])
     return manifest
 
@@ -83,11 +76,7 @@ Ready = tuple[Condition, Instrument, Path | None]
 
 
 def ready(manifest: Mapping[str, Any], trust: bool) -> Ready:
-    """Return the condition, instrument and video that repeat a manifest's measurement.
-
-    Raises LosslabError if the instrument is not available, or the manifest is not trusted (see
-    `require_trusted`).
-    """
+    """Return what repeats a manifest's measurement, if the manifest is trusted."""
     condition = require_trusted(manifest, trust)
     where = manifest["instrument"].get("where", GUEST)
     tools = instrument(manifest["backend"], where, condition)
@@ -102,10 +91,10 @@ def again(
     attempts: int = 1,
     captures: Sequence[str] = (),
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Measure a replicate again; yield its folder and its manifest.
+    """Measure a replicate again with the result of `ready`; yield its folder and its manifest.
 
-    `prepared` is the result of `ready`. Without `out`, the folder exists only during the block.
-    Interfaces of `captures` are captured in addition to the manifest's.
+    Without `out`, the folder exists only during the block. Interfaces of `captures` are captured in
+    addition to the manifest's.
     """
     if FUTURE in manifest:
         raise LosslabError(
@@ -117,17 +106,14 @@ def again(
     condition, tools, movie = prepared
     with own_folder(Path(tempfile.gettempdir()), "losslab-rerun-") as folder:
         out = out or folder / "again"
-        found = run(
-            condition, manifest["seed"], out, tools, movie, attempts=attempts, captures=links
-        )
-        yield out, found
+        seed = manifest["seed"]
+        yield out, run(condition, seed, out, tools, movie, attempts=attempts, captures=links)
 
 
 def changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """List the differences of instrument and fingerprint between two manifests, with values."""
     keys = ("instrument", "fingerprint")
-    old, new = ({key: manifest.get(key, {}) for key in keys} for manifest in (then, now))
-    return instrument_differences(old, new)
+    return instrument_differences(*({key: its.get(key, {}) for key in keys} for its in (then, now)))
 
 
 def instrument_differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -138,8 +124,8 @@ def instrument_differences(then: dict[str, Any], now: dict[str, Any]) -> list[st
         if isinstance(old, dict) and isinstance(new, dict):
             found += [f"{part}: {line}" for line in instrument_differences(old, new)]
         elif old != new:
-            texts = ("absent" if value is None else str(value) for value in (old, new))
-            found.append("{} was {}, is {}".format(part, *texts))
+            old, new = ("absent" if value is None else value for value in (old, new))
+            found.append(f"{part} was {old}, is {new}")
     return found
 
 
@@ -194,9 +180,7 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
 
     A manifest refers to algorithms, schemes, kernels, images and traces by names of this
     repository. But it may contain commands, name a folder whose files these commands get, and ask
-    for a measurement on this machine's own kernel, as root. Raises UsageError if the condition is
-    invalid or names something that this repository lacks. Raises LosslabError if the manifest would
-    run programs of its author, and `trust` is not set.
+    for a measurement on this machine's own kernel, as root. That needs `trust`.
     """
     condition = Condition.from_json(manifest["cell"])
     names = design.load_names(ROOT)

@@ -27,7 +27,7 @@ from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
-from losslab.reading import UsageError, read_json, read_rows, shown
+from losslab.reading import UsageError, read_columns, read_json, read_rows, shown
 from losslab.study.condition import AXES, Condition
 from losslab.study.schemas import check_schema
 
@@ -52,14 +52,13 @@ UNLISTED = (MANIFEST_FILE, HOST_FILE, CONSOLE_FILE, ALGORITHMS_FILE)
 # Keys of the manifest and of host.json that cell.json repeats.
 MANIFEST_KEYS = ("seed", "valid", "reasons", "summary", "instrument")
 HOST_KEYS = ("attempt", "earlier_reasons")
-# The problems of a file, and the messages on a replicate's file.
+# Problems of a file, and the messages on a replicate's file.
 MISSING, IRREGULAR, ADDED, CHANGED = "missing", "not a regular file", "not listed", "changed"
 MESSAGES = {
-    MISSING: "{} is missing",
-    IRREGULAR: "{} is not a regular file",
-    ADDED: f"{{}} is not listed in {MANIFEST_FILE} or {HOST_FILE}",
-    CHANGED: "{} has changed since it was measured",
-}
+    MISSING: "is missing", IRREGULAR: "is not a regular file",
+    ADDED: f"is not listed in {MANIFEST_FILE} or {HOST_FILE}",
+    CHANGED: "has changed since it was measured",
+}  # fmt: skip
 # Prefix of incomplete folders and files.
 PARTIAL = ".losslab-"
 # With less free space, a failure counts as caused by a full disk.
@@ -114,17 +113,17 @@ class Replicate:
                 return [f"{name} has no digests"]
             digests |= record[FILES]
             own = {key: value for key, value in record.items() if key != SELF}
-            if name != MANIFEST_FILE and record.get(SELF) != digest_of(own):
+            if name == HOST_FILE and record.get(SELF) != digest_of(own):
                 found.append(f"{HOST_FILE} has changed since it was written")
         present = set(_files(self.folder))
         if not (self.folder / HOST_FILE).is_symlink():
             present.discard(HOST_FILE)  # not listed, as it contains its own digest
-        problems = differences(self.folder, digests, present)
         passed = (MISSING, ADDED) if present_only else ()
-        return found + [MESSAGES[its].format(n) for n, its in problems.items() if its not in passed]
+        problems = differences(self.folder, digests, present)
+        return found + [f"{n} {MESSAGES[its]}" for n, its in problems.items() if its not in passed]
 
     def checked(self) -> Replicate:
-        """Return the replicate after a check of all digests; DamagedError if it is damaged."""
+        """Return the replicate; DamagedError if a file is not as measured."""
         if problems := self.problems():
             raise DamagedError(f"{self.folder} is damaged: {problems[0]}", hint=HINT)
         return self
@@ -144,13 +143,17 @@ class Replicate:
         """Return whether it was measured in virtual time: then its seed gives the same bytes."""
         where = self.manifest["instrument"].get("where", GUEST)
         backend = BACKENDS.get((self.manifest["backend"], where))
-        # A machine's own kernel runs in real time.
         return backend is not None and backend.needs.guest
 
     def table(self, name: str) -> list[dict[str, str]]:
         """Return the rows of a table such as tcp.csv; none if the replicate lacks it."""
         path = self.folder / name
         return read_rows(path) if path.is_file() else []
+
+    def columns(self, name: str) -> dict[str, list[str]]:
+        """Return the columns of a table such as tcp.csv; none if the replicate lacks it."""
+        path = self.folder / name
+        return read_columns(path) if path.is_file() else {}
 
 
 @dataclass(frozen=True)
@@ -190,18 +193,18 @@ class MeasuredCell:
         for row, replicate in zip(self.rows, self.replicates, strict=True):
             problems = replicate.problems(present_only)
             whole = all((replicate.folder / name).exists() for name in (MANIFEST_FILE, HOST_FILE))
-            if whole and not problems and row != replicate.row:
-                problems = [f"values differ from {CELL_FILE}"]
-            elif whole and not problems:
-                same = Condition.from_json(replicate.manifest["cell"]) == self.condition
-                problems = [] if same else [f"the condition differs from {CELL_FILE}"]
+            if whole and not problems:
+                if row != replicate.row:
+                    problems = [f"values differ from {CELL_FILE}"]
+                elif Condition.from_json(replicate.manifest["cell"]) != self.condition:
+                    problems = [f"the condition differs from {CELL_FILE}"]
             found.append(problems)
         return found
 
-    def checked(self, asked: Condition | None = None) -> MeasuredCell:
-        """Return the cell after a check of all files; DamagedError if it is damaged.
+    def checked(self, expected: Condition | None = None) -> MeasuredCell:
+        """Return the cell; DamagedError if a file is not as measured.
 
-        Raises LosslabError if the cell is not of the condition `asked`.
+        Raises LosslabError if the cell is not of the condition `expected`.
         """
         own = self.content["cell"] == self.file.parent.name
         found = [] if own else ["cell.json is of another cell"]
@@ -209,7 +212,7 @@ class MeasuredCell:
             found += [f"replicate {number}: {problem}" for problem in problems]
         if found:
             raise DamagedError(f"{self.file.parent} is damaged: {found[0]}", hint=HINT)
-        if asked is not None and (others := other_values(self.condition, asked)):
+        if expected is not None and (others := other_values(self.condition, expected)):
             raise LosslabError(
                 f"{self.file.parent} must be of the condition asked for, found {', '.join(others)}",
                 hint="choose another folder with --out, or remove this one",
@@ -217,22 +220,18 @@ class MeasuredCell:
         return self
 
 
-def other_values(found: Condition, asked: Condition) -> list[str]:
-    """List the axes in which a condition differs from the one asked for, with both values."""
-    pairs = ((name, getattr(found, name), getattr(asked, name)) for name in AXES)
+def other_values(found: Condition, expected: Condition) -> list[str]:
+    """List the axes in which a condition differs from the expected one, with both values."""
+    pairs = ((name, getattr(found, name), getattr(expected, name)) for name in AXES)
     return [f"{name} {one} instead of {other}" for name, one, other in pairs if one != other]
 
 
 def read_cell(path: Path) -> MeasuredCell:
-    """Read a cell.json; `checked` compares it with its replicates' files.
-
-    Raises UsageError if the file is not a cell.json, or has a format that this version cannot read.
-    """
+    """Read a cell.json; `checked` compares it with its replicates' files."""
     content = _read(path, "cell")
-    _check_condition(content["condition"], path)
-    for row in content["replicates"]:
-        _check_seed(row["seed"], path)
-    if len({row["seed"] for row in content["replicates"]}) != len(content["replicates"]):
+    seeds = [row["seed"] for row in content["replicates"]]
+    _check(path, content["condition"], *seeds)
+    if len({*seeds}) != len(seeds):
         raise UsageError(f"{path} must have another seed in each replicate", hint=FOREIGN_HINT)
     return MeasuredCell(path, content)
 
@@ -240,8 +239,7 @@ def read_cell(path: Path) -> MeasuredCell:
 def read_cells(folder: Path) -> dict[str, MeasuredCell]:
     """Read the cell.json files below a folder; return the measured cells by STUDY/CELL.
 
-    Those that were skipped, as without their public trace, are left out. Raises LosslabError if
-    there is no cell.json, one is invalid, or a cell occurs twice.
+    Those that were skipped, as without their public trace, are left out.
     """
     files: dict[str, Path] = {}
     for file in sorted(folder.rglob(CELL_FILE)):
@@ -262,13 +260,9 @@ def read_cells(folder: Path) -> dict[str, MeasuredCell]:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Read a replicate's manifest.json.
-
-    Raises UsageError if the file is not a manifest; the message names the key.
-    """
+    """Read a replicate's manifest.json; UsageError names the key if it is none."""
     manifest = _read(path, "manifest")
-    _check_condition(manifest["cell"], path)
-    _check_seed(manifest["seed"], path)
+    _check(path, manifest["cell"], manifest["seed"])
     return manifest
 
 
@@ -282,28 +276,26 @@ def _read(path: Path, schema: str) -> dict[str, Any]:
 
 def require_format(data: Mapping[str, Any], path: Path) -> None:
     """Raise UsageError for results of another major format."""
-    found = str(data.get("format", FORMAT))
-    if found.partition(".")[0] != FORMAT.partition(".")[0]:
+    found, own = str(data.get("format", FORMAT)), FORMAT.partition(".")[0]
+    if found.partition(".")[0] != own:
         raise UsageError(
-            f"{path} must have results format {FORMAT.partition('.')[0]}.x, found {found}",
+            f"{path} must have results format {own}.x, found {found}",
             hint="read it with the version of losslab that wrote it (host.json has its commit), or "
             "measure again; CHANGELOG.md lists the changes",
         )
 
 
-def _check_condition(data: dict[str, Any], path: Path) -> None:
+def _check(path: Path, condition: dict[str, Any], *seeds: object) -> None:
+    """Refuse an impossible condition, and a seed 1.0: it would give other draws than 1."""
     try:
-        Condition.from_json(data)
+        Condition.from_json(condition)
     except LosslabError as error:
         raise UsageError(f"{path}: {error.message}", hint=FOREIGN_HINT) from error
-
-
-def _check_seed(seed: object, path: Path) -> None:
-    """Raise UsageError for 1.0, an integer in JSON Schema: it would give other draws than 1."""
-    if not isinstance(seed, int):
-        raise UsageError(
-            f"{path}: a seed must be a whole number, found {shown(seed)}", hint=FOREIGN_HINT
-        )
+    for seed in seeds:
+        if not isinstance(seed, int):
+            raise UsageError(
+                f"{path}: a seed must be a whole number, found {shown(seed)}", hint=FOREIGN_HINT
+            )
 
 
 def differences(root: Path, digests: Mapping[str, str], present: Collection[str]) -> dict[str, str]:
@@ -343,7 +335,7 @@ def seal(folder: Path, manifest: Mapping[str, Any], host: Mapping[str, Any]) -> 
 def cell_content(
     study: str, block: str, condition: Condition, folder: Path, replicates: int
 ) -> Row:
-    """Return the content of cell.json for the replicates in `folder`; DamagedError if damaged."""
+    """Return the content of cell.json for the replicates in `folder`."""
     found = [Replicate(folder / str(number)).checked() for number in range(replicates)]
     return {
         "format": FORMAT,
@@ -357,10 +349,7 @@ def cell_content(
 
 @contextlib.contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder next to `out`; rename it to `out` when the block succeeds.
-
-    Raises HostError if the folder cannot be created or written to.
-    """
+    """Yield a temporary folder next to `out`; rename it to `out` when the block succeeds."""
     with _writing(f"{out.parent} must be a writable folder with free space"):
         out.parent.mkdir(parents=True, exist_ok=True)
         with own_folder(out.parent, PARTIAL) as partial:
@@ -418,8 +407,7 @@ def write_json(data: Any, path: Path) -> None:
 def replace_json(data: Any, path: Path) -> None:
     """Write JSON atomically and durably, after all earlier writes to the same file system.
 
-    So after a power failure no record refers to files that were lost. Raises HostError if the disk
-    is full, or the folder is not writable.
+    So after a power failure no record refers to files that were lost.
     """
     with whole_file(path) as partial:
         write_json(data, partial)
@@ -427,10 +415,7 @@ def replace_json(data: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file on the disk of `path`; rename it to `path` when the block succeeds.
-
-    Raises HostError if the disk is full, or the folder is not writable.
-    """
+    """Yield a temporary file on the disk of `path`; rename it to `path` when the block succeeds."""
     must = f"{path} must be a writable file on a disk with free space"
     with _writing(must), own_folder(path.parent, PARTIAL) as folder:
         partial = folder / path.name

@@ -160,8 +160,7 @@ def decoded(private: Column, layout: Sequence[Field]) -> dict[str, Column]:
     padded = np.pad(private, ((0, 0), (0, 2 * WORD_BYTES)))
 
     def word(at: int) -> Column:
-        found: Column = np.ascontiguousarray(padded[:, at : at + WORD_BYTES]).view("<u8")[:, 0]
-        return found
+        return np.ascontiguousarray(padded[:, at : at + WORD_BYTES]).view("<u8")[:, 0]
 
     found = {}
     for each in layout:
@@ -253,36 +252,6 @@ def phases(rows: pd.DataFrame) -> list[tuple[float, float, str]]:
 
 
 def of_run(folder: Path, manifest: dict[str, Any], trusted: bool = False) -> pd.DataFrame:
-    """Return the state of a run, as `frame`; a run without its capture is measured again.
-
-    Raises as `packets.captured`.
-    """
+    """Return the state of a run, as `frame`; a run without its capture is measured again."""
     with packets.captured(folder, manifest, STATE, trusted) as path:
         return frame(read(path))
-
-
-def divergence(first: Path, second: Path) -> str:
-    """Describe the first difference of two runs' states; "" if there is none, or one lacks it."""
-    files = [folder / capture.name(STATE) for folder in (first, second)]
-    if not all(file.is_file() for file in files):
-        return ""
-    return first_difference(*(frame(read(file)) for file in files))
-
-
-def first_difference(first: pd.DataFrame, second: pd.DataFrame) -> str:
-    """Describe the first event at which a variable of the state differs; "" if none does.
-
-    Events are compared by their number in the run.
-    """
-    shared = [name for name in first.columns if name in second.columns and name not in COLUMNS]
-    count = min(len(first), len(second))
-    found = []
-    for name in shared:
-        a, b = (rows[name].iloc[:count] for rows in (first, second))
-        other = ((a != b) & ~(a.isna() & b.isna())).to_numpy().nonzero()[0]
-        found += [(int(other[0]), name)] if len(other) else []
-    if not found:
-        return ""
-    at, name = min(found, key=lambda each: (each[0], shared.index(each[1])))
-    values = [f"{rows[name].iloc[at]} at {rows['t_s'].iloc[at]:.6f} s" for rows in (first, second)]
-    return f"state: {name} at event {at + 1} is {values[0]} in A, {values[1]} in B"

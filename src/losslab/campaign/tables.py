@@ -29,12 +29,13 @@ FLOW_SAMPLES = (
     "flow", "t_s", "cwnd_packets", "ssthresh_packets", "srtt_ms", "pacing_mbit", "delivery_mbit",
 )  # fmt: skip
 QUEUE_SAMPLES = ("t_s", "backlog_packets", "backlog_bytes", "drops")
-SHARED = ("study", "block", "cell", *AXES, "replicate")
+NAMES = ("study", "block", "cell")
+SHARED = (*NAMES, *AXES, "replicate")
 REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons",
                      "error_share")  # fmt: skip
 INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")
 CELL_COLUMNS = (
-    "study", "block", "cell", *AXES, "n_replicates", "n_valid", "reasons", "unpinned", "hosts",
+    *NAMES, *AXES, "n_replicates", "n_valid", "reasons", "unpinned", "hosts",
     "place", "n_left_out", "recorded",
 )  # fmt: skip
 CRITERIA_COLUMNS = (
@@ -61,35 +62,30 @@ class CellNumbers:
 
 
 def numbers_of(cell: MeasuredCell, series: bool = False) -> CellNumbers:
-    """Return the numbers of a cell, with or without samples.
-
-    Raises DamagedError if the cell is damaged.
-    """
+    """Return the numbers of a cell, with or without samples."""
     condition, app = cell.checked().condition, features.apps()[cell.condition.app]
     port = str(next(iter(app.ports), ""))
     times = condition.warmup_s, condition.duration_s
-    analysed: list[dict[str, float]] = []
-    intervals: list[list[Second]] = []
+    analysed: list[dict[str, float]] = [{} for _ in cell.rows]
+    intervals: list[list[Second]] = [[] for _ in cell.rows]
     samples: Row | None = None
     for number, (row, replicate) in enumerate(zip(cell.rows, cell.replicates, strict=True)):
-        analysed.append({})
-        intervals.append([])
         if not row["valid"]:
             continue
-        tcp = replicate.table("tcp.csv")
-        analysed[-1] |= limiters.of_samples(tcp, port, condition)
+        tcp = replicate.columns("tcp.csv")
+        analysed[number] |= limiters.of_samples(tcp, port, condition)
         if app.per_second:
             rows = replicate.table("intervals.csv")
-            analysed[-1] |= other_windows(rows, *times)
-            intervals[-1] = one_second_means(rows, *times)
+            analysed[number] |= other_windows(rows, *times)
+            intervals[number] = one_second_means(rows, *times)
         if series and samples is None:
-            samples = {"replicate": number} | _samples(replicate, tcp)
+            samples = {"replicate": number} | _samples(replicate)
     hosts = [each.host for each in cell.replicates]
     return CellNumbers(cell.content, analysed, intervals, samples, hosts)
 
 
-def _samples(replicate: Replicate, tcp: Iterable[Row]) -> Row:
-    names = flow_names(replicate.folder)
+def _samples(replicate: Replicate) -> Row:
+    names, tcp = flow_names(replicate.folder), replicate.table("tcp.csv")
     named = (row | {"flow": names[row["flow"]]} for row in tcp if row["flow"] in names)
     queue = replicate.table("queue.csv")
     return {
@@ -203,13 +199,8 @@ def gather(
         condition = Condition.from_json(cell["condition"])
         source = {"recorded": "TRUE" if cell["cell"] in recorded else "FALSE"}
         tables.cells.append(cell_row(cell, condition) | source)
-        shared = {
-            "study": cell["study"],
-            "block": cell["block"],
-            "cell": cell["cell"],
-            **condition.to_json(),
-            "error_share": rule.error_share(len(cell["replicates"])),
-        }
+        shared = {key: cell[key] for key in NAMES} | condition.to_json()
+        shared["error_share"] = rule.error_share(len(cell["replicates"]))
         for number, replicate in enumerate(cell["replicates"]):
             own = shared | {"replicate": number}
             tables.replicates.append(own | _replicate_row(replicate) | data.analysed[number])
@@ -221,11 +212,11 @@ def gather(
             own = shared | {"replicate": data.series["replicate"]}
             tables.flows += [own | row for row in data.series["flows"]]
             tables.queue += [own | row for row in data.series["queue"]]
-    for study in {row["study"] for row in tables.cells}:
-        tables.cells += [
-            {"study": study, "block": block, "n_left_out": count}
-            for block, count in left_out.items()
-        ]
+    tables.cells += [
+        {"study": study, "block": block, "n_left_out": count}
+        for study in {row["study"] for row in tables.cells}
+        for block, count in left_out.items()
+    ]
     return tables
 
 
@@ -237,25 +228,24 @@ def cell_row(cell: Row, condition: Condition) -> Row:
     replicates = cell["replicates"]
     violations = [violation for replicate in replicates for violation in replicate["reasons"]]
     violations += [cell["absent"]] if "absent" in cell else []
-    parts = [part for replicate in replicates for part in replicate["instrument"].items()]
-    place = {}
-    if replicates:
-        instrument = replicates[0]["instrument"]
-        kind = "containers" if "engine" in instrument else "processes"
-        place = {"hosts": kind, "place": instrument.get("where", GUEST)}
+    instruments = [replicate["instrument"] for replicate in replicates]
     # Parts that differ from the project's locks.
     unpinned = {
-        name for name, part in parts if isinstance(part, dict) and not part.get("pinned", True)
+        name
+        for instrument in instruments
+        for name, part in instrument.items()
+        if isinstance(part, dict) and not part.get("pinned", True)
     }
-    return {
-        **{key: cell[key] for key in ("study", "block", "cell")},
-        **condition.to_json(),
+    row = {key: cell[key] for key in NAMES} | condition.to_json() | {
         "n_replicates": len(replicates),
         "n_valid": sum(replicate["valid"] for replicate in replicates),
         "reasons": "; ".join(dict.fromkeys(violations)),
         "unpinned": " ".join(sorted(unpinned)),
-        **place,
-    }
+    }  # fmt: skip
+    if instruments:
+        row["hosts"] = "containers" if "engine" in instruments[0] else "processes"
+        row["place"] = instruments[0].get("where", GUEST)
+    return row
 
 
 def _replicate_row(replicate: Row) -> Row:

@@ -13,7 +13,7 @@ import csv
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +44,8 @@ AGREEING = ("reproduced", "compatible")
 ORDER = ("not reproduced", "not compatible", "inconclusive", "undecidable", "not comparable",
          "not measured", *AGREEING)  # fmt: skip
 
+INDENT = " " * 16
+
 Name = tuple[str, str]
 Row = dict[str, str]
 
@@ -63,27 +65,23 @@ Verdicts = Mapping[str, Mapping[Name, Judged]]
 
 
 def read_recorded(path: Path = TABLE) -> dict[str, dict[Name, Judged]]:
-    """Read the recorded verdicts of each campaign.
-
-    Raises UsageError if a field is no verdict, or a claim is repeated.
-    """
-    rows = read_rows(path, "\t", KEYS)
-    found: dict[str, dict[Name, Judged]] = {
-        name: {} for name in (rows[0] if rows else ()) if name not in KEYS
-    }
-    names: set[Name] = set()
-    for line, row in enumerate(rows, start=2):
-        name = (row["study"], row["claim"])
-        fields = {campaign: row[campaign] for campaign in found if row[campaign]}
-        if name in names or not all(name) or not FIELDS.keys() >= {*fields.values()}:
+    """Read the recorded verdicts of each campaign."""
+    claims: dict[Name, dict[str, Judged]] = {}
+    campaigns: dict[str, None] = {}
+    for line, row in enumerate(read_rows(path, "\t", KEYS), start=2):
+        name = row.pop("study"), row.pop("claim")
+        campaigns |= dict.fromkeys(row)
+        fields = {campaign: text for campaign, text in row.items() if text}
+        if name in claims or not all(name) or not FIELDS.keys() >= {*fields.values()}:
             raise UsageError(
                 f"{path}, line {line} must have verdicts ({', '.join(ORDER)}) on a claim without "
-                f"another line, found {shown(row)}"
+                f"another line, found {'/'.join(name)}: {shown(row)}"
             )
-        names.add(name)
-        for campaign, text in fields.items():
-            found[campaign][name] = FIELDS[text]
-    return found
+        claims[name] = {campaign: FIELDS[text] for campaign, text in fields.items()}
+    return {
+        campaign: {name: its[campaign] for name, its in claims.items() if campaign in its}
+        for campaign in campaigns
+    }
 
 
 def write_recorded(recorded: Verdicts, path: Path = TABLE) -> None:
@@ -121,7 +119,7 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
 
 
 def read_claims(path: Path) -> list[Row]:
-    """Read a campaign's judged claims; LosslabError if the table does not exist or is invalid."""
+    """Read a campaign's judged claims."""
     if not path.exists():
         raise LosslabError(f"{path} does not exist", hint=f"measure a campaign first: `{REPORT}`")
     rows = read_table(path, COLUMNS)
@@ -143,11 +141,10 @@ def problems(claims: Sequence[Row], recorded: Mapping[Name, Judged]) -> list[str
     """List claims that differ without a supported reason, and changed verdicts."""
     found = []
     for row in claims:
-        name = f"{row['study']}, {row['claim']}"
+        name, before = f"{row['study']}, {row['claim']}", recorded.get(_name(row))
         number = f"{_number(row)}, {row['tolerance']}"
         if row["unsupported"]:
             found.append(f"{name} is {row['verdict']} ({number}): {row['unsupported']}")
-        before = recorded.get((row["study"], row["claim"]))
         if before is None:
             found.append(f"{name} is {row['verdict']} ({number}), but has no recorded verdict")
         elif row["absent"].startswith(SKIPPED):
@@ -156,14 +153,17 @@ def problems(claims: Sequence[Row], recorded: Mapping[Name, Judged]) -> list[str
             found.append(f"{name} was {before.verdict} and is {row['verdict']} ({number})")
         elif before.cause != row["cause"]:
             found.append(f"the cause of {name} was {before.cause} and is {row['cause']}")
-    names = {(row["study"], row["claim"]) for row in claims}
-    studies = {row["study"] for row in claims}
+    names, studies = {*map(_name, claims)}, {row["study"] for row in claims}
     found += [
         f"{study}, {claim} has a recorded verdict, but does not exist"
         for study, claim in recorded
         if study in studies and (study, claim) not in names
     ]
     return found
+
+
+def _name(row: Row) -> Name:
+    return row["study"], row["claim"]
 
 
 def require_as_recorded(
@@ -179,29 +179,21 @@ def require_as_recorded(
 
 
 def check(claims: Path, campaign: str, recorded: Path = TABLE) -> None:
-    """Check claims against the recorded verdicts of a campaign.
-
-    Raises LosslabError if a verdict changed, or a claim differs without a supported reason.
-    """
+    """Check claims against the recorded verdicts of a campaign."""
     found = problems(read_claims(claims), read_recorded(recorded).get(campaign, {}))
     hint = f"give reasons in report/claims/STUDY.yaml; then `losslab claims --record {campaign}`"
     require_as_recorded(found, "claims", f"{recorded}, {campaign}", hint)
 
 
 def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
-    """Record the current verdicts of a campaign; return the changes.
-
-    Raises LosslabError if a claim differs without a supported reason.
-    """
+    """Record the current verdicts of a campaign; return the changes."""
     before, rows = read_recorded(recorded) if recorded.is_file() else {}, read_claims(claims)
-    unsupported = [
-        f"- {r['study']}, {r['claim']}: {r['unsupported']}" for r in rows if r["unsupported"]
-    ]
-    if unsupported:
+    if unsupported := [row for row in rows if row["unsupported"]]:
         raise LosslabError(
-            "a claim that differs must have a reason, found\n" + "\n".join(unsupported)
+            "a claim that differs must have a reason, found\n"
+            + "\n".join(f"- {', '.join(_name(row))}: {row['unsupported']}" for row in unsupported)
         )
-    found = {(r["study"], r["claim"]): Judged(r["verdict"], r["cause"]) for r in rows}
+    found = {_name(row): Judged(row["verdict"], row["cause"]) for row in rows}
     old = before.get(campaign, {})
     write_recorded(before | {campaign: found}, recorded)
     return [
@@ -214,54 +206,44 @@ def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
 def table(claims: Sequence[Row]) -> str:
     """Return the claims by verdict: result, confidence interval, n, limit, sentence and reason."""
     lines = []
-    for verdict in ORDER:
-        for row in (row for row in claims if row["verdict"] == verdict):
-            limit = f" ({row['limit_is']}: {row['limit_because']})" if row["limit_is"] else ""
-            published = f"; published {row['published']}" if row["published"] else ""
-            lines.append(
-                f"{verdict.upper():14}  {row['study']}/{row['claim']} ({row['evidence']}): "
-                f"{_number(row)}; "
-                f"{row['tolerance']}{limit}{published}"
-            )
-            for column in ("sentence", "reason", "unsupported", "cause", "absent"):
-                if row[column]:
-                    text = row[column] if column == "sentence" else f"{column}: {row[column]}"
-                    lines += textwrap.wrap(text, 100, initial_indent=" " * 16,
-                                           subsequent_indent=" " * 16)  # fmt: skip
+    for row in sorted(claims, key=lambda row: ORDER.index(row["verdict"])):
+        limit = f" ({row['limit_is']}: {row['limit_because']})" if row["limit_is"] else ""
+        published = f"; published {row['published']}" if row["published"] else ""
+        lines.append(
+            f"{row['verdict'].upper():14}  {'/'.join(_name(row))} ({row['evidence']}): "
+            f"{_number(row)}; {row['tolerance']}{limit}{published}"
+        )
+        texts = [row["sentence"]] + [
+            row[column] and f"{column}: {row[column]}"
+            for column in ("reason", "unsupported", "cause", "absent")
+        ]
+        for text in filter(None, texts):
+            lines += textwrap.wrap(text, 100, initial_indent=INDENT, subsequent_indent=INDENT)
     lasting = explained(read_recorded())
     for evidence in EVIDENCE:
-        of = [row for row in claims if row["evidence"] == evidence]
-        if of:
-            counts = Counter(row["verdict"] for row in of)
+        if its := [row for row in claims if row["evidence"] == evidence]:
+            counts = Counter(row["verdict"] for row in its)
             found = ", ".join(f"{counts[each]} {each}" for each in ORDER[::-1] if counts[each])
-            lines.append(f"{evidence:14}  {found}{_causes(of, lasting)}")
+            caused = [_name(row) in lasting for row in its if row["cause"] != "none"]
+            if caused:
+                rest = caused.count(False)
+                found += f"; runs show the cause of {caused.count(True)} with both recorded "
+                found += "families of seeds"
+                found += f" ({rest} more with these seeds only)" if rest else ""
+            lines.append(f"{evidence:14}  {found}")
     return "\n".join(lines)
-
-
-def _causes(claims: Sequence[Row], lasting: Container[Name]) -> str:
-    """Count the causes that runs show: those that hold with both recorded families of seeds."""
-    caused = [(row["study"], row["claim"]) for row in claims if row["cause"] != "none"]
-    if not caused:
-        return ""
-    held = sum(name in lasting for name in caused)
-    rest = len(caused) - held
-    only = f" ({rest} more with these seeds only)" if rest else ""
-    return f"; runs show the cause of {held} with both recorded families of seeds{only}"
 
 
 def _number(row: Row) -> str:
     """Format a claim's result: 4.57 [4.1, 5.0] times, n = 10 (confidence, 95 %)."""
     if not row["measured"]:
         return "no result"
-    interval = f" [{_short(row['low'])}, {_short(row['high'])}]" if row["low"] else ""
+    value, *ends = (f"{float(row[name]):.4g}" if row[name] else "" for name in NUMBERS)
+    interval = f" [{', '.join(ends)}]" if ends[0] else ""
     unit = f" {row['unit']}" if row["unit"] else ""
     # Tables of earlier versions do not say what their intervals are.
     kind = f" ({row['interval']})" if row.get("interval") else ""
-    return f"{_short(row['measured'])}{interval}{unit}, n = {row['n']}{kind}"
-
-
-def _short(number: str) -> str:
-    return f"{float(number):.4g}"
+    return f"{value}{interval}{unit}, n = {row['n']}{kind}"
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -273,25 +255,19 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         elif options.record is not None:
             print("\n".join(record(options.claims, options.record) or ["nothing changed"]))
         else:
-            rows = [
-                row
-                for row in read_claims(options.claims)
-                if not options.names
-                or {row["study"], f"{row['study']}/{row['claim']}"} & {*options.names}
-            ]
+            rows, names = read_claims(options.claims), {*options.names}
+            if names:
+                rows = [row for row in rows if {row["study"], "/".join(_name(row))} & names]
             print(json.dumps(rows, indent=1) if options.json else table(rows))
         return 0
 
     command = commands.add_parser("claims")
-    command.add_argument(
-        "names", nargs="*", metavar="NAME", help="print only these: STUDY or STUDY/CLAIM"
-    )
+    names = "print only these: STUDY or STUDY/CLAIM"
+    command.add_argument("names", nargs="*", metavar="NAME", help=names)
     command.add_argument("--claims", type=Path, default=CLAIMS, help="table of judged claims")
-    command.add_argument(
-        "--check", metavar="CAMPAIGN", help="compare with the campaign's recorded verdicts"
-    )
-    command.add_argument(
-        "--record", metavar="CAMPAIGN", help="record the verdicts in report/verdicts.tsv"
-    )
+    compared = "compare with the campaign's recorded verdicts"
+    command.add_argument("--check", metavar="CAMPAIGN", help=compared)
+    recorded = "record the verdicts in report/verdicts.tsv"
+    command.add_argument("--record", metavar="CAMPAIGN", help=recorded)
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=run)

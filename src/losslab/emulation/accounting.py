@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-from losslab.emulation.qdiscs import REVERSE_HANDLE
+from losslab.emulation.qdiscs import FILTERS, REVERSE_HANDLE
 from losslab.emulation.topology import INTERFACES, Interface, bottleneck, interface
 
 # Counts that are 0 on a path that only delays, drops and limits the rate.
@@ -19,8 +19,6 @@ OPTIONAL_COUNTS = (
 QUEUED = ("queued", "queued_back")
 # Counters of CE marks in qdiscs' xstats. CAKE has one per tin.
 MARKS = ("ecn_mark", "marked")
-# Handle of the clsact qdisc, whose `drops` include all packets that filters drop.
-FILTERS = "ffff:"
 # Handles of the netems that may reorder. netem counts a reordered packet as requeued
 # (netem_enqueue, net/sched/sch_netem.c).
 NETEM_HANDLES = ("1:", "10:")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from losslab.emulation.accounting import OPTIONAL_COUNTS, Traffic
 from losslab.emulation.goodput import Goodput
 from losslab.emulation.mechanism import Z, outside_acceptance_interval
-from losslab.emulation.shaping import BURST_FRAMES, OFFLOADED_FRAME_BYTES
+from losslab.emulation.shaping import bucket_bytes
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.study.axes import OWN
 from losslab.study.packetsizes import DEFAULT
@@ -69,10 +69,8 @@ class Evidence:
 
     @property
     def bucket_bytes(self) -> int:
-        """Return the size of the bottleneck's token bucket, which it may send at once."""
-        path = self.path_spec
-        single, aggregate = path.sizes.frame_bytes, OFFLOADED_FRAME_BYTES
-        return BURST_FRAMES * (single if path.single_packets else aggregate)
+        """Return the size of the bottleneck's token bucket."""
+        return bucket_bytes(self.path_spec.sizes.frame_bytes, self.path_spec.single_packets)
 
     @property
     def rtt_tolerance_ms(self) -> float:

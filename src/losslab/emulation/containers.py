@@ -8,21 +8,19 @@ the engine.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import io
 import os
 import signal
 import subprocess
 import tarfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from losslab.errors import HostError, LosslabError
+from losslab.errors import LosslabError
 
 # Label of every container of losslab; its value names the owner.
 LABEL = "losslab.owner"
@@ -36,8 +34,6 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 API_TIMEOUT_S = 120
 # Folders of programs' own files. In the image's layer, each new file would take random draws.
 TMPFS = ("/run", "/tmp", "/var/tmp")
-MEMBERS_END_S = 5.0
-MEMBERS_POLL_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -47,11 +43,6 @@ class Place:
     owner: str  # prefix of their names and value of their label
     image: str  # NAME:TAG, which the engine has
     binds: tuple[str, ...]  # SOURCE:DESTINATION:MODE; sources are the engine's paths
-    # Command before every program, for example to drop capabilities: programs that the job starts
-    # in a container's namespaces would otherwise have the job's capabilities, which are root's.
-    limited: tuple[str, ...] = ()
-    # Start programs as plain hosts do, with the same times. They end with the guest.
-    in_guest: bool = False
 
 
 class _Client:
@@ -82,16 +73,6 @@ def client() -> Any:
     import docker
 
     return docker.from_env(timeout=API_TIMEOUT_S).api
-
-
-def of_engine(error: BaseException) -> HostError | None:
-    """Return a HostError for an error of Docker's engine; None for other errors."""
-    if type(error).__module__.partition(".")[0] not in ("docker", "requests"):
-        return None
-    return HostError(
-        f"this machine's engine must make, run and remove containers, found: {error}",
-        hint="see `docker info` and the engine's log",
-    )
 
 
 def host_class(place: Place) -> type:
@@ -138,9 +119,7 @@ def host_class(place: Place) -> type:
             self._client = _Client(api, place)
 
         def popen(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-            """Start a program in the container."""
-            if not place.in_guest:
-                return super().popen(command, **options)  # type: ignore[no-any-return]
+            """Start a program as plain hosts do, with the same times; it ends with the guest."""
             with _joined(self._cgroups):
                 return subprocess.Popen(["mnexec", "-da", str(self.pid), *command], **options)
 
@@ -150,7 +129,7 @@ def host_class(place: Place) -> type:
             program = cmd[cmd.index(container_name) + 1 :]
             pid = self._get_pid()
             return subprocess.Popen(
-                enter_command(pid, [*place.limited, *program]),
+                enter_command(pid, program),
                 start_new_session=True,
                 preexec_fn=_joining(cgroup_files(pid)),  # noqa: PLW1509
                 **options,
@@ -158,11 +137,6 @@ def host_class(place: Place) -> type:
 
         def start(self) -> None:
             """Do not run the image's own command."""
-
-        def terminate(self) -> None:
-            """End the container's programs, then remove it: a control group in use would remain."""
-            end_members(self._get_pid())
-            super().terminate()
 
     return Container
 
@@ -214,46 +188,6 @@ def _joining(files: list[Path]) -> Callable[[], None]:
             _join(str(file))
 
     return join
-
-
-def remove(api: Any, owner: str | None = None) -> list[str]:
-    """Remove an owner's containers, by default all, and their programs; return their names."""
-    removed = []
-    label = LABEL if owner is None else f"{LABEL}={owner}"
-    for container in api.containers(all=True, filters={"label": label}):
-        end_members(api.inspect_container(container)["State"]["Pid"])
-        api.remove_container(container, force=True, v=True)
-        removed.append(container["Names"][0].lstrip("/"))
-    return removed
-
-
-def end_members(pid: int) -> None:
-    """Kill all processes in a container's control group except its first, `pid` (0: none)."""
-    if pid == 0:
-        return
-    files = cgroup_files(pid)
-    deadline = time.monotonic() + MEMBERS_END_S
-    while time.monotonic() < deadline:
-        members: set[int] = set()
-        with contextlib.suppress(OSError):  # the container has ended
-            for file in files:
-                members |= {int(line) for line in file.read_text().split()}
-        members -= {pid, 0}
-        if not members:
-            return
-        for member in members:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(member, signal.SIGKILL)
-        time.sleep(MEMBERS_POLL_S)
-
-
-@contextmanager
-def owned(api: Any, owner: str) -> Iterator[None]:
-    """Remove an owner's containers after the block, also after an error."""
-    try:
-        yield
-    finally:
-        remove(api, owner)
 
 
 def has_image(api: Any, image: str) -> bool:

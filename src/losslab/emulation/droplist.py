@@ -129,10 +129,8 @@ def order(line: str) -> None:
             f"{os.uname().release} without {KERNEL_FILE}",
             hint="use the kernel 6.12 or 7.2, in a guest",
         ) from error
-    try:
-        os.write(descriptor, line.encode())
-    finally:
-        os.close(descriptor)
+    os.write(descriptor, line.encode())
+    os.close(descriptor)
 
 
 def start_counting(plan: Plan) -> None:
@@ -150,23 +148,15 @@ def drop_only(plan: Plan, lists: Lists) -> None:
 
 def records(plan: Plan, text: str) -> dict[str, Record]:
     """Parse the kernel's file to the records of a plan's netem links, by direction."""
-    found: dict[str, Record] = {}
     directions = {name: direction for direction, name in devices(plan).items()}
-    arrived, only, drops = 0, False, list[Drop]()
-    direction: str | None = None
-
-    def finish() -> None:
-        if direction is not None:
-            found[direction] = Record(arrived, only, tuple(drops))
-
-    for word, *fields in (line.split() for line in text.splitlines()):
-        if word == "netem":
-            finish()
-            direction = directions.get(fields[0])
-            arrived, only, drops = int(fields[1]), fields[2] == "only", []
-        elif word == "dropped":
-            drops.append(Drop(*map(int, fields)))
-    finish()
+    found: dict[str, Record] = {}
+    for block in text.split("netem ")[1:]:
+        (name, arrived, mode), *lines = (line.split() for line in block.splitlines())
+        drops = (fields for word, *fields in lines if word == "dropped")
+        if name in directions:
+            found[directions[name]] = Record(
+                int(arrived), mode == "only", tuple(Drop(*map(int, fields)) for fields in drops)
+            )
     return {name: found[name] for name in DIRECTIONS if name in found}
 
 
@@ -187,7 +177,8 @@ def rows(recorded: Mapping[str, Record], lists: Lists, origin_ns: int) -> Iterat
             yield f"{direction},{number},{int(number in listed)},{outcome},{when},{size}"
 
 
-def write(plan: Plan, lists: Lists, origin_ns: int, path: Path) -> None:
-    """Write the kernel's record as a table with `COLUMNS`."""
+def write(plan: Plan, lists: Lists, origin_ns: int, path: Path) -> dict[str, Record]:
+    """Write the kernel's record as a table with `COLUMNS`, and return it."""
     recorded = records(plan, KERNEL_FILE.read_text())
     path.write_text("\n".join(rows(recorded, lists, origin_ns)) + "\n")
+    return recorded

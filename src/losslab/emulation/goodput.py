@@ -114,23 +114,20 @@ class Deliveries:
 
     def sampled_mbit(self, begin_s: float, end_s: float) -> float | None:
         """Return the goodput between the first and last sample of a window; None without two."""
-        found = self._inside(begin_s, end_s)
-        if found is None:
-            return None
-        first, last = found
-        seconds = self.times_s[last] - self.times_s[first]
-        return (self.octets[last] - self.octets[first]) * 8 / 1e6 / seconds
+        seconds, octets = self._sampled(begin_s, end_s)
+        return octets * 8 / 1e6 / seconds if seconds else None
 
     def sampled_s(self, begin_s: float, end_s: float) -> float:
         """Return the time between the first and last sample of a window, in s; 0 without two."""
-        found = self._inside(begin_s, end_s)
-        return self.times_s[found[1]] - self.times_s[found[0]] if found else 0.0
+        return self._sampled(begin_s, end_s)[0]
 
-    def _inside(self, begin_s: float, end_s: float) -> tuple[int, int] | None:
-        """Return the numbers of the first and last sample of a window; None without two."""
+    def _sampled(self, begin_s: float, end_s: float) -> tuple[float, int]:
+        """Return seconds and bytes between the first and last sample of a window."""
         first = bisect.bisect_left(self.times_s, begin_s - ROUNDING_S)
         last = bisect.bisect_right(self.times_s, end_s + ROUNDING_S) - 1
-        return (first, last) if last > first else None
+        if last <= first:
+            return 0.0, 0
+        return self.times_s[last] - self.times_s[first], self.octets[last] - self.octets[first]
 
     def until(self, end_s: float) -> int:
         """Return the number of bytes delivered up to a time."""
@@ -157,8 +154,8 @@ def cwnd_statistics(
     after it is first set, window cuts per second, and retransmits in the replicate's first second
     (which may be warm-up); None without samples.
     """
-    samples = [(float(row["t_s"]), row) for row in rows if row["flow"] == str(source_port)]
-    inside = [row for t_s, row in samples if warmup_s <= t_s <= duration_s]
+    own = (row for row in rows if row["flow"] == str(source_port))
+    inside = [row for row in own if warmup_s <= float(row["t_s"]) <= duration_s]
     rtts = [float(row["srtt_ms"]) for row in inside]
     windows = [int(row["cwnd_packets"]) for row in inside]
     thresholds = [row["ssthresh_packets"] for row in inside if row["ssthresh_packets"]]

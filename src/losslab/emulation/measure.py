@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import capture, droplist, hosts, probes, programs, traffic
-from losslab.emulation.outcome import Observations, summarise
+from losslab.emulation.outcome import Observations, Watch, summarise
 from losslab.emulation.plan import Plan, make_plan
 from losslab.emulation.programs import wait_for_whole_second
 from losslab.emulation.schedule_runner import ScheduleRunner
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from losslab.emulation.hosts import Handle
     from losslab.emulation.plan import Plan
     from losslab.emulation.programs import Host
-    from losslab.emulation.realtime import Watch
     from losslab.emulation.traffic import Run
 
 SNAPSHOT = "/proc/snapshot"
@@ -64,10 +63,8 @@ def ended(
 
     The arguments are those up to the cut, and the job's folder.
     """
-    recorded = droplist.records(plan, droplist.KERNEL_FILE.read_text())
     lists = droplist.parse(condition.drop_list)
-    lines = droplist.rows(recorded, lists, run.timeline.origin_ns)
-    (folder / droplist.TABLE).write_text("\n".join(lines) + "\n")
+    recorded = droplist.write(plan, lists, run.timeline.origin_ns, folder / droplist.TABLE)
     if not (folder / droplist.FUTURE).exists():
         return condition, plan
     future = json.loads((folder / droplist.FUTURE).read_text())

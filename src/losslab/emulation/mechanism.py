@@ -21,10 +21,7 @@ from losslab.study.features import Feature
 
 if TYPE_CHECKING:
     from losslab.emulation.accounting import Traffic
-    from losslab.emulation.checks import Evidence
     from losslab.emulation.hosts import Handle
-    from losslab.emulation.outcome import Observations
-    from losslab.emulation.plan import Plan
     from losslab.emulation.probes import QueueSample
     from losslab.emulation.programs import Host
     from losslab.study.condition import Condition
@@ -44,6 +41,10 @@ class NetemLink:
     options: tuple[Option, ...] = ()  # follow the delay
     # Child netems: purpose of the seed, delay and option.
     children: tuple[tuple[str, float, Option], ...] = ()
+
+    def plus(self, arguments: str, expected: Mapping[str, Any]) -> NetemLink:
+        """Return the link with one more option."""
+        return replace(self, options=(*self.options, (arguments, expected)))
 
     def qdiscs(self, where: Interface, seed: int, purpose: str) -> list[Qdisc]:
         """List the link's qdiscs; their seeds are derived for `purpose`."""
@@ -106,7 +107,11 @@ class Effect:
 
 @dataclass(frozen=True)
 class Mechanism(Feature):
-    """Path mechanism; its fields are its part of the path specification."""
+    """Path mechanism; its fields are its part of the path specification.
+
+    Arguments of its methods that have no type here are a `plan.Plan`, the `outcome.Observations` of
+    a replicate and the `checks.Evidence` for its checks. These modules import this one.
+    """
 
     # Needs the routers' netem links, and offloads off so that packets, not aggregates, are counted.
     needs_netem_links: ClassVar[bool] = False
@@ -145,21 +150,21 @@ class Mechanism(Feature):
         """Return further parts of a plan."""
         return {}
 
-    def preloaded_programs(self, plan: Plan) -> list[tuple[str, str]]:
+    def preloaded_programs(self, plan: Any) -> list[tuple[str, str]]:
         """List the Python programs to preload: host and module."""
         return []
 
     def attached(
-        self, plan: Plan, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
+        self, plan: Any, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
     ) -> contextlib.AbstractContextManager[dict[str, Any]]:
         """Run programs during the traffic; yield entries of `Observations.noted`."""
         return contextlib.nullcontext({})
 
-    def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:
+    def note(self, plan: Any, observations: Any, folder: Path) -> MechanismResult:
         """Collect the mechanism's results once the traffic is over and all queues are empty."""
         return MechanismResult()
 
-    def violations(self, e: Evidence) -> Iterator[str | None]:
+    def violations(self, e: Any) -> Iterator[str | None]:
         """Yield the mechanism's violations of the path specification."""
         yield from ()
 
@@ -167,7 +172,7 @@ class Mechanism(Feature):
         """Return the mechanism's metrics."""
         return {}
 
-    def observed(self, e: Evidence) -> dict[str, Any]:
+    def observed(self, e: Any) -> dict[str, Any]:
         """Return further entries of the manifest's observations."""
         return {}
 

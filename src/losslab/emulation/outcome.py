@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from losslab.emulation import accounting, checks, goodput, hosts, probes
 from losslab.emulation.background import outcome as background
@@ -24,7 +25,6 @@ from losslab.study import features
 from losslab.study.axes import OWN
 
 if TYPE_CHECKING:
-    from losslab.emulation.realtime import Watch
     from losslab.emulation.schedule_runner import ScheduleRunner
 
 # Bytes of acknowledgements as a share of the data that they acknowledge, at most: TCP has one of 66
@@ -51,6 +51,13 @@ class Part:
     summary: Mapping[str, Any] = field(default_factory=dict)  # metrics
     reasons: Sequence[str] = ()  # violations
     observed: Mapping[str, Any] = field(default_factory=dict)  # state and counts
+
+
+class Watch(AbstractContextManager[object], Protocol):
+    """Monitor of the machine in real time, while the block lasts."""
+
+    def contribute(self, measured: Measured) -> Part:
+        """Return the metrics and violations of a replicate."""
 
 
 @dataclass
@@ -245,7 +252,7 @@ def _background(m: Measured) -> Part:
 def _mechanisms(m: Measured) -> Part:
     observed: dict[str, Any] = {"link_begin_ms": None, "trace_sha256": {}}
     return Part(
-        m.plan.path_spec.summary(m.counted)
+        {k: v for its in m.plan.path_spec.mechanisms for k, v in its.summary(m.counted).items()}
         | {name: value for each in m.mechanisms for name, value in each.summary.items()},
         observed=observed
         | {name: value for each in m.mechanisms for name, value in each.observed.items()},
@@ -313,12 +320,7 @@ def _schedule(m: Measured) -> Part:
 
 
 def _machine(m: Measured) -> Part:
-    if m.watch is None:
-        return Part()
-    path = m.plan.path_spec
-    found = m.watch.findings(path, m.evidence.rtt_ms, m.run.replies, m.run.queue)
-    metrics = {f"machine_{name}": value for name, value in asdict(found).items()}
-    return Part(metrics, found.violations(path))
+    return m.watch.contribute(m) if m.watch else Part()
 
 
 # The violations of a result are in this order. An app's tables must be there before the background

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from losslab.emulation import mechanism
-from losslab.emulation.accounting import Traffic
 from losslab.emulation.background.plan import (
     BackgroundFlows,
     own_start_s,
@@ -29,7 +28,7 @@ from losslab.emulation.topology import (
     INTERFACES,
     NetworkExtension,
     address_commands,
-    prefixes,
+    destination6,
     reverse_router,
     route_attributes,
     routes,
@@ -93,10 +92,6 @@ class PathSpec:
     def bare(self) -> bool:
         """Return whether the path has no delay, and therefore neither netem nor fq."""
         return self.rtt_ms == 0
-
-    def summary(self, counted: Traffic) -> dict[str, float]:
-        """Return the metrics of the path's mechanisms."""
-        return {k: v for each in self.mechanisms for k, v in each.summary(counted).items()}
 
     def more(self) -> dict[str, Any]:
         """Return the mechanisms' entries of the plan; empty for a path without mechanisms."""
@@ -217,7 +212,7 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
                 ),
                 routes={destination: out.name for destination, out in routes_of.get(host, [])},
                 routes6={
-                    prefixes(6)(destination): out.name
+                    destination6(destination): out.name
                     for destination, out in routes_of.get(host, [])
                     if condition.ip_version == 6
                 },

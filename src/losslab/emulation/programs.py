@@ -388,6 +388,15 @@ class Loaded:
     popen: subprocess.Popen[bytes]
     control: socket.socket
 
+    @classmethod
+    def start(cls, host: Host, module: str) -> Loaded:
+        """Start to load a program."""
+        ours, theirs = socket.socketpair()
+        command = [*PYTHON, preloaded_program.__name__, module]
+        with theirs:
+            popen = host.popen(command, stdin=theirs, stdout=sys.stderr, stderr=sys.stderr)
+        return cls(module, popen, ours)
+
     def require(self) -> None:
         """Wait until the program is loaded."""
         readable = select.select([self.control], [], [], LOAD_LIMIT_S)[0]
@@ -398,30 +407,26 @@ class Loaded:
 
     def begin(self, arguments: Sequence[str], **streams: Any) -> subprocess.Popen[bytes]:
         """Run the program; `streams` are stdin, stdout and stderr, as of `subprocess.Popen`."""
-        with contextlib.ExitStack() as stack:
-            numbers = [
-                self._descriptor(streams[name], stack) for name in ("stdin", "stdout", "stderr")
-            ]
-            if streams["stderr"] == subprocess.STDOUT:
-                numbers[2] = numbers[1]
-            socket.send_fds(self.control, [GO], numbers)
+        numbers, own = list[int](), list[int]()
+        for stream in (streams[name] for name in ("stdin", "stdout", "stderr")):
+            if stream == subprocess.STDOUT:
+                numbers.append(numbers[1])
+            elif stream == subprocess.DEVNULL:
+                own.append(os.open(os.devnull, os.O_RDWR))
+                numbers.append(own[-1])
+            elif stream == subprocess.PIPE:
+                ours, theirs = os.pipe()
+                self.popen.stdout = os.fdopen(ours, "rb")
+                own.append(theirs)
+                numbers.append(theirs)
+            else:
+                numbers.append(stream.fileno())
+        socket.send_fds(self.control, [GO], numbers)
+        for number in own:
+            os.close(number)
         self.control.sendall(json.dumps(list(arguments)).encode())
         self.control.close()
         return self.popen
-
-    def _descriptor(self, stream: Any, stack: contextlib.ExitStack) -> int:
-        """Open a stream and return its descriptor; a pipe becomes `popen.stdout`."""
-        if stream == subprocess.STDOUT:
-            return -1
-        if stream == subprocess.DEVNULL:
-            number = os.open(os.devnull, os.O_RDWR)
-        elif stream == subprocess.PIPE:
-            ours, number = os.pipe()
-            self.popen.stdout = os.fdopen(ours, "rb")
-        else:
-            return int(stream.fileno())
-        stack.callback(os.close, number)
-        return number
 
     def end(self) -> None:
         """Kill the program."""
@@ -465,22 +470,10 @@ def preloaded(
     ready = {name: ReadyHost(node) for name, node in nodes.items()}
     with contextlib.ExitStack() as stack:
         for name, module in programs:
-            each = _load(nodes[name], module)
+            each = Loaded.start(nodes[name], module)
             stack.callback(each.end)
             ready[name].loaded.append(each)
         for host in ready.values():
             for each in host.loaded:
                 each.require()
         yield ready
-
-
-def _load(host: Host, module: str) -> Loaded:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        popen = host.popen(
-            [*PYTHON, preloaded_program.__name__, module],
-            stdin=theirs,
-            stdout=sys.stderr,
-            stderr=sys.stderr,
-        )
-    return Loaded(module, popen, ours)

@@ -11,6 +11,7 @@ linux/rtnetlink.h.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import socket
@@ -176,6 +177,15 @@ def netem(
     )
 
 
+def token_bucket(
+    where: Interface, rate_mbit: float, burst_bytes: int, parent: str = "root", handle: str = "1:"
+) -> Qdisc:
+    """Build a token bucket; its `limit` is that of an inner FIFO, which another queue replaces."""
+    rate = math.floor(rate_mbit * 1e6 / 8)  # bytes/s
+    arguments = f"rate {rate * 8}bit burst {burst_bytes} limit {burst_bytes}"
+    return Qdisc(where, parent, handle, "tbf", arguments, {"rate": rate})
+
+
 def _option(options: dict[str, Any], dotted: str) -> Any:
     """Return `a.b` from nested options; None if it is absent."""
     value: Any = options
@@ -242,7 +252,8 @@ def differences(
     return violations
 
 
-HANDLE = "ffff:"
+# Handle of the clsact qdisc, whose `drops` include all packets that filters drop.
+FILTERS = "ffff:"
 RTM_NEWTFILTER, RTM_GETTFILTER = 44, 46
 EGRESS = 0xFFFF_FFF3  # TC_H_CLSACT with TC_H_MIN_EGRESS
 TCA_KIND, TCA_OPTIONS = 1, 2
@@ -276,7 +287,7 @@ class Filter(Qdisc):
     def on(cls, where: Interface, arguments: str, action: Mapping[str, int | str]) -> Filter:
         """Build a filter on an interface from tc arguments."""
         line = f"filter add dev {where.name} egress {arguments}"
-        return cls(where, "", HANDLE, "clsact", "", {}, (line,), action=action)
+        return cls(where, "", FILTERS, "clsact", "", {}, (line,), action=action)
 
     def read_into(self, state: dict[str, Any]) -> None:
         """Read the actions of the interface's filters into the state of its host."""

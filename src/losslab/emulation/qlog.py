@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 SUFFIXES = (".qlog", ".sqlog")
 SEPARATOR = "\x1e"
 METRICS, LOST, STATE = "metrics_updated", "packet_lost", "congestion_state_updated"
-SENT = "packet_sent"
+SENT, RECEIVED = "packet_sent", "packet_received"
 MAX = 1e15  # larger values are none
 # What a file that is no qlog, or a truncated one, raises.
 BROKEN = (AttributeError, IndexError, KeyError, OSError, RecursionError, TypeError, ValueError)
@@ -29,26 +28,18 @@ class Event(NamedTuple):
     ms: float
     name: str
     data: dict[str, Any]
+    vantage: str = ""  # type of the log's vantage point: `server`, `client` or ""
 
 
-@dataclass
-class Log:
-    """Content of a log, with the type of its vantage point: `server`, `client` or ""."""
-
-    vantage: str = ""
-    events: list[Event] = field(default_factory=list)
-
-
-def read(path: Path) -> Log:
-    """Read a log; one that is damaged has the events before that."""
-    log, clock = Log(), 0.0
+def events(path: Path) -> Iterator[Event]:
+    """Yield the events of a log; one that is damaged has the events before that."""
+    clock, vantage = 0.0, ""
     common: dict[str, Any] = {}
     names: list[str] = []
     try:
         for record in _records(path.read_text(errors="replace")):
             if isinstance(record, dict) and "name" not in record:
-                point = record.get("vantage_point", {})
-                log.vantage = str(point.get("type", log.vantage))
+                vantage = str(record.get("vantage_point", {}).get("type", vantage))
                 common = record.get("common_fields", common)
                 names = [str(name).lower() for name in record.get("event_fields", names)]
                 continue
@@ -60,10 +51,9 @@ def read(path: Path) -> Log:
             clock = float(given) + (clock if delta else 0.0)  # type: ignore[arg-type]
             name = str(row.get("name", row.get("event", row.get("event_type"))))
             short = name.rpartition(":")[2].removeprefix("recovery_")
-            log.events.append(Event(clock, short, dict(row.get("data", {}))))
+            yield Event(clock, short, dict(row.get("data", {})), vantage)
     except BROKEN:
-        pass
-    return log
+        return
 
 
 def _records(text: str) -> Iterator[Any]:
@@ -89,18 +79,14 @@ def metrics(paths: Iterable[Path], vantage: str) -> dict[str, float]:
 
     Of several connections, that which sent most packets counts.
     """
-    logs = [log for log in map(read, paths) if log.vantage == vantage]
-
-    def sent(log: Log) -> int:
-        return sum(event.name == SENT for event in log.events)
-
-    events = max(logs, key=sent, default=Log()).events
+    logs = ([event for event in events(path) if event.vantage == vantage] for path in paths)
+    own = max(logs, key=lambda its: sum(event.name == SENT for event in its), default=[])
     found = dict[str, float]()
     for name, key in (("qlog_srtt_median_ms", "smoothed_rtt"),
                       ("qlog_cwnd_median_bytes", "congestion_window")):  # fmt: skip
-        given = (event.data.get(key) for event in events if event.name == METRICS)
+        given = (event.data.get(key) for event in own if event.name == METRICS)
         values = [each for each in given if isinstance(each, int | float) and 0 <= each < MAX]
         found |= {name: statistics.median(values)} if values else {}
     # A stack that logs its metrics may log losses; without any of both, the log says nothing.
-    lost = sum(event.name == LOST for event in events)
+    lost = sum(event.name == LOST for event in own)
     return found | ({"qlog_lost_packets": lost} if found or lost else {})

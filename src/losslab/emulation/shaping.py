@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.mechanism import Mechanism, netem_link, of
-from losslab.emulation.qdiscs import DUALPI2, DualPi2, Qdisc, htb_quantum, netem
+from losslab.emulation.qdiscs import DUALPI2, DualPi2, Qdisc, htb_quantum, netem, token_bucket
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
 from losslab.study.axes import OWN, derived_seed, plain
 from losslab.study.packetsizes import DEFAULT, frame_bytes
@@ -52,6 +52,11 @@ FQ_CODEL_PACKETS = 10_240
 # Limit of the sender's fq: its default (tc-fq(8)). It is also the limit of each flow, whose default
 # of 100 packets assumes aggregates: without offloads, BBR's pacing queues more packets per ms.
 FQ_PACKETS = 10_000
+
+
+def bucket_bytes(frame: int, single_packets: bool) -> int:
+    """Return the size of a token bucket, which it may send at once."""
+    return BURST_FRAMES * (frame if single_packets else OFFLOADED_FRAME_BYTES)
 
 
 def queued_bytes(mtu_bytes: int) -> int:
@@ -226,22 +231,10 @@ def path_qdiscs(condition: Condition, seed: int) -> list[Qdisc]:
     """
     if condition.shaper == "htb-netem":
         return [_sender(condition, seed), *one_interface(condition, seed)]
-    single = condition.offloads == "off"
-    burst_bytes = BURST_FRAMES * (
-        frame_bytes(condition.mtu_bytes) if single else OFFLOADED_FRAME_BYTES
-    )
-    rate_bytes = math.floor(condition.rate_mbit * 1e6 / 8)
+    burst_bytes = bucket_bytes(frame_bytes(condition.mtu_bytes), condition.offloads == "off")
     back, mechanisms = reverse_router(condition.path), of(condition)
     link = [
-        Qdisc(
-            where=bottleneck(),
-            parent="root",
-            handle="1:",
-            kind="tbf",
-            # `limit` is that of the inner FIFO, which `queue` replaces.
-            arguments=f"rate {rate_bytes * 8}bit burst {burst_bytes} limit {burst_bytes}",
-            expected={"rate": rate_bytes},
-        ),
+        token_bucket(bottleneck(), condition.rate_mbit, burst_bytes),
         *queue(condition, mechanisms),
     ]
     if condition.bare:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import resource
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -87,18 +87,12 @@ def host_in_url(address: str, version: int) -> str:
     return address if version == 4 else f"[{at_version(address, 6)}]"
 
 
-def prefixes(version: int) -> Callable[[str], str]:
-    """Return a function from an IPv4 destination of `routes` to that of a version of IP."""
-
-    def of(destination: str) -> str:
-        if version == 4:
-            return destination
-        address, slash, _ = destination.partition("/")
-        if destination == "default":
-            return destination
-        return at_version(address, 6).removesuffix("0") + ("/64" if slash else "/128")
-
-    return of
+def destination6(destination: str) -> str:
+    """Return the IPv6 destination for an IPv4 destination of `routes`."""
+    if destination == "default":
+        return destination
+    address, slash, _ = destination.partition("/")
+    return at_version(address, 6).removesuffix("0") + ("/64" if slash else "/128")
 
 
 def link(number: int, a: str, b: str, called: str = "") -> Link:
@@ -232,7 +226,7 @@ def address_commands(
         more = [f"{name} {n}" for name, n in attributes.items()]
         lines.append(" ".join([*words, *more]))
         if six:
-            to, gateway = prefixes(6)(destination), others[out].address6
+            to, gateway = destination6(destination), others[out].address6
             words = [f"route replace {to} via {gateway} dev {out.name}"]
             lines.append(" ".join([*words, *more]))
     return lines
@@ -294,16 +288,13 @@ class Network:
     def __init__(self, net: Any) -> None:
         self._net = net
         self.nodes: dict[str, Any] = {}
-        self._add(HOSTS, LINKS)
+        self.extend(NetworkExtension(HOSTS, LINKS))
 
     def extend(self, more: NetworkExtension) -> dict[str, Any]:
         """Add hosts and links; return the new hosts by name."""
-        return self._add(more.hosts, more.links)
-
-    def _add(self, hosts: Sequence[str], links: Sequence[Link]) -> dict[str, Any]:
-        new = {name: self._net.addHost(name, ip=None) for name in hosts}
+        new = {name: self._net.addHost(name, ip=None) for name in more.hosts}
         self.nodes |= new
-        for a, b in links:
+        for a, b in more.links:
             # `address_commands` brings links up. Mininet would call ifconfig, which makes the
             # host's kernel load modules of unused protocols.
             self._net.addLink(

@@ -7,22 +7,14 @@ import math
 import socket
 import time
 from collections.abc import Mapping, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from losslab.emulation import probes
 from losslab.emulation.hosts import inside, read_sysctl, write_sysctl
-from losslab.emulation.probes import (
-    DURING_INTERVAL_S,
-    TCP_COLUMNS,
-    EchoProbe,
-    QueueProbe,
-    QueueSample,
-    TcpProbe,
-    TcpSample,
-    write_csv,
-    write_replies,
-)
+from losslab.emulation.probes import QueueSample, TcpSample
 from losslab.emulation.programs import (
     ANY,
     ANY_PORT,
@@ -101,11 +93,12 @@ def run(
     """
     sender, flows, limit_s = hosts["sender"], plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
-        programs = _user_programs(plan, hosts, stack)
+        own = [flow for flow in flows if flow.protocol == ANY]
+        programs = stack.enter_context(closing(UserProgramsProbe(hosts, own))) if own else None
         listeners = _listeners(plan, hosts, folder, stack)
         processes = list(listeners.values())
         wakes = programs.descriptors if programs else []
-        watcher = stack.enter_context(contextlib.closing(ExitWatcher(*wakes)))
+        watcher = stack.enter_context(closing(ExitWatcher(*wakes)))
         for process in processes:
             watcher.watch(process)
         log = _sampling(plan, hosts, programs, processes, stack)
@@ -151,7 +144,7 @@ def run(
         replies = log.finish()
         violations = [found for p in processes if (found := p.violation(limit_s))] + log.violations
     log.write(folder)
-    write_replies(replies, folder / "ping.csv")
+    probes.write_replies(replies, folder / "ping.csv")
     return Run(
         timeline=Timeline(log.origin_ns, started_s),
         last_samples=list(log.last.values()),
@@ -182,16 +175,6 @@ def _listeners(
     return listeners
 
 
-def _user_programs(
-    plan: Plan, hosts: Mapping[str, Host], stack: contextlib.ExitStack
-) -> UserProgramsProbe | None:
-    """Start the probe of user programs, if the plan has any."""
-    flows = [flow for flow in plan.flows if flow.protocol == ANY]
-    if not flows:
-        return None
-    return stack.enter_context(contextlib.closing(UserProgramsProbe(hosts, flows)))
-
-
 def _sampling(
     plan: Plan,
     hosts: Mapping[str, Host],
@@ -209,19 +192,19 @@ def _sampling(
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     records = []
     with inside(hosts["sender"].pid):
-        tcp_probe = programs or stack.enter_context(contextlib.closing(TcpProbe(family)))
+        tcp_probe = programs or stack.enter_context(closing(probes.TcpProbe(family)))
         address = at_version(RECEIVER_ADDRESS, version)
-        echo_probe = stack.enter_context(contextlib.closing(EchoProbe(address)))
+        echo_probe = stack.enter_context(closing(probes.EchoProbe(address)))
         if recorded:
-            records.append(stack.enter_context(contextlib.closing(Record())))
+            records.append(stack.enter_context(closing(Record())))
     with inside(hosts[bottleneck().host].pid):
-        queue_probe = stack.enter_context(contextlib.closing(QueueProbe(bottleneck().name)))
+        queue_probe = stack.enter_context(closing(probes.QueueProbe(bottleneck().name)))
         if recorded:
-            records.append(stack.enter_context(contextlib.closing(Record())))
+            records.append(stack.enter_context(closing(Record())))
     wait_for_whole_second()
     time.sleep(plan.start_jitter_s)
-    probes = (tcp_probe, queue_probe, echo_probe)
-    return _SampleLog(*probes, plan.sample_interval_s, processes, records)
+    opened = (tcp_probe, queue_probe, echo_probe)
+    return _SampleLog(*opened, plan.sample_interval_s, processes, records)
 
 
 def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:
@@ -336,9 +319,9 @@ class _SampleLog:
 
     def __init__(
         self,
-        tcp_probe: TcpProbe | UserProgramsProbe,
-        queue_probe: QueueProbe,
-        echo_probe: EchoProbe,
+        tcp_probe: probes.TcpProbe | UserProgramsProbe,
+        queue_probe: probes.QueueProbe,
+        echo_probe: probes.EchoProbe,
         interval_s: float,
         processes: Sequence[Process],
         records: Sequence[Record],  # of TCP, of the queue; none if the kernel keeps none
@@ -388,7 +371,7 @@ class _SampleLog:
             self._echo_probe.send(now_s)
             if self.state is not None:
                 self.state.read()
-            self._echo_due_s += DURING_INTERVAL_S
+            self._echo_due_s += probes.DURING_INTERVAL_S
         if not self._records:
             for sample in self._tcp_probe.sample():
                 self._note(now_s, sample)
@@ -439,6 +422,6 @@ class _SampleLog:
 
     def write(self, folder: Path) -> None:
         """Write tcp.csv, and the tables of user programs."""
-        write_csv(folder / "tcp.csv", TCP_COLUMNS, self._tcp_rows)
+        probes.write_csv(folder / "tcp.csv", probes.TCP_COLUMNS, self._tcp_rows)
         if isinstance(self._tcp_probe, UserProgramsProbe):
             self._tcp_probe.write(folder)

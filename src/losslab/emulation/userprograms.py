@@ -14,6 +14,7 @@ import ctypes
 import errno
 import os
 import platform
+import re
 import socket
 import struct
 from collections import defaultdict
@@ -38,85 +39,78 @@ INSTRUCTION = struct.Struct("<BBhi")  # operation, registers, offset, immediate 
 
 # Functions of the kernel (enum bpf_func_id).
 LOOKUP, UPDATE, LOAD_BYTES, PUSH = 1, 2, 26, 87
-# Registers: result; arguments; values that a call keeps; end of the stack.
-R0, R1, R2, R3, R4, R6, R7, R8, R9, R10 = 0, 1, 2, 3, 4, 6, 7, 8, 9, 10
-# Sizes of memory accesses.
-BYTE, HALF, WORD, DOUBLE = 0x10, 0x08, 0x00, 0x18
-# Arithmetic operations, and conditions of jumps.
-ADD, SUB, AND, SHIFT_LEFT, SHIFT_RIGHT, MOVE = 0x00, 0x10, 0x50, 0x60, 0x70, 0xB0
-ALWAYS, EQUAL, ANY_BIT, UNEQUAL, SIGNED_AT_MOST = 0x00, 0x10, 0x40, 0x50, 0xD0
-BITS_64, BITS_32 = 7, 4  # classes of arithmetic
-JUMP_64, JUMP_32 = 5, 6
-FROM_REGISTER = 0x08
-
-Instruction = tuple[int, int, int, "int | str", int]  # operation, to, from, offset or label, value
+# Operations and sizes of memory accesses, as parts of an instruction's first byte.
+ARITHMETIC = {"+=": 0x00, "-=": 0x10, "&=": 0x50, "<<=": 0x60, ">>=": 0x70, "=": 0xB0}
+COMPARISONS = {"==": 0x10, "&": 0x40, "!=": 0x50, "s<=": 0xD0}
+SIZES = {"u8": 0x10, "u16": 0x08, "u32": 0x00, "u64": 0x18}
+# Operation, registers (to, from), offset or a jump's label, immediate value.
+Instruction = tuple[int, int, int, "int | str", int]
 
 
-def load(size: int, to: int, base: int, offset: int) -> Instruction:
-    """`to` = the memory at `base` + `offset`."""
-    return (0x61 | size, to, base, offset, 0)
+def assemble(text: str) -> bytes:
+    """Assemble statements, separated by lines or semicolons; `NAME:` is a label.
+
+    The notation is that of the kernel's disassembler: r1 has 64 bits, w1 its lower 32. Memory is
+    `SIZE[BASE+OFFSET]`, with a register or one of `PLACES` as base.
+    """
+    code, labels = list[Instruction](), dict[str, int]()
+    for statement in re.split("[;\n]", re.sub("#.*", "", text)):
+        words = statement.split()
+        if words and words[0].endswith(":"):
+            labels[words[0][:-1]] = len(code)
+        elif words:
+            code += _instructions(words)
+    return b"".join(
+        INSTRUCTION.pack(
+            operation, source << 4 | to,
+            labels[offset] - at - 1 if isinstance(offset, str) else offset, value,
+        )
+        for at, (operation, to, source, offset, value) in enumerate(code)
+    )  # fmt: skip
 
 
-def store(size: int, base: int, offset: int, value: int) -> Instruction:
-    """Store a register."""
-    return (0x63 | size, base, value, offset, 0)
+def _memory(operand: str) -> tuple[int, int, int]:
+    """Return size, register and offset of an operand."""
+    size, place, *more = re.findall(r"\w+", operand)
+    base, offset = PLACES.get(place) or (int(place[1:]), 0)
+    return SIZES[size], base, offset + sum(map(int, more))
 
 
-def add_to_memory(base: int, offset: int, value: int) -> Instruction:
-    """Add a register to 64 bits of memory, atomically."""
-    return (0xDB, base, value, offset, 0)
-
-
-def constant(operation: int, to: int, value: int, bits: int = BITS_64) -> Instruction:
-    """Calculate with a constant."""
-    return (bits | operation, to, 0, 0, value)
-
-
-def register(operation: int, to: int, value: int, bits: int = BITS_64) -> Instruction:
-    """Calculate with a register."""
-    return (bits | FROM_REGISTER | operation, to, value, 0, 0)
-
-
-def from_network(to: int, bits: int) -> Instruction:
-    """Convert the lower bits of a register from network byte order."""
-    return (0xDC, to, 0, 0, bits)
-
-
-def jump(condition: int, to: int, value: int, label: str, kind: int = JUMP_64) -> Instruction:
-    """Jump forward to a label if a register compares so with a constant."""
-    return (kind | condition, to, 0, label, value)
-
-
-def call(function: int) -> Instruction:
-    """Call a function of the kernel."""
-    return (0x85, 0, 0, 0, function)
-
-
-def end(value: int) -> list[Instruction]:
-    """End the program with a value."""
-    return [constant(MOVE, R0, value), (0x95, 0, 0, 0, 0)]
-
-
-def assemble(code: Sequence[Instruction | str | tuple[str, int, int]]) -> bytes:
-    """Assemble instructions; a text is a label, and ("map", to, descriptor) loads a map."""
-    labels, at = {}, 0
-    for each in code:
-        if isinstance(each, str):
-            labels[each] = at
-        else:
-            at += 2 if each[0] == "map" else 1
-    words: list[bytes] = []
-    for each in code:
-        if isinstance(each, str):
-            continue
-        if len(each) == 3:
-            words.append(INSTRUCTION.pack(0x18, PSEUDO_MAP_FD << 4 | each[1], 0, each[2]))
-            words.append(INSTRUCTION.pack(0, 0, 0, 0))
-            continue
-        operation, to, source, offset, value = each
-        distance = labels[offset] - len(words) - 1 if isinstance(offset, str) else offset
-        words.append(INSTRUCTION.pack(operation, source << 4 | to, distance, value))
-    return b"".join(words)
+def _instructions(words: list[str]) -> Iterator[Instruction]:
+    """Yield the instructions of a statement."""
+    match words:
+        case ["exit", octets]:
+            yield 0xB7, 0, 0, 0, int(octets)
+            yield 0x95, 0, 0, 0, 0
+        case ["call", function]:
+            yield 0x85, 0, 0, 0, int(function)
+        case ["goto", label]:
+            yield 0x05, 0, 0, label, 0
+        case ["if", left, comparison, number, "goto", label]:
+            width = 5 if left[0] == "r" else 6
+            yield width | COMPARISONS[comparison], int(left[1:]), 0, label, int(number)
+        case ["be16" | "be32" as order, to]:  # from network byte order
+            yield 0xDC, int(to[1:]), 0, 0, int(order[2:])
+        case [to, "=", "map", descriptor]:
+            yield 0x18, int(to[1:]), PSEUDO_MAP_FD, 0, int(descriptor)
+            yield 0, 0, 0, 0, 0
+        case [to, "=", "address", place]:
+            yield 0xBF, int(to[1:]), PLACES[place][0], 0, 0
+            yield 0x07, int(to[1:]), 0, 0, PLACES[place][1]
+        case ["lock", to, "+=", source]:
+            _, base, offset = _memory(to)
+            yield 0xDB, base, int(source[1:]), offset, 0
+        case [to, "=", source] if "[" in source:
+            size, base, offset = _memory(source)
+            yield 0x61 | size, int(to[1:]), base, offset, 0
+        case [to, "=", source] if "[" in to:
+            size, base, offset = _memory(to)
+            yield 0x63 | size, base, int(source[1:]), offset, 0
+        case [to, operation, source]:
+            first = (7 if to[0] == "r" else 4) | ARITHMETIC[operation]
+            register = source[0] == "r"
+            other, value = (int(source[1:]), 0) if register else (0, int(source))
+            yield first | 0x08 * register, int(to[1:]), other, 0, value
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -208,127 +202,97 @@ CONNECTIONS_MAX = 16_384
 EVENTS_MAX = 131_072
 # Packets, bytes of IP, payload of TCP, the part of it in order, payload of UDP, lost events.
 COUNTS = struct.Struct("=6Q")
-PACKETS, IP_BYTES, TCP_BYTES, NEW_BYTES, UDP_BYTES, LOST = range(0, COUNTS.size, 8)
 # Source address and ports; first sequence number, payload, end of the data so far; 1 for a SYN.
 EVENT = struct.Struct("=8sIIII")
 # Highest sequence number; whether data have arrived.
 STATE = struct.Struct("=II")
-
-# Offsets from the end of the stack.
-AT_IP, AT_TCP, AT_KEY, AT_CONNECTION, AT_STATE = -24, -40, -44, -56, -64
-AT_EVENT = AT_STATE - EVENT.size
+# Places of the program on its stack, and in the counts.
+PLACES = {
+    "ip": (10, -24), "tcp": (10, -40), "key": (10, -44), "connection": (10, -56),
+    "state": (10, -64), "event": (10, -64 - EVENT.size),
+    "packets": (7, 0), "ip_bytes": (7, 8), "tcp_bytes": (7, 16), "new_bytes": (7, 24),
+    "udp_bytes": (7, 32), "lost": (7, 40),
+}  # fmt: skip
 
 
 def _program(pair: Addresses | None, counts: int, connections: int, events: int) -> bytes:
     """Assemble the program for a pair, as of `ArrivalProbe`, and descriptors of its maps."""
-
-    def select() -> list[Instruction | str]:
-        if pair is None:
-            return []
+    select = ""
+    if pair is not None:
         source, destination = (struct.unpack("=i", socket.inet_aton(each))[0] for each in pair)
-        return [
-            load(WORD, R1, R10, AT_IP + 12), jump(EQUAL, R1, source, "selected", JUMP_32),
-            load(WORD, R1, R10, AT_IP + 16), jump(UNEQUAL, R1, destination, "ignore", JUMP_32),
-            "selected",
-        ]  # fmt: skip
+        select = f"""
+            r1 = u32[ip+12]; if w1 == {source} goto selected
+            r1 = u32[ip+16]; if w1 != {destination} goto ignore
+            selected:"""
 
-    def stack(to: int, offset: int) -> list[Instruction]:
-        return [register(MOVE, to, R10), constant(ADD, to, offset)]
+    def copy(octets: int, place: str) -> str:
+        """Copy bytes of the packet, from the offset in r2, to the stack."""
+        return f"""r1 = r6; r3 = address {place}; r4 = {octets}
+            call {LOAD_BYTES}; if r0 != 0 goto ignore"""
 
-    def packet(length: int, at: int) -> list[Instruction | str]:
-        """Copy bytes of the packet, from the offset in R2, to the stack."""
-        return [
-            register(MOVE, R1, R6), *stack(R3, at), constant(MOVE, R4, length),
-            call(LOAD_BYTES), jump(UNEQUAL, R0, 0, "ignore"),
-        ]  # fmt: skip
-
-    def update_connection() -> list[Instruction | tuple[str, int, int]]:
-        return [
-            ("map", R1, connections), *stack(R2, AT_CONNECTION), *stack(R3, AT_STATE),
-            constant(MOVE, R4, 0), call(UPDATE),
-        ]  # fmt: skip
-
-    def push_event() -> list[Instruction | str | tuple[str, int, int]]:
-        return [
-            load(DOUBLE, R1, R10, AT_CONNECTION),
-            store(DOUBLE, R10, AT_EVENT, R1),
-            ("map", R1, events), *stack(R2, AT_EVENT), constant(MOVE, R3, 0),
-            call(PUSH),
-        ]  # fmt: skip
-
+    update_connection = f"""r1 = map {connections}; r2 = address connection; r3 = address state
+            r4 = 0; call {UPDATE}"""
+    push_event = f"""r1 = u64[connection]; u64[event] = r1
+            r1 = map {events}; r2 = address event; r3 = 0; call {PUSH}"""
+    # r6: packet. r7: counts. r8: length of IP's header, later the sequence number. r9: payload.
     return assemble(
-        [
-            # R6: packet. R7: counts. R8: length of IP's header, later the sequence number.
-            # R9: payload.
-            register(MOVE, R6, R1),
-            constant(MOVE, R2, 0), *packet(20, AT_IP),
-            load(BYTE, R1, R10, AT_IP + 9), jump(EQUAL, R1, ICMP, "ignore"), *select(),
-            constant(MOVE, R1, 0), store(WORD, R10, AT_KEY, R1),
-            ("map", R1, counts), *stack(R2, AT_KEY), call(LOOKUP),
-            jump(EQUAL, R0, 0, "ignore"), register(MOVE, R7, R0),
-            load(HALF, R9, R10, AT_IP + 2), from_network(R9, 16),
-            constant(MOVE, R1, 1), add_to_memory(R7, PACKETS, R1),
-            add_to_memory(R7, IP_BYTES, R9),
-            load(BYTE, R8, R10, AT_IP), constant(AND, R8, 15),
-            constant(SHIFT_LEFT, R8, 2), register(SUB, R9, R8),
-            load(HALF, R3, R10, AT_IP + 6), from_network(R3, 16),
-            constant(AND, R3, FRAGMENT_OFFSET),
-            load(BYTE, R1, R10, AT_IP + 9),
-            jump(EQUAL, R1, TCP, "tcp"), jump(UNEQUAL, R1, UDP, "ignore"),
-            # Only a datagram's first fragment has the header of UDP.
-            jump(UNEQUAL, R3, 0, "rest"), constant(SUB, R9, UDP_HEADER_BYTES), "rest",
-            add_to_memory(R7, UDP_BYTES, R9), jump(ALWAYS, 0, 0, "ignore"),
-            "tcp",
-            register(MOVE, R2, R8), *packet(16, AT_TCP),
-            load(BYTE, R1, R10, AT_TCP + 12), constant(SHIFT_RIGHT, R1, 4),
-            constant(SHIFT_LEFT, R1, 2), register(SUB, R9, R1),
-            add_to_memory(R7, TCP_BYTES, R9),
-            load(WORD, R8, R10, AT_TCP + 4), from_network(R8, 32),
-            load(WORD, R1, R10, AT_IP + 12), store(WORD, R10, AT_CONNECTION, R1),
-            load(WORD, R1, R10, AT_TCP), store(WORD, R10, AT_CONNECTION + 4, R1),
-            load(BYTE, R1, R10, AT_TCP + 13), constant(AND, R1, SYN),
-            jump(EQUAL, R1, 0, "segment"),
-            # A new connection; its data begin after the SYN.
-            constant(ADD, R8, 1, BITS_32), store(WORD, R10, AT_STATE, R8),
-            store(WORD, R10, AT_EVENT + 8, R8), store(WORD, R10, AT_EVENT + 16, R8),
-            constant(MOVE, R1, 0), store(WORD, R10, AT_STATE + 4, R1),
-            store(WORD, R10, AT_EVENT + 12, R1),
-            constant(MOVE, R1, 1), store(WORD, R10, AT_EVENT + 20, R1),
-            *update_connection(), *push_event(), jump(EQUAL, R9, 0, "keep"),
-            "segment",
-            ("map", R1, connections), *stack(R2, AT_CONNECTION), call(LOOKUP),
-            jump(EQUAL, R9, 0, "empty"), jump(UNEQUAL, R0, 0, "known"),
+        f"""
+            r6 = r1; r2 = 0; {copy(20, "ip")}
+            r1 = u8[ip+9]; if r1 == {ICMP} goto ignore
+            {select}
+            r1 = 0; u32[key] = r1
+            r1 = map {counts}; r2 = address key; call {LOOKUP}
+            if r0 == 0 goto ignore; r7 = r0
+            r9 = u16[ip+2]; be16 r9
+            r1 = 1; lock u64[packets] += r1; lock u64[ip_bytes] += r9
+            r8 = u8[ip]; r8 &= 15; r8 <<= 2; r9 -= r8
+            r3 = u16[ip+6]; be16 r3; r3 &= {FRAGMENT_OFFSET}
+            r1 = u8[ip+9]; if r1 == {TCP} goto tcp; if r1 != {UDP} goto ignore
+            if r3 != 0 goto rest; r9 -= {UDP_HEADER_BYTES}  # a datagram's first fragment
+        rest:
+            lock u64[udp_bytes] += r9; goto ignore
+        tcp:
+            r2 = r8; {copy(16, "tcp")}
+            r1 = u8[tcp+12]; r1 >>= 4; r1 <<= 2; r9 -= r1
+            lock u64[tcp_bytes] += r9
+            r8 = u32[tcp+4]; be32 r8
+            r1 = u32[ip+12]; u32[connection] = r1; r1 = u32[tcp]; u32[connection+4] = r1
+            r1 = u8[tcp+13]; r1 &= {SYN}; if r1 == 0 goto segment
+            # A new connection: its data begin after the SYN.
+            w8 += 1; u32[state] = r8; u32[event+8] = r8; u32[event+16] = r8
+            r1 = 0; u32[state+4] = r1; u32[event+12] = r1; r1 = 1; u32[event+20] = r1
+            {update_connection}
+            {push_event}
+            if r9 == 0 goto keep
+        segment:
+            r1 = map {connections}; r2 = address connection; call {LOOKUP}
+            if r9 == 0 goto empty; if r0 != 0 goto known
             # A connection without a SYN.
-            add_to_memory(R7, NEW_BYTES, R9), register(ADD, R8, R9, BITS_32),
-            store(WORD, R10, AT_STATE, R8), constant(MOVE, R1, 1),
-            store(WORD, R10, AT_STATE + 4, R1), *update_connection(),
-            jump(ALWAYS, 0, 0, "keep"),
-            "known",
-            load(WORD, R1, R0, 0), register(MOVE, R2, R8),
-            register(SUB, R2, R1, BITS_32), jump(EQUAL, R2, 0, "in order"),
-            store(WORD, R10, AT_EVENT + 8, R8), store(WORD, R10, AT_EVENT + 12, R9),
-            store(WORD, R10, AT_EVENT + 16, R1),
-            register(ADD, R2, R9, BITS_32),  # how far it reaches beyond the data so far
-            register(ADD, R8, R9, BITS_32), register(MOVE, R9, R0),
-            jump(SIGNED_AT_MOST, R2, 0, "old", JUMP_32), store(WORD, R9, 0, R8),
-            "old",
-            constant(MOVE, R1, 0), store(WORD, R10, AT_EVENT + 20, R1),
-            *push_event(), jump(EQUAL, R0, 0, "data"),
-            constant(MOVE, R1, 1), add_to_memory(R7, LOST, R1),
-            jump(ALWAYS, 0, 0, "data"),
-            "in order",
-            add_to_memory(R7, NEW_BYTES, R9), register(ADD, R8, R9, BITS_32),
-            store(WORD, R0, 0, R8), register(MOVE, R9, R0),
-            "data",
-            load(WORD, R1, R9, 4), jump(UNEQUAL, R1, 0, "empty"),
-            constant(MOVE, R1, 1), store(WORD, R9, 4, R1),
-            jump(ALWAYS, 0, 0, "keep"),
-            "empty",
-            load(BYTE, R1, R10, AT_TCP + 13), jump(ANY_BIT, R1, FIN, "keep"),
-            "ignore", *end(0),
-            "keep", *end(KEPT_BYTES),
-        ]
-    )  # fmt: skip
+            lock u64[new_bytes] += r9; w8 += r9; u32[state] = r8; r1 = 1; u32[state+4] = r1
+            {update_connection}
+            goto keep
+        known:
+            r1 = u32[r0]; r2 = r8; w2 -= r1; if r2 == 0 goto in_order
+            u32[event+8] = r8; u32[event+12] = r9; u32[event+16] = r1
+            w2 += r9  # how far it reaches beyond the data so far
+            w8 += r9; r9 = r0; if w2 s<= 0 goto old
+            u32[r9] = r8
+        old:
+            r1 = 0; u32[event+20] = r1
+            {push_event}
+            if r0 == 0 goto data; r1 = 1; lock u64[lost] += r1; goto data
+        in_order:
+            lock u64[new_bytes] += r9; w8 += r9; u32[r0] = r8; r9 = r0
+        data:
+            r1 = u32[r9+4]; if r1 != 0 goto empty; r1 = 1; u32[r9+4] = r1; goto keep
+        empty:
+            r1 = u8[tcp+13]; if r1 & {FIN} goto keep
+        ignore:
+            exit 0
+        keep:
+            exit {KEPT_BYTES}
+        """
+    )
 
 
 @dataclass(frozen=True)
@@ -357,15 +321,13 @@ class Gaps:
         new, left = max(0, ahead + octets), []
         for begin, length in self._gaps:
             offset = _ahead(begin, sequence)
-            low, high = max(offset, 0), min(offset + length, octets)
-            if low >= high:
-                left.append((begin, length))
-                continue
+            # The segment fills `low` to `high`, and leaves what is before and after.
+            low = min(max(offset, 0), offset + length)
+            high = max(min(offset + length, octets), low)
             new += high - low
-            if low > offset:
-                left.append((begin, low - offset))
-            if offset + length > high:
-                left.append(((sequence + high) & 0xFFFF_FFFF, offset + length - high))
+            for first, last in ((offset, low), (high, offset + length)):
+                if last > first:
+                    left.append(((sequence + first) & 0xFFFF_FFFF, last - first))
         self._gaps = left
         return new
 

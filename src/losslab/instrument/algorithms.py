@@ -163,22 +163,20 @@ def sources(folder: Path, start: Path) -> list[str]:
     """
     if declared := _declared(folder, start):
         return list(declared.sources)
-    makefile = next((p for n in ("Makefile", "Kbuild") if (p := folder / n).is_file()), None)
-    text = makefile.read_text(errors="replace").replace("\\\n", " ") if makefile else ""
+    text = _makefile(folder)
     found: list[str] = []
     for module in _objects(text, "obj-(?:m|y|\\$\\(\\w+\\))"):
         stem = re.escape(module.removesuffix(".o"))
         parts = [*_objects(text, f"{stem}-objs"), *_objects(text, f"{stem}-y")] or [module]
         names = [part.removesuffix(".o") + ".c" for part in parts]
-        registers = [n for n in names if (folder / n).is_file() and _registers(folder / n)]
+        registers = any(_registers(folder / name) for name in names)
         if registers and (start == folder or start.name in names):
             found = names
             break
     if start != folder:
-        return found if start.name in found else [start.name]
-    if not found:
-        found = [p.name for p in sorted(folder.glob("*.c")) if _registers(p)]
-    if len(found) > 1 and sum(_registers(folder / name) for name in found) > 1:
+        return found or [start.name]
+    found = found or [path.name for path in sorted(folder.glob("*.c")) if _registers(path)]
+    if sum(_registers(folder / name) for name in found) > 1:
         raise UsageError(
             f"a folder must have one congestion control, found {', '.join(found)}",
             hint=f"name one file: --from {folder}/{found[0]}",
@@ -193,7 +191,13 @@ def _declared(folder: Path, start: Path) -> Algorithm | None:
 
 
 def _registers(path: Path) -> bool:
-    return "tcp_congestion_ops" in path.read_text(errors="replace")
+    return path.is_file() and "tcp_congestion_ops" in path.read_text(errors="replace")
+
+
+def _makefile(folder: Path) -> str:
+    """Return the lines of a module's Makefile or Kbuild, each with its continuations."""
+    found = next((p for name in ("Makefile", "Kbuild") if (p := folder / name).is_file()), None)
+    return found.read_text(errors="replace").replace("\\\n", " ") if found else ""
 
 
 def _objects(text: str, name: str) -> list[str]:
@@ -203,9 +207,7 @@ def _objects(text: str, name: str) -> list[str]:
 
 def flags(folder: Path) -> tuple[list[str], list[str]]:
     """Return the compiler's options in a module's Makefile, and those that are left out."""
-    texts = [p.read_text(errors="replace") for n in ("Makefile", "Kbuild")
-             if (p := folder / n).is_file()]  # fmt: skip
-    words = [word for text in texts for row in FLAGS.findall(text) for word in row.split()]
+    words = [word for row in FLAGS.findall(_makefile(folder)) for word in row.split()]
     kept = [word for word in words if FLAG.fullmatch(word)]
     # Folders of included files are always those of the algorithm.
     return kept, [word for word in words if word not in kept and not word.startswith("-I")]
@@ -238,21 +240,18 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     every = (
         [start] if start != folder else [p for p in folder.rglob("*") if p.suffix in (".c", ".h")]
     )
-    texts = [code(path.read_text(errors="replace")) for path in every]
-    whole = "\n".join(texts)
+    whole = "\n".join(code(path.read_text(errors="replace")) for path in every)
+    its = sources(folder, start)
+    none = not any(_registers(folder / each) for each in its)
     for pattern, reason in IMPOSSIBLE:
-        if start != folder and re.search(pattern, whole):
+        if (none or start != folder) and re.search(pattern, whole):
             raise UsageError(f"{start} cannot be compiled into a kernel: {reason}")
     if start != folder and start.suffix != ".c":
         raise UsageError(
             f"an algorithm must be a C file or a module's folder, found {start.name}",
             hint="for a patch of the kernel, see docs/how-to/modules.md and docs/how-to/check.md",
         )
-    its = sources(folder, start)
-    if not its or not any(_registers(folder / each) for each in its):
-        for pattern, reason in IMPOSSIBLE:
-            if re.search(pattern, whole):
-                raise UsageError(f"{start} cannot be compiled into a kernel: {reason}")
+    if none:
         raise UsageError(
             f"{start} must have a struct tcp_congestion_ops, found none in "
             f"{', '.join(p.name for p in every) or 'it'}",
@@ -266,8 +265,7 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
             f"{folder}",
             hint=f"put them there, or name a folder: --from {folder}",
         )
-    texts = [code((folder / each).read_text(errors="replace")) for each in found]
-    whole = "\n".join(texts)
+    whole = "\n".join(code((folder / each).read_text(errors="replace")) for each in found)
     names = [each for each in dict.fromkeys(registered(whole)) if each]
     if name not in names and len(names) > 1:
         raise UsageError(
@@ -280,6 +278,7 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     parameters: dict[str, Any] = {each: kind for each, kind, _, _ in module_parameters(whole)}
     if declared:
         given, parameters = list(declared.flags), parameters | dict(declared.parameters or {})
+    options = declared.socket_options if declared else ()
     notes = [f"its name is in macros, and must be {name}"] * (not names)
     names = names or [name]
     notes += [f"it registers {names[0]}; here its name is {name}"] * (name not in names)
@@ -287,7 +286,6 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     notes += ["it has no MODULE_LICENSE"] * (not licence)
     if re.search(r"\b(?:double|float)\b", whole):
         notes.append("it uses floating point, which kernels other than User-Mode Linux refuse")
-    options = declared.socket_options if declared else ()
     if not options and re.search(r"\bset_?sockopt\b", whole):
         taken = dict.fromkeys("".join(found) for found in OPTION.findall(whole))
         notes.append(

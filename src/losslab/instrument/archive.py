@@ -15,7 +15,7 @@ import sys
 import tempfile
 import urllib.parse
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +24,15 @@ from losslab.errors import LosslabError
 from losslab.instrument.cache import cache_folder
 from losslab.lock import locked, own_folder
 
-# Names of the places that may have a file, as users see them.
-ARCHIVE_PLACE, SNAPSHOT_PLACE, KERNEL_ORG_PLACE = "archive", "snapshot", "kernel.org"
-FETCH_TIMEOUT_S = 30.0  # without receiving a byte
-CHECK_TIMEOUT_S = 5.0  # of a file that others replace
+CONNECT_S, READ_S = 5.0, 30.0  # time limits to connect, and without receiving a byte
 BLOCK_BYTES = 2**18
-# Limit for a file of unknown size: kernel.org's tarballs have 150 MB.
+# Limit for a file of unknown size: a kernel's source has 150 MB.
 MAX_BYTES = 2**30
 # The snapshot archive limits the request rate, and a name server may be silent for a while: pauses
 # of 0, 2, 4 and 8 s.
 RETRIES, BACKOFF_S = 4, 1.0
 TEMPORARY = (429, 500, 502, 503, 504)  # statuses
-CONNECTIONS = 8  # concurrent ones to a server
+AT_ONCE = 8  # concurrent requests: enough to hide delays, too few to load a server
 UNPINNED = "LOSSLAB_UNPINNED"
 ADVICE = (
     "check the network; use a cache that has it (LOSSLAB_CACHE), pin the archive's current "
@@ -50,29 +47,11 @@ class UnavailableError(LosslabError):
 
 @dataclass(frozen=True)
 class File:
-    """File identified by its content. The snapshot archive names files by `sha1`, if known."""
+    """File identified by its content."""
 
     name: str
     sha256: str
-    size: int
-    sha1: str = ""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Address that may have a file; `name` is one of the *_PLACE."""
-
-    name: str
-    url: str
-
-
-@dataclass(frozen=True)
-class Download:
-    """File on this machine, and the place that it came from."""
-
-    path: Path
-    file: File
-    place: Place
+    size: int  # 0: unknown
 
 
 def unpinned_allowed(option: bool = False) -> bool:
@@ -83,47 +62,36 @@ def unpinned_allowed(option: bool = False) -> bool:
 class Fetcher:
     """Download files through this machine's proxies; try an unreachable server only once."""
 
-    def __init__(self, timeout_s: float = FETCH_TIMEOUT_S) -> None:
-        self._timeout_s = timeout_s
-        self._pools: dict[str, Any] = {}  # of connections, by scheme
+    def __init__(self) -> None:
+        self._pools: dict[str, Any] = {}  # of connections, by proxy
         self._unreachable: dict[str, str] = {}
 
-    def fetch(self, candidates: Iterable[tuple[File, Place]]) -> Download:
-        """Download the first available candidate with its pinned content into the cache.
+    def fetch(self, candidates: Iterable[tuple[File, str]]) -> Path:
+        """Download the first candidate (a file and its address) with its pinned content.
 
-        Raises UnavailableError, with each place's problem, if none is available.
+        Returns its path in the cache, whose name is its SHA-256. Raises UnavailableError, with each
+        address's problem, if none has it.
         """
-        failures = []
-        names = []
-        for file, place in candidates:
+        names, failures = [], []
+        for file, url in candidates:
             names.append(file.name)
             path = cache_folder() / "files" / file.sha256
-            origin = path.with_name(f"{file.sha256}.url")
-            if path.exists() and origin.exists() and digest(path) == file.sha256:
-                name, url = origin.read_text().split()
-                return Download(path, file, Place(name, url))
+            if path.exists() and digest(path) == file.sha256:
+                return path
             path.parent.mkdir(parents=True, exist_ok=True)
             with own_folder(path.parent, ".partial-") as folder:
                 partial = folder / "file"
-                problem = self.download(place.url, partial, file.size or MAX_BYTES)
+                problem = self.download(url, partial, file.size or MAX_BYTES)
                 found = "" if problem else digest(partial)
                 if found == file.sha256:
-                    origin.write_text(f"{place.name} {place.url}\n")
                     partial.rename(path)
-                    return Download(path, file, place)
-            problem = problem or f"different content, sha256 {found}"
-            failures.append(f"{place.name}, {place.url}: {problem}")
+                    return path
+            failures.append(f"{url}: {problem or f'different content, sha256 {found}'}")
         raise UnavailableError(
             f"{' or '.join(dict.fromkeys(names))} must be available with the pinned sha256, "
             "found:\n    " + "\n    ".join(failures or ["no place that may have it"]),
             hint=ADVICE,
         )
-
-    def read(self, place: Place) -> str:
-        """Return a small text, or an empty one if it is unavailable. It has no pinned hash."""
-        with tempfile.TemporaryDirectory(prefix="losslab-text-") as name:
-            problem = self.download(place.url, Path(name) / "text")
-            return "" if problem else (Path(name) / "text").read_text()
 
     def download(self, url: str, target: Path, max_bytes: int = MAX_BYTES) -> str:
         """Download an address to `target`; return the problem, or an empty string.
@@ -132,7 +100,7 @@ class Fetcher:
         """
         # Imported here: every cell imports this module, and most cells download nothing.
         from urllib3.exceptions import HTTPError, MaxRetryError, ReadTimeoutError
-        from urllib3.util import Retry
+        from urllib3.util import Retry, Timeout
 
         parts = urllib.parse.urlsplit(url)
         if parts.scheme == "file":
@@ -150,12 +118,12 @@ class Fetcher:
         for _ in range(1 + RETRIES):
             try:
                 answer = self._pool(parts).request(
-                    "GET", url, retries=retry, timeout=self._timeout_s,
+                    "GET", url, retries=retry, timeout=Timeout(connect=CONNECT_S, read=READ_S),
                     preload_content=False, decode_content=False,
                 )  # fmt: skip
                 with answer:
-                    if (status := answer.status) != 200:
-                        return "not there (HTTP 404)" * (status == 404) or f"HTTP {status}"
+                    if answer.status != 200:
+                        return f"HTTP {answer.status}"
                     return _saved(answer, target, max_bytes)
             except MaxRetryError as error:
                 problem = f"cannot be reached ({error.reason})"
@@ -174,11 +142,8 @@ class Fetcher:
 
         proxy = "" if proxy_bypass(parts.netloc) else _proxies().get(parts.scheme, "")
         if proxy not in self._pools:
-            self._pools[proxy] = (
-                ProxyManager(proxy, maxsize=CONNECTIONS)
-                if proxy
-                else PoolManager(maxsize=CONNECTIONS)
-            )
+            made = functools.partial(ProxyManager, proxy) if proxy else PoolManager
+            self._pools[proxy] = made(maxsize=AT_ONCE)
         return self._pools[proxy]
 
 
@@ -210,21 +175,11 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def quoted(path: str) -> str:
-    """Quote a path for a URL as apt does: some servers read a plus sign as a space."""
-    return urllib.parse.quote(path, safe="/~")
-
-
-SNAPSHOT = "https://snapshot.debian.org"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ARCHITECTURE = "amd64"  # of User-Mode Linux
-# Concurrent requests: enough to hide delays, too few to load a server.
-AT_ONCE = 8
-SHOWN = 5  # packages in an error
 URI_LINE = re.compile(
     r"'(?P<url>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})"
 )
-COLUMNS = ("package", "version", "architecture", "size_bytes", "sha256", "path")
 INSTANT = re.compile(r"# instant: (\d{8}T\d{6}Z)")
 HEADER = """\
 # Every package of this image. Made by `make relock`; do not edit.
@@ -256,36 +211,43 @@ def debian_archives() -> list[str]:
     # The security archive is reachable next to the main one even if apt's sources lack it. The
     # pinned kernel's source is often available only there.
     if not any("security" in uri for uri in found):
-        found |= {
-            f"{uri.removesuffix('debian/')}debian-security/"
-            for uri in found
-            if uri.endswith("/debian/")
-        }
+        main_ones = [uri for uri in found if uri.endswith("/debian/")]
+        found |= {f"{uri.removesuffix('debian/')}debian-security/" for uri in main_ones}
     # The main archive first: only it has every suite.
     return sorted(found, key=lambda uri: ("security" in uri, uri))
 
 
-def debian_places(path: str, archives: Sequence[str], instant: str, sha1: str = "") -> list[Place]:
-    """List the places that may have a file of Debian's pool, the likeliest first.
+def _pool_paths(path: str) -> list[tuple[bool, str]]:
+    """List a pool file's paths in the main and the security archive (True), its own first.
 
-    `path` begins with `pool/`. Fixes move from the security archive to the main one. The snapshot
-    archive has the file at an `instant` (20260101T000000Z), or by its `sha1`; both may be empty.
+    Fixes move from the security archive to the main one.
     """
     rest = path.removeprefix("pool/").removeprefix("updates/")
-    paths = {False: f"pool/{rest}", True: f"pool/updates/{rest}"}
-    in_security = path == paths[True]
-    places = [
-        Place(ARCHIVE_PLACE, base + quoted(paths["security" in base]))
-        for base in sorted(archives, key=lambda base: ("security" in base) != in_security)
+    both = [(False, f"pool/{rest}"), (True, f"pool/updates/{rest}")]
+    # Quoted as apt does: some servers read a plus sign as a space.
+    both.sort(key=lambda each: each[1] != path)
+    return [(security, urllib.parse.quote(each, safe="/~")) for security, each in both]
+
+
+def archive_urls(path: str, archives: Sequence[str]) -> list[str]:
+    """List the addresses of a pool file (`pool/...`) in Debian's archives, likeliest first."""
+    return [
+        base + each
+        for security, each in _pool_paths(path)
+        for base in archives
+        if ("security" in base) == security
     ]
-    snapshot = os.environ.get("LOSSLAB_SNAPSHOT", SNAPSHOT).rstrip("/")
+
+
+def snapshot_urls(path: str, instant: str = "", sha1: str = "") -> list[str]:
+    """List a pool file's addresses in the snapshot archive: by `sha1`, or at an instant."""
+    base = os.environ.get("LOSSLAB_SNAPSHOT", "https://snapshot.debian.org").rstrip("/")
     if sha1:
-        places.append(Place(SNAPSHOT_PLACE, f"{snapshot}/file/{sha1}"))
-    for security in (in_security, not in_security) if instant else ():
-        part = "debian-security" if security else "debian"
-        url = f"{snapshot}/archive/{part}/{instant}/{quoted(paths[security])}"
-        places.append(Place(SNAPSHOT_PLACE, url))
-    return places
+        return [f"{base}/file/{sha1}"]
+    return [
+        f"{base}/archive/{'debian-security' if security else 'debian'}/{instant}/{each}"
+        for security, each in _pool_paths(path)
+    ]
 
 
 def apt_files(
@@ -381,7 +343,7 @@ class Lock:
 
     def text(self) -> str:
         """Return the lock file's text."""
-        rows = ["\t".join(COLUMNS), *self.rows()[1:]]
+        rows = ["\t".join(each.name for each in fields(Package)), *self.rows()[1:]]
         return HEADER.format(instant=self.instant) + "\n".join(rows) + "\n"
 
 
@@ -412,32 +374,20 @@ def read_lock(path: Path) -> Lock:
     return found
 
 
-def fetch_packages(lock: Lock) -> list[Download]:
-    """Download every package of a lock, in its order; UnavailableError names missing ones."""
+def fetch_packages(lock: Lock) -> list[Path]:
+    """Download every package of a lock, in its order; UnavailableError names a missing one."""
     # Imported here: every cell imports this module, and only a build needs threads.
     from concurrent.futures import ThreadPoolExecutor
 
     fetcher, archives = Fetcher(), debian_archives()
 
-    def one(package: Package) -> Download | UnavailableError:
-        places = debian_places(package.path, archives, lock.instant)
-        try:
-            return fetcher.fetch([(package.file, place) for place in places])
-        except UnavailableError as error:
-            return error
+    def one(package: Package) -> Path:
+        path = package.path
+        urls = [*archive_urls(path, archives), *snapshot_urls(path, lock.instant)]
+        return fetcher.fetch((package.file, url) for url in urls)
 
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     # Images share most packages: another build waits instead of downloading them, too.
     with locked(cache / "files.lock"), ThreadPoolExecutor(AT_ONCE) as pool:
-        results = list(pool.map(one, lock.packages))
-    errors = [result for result in results if isinstance(result, UnavailableError)]
-    if errors:
-        shown = "\n  ".join(error.message for error in errors[:SHOWN])
-        more = f"\n  and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
-        raise UnavailableError(
-            f"all {len(results)} pinned packages must be available, found {len(errors)} missing:\n"
-            f"  {shown}{more}",
-            hint=ADVICE,
-        )
-    return [result for result in results if isinstance(result, Download)]
+        return list(pool.map(one, lock.packages))

@@ -22,9 +22,8 @@ SHOW_EVERY_S = 60.0  # of a build's progress
 
 def cache_folder() -> Path:
     """Return $LOSSLAB_CACHE, or ~/.cache/losslab."""
-    chosen = os.environ.get("LOSSLAB_CACHE")
     try:
-        return Path(chosen) if chosen else Path.home() / ".cache" / "losslab"
+        return Path(os.environ.get("LOSSLAB_CACHE") or Path.home() / ".cache" / "losslab")
     except RuntimeError as error:
         raise HostError(
             "the cache needs a folder, found neither LOSSLAB_CACHE nor HOME, and no entry of user "
@@ -96,3 +95,8 @@ def provenance(folder: Path) -> dict[str, Any]:
     """Return the provenance of the kernel or image in `folder`."""
     result: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
     return result
+
+
+def write_provenance(folder: Path, facts: dict[str, Any]) -> None:
+    """Write the provenance of the kernel or image in `folder`."""
+    (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")

@@ -1,29 +1,24 @@
 """Changes of a kernel's source, as folders of files that replace the source's own.
 
-A change is a file, a patch, a series of patches, or a commit of a repository. Files of which the
-kernel has no object change no result, so their changes are skipped.
+A change is a file, a patch, or a series of patches. Files of which the kernel has no object change
+no result, so their changes are skipped.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
-import tarfile
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from losslab import processes
-from losslab.errors import LosslabError
 from losslab.instrument import kernel, kernels, kerneltree
 from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.kernels import Kernel
 from losslab.reading import UsageError
 
 PATCHES = (".patch", ".diff", ".mbox", ".eml")
-SOURCES = (".c", ".h")
 SHOWN = 5  # names in an error
 CREATED = re.compile(r"^ create mode \d+ (.+)$", re.MULTILINE)
 
@@ -67,52 +62,19 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
     patches, and folders of patches, applied in the order of their names. Raises LosslabError if a
     file's place is unknown, or a patch does not apply.
     """
-    files_given(given)
+    files = files_given(given)
     into.mkdir(parents=True)
     skipped: list[str] = []
     with kerneltree.own_files(_kept(spec)) as tree:
-        for text in given:
-            path, _, name = text.rpartition("=")
-            file = Path(name)
-            if file.is_dir():
-                for patch in series(file):
+        for text, file in zip(given, files, strict=True):
+            if file.is_dir() or file.suffix in PATCHES:
+                for patch in series(file) if file.is_dir() else [file]:
                     skipped += _apply(patch, tree, into)
-            elif file.is_file() and file.suffix in PATCHES:
-                skipped += _apply(file, tree, into)
             else:
-                place = into / (path or _place(name, tree))
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, place)
+                place = text.rpartition("=")[0] or _place(str(file), tree)
+                (into / place).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, into / place)
         return _change(tree, into, skipped)
-
-
-def of_commit(repository: Path, commit: str, spec: Kernel, into: Path) -> Change:
-    """Write the files of a commit that differ from the kernel's to the new folder `into`.
-
-    A file at the top of the repository that is not at the top of the source, such as `tcp_cubic.c`,
-    replaces the only file of its name. Raises LosslabError if git fails, or the repository has no
-    file of the kernel.
-    """
-    into.mkdir(parents=True)
-    listed = processes.run(["git", "-C", repository, "ls-tree", "-r", "-z", commit])
-    found, placed = 0, dict[str, str]()
-    with kerneltree.own_files(_kept(spec)) as tree:
-        for row in filter(None, listed.split("\0")):
-            about, _, path = row.partition("\t")
-            place = path
-            if "/" not in path and Path(path).suffix in SOURCES and not (tree / path).exists():
-                place = _place(path, tree)
-            if (tree / place).is_file():
-                found += 1
-                if _blob(tree / place) != about.split()[2]:
-                    placed[path] = place
-        if not found:
-            raise LosslabError(
-                f"{repository} must have files of the kernel's source at {commit}, found none",
-                hint="their paths must be those of the source, such as net/ipv4/tcp_cubic.c",
-            )
-        _extract(repository, commit, placed, into)
-        return _change(tree, into, [])
 
 
 def original(given: str, spec: Kernel) -> tuple[str, bytes]:
@@ -172,11 +134,12 @@ def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
     created = CREATED.findall(processes.run([*command, "--summary", file], cwd=into, more=more))
     excluded = []
     for path in paths:
-        own = into / path
-        if (tree / path).is_file() and not own.exists():
-            own.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(tree / path, own)
-        elif not own.exists() and path not in created:
+        if (into / path).exists():
+            continue
+        if (tree / path).is_file():
+            (into / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(tree / path, into / path)
+        elif path not in created:
             excluded.append(path)
     if set(excluded) != set(paths):
         excludes = [f"--exclude={path}" for path in excluded]
@@ -200,26 +163,3 @@ def _change(tree: Path, into: Path, skipped: Sequence[str]) -> Change:
             paths.append(str(path))
     added = tuple(path for path in paths if not (tree / path).is_file())
     return Change(into, tuple(paths), tuple(dict.fromkeys(skipped)), added)
-
-
-def _blob(path: Path) -> str:
-    """Return the name of a file's content in a git repository with SHA-1."""
-    content = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-
-
-def _extract(repository: Path, commit: str, placed: dict[str, str], into: Path) -> None:
-    if not placed:
-        return
-    with tempfile.TemporaryDirectory(prefix="losslab-commit-") as folder:
-        archive = Path(folder, "files.tar")
-        processes.run(
-            ["git", "-C", repository, "archive", f"--output={archive}", commit, "--", *placed]
-        )
-        with tarfile.open(archive) as files:
-            for path, place in placed.items():
-                content = files.extractfile(path)
-                assert content is not None  # ls-tree lists it as a file
-                target = into / place
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content.read())

@@ -10,7 +10,6 @@ its unshare mode, which needs newuidmap and a subuid range.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import sys
@@ -25,7 +24,6 @@ from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument import cache, integrity, packed
 from losslab.instrument.archive import (
     ARCHITECTURE,
-    Download,
     Lock,
     UnavailableError,
     apt_files,
@@ -64,18 +62,16 @@ class Replacement:
     file: str
     found: bytes
     by: bytes
-    where: str  # recipe, for error messages
 
     def apply(self, root: Path) -> None:
         """Replace the bytes in an image."""
         path = root / self.file
         content = path.read_bytes()
-        count = content.count(self.found)
-        if count != 1:
+        if (count := content.count(self.found)) != 1:
             text = self.found.decode() if self.found.isascii() else self.found.hex()
             raise LosslabError(
                 f"{path} must contain {text} once, found it {count} times",
-                hint=f"the package has another version: adapt {self.where}",
+                hint="the package has another version: adapt the recipe's replace.toml",
             )
         path.write_bytes(content.replace(self.found, self.by))
 
@@ -135,30 +131,22 @@ def containernet() -> dict[str, str]:
     return pins
 
 
-def replacements(name: str) -> list[Replacement]:
-    """Return the replacements of an image's recipe."""
-    return read_replacements(recipe(name) / "replace.toml")
-
-
-def read_replacements(recipe: Path) -> list[Replacement]:
-    """Read a replace.toml, which is optional. Raises UsageError if it is malformed."""
-    if not recipe.is_file():
+def replacements(path: Path) -> list[Replacement]:
+    """Read a recipe's replace.toml, which is optional. Raises UsageError if it is malformed."""
+    if not path.is_file():
         return []
-    where = "/".join(recipe.parts[-3:])
     try:
         found = [
-            Replacement(
-                str(row["file"]), bytes.fromhex(row["found"]), bytes.fromhex(row["by"]), where
-            )
-            for row in read_toml(recipe)["replace"]
+            Replacement(row["file"], bytes.fromhex(row["found"]), bytes.fromhex(row["by"]))
+            for row in read_toml(path)["replace"]
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
-            f"{where} must have [[replace]] with file, and found and by in hexadecimal digits, "
+            f"{path} must have [[replace]] with file, and found and by in hexadecimal digits, "
             f"found {error}"
         ) from error
     if any(len(each.found) != len(each.by) for each in found):
-        raise UsageError(f"{where} must replace bytes by as many others, found different lengths")
+        raise UsageError(f"{path} must replace bytes by as many others, found different lengths")
     return found
 
 
@@ -166,7 +154,7 @@ def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
     """Hash all inputs of an image's build, with the image's own lock or another."""
     texts = [LAYOUT, repr(FIXED_FILES), *packages(name), *(locked or lock(name)).rows()]
     texts += excluded(name)[len(EXCLUDED) :]
-    replaced = replacements(name)
+    replaced = replacements(recipe(name) / "replace.toml")
     if name == ENGINE:
         pairs = {each.file: (each.found, each.by) for each in replaced}
         texts += [containernet()["commit"], repr(pairs)]
@@ -242,16 +230,21 @@ def relock(*only: str) -> list[str]:
     for name in only or names():
         path = recipe(name) / "packages.lock"
         now = resolve(name)
-        before, after = lock(name).versions() if path.exists() else {}, now.versions()
-        changed = [p for p in sorted({*before, *after}) if before.get(p) != after.get(p)]
-        changes += [
-            f"{name}: {package} {before.get(package, 'not there')} -> {after.get(package, 'gone')}"
-            for package in changed
-        ]
+        changed = differences(lock(name).versions() if path.exists() else {}, now.versions())
+        changes += [f"{name}: {change}" for change in changed]
         # Keep the lock if only its time would change.
         if changed:
             path.write_text(now.text())
     return changes
+
+
+def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """Describe the packages whose versions differ."""
+    return [
+        f"{package} {before.get(package, 'not there')} -> {after.get(package, 'not there')}"
+        for package in sorted({*before, *after})
+        if before.get(package) != after.get(package)
+    ]
 
 
 def _build_from(name: str, target: Path, locked: Lock, *, pinned: bool) -> None:
@@ -260,9 +253,7 @@ def _build_from(name: str, target: Path, locked: Lock, *, pinned: bool) -> None:
             _build(name, folder, locked, fetch_packages(locked), pinned=pinned)
 
 
-def _build(
-    name: str, folder: Path, locked: Lock, files: Sequence[Download], *, pinned: bool
-) -> None:
+def _build(name: str, folder: Path, locked: Lock, files: Sequence[Path], *, pinned: bool) -> None:
     log = folder / "build.log"
     log.touch()
     root = folder / "root"
@@ -273,7 +264,7 @@ def _build(
     instant = datetime.strptime(locked.instant, INSTANT_FORMAT).replace(tzinfo=UTC)
     tar = folder / "root.tar"
     with tempfile.TemporaryDirectory(prefix="losslab-packages-") as archive:
-        source = make_archive(files, Path(archive))
+        source = make_archive(locked, files, Path(archive))
         _bootstrap(name, source, tar, int(instant.timestamp()), log)
     # Device nodes need root, and the guest mounts its own /dev.
     processes.run(["tar", "-xf", tar, "-C", root, "--exclude=./dev/*", "--no-same-owner"], log=log)
@@ -287,7 +278,7 @@ def _build(
         (root / mount_point).mkdir(parents=True, exist_ok=True)
     shutil.copyfile(init(name), root / "init")
     (root / "init").chmod(0o755)
-    for each in replacements(name):
+    for each in replacements(recipe(name) / "replace.toml"):
         each.apply(root)
     # Make the image readable for all users, independent of the builder's umask.
     processes.run(["chmod", "-R", "u+rwX,go+rX,go-w,-s,-t", root], log=log)
@@ -298,7 +289,11 @@ def _build(
     listing = "".join(sorted(listing.splitlines(keepends=True)))
     (folder / "packages.tsv").write_text(listing)
     versions = dict(line.split("\t") for line in listing.splitlines())
-    check_installed(versions, locked.versions())
+    if changed := differences(locked.versions(), versions):
+        raise LosslabError(
+            f"an image must have the packages of its lock, found: {'; '.join(changed)}",
+            hint="regenerate the lock with `make relock`",
+        )
     facts = {
         "suite": SUITE,
         "hash": content_hash(name, locked),
@@ -308,27 +303,24 @@ def _build(
     }
     if name == ENGINE:
         facts["containernet"] = containernet()["commit"]
-    (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
+    cache.write_provenance(folder, facts)
     integrity.record_tree(folder, str(facts["hash"]) if pinned else "")
 
 
-def make_archive(files: Sequence[Download], folder: Path) -> str:
+def make_archive(locked: Lock, files: Sequence[Path], folder: Path) -> str:
     """Write an unsigned archive of packages into `folder`; return its line for sources.list."""
     pool = folder / "pool"
     index = folder / "dists" / SUITE / "main" / f"binary-{ARCHITECTURE}"
     pool.mkdir()
     index.mkdir(parents=True)
     paragraphs = []
-    for found in files:
-        package = pool / found.file.name
-        try:
-            os.link(found.path, package)
-        except OSError:  # another file system
-            package.write_bytes(found.path.read_bytes())
+    for each, path in zip(locked.packages, files, strict=True):
+        package = pool / each.file.name
+        shutil.copyfile(path, package)
         control = processes.run(["dpkg-deb", "--field", package]).rstrip("\n")
         paragraphs.append(
-            f"{control}\nFilename: pool/{package.name}\nSize: {found.file.size}\n"
-            f"SHA256: {found.file.sha256}\n"
+            f"{control}\nFilename: pool/{package.name}\nSize: {each.size_bytes}\n"
+            f"SHA256: {each.sha256}\n"
         )
     packages = index / "Packages"
     packages.write_text("\n".join(paragraphs))
@@ -338,8 +330,7 @@ def make_archive(files: Sequence[Download], folder: Path) -> str:
         f" {digest(packages)} {packages.stat().st_size} main/{index.name}/Packages\n"
     )
     # apt may run as another user, who must be able to read it.
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    processes.run(["chmod", "-R", "a+rX", folder])
     return f"deb [trusted=yes] copy:{folder} {SUITE} main"
 
 
@@ -399,23 +390,6 @@ def _tidy(root: Path, epoch_s: int) -> None:
     for link in (root / "etc/ssl/certs").glob("*.0"):
         if not link.exists():
             link.unlink()
-    for folder, _, files in os.walk(root):
-        os.utime(folder, (epoch_s, epoch_s))
-        for name in files:
-            path = os.path.join(folder, name)
-            if os.lstat(path).st_mtime > epoch_s:
-                os.utime(path, (epoch_s, epoch_s), follow_symlinks=False)
-
-
-def check_installed(installed: dict[str, str], locked: dict[str, str]) -> None:
-    """Refuse an image whose packages are not exactly those of its lock."""
-    differences = [
-        f"{package} is {installed.get(package, 'not there')}, locked {locked.get(package, 'not')}"
-        for package in sorted({*installed, *locked})
-        if installed.get(package) != locked.get(package)
-    ]
-    if differences:
-        raise LosslabError(
-            f"an image must have the packages of its lock, found: {'; '.join(differences)}",
-            hint="regenerate the lock with `make relock`",
-        )
+    newer = ["(", "-type", "d", "-o", "-newermt", f"@{epoch_s}", ")"]
+    touch = ["touch", "--no-dereference", f"--date=@{epoch_s}", "{}", "+"]
+    processes.run(["find", root, *newer, "-exec", *touch])

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from losslab.errors import HostError, LosslabError
@@ -26,7 +26,6 @@ PINS_COLUMNS = ("image", "recipe", "sha256")
 LINUX_DIGEST = "linux.sha256"
 # In an image's folder: its tree, and the list of its files.
 TREE_ROOT, LIST = "root", "tree.tsv"
-LIST_BYTES = 64 * 2**20  # a list of 8,000 files has 1 MB
 HINT = f"remove {{folder}} and run `{SET_UP}`; finished replicates are kept"
 REPLACED_ON_PURPOSE = (
     "restore it; if you rebuilt it on purpose (another compiler builds another binary with the "
@@ -56,14 +55,9 @@ def require(
 def record_tree(folder: Path, recipe: str) -> None:
     """Write the list of a new image's files; refuse a tree that is not the pinned one.
 
-    An unpacked image already has a list, which must agree. `recipe` is the hash of the image's
-    recipe; empty for an unpinned image.
+    `recipe` is the hash of the image's recipe; empty for an unpinned image.
     """
-    text, path = listing(folder / TREE_ROOT), folder / LIST
-    if path.exists() and path.stat().st_size > LIST_BYTES:
-        raise LosslabError(f"{LIST} must have {LIST_BYTES} bytes at most, found more")
-    if path.exists() and (problems := differences(path.read_text(), text)):
-        raise LosslabError(f"the image must match its {LIST}, found: {shown(problems)}")
+    text = listing(folder / TREE_ROOT)
     found = list_digest(text)
     _, pinned = pins().get(recipe, ("", found))
     if found != pinned:
@@ -75,7 +69,7 @@ def record_tree(folder: Path, recipe: str) -> None:
             f"{PINS.name}, found {found[:DIGITS]}...",
             hint=f"compare {kept} with the {LIST} of a machine that has the pinned tree",
         )
-    path.write_text(text)
+    (folder / LIST).write_text(text)
 
 
 def pins() -> dict[str, tuple[str, str]]:
@@ -181,7 +175,6 @@ def _tree_digest(root: Path, whole: bool) -> str:
 
 COLUMNS = {"type": "type", "mode": "mode", "size_bytes": "size", "content": "content"}
 HEAD = "\t".join((*COLUMNS, "path"))
-FOLDER, FILE, LINK, NONE = "folder", "file", "link", "-"
 SHOWN = 3  # paths in an error
 
 
@@ -192,8 +185,10 @@ def listing(root: Path) -> str:
     because they differ between builders and no result depends on them. Raises LosslabError for a
     device, a socket or a FIFO.
     """
-    top = os.fsencode(root)
-    rows = [_row(top, path) for path in sorted(_paths(top))]
+    found = ["."]
+    for folder, folders, files in os.walk(root):
+        found += (os.path.relpath(os.path.join(folder, name), root) for name in folders + files)
+    rows = [_row(root, path) for path in sorted(found, key=os.fsencode)]
     return "\n".join([HEAD, *rows]) + "\n"
 
 
@@ -204,12 +199,21 @@ def list_digest(text: str) -> str:
 
 def differences(before: str, now: str) -> list[str]:
     """Describe the paths that differ between two lists."""
-    old, new = _by_path(before), _by_path(now)
-    return [
-        f"{path} {_difference(old.get(path), new.get(path))}"
-        for path in sorted(old.keys() | new.keys())
-        if old.get(path) != new.get(path)
-    ]
+    old, new = (
+        {row.rpartition("\t")[2]: row.split("\t") for row in text.splitlines()[1:]}
+        for text in (before, now)
+    )
+    found = []
+    for path in sorted(old.keys() | new.keys()):
+        if path not in new:
+            found.append(f"{path} is missing")
+        elif path not in old:
+            found.append(f"{path} was added")
+        elif old[path] != new[path]:
+            pairs = zip(COLUMNS.values(), old[path], new[path], strict=False)
+            what = " and ".join(name for name, one, other in pairs if one != other)
+            found.append(f"{path} has another {what}")
+    return found
 
 
 def shown(problems: Sequence[str]) -> str:
@@ -224,77 +228,36 @@ def unchanged(root: Path, text: str, since_ns: int) -> bool:
     A write to a file or a change of its mode changes its ctime; adding, removing or replacing a
     file or link changes that of its folder.
     """
-    top = os.fsencode(root)
     paths = (_unquoted(row.rpartition("\t")[2]) for row in text.splitlines()[1:])
     try:
-        return all(os.lstat(os.path.join(top, path)).st_ctime_ns < since_ns for path in paths)
+        return all(os.lstat(os.path.join(root, path)).st_ctime_ns < since_ns for path in paths)
     except OSError:  # one is missing
         return False
 
 
-def links(text: str) -> list[tuple[bytes, bytes]]:
-    """Return the path and the target of each symbolic link in a list."""
-    rows = (row.split("\t") for row in text.splitlines()[1:])
-    return [(_unquoted(row[-1]), _unquoted(row[-2])) for row in rows if row[0] == LINK]
-
-
-def _paths(top: bytes) -> Iterator[bytes]:
-    """Yield the root as `.` and all paths below it, without following links."""
-    waiting = [b"."]
-    while waiting:
-        folder = waiting.pop()
-        yield folder
-        with os.scandir(os.path.join(top, folder)) as entries:
-            for entry in entries:
-                path = entry.name if folder == b"." else os.path.join(folder, entry.name)
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
-                else:
-                    yield path
-
-
-def _row(top: bytes, path: bytes) -> str:
-    place = os.path.join(top, path)
+def _row(root: Path, path: str) -> str:
+    place = os.path.join(root, path)
     status = os.lstat(place)
     mode = f"{stat.S_IMODE(status.st_mode):04o}"
     if stat.S_ISDIR(status.st_mode):
-        cells = (FOLDER, mode, NONE, NONE)
+        cells = ("folder", mode, "-", "-")
     elif stat.S_ISLNK(status.st_mode):
-        cells = (LINK, NONE, NONE, _quoted(os.readlink(place)))
+        cells = ("link", "-", "-", _quoted(os.readlink(place)))
     elif stat.S_ISREG(status.st_mode):
-        with open(place, "rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        cells = (FILE, mode, str(status.st_size), content)
+        cells = ("file", mode, str(status.st_size), digest(Path(place)))
     else:
         raise LosslabError(
             "an image must have only files, folders and links, found a device, a socket or a FIFO: "
-            f"{os.fsdecode(place)}"
+            f"{place}"
         )
     return "\t".join((*cells, _quoted(path)))
 
 
-def _quoted(name: bytes) -> str:
+def _quoted(name: str) -> str:
     """Escape a name to one line of ASCII without tabs."""
-    text = name.decode(errors="surrogateescape")
-    plain = text.isascii() and text.isprintable() and "\\" not in text
-    return text if plain else text.encode("unicode_escape").decode()
+    plain = name.isascii() and name.isprintable() and "\\" not in name
+    return name if plain else name.encode("unicode_escape").decode()
 
 
-def _unquoted(text: str) -> bytes:
-    if "\\" in text:
-        text = text.encode().decode("unicode_escape")
-    return text.encode(errors="surrogateescape")
-
-
-def _by_path(text: str) -> dict[str, list[str]]:
-    rows = [row.split("\t") for row in text.splitlines()[1:]]
-    return {row[-1]: row[:-1] for row in rows}
-
-
-def _difference(before: list[str] | None, now: list[str] | None) -> str:
-    if now is None:
-        return "is missing"
-    if before is None:
-        return "was added"
-    pairs = zip(COLUMNS.values(), before, now, strict=False)
-    return f"has another {' and '.join(name for name, old, new in pairs if old != new)}"
+def _unquoted(text: str) -> str:
+    return text.encode().decode("unicode_escape") if "\\" in text else text

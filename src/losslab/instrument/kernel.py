@@ -1,56 +1,35 @@
-"""Build the virtual-time kernel from pinned source with losslab's configuration and patches.
-
-LOSSLAB_KERNEL_ORG replaces the address of kernel.org.
-"""
+"""Build the virtual-time kernel from pinned source with losslab's configuration and patches."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-import os
 import re
 import shutil
 import sys
-import tarfile
-import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from losslab import processes
 from losslab.errors import LosslabError
-from losslab.instrument import (
-    cache,
-    integrity,
-    kernels,
-    kerneltree,
-    packed,
-)
+from losslab.instrument import cache, integrity, kernels, kerneltree, packed
 from losslab.instrument.archive import (
     ADVICE,
-    ARCHIVE_PLACE,
-    KERNEL_ORG_PLACE,
-    Download,
     Fetcher,
     File,
-    Place,
     UnavailableError,
     apt_files,
+    archive_urls,
     debian_archives,
-    debian_places,
     digest,
-    quoted,
+    snapshot_urls,
 )
 from losslab.instrument.cache import building, cache_folder, hash_files, progress
 from losslab.instrument.kernels import Kernel, Series
-from losslab.reading import read_text, read_toml
+from losslab.reading import read_toml
 from losslab.repository import ROOT
 
-DEBIAN, KERNEL_ORG = "debian", "kernel.org"
-KERNEL_ORG_URL = "https://cdn.kernel.org/pub/linux/kernel"
-SUMS = "sha256sums.asc"  # kernel.org's list of hashes, in each folder
+DEBIAN = "debian"
 # Most of the source's 80,000 files, which `make ARCH=um` never reads: other architectures, drivers,
 # documents. Their Kconfig files and Makefiles stay, because others include them.
 UNREAD_FOLDERS = (
@@ -63,27 +42,6 @@ UNREAD_FOLDERS = (
 UNREAD_FILES = (
     "*.[chS]", "*.dts", "*.dtsi", "*.dtso", "*.rst", "*.txt", "*.yaml", "*.json", "*.svg",
 )  # fmt: skip
-TEMPLATE = """\
-# The kernel's source, made by `losslab kernel --relock`; do not edit. The first that can be had is
-# taken: Debian's package from Debian's archive, the same file from its snapshot archive (by its
-# sha1), kernel.org's tarball of the same version. Every manifest says whose it was.
-
-version = "{version}"
-{builds}
-# Without Debian's patches. An empty hash: none is known, and this source is refused.
-[kernel_org]
-path = "{kernel_org_path}"
-sha256 = "{kernel_org_sha256}"
-"""
-BUILD = """
-# {title}
-[[debian]]
-version = "{version}"
-path = "{path}"
-size_bytes = {size_bytes}
-sha256 = "{sha256}"
-sha1 = "{sha1}"
-"""
 
 
 @dataclass(frozen=True)
@@ -99,55 +57,43 @@ class Build:
     @property
     def file(self) -> File:
         """The .deb file, identified by its content."""
-        return File(Path(self.path).name, self.sha256, self.size_bytes, self.sha1)
+        return File(Path(self.path).name, self.sha256, self.size_bytes)
 
 
 @dataclass(frozen=True)
 class Pins:
-    """Content of source.toml; `kernel_org_sha256` is empty if unknown."""
+    """Content of source.toml."""
 
     version: str
     builds: tuple[Build, ...]
-    kernel_org_path: str
-    kernel_org_sha256: str
 
-    def facts(self, origin: str) -> list[str]:
-        """List the facts that identify an origin's source."""
-        if origin == KERNEL_ORG:
-            return [KERNEL_ORG, self.version, self.kernel_org_sha256]
+    def facts(self) -> list[str]:
+        """List the facts that identify the source."""
         return [DEBIAN, self.version, *(build.sha256 for build in self.builds)]
-
-    def text(self, series: Series) -> str:
-        """Return the text of source.toml."""
-        builds = "".join(
-            BUILD.format(title=title, **vars(build))
-            for (title, _), build in zip(series.builds, self.builds, strict=False)
-        )
-        return TEMPLATE.format(**vars(self) | {"builds": builds})
 
 
 @dataclass(frozen=True)
 class Source:
-    """Source on this machine.
+    """Source on this machine: Debian's package, or a user's own tarball.
 
     `version` is the kernel's, or Debian's if it is not pinned; empty for a user's own source, whose
-    `origin` is its address.
+    `origin` is its address. The file has its SHA-256 as its name.
     """
 
     series: Series
     origin: str
     version: str
-    found: Download
+    file: Path
     pinned: bool
 
     def provenance(self) -> dict[str, str]:
         """Return origin and version, and the hash of an unpinned source or a user's own."""
         facts = {"from": self.origin, "version": self.version}
-        return facts if self.pinned and self.version else facts | {"sha256": self.found.file.sha256}
+        return facts if self.pinned and self.version else facts | {"sha256": self.file.name}
 
     def unpack(self, work: Path, tree: Path, log: Path) -> None:
         """Unpack the source into `tree`, with intermediate files in `work`."""
-        tarball = self.found.path
+        tarball = self.file
         if self.origin == DEBIAN:
             processes.run(["dpkg-deb", "-x", tarball, work / "package"], log=log)
             tarball = work / "package" / self.series.tarball
@@ -158,128 +104,45 @@ class Source:
 
 
 def pins(series: Series) -> Pins:
-    """Read a series' source.toml; refuse one that `losslab kernel --relock` would not write."""
-    path = series.pins
+    """Read a series' source.toml, which has nothing but the fields of `Pins` and `Build`."""
     try:
-        data = read_toml(path)
-        found = Pins(
-            data["version"],
-            tuple(Build(**build) for build in data["debian"]),
-            data["kernel_org"]["path"],
-            data["kernel_org"]["sha256"],
-        )
+        data = read_toml(series.pins)
+        builds = tuple(Build(**build) for build in data.pop("debian"))
+        return Pins(builds=builds, **data)
     except (KeyError, TypeError) as error:
         raise LosslabError(
-            f"{path} must name version, debian and kernel_org, found: {error!r}",
-            hint="restore it (`git checkout`), or regenerate it with `losslab kernel --relock`",
+            f"{series.pins} must name version and debian, found: {error!r}",
+            hint="restore it (`git checkout`)",
         ) from error
-    if found.text(series) != read_text(path):
-        raise LosslabError(
-            f"{path} must be as `losslab kernel --relock` writes it, found it edited",
-            hint="restore it (`git checkout`), or regenerate it",
-        )
-    return found
-
-
-def candidates(pinned: Pins, archives: Sequence[str]) -> list[tuple[File, Place]]:
-    """List usable files and their places: any build from the archive first."""
-    places = [
-        (build.file, place)
-        for build in pinned.builds
-        for place in debian_places(build.path, archives, "", build.sha1)
-    ]
-    places.sort(key=lambda item: item[1].name != ARCHIVE_PLACE)
-    if pinned.kernel_org_sha256:
-        file = File(Path(pinned.kernel_org_path).name, pinned.kernel_org_sha256, 0)
-        places.append((file, kernel_org_place(pinned.kernel_org_path)))
-    return places
-
-
-def kernel_org_place(path: str) -> Place:
-    """Return the place of a file on kernel.org."""
-    base = os.environ.get("LOSSLAB_KERNEL_ORG", KERNEL_ORG_URL).rstrip("/")
-    return Place(KERNEL_ORG_PLACE, f"{base}/{quoted(path)}")
 
 
 def fetch_source(series: Series) -> Source:
-    """Download the pinned source of a series; UnavailableError if no place has it."""
-    pinned = pins(series)
+    """Download the pinned source of a series; UnavailableError if no place has it.
+
+    Any of Debian's builds is taken from the archive before the snapshot archive is asked.
+    """
+    pinned, archives = pins(series), debian_archives()
+    places = [
+        (each.file, url) for each in pinned.builds for url in archive_urls(each.path, archives)
+    ]
+    places += [
+        (each.file, url)
+        for each in pinned.builds
+        for url in snapshot_urls(each.path, sha1=each.sha1)
+    ]
     try:
-        found = Fetcher().fetch(candidates(pinned, debian_archives()))
+        found = Fetcher().fetch(places)
     except UnavailableError as error:
-        refused = f"\n    kernel.org, {pinned.kernel_org_path}: refused, no hash of it is pinned"
-        more = "" if pinned.kernel_org_sha256 else refused
-        raise UnavailableError(f"the kernel's source {error.message}{more}", hint=ADVICE) from error
-    origin = KERNEL_ORG if found.file.sha256 == pinned.kernel_org_sha256 else DEBIAN
-    return Source(series, origin, pinned.version, found, pinned=True)
+        raise UnavailableError(f"the kernel's source {error.message}", hint=ADVICE) from error
+    return Source(series, DEBIAN, pinned.version, found, pinned=True)
 
 
 def fetch_newest(series: Series) -> Source:
     """Download Debian's newest source of a series, pinned or not."""
-    version, _, found = _get_newest(
-        series, [suite for _, suites in series.builds for suite in suites]
-    )
-    return Source(series, DEBIAN, version, found, pinned=False)
-
-
-def _get_newest(series: Series, suites: Sequence[str]) -> tuple[str, str, Download]:
-    """Download the newest package of some suites; return version, archive path and file."""
     archives = debian_archives()
-    (file, path), *_ = apt_files(archives, suites, ["download", series.package])
-    places = debian_places(path, archives, "")
-    return file.name.split("_")[1], path, Fetcher().fetch((file, place) for place in places)
-
-
-def relock(series: Series) -> list[str]:
-    """Pin Debian's newest source of a series; list the changes.
-
-    Raises LosslabError if Debian has none or two builds of one version differ.
-    """
-    before = pins(series) if series.pins.exists() else None
-    builds = []
-    for _, suites in series.builds:
-        full_version, path, found = _get_newest(series, suites)
-        with found.path.open("rb") as content:
-            sha1 = hashlib.file_digest(content, "sha1").hexdigest()
-        build = Build(full_version, path, found.file.size, found.file.sha256, sha1)
-        builds.append((build, found.path))
-    # If an older release lags behind, only the newest release's build is pinned.
-    version = builds[0][0].version.split("-")[0]
-    builds = [each for each in builds if each[0].version.split("-")[0] == version]
-    if len(builds) > 1 and len({_tree_hash(series, package) for _, package in builds}) != 1:
-        raise LosslabError(
-            f"Debian's builds of {series.package} {version} must have the same tree, found two",
-            hint="wait until both releases have the same version",
-        )
-    upstream = f"v{version.split('.')[0]}.x/linux-{version}.tar.xz"
-    now = Pins(version, tuple(build for build, _ in builds), upstream, "")
-    now = replace(now, kernel_org_sha256=_kernel_org_hash(before, now))
-    if now == before:
-        return []
-    series.pins.write_text(now.text(series))
-    return [f"{series.name}: {before.version if before else 'nothing'} -> {now.version}"]
-
-
-def _kernel_org_hash(before: Pins | None, now: Pins) -> str:
-    """Return the hash of the tarball that kernel.org publishes, or else the pinned one."""
-    path = Path(now.kernel_org_path)
-    fields = Fetcher().read(kernel_org_place(str(path.with_name(SUMS)))).split()
-    if path.name in fields:
-        return fields[fields.index(path.name) - 1]
-    return before.kernel_org_sha256 if before and before.version == now.version else ""
-
-
-def _tree_hash(series: Series, package: Path) -> str:
-    """Hash names, modes and contents of the files in a package's tarball."""
-    with tempfile.TemporaryDirectory(prefix="losslab-source-") as name:
-        processes.run(["dpkg-deb", "-x", package, name])
-        with tarfile.open(Path(name) / series.tarball) as tar:
-            lines = []
-            for member in tar:
-                file = tar.extractfile(member) if member.isfile() else None
-                content = hashlib.sha256(file.read()).hexdigest() if file else member.linkname
-                lines.append(f"{member.name} {member.mode:o} {content}")
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+    (file, path), *_ = apt_files(archives, series.suites, ["download", series.package])
+    found = Fetcher().fetch((file, url) for url in archive_urls(path, archives))
+    return Source(series, DEBIAN, file.name.split("_")[1], found, pinned=False)
 
 
 RECIPE = ROOT / "containers" / "kernel"
@@ -300,13 +163,6 @@ def fragments(spec: Kernel) -> list[Path]:
     return [*found, spec.fragment] if spec.fragment else found
 
 
-def _source_facts(spec: Kernel, origin: str = DEBIAN) -> list[str]:
-    """List the facts that identify a kernel's source."""
-    if spec.source:
-        return [spec.source.sha256]
-    return pins(spec.series).facts(origin)
-
-
 def content_hash(spec: Kernel | None = None, source: list[str] | None = None) -> str:
     """Hash all inputs of a kernel's build, from Debian's pinned source or another."""
     spec = spec or kernels.default()
@@ -316,20 +172,20 @@ def content_hash(spec: Kernel | None = None, source: list[str] | None = None) ->
         for line in part.read_text().splitlines()
         if line.startswith("CONFIG_")
     ]
-    source = source or _source_facts(spec)
+    if source is None:
+        source = [spec.source.sha256] if spec.source else pins(spec.series).facts()
     return hash_files(spec.series.patches, *settings, *source, *spec.facts())
 
 
-def target(spec: Kernel | None = None, origin: str = DEBIAN, pinned: bool = True) -> Path:
+def target(spec: Kernel | None = None, pinned: bool = True) -> Path:
     """Return the folder of the kernel of the current recipe, built or not."""
-    spec = spec or kernels.default()
-    name = content_hash(spec, _source_facts(spec, origin))
+    name = content_hash(spec)
     return cache_folder() / "kernel" / (name if pinned else f"{name}-unpinned")
 
 
 def existing(spec: Kernel | None = None) -> Path | None:
     """Return the built kernel's folder, a pinned one if there is one, or None."""
-    folders = (target(spec), target(spec, KERNEL_ORG), target(spec, pinned=False))
+    folders = (target(spec), target(spec, pinned=False))
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
@@ -350,16 +206,21 @@ def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
     # Object files are kept (300 MB), so that adding an algorithm or a file takes seconds.
     kept = kept_objects(spec.base, unpinned)
     facts = provenance(kept)
-    made = target(spec, facts["source"]["from"], facts["pinned"])
+    made = target(spec, facts["pinned"])
     takes = progress(f"kernel {spec.title}", ADDITION_TAKES)
     with contextlib.nullcontext() if plain else takes, building(made) as partial:
         if partial is None:
             return made
         added = spec.algorithms, spec.replaced
         with kerneltree.with_additions(kept, *added, partial / LOG) as tree:
-            facts["hash"] = _recipe(spec, facts["source"], facts["pinned"])
-            facts |= _additions(spec)
+            source = None if facts["pinned"] else list(facts["source"].values())
+            facts["hash"] = content_hash(spec, source)
+            if not plain:
+                facts["name"] = spec.name
+            if spec.algorithms:
+                facts["algorithms"] = spec.algorithm_digests()
             if spec.replaced:
+                facts["replaced"] = {each.path: each.sha256 for each in spec.replaced}
                 facts["config_sha256"] = digest(tree / ".config")
                 unused = kerneltree.not_compiled(tree, [each.path for each in spec.replaced])
                 (partial / kerneltree.UNCOMPILED).write_text("".join(f"{u}\n" for u in unused))
@@ -367,24 +228,14 @@ def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
     return made
 
 
-def _additions(spec: Kernel) -> dict[str, Any]:
-    found: dict[str, Any] = {} if spec == spec.base else {"name": spec.name}
-    if spec.algorithms:
-        found["algorithms"] = spec.algorithm_digests()
-    if spec.replaced:
-        found["replaced"] = {each.path: each.sha256 for each in spec.replaced}
-    return found
-
-
-def objects(spec: Kernel, origin: str = DEBIAN, pinned: bool = True) -> Path:
+def objects(spec: Kernel, pinned: bool = True) -> Path:
     """Return the folder of a kernel's object files, which another compiler cannot add to."""
-    made = target(spec, origin, pinned)
-    return cache_folder() / TREES / f"{made.name}-{kerneltree.compiler()}"
+    return cache_folder() / TREES / f"{target(spec, pinned).name}-{kerneltree.compiler()}"
 
 
 def existing_objects(spec: Kernel) -> Path | None:
     """Return the folder of a kernel's kept object files, or None."""
-    folders = (objects(spec), objects(spec, KERNEL_ORG), objects(spec, pinned=False))
+    folders = (objects(spec), objects(spec, pinned=False))
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
@@ -393,24 +244,16 @@ def kept_objects(spec: Kernel, unpinned: bool) -> Path:
     kept = existing_objects(spec)
     if kept is not None and (unpinned or kept != objects(spec, pinned=False)):
         return kept
-    built = existing(spec) is not None
     if packed.install(packed.OBJECTS, objects(spec)):
         return objects(spec)
-    if built:
-        print(
-            f"losslab: note: compiling {spec.label} again, because its object files are not in the "
-            "cache (300 MB); adding further algorithms takes seconds",
-            file=sys.stderr,
-        )
     with progress(f"kernel {spec.title}", BUILD_TAKES):
         source = _source(spec, unpinned)
-        folder = objects(spec, source.origin, source.pinned)
+        folder = objects(spec, source.pinned)
         with building(folder) as partial:
             if partial is not None:
                 tree = _compiled(spec, source, partial, partial / LOG)
                 kerneltree.prune(tree)
-                facts = _provenance(spec, source, tree) | {"hash": folder.name}
-                _write(facts, partial)
+                cache.write_provenance(partial, _facts(spec, source, tree) | {"hash": folder.name})
     return folder
 
 
@@ -440,7 +283,7 @@ def _compiled(spec: Kernel, source: Source, work: Path, log: Path) -> Path:
     tree = work / kerneltree.NAME
     source.unpack(work, tree, log)
     for patch in (*spec.series.patches, *spec.own_patches):
-        path = patch if isinstance(patch, Path) else patch.get().path
+        path = patch if isinstance(patch, Path) else patch.get()
         processes.run(["patch", "-p1", "--forward", "--fuzz=0", "-i", path], log=log, cwd=tree)
     fragment = work / FRAGMENT
     fragment.write_text("".join(part.read_text() for part in fragments(spec)))
@@ -469,29 +312,18 @@ def _finish(facts: dict[str, Any], tree: Path, folder: Path) -> None:
     # Not one of the facts below, which every manifest has: compilers differ, results do not.
     (folder / integrity.LINUX_DIGEST).write_text(digest(folder / "linux") + "\n")
     shutil.copyfile(tree / ".config", folder / "config")
-    _write(facts, folder)
+    cache.write_provenance(folder, facts)
 
 
-def _provenance(spec: Kernel, source: Source, tree: Path) -> dict[str, Any]:
+def _facts(spec: Kernel, source: Source, tree: Path) -> dict[str, Any]:
     facts = {
         "version": processes.run(["make", "-s", "ARCH=um", "kernelversion"], cwd=tree).strip(),
-        "hash": _recipe(spec, source.provenance(), source.pinned),
         "pinned": source.pinned,
         "source": source.provenance(),
         "patches": spec.patch_names,
         "config_sha256": digest(tree / ".config"),
     }
     return facts if spec == kernels.default() else facts | {"name": spec.name}
-
-
-def _recipe(spec: Kernel, source: dict[str, str], pinned: bool) -> str:
-    """Return the content hash of a kernel from a source with this provenance."""
-    pins = _source_facts(spec, source["from"]) if pinned else list(source.values())
-    return content_hash(spec, pins)
-
-
-def _write(facts: dict[str, Any], folder: Path) -> None:
-    (folder / "provenance.json").write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
 
 
 def dropped_symbols(fragment: str, config: str) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 from losslab.errors import did_you_mean
 from losslab.instrument import algorithms as algorithmfiles
 from losslab.instrument import packed
-from losslab.instrument.archive import Download, Fetcher, File, Place, UnavailableError, digest
+from losslab.instrument.archive import Fetcher, File, UnavailableError, digest
 from losslab.reading import UsageError, read_toml, shown
 from losslab.repository import ROOT, find, recipes
 
@@ -28,8 +28,6 @@ COMMON = ROOT / "containers" / "kernel" / "common"
 OWN = "kernel.toml"
 # Value of a condition's kernel axis for the default kernel.
 DEFAULT = "default"
-# Name of the place of a public patch, as users see it.
-PUBLIC_PLACE = "public"
 # Environment variable that names a folder of files. They replace the files of the kernel's source
 # that have the same path below it, or are added: `net/ipv4/tcp_cubic.c`.
 REPLACED_FILES = "LOSSLAB_KERNEL_FILES"
@@ -42,8 +40,7 @@ class Series:
     name: str
     folder: Path
     package: str
-    # Debian's releases that have it: title, and suites, the likeliest first.
-    builds: tuple[tuple[str, tuple[str, ...]], ...]
+    suites: tuple[str, ...]  # Debian's, the likeliest first
 
     @property
     def pins(self) -> Path:
@@ -79,18 +76,16 @@ class PublicFile:
         """Name of the file in a release."""
         return f"{packed.PATCH}-{self.sha256}"
 
-    def get(self) -> Download:
+    def get(self) -> Path:
         """Return a local copy; UnavailableError says how to get one."""
-        file = File(self.name, self.sha256, self.size_bytes)
         own = os.environ.get(self.variable)
-        address = Path(own).resolve().as_uri() if own else self.address
-        places = [(file, Place(PUBLIC_PLACE, address))]
+        urls = [Path(own).resolve().as_uri() if own else self.address]
         # Its public place may vanish: releases have it, under its digest.
         if place := packed.origin().place:
-            folder = place if "://" in place else Path(place).expanduser().resolve().as_uri()
-            places.append((file, Place(PUBLIC_PLACE, f"{folder.rstrip('/')}/{self.archived}")))
+            urls.append(packed.url(place, self.archived))
+        file = File(self.name, self.sha256, self.size_bytes)
         try:
-            return Fetcher().fetch(places)
+            return Fetcher().fetch((file, url) for url in urls)
         except UnavailableError as error:
             other = f"set {self.variable} to the file's path" if self.variable else self.otherwise
             raise UnavailableError(
@@ -255,12 +250,7 @@ def _read_declarations(path: Path) -> tuple[dict[str, Kernel], dict[str, Series]
     with _declaration_errors(path):
         data: dict[str, Any] = read_toml(path)
         series = {
-            name: Series(
-                name,
-                ROOT / each["folder"],
-                each["package"],
-                tuple((b["title"], tuple(b["suites"])) for b in each["builds"]),
-            )
+            name: Series(name, ROOT / each["folder"], each["package"], tuple(each["suites"]))
             for name, each in data["series"].items()
         }
         kernels = {

@@ -55,6 +55,8 @@ KEPT = ("include/", "scripts/", "arch/um/", "arch/x86/um/", "arch/x86/include/",
 class SourceError(LosslabError):
     """A changed source of the kernel does not apply or compile."""
 
+    status = 125  # on which `git bisect run` skips a commit
+
 
 def compiler() -> str:
     """Return 8 hexadecimal digits, the hash of the versions of compiler and linker.
@@ -78,7 +80,7 @@ def prune(tree: Path) -> None:
     needed = {
         os.path.normpath(word)
         for path in tree.rglob(".*.cmd")
-        for word in re.findall(r"[\w./+-]+\.[\w.]+", path.read_text(errors="replace"))
+        for word in PATH.findall(path.read_text(errors="replace"))
     }
     for folder, _, names in os.walk(tree):
         inside = Path(folder).relative_to(tree)
@@ -108,13 +110,15 @@ def with_additions(
     the tree's or are added. Raises LosslabError if a file does not compile (with the compiler's
     messages), or an algorithm has the name of one in the kernel.
     """
-    sources = dict(each for path in algorithms for each in _places(path))
+    makefile = (folder / MAKEFILE).read_text()
+    added = [each for path in algorithms for each in _staged(path, makefile)]
+    sources = {place: file for place, file, _ in added if file is not None}
     sources |= {each.path: each.file for each in replaced}
     with contextlib.ExitStack() as left:
         tree = left.enter_context(own_files(folder))
-        makefile = (folder / MAKEFILE).read_text()
-        for path in algorithms:
-            _add(path, tree / IPV4, makefile)
+        for place, _, content in added:
+            (tree / place).parent.mkdir(parents=True, exist_ok=True)
+            _update(tree / place, content)
         left.callback(_remove, tree, algorithms, makefile)
         left.callback(_restore, folder)
         for each in replaced:
@@ -147,23 +151,18 @@ def with_additions(
 
 def _configure(folder: Path, replaced: Sequence[ReplacedFile], log: Path) -> None:
     """Set the symbols that replaced Kconfig files add."""
-    symbols = []
-    for each in replaced:
-        if is_kconfig(each.path):
-            kept = folder / ORIGINALS / each.path
-            before = kept.read_text() if kept.is_file() else ""
-            symbols += new_symbols(before, each.file.read_text(errors="replace"))
-    if not any(is_kconfig(each.path) for each in replaced):
+    kconfigs = [each for each in replaced if is_kconfig(each.path)]
+    if not kconfigs:
         return
+    symbols = []
+    for each in kconfigs:
+        kept = folder / ORIGINALS / each.path
+        before = kept.read_text() if kept.is_file() else ""
+        symbols += new_symbols(before, each.file.read_text(errors="replace"))
     _keep(folder, CONFIG)
     config = folder / NAME / CONFIG
     config.write_text(config.read_text() + "".join(f"CONFIG_{name}=y\n" for name in symbols))
-    done = processes.attempt(
-        [*MAKE, "olddefconfig"], limit_s=processes.WORK_LIMIT_S, log=log, cwd=folder / NAME
-    )
-    if not done.good:
-        last = log.read_text(errors="replace").strip().splitlines()[-processes.QUOTED_LINES :]
-        raise LosslabError("Kconfig must be readable, found:\n" + "\n".join(last))
+    processes.run([*MAKE, "olddefconfig"], log=log, cwd=folder / NAME)
 
 
 def _replace(folder: Path, each: ReplacedFile) -> None:
@@ -197,29 +196,26 @@ def _restore(folder: Path) -> None:
     shutil.rmtree(originals, ignore_errors=True)
 
 
-def _refuse_misnamed(path: Path, makefile: str) -> None:
+def _staged(path: Path, makefile: str) -> Iterator[tuple[str, Path | None, bytes]]:
+    """Yield an algorithm's files: path in the tree, the user's file if it is one, content."""
     name = path.parent.name
+    if path.name == algorithmfiles.FILE:
+        for inside, file, text in algorithmfiles.staged(path):
+            yield str(IPV4 / f"{name}{SUFFIX}" / inside), file, text.encode()
+        return
     if re.search(rf"\b{path.stem}\.o\b", makefile):
         raise LosslabError(
             f"an algorithm's name must differ from those in the kernel, found {shown(path)}: the "
             "kernel has a tcp_" + name,
             hint=f"rename its folder, its file and its row in config/algorithms.tsv from {name}",
         )
-    if f'"{name}"' not in path.read_text():
+    content = path.read_bytes()
+    if f'"{name}"'.encode() not in content:
         raise LosslabError(
             f'{shown(path)} must register an algorithm named like its folder (.name = "{name}"), '
             "found no such name"
         )
-
-
-def _places(path: Path) -> Iterator[tuple[str, Path]]:
-    """Yield an algorithm's files, with their paths in the tree."""
-    if path.name != algorithmfiles.FILE:
-        yield str(IPV4 / path.name), path
-        return
-    for name, file, _ in algorithmfiles.staged(path):
-        if file is not None:
-            yield str(IPV4 / f"{path.parent.name}{SUFFIX}" / name), file
+    yield str(IPV4 / path.name), path, content
 
 
 def user_source(path: str) -> Path | None:
@@ -234,18 +230,6 @@ def user_source(path: str) -> Path | None:
         name, file = Path(inside).stem.removeprefix("tcp_"), Path(inside).name
     found = source_of(name).parent / file
     return found if found.is_file() else None
-
-
-def _add(path: Path, into: Path, makefile: str) -> None:
-    """Write an algorithm's files to the tree's net/ipv4."""
-    if path.name != algorithmfiles.FILE:
-        _refuse_misnamed(path, makefile)
-        _update(into / path.name, path.read_bytes())
-        return
-    for name, _, text in algorithmfiles.staged(path):
-        place = into / f"{path.parent.name}{SUFFIX}" / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _update(place, text.encode())
 
 
 def _object(path: Path) -> str:
@@ -310,7 +294,7 @@ COMPILED = (".c", ".S", ".h")
 KCONFIG = "Kconfig"
 SYMBOL = re.compile(r"^\s*(?:menu)?config\s+(\w+)")
 SWITCH = re.compile(r"^\s+(?:def_)?(?:bool|tristate)\b")
-# A word of a .cmd file that may be a path; `kerneltree.prune` looks for them, too.
+# A word of a .cmd file that may be a path.
 PATH = re.compile(r"[\w./+-]+\.[\w.]+")
 
 

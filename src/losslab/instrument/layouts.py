@@ -6,8 +6,8 @@ its tree. The repository has those of losslab's own kernels.
 
 from __future__ import annotations
 
+import itertools
 import json
-import math
 import re
 import shlex
 import tempfile
@@ -199,21 +199,18 @@ def _structures(dump: str, names: set[str]) -> Iterator[tuple[dict[int, Entry], 
             stack[-1].values[attribute[1]] = attribute[2].strip()
     for entry in entries.values():
         if entry.tag in ("structure_type", "typedef") and entry.values.get("name") in names:
-            structure = _resolved(entries, entry)
+            structure = _type(entries, entry) if entry.tag == "typedef" else entry
             if structure.tag == "structure_type" and "byte_size" in structure.values:
                 yield entries, structure
 
 
-def _resolved(entries: Mapping[int, Entry], entry: Entry) -> Entry:
-    """Return the type behind names and qualifiers."""
-    while entry.tag in NAMELESS:
-        entry = _type(entries, entry)
-    return entry
-
-
 def _type(entries: Mapping[int, Entry], entry: Entry) -> Entry:
-    at = entry.values.get("type", "").strip("<>")
-    return _resolved(entries, entries[int(at, 16)]) if at else Entry("unspecified_type")
+    """Return an entry's type, without names and qualifiers."""
+    while True:
+        at = entry.values.get("type", "").strip("<>")
+        entry = entries[int(at, 16)] if at else Entry("unspecified_type")
+        if entry.tag not in NAMELESS:
+            return entry
 
 
 def _fields(entries: Mapping[int, Entry], of: Entry, prefix: str, begin: int) -> Iterator[Field]:
@@ -234,29 +231,20 @@ def _fields(entries: Mapping[int, Entry], of: Entry, prefix: str, begin: int) ->
 
 
 def _values(entries: Mapping[int, Entry], its: Entry, name: str, at: int) -> Iterator[Field]:
+    """Yield the integers of a type at a bit of the state."""
     if its.tag in ("structure_type", "union_type"):
         # What has no name of its own adds nothing to the names of its members.
         yield from _fields(entries, its, name if name[-1:] in ("", ".") else f"{name}.", at)
     elif its.tag == "array_type":
-        yield from _elements(entries, its, its.within, name, at)
+        counts = [each.number("upper_bound") + 1 if "upper_bound" in each.values else 0
+                  for each in its.within]  # fmt: skip
+        element = _type(entries, its)
+        size = 8 * element.number("byte_size") if "byte_size" in element.values else 0
+        for number, place in enumerate(itertools.product(*map(range, counts if size else [0]))):
+            index = "".join(f"[{each}]" for each in place)
+            yield from _values(entries, element, name + index, at + number * size)
     elif its.tag in ("base_type", "enumeration_type"):
         yield _integer(name, at, 8 * its.number("byte_size"), its)
-
-
-def _elements(
-    entries: Mapping[int, Entry], array: Entry, ranges: Sequence[Entry], name: str, at: int
-) -> Iterator[Field]:
-    if not ranges:
-        yield from _values(entries, _type(entries, array), name, at)
-        return
-    counts = [each.number("upper_bound") + 1 if "upper_bound" in each.values else 0
-              for each in ranges]  # fmt: skip
-    its = _type(entries, array)
-    size = 8 * its.number("byte_size") if "byte_size" in its.values else 0
-    size *= math.prod(counts[1:])
-    for number in range(counts[0] if size else 0):
-        each = f"{name}[{number}]"
-        yield from _elements(entries, array, ranges[1:], each, at + number * size)
 
 
 def _integer(name: str, at: int, bits: int, its: Entry) -> Field:

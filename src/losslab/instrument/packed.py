@@ -5,8 +5,8 @@ the hash of their compiler. `KIND-HASH.tar.zst.sha256` next to it has its SHA-25
 writes it. LOSSLAB_INSTRUMENTS is the folder or the http(s) address of these files. Without it, they
 come from the release that `containers/release.toml` names, which also pins their SHA-256.
 
-An archive has only files and folders. The symbolic links of an image are in its list of files,
-`tree.tsv`. They are made after all files, and only if the repository pins that list.
+losslab runs the kernel of an archive, and compiles its object files, so it is as trusted as its
+place. The repository pins the files of every image.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ import os
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import integrity
-from losslab.instrument.archive import Fetcher, digest
+from losslab.instrument.archive import MAX_BYTES, Fetcher, digest
 from losslab.instrument.cache import building
-from losslab.reading import read_json, read_toml
+from losslab.reading import read_bytes, read_json, read_toml
 from losslab.repository import ROOT
 
 PLACE = "LOSSLAB_INSTRUMENTS"
@@ -36,15 +37,6 @@ KERNEL, OBJECTS, IMAGE = "kernel", "objects", "image"
 PATCH = "patch"  # public patch of a kernel, named after its SHA-256
 # File in an unpacked folder: the archive's place and SHA-256.
 ORIGIN = "fetched.json"
-
-# Largest size of an archive, packed and unpacked, and its largest number of members: several times
-# those of kernels (3 MB, 9 unpacked), their object files (30 MB, 260 unpacked, 20,000 files) and
-# images (200 MB, 600 unpacked, 9,000 files).
-PACKED_BYTES, UNPACKED_BYTES, MEMBERS = 2**30, 4 * 2**30, 200_000
-# Level 9 needs 4 MiB.
-WINDOW_BYTES = 128 * 2**20
-# Permissions of unpacked files: only the owner may write.
-ALLOWED_BITS = 0o755
 SUFFIX = ".sha256"
 # Size limits of small files that others wrote.
 SUM_BYTES, PROVENANCE_BYTES = 1000, 2**18
@@ -117,24 +109,14 @@ def pack(folder: Path, kind: str, out: Path) -> Path:
         ):
             tar.add(folder, folder.name, filter=_packed)
         partial.rename(archive)
-    _sum_of(archive).write_text(f"{digest(archive)}  {archive.name}\n")
+    archive.with_name(archive.name + SUFFIX).write_text(f"{digest(archive)}  {archive.name}\n")
     return archive
 
 
-def is_there(folder: Path, kind: str, name: str) -> bool:
-    """Return whether a folder has an archive and its SHA-256."""
-    archive = folder / f"{kind}-{name}.tar.zst"
-    return archive.is_file() and _sum_of(archive).is_file()
-
-
-def _sum_of(archive: Path) -> Path:
-    return archive.with_name(archive.name + SUFFIX)
-
-
 def _packed(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Return a member without its owner; None for a link, or if it is not packed."""
+    """Return a member without its owner; None if it is not packed."""
     _, _, name = member.name.partition("/")
-    if member.issym() or any(fnmatch(name, pattern) for pattern in NOT_PACKED):
+    if any(fnmatch(name, pattern) for pattern in NOT_PACKED):
         return None
     member.uid = member.gid = 0
     member.uname = member.gname = ""
@@ -172,30 +154,41 @@ def archive_name(kind: str, name: str) -> str:
 
 
 def _take(source: Origin, kind: str, name: str, target: Path) -> None:
-    fetcher, place = Fetcher(), source.place
+    """Fetch, check and unpack an archive into the empty folder `target`."""
+    # Imported here: every cell imports this module, and few pack or unpack.
+    import zstandard
+
+    place = source.place
+    print(f"losslab: {kind} {name}: fetching from {place}", file=sys.stderr)
     # In the cache, which has space, in a folder that the next build removes.
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
-        folder = Path(temporary)
-        archive = folder / archive_name(kind, name)
+        archive, plain = Path(temporary) / archive_name(kind, name), Path(temporary) / "plain.tar"
         if source.pinned is None:
-            text = _get(fetcher, place, _sum_of(archive), SUM_BYTES).read_text(errors="replace")
+            expected = _get(place, archive.with_name(archive.name + SUFFIX), SUM_BYTES)
+            text = read_bytes(expected, SUM_BYTES).decode(errors="replace")
         else:
             text = f"{source.pinned[archive.name]} {archive.name}"
-        print(f"losslab: {kind} {name}: fetching from {place}", file=sys.stderr)
-        found = digest(_get(fetcher, place, archive, PACKED_BYTES))
+        found = digest(_get(place, archive, MAX_BYTES))
         if text.split() != [found, archive.name]:
             says = RELEASE.name if source.pinned else f"its {SUFFIX}"
             raise LosslabError(
                 f"the archive has the sha256 {found[:12]}..., {says} says {text[:80]!a}"
             )
-        _unpack(archive, target, name)
+        try:
+            with archive.open("rb") as packed, plain.open("wb") as file:
+                zstandard.ZstdDecompressor().copy_stream(packed, file)
+        except zstandard.ZstdError as error:
+            raise LosslabError(f"the archive must be a .tar.zst, found: {error}") from error
+        unpack = ["tar", "--extract", "--preserve-permissions", "--no-same-owner"]
+        processes.run([*unpack, "--strip-components=1", "-C", target, "-f", plain])
     provenance = read_json(target / "provenance.json", PROVENANCE_BYTES)
     if not isinstance(provenance, dict) or (
         (provenance.get("hash"), provenance.get("pinned")) != (name, True)
     ):
         raise LosslabError("its content must be built from the pinned sources of its recipe")
     if kind == IMAGE:
-        _link(target, name)
+        if name not in integrity.pins():
+            raise LosslabError(f"its files must be pinned in {integrity.PINS.name}")
         integrity.record_tree(target, name)
     elif kind == KERNEL:
         integrity.require(target / "linux", [])
@@ -203,79 +196,14 @@ def _take(source: Origin, kind: str, name: str, target: Path) -> None:
     (target / ORIGIN).write_text(json.dumps(facts, indent=1) + "\n")
 
 
-def _unpack(archive: Path, target: Path, top: str) -> None:
-    """Unpack an untrusted archive into an empty folder, without its first folder, `top`."""
-    # Imported here: every cell imports this module, and few pack or unpack.
-    import zstandard
-
-    try:
-        with (
-            archive.open("rb") as packed,
-            zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES).stream_reader(packed) as file,
-            tarfile.open(fileobj=file, mode="r|") as tar,
-        ):
-            # `_checked` is stricter than tarfile's filter "data", which Debian 12 does not have.
-            tar.extraction_filter = lambda member, path: member
-            tar.extractall(target, _checked(tar, top))
-    except (tarfile.TarError, zstandard.ZstdError, EOFError, OSError, OverflowError, ValueError,
-            RecursionError) as error:  # fmt: skip
-        raise LosslabError(f"the archive must be a .tar.zst of files, found: {error}") from error
-
-
-def _checked(members: tarfile.TarFile, top: str) -> Iterator[tarfile.TarInfo]:
-    """Yield the members below the folder `top`; refuse any but files, folders and hard links."""
-
-    def inside(name: str) -> str:
-        parts = PurePosixPath(name).parts
-        if parts[:1] != (top,) or ".." in parts:
-            raise LosslabError(f"every member must be in the folder {top}, found {name!a}")
-        return str(PurePosixPath(*parts[1:]))
-
-    left = UNPACKED_BYTES
-    for count, member in enumerate(members, 1):
-        left -= member.size
-        if count > MEMBERS or left < 0:
-            raise LosslabError(
-                f"the archive must have {MEMBERS} members and {UNPACKED_BYTES} bytes "
-                "at most, found more"
-            )
-        member.name = inside(member.name)
-        if member.islnk():
-            member.linkname = inside(member.linkname)
-        elif not (member.isreg() or member.isdir()):
-            raise LosslabError(f"a member must be a file or a folder, found {member.name!a}")
-        member.mode &= ALLOWED_BITS
-        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
-        yield member
-
-
-def _link(folder: Path, recipe: str) -> None:
-    """Make the symbolic links of an unpacked image; refuse those of a list that is not pinned."""
-    path = folder / integrity.LIST
-    text = path.read_text() if path.stat().st_size <= integrity.LIST_BYTES else ""
-    found = integrity.list_digest(text)
-    _, pinned = integrity.pins().get(recipe, ("", "none"))
-    if found != pinned:
-        raise LosslabError(
-            f"the list of files of image {recipe} must have the SHA-256 that {integrity.PINS.name} "
-            f"pins, {pinned[:12]}, found {found[:12]}"
-        )
-    for name, to in integrity.links(text):
-        os.symlink(to, os.path.join(os.fsencode(folder / integrity.TREE_ROOT), name))
-
-
-def _get(fetcher: Fetcher, place: str, target: Path, max_bytes: int) -> Path:
-    """Download the file named like `target`, or link to it in a folder; return `target`."""
-    if place.startswith(("http://", "https://")):
-        problem = fetcher.download(f"{place.rstrip('/')}/{target.name}", target, max_bytes)
-    else:
-        source, problem = Path(place).expanduser() / target.name, ""
-        if not source.is_file():
-            problem = "not there"
-        elif source.stat().st_size > max_bytes:
-            problem = f"more than {max_bytes} bytes"
-        else:
-            target.symlink_to(source.resolve())
-    if problem:
+def _get(place: str, target: Path, max_bytes: int) -> Path:
+    """Download the file named like `target` from an address or a folder; return `target`."""
+    if problem := Fetcher().download(url(place, target.name), target, max_bytes):
         raise LosslabError(f"{target.name}: {problem}")
     return target
+
+
+def url(place: str, name: str) -> str:
+    """Return the address of a file in a folder or below an address."""
+    folder = place if "://" in place else Path(place).expanduser().resolve().as_uri()
+    return f"{folder.rstrip('/')}/{name}"

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import http.server
-import io
 import json
-import os
-import re
 import shutil
-import socket
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from losslab.errors import HostError, LosslabError
+from losslab.errors import LosslabError
 from losslab.instrument import archive, cache, image, integrity, kernel, kernels, packed
 from losslab.instrument.archive import UnavailableError
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
-from losslab.reading import UsageError, read_json, whole_option
+from losslab.reading import UsageError, read_json
 from losslab.repository import ROOT, SET_UP
 
 FOLDER = Path("results", "instrument")
@@ -119,15 +114,17 @@ def write(content: dict[str, Any], record: Path) -> None:
 DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
 WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernels.default().key}")
 OTHERS = [f"{IMAGE}-{image.ENGINE}", f"{IMAGE}-ffmpeg", f"{KERNEL}-6.12-bbr3"]
-# Files that `instrument serve` gives away.
-SERVED = re.compile(r"/[\w.-]+\.(tar\.zst(\.sha256)?|whl)", re.ASCII)
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `image` and `instrument`."""
     made = commands.add_parser("image")
     made.add_argument("--variant", metavar="NAME", help="default: host")
-    build_options(made).add_argument(
+    choice = build_options(made)
+    choice.add_argument(
+        "--relock", action="store_true", help="pin Debian's newest packages, and build nothing"
+    )
+    choice.add_argument(
         "--pin-tree", action="store_true",
         help="build it from its lock, and pin the digest of its files in "
         f"{integrity.PINS.relative_to(ROOT)}; losslab refuses an image with other files",
@@ -140,31 +137,23 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     taken = kinds.add_parser(
         "fetch", help=f"fetch kernels and images from the place in {packed.PLACE}"
     )
-    served = kinds.add_parser("serve", help="pack kernels and images, and serve them over HTTP")
     default = f"{' '.join(WITH_OBJECTS)}, and {' and '.join(OTHERS)} if they are built"
     few = " ".join(DEFAULT_PARTS)
-    for command, parts in ((made, default), (taken, few), (served, few)):
+    for command, parts in ((made, default), (taken, few)):
         command.add_argument(
             "parts", nargs="*", metavar="PART",
             help="kernel-6.12, kernel-6.1, objects-6.12, image-host, image-engine ... "
             f"(default: {parts})",
         )  # fmt: skip
-    for command in (made, served):
-        command.add_argument(
-            "--out", type=Path, default=Path("instruments"), help="folder of the archives"
-        )
-    served.add_argument("--address", default="", help="address to listen on (default: all)")
-    served.add_argument(
-        "--port", type=whole_option("port", 0, 65535), default=8000,
-        help="port to listen on (default 8000; 0: any free one)",
-    )  # fmt: skip
+    made.add_argument(
+        "--out", type=Path, default=Path("instruments"), help="folder of the archives"
+    )
     made.add_argument(
         "--release", metavar="ADDRESS",
         help=f"pin the archives in {packed.RELEASE.relative_to(ROOT)}, as files of this address",
     )  # fmt: skip
     made.set_defaults(run=_pack)
     taken.set_defaults(run=_fetch)
-    served.set_defaults(run=_serve, interrupted="the archives are kept")
 
 
 def build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
@@ -174,24 +163,11 @@ def build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiv
         "--unpinned", action="store_true",
         help="if pinned sources are unavailable, use Debian's newest; every manifest records it",
     )  # fmt: skip
-    choice.add_argument(
-        "--build", action="store_const", const=packed.BUILD, dest="place",
-        help="build from source, also if a release has it",
-    )  # fmt: skip
-    choice.add_argument(
-        "--relock", action="store_true", help="pin Debian's newest sources, and build nothing"
-    )
     parser.add_argument("--record", type=Path, help="write the provenance to this file")
     parser.add_argument(
         "--optional", action="store_true", help="succeed if its sources are unavailable"
     )
     return choice
-
-
-def build_only(options: argparse.Namespace) -> None:
-    """Fetch nothing in this process if `--build` is given."""
-    if options.place:
-        os.environ[packed.PLACE] = options.place
 
 
 def _part(name: str) -> tuple[str, Path, Path | None]:
@@ -215,94 +191,19 @@ def _pack(options: argparse.Namespace) -> int:
     built = [part for part in OTHERS if _part(part)[2]]
     archives: list[Path] = []
     for part in options.parts or [*WITH_OBJECTS, *built]:
-        archives.append(_packed(part, options.out))
+        kind, _, folder = _part(part)
+        if folder is None:
+            raise LosslabError(
+                f"{part} must be built before it is packed, found no folder",
+                hint=f"`{SET_UP}` builds the default ones, `losslab kernel` and `losslab image` "
+                "the others",
+            )
+        archives.append(packed.pack(folder, kind, options.out))
         print(archives[-1], flush=True)
-        spec = kernels.of_key(part.partition("-")[2]) if _part(part)[0] == KERNEL else None
-        for patch in spec.fetched if spec else ():
-            print(shutil.copy(patch.get().path, options.out / patch.archived), flush=True)
+        for patch in kernels.of_key(part.partition("-")[2]).fetched if kind == KERNEL else ():
+            print(shutil.copy(patch.get(), options.out / patch.archived), flush=True)
     if options.release:
         packed.write_release(options.release, archives)
-    return 0
-
-
-def _packed(part: str, out: Path) -> Path:
-    kind, _, folder = _part(part)
-    if folder is None:
-        raise LosslabError(
-            f"{part} must be built before it is packed, found no folder",
-            hint=f"`{SET_UP}` builds the default ones, `losslab kernel` and `losslab image` "
-            "the others",
-        )
-    return packed.pack(folder, kind, out)
-
-
-class _Archives(http.server.SimpleHTTPRequestHandler):
-    """Answers requests for archives, their digests and wheels, and for no other file."""
-
-    def send_head(self) -> Any:
-        """Return links to the wheels for `pip --find-links`, or a file; refuse any other path."""
-        if self.path == "/":
-            names = [each.name for each in _wheels(Path(self.directory))]
-            page = "".join(f'<a href="{name}">{name}</a>\n' for name in names).encode()
-            self.send_response(http.HTTPStatus.OK)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(page)))
-            self.end_headers()
-            return io.BytesIO(page)
-        if not SERVED.fullmatch(self.path):
-            self.send_error(http.HTTPStatus.NOT_FOUND)
-            return None
-        return super().send_head()
-
-
-def _wheels(folder: Path) -> list[Path]:
-    return sorted(each for each in folder.glob("*.whl") if SERVED.fullmatch(f"/{each.name}"))
-
-
-def server(folder: Path, address: str, port: int) -> http.server.ThreadingHTTPServer:
-    """Return a server of a folder's archives; HostError if it cannot listen."""
-    try:
-        handler = partial(_Archives, directory=str(folder))
-        return http.server.ThreadingHTTPServer((address, port), handler)
-    except OSError as error:
-        raise HostError(
-            f"the address {address or 'of all interfaces'} must have the free port {port}, found: "
-            f"{error}",
-            hint="choose another one with --address or --port",
-        ) from error
-
-
-def _own_address() -> str:
-    """Return this machine's address in its network; its name if it has no route."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # selects a route; nothing is sent
-            return str(probe.getsockname()[0])
-        except OSError:
-            return socket.gethostname()
-
-
-def _serve(options: argparse.Namespace) -> int:
-    with server(options.out, options.address, options.port) as serving:
-        for part in options.parts or DEFAULT_PARTS:
-            kind, target, _ = _part(part)
-            if not packed.is_there(options.out, kind, target.name):
-                _packed(part, options.out)
-        host = options.address or _own_address()
-        place = f"http://{host}:{serving.server_port}"
-        lines, program = [], "losslab"
-        own = [each.name.partition("-")[0].replace("_", "-") for each in _wheels(options.out)]
-        if own := [name for name in own if name.startswith("losslab")]:
-            program = "~/losslab/bin/losslab"
-            lines = [
-                "python3 -m venv ~/losslab",
-                f"~/losslab/bin/pip install --no-index --find-links {place} --trusted-host {host} "
-                + " ".join(own),
-            ]
-        lines.append(f"{packed.PLACE}={place} {program} setup")
-        print("Paste this on each machine, until Ctrl-C ends this server:")
-        print("\n".join(f"  {line}" for line in lines), flush=True)
-        serving.serve_forever()
     return 0
 
 
@@ -326,22 +227,20 @@ def _build_image(options: argparse.Namespace) -> int:
     if options.relock:
         return show(image.relock(*([options.variant] if options.variant else [])))
     name = options.variant or image.HOST
-    if options.pin_tree and image.recipe(name).parent != image.RECIPES:
-        raise UsageError(f"--pin-tree must name an image of containers/, found {name}")
     if options.pin_tree:
         return show([_pin_tree(name)])
-    unpinned = archive.unpinned_allowed(options.unpinned)
-    build_only(options)
-    build = partial(image.build, name, unpinned)
+    build = partial(image.build, name, archive.unpinned_allowed(options.unpinned))
     make(IMAGE, name, build, options.record, options.optional)
     return 0
 
 
 def _pin_tree(name: str) -> str:
     """Pin the tree of the image that the current recipe builds; describe the pin."""
+    names = [each for each in image.names() if image.recipe(each).parent == image.RECIPES]
+    if name not in names:
+        raise UsageError(f"--pin-tree must name an image of containers/, found {name}")
     recipe, before = image.content_hash(name), integrity.pins()
     # Drop the pins of older recipes.
-    names = [each for each in image.names() if image.recipe(each).parent == image.RECIPES]
     recipes = {image.content_hash(each) for each in names} - {recipe}
     kept = {each: row for each, row in before.items() if each in recipes}
     integrity.write_pins(kept)

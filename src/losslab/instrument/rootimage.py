@@ -1,8 +1,8 @@
 """Root file systems of container images, as users save them: one plain tar file of all layers.
 
-Accepted are the archive of `docker save` or `podman save`, an OCI layout in a tar file, and a plain
-tar file of a root folder. The layers are merged without unpacking them, so that no member's name or
-link can reach a file of this machine; only a guest unpacks the result.
+Accepted are the archive of `docker save` or `podman save`, and the plain tar file of a root folder
+that `docker export` writes. The layers are merged without unpacking them, so that no member's name
+or link can reach a file of this machine; only a guest unpacks the result.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from losslab.instrument.archive import ARCHITECTURE
 from losslab.reading import UsageError
 
 WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"  # image-spec, layer.md
-ZSTD = b"\x28\xb5\x2f\xfd"
 ENTRYPOINT = "entrypoint"  # as of the app `command`
 MAX_LINKS = 40  # as Linux's (MAXSYMLINKS)
 MAX_JSON_BYTES = 2**22
 # Variables without which a command of the image would not be found.
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-MANIFEST, INDEX = "manifest.json", "index.json"
+MANIFEST = "manifest.json"
 SAVE = "save one image again: `docker save IMAGE -o FILE`, or `podman save`"
 
 
@@ -103,29 +102,23 @@ class Tree:
                 self.remove(self.resolved(posixpath.join(folder, name.removeprefix(WHITEOUT))))
         for member in members:
             path = self.resolved(member.name)
-            if not path or posixpath.basename(path).startswith(WHITEOUT):
+            # Devices and pipes are not kept: a guest has its own /dev.
+            kept = member.isdir() or member.issym() or member.isreg() or member.islnk()
+            if not path or posixpath.basename(path).startswith(WHITEOUT) or not kept:
                 continue
-            before = self.entries.get(path)
-            if member.isdir():
-                if before is not None and not before.member.isdir():
-                    self.remove(path)
-                self.entries[path] = Entry(number, member)
-            elif member.issym():
-                self.remove(path)
-                self.entries[path] = Entry(number, member)
-            elif member.isreg():
-                self.remove(path)
-                self.entries[path] = Entry(number, member, member)
-            elif member.islnk():
+            entry = Entry(number, member, member if member.isreg() else None)
+            if member.islnk():
                 target = self.entries.get(self.resolved(member.linkname))
                 if target is None or target.content is None:
                     raise UsageError(
                         f"a hard link of an image must be to one of its files, found "
                         f"{member.name!r:.80} to {member.linkname!r:.80}"
                     )
+                entry = target
+            before = self.entries.get(path)
+            if not member.isdir() or (before is not None and not before.member.isdir()):
                 self.remove(path)
-                self.entries[path] = Entry(target.layer, target.member, target.content)
-            # Devices and pipes are not kept: a guest has its own /dev.
+            self.entries[path] = entry
 
     def executable(self, path: str) -> bool:
         """Return whether a path is an executable file, also over links."""
@@ -175,76 +168,36 @@ def _written(
     return header, None
 
 
-def _layers(outer: tarfile.TarFile) -> tuple[list[tarfile.TarFile], Config]:
+def _layers(archive: tarfile.TarFile) -> tuple[list[tarfile.TarFile], Config]:
     """Open an archive's layers, the lowest first, and read its image's configuration."""
-    names = {member.name.removeprefix("./"): member for member in outer.getmembers()}
-    if MANIFEST in names and names[MANIFEST].isreg():
-        images = _json(outer, names, MANIFEST)
-        if len(images) != 1:
-            raise UsageError(f"a saved archive must have one image, found {len(images)}", hint=SAVE)
-        config = _json(outer, names, images[0]["Config"])
-        return [_layer(outer, names, each) for each in images[0]["Layers"]], _config(config)
-    if INDEX in names and "oci-layout" in names:
-        manifest = _oci_manifest(outer, names, _json(outer, names, INDEX))
-        config = _json(outer, names, _blob(manifest["config"]))
-        return [_layer(outer, names, _blob(each)) for each in manifest["layers"]], _config(config)
-    return [outer], Config()
+    members = {each.name.removeprefix("./"): each for each in archive.getmembers()}
 
+    def opened(name: str) -> IO[bytes]:
+        """Open a file of the archive; compare the content of a blob with its digest."""
+        links = 0
+        while name in members and members[name].issym() and links < MAX_LINKS:  # older archives
+            folder, links = posixpath.dirname(name), links + 1
+            name = posixpath.normpath(posixpath.join(folder, members[name].linkname))
+        content = archive.extractfile(members[name]) if name in members else None
+        if content is None:
+            raise UsageError(f"a saved image must be complete, found no {name!r:.120}", hint=SAVE)
+        if name.startswith("blobs/sha256/"):
+            found = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
+            if not name.endswith(f"/{found}"):
+                raise UsageError(f"{name} must have this digest, found {found}", hint=SAVE)
+            content.seek(0)
+        return content
 
-def _oci_manifest(
-    outer: tarfile.TarFile, names: Mapping[str, tarfile.TarInfo], index: Any
-) -> dict[str, Any]:
-    """Return the only image of an index, or of several the one for this architecture."""
-    manifests = index["manifests"]
-    if len(manifests) > 1:
-        manifests = [
-            each for each in manifests
-            if each.get("platform", {}).get("architecture") == ARCHITECTURE
-            and each.get("platform", {}).get("os") == "linux"
-        ]  # fmt: skip
-    if len(manifests) != 1:
-        raise UsageError(
-            f"an OCI layout must have one image for {ARCHITECTURE}, found {len(manifests)}",
-            hint=SAVE,
-        )
-    found: dict[str, Any] = _json(outer, names, _blob(manifests[0]))
-    return _oci_manifest(outer, names, found) if "manifests" in found else found
-
-
-def _blob(descriptor: Mapping[str, Any]) -> str:
-    return "blobs/" + str(descriptor["digest"]).replace(":", "/")
-
-
-def _open(outer: tarfile.TarFile, names: Mapping[str, tarfile.TarInfo], name: str) -> IO[bytes]:
-    """Open a file of the archive; compare the content of a blob with its digest."""
-    links = 0
-    member = names.get(name)
-    while member is not None and member.issym() and links < MAX_LINKS:  # of old `docker save`
-        name = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
-        member, links = names.get(name), links + 1
-    content = None if member is None else outer.extractfile(member)
-    if content is None:
-        raise UsageError(f"a saved image must be complete, found no {name!r:.120}", hint=SAVE)
-    if name.startswith("blobs/sha256/"):
-        found = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
-        if not name.endswith(f"/{found}"):
-            raise UsageError(f"{name} must have this digest, found {found}", hint=SAVE)
-        content.seek(0)
-    return content
-
-
-def _json(outer: tarfile.TarFile, names: Mapping[str, tarfile.TarInfo], name: str) -> Any:
-    return json.loads(_open(outer, names, name).read(MAX_JSON_BYTES))
-
-
-def _layer(
-    outer: tarfile.TarFile, names: Mapping[str, tarfile.TarInfo], name: str
-) -> tarfile.TarFile:
-    content = _open(outer, names, name)
-    if content.read(len(ZSTD)) == ZSTD:
-        raise UsageError(f"layers must be plain or gzip, found zstd in {name:.80}", hint=SAVE)
-    content.seek(0)
-    return tarfile.open(fileobj=content)
+    if MANIFEST not in members or not members[MANIFEST].isreg():
+        if "oci-layout" in members:
+            raise UsageError("a saved image must have a manifest.json, found none", hint=SAVE)
+        return [archive], Config()
+    images = json.loads(opened(MANIFEST).read(MAX_JSON_BYTES))
+    if len(images) != 1:
+        raise UsageError(f"a saved archive must have one image, found {len(images)}", hint=SAVE)
+    layers = [tarfile.TarFile.open(fileobj=opened(name)) for name in images[0]["Layers"]]
+    config = json.loads(opened(images[0]["Config"]).read(MAX_JSON_BYTES))
+    return layers, _config(config)
 
 
 def _config(image: Mapping[str, Any]) -> Config:

@@ -73,10 +73,8 @@ class Span:
 
     def __contains__(self, value: float) -> bool:
         """Return whether the interval includes a number."""
-        end = (value == self.minimum and self.text[0] == "[") or (
-            value == self.maximum and self.text[-1] == "]"
-        )
-        return end or self.minimum < value < self.maximum
+        ends = {self.minimum: self.text[0] == "[", self.maximum: self.text[-1] == "]"}
+        return ends.get(value, self.minimum < value < self.maximum)
 
     def schema(self) -> dict[str, Any]:
         """Return the interval as JSON Schema."""
@@ -183,45 +181,26 @@ def _has_separators(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Axis:
-    """The declaration of an axis.
+    """The declaration of an axis."""
 
-    Attributes:
-        help: One-line description.
-        unit: Unit of numeric values.
-        span: Range of numeric values.
-        smallest: Smallest value other than 0 that can be set or measured.
-        choices: Allowed text values, each with a description, or "" if the value explains itself.
-        pattern: Regular expression for text values that are not in `choices`.
-        named: Format of the axis's part of a cell's name.
-        always_named: Whether the name has the part for the default value, too.
-        digested: Whether the part is a digest of the value, for free text.
-        commas: Whether text values may contain commas.
-        canonical: Function that returns the one text of all that mean the same.
-        repeated: What joins the values of an option that may be repeated; empty: it may not.
-        seed: How the axis enters the seeds.
-        of_campaign: Whether campaigns set the axis, and not studies.
-        name: Name of the axis's field.
-        kind: Type of the values: `str`, `int` or `float`.
-        default: Default value; None for an axis that must be set.
-    """
-
-    help: str
-    unit: str = ""
-    span: Span | None = None
-    smallest: float = 0.0
+    help: str  # in a line
+    unit: str = ""  # of numeric values
+    span: Span | None = None  # range of numeric values
+    smallest: float = 0.0  # value other than 0 that can be set or measured
+    # Allowed text values, each with a description, or "" if the value explains itself.
     choices: Mapping[str, str] = field(default_factory=dict)
-    pattern: str = ""
-    named: str = "{}"
-    always_named: bool = False
-    digested: bool = False
-    commas: bool = False
-    canonical: Callable[[str], str] = str
-    repeated: str = ""
-    seed: Seed = Seed.UNLESS_DEFAULT
-    of_campaign: bool = False
-    name: str = ""
-    kind: str = "str"
-    default: Value | None = None
+    pattern: str = ""  # regular expression for text values that are not in `choices`
+    named: str = "{}"  # format of the axis's part of a cell's name
+    always_named: bool = False  # whether the name has the part for the default value, too
+    digested: bool = False  # whether the part is a digest of the value, for free text
+    commas: bool = False  # whether text values may contain commas
+    canonical: Callable[[str], str] = str  # returns the one text of all that mean the same
+    repeated: str = ""  # joins the values of an option that may be repeated; empty: it may not
+    seed: Seed = Seed.UNLESS_DEFAULT  # how the axis enters the seeds
+    of_campaign: bool = False  # whether campaigns set the axis, and not studies
+    name: str = ""  # of the axis's field
+    kind: str = "str"  # type of the values: `str`, `int` or `float`
+    default: Value | None = None  # None for an axis that must be set
 
     def typed(self, value: object) -> Value:
         """Convert a value to the axis's type."""

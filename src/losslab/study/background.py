@@ -42,39 +42,22 @@ POOLS = (1, 2, 3, 4)
 
 @dataclass(frozen=True)
 class Group:
-    """A group of background flows with the same parameters.
+    """A group of background flows with the same parameters."""
 
-    Attributes:
-        algorithm: Congestion control, by the kernel's name; or `same`.
-        count: Number of flows.
-        start_s: Start of the first flow, on the replicate's clock.
-        every_s: Time between the starts of successive flows.
-        end_s: Time at which all flows stop; None: the end of the run.
-        rate_mbit: Maximum sending rate of each application; None: unlimited.
-        size_kb: Bytes that each flow sends before it closes, in kB of 1000 bytes; the mean size of
-            short flows.
-        rtt_ms: Base RTT of the flows; None: the cell's.
-        arrivals_per_s: Arrival rate of a Poisson process of short flows, from `start_s` to `end_s`;
-            None: long flows.
-        sizes: Distribution of the sizes of short flows.
-        over: Bottlenecks that the flows pass, on a path with two.
-        direction: `back` for uploads, from the receiver to the sender.
-        pool: Number of the pool whose metrics count the flows, from 1; 0: no pool.
-    """
-
-    algorithm: str
+    algorithm: str  # congestion control, by the kernel's name; or `same`
     count: int = 1
-    start_s: float = 0.0
-    every_s: float = 0.0
-    end_s: float | None = None
-    rate_mbit: float | None = None
-    size_kb: float | None = None
-    rtt_ms: float | None = None
+    start_s: float = 0.0  # start of the first flow, on the replicate's clock
+    every_s: float = 0.0  # time between the starts of successive flows
+    end_s: float | None = None  # time at which all flows stop; None: the end of the run
+    rate_mbit: float | None = None  # maximum sending rate of each application; None: unlimited
+    size_kb: float | None = None  # kB of 1000 bytes that each flow sends; the mean of short flows
+    rtt_ms: float | None = None  # base RTT; None: the cell's
+    # Rate of a Poisson process of short flows from `start_s` to `end_s`; None: long flows.
     arrivals_per_s: float | None = None
-    sizes: str = "fixed"
-    over: str = "both"
-    direction: str = "data"
-    pool: int = 0
+    sizes: str = "fixed"  # distribution of the sizes of short flows
+    over: str = "both"  # bottlenecks that the flows pass, on a path with two
+    direction: str = "data"  # `back` for uploads, from the receiver to the sender
+    pool: int = 0  # number of the pool whose metrics count the flows, from 1; 0: none
 
     @property
     def short(self) -> bool:
@@ -138,14 +121,11 @@ def problems(condition: Condition) -> Iterator[str]:
     for group in groups:
         yield from (f"{problem} ({group.text()})" for problem in _group_problems(group, condition))
     yield from _upload_problems(groups, condition)
+    short = sum(expected_arrivals(group, condition.duration_s) for group in groups)
     for name, count, maximum in (
         ("number of different rtt_ms", len(extra_rtts_ms(condition)), RTTS_MAX),
         ("number of flows", sum(group.count for group in groups), FLOWS_MAX),
-        (
-            "expected number of short flows",
-            sum(expected_arrivals(group, condition.duration_s) for group in groups),
-            ARRIVALS_MAX,
-        ),
+        ("expected number of short flows", short, ARRIVALS_MAX),
     ):
         if count > maximum:
             yield f"flows: the {name} must be at most {maximum}, found {count:g}"

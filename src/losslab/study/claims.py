@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, input_errors, number, read_rows, read_text, read_yaml, shown
 from losslab.repository import ROOT
 from losslab.study import metrics, schemas, studyfiles
 from losslab.study.condition import AXES
-from losslab.study.studyfiles import as_list, block_grid, load_study, matches
+from losslab.study.studyfiles import Point, block_grid, load_study, matches, unmatched
 
 COMPARISONS = ("at_most", "at_least", "within")
 # Parameters besides `where`, and those that each kind requires; it accepts no others.
@@ -44,8 +42,6 @@ OF_RUNS = {
 }  # fmt: skip
 # Kinds whose `where` must select exactly one cell.
 OF_ONE_CELL = ("value", "change_percent", "value_over_largest", "scatter_ratio")
-
-Point = dict[str, Any]
 
 
 @input_errors()
@@ -121,7 +117,7 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
             if not isinstance(values[key], float)
         ]
         if not problems:
-            problems = _unmatched({k: v for k, v in values.items() if k in AXES}, points)
+            problems = unmatched({k: v for k, v in values.items() if k in AXES}, points)
         if problems:
             raise UsageError(
                 f"{path}, line {line}: " + "; ".join(problems),
@@ -172,12 +168,12 @@ def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
     kind, where = claim["kind"], claim.get("where", {})
     selectors = {"where": where, "others": claim.get("others", {})}
     # With a wrong `where`, `against`, which completes it, would repeat the error.
-    if not _unmatched(where, points):
+    if not unmatched(where, points):
         selectors["against"] = where | claim.get("against", {})
     if problems := [
         f"{key} must select a cell of the study: {problem}"
         for key, selector in selectors.items()
-        for problem in _unmatched(selector, points)
+        for problem in unmatched(selector, points)
     ]:
         return problems
     cells = _selected(where, points)
@@ -262,98 +258,3 @@ def published_problems(
 
 def _selected(selector: Mapping[str, Any], points: list[Point]) -> list[Point]:
     return [point for point in points if matches(point, selector)]
-
-
-def _unmatched(selector: Mapping[str, Any], points: list[Point]) -> list[str]:
-    """List the values of a selector that no point has, or report that no point has all of them."""
-    selected = _selected(selector, points)
-    # A shortcut for correct selectors: the check below searches thousands of points.
-    if selected and all(
-        set(as_list(value)) <= {point[axis] for point in selected}
-        for axis, value in selector.items()
-    ):
-        return []
-    for axis, value in selector.items():
-        values = list(dict.fromkeys(point[axis] for point in points))
-        unknown = [v for v in as_list(value) if v not in values]
-        if unknown:
-            return [
-                f"{axis} must be one of {', '.join(map(str, values))}, found "
-                f"{', '.join(map(str, unknown))}" + did_you_mean(str(unknown[0]), map(str, values))
-            ]
-    pairs = ", ".join(f"{axis} {value}" for axis, value in selector.items())
-    return [] if selected else [f"no cell has {pairs} together"]
-
-
-# Front matter, code, comments and quotations.
-NO_PROSE = re.compile(
-    r"\A---\n.*?^---$|^```.*?^```$|<!--.*?-->|`[^`]*`|\"[^\"]*\"", re.MULTILINE | re.DOTALL
-)
-DIGITS = r"\d[\d.,]*\d|\d"
-UNIT = r"%|ms|s|seconds?|minutes?|[kMG]bit/s|[kKMG]i?B|packets?|bytes?"
-TYPED = re.compile(rf"(?<![\w.@-])({DIGITS})(?: to ({DIGITS}))?[ \u00a0]?({UNIT})(?!\w)")
-NAMED = re.compile(r"<!-- typed ([^:]+): [^>]+ -->")
-# Factors between a prose unit and the units of configurations and tables.
-FACTORS = {"Gbit/s": 1000, "MB": 1000, "s": 1000, "seconds": 1000, "ms": 1e-3}
-CONFIDENCE = "95 %"
-
-
-def check_prose(chapters: Iterable[Path], root: Path) -> None:
-    """Raise LosslabError with each number that no file declares, and each comment without use.
-
-    A number in the prose does not follow the results. It is allowed if the study's configuration,
-    published numbers or claims have it, or if a comment of the chapter names its source:
-    `<!-- typed 1.5 Mbit/s: the command of the exercise -->`.
-
-    `chapters`: files of the report; a study's chapter has its name. `root`: the repository that has
-    the studies.
-    """
-    problems = [
-        f"{chapter.name}, {problem}"
-        for chapter in chapters
-        for problem in _prose_problems(
-            chapter.read_text(), declared_numbers(root, chapter.stem.removeprefix("_"))
-        )
-    ]
-    if problems:
-        raise LosslabError(
-            "numbers with units in the prose must come from code, or have a source, found:\n"
-            + "\n".join(f"  {problem}" for problem in problems),
-            hint="compute each number in code, or write where it comes from: "
-            "<!-- typed 93 %: the source's figure 2 -->",
-        )
-
-
-def declared_numbers(root: Path, study: str) -> set[float]:
-    """Return the numbers in a study's configuration, published numbers and claims."""
-    if study not in studyfiles.study_names(root):
-        return set()
-    paths = [
-        root / "config" / "studies" / f"{study}.yaml",
-        studyfiles.claims_file(root, study),
-        *studyfiles.published(root, study),
-    ]
-    text = "\n".join(path.read_text() for path in paths if path.is_file())
-    return {float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", text)}
-
-
-def undeclared_numbers(text: str, known: set[float]) -> Iterator[tuple[str, int]]:
-    """Yield each typed number with its unit that is not in `known`, and its line."""
-    # Line ends are kept, so that lines can be counted.
-    prose = NO_PROSE.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), text)
-    for match in TYPED.finditer(prose):
-        words = match[0].replace("\u00a0", " ")
-        values = [float(number.replace(",", "")) for number in match.groups()[:2] if number]
-        factor = FACTORS.get(match[3], 1)
-        if words != CONFIDENCE and not all({v, v * factor} & known for v in values):
-            yield words, prose.count("\n", 0, match.start()) + 1
-
-
-def _prose_problems(text: str, known: set[float]) -> Iterator[str]:
-    named, used = set(NAMED.findall(text)), set()
-    for words, line in undeclared_numbers(text, known):
-        used.add(words)
-        if words not in named:
-            yield f"line {line}: {words}"
-    for words in sorted(named - used):
-        yield f"a comment names the source of {words}, which is not in the prose"

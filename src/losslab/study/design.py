@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from losslab.reading import input_errors, option_fields, read_toml, repeats
 from losslab.repository import find, images, listed, recipes
 from losslab.study import studyfiles, units
 from losslab.study.axes import DRAWN_TRACE, limited
-from losslab.study.condition import AXES, DEFAULT_KERNEL, FIRST_FAMILY, NO_TRACE, Condition
+from losslab.study.condition import DEFAULT_KERNEL, FIRST_FAMILY, NO_TRACE, Condition
 from losslab.study.intervals import StoppingRule
 from losslab.study.names import Names, Need, load_algorithms
 from losslab.study.schemas import check_schema
@@ -119,10 +119,6 @@ def load_kernels(path: Path) -> dict[str, Any]:
     kernels, needs = data["kernels"], data.get("needs", [])
     series = {kernel["series"] for kernel in kernels.values()}
     series |= {name for each in needs for name in each["series"]}
-    if unknown := {each["axis"] for each in needs} - set(AXES):
-        raise LosslabError(
-            f"{path}: the axis of `needs` must be an axis, found {', '.join(sorted(unknown))}"
-        )
     if unknown := ({data["default"]} - set(kernels)) | (series - set(data["series"])):
         raise LosslabError(
             f"{path} must declare every kernel and series that it uses, found no "
@@ -148,18 +144,9 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
         only = run.get("only", {})
         points = list(block_grid(study, blocks[block]))
         chosen = [point for point in points if matches(point, only)]
-        absent = [
-            (axis, value)
-            for axis, values in only.items()
-            for value in as_list(values)
-            if not any(matches(point, {axis: value}) for point in points)
-        ]
-        if absent or not chosen:
-            wrong = absent or only.items()
+        if problems := studyfiles.unmatched(only, points):
             raise LosslabError(
-                f"`only` must select cells of block {block} of study {name}, found none with "
-                + ", ".join(f"{axis} {value}" for axis, value in wrong)
-                + _similar_values(points, only),
+                f"`only` must select cells of block {block} of study {name}: {problems[0]}",
                 hint=f"compare with the block in config/studies/{name}.yaml",
             )
         found = [_cell(name, block, point, run, names) for point in chosen]
@@ -167,17 +154,6 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
     if repeated := repeats(cell.name for cell in cells):
         raise LosslabError(f"study {name} must have each cell once, found twice: {repeated}")
     return cells
-
-
-def _similar_values(points: Sequence[Point], only: Mapping[str, Any]) -> str:
-    """Return suggestions for the names in a selector that no point has."""
-    known = {axis: {str(p.get(axis, AXES[axis].default)) for p in points} for axis in only}
-    return "".join(
-        did_you_mean(value, known[axis])
-        for axis, values in only.items()
-        for value in as_list(values)
-        if isinstance(value, str) and value not in known[axis]
-    )
 
 
 def _lacks_trace(condition: Condition) -> bool:

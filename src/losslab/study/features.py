@@ -31,21 +31,14 @@ OF_FEATURE: Any = object()
 
 
 class Feature:
-    """An app, a path mechanism or the background flows.
+    """An app, a path mechanism or the background flows."""
 
-    Attributes:
-        order: Sort key in lists, on the path and in reports.
-        axes: Axes by name, each declared with `axes.axis`.
-        metrics: Rows for metrics in addition to `config/metrics.tsv`, with its columns.
-        per_gb_s: Wall time in seconds that its programs need for a gigabyte.
-        programs: Modules of its package that it starts on hosts.
-    """
-
-    order: ClassVar[float] = 100
-    axes: ClassVar[Mapping[str, Any]] = {}
+    order: ClassVar[float] = 100  # sort key in lists, on the path and in reports
+    axes: ClassVar[Mapping[str, Any]] = {}  # by name, each declared with `axes.axis`
+    # Rows for metrics in addition to `config/metrics.tsv`, with its columns.
     metrics: ClassVar[Sequence[Mapping[str, str]]] = ()
-    per_gb_s: ClassVar[float] = 0.0
-    programs: ClassVar[Sequence[str]] = ()
+    per_gb_s: ClassVar[float] = 0.0  # wall time in s that its programs need for a gigabyte
+    programs: ClassVar[Sequence[str]] = ()  # modules of its package that it starts on hosts
 
     def used(self, condition: Condition) -> bool:
         """Return whether a condition uses the feature."""

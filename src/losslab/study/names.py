@@ -44,19 +44,12 @@ WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a module, as its source declares it.
+    """A parameter of a module, as its source declares it."""
 
-    Attributes:
-        kind: Type, with `[]` for an array; "" if functions of the module read and write it.
-        default: Text of the default.
-        mode: Permissions of its file in /sys/module.
-        span: Range that `algorithm.toml` declares, as of `axes.Span`.
-    """
-
-    kind: str
+    kind: str  # type, with `[]` for an array; "" if functions of the module read and write it
     default: str
-    mode: str
-    span: str = ""
+    mode: str  # permissions of its file in /sys/module
+    span: str = ""  # range that `algorithm.toml` declares, as of `axes.Span`
 
     def problem(self, value: str) -> str:
         """Return why a value is impossible; "" if it is possible."""
@@ -122,26 +115,18 @@ class Need:
 
 @dataclass(frozen=True)
 class Names:
-    """The declared names.
+    """The declared names."""
 
-    Attributes:
-        algorithms: Names in algorithms.tsv, each with the kernel that it needs, or `default`.
-        kernels: Names in kernels.toml.
-        images: Folders of `containers/` with images for hosts.
-        default_kernel: Name of the default kernel.
-        needs: Values of axes that only some kernels can measure.
-    """
-
-    algorithms: Mapping[str, str]
-    kernels: frozenset[str] = frozenset()
-    images: frozenset[str] = frozenset()
+    algorithms: Mapping[str, str]  # of algorithms.tsv, each with the kernel it needs, or `default`
+    kernels: frozenset[str] = frozenset()  # of kernels.toml
+    images: frozenset[str] = frozenset()  # folders of `containers/` with images for hosts
     default_kernel: str = DEFAULT_KERNEL
-    needs: tuple[Need, ...] = ()
+    needs: tuple[Need, ...] = ()  # values of axes that only some kernels can measure
 
     def problems(self, condition: Condition, own_kernel: bool = False) -> list[str]:
         """List the names of a condition that are unknown or exclude each other.
 
-        With `own_kernel`, this machine's own kernel measures, which `backends/preflight.py` checks.
+        With `own_kernel`, this machine's own kernel measures, which its backend checks.
         """
         try:
             used = sorted(algorithms_of(condition))
@@ -283,7 +268,7 @@ def drawn_controls(path: Path) -> list[dict[str, str]]:
 
 
 # In the order of use. Each had, in Oklab, the largest distance of all colours with enough contrast
-# from the repository's colours and those before it; tests/unit/study/test_names.py checks both.
+# from the repository's colours and those before it; tests/unit/study/test_names.py checks contrast.
 COLOURS = (
     "#4466EE", "#6688AA", "#AA8866", "#008800", "#666600", "#AA4466", "#8800AA", "#6644AA",
     "#EE6666", "#CC0088", "#8866AA", "#EE0000", "#AA66EE", "#662288", "#0088EE", "#884444",

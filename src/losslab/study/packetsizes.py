@@ -7,7 +7,7 @@ imports this module: use only the standard library.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 from losslab.study import hostsettings
 
@@ -63,28 +63,12 @@ class PacketSizes:
 DEFAULT = PacketSizes()
 
 
-class Sized(Protocol):
-    """Axes of a condition on which sizes depend."""
-
-    @property
-    def mtu_bytes(self) -> int:
-        """MTU of the path."""
-
-    @property
-    def ip_version(self) -> int:
-        """Version of IP."""
-
-    @property
-    def sysctl(self) -> str:
-        """Sysctls of the hosts."""
-
-
-def of(condition: Sized) -> PacketSizes:
+def of(condition: Any) -> PacketSizes:
     """Return the sizes of the full packets of a condition without problems.
 
     TCP's segments have time stamps if both hosts use them, as Linux does by default.
     """
-    own = hostsettings.parse(condition.sysctl)
+    own = hostsettings.parse(str(condition.sysctl))
     timestamps = all(own[host].get(TIMESTAMPS) != "0" for host in hostsettings.ENDS)
     return PacketSizes(condition.mtu_bytes, condition.ip_version, timestamps)
 

@@ -24,19 +24,12 @@ EXAMPLE = "at_s=10,rate_mbit=2+at_s=15,rate_mbit=20"
 
 @dataclass(frozen=True)
 class Phase:
-    """A period in which the path's parameters are constant.
+    """A period in which the path's parameters are constant."""
 
-    Attributes:
-        begin_s: Start, on the replicate's clock.
-        end_s: End, the start of the next phase; infinite for the last phase.
-        values: Values of the axes in `SET`.
-        outage: Whether all packets are dropped in both directions.
-    """
-
-    begin_s: float
-    end_s: float
-    values: dict[str, float] = field(default_factory=dict)
-    outage: bool = False
+    begin_s: float  # on the replicate's clock
+    end_s: float  # start of the next phase; infinite for the last phase
+    values: dict[str, float] = field(default_factory=dict)  # of the axes in `SET`
+    outage: bool = False  # whether all packets are dropped in both directions
 
 
 def to_text(changes: Iterable[Mapping[str, float | str]]) -> str:

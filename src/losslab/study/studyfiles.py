@@ -29,6 +29,7 @@ SAME = "same"
 NAMED: Mapping[str, Callable[[Any], str]] = {
     "flows": background.to_text, "changes": schedule.to_text,
 }  # fmt: skip
+Point = dict[str, Any]
 # The largest product in the repository has some 500 cells.
 POINTS_MAX = 10_000
 
@@ -79,10 +80,33 @@ def declared_values(studies: Iterable[Mapping[str, Any]]) -> dict[str, list[str]
 def matches(values: Mapping[str, Any], selector: Mapping[str, Any]) -> bool:
     """Return whether a point, or its defaults, have the selector's values on every axis."""
     return all(
-        (values[axis] if axis in values else AXES[axis].default)
-        in [units.one(axis, each, values) for each in as_list(value)]
+        _value(values, axis) in [units.one(axis, each, values) for each in as_list(value)]
         for axis, value in selector.items()
     )
+
+
+def _value(point: Mapping[str, Any], axis: str) -> Any:
+    return point[axis] if axis in point else AXES[axis].default
+
+
+def unmatched(selector: Mapping[str, Any], points: Sequence[Point]) -> list[str]:
+    """List the values of a selector that no point has, or report that no point has all of them."""
+    found = [point for point in points if matches(point, selector)]
+    for axis, value in selector.items():
+        known = {_value(point, axis) for point in found}
+        unknown = [
+            each
+            for each in as_list(value)
+            if each not in known and not any(matches(point, {axis: each}) for point in points)
+        ]
+        if unknown:
+            every = dict.fromkeys(str(_value(point, axis)) for point in points)
+            return [
+                f"{axis} must be one of {', '.join(every)}, found "
+                f"{', '.join(map(str, unknown))}{did_you_mean(str(unknown[0]), every)}"
+            ]
+    pairs = ", ".join(f"{axis} {value}" for axis, value in selector.items())
+    return [] if found else [f"no cell has {pairs} together"]
 
 
 def as_list(value: Any) -> list[Any]:
@@ -96,8 +120,6 @@ ROLES = ("algorithm", "competitor")
 # The forms of a suite: `quick` takes little more than ten minutes per algorithm.
 FORMS = ("quick", "full")
 QUICK, FULL = FORMS
-
-Point = dict[str, Any]
 
 
 @input_errors()

@@ -6,9 +6,9 @@ import argparse
 import itertools
 import math
 import shutil
-import string
 import sys
 import tempfile
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -49,8 +49,6 @@ IN_TERMINAL = {
 # by the first factor are cut off at the second: the rest of the panel would be a flat line.
 PEAK_FACTOR, CUT_FACTOR = 5.0, 1.25
 COUNTERS = ("retransmits",)
-# Of phases whose name has no letter that another one does not have.
-LETTERS = string.ascii_letters + string.digits
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -74,11 +72,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _plot(options: argparse.Namespace) -> int:
     require_drawable(options.out)
+    folders = [path for folder in options.folders for path in series.replicates(folder)]
     if options.state:
-        folders = [path for folder in options.folders for path in series.replicates(folder)]
         runs = [series.load_state(path, options.trust) for path in folders]
     else:
-        runs = load(options.folders)
+        runs = [series.load(path) for path in folders]
     if options.out:
         figure(runs, options.out)
         say("\n".join(map(str, options.out)))
@@ -91,11 +89,6 @@ def say(text: str) -> None:
     """Print text, with replacements for characters that the terminal lacks."""
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding), flush=True)
-
-
-def load(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs of folders; a folder is a run, or a cell with its runs."""
-    return [series.load(path) for folder in folders for path in series.replicates(folder)]
 
 
 def require_drawable(paths: Sequence[Path]) -> None:
@@ -129,27 +122,17 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
     rows: list[dict[str, object]] = []
     for number, run in enumerate(runs):
         common = {
-            "run": number,
-            "algorithm": run.control,
-            "condition": conditions[number],
-            "valid": "FALSE" if run.violations else "TRUE",
-            "reasons": "; ".join(run.violations),
+            "run": number, "algorithm": run.control, "condition": conditions[number],
+            "valid": "FALSE" if run.violations else "TRUE", "reasons": "; ".join(run.violations),
             "warmup_s": run.condition.warmup_s,
-        }
-        rows += [
-            common
-            | {
-                "algorithm": each.algorithm or run.control,
-                "panel": panels[each.panel].title,
-                "name": each.name,
-                "flow": each.flow,
-                "t_s": t_s,
-                "value": "" if value is None or value > limits[each.panel] else value,
-                "cut": "TRUE" if value is not None and value > limits[each.panel] else "FALSE",
-            }
-            for each in sorted(run.series, key=lambda line: list(panels).index(line.panel))
-            for t_s, value in zip(each.t_s, each.values, strict=True)
-        ]
+        }  # fmt: skip
+        for each in sorted(run.series, key=lambda line: list(panels).index(line.panel)):
+            named = common | {"panel": panels[each.panel].title, "name": each.name}
+            named |= {"algorithm": each.algorithm or run.control, "flow": each.flow}
+            for t_s, value in zip(each.t_s, each.values, strict=True):
+                cut = value is not None and value > limits[each.panel]
+                shown = "" if value is None or cut else value
+                rows.append(named | {"t_s": t_s, "value": shown, "cut": str(cut).upper()})
         # A phase is a row without a panel, whose value is its end.
         rows += [
             common | {"panel": "", "name": name, "t_s": begin_s, "value": end_s, "cut": "FALSE"}
@@ -167,18 +150,16 @@ def axis_limits(runs: Sequence[Run]) -> dict[str, float]:
     """Return the value of each panel above which nothing is drawn; infinity if all is drawn."""
     limits = dict.fromkeys(panels_of(runs), math.inf)
     for panel in PANELS.keys() & limits.keys() - COUNTERS:
-        lines = [(run, each) for run in runs for each in run.series if each.panel == panel]
-        later = [
-            value
-            for run, each in lines
+        values = [
+            (value, each.name in IN_TERMINAL[panel] and t_s > run.condition.warmup_s)
+            for run in runs
+            for each in run.series
+            if each.panel == panel
             for t_s, value in zip(each.t_s, each.values, strict=True)
-            if each.name in IN_TERMINAL[panel]
-            and value is not None
-            and t_s > run.condition.warmup_s
+            if value is not None
         ]
-        highest = max((v for _, each in lines for v in each.values if v is not None), default=0.0)
-        top = max(later, default=0.0)
-        if top > 0 and highest > PEAK_FACTOR * top:
+        top = max((value for value, later in values if later), default=0.0)
+        if top > 0 and max(value for value, _ in values) > PEAK_FACTOR * top:
             limits[panel] = CUT_FACTOR * top
     return limits
 
@@ -189,21 +170,18 @@ def draw(
     """Plot a table with an R script of analysis/ (plot.R), in the report's theme."""
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
-    folder = ROOT / "analysis"
-    functions = studyfiles.functions(ROOT, [])
+    functions = [str(path) for path in studyfiles.functions(ROOT, [])]
     with tempfile.TemporaryDirectory(prefix="losslab-plot-") as name:
-        table = Path(name, "table.csv")
+        table, algorithms = Path(name, "table.csv"), Path(name, "algorithms.tsv")
         write_csv(table, columns, [dict(row) for row in rows])
-        algorithms = Path(name, "algorithms.tsv")
         controls = drawn_controls(find("config/algorithms.tsv"))
         lines = ["\t".join(line) for line in (controls[0], *(row.values() for row in controls))]
         algorithms.write_text("\n".join(lines) + "\n")
-        targets = [str(path.resolve()) for path in paths]
-        scripts = [str(folder / "plot.R"), str(folder / script)]
-        command = ["Rscript", "--vanilla", *scripts, str(table), str(algorithms)]
+        scripts = [ROOT / "analysis" / each for each in ("plot.R", script)]
+        inputs: list[str | Path] = [table, algorithms, str(len(functions)), *functions]
         # In a temporary folder, because ggplot2 leaves an Rplots.pdf in its working directory.
         processes.run(
-            [*command, str(len(functions)), *map(str, functions), *targets],
+            ["Rscript", "--vanilla", *scripts, *inputs, *(path.resolve() for path in paths)],
             limit_s=DRAW_LIMIT_S, cwd=Path(name),
         )  # fmt: skip
 
@@ -219,31 +197,16 @@ def text(runs: Sequence[Run], width: int) -> str:
         lines += [f"   INVALID, do not use this run's values: {each}" for each in run.violations]
     end_s = max((each.t_s[-1] for run in runs for each in run.series), default=0.0)
     limits = axis_limits(runs)
-    lines += _phases(runs, end_s or 1.0, width)
+    for number, run in enumerate(runs, 1):
+        lengths = defaultdict[str, float](float)
+        for begin_s, until_s, phase in run.bands:
+            lengths[phase] += until_s - begin_s
+        if lengths:
+            phases = ", ".join(f"{phase} {its:.3g} s" for phase, its in lengths.items())
+            lines += textwrap.wrap(f"{number}  phases: {phases}", width, subsequent_indent="   ")
     for panel in panels_of(runs):
         lines += _panel(panel, runs, end_s or 1.0, width, limits[panel])
     return "\n".join(lines)
-
-
-def _phases(runs: Sequence[Run], end_s: float, width: int) -> Iterator[str]:
-    """Yield a letter per phase and character; of several phases in one, the rarest."""
-    if not any(run.bands for run in runs):
-        return
-    letters: dict[str, str] = {}
-    for name in (name for run in runs for _, _, name in run.bands):
-        free = [each for each in f"{name}{LETTERS}" if each not in letters.values()]
-        letters.setdefault(name, (free or "?")[0])
-    yield ""
-    yield "Phases: " + ", ".join(f"{letter} {name}" for name, letter in letters.items())
-    for number, run in enumerate(runs, 1):
-        strip = [" "] * (width - AXIS_WIDTH)
-        lengths = defaultdict[str, float](float)
-        for begin_s, until_s, name in run.bands:
-            lengths[name] += until_s - begin_s
-        for *times, name in sorted(run.bands, key=lambda each: -lengths[each[2]]):
-            begin, end = (int(min(t_s / end_s, 1) * (len(strip) - 1)) for t_s in times)
-            strip[begin : end + 1] = letters[name] * (end + 1 - begin)
-        yield f"{number:<{AXIS_WIDTH}}{''.join(strip)}".rstrip()
 
 
 def _panel(key: str, runs: Sequence[Run], end_s: float, width: int, limit: float) -> Iterator[str]:
@@ -289,9 +252,8 @@ def _strip(line: Series, end_s: float, top: float, width: int, bottom: float = 0
 def _reading(panel: Panel, run: Run, each: Series) -> str:
     """Return a line's value: the last of a counter, else the mean after the warm-up.
 
-    A variable of the state has its smallest and largest value instead.
-
-    A run's goodput is the one in its summary, computed from bytes instead of samples.
+    A variable of the state has its smallest and largest value instead. A run's goodput is the one
+    in its summary, computed from bytes instead of samples.
     """
     after = [
         value

@@ -63,12 +63,12 @@ def _verdict(manifest: Mapping[str, Any]) -> str:
 
 def _condition(manifest: Mapping[str, Any]) -> str:
     condition = Condition.from_json(manifest["cell"])
+    # A trace replaces the rate.
+    always = {*ALWAYS} - ({"rate_mbit"} if condition.trace != NO_TRACE else set())
     values = (
         axis_text(name, getattr(condition, name))
         for name, axis in AXES.items()
-        if getattr(condition, name) != axis.default
-        # A trace replaces the rate.
-        or (name in ALWAYS and not (name == "rate_mbit" and condition.trace != NO_TRACE))
+        if name in always or getattr(condition, name) != axis.default
     )
     return ", ".join([*values, f"seed {manifest['seed']}"])
 
@@ -127,18 +127,13 @@ def _line(label: str, number: float, unit: str) -> str:
 
 
 def _files(out: Path) -> Iterator[str]:
-    there = {name: what for name, what in FILES.items() if (out / name).is_file()}
-    if there:
-        yield ""
-        yield f"Files in {out}"
-        yield from (f"  {name:<{LABEL_WIDTH}}{what}" for name, what in there.items())
+    if there := [name for name in FILES if (out / name).is_file()]:
+        yield from ("", f"Files in {out}")
+        yield from (f"  {name:<{LABEL_WIDTH}}{FILES[name]}" for name in there)
 
 
 def _next_steps(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
     folder = shlex.quote(str(out))
-    steps = {f"losslab plot {folder}": "draw it"}
+    yield from ("Next", f"  losslab plot {folder}", "      draw it")
     if manifest["valid"]:
-        steps[f"losslab rerun {folder}"] = "repeat it and compare every byte"
-    yield "Next"
-    for command, what in steps.items():
-        yield f"  {command}\n      {what}"
+        yield from (f"  losslab rerun {folder}", "      repeat it and compare every byte")

@@ -7,6 +7,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,8 +37,14 @@ INTERVALS = {"first": "intervals.csv", "competitor": "competitor-intervals.csv"}
 
 # A violation may quote a program's whole output.
 MAX_VIOLATION_LENGTH = 160
-
-Row = dict[str, str]
+# Panels, names and columns of the lines of each flow, and the columns that are read.
+LINES = (
+    ("cwnd", "cwnd", "cwnd_packets"),
+    ("cwnd", "ssthresh", "ssthresh_packets"),
+    ("rtt", "smoothed by TCP", "srtt_ms"),
+    ("retransmits", "retransmissions", "retransmits"),
+)
+SAMPLED = ("t_s", "delivered_bytes", *(column for _, _, column in LINES))
 
 
 class Panel(NamedTuple):
@@ -121,21 +129,18 @@ def load(folder: Path) -> Run:
 
 
 def load_state(folder: Path, trusted: bool) -> Run:
-    """Read the window of a replicate, and the state of its congestion controls; as `load`.
-
-    A replicate without a capture of the state is measured again (`state.of_run`).
-    """
+    """Read the window of a replicate, and the state of its congestion controls (`state.of_run`)."""
     run = load(folder)
     rows = state.of_run(folder, run.manifest, trusted)
     ports = rows["flow"].astype(str)
+    if ports.empty:
+        raise UsageError(
+            f"{folder} must have a flow of TCP in its sender's network namespace, found none"
+        )
     busiest = ports.value_counts().index.tolist()
     names = {port: name for port, name in flow_names(folder).items() if port in busiest}
     names = names or {port: port for port in busiest[:MAX_BACKGROUND_FLOWS]}
     flows = {name: rows[ports == port] for port, name in names.items()}
-    if not flows:
-        raise UsageError(
-            f"{folder} must have a flow of TCP in its sender's network namespace, found none"
-        )
     own = {flow: str(its["algorithm"].iloc[-1]) for flow, its in flows.items()}
     windows = [each for each in run.series if each.panel == "cwnd"]
     lines = [replace(each, algorithm=own.get(each.flow, "")) for each in windows]
@@ -177,50 +182,66 @@ def replicates(folder: Path) -> list[Path]:
 
 def _series(replicate: Replicate) -> Iterator[Series]:
     manifest = replicate.manifest
-    flows: dict[str, list[Row]] = {}
-    names = flow_names(replicate.folder)
-    for row in replicate.table("tcp.csv"):
-        if row["flow"] in names:
-            flows.setdefault(names[row["flow"]], []).append(row)
+    flows = _flows(replicate)
     begin_ms = manifest.get("observed", {}).get("link_begin_ms") or 0.0
     yield from _goodput(replicate, flows, begin_ms)
-    columns = (
-        ("cwnd", "cwnd", "cwnd_packets"),
-        ("cwnd", "ssthresh", "ssthresh_packets"),
-        ("rtt", "smoothed by TCP", "srtt_ms"),
-        ("retransmits", "retransmissions", "retransmits"),
-    )
-    for panel, name, column in columns:
-        for flow, rows in flows.items():
-            yield from _line(panel, name, flow, rows, column)
+    for panel, name, column in LINES:
+        for flow, table in flows.items():
+            yield from _line(panel, name, flow, table, column)
     # Pings bypass a trace-driven link.
     if manifest["cell"].get("trace", NONE) == NONE:
-        yield from _line("rtt", "ping", "", replicate.table("ping.csv"), "rtt_ms")
-    queue = replicate.table("queue.csv")
+        yield from _line("rtt", "ping", "", _table(replicate, "ping.csv"), "rtt_ms")
+    queue = _table(replicate, "queue.csv")
     yield from _line("queue", "queue", "", queue, "backlog_packets")
     yield from _line("retransmits", "dropped at the bottleneck", "", queue, "drops")
 
 
-def _goodput(
-    replicate: Replicate, flows: dict[str, list[Row]], begin_ms: float
-) -> Iterator[Series]:
+@dataclass(frozen=True)
+class Table:
+    """Samples of a table."""
+
+    columns: Mapping[str, Sequence[str]]
+
+    @cached_property
+    def t_s(self) -> tuple[float, ...]:
+        """Time of each sample in s."""
+        return _finite(self.columns["t_s"])
+
+
+def _table(replicate: Replicate, name: str) -> Table:
+    return Table(replicate.columns(name))
+
+
+def _flows(replicate: Replicate) -> dict[str, Table]:
+    """Return the samples of each flow that has a name."""
+    names, tcp = flow_names(replicate.folder), replicate.columns("tcp.csv")
+    own = [names.get(port, "") for port in tcp["flow"]] if tcp else []
+    found = {}
+    for name in filter(None, dict.fromkeys(own)):
+        kept = [each == name for each in own]
+        found[name] = Table({column: [*compress(tcp[column], kept)] for column in SAMPLED})
+    return found
+
+
+def _goodput(replicate: Replicate, flows: Mapping[str, Table], begin_ms: float) -> Iterator[Series]:
     """Yield goodput counted by the receiver, or else by the sender's TCP."""
     counted = [
         line
         for flow, file in INTERVALS.items()
-        for line in _line("goodput", "received", flow, replicate.table(file), "goodput_mbit")
+        for line in _line("goodput", "received", flow, _table(replicate, file), "goodput_mbit")
     ]
     frames = [row for row in replicate.table("frames.csv") if row["arrival_s"]]
     if frames:
-        arrivals = ((_finite(row["arrival_s"]), int(row["bytes"])) for row in frames)
-        counted.append(_binned("received", "video", arrivals))
+        arrivals = _finite(row["arrival_s"] for row in frames)
+        sizes = (int(row["bytes"]) for row in frames)
+        counted.append(_binned("received", "video", zip(arrivals, sizes, strict=True)))
     if (log := replicate.folder / LINK_LOG).is_file():
         counted.append(_binned("carried by the link", "", _carried(log, begin_ms)))
+    known = {series.flow for series in counted}
     yield from counted
-    counted_flows = {series.flow for series in counted}
-    for flow, rows in flows.items():
-        if flow not in counted_flows:
-            yield _binned(ACKNOWLEDGED, flow, _acknowledged(rows))
+    for flow, table in flows.items():
+        if flow not in known:
+            yield _binned(ACKNOWLEDGED, flow, _acknowledged(table))
 
 
 def _carried(log: Path, begin_ms: float) -> Iterator[tuple[float, int]]:
@@ -234,28 +255,30 @@ def _carried(log: Path, begin_ms: float) -> Iterator[tuple[float, int]]:
             yield (float(fields[0]) - begin_ms) / 1000, int(fields[2])
 
 
-def _acknowledged(rows: Sequence[Row]) -> Iterator[tuple[float, int]]:
+def _acknowledged(table: Table) -> Iterator[tuple[float, int]]:
     """Yield the increments of a flow's acknowledged bytes."""
     before = 0
-    for row in rows:
-        count = int(row["delivered_bytes"] or before)
-        yield _finite(row["t_s"]), max(count - before, 0)
+    for t_s, text in zip(table.t_s, table.columns["delivered_bytes"], strict=True):
+        count = int(text or before)
+        yield t_s, max(count - before, 0)
         before = count
 
 
-def _line(panel: str, name: str, flow: str, rows: Sequence[Row], column: str) -> Iterator[Series]:
+def _line(panel: str, name: str, flow: str, table: Table, column: str) -> Iterator[Series]:
     """Yield a column as a line if it has values."""
-    values = tuple(_finite(row[column]) if row[column] else None for row in rows)
-    if any(value is not None for value in values):
-        yield Series(panel, name, flow, tuple(_finite(row["t_s"]) for row in rows), values)
+    texts = table.columns[column] if table.columns else ()
+    if any(texts):
+        found = iter(_finite(filter(None, texts)))
+        values = tuple([next(found) if text else None for text in texts])
+        yield Series(panel, name, flow, table.t_s, values)
 
 
-def _finite(text: str) -> float:
-    """Return a number from a table; ValueError if it is malformed or implausibly large."""
-    value = float(text)
-    if not abs(value) <= MAX_VALUE:
-        raise ValueError(f"a number must be at most {MAX_VALUE:g}, found {text}")
-    return value
+def _finite(texts: Iterable[str]) -> tuple[float, ...]:
+    """Return numbers from a table; ValueError if one is malformed or implausibly large."""
+    numbers = tuple(map(float, texts))
+    if too_large := [number for number in numbers if not abs(number) <= MAX_VALUE]:
+        raise ValueError(f"a number must be at most {MAX_VALUE:g}, found {too_large[0]}")
+    return numbers
 
 
 def _binned(name: str, flow: str, amounts: Iterable[tuple[float, int]]) -> Series:
@@ -280,11 +303,10 @@ def labels(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
         for name in AXES
         if name not in without and len({each[name] for each in conditions}) > 1
     ]
-    texts = [[axis_text(name, each[name]) for name in different] for each in conditions]
-    return [", ".join(_shortened(text) for text in each) for each in texts]
+    return [", ".join(_short(axis_text(n, each[n])) for n in different) for each in conditions]
 
 
-def _shortened(text: str) -> str:
+def _short(text: str) -> str:
     """Shorten a value such as a list of thirty drops, which would fill a figure."""
     return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
 
@@ -302,13 +324,10 @@ def axis_text(name: str, value: Value) -> str:
 
 def distinguish(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
     """Add the seed, or else the folder, to names that several runs share."""
-    names = list(names)
-    for suffixes in (
-        [f"seed {run.manifest['seed']}" for run in runs],
-        [str(r.folder) for r in runs],
-    ):
+    seeds, folders = [f"seed {run.manifest['seed']}" for run in runs], [str(r.folder) for r in runs]
+    for suffixes in (seeds, folders):
         names = [
             ", ".join(filter(None, [name, more])) if names.count(name) > 1 else name
             for name, more in zip(names, suffixes, strict=True)
         ]
-    return names
+    return list(names)

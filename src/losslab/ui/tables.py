@@ -53,27 +53,30 @@ def rows(
     for cell in measured:
         runs, valid = cell.rows, cell.summaries
         name = metric or metrics.primary(valid)
-        numbers = [v for summary in valid if (v := metrics.value(summary, name)) is not None]
-        low, high = mean_interval(numbers) or (None, None)
+        values = _values(valid, name)
+        low, high = mean_interval(values) or (None, None)
         found.append(
             {axis: getattr(cell.condition, axis) for axis in varied}
-            | {"metric": name, "n_runs": len(runs), "n_valid": len(valid)}
-            | {"n_values": len(numbers), "mean": _mean(valid, name), "low": low, "high": high}
-            | {"least": min(numbers, default=None), "most": max(numbers, default=None)}
-            | {more: _mean(valid, more) for more in MORE}
+            | {"metric": name, "n_runs": len(runs), "n_valid": len(valid), "n_values": len(values)}
+            | {"mean": _mean(values), "low": low, "high": high}
+            | {"least": min(values, default=None), "most": max(values, default=None)}
+            | {more: _mean(_values(valid, more)) for more in MORE}
             | {"reasons": "; ".join(dict.fromkeys(each for run in runs for each in run["reasons"]))}
         )
     return found
 
 
+def _values(summaries: Sequence[metrics.Summary], name: str) -> list[float]:
+    return [v for each in summaries if (v := metrics.value(each, name)) is not None]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
+
+
 def _metrics(found: Sequence[Mapping[str, Any]]) -> list[str]:
     measured = [row["metric"] for row in found if row["mean"] is not None]
     return list(dict.fromkeys(measured)) or [found[0]["metric"]]
-
-
-def _mean(valid: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    numbers = [value for run in valid if (value := metrics.value(run, name)) is not None]
-    return statistics.fmean(numbers) if numbers else None
 
 
 def write(
@@ -129,16 +132,14 @@ def _title(metric: str) -> str:
 def text(found: Sequence[Mapping[str, Any]], varied: Sequence[str]) -> str:
     """Return the table for a terminal."""
     metric, *several = _metrics(found)
-    head = ["metric", "mean"] if several else [metric]
-    lines = [[*varied, *head, "95 % CI", "n"]]
+    lines = [[*varied, *(["metric", "mean"] if several else [metric]), "95 % CI", "n"]]
     for row in found:
         ends = [f"{row[end]:.4g}" for end in ("low", "high") if row[end] is not None]
-        mean = "none" if row["mean"] is None else f"{row['mean']:.4g}"
-        count = str(row["n_values"])
-        count += f" of {row['n_runs']}" if row["n_values"] != row["n_runs"] else ""
+        numbers = [_number(row["mean"], ".4g") or "none", " to ".join(ends)]
+        count, runs = row["n_values"], row["n_runs"]
+        numbers.append(str(count) if count == runs else f"{count} of {runs}")
         named = [row["metric"]] if several else []
-        axes = (short(row[name]) for name in varied)
-        lines.append([*axes, *named, mean, " to ".join(ends), count])
+        lines.append([*(short(row[name]) for name in varied), *named, *numbers])
     few = any(row["n_values"] < MIN_RUNS for row in found)
     note = [f"Cells with fewer than {MIN_RUNS} valid runs have no confidence interval (CI)."]
     table = tabulate(lines, headers="firstrow", tablefmt="plain", disable_numparse=True)
@@ -160,24 +161,16 @@ def diff_text(comparison: Comparison) -> str:
 
 def _row(cell: CellDifference) -> tuple[str, ...]:
     interval = cell.confidence_interval
-    return (
-        cell.cell,
-        cell.metric,
-        _runs(cell),
-        *(_number(mean, ".4g") for mean in cell.mean),
-        _number(cell.ratio, ".4f"),
-        f"{interval[0]:.3f} to {interval[1]:.3f}" if interval else "",
-        _number(cell.p_adjusted, ".2g"),
-        cell.verdict,
-    )
-
-
-def _runs(cell: CellDifference) -> str:
     counts = [
         str(n) if n == replicates else f"{n} of {replicates}"
         for n, replicates in zip(cell.n, cell.replicates, strict=True)
     ]
-    return " + ".join(counts) + (" paired" if cell.paired else "")
+    return (
+        cell.cell, cell.metric, " + ".join(counts) + (" paired" if cell.paired else ""),
+        *(_number(mean, ".4g") for mean in cell.mean), _number(cell.ratio, ".4f"),
+        f"{interval[0]:.3f} to {interval[1]:.3f}" if interval else "",
+        _number(cell.p_adjusted, ".2g"), cell.verdict,
+    )  # fmt: skip
 
 
 def _number(value: float | None, form: str) -> str:
@@ -199,15 +192,10 @@ def _conclusion(comparison: Comparison) -> Iterator[str]:
             f"Significant: p < 0.05, adjusted for the number of cells ({CORRECTION}). The "
             "confidence interval (CI) is a cell's own."
         )
-    undetected = [
-        (ends[1] / ends[0], cell.cell, ends)
-        for cell in comparison.cells
-        if (ends := cell.confidence_interval)
-        and ends[0] > 0
-        and cell.verdict is CellVerdict.NO_DIFFERENCE
-    ]
-    if undetected:
-        _, name, (low, high) = max(undetected)
+    same = [c for c in comparison.cells if c.verdict is CellVerdict.NO_DIFFERENCE]
+    intervals = [(*ends, c.cell) for c in same if (ends := c.confidence_interval) and ends[0] > 0]
+    if intervals:
+        low, high, name = max(intervals, key=lambda each: each[1] / each[0])
         yield (
             "The widest confidence interval without a significant difference is that of "
             f"{name}: {low:.3f} to {high:.3f}."

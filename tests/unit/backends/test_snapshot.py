@@ -207,14 +207,14 @@ def test_next_job_reuses_its_snapshot_unless_lost_or_of_another_kind(tmp_path):
         ended.append(guest)
 
     with snapshot.Snapshots() as snapshots:
-        first, spent_s = snapshots.get("a", boot)
+        first, spent_s = snapshots.get(snapshot.CELL, "a", boot)
         assert spent_s > 0
-        assert snapshots.get("a", boot) == (first, 0.0)
-        assert snapshots.get("b", boot)[0] is booted[1]
+        assert snapshots.get(snapshot.CELL, "a", boot) == (first, 0.0)
+        assert snapshots.get(snapshot.CELL, "b", boot)[0] is booted[1]
         assert ended == [first]
         snapshots.drop()
         assert ended == booted
-        third, _ = snapshots.get("b", boot)
+        third, _ = snapshots.get(snapshot.CELL, "b", boot)
         third._gone = True
-        assert snapshots.get("b", boot)[0] is booted[3]
+        assert snapshots.get(snapshot.CELL, "b", boot)[0] is booted[3]
     assert ended == booted

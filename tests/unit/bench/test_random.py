@@ -20,6 +20,9 @@ TCP = (
     "t_s,flow,cwnd_packets,ssthresh_packets,srtt_ms,rttvar_ms,pacing_mbit,delivery_mbit,"
     "retransmits,delivered_bytes"
 )
+QUEUE = "t_s,backlog_packets,backlog_bytes,drops"
+TIMES = [n * STEP_S for n in range(101)]
+ROWS = [(t, 40001, 40, "", 25.0, 1, 0, 0, 0, n * STEP_BYTES) for n, t in enumerate(TIMES)]
 
 
 def table(columns, rows):
@@ -34,18 +37,10 @@ def forged(tmp_path):
         condition = Condition(**BASICS | {"duration_s": 2.0, "warmup_s": 0.5} | (asked or {}))
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
-        times = [n * STEP_S for n in range(101)]
-        tcp = [(t, 40001, 40, "", 25.0, 1, 0, 0, 0, n * STEP_BYTES) for n, t in enumerate(times)]
         packets = 100 * STEP_BYTES // 1448
         texts = {
-            "tcp.csv": table(
-                "t_s,flow,cwnd_packets,ssthresh_packets,srtt_ms,rttvar_ms,pacing_mbit,"
-                "delivery_mbit,retransmits,delivered_bytes",
-                tcp,
-            ),
-            "queue.csv": table(
-                "t_s,backlog_packets,backlog_bytes,drops", [(t, 4, 6056, 0) for t in times]
-            ),
+            "tcp.csv": table(TCP, ROWS),
+            "queue.csv": table(QUEUE, [(t, 4, 6056, 0) for t in TIMES]),
             "ping_idle.csv": table("t_s,rtt_ms", [(n / 50, 20.0) for n in range(20)]),
             "ping.csv": table("t_s,rtt_ms", [(n / 10, 24.0) for n in range(20)]),
             "intervals.csv": table("t_s,goodput_mbit", [((n + 1) / 10, 10.0) for n in range(20)]),
@@ -134,8 +129,6 @@ FLOWS = {
     "flows.csv": "name,algorithm,source_port,rtt_ms,start_s,end_s,size_bytes,how,goodput_mbit,"
     f"received_bytes,retransmits,fct_s\n{FLOW_ROW}\n"
 }
-TIMES = [n * STEP_S for n in range(101)]
-ROWS = [(t, 40001, 40, "", 25.0, 1, 0, 0, 0, n * STEP_BYTES) for n, t in enumerate(TIMES)]
 COMMAND = {
     "app": "command", "receiver_command": "nc", "sender_command": "head -c 1000000 /dev/zero | nc",
 }  # fmt: skip

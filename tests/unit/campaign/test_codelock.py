@@ -2,17 +2,14 @@
 
 import ast
 
-import pytest
-
 from losslab.campaign import codelock
 from tests.unit.campaign.test_fingerprint import ALL, CELLS
 
-CONTAINERS, HOST = {"containers", "engine"}, {"engine", "plain"}
+CONTAINERS = {"containers", "engine"}
 # For each part, a file of it, and the cells that depend on it.
 DEPENDENT = {
     "emulation": ("emulation/measure.py", ALL),
-    "backends/containers": ("emulation/jobs/engineguest.py", CONTAINERS | HOST),
-    "backends/host": ("emulation/realtime.py", HOST),
+    "backends/containers": ("emulation/jobs/engineguest.py", CONTAINERS),
     "background": ("emulation/background/program.py", {"background"}),
     "apps/command": ("emulation/apps/command.py", set()),
     "apps/datagram": ("emulation/schemes/__init__.py", {"scheme"}),
@@ -31,23 +28,6 @@ OF_ALL = (
     "emulation/probes.py", "emulation/jobs/guest.py", "study/condition.py", "study/axes.py",
     "backends/runner.py",
 )  # fmt: skip
-
-
-@pytest.fixture
-def edited(monkeypatch, tmp_path):
-    """Return a function that pretends to edit a part, with a lock in which it is not edited."""
-    monkeypatch.setattr(codelock, "LOCK", tmp_path / "code.lock")
-    codelock.lock.cache_clear()
-    found = dict(codelock.digests())
-    monkeypatch.setattr(codelock, "digests", lambda: found)
-    content = {part: {"sha256": digest, "version": 1} for part, digest in found.items()}
-    assert codelock.write(content)
-    yield lambda part: found.update({part: "0" * 64})
-    codelock.lock.cache_clear()
-
-
-def versions(found):
-    return {part: its["version"] for part, its in found.items() if its["version"] != 1}
 
 
 def test_lock_has_the_sources_of_every_part():
@@ -81,32 +61,3 @@ def test_parts_need_the_parts_that_their_modules_import():
                     known = {part, codelock.COMMON, *codelock.NEEDS.get(part, ())}
                     if (package / f"{file}.py").is_file() and not part.startswith("schemes/"):
                         assert needed in known, f"{path} imports {file}"
-
-
-def test_edited_part_has_another_version_until_it_is_compared(edited):
-    assert codelock.version("path/jitter") == "1"
-    edited("path/jitter")
-    assert codelock.version("path/jitter") == "0" * codelock.DIGITS
-    assert codelock.write(codelock.updated([["emulation", "path/jitter"]], []))
-    assert codelock.version("path/jitter") == "1"
-    assert not codelock.write(codelock.updated([["emulation", "path/jitter"]], []))
-
-
-def test_edited_part_without_a_golden_run_has_a_new_version(edited):
-    edited("backends/host")
-    assert versions(codelock.updated([["emulation"]], [])) == {"backends/host": 2}
-
-
-@pytest.mark.parametrize(
-    ("equal", "changed"),
-    [
-        # The common part is in a run with the same bytes, so the app explains the difference.
-        ([["emulation", "apps/iperf3"]], {"apps/web": 2}),
-        ([], {"emulation": 2, "apps/web": 2}),
-        ([["emulation", "apps/web"]], {"emulation": 2, "apps/web": 2}),
-    ],
-)
-def test_part_that_explains_different_bytes_has_a_new_version(edited, equal, changed):
-    edited("emulation")
-    different = [["emulation", "apps/web"]]
-    assert versions(codelock.updated(equal, different)) == changed

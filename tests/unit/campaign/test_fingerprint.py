@@ -52,40 +52,6 @@ def changed_parts(change):
     return {name: parts for name, parts in found.items() if parts}
 
 
-def test_changed_kernel_recipe_changes_cells_in_guests(monkeypatch):
-    def change():
-        monkeypatch.setattr(fingerprint.kernel, "content_hash", lambda *_: "another")
-
-    assert changed_parts(change) == {name: ["kernel"] for name in IN_GUESTS}
-
-
-def test_changed_engine_recipe_changes_cells_in_containers(monkeypatch):
-    hash_of = image.content_hash
-
-    def change():
-        monkeypatch.setattr(
-            image, "content_hash", lambda name: "x" if name == image.ENGINE else hash_of(name)
-        )
-
-    assert changed_parts(change) == {name: ["engine"] for name in ("containers", "engine")}
-
-
-def test_unpinned_build_counts_as_another_kernel(monkeypatch, tmp_path):
-    def change():
-        monkeypatch.setattr(fingerprint.kernel, "target", lambda *_, **__: tmp_path)
-        monkeypatch.setattr(fingerprint.kernel, "existing", lambda *_: tmp_path)
-        monkeypatch.setattr(fingerprint.kernel, "provenance", lambda _: {"version": "6.12.99"})
-
-    assert changed_parts(change) == {name: ["kernel"] for name in IN_GUESTS}
-
-
-def test_changed_trace_changes_the_cells_that_follow_it(campaign_folder):
-    def change():
-        (campaign_folder / "config/traces" / TRACE).write_text("10\n20\n")
-
-    assert changed_parts(change) == {"trace": ["traces"]}
-
-
 def test_every_value_of_a_condition_is_part_of_the_fingerprint():
     condition, *rest = CELLS["bulk"]
     other = dataclasses.replace(condition, buffer_packets=condition.buffer_packets + 1)
@@ -93,9 +59,28 @@ def test_every_value_of_a_condition_is_part_of_the_fingerprint():
     assert fingerprint.differences(*parts) == ["condition"]
 
 
-def test_changed_own_module_changes_exactly_the_cells_that_use_it(monkeypatch, tmp_path):
+def test_changed_part_changes_exactly_the_cells_that_use_it(campaign_folder, monkeypatch, tmp_path):
+    hash_of, kernel = image.content_hash, fingerprint.kernel
     file = tmp_path / "ffmpeg_program.py"
     file.write_text("one")
-    names = {"emulation/apps/ffmpeg_program.py": file}
-    monkeypatch.setattr(fingerprint.extensions, "files", lambda: names)
-    assert changed_parts(lambda: file.write_text("two")) == {"video": ["own modules"]}
+    own = {"emulation/apps/ffmpeg_program.py": file}
+    monkeypatch.setattr(fingerprint.extensions, "files", lambda: own)
+
+    def engine():
+        changed = lambda name: "x" if name == image.ENGINE else hash_of(name)  # noqa: E731
+        monkeypatch.setattr(image, "content_hash", changed)
+
+    def unpinned():
+        monkeypatch.setattr(kernel, "target", lambda *_, **__: tmp_path)
+        monkeypatch.setattr(kernel, "existing", lambda *_: tmp_path)
+        monkeypatch.setattr(kernel, "provenance", lambda _: {"version": "6.12.99"})
+
+    trace = campaign_folder / "config/traces" / TRACE
+    for change, part, cells in (
+        (lambda: trace.write_text("10\n20\n"), "traces", {"trace"}),
+        (lambda: file.write_text("two"), "own modules", {"video"}),
+        (engine, "engine", {"containers", "engine"}),
+        (lambda: monkeypatch.setattr(kernel, "content_hash", lambda *_: "x"), "kernel", IN_GUESTS),
+        (unpinned, "kernel", IN_GUESTS),
+    ):
+        assert changed_parts(change) == {name: [part] for name in cells}

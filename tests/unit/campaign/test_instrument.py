@@ -6,7 +6,7 @@ import pytest
 
 from losslab import repository
 from losslab.backends import runner
-from losslab.backends.preflight import COMMON
+from losslab.backends.base import COMMON
 from losslab.campaign import instrument
 from losslab.campaign.replicate import Instrument
 from losslab.errors import GuestLostError, HostError
@@ -64,34 +64,27 @@ def test_missing_instrument_names_the_build_command(nothing_built):
 
 
 @pytest.mark.parametrize(
-    ("asked_s", "limit_s"), [(0.3, 0.3), (None, instrument.ENCODE_TIMEOUT_S), (900.0, 900.0)]
+    ("given_s", "limit_s"), [(0.3, 0.3), (None, instrument.ENCODE_TIMEOUT_S), (900.0, 900.0)]
 )
-def test_encoder_gets_the_requested_time_limit(monkeypatch, tmp_path, asked_s, limit_s):
-    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path))
-    limits = []
-
-    def run(backend, tools, job):
-        limits.append(job.timeout_s)
-        raise GuestLostError("the guest must end in time, found it still running")
-
-    monkeypatch.setattr(runner, "run", run)
-    tools = Instrument(tmp_path / "linux", tmp_path / "root", {"image": {"hash": "0"}})
-    with pytest.raises(GuestLostError):
-        instrument.video(Condition(algorithm="cubic", app="ffmpeg"), tools, asked_s)
-    assert limits == [limit_s]
-
-
-def test_encoder_has_a_guest_of_its_own(monkeypatch, tmp_path):
+def test_encoder_has_a_guest_of_its_own_and_the_requested_limit(
+    monkeypatch, tmp_path, given_s, limit_s
+):
     """A campaign's guest may have containers, which run no other jobs."""
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path))
     jobs = []
-    monkeypatch.setattr(runner, "run", lambda backend, tools, job: jobs.append(job))
+
+    def run(backend, tools, job):
+        jobs.append((job.timeout_s, job.alone))
+        raise GuestLostError("the guest must end in time, found it still running")
+
+    monkeypatch.setattr(runner, "run", run)
     tools = Instrument(
         tmp_path / "linux", tmp_path / "root", {"image": {"hash": "0"}}, "containernet",
         engine_root=tmp_path / "engine",
     )  # fmt: skip
-    instrument.video(Condition(algorithm="cubic", app="ffmpeg"), tools)
-    assert [job.alone for job in jobs] == [True]
+    with pytest.raises(GuestLostError):
+        instrument.video(Condition(algorithm="cubic", app="ffmpeg"), tools, given_s)
+    assert jobs == [(limit_s, True)]
 
 
 @pytest.fixture
@@ -107,14 +100,6 @@ def built(nothing_built, monkeypatch):
 def test_empty_cache_gets_the_default_kernel_and_image(built):
     instrument.provide(COMMON)
     assert built == [("image", image.HOST), ("kernel", kernels.default().key)]
-
-
-def test_complete_cache_builds_nothing(built, capsys):
-    for folder in (kernel.target(), image.target()):
-        folder.mkdir(parents=True)
-        (folder / "provenance.json").write_text('{"version": "1"}')
-    instrument.provide(COMMON)
-    assert (built, capsys.readouterr().err) == ([], "")
 
 
 def test_missing_compiler_is_named_with_the_command_that_installs_it(built, monkeypatch):

@@ -28,13 +28,18 @@ def samples(rate_mbit, cwnd_packets, pacing_mbit, port="40001"):
     ]  # fmt: skip
 
 
+def columns(rows):
+    """Return the columns of a table's rows."""
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+
 # 10 Mbit/s have 125,000 bytes or 86.3 full segments in 0.1 s.
 @pytest.mark.parametrize(
     ("cwnd_packets", "pacing_mbit", "window", "pacing"),
     [(86, 24, 100, 0), (110, 12, 0, 100), (200, 12, 0, 100), (200, 24, 0, 0), (200, 0, 0, 0)],
 )
 def test_a_constant_flow_is_limited_by_what_it_reaches(cwnd_packets, pacing_mbit, window, pacing):
-    found = limiters.of_samples(samples(10, cwnd_packets, pacing_mbit), "40001", path())
+    found = limiters.of_samples(columns(samples(10, cwnd_packets, pacing_mbit)), "40001", path())
     assert found["cwnd_limited_percent"] == window
     assert found["pacing_limited_percent"] == pacing
     assert found["pacing_median_mbit"] == pacing_mbit
@@ -45,10 +50,13 @@ def test_shares_count_samples_after_the_warm_up():
     for row in rows[50:]:
         row["cwnd_packets"] = "300"
     # The window limits until 1 s: half of the samples with an RTT after them, from 0 to 1.9 s.
-    assert limiters.of_samples(rows, "40001", path())["cwnd_limited_percent"] == pytest.approx(
-        100 * 50 / 96, abs=2
+    assert limiters.of_samples(columns(rows), "40001", path())[
+        "cwnd_limited_percent"
+    ] == pytest.approx(100 * 50 / 96, abs=2)
+    assert (
+        limiters.of_samples(columns(rows), "40001", path(warmup_s=1.01))["cwnd_limited_percent"]
+        == 0
     )
-    assert limiters.of_samples(rows, "40001", path(warmup_s=1.01))["cwnd_limited_percent"] == 0
 
 
 def sorted_by_time(*flows):
@@ -67,7 +75,8 @@ IDLE = {limiters.RECEIVER: 0.0, limiters.BUFFER: 0.0}
 def shares(rows, packets=0, kernel=IDLE, bulk=True, condition=None, phases=None):
     condition = condition or path()
     phases = phases or limiters.phases_of(condition, 1)
-    return limiters.of_time(rows, waiting(packets), "40001", kernel, bulk, condition, phases)
+    tables = columns(rows), columns(waiting(packets))
+    return limiters.of_time(*tables, "40001", kernel, bulk, condition, phases)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +125,7 @@ def test_shares_of_the_kernel_do_not_exceed_the_time_that_is_left():
 def test_queue_tells_when_the_path_limits_a_udp_flow():
     queue = waiting(3)[:51] + waiting(0)[51:]
     phases = limiters.phases_of(path(), 1)
-    found = limiters.of_queue(queue, [], path(), phases)
+    found = limiters.of_queue(columns(queue), {}, path(), phases)
     assert found == {"path": pytest.approx(50.5, abs=0.1), "sender": pytest.approx(49.5, abs=0.1)}
 
 
@@ -124,7 +133,8 @@ def test_queue_tells_when_the_path_limits_a_udp_flow():
 def test_path_limits_a_udp_flow_that_uses_its_rate_without_a_queue(mbit, limit):
     goodputs = [{"t_s": f"{n / 10}", "goodput_mbit": f"{mbit}"} for n in range(1, 22)]
     phases = limiters.phases_of(path(), 1)
-    assert limiters.of_queue(waiting(0), goodputs, path(), phases) == {limit: 100}
+    tables = columns(waiting(0)), columns(goodputs)
+    assert limiters.of_queue(*tables, path(), phases) == {limit: 100}
 
 
 @settings(deadline=None)
@@ -146,7 +156,8 @@ def test_shares_always_add_up_to_the_whole_time(steps, window, buffer, bulk):
     kernel = {limiters.RECEIVER: window, limiters.BUFFER: buffer}
     condition = path()
     phases = limiters.phases_of(condition, 1)
-    found = limiters.of_time(rows, queue, "40001", kernel, bulk, condition, phases)
+    tables = columns(rows), columns(queue)
+    found = limiters.of_time(*tables, "40001", kernel, bulk, condition, phases)
     assert not found or sum(found.values()) == pytest.approx(100)
     assert all(0 < share <= 100.0001 for share in found.values())
 

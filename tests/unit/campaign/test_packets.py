@@ -1,4 +1,4 @@
-"""Packets and segments of a capture, and the first divergence of two replicates."""
+"""Packets and segments of a capture."""
 
 import struct
 
@@ -74,10 +74,9 @@ def test_segments_over_ipv6_are_those_over_ipv4():
     assert packets.segments(content) == packets.segments(capture(*frames))
 
 
-def test_packets_of_the_sender_are_numbered_from_the_start_of_the_traffic():
-    ping_of_traffic = frame(1, probes.echo_request(1))
-    _, seen = packets.sent(capture(data(0), ack(1000), ping_of_traffic, data(1000)))
-    assert [its and its.begin for its in seen] == [None, START, None, START + 1000 - 2**32]
+def test_segments_have_both_ports():
+    _, seen = packets.segments(capture(data(0), ack(1000)))
+    assert {(each.port, each.remote_port) for each in seen} == {(PORT, 5201)}
 
 
 def test_capture_of_another_program_is_refused():
@@ -85,39 +84,3 @@ def test_capture_of_another_program_is_refused():
         packets.segments(b"\xd4\xc3\xb2\xa1")
     with pytest.raises(LosslabError, match="first ping"):
         packets.segments(FILE_HEADER)
-
-
-def test_first_packet_is_shown_between_those_around_it():
-    assert packets.packet_lines(["a", "b"], ["a", "b"]) == []
-    assert packets.packet_lines([*"abcdefgh"], [*"abcdxfgh"]) == [
-        "packet 5 on the sender's link differs:",
-        *(f"  both  {packet}" for packet in "bcd"),
-        *(f"  A     {packet}" for packet in "efg"),
-        *(f"  B     {packet}" for packet in "xfg"),
-    ]
-
-
-def test_run_that_ends_before_the_other_has_no_further_packet():
-    assert packets.packet_lines(["a"], ["a", "b"])[2:] == ["  A     no further packet", "  B     b"]
-
-
-def test_earliest_difference_of_all_tables_is_named_with_both_values(tmp_path):
-    for run, ping, queue in (("a", "1", "2"), ("b", "3", "4")):
-        folder = tmp_path / run
-        folder.mkdir()
-        (folder / "tcp.csv").write_text("t_s,cwnd\n0.1,10\n")
-        (folder / "queue.csv").write_text(f"t_s,backlog\n0.3,{queue}\n")
-        (folder / "ping.csv").write_text(f"t_s,rtt\n0.2,{ping}\n")
-    found = packets.sample_line(tmp_path / "a", tmp_path / "b")
-    assert found == "ping.csv: rtt at 0.200000 s is 1 in A, 3 in B"
-    (tmp_path / "b" / "tcp.csv").write_text("t_s,cwnd\n")
-    found = packets.sample_line(tmp_path / "a", tmp_path / "b")
-    assert found == "tcp.csv: t_s at 0.100000 s is 0.1 in A, nothing in B"
-    assert packets.sample_line(tmp_path / "a", tmp_path / "a") == ""
-
-
-def test_segment_is_described_with_its_time_since_the_origin():
-    segment = packets.Segment(1_500_000_256, True, 40001, 7, 1448, 9, ((20, 30),))
-    assert packets.described(segment, 1_000_000_000) == (
-        "0.500000256 s sent port 40001 seq 7 length 1448 ack 9 SACK 20-30"
-    )

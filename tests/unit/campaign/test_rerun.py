@@ -46,13 +46,6 @@ def test_changed_instrument_is_named():
     ]
 
 
-def test_empty_folders_do_not_agree(tmp_path):
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "host.json").touch()
-    assert not rerun.compare(tmp_path / "a", tmp_path / "b").whole
-
-
 @pytest.mark.parametrize(
     ("one", "other", "shown"),
     [

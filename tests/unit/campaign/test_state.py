@@ -1,8 +1,7 @@
-"""Captured states: fields of any place and width, declared variables, and the first difference."""
+"""Captured states: fields of any place and width, and declared variables."""
 
 import gzip
 import json
-import shutil
 import struct
 
 import numpy as np
@@ -118,22 +117,6 @@ def test_phases_have_their_begin_and_end():
     assert state.phases(rows) == [(0.0, 2.0, "A"), (2.0, 5.0, "B")]
     assert state.phases(rows.drop(columns="phase")) == []
     assert state.phases(rows[:0]) == []
-
-
-def test_first_variable_that_differs_is_named_with_its_times_and_values(tmp_path):
-    names = ("one", "other", "late")
-    events = ([bbr(2_000), bbr(3_000, mode=1)], [bbr(2_000), bbr(3_000, mode=2)],
-              [bbr(2_500), bbr(3_500, mode=1)])  # fmt: skip
-    for name, its in zip(names, events, strict=True):
-        (tmp_path / name).mkdir()
-        captured(tmp_path / name / capture.name("state"), *its)
-    one, other, late = (tmp_path / name for name in names)
-    assert state.divergence(one, other) == (
-        "state: mode at event 2 is 1 at 0.002000 s in A, 2 at 0.002000 s in B"
-    )
-    assert state.divergence(one, late) == ""  # the same states at other times
-    shutil.rmtree(late)
-    assert state.divergence(one, late) == ""
 
 
 @pytest.mark.parametrize("kept", [0, 5, 40, -1, -300])

@@ -156,11 +156,6 @@ def test_invalid_record_of_verdicts_names_its_line(recorded, lines):
         read_recorded(recorded)
 
 
-def test_recording_without_claims_is_refused(tmp_path, recorded):
-    with pytest.raises(LosslabError, match="measure a campaign first"):
-        verdicts.check(tmp_path / "claims.csv", "quick", recorded)
-
-
 def test_verdicts_of_r_and_of_the_glossary_are_those_of_the_command(root):
     code = (root / "analysis/R/verdicts.R").read_text()
     listed = re.search(r"verdict_signs <- c\((.*?)\n\)", code, re.DOTALL)[1]

@@ -33,20 +33,27 @@ def write_iperf3(folder, delivered_mbit, read_mbit=None, prefix=""):
     )
 
 
+def collected(folder, **more):
+    plan = make_plan(dataclasses.replace(CONDITION, **more), 7)
+    return iperf3.FEATURE.collect(plan, folder, TIMELINE)
+
+
 def test_goodput_excludes_warm_up_and_tail(tmp_path):
     write_iperf3(tmp_path, [900] * 10 + [100] * 90 + [900] * 5)
-    summary = iperf3.FEATURE.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
+    summary = collected(tmp_path)
     assert summary["goodput_mbit"] == pytest.approx(100)
     assert summary["received_mbit"] == pytest.approx(100)
     assert summary["retransmits"] == 5
+    (tmp_path / "sender.log").write_text(json.dumps({"error": "unable to connect"}))
+    with pytest.raises(LosslabError, match="unable to connect"):
+        collected(tmp_path)
 
 
 def test_two_flows_are_compared_while_both_run(tmp_path):
-    condition = dataclasses.replace(CONDITION, competitor="bbr")
     # The flow is alone for the first second; then the competitor has three times its rate.
     write_iperf3(tmp_path, [900] * 10 + [100] * 90)
     write_iperf3(tmp_path, [0] + [50] * 9 + [300] * 90 + [5000], [300] * 100, "competitor-")
-    summary = iperf3.FEATURE.collect(make_plan(condition, 7), tmp_path, TIMELINE)
+    summary = collected(tmp_path, competitor="bbr")
     assert summary["goodput_mbit"] == pytest.approx(100)
     assert summary["competitor_goodput_mbit"] == pytest.approx(300)
     assert summary["total_goodput_mbit"] == pytest.approx(400)
@@ -57,7 +64,7 @@ def test_data_behind_a_hole_at_the_warm_ups_end_is_not_counted(tmp_path):
     """The receiver reads the data of 0.2 s at once; the link is never faster than 100 Mbit/s."""
     read = [100] * 9 + [0, 0, 300] + [100] * 88
     write_iperf3(tmp_path, [100] * 100, read)
-    summary = iperf3.FEATURE.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
+    summary = collected(tmp_path)
     assert summary["goodput_mbit"] == pytest.approx(100)
     assert summary["received_mbit"] > 101
     rows = (tmp_path / "intervals.csv").read_text().split()
@@ -66,30 +73,19 @@ def test_data_behind_a_hole_at_the_warm_ups_end_is_not_counted(tmp_path):
     assert len(rows) == 101
 
 
-def test_iperf3_client_prints_no_intervals():
-    client = iperf3.FEATURE.flows(CONDITION)[0].caller.command
-    assert client[client.index("--interval") + 1] == "0"
-
-
 @pytest.mark.parametrize(("duration_s", "seconds"), [(10, "10"), (1.9, "2"), (0.3, "1")])
 def test_iperf3_sends_until_the_configured_end(duration_s, seconds):
     """iperf3 takes whole seconds: 1.9 would be 1, and 0.3 would be for ever."""
     condition = dataclasses.replace(CONDITION, duration_s=duration_s, warmup_s=0.1)
     command = make_plan(condition, 7).flows[0].caller.command
     assert command[command.index("--time") + 1] == seconds
+    assert command[command.index("--interval") + 1] == "0"
 
 
 def test_jain_index_ranges_from_one_over_n_to_one():
     assert goodput.jain_index([5, 5, 5]) == 1
     assert goodput.jain_index([7, 0]) == 0.5
     assert goodput.jain_index([0, 0]) is None  # A10
-
-
-def test_error_of_iperf3_is_an_error(tmp_path):
-    write_iperf3(tmp_path, [100] * 100)
-    (tmp_path / "sender.log").write_text(json.dumps({"error": "unable to connect"}))
-    with pytest.raises(LosslabError, match="unable to connect"):
-        iperf3.FEATURE.collect(make_plan(CONDITION, 7), tmp_path, TIMELINE)
 
 
 def test_frame_times_follow_the_time_base():
@@ -113,26 +109,19 @@ def test_all_frames_that_begin_before_the_end_are_100_percent(tmp_path, duration
     assert found["frames_delivered_percent"] == pytest.approx(100)
 
 
-def test_frames_on_time_do_not_stall():
-    frames = [(i / 30, 5 + i / 30) for i in range(90)]
-    found = ffmpeg.playout(frames, 0.2)
-    assert found == {"stall_count": 0, "stall_s": 0.0, "frames_on_time_percent": 100}
-
-
-def test_late_frame_is_a_stall_of_its_lateness():
-    frames = [(i / 10, i / 10) for i in range(10)]
-    frames[5] = (0.5, 1.0)
-    found = ffmpeg.playout(frames, 0.2)
-    assert found["stall_count"] == 1
-    assert found["stall_s"] == pytest.approx(0.3)
-    assert found["frames_on_time_percent"] == 90
-
-
-def test_stalled_player_shifts_later_deadlines():
-    frames = [(i / 10, i / 10 + (1.0 if i >= 5 else 0)) for i in range(10)]
-    found = ffmpeg.playout(frames, 0.2)
-    assert found["stall_count"] == 1
-    assert found["frames_on_time_percent"] == 50
+@pytest.mark.parametrize(
+    ("late", "expected"),
+    [
+        ({}, {"stall_count": 0, "stall_s": 0, "frames_on_time_percent": 100}),
+        ({5: 0.5}, {"stall_count": 1, "stall_s": 0.3, "frames_on_time_percent": 90}),
+        # A stalled player shifts later deadlines.
+        (dict.fromkeys(range(5, 10), 1.0),
+         {"stall_count": 1, "stall_s": 0.8, "frames_on_time_percent": 50}),
+    ],
+)  # fmt: skip
+def test_player_stalls_for_late_frames(late, expected):
+    frames = [(n / 10, 5 + n / 10 + late.get(n, 0)) for n in range(10)]
+    assert ffmpeg.playout(frames, 0.2) == pytest.approx(expected)
 
 
 def write_web(folder, **changes):
@@ -160,6 +149,10 @@ def test_web_rtt_is_measured_between_warm_up_and_fetch(tmp_path):
     assert summary["rtt_before_fetch_min_ms"] == 500
     assert summary["rtt_before_fetch_max_ms"] == 700
     assert summary["rtt_before_fetch_mdev_ms"] == 100
+    for changes, word in (({"http_code": 404}, "404"), ({"size_download": 1000}, "1000")):
+        write_web(tmp_path, **changes)
+        with pytest.raises(LosslabError, match=word):
+            web.FEATURE.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
 
 
 @pytest.mark.parametrize(("path", "bound"), [("symmetric", False), ("asymmetric", True)])
@@ -169,15 +162,6 @@ def test_page_comes_over_the_bottleneck_on_either_path(path, bound):
     if bound:
         address = fetch.caller.command[fetch.caller.command.index("--interface") + 1]
         assert address == interface("receiver", "r2").address
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"), [({"http_code": 404}, "404"), ({"size_download": 1000}, "1000")]
-)
-def test_incomplete_page_is_an_error(tmp_path, changes, word):
-    write_web(tmp_path, **changes)
-    with pytest.raises(LosslabError, match=word):
-        web.FEATURE.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
 
 
 def test_fetch_starts_after_the_warm_up_and_ends_before_the_bulk_flow():

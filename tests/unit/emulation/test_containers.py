@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from losslab.emulation import containers
-from losslab.emulation.jobs import hostjob
 
 
 class Api:
@@ -16,7 +15,6 @@ class Api:
 
     def __init__(self):
         self.calls = []
-        self.listed = []
 
     def create_container(self, **options):
         self.calls.append(("create", options))
@@ -24,16 +22,6 @@ class Api:
 
     def create_host_config(self, **options):
         return options
-
-    def containers(self, all, filters):
-        key, _, value = filters["label"].partition("=")
-        return [c for c in self.listed if key in c["Labels"] and value in ("", c["Labels"][key])]
-
-    def inspect_container(self, container):
-        return {"State": {"Pid": 0}}
-
-    def remove_container(self, container, force, v):
-        self.listed.remove(container)
 
 
 PLACE = containers.Place("losslab-abc", "losslab-host:1", ("/a:/b:ro",))
@@ -91,8 +79,7 @@ def test_program_in_a_guest_starts_as_on_a_plain_host(containernet_module, monke
     monkeypatch.setattr(containers, "ROOT_GROUP", str(tmp_path / "root"))
     for file in (groups, tmp_path / "root"):
         file.touch()
-    place = containers.Place("losslab", "losslab-host:1", (), in_guest=True)
-    host = containers.host_class(place)("sender", ip=None)
+    host = containers.host_class(PLACE)("sender", ip=None)
     host.pid = 42
     started = []
 
@@ -104,40 +91,6 @@ def test_program_in_a_guest_starts_as_on_a_plain_host(containernet_module, monke
     host.popen(["ping", "10.0.3.2"])
     assert started == [(["mnexec", "-da", "42", "ping", "10.0.3.2"], "0", "")]
     assert (tmp_path / "root").read_text() == "0"
-
-
-def test_limits_of_a_program_precede_its_command(containernet_module, monkeypatch):
-    place = containers.Place("losslab-abc", "losslab-host:1", (), hostjob.LIMITED)
-    host = containers.host_class(place)("sender", ip=None)
-    started = []
-    monkeypatch.setattr(
-        containers.subprocess, "Popen", lambda command, **options: started.append(command)
-    )
-    host._popen(["docker", "exec", "-t", "losslab-abc.sender", "iperf3"])
-    assert started[0][started[0].index("--") + 1] == "setpriv"
-    assert started[0][-2:] == ["--", "iperf3"]
-
-
-def test_only_own_containers_are_removed():
-    api = Api()
-    mine, other, foreign = (
-        {"Labels": {containers.LABEL: "losslab-abc"}, "Names": ["/losslab-abc.r1"]},
-        {"Labels": {containers.LABEL: "losslab-def"}, "Names": ["/losslab-def.r1"]},
-        {"Labels": {"com.containernet": ""}, "Names": ["/mn.h1"]},
-    )
-    api.listed = [mine, other, foreign]
-    assert containers.remove(api, "losslab-abc") == ["losslab-abc.r1"]
-    assert api.listed == [other, foreign]
-    assert containers.remove(api) == ["losslab-def.r1"]
-    assert api.listed == [foreign]
-
-
-def test_containers_are_removed_after_an_error():
-    api = Api()
-    api.listed = [{"Labels": {containers.LABEL: "x"}, "Names": ["/x.r1"]}]
-    with pytest.raises(ValueError, match="broken"), containers.owned(api, "x"):
-        raise ValueError("broken")
-    assert api.listed == []
 
 
 def test_cgroups_of_both_versions_are_found(tmp_path, monkeypatch):

@@ -4,15 +4,15 @@ import dataclasses
 
 import pytest
 
-from losslab.emulation import accounting, checks
+from losslab.emulation import accounting
 from losslab.emulation.mechanism import outside_acceptance_interval
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import QueueSample
-from tests.unit.emulation.test_checks import EVIDENCE, TRAFFIC
+from tests.unit.emulation import test_checks
+from tests.unit.emulation.test_checks import TRAFFIC
 from tests.unit.study.test_condition import CONDITION
 
 QUIET = dataclasses.replace(CONDITION, loss_percent=0, rtt_ms=20)
-CLEAN = dataclasses.replace(TRAFFIC, received=99_990, loss_drops=0)
 # Twenty pings, spread evenly over 20 ms and a jitter of 10 ms.
 IDLE = [20.1 + n / 2 for n in range(20)]
 
@@ -20,16 +20,9 @@ IDLE = [20.1 + n / 2 for n in range(20)]
 def violations(changes, idle=IDLE, accurate=False, queue=(), **counts):
     condition = dataclasses.replace(QUIET, **changes)
     assert condition.problems() == []
-    evidence = dataclasses.replace(
-        EVIDENCE,
-        path_spec=make_plan(condition, 7).path_spec,
-        rtt_ms=min(idle),
-        idle_ms=idle,
-        accurate_ecn=accurate,
-        queue=queue,
-        traffic=dataclasses.replace(CLEAN, **counts),
-    )
-    return checks.violations(evidence)
+    counts = {"received": 99_990, "loss_drops": 0} | counts
+    seen = {"rtt_ms": min(idle), "idle_ms": idle, "accurate_ecn": accurate, "queue": queue}
+    return test_checks.violations(condition, **seen, **counts)
 
 
 STILL = [20.0] * 20

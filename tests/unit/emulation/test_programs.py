@@ -75,20 +75,22 @@ def test_udp_offloads_are_off_too(condition):
     assert "udp_offloads" not in others["hosts"]["sender"]
 
 
-def test_programs_with_their_own_ecn_are_allowed(condition=QUIC):
-    [found] = make_plan(condition, 1).path_spec.mechanisms
-    evidence = replace(EVIDENCE, traffic=replace(TRAFFIC, ecn_capable=9))
-    assert list(found.violations(evidence)) == []
-    [off] = make_plan(replace(condition, app="iperf3"), 1).path_spec.mechanisms
-    assert "no packet may carry ECT" in next(off.violations(evidence))
-
-
-def test_programs_over_udp_need_no_ecn(condition=COMMAND):
-    """With `ecn on`, each run of programs over UDP was invalid."""
-    [found] = make_plan(replace(condition, ecn="on"), 1).path_spec.mechanisms
-    assert list(found.violations(replace(EVIDENCE, flows=[]))) == []
-    assert EVIDENCE.flows
-    assert "must carry ECT" in next(found.violations(EVIDENCE))
+@pytest.mark.parametrize(
+    ("condition", "evidence", "found"),
+    [
+        # Programs may have their own ECN.
+        (QUIC, replace(EVIDENCE, traffic=replace(TRAFFIC, ecn_capable=9)), ""),
+        (replace(QUIC, app="iperf3"), replace(EVIDENCE, traffic=replace(TRAFFIC, ecn_capable=9)),
+         "no packet may carry ECT"),
+        # Those over UDP need none: with `ecn on`, each of their runs was invalid.
+        (replace(COMMAND, ecn="on"), replace(EVIDENCE, flows=[]), ""),
+        (replace(COMMAND, ecn="on"), EVIDENCE, "must carry ECT"),
+    ],
+)  # fmt: skip
+def test_ecn_of_programs_is_their_own(condition, evidence, found):
+    [marking] = make_plan(condition, 1).path_spec.mechanisms
+    violations = list(marking.violations(evidence))
+    assert found in violations[0] if found else violations == []
 
 
 def event(time_ms, name, **data):
@@ -195,29 +197,22 @@ def test_wait_ends_with_the_program():
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def connection():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        sender = socket.create_connection(listener.getsockname())
-        receiver, _ = listener.accept()
-    return sender, receiver
-
-
 def test_low_water_mark_is_set_on_the_flows_connection_alone():
-    (sender, receiver), (other_sender, other_receiver) = connection(), connection()
-    with sender, receiver, other_sender, other_receiver:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        ends = []
+        for _ in range(2):
+            ends.append(stack.enter_context(socket.create_connection(listener.getsockname())))
+            ends.append(stack.enter_context(listener.accept()[0]))
+        for end in socket.socketpair():  # connected, without a name
+            stack.enter_context(end)
+        sender, receiver, _, other = ends
         assert receive_blocks(os.getpid(), sender.getsockname()[1], 16_384)
         assert receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 16_384
-        assert other_receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
+        assert other.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
         # The receiver's own descriptor still works.
         sender.sendall(b"x" * 16_384)
         assert len(receiver.recv(16_384)) == 16_384
-
-
-def test_missing_connection_is_reported():
-    with contextlib.ExitStack() as stack:
-        # Connected, without a name.
-        for end in socket.socketpair():
-            stack.enter_context(end)
         assert not receive_blocks(os.getpid(), 1, 16_384)
 
 
@@ -241,27 +236,20 @@ def test_waiter_returns_readable_descriptors(pipe):
     os.close(quiet)
 
 
-def test_sleep_takes_at_least_its_time(pipe):
-    waiter = programs.Waiter(pipe[0])
-    begin_ns = time.monotonic_ns()
-    assert waiter.wait(1_000_000) == []
-    assert programs.sleep_until(begin_ns + 3_000_000) is None
-    assert time.monotonic_ns() >= begin_ns + 3_000_000
-    programs.sleep_until(begin_ns)  # has passed
-
-
-def test_signal_does_not_end_a_sleep_until_an_instant():
+def test_sleep_takes_at_least_its_time_also_across_a_signal(pipe):
     came = []
     before = signal.signal(signal.SIGALRM, lambda *_: came.append(time.monotonic_ns()))
-    instant_ns = time.monotonic_ns() + 300_000_000
+    until_ns = time.monotonic_ns() + 300_000_000
     try:
+        assert programs.Waiter(pipe[0]).wait(1_000_000) == []
         signal.setitimer(signal.ITIMER_REAL, 0.05)
-        programs.sleep_until(instant_ns)
+        programs.sleep_until(until_ns)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic_ns() >= instant_ns
+    assert time.monotonic_ns() >= until_ns
     assert len(came) == 1
+    programs.sleep_until(until_ns)  # has passed
 
 
 def test_wait_ends_at_the_clocks_next_whole_second():
@@ -316,45 +304,32 @@ def command(*arguments):
     return [*programs.PYTHON, "says", *arguments]
 
 
-def test_preloaded_program_gets_arguments_and_streams(here, tmp_path):
+QUIET = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
+
+
+def test_preloaded_program_gets_arguments_and_streams_once(here, tmp_path):
     long = "x" * 300_000  # the arguments of many flows are as long
-    with programs.preloaded({"r1": here}, [("r1", "says")]) as ready:
-        with (tmp_path / "log").open("wb") as log:
-            popen = ready["r1"].popen(
-                command("a", long), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
-        assert popen.wait(10) == 3
-    assert (tmp_path / "log").read_text() == "said 2 xxxx True\ncomplained\n"
-    assert here.started == [popen]
-
-
-def test_preloaded_program_collects_no_garbage(here):
-    """A collection reads the clock, and comes earlier or later with each import."""
-    with programs.preloaded({"r1": here}, [("r1", "collects")]) as ready:
-        popen = ready["r1"].popen(
-            [*programs.PYTHON, "collects"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        assert popen.wait(10) == 0
-
-
-def test_preloaded_program_begins_once(here, tmp_path):
-    streams = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with programs.preloaded({"r1": here, "r2": here}, [("r1", "says"), ("r1", "says")]) as ready:
         loaded = list(here.started)
         with (tmp_path / "log").open("wb") as log:
-            begun = [ready["r1"].popen(command("a"), stdout=log, **streams) for _ in range(3)]
-            other = ready["r2"].popen(["true"], stdout=log, **streams)
-        assert begun[:2] == loaded
-        assert [popen.wait(10) for popen in (*begun, other)] == [3, 3, 3, 0]
-    assert here.started == [*begun, other]
+            first = ready["r1"].popen(command("a", long), stdout=log, **QUIET)
+            assert first.wait(10) == 3
+            assert (tmp_path / "log").read_text() == "said 2 xxxx True\ncomplained\n"
+            others = [ready["r1"].popen(command("a"), stdout=log, **QUIET) for _ in range(2)]
+            other = ready["r2"].popen(["true"], stdout=log, **QUIET)
+        assert [first, others[0]] == loaded
+        assert [popen.wait(10) for popen in (*others, other)] == [3, 3, 0]
+    assert here.started == [first, *others, other]
 
 
-def test_unused_preloaded_program_is_ended(here):
-    with programs.preloaded({"r1": here}, [("r1", "says")]):
-        time.sleep(0.1)
-        assert here.started[0].poll() is None
-    assert here.started[0].returncode is not None
+def test_preloaded_program_collects_no_garbage_and_an_unused_one_is_ended(here):
+    """A collection reads the clock, and comes earlier or later with each import."""
+    with programs.preloaded({"r1": here}, [("r1", "collects"), ("r1", "says")]) as ready:
+        words = [*programs.PYTHON, "collects"]
+        assert ready["r1"].popen(words, stdout=subprocess.DEVNULL, **QUIET).wait(10) == 0
+        unused = here.started[1]
+        assert unused.poll() is None
+    assert unused.returncode is not None
 
 
 def test_preloaded_program_ends_with_its_parent(here):
@@ -364,7 +339,7 @@ def test_preloaded_program_ends_with_its_parent(here):
         "class Here:\n"
         "    def popen(self, command, **streams):\n"
         "        return subprocess.Popen([sys.executable, *command[1:]], **streams)\n"
-        "each = programs._load(Here(), 'says')\n"
+        "each = programs.Loaded.start(Here(), 'says')\n"
         "each.require()\n"
         "print(each.popen.pid)\n"
     )

@@ -43,10 +43,6 @@ def test_unknown_scheme_is_named(text, word):
         make_scheme(text)
 
 
-def test_fixed_window_stays_constant():
-    assert feed(make_scheme("fixed,window=7"), [10, 1000]).window_packets() == 7
-
-
 def test_aimd_grows_by_add_per_window_and_shrinks_on_a_late_rtt():
     scheme = make_scheme("aimd,rtt_gain=4,add=1,multiply=2")
     feed(scheme, [50, 50])
@@ -62,21 +58,13 @@ def test_aimd_cuts_the_deviation_of_the_rtt_to_whole_milliseconds():
     assert scheme.timeout_ms() == pytest.approx(50 + 4 * 7)
 
 
-def test_threshold_halves_its_window_below_a_packet_too():
+def test_threshold_halves_at_every_late_acknowledgement_below_a_packet_too():
     scheme = make_scheme("threshold,threshold_ms=160")
-    feed(scheme, [100, 160, 160, 160])
+    feed(scheme, [159.9, 160, 160, 160])
     assert scheme.window_packets() == 4.25 / 8
     # The sender then waits for its timeout, and does not halve the window any more.
     feed(scheme, [160])
     assert scheme.window_packets() == 4.25 / 8
-
-
-def test_threshold_halves_at_every_late_acknowledgement():
-    scheme = make_scheme("threshold,threshold_ms=160")
-    feed(scheme, [159.9])
-    assert scheme.window_packets() == 4.25
-    feed(scheme, [160, 160])
-    assert scheme.window_packets() == pytest.approx(4.25 / 4)
 
 
 def test_ewma_window_is_rate_times_minimum_rtt():
@@ -89,13 +77,12 @@ def test_ewma_window_is_rate_times_minimum_rtt():
     assert scheme.window_packets() == pytest.approx(2 * 4 / 43 * 40)
 
 
-def test_timely_follows_the_gradient_between_its_limits():
-    growing = feed(make_scheme("timely"), [100, 99])
-    assert growing.window_packets() == pytest.approx(10 + 3 / 10)
-    shrinking = feed(make_scheme("timely"), [100, 110])
-    assert shrinking.window_packets() == pytest.approx(10 * (1 - 0.8 * 10 / 80))
-    late = feed(make_scheme("timely"), [100, 250])
-    assert late.window_packets() == 5
+@pytest.mark.parametrize(
+    ("rtts_ms", "window"),
+    [([100, 99], 10 + 3 / 10), ([100, 110], 10 * (1 - 0.8 * 10 / 80)), ([100, 250], 5)],
+)
+def test_timely_follows_the_gradient_between_its_limits(rtts_ms, window):
+    assert feed(make_scheme("timely"), rtts_ms).window_packets() == pytest.approx(window)
 
 
 def test_bbr_leaves_startup_when_the_rate_stops_growing():

@@ -51,15 +51,18 @@ def patch(tmp_path, name, texts):
     return written(tmp_path, f"{name}.patch", text)
 
 
-def test_file_replaces_the_only_one_of_its_name(tree, tmp_path):
-    found = of_files(tmp_path, written(tmp_path, "my/tcp_cubic.c", "mine\n"))
-    assert found.paths == ("net/ipv4/tcp_cubic.c",)
-    assert (found.folder / found.paths[0]).read_text() == "mine\n"
-
-
-def test_equal_file_is_no_change(tree, tmp_path):
-    same = written(tmp_path, "tcp_cubic.c", FILES["net/ipv4/tcp_cubic.c"])
-    assert of_files(tmp_path, same).paths == ()
+@pytest.mark.parametrize(
+    ("file", "text", "place"),
+    [
+        ("my/tcp_cubic.c", "mine\n", "net/ipv4/tcp_cubic.c"),
+        ("checkout/net/ipv6/route.c", "mine\n", "net/ipv6/route.c"),
+        ("tcp_cubic.c", FILES["net/ipv4/tcp_cubic.c"], None),  # equal: no change
+    ],
+)
+def test_file_replaces_the_one_of_its_place_or_name(tree, tmp_path, file, text, place):
+    found = of_files(tmp_path, written(tmp_path, file, text))
+    assert found.paths == ((place,) if place else ())
+    assert all((found.folder / path).read_text() == text for path in found.paths)
 
 
 def test_place_of_an_ambiguous_name_must_be_given(tree, tmp_path):
@@ -68,11 +71,6 @@ def test_place_of_an_ambiguous_name_must_be_given(tree, tmp_path):
         of_files(tmp_path, its)
     (tmp_path / "files").rmdir()
     assert of_files(tmp_path, f"net/ipv6/route.c={its}").paths == ("net/ipv6/route.c",)
-
-
-def test_place_is_read_from_the_end_of_a_path(tree, tmp_path):
-    its = written(tmp_path, "checkout/net/ipv6/route.c", "mine\n")
-    assert of_files(tmp_path, its).paths == ("net/ipv6/route.c",)
 
 
 @pytest.mark.parametrize("name", ["nothing.c", "unknown.c"])
@@ -117,41 +115,3 @@ def test_patch_that_does_not_apply_is_refused(tree, tmp_path):
     its = patch(tmp_path, "its", {"net/ipv4/tcp_cubic.c": ("other\n", "1\n")})
     with pytest.raises(LosslabError, match="must apply"):
         of_files(tmp_path, its)
-
-
-@pytest.fixture
-def repository(tmp_path):
-    folder = tmp_path / "repository"
-
-    def git(*words):
-        command = ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@x", *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-    def commit(texts):
-        for name, text in texts.items():
-            written(folder, name, text)
-        git("add", "--all")
-        git("commit", "--quiet", "--message", "x")
-        return git("rev-parse", "HEAD")
-
-    folder.mkdir()
-    git("init", "--quiet")
-    return folder, commit
-
-
-def test_files_of_a_commit_replace_those_that_differ(tree, tmp_path, repository):
-    folder, commit = repository
-    same, other = FILES["net/ipv4/route.c"], "mine\n"
-    first = commit(
-        {"net/ipv4/route.c": same, "net/ipv4/tcp_cubic.c": other, "README": "not the kernel's"}
-    )  # fmt: skip
-    commit({"net/ipv4/tcp_cubic.c": "later\n"})
-    found = changes.of_commit(folder, first, kernels.default(), tmp_path / "files")
-    assert found.paths == ("net/ipv4/tcp_cubic.c",)
-    assert (found.folder / found.paths[0]).read_text() == other
-
-
-def test_commit_without_the_kernels_files_is_refused(tree, tmp_path, repository):
-    folder, commit = repository
-    with pytest.raises(LosslabError, match="must have files of the kernel's source"):
-        changes.of_commit(folder, commit({"README": "x"}), kernels.default(), tmp_path / "files")

@@ -100,30 +100,18 @@ def test_every_change_of_an_image_is_refused_and_named(change, midway, root):
     assert "make setup" in error.value.hint
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_unchanged_image_has_its_digest(root, whole):
-    assert integrity.require(None, [root], whole) == {root: pin(root)}
-
-
 def test_files_are_hashed_once_and_then_compared_by_metadata(root, monkeypatch):
     def read(root):
         raise AssertionError("files must not be read again")
 
     time.sleep(0.02)  # the list must be newer than the files
-    expected = integrity.require(None, [root])
+    expected = integrity.require(None, [root], whole=True)
+    assert expected == {root: pin(root)}
     restart()
     monkeypatch.setattr(integrity, "listing", read)
     assert integrity.require(None, [root]) == expected
     with pytest.raises(AssertionError):
         integrity.require(None, [root], whole=True)
-
-
-def test_image_is_checked_once_in_a_process(root):
-    integrity.require(None, [root])
-    flipped_bit(root)
-    assert integrity.require(None, [root])
-    with pytest.raises(HostError):
-        integrity.require(None, [root], again=True)
 
 
 def test_copied_cache_is_read_completely(root, tmp_path):
@@ -184,17 +172,11 @@ def write_kernel(linux, text):
     (linux.parent / integrity.LINUX_DIGEST).write_text(archive.digest(linux) + "\n")
 
 
-def test_replaced_kernel_is_refused(linux):
-    linux.write_text("another kernel")
-    with pytest.raises(HostError, match="found another"):
-        integrity.require(linux, [])
-
-
 def test_campaign_keeps_its_first_instrument(linux, root, tmp_path):
     records = tmp_path / "results" / "instrument"
     digests = integrity.require(linux, [root])
-    integrity.same_in_campaign(digests, records)
-    integrity.same_in_campaign(digests, records)
+    for _ in range(2):
+        integrity.same_in_campaign(digests, records)
     assert sorted(path.name for path in records.iterdir()) == [
         f"image-{RECIPE}.sha256", f"kernel-{RECIPE}.sha256",
     ]  # fmt: skip

@@ -1,12 +1,9 @@
 """Records of the workflow about the cache, and their invalidation."""
 
 import json
-import re
-import socket
 
 import pytest
 
-from losslab import cli
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, records
 from losslab.instrument.archive import UnavailableError
@@ -85,23 +82,3 @@ def test_unwritable_record_is_an_error(cache):
     (cache.folder / "results").write_text("a file")
     with pytest.raises(LosslabError, match="must be writable"):
         record(cache)
-
-
-def test_serve_prints_the_line_to_paste(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(records.http.server.ThreadingHTTPServer, "serve_forever", lambda _: None)
-    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "empty"))
-    words = ["instrument", "serve", "kernel-6.12", "--address", "127.0.0.1",
-             "--out", str(tmp_path / "instruments")]  # fmt: skip
-    assert cli.main([*words, "--port", "0"]) == 1
-    assert "kernel-6.12 must be built before it is packed" in capsys.readouterr().err
-    (tmp_path / "instruments").mkdir()
-    archive = tmp_path / "instruments" / f"kernel-{kernel.target().name}.tar.zst"
-    for path in (archive, archive.with_name(f"{archive.name}.sha256")):
-        path.touch()
-    assert cli.main([*words, "--port", "0"]) == 0
-    line = r"  LOSSLAB_INSTRUMENTS=http://127\.0\.0\.1:\d+ losslab setup\n"
-    assert re.search(line, capsys.readouterr().out)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert cli.main([*words, "--port", str(port)]) == 1
-    assert f"must have the free port {port}" in capsys.readouterr().err

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from losslab import cellspec, reading, sweeps, tclines, tcpath, traces
+from losslab import cellspec, reading, sweeps
 from losslab.campaign import results, state
 from losslab.emulation.link import tracelink
 from losslab.instrument import kernels
@@ -24,6 +24,7 @@ from losslab_compare import compare, measurement
 from losslab_conform import judge, suite
 from losslab_conform.timeline import Timeline
 from losslab_decide import question
+from losslab_paths import from_tc, tclines, traces
 from losslab_timetravel import whatif
 from tests.conftest import ROOT
 from tests.unit.campaign.test_state import BBR, bbr
@@ -97,7 +98,7 @@ def of_condition(data):
 
 def of_tc(data):
     lines = tclines.read(word(data), {"1": "eth1"})
-    in_range(tcpath.Reading(lines, {}, "cubic").condition)
+    in_range(from_tc.Reading(lines, {}, "cubic").condition)
 
 
 def of_campaign(path):
@@ -122,9 +123,9 @@ def of_rates(path):
     said = traces.Choices(unit="mbit", interval_ms=1000.0)
     text = reading.read_text(path, reading.RESULT_BYTES)
     for choices in (traces.Choices(), said):
-        rates = traces.read(text, str(path), choices)
-        if sum(rates.bits) < 10**9:
-            times = traces.times_of(rates)
+        periods, _ = traces.read(text, str(path), choices)
+        if sum(each.bits for each in periods) < 10**9:
+            times = traces.times_of(periods)
             assert times == sorted(times)
 
 

@@ -1,12 +1,11 @@
 """The GitHub Action `action.yml`, its metadata and shell script; and the development container."""
 
-import http.server
+import importlib.util
 import json
 import os
 import re
 import subprocess
-import threading
-from typing import ClassVar
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -86,11 +85,11 @@ def run(action, tmp_path):
 
 def test_step_runs_a_command_that_losslab_understands(run, tmp_path):
     done, said = run(change="a.c b*.patch", base="old/a.c old/b.c", options="--only loss",
-                     fail_on="worse", trend=str(tmp_path / "trend.csv"))  # fmt: skip
+                     fail_on="worse")  # fmt: skip
     assert done.returncode == 0, done.stderr
     options = cli.parser().parse_args(said)
     assert (options.change, options.base) == (["a.c", "b*.patch"], ["old/a.c", "old/b.c"])
-    assert (options.annotations, options.trend) == (True, tmp_path / "trend.csv")
+    assert options.annotations
     assert (options.only, options.fail_on, str(options.out)) == (["loss"], "worse", "out")
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "report\n"
     assert "report=out/report.md" in (tmp_path / "GITHUB_OUTPUT").read_text()
@@ -142,78 +141,52 @@ def test_set_up_of_an_unpacked_artifact_needs_no_compiler(root, tmp_path):
     assert said == ["packages: --check python analysis tests", "packages: python"]
 
 
-class GitHub(http.server.BaseHTTPRequestHandler):
-    """A substitute for GitHub's interface: comments of one pull request, 100 per page."""
-
-    comments: ClassVar[list] = []
-    refuse: ClassVar[bool] = False
-
-    def answer(self):
-        length = int(self.headers["Content-Length"] or 0)
-        data = json.loads(self.rfile.read(length) or "{}")
-        path, _, query = self.path.partition("?")
-        if self.refuse or self.headers["Authorization"] != "Bearer secret":
-            self.send_error(403, "Resource not accessible by integration")
-            return
-        if self.command == "GET":
-            page = int(re.search(r"[?&]page=(\d+)", f"?{query}")[1])
-            found = self.comments[100 * (page - 1) : 100 * page]
-        elif self.command == "POST":
-            assert path == "/repos/me/tcp/issues/7/comments"
-            found = data | {"url": f"{self.server.place}/{len(self.comments)}", "html_url": "new"}
-            self.comments.append(found)
-        else:
-            found = self.comments[int(path.strip("/"))]
-            found["body"] = data["body"]
-        text = json.dumps(found).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    do_GET = do_POST = do_PATCH = answer  # noqa: N815 names of http.server
-
-    def log_message(self, *words):
-        pass
-
-
 @pytest.fixture
-def comment(action, root, tmp_path):
-    """Return a function that runs the step of the comment against a substitute for GitHub."""
-    GitHub.comments, GitHub.refuse = [], False
+def comment(action, root, tmp_path, monkeypatch):
+    """Return the program of the comment's step with a substitute for GitHub, and the comments."""
+    assert 'scripts/comment.py" "$OUT" "$REPORT"' in action["runs"]["steps"][-1]["run"]
+    spec = importlib.util.spec_from_file_location("comment", root / "scripts/comment.py")
+    program, comments = importlib.util.module_from_spec(spec), []
+    spec.loader.exec_module(program)
     event = tmp_path / "event.json"
     event.write_text('{"pull_request": {"number": 7, "head": {"sha": "0a1b2c"}}}')
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), GitHub)
-    server.place = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever).start()
+    variables = {
+        "API_URL": "https://api", "EVENT_PATH": str(event), "JOB": "check", "RUN_ID": "99",
+        "REPOSITORY": "me/tcp", "SERVER_URL": "https://github.com", "SHA": "merge",
+        "WORKFLOW": "a --> b",
+    }  # fmt: skip
+    for name, value in variables.items():
+        monkeypatch.setenv(f"GITHUB_{name}", value)
 
-    def run(text, out="losslab-check", token="secret"):
-        report = tmp_path / "a report.md"
-        report.write_text(text)
-        return subprocess.run(
-            ["bash", "-eo", "pipefail", "-c", action["runs"]["steps"][-1]["run"]],
-            env=os.environ | {
-                "GITHUB_ACTION_PATH": str(root), "GITHUB_API_URL": server.place,
-                "GITHUB_EVENT_PATH": str(event), "GITHUB_JOB": "check", "GITHUB_RUN_ID": "99",
-                "GITHUB_REPOSITORY": "me/tcp", "GITHUB_SERVER_URL": "https://github.com",
-                "GITHUB_SHA": "merge", "GITHUB_WORKFLOW": "a --> b", "OUT": out,
-                "REPORT": str(report), "TOKEN": token, "no_proxy": "127.0.0.1",
-            },
-            capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
+    def call(method, address, data=None):
+        if method == "GET":
+            page = int(address.rpartition("=")[2])
+            return comments[100 * (page - 1) : 100 * page]
+        if method == "POST":
+            assert address == "https://api/repos/me/tcp/issues/7/comments"
+            comments.append({"url": str(len(comments)), "html_url": "new"})
+            address = comments[-1]["url"]
+        comments[int(address)] |= data
+        return comments[int(address)]
 
-    yield run
-    server.shutdown()
-    server.server_close()
+    def run(text, out="losslab-check"):
+        (tmp_path / "a report.md").write_text(text)
+        assert program.main(out, str(tmp_path / "a report.md")) == 0
+
+    monkeypatch.setattr(program, "call", call)
+    return SimpleNamespace(run=run, comments=comments, program=program)
 
 
-def test_later_report_replaces_the_comment_of_the_earlier_one(comment):
-    GitHub.comments = [{"body": "> <!-- losslab check: a", "url": "", "html_url": ""}] * 150
-    assert comment("first\n").startswith("Created")
-    assert comment("second\n").startswith("Updated")
-    comment("of another check\n", out="other")
-    assert len(GitHub.comments) == 152
-    mark, *rest = GitHub.comments[150]["body"].splitlines()
+def test_later_report_replaces_the_comment_of_the_earlier_one(comment, capsys):
+    comment.comments += [{"body": "> <!-- losslab check: a", "url": "", "html_url": ""}] * 150
+    comment.run("first\n")
+    comment.run("second\n")
+    comment.run("of another check\n", out="other")
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "Created", "Updated", "Created",
+    ]  # fmt: skip
+    assert len(comment.comments) == 152
+    mark, *rest = comment.comments[150]["body"].splitlines()
     assert mark == "<!-- losslab check: a -- b / check / losslab-check -->"
     assert rest[0] == "second"
     assert "0a1b2c" in rest[-1]
@@ -221,8 +194,8 @@ def test_later_report_replaces_the_comment_of_the_earlier_one(comment):
 
 
 def test_comment_of_a_long_report_ends_at_a_paragraph(comment):
-    comment("\n\n".join(f"paragraph {n} {'x' * 900}" for n in range(100)))
-    [its] = GitHub.comments
+    comment.run("\n\n".join(f"paragraph {n} {'x' * 900}" for n in range(100)))
+    [its] = comment.comments
     assert len(its["body"]) <= 65_536
     *_, last, note, _ = its["body"].split("\n\n")
     assert last.endswith("x")
@@ -230,9 +203,12 @@ def test_comment_of_a_long_report_ends_at_a_paragraph(comment):
     assert "too long" in note
 
 
-@pytest.mark.parametrize("token", ["secret", "of a fork"])
-def test_refused_comment_is_a_warning_with_the_permission(comment, token):
-    GitHub.refuse = token == "secret"
-    said = comment("text", token=token)
+def test_refused_comment_is_a_warning_with_the_permission(comment, monkeypatch, capsys):
+    def refuse(*_):
+        raise OSError("403")
+
+    monkeypatch.setattr(comment.program, "call", refuse)
+    comment.run("text")
+    said = capsys.readouterr().out
     assert said.startswith("::warning")
     assert "pull-requests: write" in said

@@ -8,9 +8,11 @@ import pytest
 import yaml
 
 from losslab import doctor
-from losslab.backends import preflight
 from losslab.instrument import analysis, image
+from losslab.repository import ROOT
+from losslab_realtime import preflight
 
+PROGRAMS = ("src", "plugins/realtime/losslab_realtime", "bench", "scripts")
 # Programs that packages.sh calls.
 OF_SHELL = ("sh", "dirname", "sed", "awk", "grep")
 # Packages of tools with another name; bash and others are called like their packages.
@@ -67,7 +69,7 @@ def test_ordinary_user_gets_the_command_for_root(root, tmp_path, check):
 
 
 def test_hints_and_scripts_name_listed_packages_and_parts(root):
-    files = [p for d in ("src", "bench", "scripts") for p in (root / d).rglob("*.[ps]*")]
+    files = [p for d in PROGRAMS for p in (root / d).rglob("*.[ps]*")]
     files = [path for path in files if path.suffix != ".pyc"]
     files += [root / "README.md", root / "CONTRIBUTING.md"]
     found = {
@@ -108,3 +110,16 @@ def test_images_have_the_packages_of_their_locks_and_the_required_tools():
     wanted = {PACKAGE_OF.get(tool, tool) for tool in preflight.TOOLS} - ALWAYS
     assert wanted <= set(image.packages(image.HOST))
     assert {"python3-docker", "docker.io"} <= set(image.packages(image.ENGINE))
+
+
+def test_setup_keeps_an_environment_that_it_did_not_make(tmp_path):
+    """D: setup.sh removed any .venv."""
+    for name in ("scripts", ".venv"):
+        (tmp_path / name).mkdir()
+    shutil.copy(ROOT / "scripts" / "setup.sh", tmp_path / "scripts")
+    (tmp_path / ".venv" / "mine").touch()
+    command = ["sh", str(tmp_path / "scripts" / "setup.sh"), "tools"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "found another" in done.stderr
+    assert (tmp_path / ".venv" / "mine").is_file()

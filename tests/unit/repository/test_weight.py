@@ -6,8 +6,8 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 37_500, "plugins": 8_200, "tests": 35_000, "bench": 2_900}
-FILES = {"src": 162, "plugins": 60, "tests": 242, "bench": 14}
+LINES = {"src": 35_300, "plugins": 10_000, "tests": 34_900, "bench": 3_000}
+FILES = {"src": 158, "plugins": 60, "tests": 242, "bench": 15}
 LONGEST = 600
 
 PATTERNS = {

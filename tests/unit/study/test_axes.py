@@ -2,12 +2,12 @@
 
 import argparse
 import dataclasses
-import shutil
 
 import jsonschema
 import pytest
 import yaml
 
+from bench import _lists as lists
 from losslab.emulation import shaping
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
@@ -34,16 +34,9 @@ def test_names_and_seeds_of_recorded_cells_do_not_change(root):
     assert len(recorded.read()) > 50
 
 
-def test_lists_of_axes_for_r_and_editors_are_up_to_date(root, tmp_path):
-    for path in (dictionary.R_COLUMNS, dictionary.R_METRICS, dictionary.PYTHON_STUB):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(root / path, tmp_path / path)
-    assert dictionary.write_lists(tmp_path) == [], "run `losslab axes --write`"
-    (tmp_path / dictionary.R_COLUMNS).write_text("condition_columns <- c()")
-    assert dictionary.write_lists(tmp_path) == [str(dictionary.R_COLUMNS)]
-    assert (tmp_path / dictionary.R_COLUMNS).read_text() == (
-        root / dictionary.R_COLUMNS
-    ).read_text()
+@pytest.mark.parametrize("path", lists.FILES)
+def test_lists_of_axes_for_r_and_editors_are_up_to_date(root, path):
+    assert (root / path).read_text() == lists.FILES[path](), "python -m bench.readme --tables"
 
 
 def test_command_line_has_every_axis_with_its_default():
@@ -155,7 +148,7 @@ def test_new_axis_is_one_declaration(wider, root):
         assert "wobble_ms" in schemas.schema.__wrapped__(name)["$defs"]["axis"]["enum"]
     row = "| `wobble_ms` | ms | [0, 100] | `0` | how uneven the delay is |\n"
     assert row in dictionary.axes_table() + "\n"
-    assert '"wobble_ms"' in dictionary.r_columns()
+    assert '"wobble_ms"' in lists.r_columns()
 
 
 def test_new_algorithm_is_one_row(root, tmp_path):

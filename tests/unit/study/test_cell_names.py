@@ -152,25 +152,6 @@ def test_different_conditions_have_different_safe_names(drawn):
         assert len(name.encode()) <= 255
 
 
-@pytest.mark.parametrize(
-    ("name", "one", "other"),
-    [
-        ("duration_s", 1, 3),
-        ("warmup_s", 0, 0.5),
-        ("rtt_ms", 20.000001, 20.000002),
-        ("loss_percent", 99.9999, 99.99995),
-        ("jitter_ms", 1e-7, 2e-7),
-        ("flows", "a_b", "a-b"),
-        ("flows", "same,count=9", "same_count9"),
-        ("flows", "cubic+reno", "cubic_and_reno"),
-    ],
-)
-def test_known_confusions_have_different_names(name, one, other):
-    """Row A1."""
-    named = [Condition(**{"algorithm": "cubic", name: value}).full_name() for value in (one, other)]
-    assert named[0] != named[1]
-
-
 def test_plus_zero_and_minus_zero_are_one_condition():
     one, other = (Condition(algorithm="cubic", warmup_s=value) for value in (0.0, -0.0))
     assert str(one) == str(other)

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from losslab.errors import LosslabError
+from losslab.study import design
 from losslab.study.axes import derived_seed
-from losslab.study.condition import Condition, replicate_seed
+from losslab.study.condition import Condition, replicate_seed, seed_of
 
 CONDITION = Condition(
     algorithm="cubic",
@@ -56,11 +57,8 @@ def test_algorithms_share_the_drawn_trace():
 @pytest.mark.parametrize(
     ("field", "value", "word"),
     [
-        ("loss_percent", 120, "loss_percent"),
         ("loss_percent", -1, "loss_percent"),
-        ("duration_s", -5, "duration_s"),
         ("warmup_s", 10, "warmup_s"),
-        ("rtt_ms", -1, "rtt_ms must be in"),
         ("buffer_packets", 0, "buffer_packets"),
         ("path", "round", "path"),
         ("sender_delay_ms", 0.5, "sender_delay_ms"),
@@ -120,3 +118,29 @@ def test_json_round_trip_refuses_unknown_keys():
 def test_spread_of_starts_needs_two_flows_and_ends_before_goodput_is_measured(changes, words):
     condition = dataclasses.replace(CONDITION, start_spread_s=5.0, duration_s=60.0, **changes)
     assert any(words in problem for problem in condition.problems())
+
+
+SMALL = {"loss": {"main": {"replicates": 5, "duration_s": 2, "warmup_s": 1}}}
+
+
+def test_the_first_family_has_the_seeds_of_earlier_versions():
+    assert [seed_of(BARE, n) for n in range(20)] == [replicate_seed(BARE, n) for n in range(20)]
+
+
+def test_families_share_no_seed():
+    seeds = [seed_of(BARE, number, family) for family in (1, 2, 3) for number in range(100)]
+    assert len(set(seeds)) == 300
+    assert all(0 < seed < 2**31 for seed in seeds)
+
+
+def test_algorithms_share_the_seeds_of_a_family():
+    other = dataclasses.replace(BARE, algorithm="bbr")
+    assert seed_of(BARE, 3, 2) == seed_of(other, 3, 2)
+
+
+def test_every_cell_of_a_campaign_has_its_family(root):
+    cells = design.load_cells({"studies": SMALL}, root)
+    fresh = design.load_cells({"studies": SMALL, "seed_family": 2}, root)
+    assert {cell.seed_family for cell in cells} == {1}
+    assert {cell.seed_family for cell in fresh} == {2}
+    assert [cell.name for cell in cells] == [cell.name for cell in fresh]

@@ -1,5 +1,3 @@
-import copy
-
 import pytest
 
 from losslab.errors import LosslabError
@@ -80,8 +78,8 @@ def test_block_may_have_several_runs_each_for_some_of_its_cells(root):
 @pytest.mark.parametrize(
     ("only", "words"),
     [
-        ({"loss_percent": 77}, "found none with loss_percent 77"),
-        ({"loss_percent": [1, 77]}, "found none with loss_percent 77"),
+        ({"loss_percent": 77}, "of study loss: loss_percent must be one of 0, .*found 77"),
+        ({"loss_percent": [1, 77]}, "loss_percent must be one of 0, .*found 77"),
         ({"los": 1}, "'los' was unexpected"),
         ({"duration_s": 5}, "'duration_s' was unexpected"),
         ({"app": "iperf3"}, "must have each cell once, found twice"),
@@ -95,41 +93,10 @@ def test_run_must_select_existing_cells_once(root, only, words):
         design.load_cells(config, root)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda its: its["loss"]["main"].update(replicate=5), "'replicate' was unexpected"),
-        (lambda its: its["loss"]["main"].update(duration_s=-5), "duration_s"),
-    ],
-    ids=["key", "duration"],
-)
-def test_mistake_in_a_configuration_is_named(root, config, change, words):
-    change(config["studies"])
-    with pytest.raises(LosslabError, match=words):
-        design.load_cells(config, root)
-
-
-@pytest.mark.parametrize(
-    ("axis", "value", "word"),
-    [("loss_percent", [120], "120"), ("loss", [1], "'loss'"), ("rtt_ms", -1, "-1")],
-)
-def test_schema_names_bad_axes(study, axis, value, word):
-    broken = copy.deepcopy(study)
-    broken["blocks"]["main"][axis] = value
-    with pytest.raises(LosslabError, match=word):
-        design.check_schema(broken, "study", "loss.yaml")
-
-
 def test_unknown_algorithm_is_named(study, config):
     study["blocks"]["main"]["algorithm"] = ["cubic", "bbr9"]
     with pytest.raises(LosslabError, match="bbr9"):
         design.study_cells(study, config["studies"]["loss"], NAMES)
-
-
-def test_equal_cells_are_refused(study, config):
-    study["blocks"]["main"]["algorithm"] = ["cubic", "cubic"]
-    with pytest.raises(LosslabError, match="must have each cell once"):
-        design.study_cells(study, {"main": config["studies"]["loss"]["main"]}, NAMES)
 
 
 def test_block_may_be_a_list_of_products(study):
@@ -191,12 +158,6 @@ def test_campaign_can_be_measured_in_containers(root, config):
     cells = design.load_cells(config, root)
     assert {c.real_time for c in cells if c.block == "main"} == {True}
     assert {c.backend for c in cells if c.block == "sensitivity"} == {"virtual"}
-
-
-def test_unknown_backend_is_named(root, config):
-    config["backend"] = "mininet"
-    with pytest.raises(LosslabError, match="'mininet' is not one of"):
-        design.load_cells(config, root)
 
 
 def test_cells_in_real_time_have_separate_names_and_folders():

@@ -129,16 +129,6 @@ def test_students_distribution_equals_rs(root, freedom):
     same([t_quantile(level, freedom) for level in levels], theirs[1])
 
 
-def test_quantiles_that_decide_stopping_are_those_of_the_recorded_campaigns():
-    """A cell with the same runs stops after the same replicate."""
-    table = [
-        2.7764451051977925, 2.5705818366147386, 2.446911848791679, 2.3646242510102993,
-        2.3060041350333704, 2.262157162740992, 2.2281388519649385, 2.200985160082949,
-        2.178812829663418, 2.160368656461013, 2.1447866879169277, 2.131449545559323,
-    ]  # fmt: skip
-    assert [t_quantile(0.95, freedom) for freedom in range(4, 16)] == pytest.approx(table, rel=1e-9)
-
-
 def test_adjusted_p_values_equal_rs(root):
     methods = {"BH": adjusted, "holm": holm}
     theirs = by_r(root, [f'p.adjust({r_vector(P_VALUES)}, "{name}")' for name in methods])

@@ -85,11 +85,6 @@ def case(suite):
             "case backs-off: where must select a cell, found none",
         ),
         (lambda s: case(s)["expect"][0].update(at_least=1), "cases.backs-off"),
-        (lambda s: case(s)["expect"][0].pop("at_most"), "cases.backs-off"),
-        (lambda s: case(s)["expect"][0].update(against={"algoritm": "reno"}), "algoritm"),
-        (lambda s: case(s)["expect"][0].update(at="T"), "cases.backs-off"),
-        (lambda s: case(s).update(trigger=2), "cases.backs-off"),
-        (lambda s: case(s).pop("over"), "cases.backs-off"),
         (lambda s: s["scenarios"]["fifo"]["points"].update(bufer_bdp=1), "bufer_bdp"),
         (lambda s: case(s).update(section="9.9"), "section must be one of .* found 9.9"),
         (

@@ -32,14 +32,6 @@ def test_bulk_run_has_every_panel_with_the_files_numbers(recorded):
         assert by_name[name].t_s == tuple(float(row["t_s"]) for row in rows)
 
 
-def test_unset_ssthresh_is_a_gap(recorded):
-    lines = {each.name: each for each in series.load(recorded("rivals") / "0").series}
-    ssthresh = lines["ssthresh"].values
-    assert ssthresh[0] is None
-    assert ssthresh[-1] > 0
-    assert lines["cwnd"].values[0] is not None
-
-
 def test_competing_flows_have_distinct_names(recorded):
     run = series.load(recorded("rivals") / "0")
     found = named(run)
@@ -89,11 +81,6 @@ def test_replicates_of_a_cell_are_in_order(tmp_path):
         (tmp_path / str(number) / "manifest.json").write_text("{}")
     assert [path.name for path in series.replicates(tmp_path)] == ["0", "2", "10"]
     assert series.replicates(tmp_path / "2" / "manifest.json") == [tmp_path / "2"]
-
-
-def test_folder_without_a_run_is_named(tmp_path):
-    with pytest.raises(LosslabError, match=r"must be a run, or a cell .* found no manifest"):
-        series.replicates(tmp_path)
 
 
 def test_malformed_table_is_named_with_its_folder(recorded, tmp_path):

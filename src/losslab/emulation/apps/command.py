@@ -10,19 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation import qlog
+from losslab.emulation import goodput, qlog
 from losslab.emulation.app import USER_FILES, App
-from losslab.emulation.goodput import (
-    INTERVAL_S,
-    ROUNDING_S,
-    Goodput,
-    jain_index,
-    read_rows,
-    write_intervals,
-)
+from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, Goodput
 from losslab.emulation.programs import ANY, ANY_PORT, NO_PORT, Flow, Timed, Timeline, UserPrograms
 from losslab.emulation.topology import (
-    LINKS,
     RECEIVER_ADDRESS,
     SENDER_ADDRESS,
     NetworkExtension,
@@ -43,12 +35,8 @@ JOB = Path("/mnt/out")
 Row = dict[str, str]
 # Prefix of the axes of a second pair of programs, and of its flow and files.
 COMPETITOR = "competitor"
-# Metrics of the second pair, by their names for the first.
-COMPETITORS = {
-    "goodput_mbit": "competitor_goodput_mbit",
-    "throughput_mbit": "competitor_throughput_mbit",
-    "completion_s": "competitor_completion_s",
-}
+# Metrics that the second pair has, too.
+OF_BOTH = ("goodput_mbit", "throughput_mbit", "completion_s")
 # Addresses of a pair of programs that has its own: the last byte, plus the number of the pair.
 FIRST_OWN = 11
 TIME, COMPLETION = "duration", "completion"
@@ -81,28 +69,26 @@ def _environment(condition: Condition) -> dict[str, str]:
 
 def _commands(condition: Condition, pair: int) -> tuple[str, str, str]:
     """Return a pair's commands of sender and receiver, and the host that listens."""
-    names = ("sender_command", "receiver_command", "listens")
     prefix = f"{COMPETITOR}_" if pair else ""
+    names = ("sender_command", "receiver_command", "listens")
     sender, receiver, listens = (str(getattr(condition, f"{prefix}{name}")) for name in names)
     return sender, receiver, listens
 
 
 def _addresses(condition: Condition, pair: int) -> Addresses | None:
     """Return a pair's own addresses of sender and receiver; None if it is alone on the path."""
-    if condition.flows == NONE and condition.competitor_sender_command == NONE:
+    if condition.flows == condition.competitor_sender_command == NONE:
         return None
     ends = (SENDER_ADDRESS, RECEIVER_ADDRESS)
     sender, receiver = (f"{end.rpartition('.')[0]}.{FIRST_OWN + pair}" for end in ends)
     return sender, receiver
 
 
-def _contract(condition: Condition, host: str, listens: str) -> str:
+def _contract(rooted: bool, serves: bool, testcase: str) -> str:
     """Return the variables of the QUIC Interop Runner's endpoints (its README)."""
-    rooted = getattr(condition, f"{host}_root") != NONE
-    logs = "/logs" if rooted else "$LOGS"
-    role = "server" if host == ("sender" if listens == "sender" else "receiver") else "client"
+    role, logs = "server" if serves else "client", "/logs" if rooted else "$LOGS"
     return (
-        f"export ROLE={role} TESTCASE={condition.testcase} SERVERNAME=server "
+        f"export ROLE={role} TESTCASE={testcase} SERVERNAME=server "
         f"QLOGDIR={logs}/qlog/ SSLKEYLOGFILE={logs}/keys.log; mkdir -p $LOGS/qlog; "
     )
 
@@ -137,23 +123,20 @@ def _flow(condition: Condition, pair: int) -> Flow:
     sender_command, receiver_command, listens = _commands(condition, pair)
     folder = JOB / USER_FILES if condition.bring != NONE else Path("/tmp")
     sender_address, receiver_address = addresses or (SENDER_ADDRESS, RECEIVER_ADDRESS)
-    values = (
-        sender_address, receiver_address, str(JOB / LOGS / prefix.rstrip("-")),
-        plain(condition.duration_s),
-    )  # fmt: skip
+    logs, duration = str(JOB / LOGS / prefix.rstrip("-")), plain(condition.duration_s)
+    values = (sender_address, receiver_address, logs, duration)
     variables = dict(zip(VARIABLES, values, strict=True)) | _environment(condition)
     if {condition.testcase, condition.sender_root, condition.receiver_root} != {NONE}:
         variables["SERVER"] = sender_address if listens == "sender" else receiver_address
     exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
     def program(host: str, command: str) -> Timed:
-        shell = f"export {exports}; mkdir -p $LOGS; cd {folder} || exit; "
-        if condition.testcase != NONE:
-            shell += _contract(condition, host, listens)
+        text = f"export {exports}; mkdir -p $LOGS; cd {folder} || exit; "
         rooted = getattr(condition, f"{host}_root") != NONE
-        text = shell + (
-            _in_root(f"{prefix}{host}", host, command, str(folder)) if rooted else command
-        )
+        if condition.testcase != NONE:
+            serves = host == ("sender" if listens == "sender" else "receiver")
+            text += _contract(rooted, serves, condition.testcase)
+        text += _in_root(f"{prefix}{host}", host, command, str(folder)) if rooted else command
         log = f"{prefix}{host}.log"
         return Timed(host, ["sh", "-c", text], log, until_s=condition.duration_s)
 
@@ -241,11 +224,15 @@ def _completion(
     return {"completion_s": ended_s - timeline.started_s[flow.name]}
 
 
+def _text_axis(help: str, named: str, **more: Any) -> Any:
+    return axis(NONE, help=help, named=named, digested=True, commas=True, **more)
+
+
 def _root_axis(host: str) -> Any:
     return axis(
         NONE,
-        help=f"container image of the {host}'s programs: a file of `docker save`, an OCI layout or "
-        "a root folder, as tar; the command `entrypoint` runs its own program",
+        help=f"container image of the {host}'s programs: a file of `docker save` or `docker "
+        "export`; the command `entrypoint` runs its own program",
         pattern="none|[A-Za-z0-9._-]{1,60}@[0-9a-f]{16}", named=host + "-root-{}", seed=Seed.NEVER,
     )  # fmt: skip
 
@@ -270,27 +257,20 @@ class Command(App):
     meaning = "two programs of your own"
     udp_offloads, own_ecn = True, True
     axes = {
-        "sender_command": axis(
-            NONE,
-            help="shell command at the sender (app `command`); its data flow to `$RECEIVER`",
-            named="sends-{}", digested=True, commas=True,
+        "sender_command": _text_axis(
+            "shell command at the sender (app `command`); its data flow to `$RECEIVER`", "sends-{}"
         ),
-        "receiver_command": axis(
-            NONE,
-            help="shell command at the receiver (app `command`)",
-            named="receives-{}", digested=True, commas=True,
+        "receiver_command": _text_axis(
+            "shell command at the receiver (app `command`)", "receives-{}"
         ),
         "listens": _listens_axis("", "command"),
-        "bring": axis(
-            NONE,
-            help="your folder or file, PATH or PATH=NAME (app `command`); the commands run in a "
-            "folder with a copy",
-            named="bring-{}", digested=True, commas=True, seed=Seed.NEVER,
+        "bring": _text_axis(
+            "your folder or file, PATH or PATH=NAME (app `command`); the commands run in a folder "
+            "with a copy", "bring-{}", seed=Seed.NEVER,
         ),
-        "env": axis(
-            NONE,
-            help="variables for the programs, NAME=VALUE ..., quoted as in a shell",
-            named="env-{}", digested=True, commas=True, repeated=" ", seed=Seed.NEVER,
+        "env": _text_axis(
+            "variables for the programs, NAME=VALUE ..., quoted as in a shell", "env-{}",
+            repeated=" ", seed=Seed.NEVER,
         ),
         "sender_root": _root_axis("sender"),
         "receiver_root": _root_axis("receiver"),
@@ -310,60 +290,47 @@ class Command(App):
             },
             named="until-{}",
         ),
-        "competitor_sender_command": axis(
-            NONE,
-            help="shell command at the sender of a second pair of programs beside the first (app "
+        "competitor_sender_command": _text_axis(
+            "shell command at the sender of a second pair of programs beside the first (app "
             "`command`), with addresses of its own in `$SENDER` and `$RECEIVER`",
-            named="competitor-sends-{}", digested=True, commas=True,
+            "competitor-sends-{}",
         ),
-        "competitor_receiver_command": axis(
-            NONE,
-            help="shell command at the receiver of the second pair of programs",
-            named="competitor-receives-{}", digested=True, commas=True,
+        "competitor_receiver_command": _text_axis(
+            "shell command at the receiver of the second pair of programs",
+            "competitor-receives-{}",
         ),
         "competitor_listens": _listens_axis("competitor-", "command of the second pair"),
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        commands = (condition.sender_command, condition.receiver_command)
-        if any((text not in (NONE, "")) != self.used(condition) for text in commands):
-            yield (
-                "sender_command, receiver_command and the app command need each other, found app "
-                f"{condition.app} with {commands[0]!r} and {commands[1]!r}"
-            )
-        if condition.bring != NONE and not self.used(condition):
-            yield f"bring needs the app command, found {condition.app}"
-        if any("\0" in text for text in (*commands, condition.env)):
-            yield "commands and env must have no NUL character, found one"
-        try:
-            _environment(condition)
-        except LosslabError as error:
-            yield error.message
-        for name in ("listens", "until", "env", "sender_root", "receiver_root", "testcase"):
-            if name in self.changed(condition) and not self.used(condition):
-                yield f"{name} {getattr(condition, name)} needs the app command, found " + str(
-                    condition.app
-                )
-        yield from self._competitor_conflicts(condition)
+        yield from super().conflicts(condition)
         if condition.algorithm == OWN and not self.used(condition):
             yield (
                 f"algorithm {OWN} needs the app command, whose programs choose their own, found "
                 f"{condition.app}"
             )
-
-    def _competitor_conflicts(self, condition: Condition) -> Iterator[str]:
-        sender, receiver, listens = _commands(condition, 1)
-        competing = sender not in (NONE, "")
-        if competing != (receiver not in (NONE, "")) or (competing and not self.used(condition)):
-            yield (
-                "competitor_sender_command, competitor_receiver_command and the app command need "
-                f"each other, found app {condition.app} with {sender!r} and {receiver!r}"
-            )
-        if competing and condition.flows != NONE:
-            yield "flows exclude competitor_sender_command; start both programs in one command"
-        if listens != "receiver" and not competing:
+        if not self.used(condition):
+            return
+        (*own, _), (*others, listens) = (_commands(condition, pair) for pair in range(2))
+        if {*own} & {NONE, ""}:
+            yield f"the app command needs sender_command and receiver_command, found {own}"
+        if any("\0" in text for text in (*own, *others, condition.env)):
+            yield "commands and env must have no NUL character, found one"
+        try:
+            _environment(condition)
+        except LosslabError as error:
+            yield error.message
+        if others != [NONE, NONE]:
+            if {*others} & {NONE, ""}:
+                yield (
+                    "competitor_sender_command and competitor_receiver_command need each other, "
+                    f"found {others}"
+                )
+            if condition.flows != NONE:
+                yield "flows exclude competitor_sender_command; start both programs in one command"
+        elif listens != "receiver":
             yield f"competitor_listens {listens} needs competitor_sender_command, found none"
-        if self.used(condition) and condition.second_rate_mbit > 0:
+        if condition.second_rate_mbit > 0:
             yield "second_rate_mbit needs another app than command, whose addresses pass one link"
 
     def foreign(self, condition: Condition) -> list[str]:
@@ -387,26 +354,23 @@ class Command(App):
         Routes name them as sources: a server whose socket is bound to no address answers from the
         address that was asked.
         """
-        flows = [each for each in self.flows(condition) if isinstance(each, UserPrograms)]
-        pairs = [flow.addresses for flow in flows if flow.addresses is not None]
-        back = reverse_router(condition.path)
-        ends = {
-            "sender": (interface("sender", "r1"), interface("sender", "r1")),
-            "receiver": (interface("receiver", "r2"), interface("receiver", back)),
-        }
-        near = {end: other for a, b in LINKS for end, other in ((a, b), (b, a))}
         network = NetworkExtension()
-        for pair in pairs:
-            both = zip(ends.items(), pair, reversed(pair), strict=True)
-            for (host, (owner, out)), own, other in both:
-                neighbour = near[owner]
+        for number, _ in enumerate(self.flows(condition)):
+            pair = _addresses(condition, number)
+            if pair is None:
+                continue
+            back = reverse_router(condition.path)
+            for host, router, out, own, other in (
+                ("sender", "r1", "r1", *pair), ("receiver", "r2", back, *reversed(pair)),
+            ):  # fmt: skip
+                owner, neighbour = interface(host, router), interface(router, host)
                 network = network.plus(
                     NetworkExtension(
-                        routes={host: [(other, out)]},
+                        routes={host: [(other, interface(host, out))]},
                         sources={other: own},
                         commands={
                             host: [f"addr add {own}/24 dev {owner.name}"],
-                            neighbour.host: [
+                            router: [
                                 f"neigh replace {own} lladdr {owner.mac} dev {neighbour.name} "
                                 "nud permanent"
                             ],
@@ -423,21 +387,19 @@ class Command(App):
         of the traffic if the caller ends earlier; of two pairs, that of the pair that ends first.
         """
         _keep_logs(folder)
-        tables = [read_rows(folder / f"{prefix_of(flow)}{ARRIVALS}") for flow in plan.flows]
-        last = min(
-            _last_row(rows, flow.caller.host, plan.duration_s)
-            for flow, rows in zip(plan.flows, tables, strict=True)
-        )
-        found, goodputs = dict[str, Any](), list[float | None]()
-        for flow, rows in zip(plan.flows, tables, strict=True):
+        tables = [goodput.read_rows(folder / f"{prefix_of(f)}{ARRIVALS}") for f in plan.flows]
+        pairs = list(zip(plan.flows, tables, strict=True))
+        last = min(_last_row(rows, flow.caller.host, plan.duration_s) for flow, rows in pairs)
+        found = dict[str, Any]()
+        for flow, rows in pairs:
             its = _summary(flow, rows, last, plan) | _completion(flow, rows, plan, timeline)
-            write_intervals(_rates(rows), folder / f"{prefix_of(flow)}intervals.csv")
-            goodputs.append(its.get("goodput_mbit"))
-            names = COMPETITORS if prefix_of(flow) else dict(zip(its, its, strict=True))
-            found |= {to: its[name] for name, to in names.items() if name in its}
-        if len(goodputs) > 1 and None not in goodputs:
-            shares = [each for each in goodputs if each is not None]
-            found |= {"total_goodput_mbit": sum(shares), "jain_index": jain_index(shares)}
+            goodput.write_intervals(_rates(rows), folder / f"{prefix_of(flow)}intervals.csv")
+            if prefix_of(flow):
+                its = {f"{COMPETITOR}_{name}": its[name] for name in OF_BOTH if name in its}
+            found |= its
+        shares = [found[n] for n in ("goodput_mbit", f"{COMPETITOR}_goodput_mbit") if n in found]
+        if len(shares) > 1:
+            found |= {"total_goodput_mbit": sum(shares), "jain_index": goodput.jain_index(shares)}
         logs = [path for path in sorted(folder.iterdir()) if path.suffix in qlog.SUFFIXES]
         server = plan.flows[0].listener.host == "sender"
         return found | qlog.metrics(logs, "server" if server else "client")
@@ -445,11 +407,10 @@ class Command(App):
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         ended_s = summary["ended_s"]
         whole = plan.duration_s - ended_s < 2 * plan.sample_interval_s
-        names = ("goodput_mbit", "total_goodput_mbit") if len(plan.flows) > 1 else ("goodput_mbit",)
         # Datagrams that the path may duplicate have none.
         return [
             Goodput(summary[name], ended_s - plan.warmup_s, in_window=whole)
-            for name in names
+            for name in ("goodput_mbit", "total_goodput_mbit")
             if name in summary
         ]
 
@@ -475,23 +436,17 @@ def _summary(flow: Flow, rows: Sequence[Row], last: int, plan: Plan) -> dict[str
             + ", between the addresses $SENDER and $RECEIVER" * own,
         )
     seconds = times[last] - times[first]
-    return {
-        **_goodput(plan, rows, payload * 8 / 1e6 / seconds),
+    summary = {
         "throughput_mbit": _difference(rows[first], rows[last], "ip_bytes") * 8 / 1e6 / seconds,
         "packets_received": _difference(rows[0], rows[-1], "packets"),
         "ended_s": times[last],
     }
-
-
-def _goodput(plan: Plan, rows: Sequence[Row], goodput_mbit: float) -> dict[str, float]:
-    """Return the metrics of distinct data; none if datagrams may have been duplicated.
-
-    losslab cannot tell a datagram from its duplicate.
-    """
+    # losslab cannot tell a datagram from its duplicate.
     duplicating = any("duplicates" in each.explains for each in plan.path_spec.mechanisms)
     if duplicating and _difference(rows[0], rows[-1], "udp_bytes") > 0:
-        return {}
-    return {"goodput_mbit": goodput_mbit, "bytes_received": _payload(rows[0], rows[-1])}
+        return summary
+    received = {"bytes_received": _payload(rows[0], rows[-1])}
+    return summary | received | {"goodput_mbit": payload * 8 / 1e6 / seconds}
 
 
 FEATURE = Command()

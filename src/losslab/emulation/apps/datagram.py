@@ -43,14 +43,12 @@ class Datagram(App):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        scheme, app = condition.scheme, condition.app
-        if (scheme != NONE) != self.used(condition):
-            yield (
-                f"scheme and the app datagram need each other, found scheme {scheme} and app {app}"
-            )
-        if scheme != NONE:
+        yield from super().conflicts(condition)
+        if self.used(condition) and condition.scheme == NONE:
+            yield "the app datagram needs a scheme, found none"
+        elif condition.scheme != NONE:
             try:
-                make_scheme(scheme)
+                make_scheme(condition.scheme)
             except LosslabError as error:
                 yield error.message
 
@@ -58,31 +56,26 @@ class Datagram(App):
         return [*super().modules(condition), type(make_scheme(condition.scheme)).__module__]
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
-        end, octets = [*PYTHON, PROGRAM], packetsizes.of(condition).datagram_bytes
-        other = octets != packetsizes.DEFAULT.datagram_bytes
+        octets = packetsizes.of(condition).datagram_bytes
         receiver = at_version(RECEIVER_ADDRESS, condition.ip_version)
+        other = octets != packetsizes.DEFAULT.datagram_bytes
+        send = [
+            *PYTHON, PROGRAM, "send", f"{receiver}/{octets}" if other else receiver, str(PORT),
+            "--source-port", str(SOURCE_PORT), "--scheme", condition.scheme,
+            "--duration-s", plain(condition.duration_s), "--warmup-s", plain(condition.warmup_s),
+        ]  # fmt: skip
+        receive = [*PYTHON, PROGRAM, "receive", receiver, str(PORT)]
         return [
             Flow(
                 name="datagram",
                 algorithm=condition.algorithm,
                 port=PORT,
-                listener=Program(
-                    "receiver", [*end, "receive", receiver, str(PORT)], "receiver.log"
-                ),
-                caller=Program(
-                    "sender",
-                    [
-                        *end, "send", f"{receiver}/{octets}" if other else receiver, str(PORT),
-                        "--source-port", str(SOURCE_PORT), "--scheme", condition.scheme,
-                        "--duration-s", plain(condition.duration_s),
-                        "--warmup-s", plain(condition.warmup_s),
-                    ],
-                    "sender.log",
-                ),
+                listener=Program("receiver", receive, "receiver.log"),
+                caller=Program("sender", send, "sender.log"),
                 protocol="udp",
                 bulk=False,
             )
-        ]  # fmt: skip
+        ]
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Return the summary of both ends' counts.
@@ -91,9 +84,7 @@ class Datagram(App):
         configured end. `received_mbit` divides all that arrived, even after the configured end, by
         the run's duration.
         """
-        counts: dict[str, int] = {}
-        for name in ("sender.log", "receiver.log"):
-            counts |= read_report(folder / name)
+        counts = read_report(folder / "sender.log") | read_report(folder / "receiver.log")
         if counts["received"] == 0:
             raise LosslabError("at least one datagram must arrive, found none")
         mbit = plan.path_spec.sizes.datagram_bytes * 8 / 1e6

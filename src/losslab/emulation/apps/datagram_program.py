@@ -183,30 +183,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one end and print its counts as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     ends = parser.add_subparsers(dest="end", required=True)
-    for name in ("receive", "send"):
-        end = ends.add_parser(name)
+    receiver, sender = map(ends.add_parser, ("receive", "send"))
+    for end in (receiver, sender):
         end.add_argument("address")
         end.add_argument("port", type=int)
-        if name == "send":
-            end.add_argument("--source-port", type=int, required=True)
-            end.add_argument("--scheme", required=True)
-            end.add_argument("--duration-s", type=float, required=True)
-            end.add_argument("--warmup-s", type=float, required=True)
-    options = parser.parse_args(arguments)
+    sender.add_argument("--source-port", type=int, required=True)
+    sender.add_argument("--scheme", required=True)
+    sender.add_argument("--duration-s", type=float, required=True)
+    sender.add_argument("--warmup-s", type=float, required=True)
+    options = vars(parser.parse_args(arguments))
     gc.disable()  # collections read the clock; datagrams leave no reference cycles
-    address, _, octets = options.address.partition("/")
-    if options.end == "receive":
-        counts = receive(address, options.port)
+    options["address"], _, octets = options["address"].partition("/")
+    if options.pop("end") == "receive":
+        counts = receive(**options)
     else:
-        counts = send(
-            address,
-            options.port,
-            options.source_port,
-            options.scheme,
-            options.duration_s,
-            options.warmup_s,
-            int(octets or DATAGRAM_BYTES),
-        )
+        counts = send(**options, octets=int(octets or DATAGRAM_BYTES))
     print(json.dumps(counts))
     return 0
 

@@ -25,34 +25,16 @@ if TYPE_CHECKING:
 PORT = 5004
 SOURCE_PORT = 40_011
 FRAME_RATE = 30
+FFMPEG = ("ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error")
 # Expected rate of a replicate.
 EXPECTED_MBIT = 3.0
 # Time between the first frame's arrival and its display: a live player's usual 200 ms.
 PLAYOUT_BUFFER_S = 0.2
+COLUMNS = "frame,pts_s,arrival_s,bytes"
 CONNECT_TIMEOUT_US = 60_000_000
 # Bit rate and rate-control buffer of each stream.
 BIT_RATES = {"720p": ("6M", "1M"), "128x64": ("735k", "120k")}
 SIZES = {"720p": "1280x720", "128x64": "128x64"}
-
-
-def encode_command(video: str, duration_s: float, output: str) -> list[str]:
-    """Return the command that encodes a stream: H.264 at 30 frames/s and a constant bit rate.
-
-    It uses one thread and only instructions of every x86-64 processor, so that the bytes are the
-    same on all machines. (Newer instructions gave the same bytes, too.)
-    """
-    rate, buffer = BIT_RATES[video]
-    return [
-        "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error", "-y", "-cpuflags", "sse2",
-        "-f", "lavfi",
-        "-i", f"testsrc2=size={SIZES[video]}:rate={FRAME_RATE}:duration={plain(duration_s)}",
-        "-vf", "noise=alls=12:allf=t:all_seed=1",
-        "-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-threads", "1",
-        "-g", str(FRAME_RATE), "-bf", "0", "-pix_fmt", "yuv420p",
-        "-b:v", rate, "-minrate", rate, "-maxrate", rate, "-bufsize", buffer,
-        "-x264-params", "nal-hrd=cbr:force-cfr=1:lookahead_threads=1:sliced_threads=0:asm=sse2",
-        "-flags", "+bitexact", "-fflags", "+bitexact", "-f", "mp4", output,
-    ]  # fmt: skip
 
 
 def playout(frames: list[tuple[float, float]], buffer_s: float) -> dict[str, float]:
@@ -63,15 +45,14 @@ def playout(frames: list[tuple[float, float]], buffer_s: float) -> dict[str, flo
     late frame and then continues; for `frames_on_time_percent`, it never waits.
     """
     first_pts, first_arrival = frames[0]
-    due_fixed = [first_arrival + buffer_s + pts - first_pts for pts, _ in frames]
-    on_time = sum(arrival <= due for due, (_, arrival) in zip(due_fixed, frames, strict=True))
-    delay, stalls, stalled = 0.0, 0, 0.0
-    for due, (_, arrival) in zip(due_fixed, frames, strict=True):
-        late = arrival - (due + delay)
+    on_time, stalls, stalled = 0, 0, 0.0
+    for pts, arrival in frames:
+        due = first_arrival + buffer_s + pts - first_pts
+        on_time += arrival <= due
+        late = arrival - (due + stalled)
         if late > 0:
             stalls += 1
             stalled += late
-            delay += late
     return {
         "stall_count": stalls,
         "stall_s": stalled,
@@ -129,14 +110,12 @@ class Ffmpeg(App):
         version = condition.ip_version
         host = host_in_url(RECEIVER_ADDRESS, version)
         receiver = [
-            "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
-            "-probesize", "32", "-analyzeduration", "0",
-            "-f", "mpegts",
+            *FFMPEG, "-probesize", "32", "-analyzeduration", "0", "-f", "mpegts",
             "-i", f"tcp://{host}:{PORT}?listen=1&listen_timeout=60000",
             "-map", "0:v", "-c", "copy", "-copyts", "-f", "framecrc", "-flush_packets", "1", "-",
         ]  # fmt: skip
         sender = [
-            "ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
+            *FFMPEG,
             # `-re` would send the first half second at once.
             "-readrate", "1", "-readrate_initial_burst", "0.001", "-i", str(video),
             "-t", plain(condition.duration_s),
@@ -157,34 +136,50 @@ class Ffmpeg(App):
         ]
 
     def input_command(self, condition: Condition, output: str) -> list[str] | None:
-        return encode_command(condition.video, condition.duration_s, output)
+        """Return the command that encodes a stream: H.264 at 30 frames/s and a constant bit rate.
+
+        It uses one thread and only instructions of every x86-64 processor, so that the bytes are
+        the same on all machines. (Newer instructions gave the same bytes, too.)
+        """
+        size, seconds = SIZES[condition.video], plain(condition.duration_s)
+        rate, buffer = BIT_RATES[condition.video]
+        return [
+            *FFMPEG, "-y", "-cpuflags", "sse2",
+            "-f", "lavfi", "-i", f"testsrc2=size={size}:rate={FRAME_RATE}:duration={seconds}",
+            "-vf", "noise=alls=12:allf=t:all_seed=1",
+            "-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-threads", "1",
+            "-g", str(FRAME_RATE), "-bf", "0", "-pix_fmt", "yuv420p",
+            "-b:v", rate, "-minrate", rate, "-maxrate", rate, "-bufsize", buffer,
+            "-x264-params", "nal-hrd=cbr:force-cfr=1:lookahead_threads=1:sliced_threads=0:asm=sse2",
+            "-flags", "+bitexact", "-fflags", "+bitexact", "-f", "mp4", output,
+        ]  # fmt: skip
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Write frames.csv from receiver.log and return the summary."""
-        frames = parse_frames((folder / "receiver.log").read_text())
+        frames = [
+            (pts_s, (arrival_ns - timeline.origin_ns) / 1e9, octets)
+            for pts_s, arrival_ns, octets in parse_frames((folder / "receiver.log").read_text())
+        ]
         if not frames:
             raise LosslabError("at least one video frame must arrive, found none in receiver.log")
-        origin_ns = timeline.origin_ns
-        rows = [(pts_s, (arrival - origin_ns) / 1e9, octets) for pts_s, arrival, octets in frames]
         lines = [
             f"{number},{pts_s:.6f},{arrival_s:.9f},{octets}"
-            for number, (pts_s, arrival_s, octets) in enumerate(rows)
+            for number, (pts_s, arrival_s, octets) in enumerate(frames)
         ]
-        header = "frame,pts_s,arrival_s,bytes"
-        (folder / "frames.csv").write_text("\n".join([header, *lines]) + "\n")
+        (folder / "frames.csv").write_text("\n".join([COLUMNS, *lines]) + "\n")
         # The last frame begins before the configured end.
         sent = math.ceil(round(plan.duration_s * FRAME_RATE, 6))
-        first_s, last_s = rows[0][1], rows[-1][1]
-        octets = sum(row[2] for row in rows)
-        played = playout([(pts_s, arrival_s) for pts_s, arrival_s, _ in rows], PLAYOUT_BUFFER_S)
+        first_s, last_s = frames[0][1], frames[-1][1]
+        octets = sum(each[2] for each in frames)
+        played = playout([(pts_s, arrival_s) for pts_s, arrival_s, _ in frames], PLAYOUT_BUFFER_S)
         return {
             "time_to_first_frame_s": first_s,
             "completion_s": last_s,
             "throughput_mbit": octets * 8 / last_s / 1e6,
-            "frames_delivered_percent": 100 * len(rows) / sent,
+            "frames_delivered_percent": 100 * len(frames) / sent,
             **played,
             # Frames that did not arrive count as late.
-            "frames_on_time_percent": played["frames_on_time_percent"] * len(rows) / sent,
+            "frames_on_time_percent": played["frames_on_time_percent"] * len(frames) / sent,
         }
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:

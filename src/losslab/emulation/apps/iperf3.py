@@ -7,24 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation import goodput
 from losslab.emulation.app import App
-from losslab.emulation.goodput import (
-    INTERVAL_S,
-    Deliveries,
-    Goodput,
-    jain_index,
-    read_report,
-    read_rows,
-    retransmits_until,
-    write_intervals,
-)
-from losslab.emulation.programs import (
-    COMPETITOR_PREFIX,
-    START_JITTER_S,
-    Flow,
-    Program,
-    Timeline,
-)
+from losslab.emulation.goodput import INTERVAL_S, Deliveries, Goodput
+from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow, Program, Timeline
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, at_version
 from losslab.errors import LosslabError
 from losslab.study.axes import MIN_MS, NONE, Seed, axis
@@ -46,36 +32,28 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
     """Return bulk flow `number`; the names of the flow and its logs start with `prefix`."""
     port, source_port = PORT + number, SOURCE_PORT + number
     receiver = at_version(RECEIVER_ADDRESS, condition.ip_version)
+    server = [
+        "iperf3", "--server", "--one-off", "--json", "--bind", receiver, "--port", str(port),
+        "--interval", f"{INTERVAL_S:g}",
+    ]  # fmt: skip
+    client = [
+        "iperf3", "--client", receiver, "--port", str(port), "--cport", str(source_port),
+        # With periodic reports, a client that waits for the server's last answer reads the clock
+        # until it comes. Each read takes 256 ns of virtual time but microseconds of wall time:
+        # minutes in total.
+        # iperf3 takes whole seconds, and 0 is for ever (atoi, iperf_api.c).
+        "--time", str(math.ceil(condition.duration_s)), "--interval", "0",
+        "--congestion", algorithm, "--length", str(1024 * write_kib(condition)), "--json",
+    ]  # fmt: skip
     return Flow(
         name=f"{prefix}iperf3",
         algorithm=algorithm,
         port=port,
         source_port=source_port,
-        listener=Program(
-            "receiver",
-            [
-                "iperf3", "--server", "--one-off", "--json",
-                "--bind", receiver, "--port", str(port),
-                "--interval", f"{INTERVAL_S:g}",
-            ],
-            f"{prefix}receiver.log",
-        ),
-        caller=Program(
-            "sender",
-            [
-                "iperf3", "--client", receiver, "--port", str(port),
-                "--cport", str(source_port),
-                # With periodic reports, a client that waits for the server's last answer reads the
-                # clock until it comes. Each read takes 256 ns of virtual time but microseconds of
-                # wall time: minutes in total.
-                # iperf3 takes whole seconds, and 0 is for ever (atoi, iperf_api.c).
-                "--time", str(math.ceil(condition.duration_s)), "--interval", "0",
-                "--congestion", algorithm, "--length", str(1024 * write_kib(condition)), "--json",
-            ],
-            f"{prefix}sender.log",
-        ),
+        listener=Program("receiver", server, f"{prefix}receiver.log"),
+        caller=Program("sender", client, f"{prefix}sender.log"),
         receive_block_bytes=READ_BYTES,
-    )  # fmt: skip
+    )
 
 
 def write_kib(condition: Condition) -> int:
@@ -116,7 +94,7 @@ def received_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
 
 def load(path: Path) -> dict[str, Any]:
     """Load a report of iperf3; LosslabError if iperf3 reports an error."""
-    result = read_report(path)
+    result = goodput.read_report(path)
     if "error" in result:
         raise LosslabError(
             f"iperf3 must end without error, found in {path.name}: {result['error']}"
@@ -154,7 +132,7 @@ class Iperf3(App):
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
         kib, app = condition.write_kib, condition.app
-        if kib != 0 and not self.used(condition) and condition.competitor == NONE:
+        if kib and not self.used(condition) and condition.competitor == NONE:
             yield f"write_kib {kib} needs an iperf3 flow, found the app {app} and no competitor"
         spread_s = condition.start_spread_s
         if spread_s and not (self.used(condition) and condition.competitor != NONE):
@@ -180,39 +158,33 @@ class Iperf3(App):
         its start; of a fractional duration, or if flows start seconds apart, retransmissions count
         until the configured end.
         """
-        goodputs, read, retransmits, octets = [], [], [], []
+        found = list[dict[str, Any]]()
         together = all(start.after_s <= START_JITTER_S for start in plan.starts)
         for each in plan.flows:
-            prefix = each.name.removesuffix("iperf3")
-            receiver = load(folder / each.listener.log)
-            sender = load(folder / each.caller.log)
+            receiver, sender = (load(folder / end.log) for end in (each.listener, each.caller))
             rows = intervals(receiver, timeline.started_s[each.name])
             delivered = Deliveries.read(folder / "tcp.csv", each.source_port)
-            write_intervals(delivered.intervals(), folder / f"{prefix}intervals.csv")
-            goodputs.append(delivered.mbit(plan.warmup_s, plan.duration_s))
-            read.append(received_mbit(rows, plan))
-            retransmits.append(
+            prefix = each.name.removesuffix("iperf3")
+            goodput.write_intervals(delivered.intervals(), folder / f"{prefix}intervals.csv")
+            retransmits = (
                 sender["end"]["sum_sent"]["retransmits"]
                 if plan.duration_s.is_integer() and together
-                else retransmits_until(
-                    read_rows(folder / "tcp.csv"), each.source_port, plan.duration_s
+                else goodput.retransmits_until(
+                    goodput.read_rows(folder / "tcp.csv"), each.source_port, plan.duration_s
                 )
             )
-            octets.append(sum(count for _, _, count in rows))
-        summary = {
-            "goodput_mbit": goodputs[0],
-            "received_mbit": read[0],
-            "retransmits": retransmits[0],
-            "bytes_received": octets[0],
-            "total_goodput_mbit": sum(goodputs),
-        }
-        if len(goodputs) > 1:
-            summary |= {
-                "competitor_goodput_mbit": goodputs[1],
-                "competitor_received_mbit": read[1],
-                "competitor_retransmits": retransmits[1],
-                "jain_index": jain_index(goodputs),
-            }
+            found.append({
+                "goodput_mbit": delivered.mbit(plan.warmup_s, plan.duration_s),
+                "received_mbit": received_mbit(rows, plan),
+                "retransmits": retransmits,
+                "bytes_received": sum(count for _, _, count in rows),
+            })  # fmt: skip
+        goodputs = [its["goodput_mbit"] for its in found]
+        summary = found[0] | {"total_goodput_mbit": sum(goodputs)}
+        for its in found[1:]:
+            of_both = ("goodput_mbit", "received_mbit", "retransmits")
+            summary |= {f"competitor_{name}": its[name] for name in of_both}
+            summary["jain_index"] = goodput.jain_index(goodputs)
         return summary
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:

@@ -7,14 +7,13 @@ more data than the path can carry. Both get SIGINT at the configured end.
 from __future__ import annotations
 
 import bisect
-import contextlib
-import json
 import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation import qlog
 from losslab.emulation.app import App
 from losslab.emulation.goodput import INTERVAL_S, Goodput, write_intervals
 from losslab.emulation.programs import Flow, Timed, Timeline
@@ -46,30 +45,25 @@ SENDER_COLUMNS = "t_s,cwnd_bytes,ssthresh_bytes,flight_bytes,srtt_ms"
 KEY, CERTIFICATE = "/tmp/quic.key", "/tmp/quic.crt"
 
 
-def events(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the events of a qlog in JSON text sequences (RFC 7464); times are in ms.
+def _arrivals(path: Path, start_s: float) -> tuple[list[tuple[float, int]], int | None]:
+    """Return (arrival in s, new bytes) of packets with new bytes of the stream, and its length.
 
-    The last record may be truncated, because a signal ends the program.
+    The length counts HTTP/3's frames; it is None before the stream's end has arrived.
     """
-    for record in path.read_text().split("\x1e"):
-        with contextlib.suppress(json.JSONDecodeError):
-            event = json.loads(record)
-            if "name" in event:
-                yield event
-
-
-def _arrivals(path: Path, start_s: float) -> Iterator[tuple[float, int]]:
-    """Yield (arrival in s, new bytes) of packets with bytes of the stream not received before."""
+    arrivals, length = list[tuple[float, int]](), None
     received: list[tuple[int, int]] = []  # ranges [begin, end) in order, with a gap after each
-    for event in events(path):
-        if event["name"] != "transport:packet_received":
+    for event in qlog.events(path):
+        if event.name != qlog.RECEIVED:
             continue
         new = 0
-        for frame in event["data"].get("frames", []):
+        for frame in event.data.get("frames", []):
             if frame["frame_type"] == "stream" and frame["stream_id"] == 0:
-                new += _add(received, frame["offset"], frame["offset"] + frame["length"])
+                end = frame["offset"] + frame["length"]
+                new += _add(received, frame["offset"], end)
+                length = end if frame.get("fin") else length
         if new:
-            yield start_s + event["time"] / 1e3, new
+            arrivals.append((start_s + event.ms / 1e3, new))
+    return arrivals, length
 
 
 def _add(received: list[tuple[int, int]], begin: int, end: int) -> int:
@@ -80,13 +74,6 @@ def _add(received: list[tuple[int, int]], begin: int, end: int) -> int:
     merged = (min([begin, *(a for a, _ in touched)]), max([end, *(b for _, b in touched)]))
     received[first:last] = [merged]
     return merged[1] - merged[0] - sum(b - a for a, b in touched)
-
-
-def _final_size(path: Path) -> int | None:
-    """Return the length of the stream, with HTTP/3's frames; None before its end has arrived."""
-    frames = (frame for event in events(path) for frame in event["data"].get("frames", []))
-    ends = (f["offset"] + f["length"] for f in frames if f.get("fin") and f["stream_id"] == 0)
-    return max(ends, default=None)
 
 
 def _rates(arrivals: list[tuple[float, int]], end_s: float) -> Iterator[tuple[float, float]]:
@@ -102,12 +89,12 @@ def _sender(path: Path, start_s: float, interval_s: float) -> tuple[int, list[st
     """Return the number of packets declared lost, and samples of the sender's state as lines."""
     lost, rows, due_s = 0, list[str](), 0.0
     state: dict[str, float] = {}
-    for event in events(path):
-        lost += event["name"] == "recovery:packet_lost"
-        if event["name"] != "recovery:metrics_updated":
+    for event in qlog.events(path):
+        lost += event.name == qlog.LOST
+        if event.name != qlog.METRICS:
             continue
-        state |= event["data"]
-        t_s = start_s + event["time"] / 1e3
+        state |= event.data
+        t_s = start_s + event.ms / 1e3
         if t_s >= due_s:
             due_s = t_s + interval_s
             rows.append(f"{t_s:.3f}," + ",".join(str(state.get(key, "")) for key in SENDER_KEYS))
@@ -124,18 +111,21 @@ class Quic(App):
     start_s, per_gb_s = 0.3, 300.0  # ngtcp2 makes system calls for each packet
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        if self.used(condition) and condition.algorithm not in ALGORITHMS:
+        if not self.used(condition):
+            return
+        if condition.algorithm not in ALGORITHMS:
             yield (
                 f"with the app quic, algorithm must be one of ngtcp2's: {', '.join(ALGORITHMS)}; "
                 f"found {condition.algorithm}"
             )
-        if self.used(condition) and condition.path != "symmetric":
+        if condition.path != "symmetric":
             yield (
                 f"path must be symmetric with the app quic, found {condition.path}: its client "
                 "would use its address on r3's link, and no data would pass the bottleneck"
             )
-        if self.used(condition) and packetsizes.of(condition).datagram_bytes < QUIC_BYTES:
-            more = condition.mtu_bytes - packetsizes.of(condition).datagram_bytes
+        octets = packetsizes.of(condition).datagram_bytes
+        if octets < QUIC_BYTES:
+            more = condition.mtu_bytes - octets
             yield (
                 f"mtu_bytes must be at least {QUIC_BYTES + more} with the app quic, found "
                 f"{condition.mtu_bytes}: QUIC needs datagrams of {QUIC_BYTES} bytes"
@@ -153,38 +143,31 @@ class Quic(App):
             f"{FIRST_NUMBER} --max-dyn-length={OBJECT_BYTES} {server} {PORT} "
             f"{KEY} {CERTIFICATE}"
         )
+        host = host_in_url(SENDER_ADDRESS, condition.ip_version)
+        download = [
+            "gtlsclient", "--quiet", "--no-http-dump", FIRST_NUMBER,
+            *(["--exit-on-all-streams-close"] if octets else []),
+            f"--qlog-file={RAW}/{CLIENT_LOG}",
+            f"--max-data={WINDOW}", f"--max-stream-data-bidi-local={WINDOW}",
+            f"--max-window={WINDOW}", f"--max-stream-window={WINDOW}",
+            server, str(PORT), f"https://{host}:{PORT}/{octets or OBJECT_BYTES}",
+        ]  # fmt: skip
+        serving = ["sh", "-c", f"mkdir {RAW}/{SENDER_LOGS} && {certificate} && {serve}"]
+        listener, caller = (
+            Timed(host, command, f"{host}.log", until_s=condition.duration_s, ending=signal.SIGINT)
+            for host, command in (("sender", serving), ("receiver", download))
+        )
         return [
             Flow(
                 name="quic",
                 algorithm=condition.algorithm,
                 port=PORT,
-                listener=Timed(
-                    "sender",
-                    ["sh", "-c", f"mkdir {RAW}/{SENDER_LOGS} && {certificate} && {serve}"],
-                    "sender.log",
-                    until_s=condition.duration_s,
-                    ending=signal.SIGINT,
-                ),
-                caller=Timed(
-                    "receiver",
-                    [
-                        "gtlsclient", "--quiet", "--no-http-dump", FIRST_NUMBER,
-                        *(["--exit-on-all-streams-close"] if octets else []),
-                        f"--qlog-file={RAW}/{CLIENT_LOG}",
-                        f"--max-data={WINDOW}", f"--max-stream-data-bidi-local={WINDOW}",
-                        f"--max-window={WINDOW}", f"--max-stream-window={WINDOW}",
-                        server, str(PORT),
-                        f"https://{host_in_url(SENDER_ADDRESS, condition.ip_version)}:{PORT}/"
-                        f"{octets or OBJECT_BYTES}",
-                    ],
-                    "receiver.log",
-                    until_s=condition.duration_s,
-                    ending=signal.SIGINT,
-                ),
+                listener=listener,
+                caller=caller,
                 protocol="udp",
                 bulk=False,
             )
-        ]  # fmt: skip
+        ]
 
     def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Write intervals.csv and quic.csv, keep both ends' qlogs, and return the summary.
@@ -204,17 +187,19 @@ class Quic(App):
                 f"{int(log.is_file())}; see receiver.log and sender.log"
             )
         start_s = timeline.started_s["quic"]
-        arrivals = list(_arrivals(client, start_s))
+        arrivals, length = _arrivals(client, start_s)
         size = int(plan.flows[0].caller.command[-1].rpartition("/")[2])
         finite = size != OBJECT_BYTES
-        begin_s, end_s = (start_s, plan.duration_s) if finite else (plan.warmup_s, plan.duration_s)
+        begin_s, end_s = start_s if finite else plan.warmup_s, plan.duration_s
         octets = sum(count for t_s, count in arrivals if begin_s <= t_s < end_s)
         if octets == 0:
             raise LosslabError("data must arrive after the warm-up, found none")
-        completion_s = None
-        if finite and octets == _final_size(client):
+        sized: dict[str, float | None] = {}
+        if finite:
+            sized = {"completion_s": None, "first_byte_s": arrivals[0][0] - start_s}
+        if finite and octets == length:
             end_s = arrivals[-1][0]
-            completion_s = end_s - start_s
+            sized["completion_s"] = end_s - start_s
         write_intervals(_rates(arrivals, plan.duration_s), folder / "intervals.csv")
         lost, rows = _sender(log, start_s + plan.path_spec.rtt_ms / 2e3, plan.sample_interval_s)
         (folder / "quic.csv").write_text("\n".join([SENDER_COLUMNS, *rows]) + "\n")
@@ -222,12 +207,7 @@ class Quic(App):
             "goodput_mbit": octets * 8 / 1e6 / (end_s - begin_s),
             "bytes_received": sum(count for _, count in arrivals),
             "retransmits": lost,
-            **(
-                {"completion_s": completion_s, "first_byte_s": arrivals[0][0] - start_s}
-                if finite
-                else {}
-            ),
-        }
+        } | sized
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         if "completion_s" not in summary:

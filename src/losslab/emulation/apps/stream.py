@@ -14,17 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation import goodput
 from losslab.emulation.app import App
+from losslab.emulation.background.outcome import acked_bytes, seconds_between
 from losslab.emulation.background.plan import KILOBYTE, MODULE, PROGRAM, size_bytes
-from losslab.emulation.goodput import (
-    Deliveries,
-    Goodput,
-    quantile,
-    read_report,
-    read_rows,
-    retransmits_until,
-    write_intervals,
-)
+from losslab.emulation.goodput import Deliveries, Goodput, quantile
 from losslab.emulation.programs import Flow, OnClock, Program, Timeline
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS, at_version
 from losslab.errors import LosslabError
@@ -139,28 +133,23 @@ class Stream(App):
             0, help="number of requests; 0: until the end", span="[0, 1000000]", named="requests{}",
         ),
     }  # fmt: skip
-    metrics = (
-        {
-            "name": "source_kept_percent", "label": "Kept application rate", "unit": "%",
-            "better": "-", "primary": "", "of": "stream",
-            "description": "Share of the data that was due by the application's rate or pattern "
-            "and that the kernel took before the next step; the network limited the rest.",
-        },
-        *(
-            {"name": name, "label": label, "unit": unit, "better": better, "primary": "",
-             "of": "response_kb", "description": text}
-            for name, label, unit, better, text in (
-                ("response_median_ms", "Median response time", "ms", "less",
-                 "Median time from a request to its response's last byte; of the requests after "
-                 "the warm-up that were answered before the end."),
-                ("response_p95_ms", "95th percentile of the response time", "ms", "less",
-                 "95th percentile of the same times."),
-                ("response_first_byte_median_ms", "Median time to a response's first byte", "ms",
-                 "less", "Median time from a request to its response's first byte."),
-                ("requests_done", "Answered requests", "requests", "more",
-                 "Requests after the warm-up that were answered before the end."),
-            )
-        ),
+    metrics = tuple(
+        {"of": of, "name": name, "label": label, "unit": unit, "better": better,
+         "description": text}
+        for of, name, label, unit, better, text in (
+            ("stream", "source_kept_percent", "Kept application rate", "%", "-",
+             "Share of the data that was due by the application's rate or pattern and that the "
+             "kernel took before the next step; the network limited the rest."),
+            ("response_kb", "response_median_ms", "Median response time", "ms", "less",
+             "Median time from a request to its response's last byte; of the requests after the "
+             "warm-up that were answered before the end."),
+            ("response_kb", "response_p95_ms", "95th percentile of the response time", "ms", "less",
+             "95th percentile of the same times."),
+            ("response_kb", "response_first_byte_median_ms", "Median time to a response's first "
+             "byte", "ms", "less", "Median time from a request to its response's first byte."),
+            ("response_kb", "requests_done", "Answered requests", "requests", "more",
+             "Requests after the warm-up that were answered before the end."),
+        )
     )  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
@@ -171,27 +160,23 @@ class Stream(App):
             yield f"response_kb excludes {', '.join(others)}, found both"
         if not condition.response_kb and (others := [name for name in changed if name in ASKING]):
             yield f"{others[0]} needs response_kb, found none"
-        if condition.app_pattern == NONE:
-            rates = [condition.app_rate_mbit]
-        else:
-            try:
-                found = steps(condition)
-            except LosslabError as error:
-                yield error.message
-                return
-            times = [at_s for at_s, _ in found]
-            rates = [rate for _, rate in found if rate is not None]
-            rising = all(before < after for before, after in pairwise(times))
-            if times[0] != 0 or not rising or times[-1] >= condition.duration_s:
-                yield (
-                    "app_pattern must begin at 0 s, rise, and end before duration_s "
-                    f"({condition.duration_s:g}), found {', '.join(f'{t:g}' for t in times)}"
-                )
-            if len(times) > STEPS_MAX:
-                yield f"app_pattern must have at most {STEPS_MAX} steps, found {len(times)}"
-            if condition.app_rate_mbit:
-                yield "app_pattern and app_rate_mbit exclude each other, found both"
-        if condition.trace == NONE and max(rates, default=0.0) > condition.rate_mbit:
+        try:
+            found = steps(condition)
+        except LosslabError as error:
+            yield error.message
+            return
+        times, rates = [at_s for at_s, _ in found], [rate or 0.0 for _, rate in found]
+        rising = all(before < after for before, after in pairwise(times))
+        if times[0] != 0 or not rising or times[-1] >= condition.duration_s:
+            yield (
+                "app_pattern must begin at 0 s, rise, and end before duration_s "
+                f"({condition.duration_s:g}), found {', '.join(f'{t:g}' for t in times)}"
+            )
+        if len(times) > STEPS_MAX:
+            yield f"app_pattern must have at most {STEPS_MAX} steps, found {len(times)}"
+        if condition.app_pattern != NONE and condition.app_rate_mbit:
+            yield "app_pattern and app_rate_mbit exclude each other, found both"
+        if condition.trace == NONE and max(rates) > condition.rate_mbit:
             yield (
                 f"an application's rate must be at most rate_mbit ({condition.rate_mbit:g}), found "
                 f"{max(rates):g}: the network would limit it; use {UNLIMITED} in app_pattern"
@@ -245,32 +230,29 @@ class Stream(App):
         Goodput counts acknowledged data as of iperf3. That of a flow with a size is from its start
         to the last byte that its receiver read, or to the configured end.
         """
-        sent, read = (_report(folder, name) for name in ("sender.log", "receiver.log"))
+        sent, read = _reports(folder)
         delivered = Deliveries.read(folder / "tcp.csv", SOURCE_PORT)
-        write_intervals(delivered.intervals(), folder / "intervals.csv")
-        start_ns, size = sent["started_ns"], _size(plan)
-        first_s, completion_s = (
-            (read[name] - start_ns) / 1e9 if name in read else None
-            for name in ("first_ns", "complete_ns")
-        )
-        goodput_mbit = 0.0
+        goodput.write_intervals(delivered.intervals(), folder / "intervals.csv")
+        size, completion_s = _size(plan), seconds_between(sent, read, "complete_ns")
         if size is None:
             goodput_mbit = delivered.mbit(plan.warmup_s, plan.duration_s)
+        elif completion_s is not None:
+            goodput_mbit = size * 8 / 1e6 / completion_s
         else:
-            start_s = (start_ns - timeline.origin_ns) / 1e9
-            until_s = plan.duration_s - start_s if completion_s is None else completion_s
-            octets = delivered.until(plan.duration_s) if completion_s is None else size
-            goodput_mbit = octets * 8 / 1e6 / until_s
-        due, kept = _kept(sent)
-        answered = _answered(plan, folder, timeline) if "requests" in read else {}
+            start_s = (sent["started_ns"] - timeline.origin_ns) / 1e9
+            octets = delivered.until(plan.duration_s)
+            goodput_mbit = octets * 8 / 1e6 / (plan.duration_s - start_s)
+        limited = [step for step in sent["steps"] if step["due_bytes"] is not None]
+        due, kept = (sum(step[n] for step in limited) for n in ("due_bytes", "sent_bytes"))
+        answered = _answered(read, plan, folder, timeline) if "requests" in read else {}
         return answered | {
             "goodput_mbit": goodput_mbit,
             "total_goodput_mbit": goodput_mbit,
             "completion_s": completion_s,
-            "first_byte_s": first_s,
+            "first_byte_s": seconds_between(sent, read, "first_ns"),
             "bytes_received": read["bytes"],
-            "retransmits": retransmits_until(
-                read_rows(folder / "tcp.csv"), SOURCE_PORT, plan.duration_s
+            "retransmits": goodput.retransmits_until(
+                goodput.read_rows(folder / "tcp.csv"), SOURCE_PORT, plan.duration_s
             ),
             "source_kept_percent": 100 * kept / due if due else None,
         }
@@ -280,8 +262,8 @@ class Stream(App):
 
         The receiver must have read what was acknowledged, and no more than what was sent.
         """
-        sent, read = (_report(folder, name) for name in ("sender.log", "receiver.log"))
-        size, pattern = _size(plan), _pattern(plan)
+        sent, read = _reports(folder)
+        size, pattern = _size(plan), json.loads(_arguments(plan)[2])
         found = sent["steps"]
         if asking := _asking(plan):
             yield from _asking_violations(asking, sent, read["requests"])
@@ -299,7 +281,7 @@ class Stream(App):
                 expected = int((end_s - step["begin_s"]) * rate * 1e6 / 8)
                 if due != expected:
                     yield f"{expected} bytes must be due from {at_s:g} s on, found {due}"
-        acked = min(max(0, sent["acked_bytes"] - 1), sent["told_bytes"])
+        acked = acked_bytes(sent)
         if not acked <= read["bytes"] <= sent["told_bytes"]:
             yield (
                 f"the receiver must read the {acked} acknowledged bytes and at most the "
@@ -316,9 +298,10 @@ class Stream(App):
         return [Goodput(rate_mbit, seconds, in_window=False)]
 
 
-def _report(folder: Path, log: str) -> dict[str, Any]:
-    reports: dict[str, dict[str, Any]] = read_report(folder / log)
-    return reports[str(SOURCE_PORT)]
+def _reports(folder: Path) -> list[dict[str, Any]]:
+    """Return the reports of sender and receiver."""
+    logs = (folder / name for name in ("sender.log", "receiver.log"))
+    return [goodput.read_report(log)[str(SOURCE_PORT)] for log in logs]
 
 
 def _arguments(plan: Plan) -> Sequence[str]:
@@ -332,31 +315,27 @@ def _size(plan: Plan) -> int | None:
     return found
 
 
-def _pattern(plan: Plan) -> list[Step]:
-    found: list[Step] = json.loads(_arguments(plan)[2])
-    return found
-
-
 def _asking(plan: Plan) -> Asking | None:
     end, _, *numbers = plan.flows[0].listener.command[-6:]
     return Asking(*map(int, numbers)) if end == "request" else None
 
 
-def _answered(plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
+def _answered(
+    read: Mapping[str, Any], plan: Plan, folder: Path, timeline: Timeline
+) -> dict[str, Any]:
     """Write requests.csv and return the response times."""
     lines = ["number,sent_s,first_byte_ms,response_ms,bytes"]
     firsts, responses = list[float](), list[float]()
-    for number, each in enumerate(_report(folder, "receiver.log")["requests"], 1):
+    for number, each in enumerate(read["requests"], 1):
         sent_s = (each["sent_ns"] - timeline.origin_ns) / 1e9
-        first_ms, done_ms = (
-            (each[name] - each["sent_ns"]) / 1e6 if name in each else None
-            for name in ("first_ns", "done_ns")
-        )
-        texts = ("" if ms is None else f"{ms:.6f}" for ms in (first_ms, done_ms))
+        times_ms = [
+            (each[name] - each["sent_ns"]) / 1e6 for name in ("first_ns", "done_ns") if name in each
+        ]
+        texts = [*(f"{ms:.6f}" for ms in times_ms), "", ""][:2]
         lines.append(f"{number},{sent_s:.6f},{','.join(texts)},{each['bytes']}")
-        if first_ms is not None and done_ms is not None and sent_s >= plan.warmup_s:
-            firsts.append(first_ms)
-            responses.append(done_ms)
+        if len(times_ms) == 2 and sent_s >= plan.warmup_s:
+            firsts.append(times_ms[0])
+            responses.append(times_ms[1])
     (folder / "requests.csv").write_text("\n".join(lines) + "\n")
     return {
         "response_median_ms": quantile(sorted(responses), 0.5),
@@ -388,12 +367,6 @@ def _asking_violations(
         yield f"the server must get {len(requests)} requests, found {asked}"
     if octets != due and not (octets < due and sum(step["refusals"] for step in sent["steps"])):
         yield f"the server must send {due} bytes for {asked} requests, found {octets}"
-
-
-def _kept(sent: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the bytes that were due in steps with a rate, and those of them that were sent."""
-    limited = [step for step in sent["steps"] if step["due_bytes"] is not None]
-    return sum(s["due_bytes"] for s in limited), sum(s["sent_bytes"] for s in limited)
 
 
 FEATURE = Stream()

@@ -64,35 +64,26 @@ class Web(App):
         # On an asymmetric path, curl's default is the address on r3's link, because the route to
         # the server leaves there. Data to that address would bypass the bottleneck.
         own_address = [] if condition.path == "symmetric" else ["--interface", RECEIVER_ADDRESS]
+        serve = [
+            *PYTHON, SERVER, SENDER_ADDRESS, str(PORT), "--folder", FOLDER,
+            "--page-bytes", str(PAGE_BYTES),
+        ]  # fmt: skip
+        get = [
+            "curl", "--silent", "--show-error", "--output", "/dev/null", *own_address,
+            "--max-time", f"{FETCH_LIMIT_S:g}", "--write-out", "%{json}\n",
+            f"http://{SENDER_ADDRESS}:{PORT}/index.html",
+        ]  # fmt: skip
+        first_s = condition.warmup_s + FETCH_AFTER_S
         fetch = Flow(
             name="web",
             algorithm=condition.algorithm,
             port=PORT,
             source_port=PORT,
-            listener=Program(
-                "sender",
-                [
-                    *PYTHON, SERVER, SENDER_ADDRESS, str(PORT), "--folder", FOLDER,
-                    "--page-bytes", str(PAGE_BYTES),
-                ],
-                "web-server.log",
-                lasting=True,
-            ),
-            caller=Program(
-                "receiver",
-                [
-                    "curl", "--silent", "--show-error", "--output", "/dev/null", *own_address,
-                    "--max-time", f"{FETCH_LIMIT_S:g}", "--write-out", "%{json}\n",
-                    f"http://{SENDER_ADDRESS}:{PORT}/index.html",
-                ],
-                "web-client.log",
-            ),
-            start_window_s=(
-                condition.warmup_s + FETCH_AFTER_S,
-                condition.duration_s - FETCH_BEFORE_END_S,
-            ),
+            listener=Program("sender", serve, "web-server.log", lasting=True),
+            caller=Program("receiver", get, "web-client.log"),
+            start_window_s=(first_s, condition.duration_s - FETCH_BEFORE_END_S),
             bulk=False,
-        )  # fmt: skip
+        )
         if condition.competitor == NONE:
             return [fetch]
         return [iperf3.flow(condition, BULK_PREFIX, condition.competitor, 0), fetch]

@@ -36,19 +36,16 @@ class Background(Feature):
     """Flows over the same path as the foreground flow."""
 
     programs = (MODULE,)
-    metrics = (
-        {
-            "name": "upload_goodput_mbit", "label": "Goodput of uploads", "unit": "Mbit/s",
-            "better": "-", "primary": "", "of": "flows",
-            "description": "Acknowledged data of all flows with direction=back between the warm-up "
-            "and the end of the run.",
-        },
-        *({
-            "name": f"pool{pool}_{name}", "label": f"{label} of pool {pool}", "unit": unit,
-            "better": better, "primary": "", "of": "flows", "description": text,
-        }
-        for pool in background.POOLS
-        for name, label, unit, better, text in OF_POOL),
+    metrics = tuple(
+        {"of": "flows", "name": name, "label": label, "unit": unit, "better": better,
+         "description": text}
+        for name, label, unit, better, text in (
+            ("upload_goodput_mbit", "Goodput of uploads", "Mbit/s", "-",
+             "Acknowledged data of all flows with direction=back between the warm-up and the end "
+             "of the run."),
+            *((f"pool{pool}_{name}", f"{label} of pool {pool}", *more)
+              for pool in background.POOLS for name, label, *more in OF_POOL),
+        )
     )  # fmt: skip
     axes = {
         "competitor": axis(

@@ -36,14 +36,14 @@ MIN_WINDOW_S = 0.5
 
 @dataclass(frozen=True)
 class FlowRecord:
-    """One background flow of a replicate: plan, both ends' reports, and goodput."""
+    """One background flow of a replicate: plan, both ends' reports, and samples."""
 
     stream: Stream
     sent: Mapping[str, Any]  # the sender's report
     received: Mapping[str, Any]  # the receiver's report
     start_s: float
     end_s: float
-    goodput_mbit: float | None
+    its: Deliveries | None  # samples of its connection
 
     @property
     def finished(self) -> bool:
@@ -53,62 +53,80 @@ class FlowRecord:
     @property
     def acked_bytes(self) -> int:
         """Return the acknowledged bytes of data at its end; 0 if it did not start."""
-        if "how" not in self.sent:
-            return 0
-        # The kernel counts the SYN, too, and a FIN after the last byte.
-        return min(max(0, int(self.sent["acked_bytes"]) - 1), int(self.sent["told_bytes"]))
+        return acked_bytes(self.sent) if "how" in self.sent else 0
+
+    def acked_until(self, t_s: float) -> int:
+        """Return the bytes of data that were acknowledged by a time.
+
+        The kernel's final count holds from the flow's end on. Samples may have missed that end.
+        """
+        if t_s >= self.end_s:
+            return self.acked_bytes
+        return self.its.until(t_s) if self.its else 0
 
     def marked_mbit(self, seconds: float) -> float:
         """Return the rate of the bytes that were acknowledged after the warm-up, of an upload."""
         octets = self.acked_bytes - max(0, int(self.sent.get("marked_bytes", 0)) - 1)
         return octets * 8 / 1e6 / seconds
 
+    def carried_mbit(self, plan: Plan) -> float:
+        """Return the goodput averaged from the end of the warm-up to the run's end."""
+        seconds = plan.duration_s - plan.warmup_s
+        if self.stream.upload:
+            return self.marked_mbit(seconds)
+        if self.stream.size_bytes is None:
+            return in_window(self.its, plan)
+        octets = self.acked_until(plan.duration_s) - self.acked_until(plan.warmup_s)
+        return octets * 8 / 1e6 / seconds
+
+    def goodput_mbit(self, plan: Plan) -> float | None:
+        """Return the goodput of its time in the window; None if that is short, or with a size."""
+        begin_s, end_s = max(self.start_s, plan.warmup_s), min(self.end_s, plan.duration_s)
+        if self.stream.size_bytes is not None or end_s - begin_s < MIN_WINDOW_S:
+            return None
+        if self.stream.upload:
+            return self.marked_mbit(end_s - begin_s)
+        return mbit(self.its, begin_s, end_s)
+
     @property
     def fct_s(self) -> float | None:
         """Return the flow completion time, connect to last byte read; None if unfinished."""
-        if self.stream.size_bytes is None or not self.finished:
-            return None
-        return float(self.received["ended_ns"] - self.sent["started_ns"]) / 1e9
+        sized = self.stream.size_bytes is not None and self.finished
+        return seconds_between(self.sent, self.received, "ended_ns") if sized else None
 
-    @property
-    def first_byte_s(self) -> float | None:
-        """Return the time from connect to the first byte read; None if it was not noted."""
-        if "first_ns" not in self.received or "started_ns" not in self.sent:
-            return None
-        return float(self.received["first_ns"] - self.sent["started_ns"]) / 1e9
-
-    def row(self) -> str:
+    def row(self, plan: Plan) -> str:
         """Format as a line of the table."""
-        stream, fct = self.stream, self.fct_s
+        stream, rate_mbit, fct_s = self.stream, self.goodput_mbit(plan), self.fct_s
         values = (
             stream.name, stream.algorithm, stream.source_port, f"{stream.rtt_ms:g}",
             f"{self.start_s:.6f}", f"{self.end_s:.6f}", stream.size_bytes,
-            self.sent.get("how", "not started"),
-            None if self.goodput_mbit is None else f"{self.goodput_mbit:.6f}",
+            self.sent.get("how", "not started"), None if rate_mbit is None else f"{rate_mbit:.6f}",
             self.received.get("bytes", 0), self.sent.get("retransmits"),
-            None if fct is None else f"{fct:.6f}",
+            None if fct_s is None else f"{fct_s:.6f}",
         )  # fmt: skip
         return ",".join("" if value is None else str(value) for value in values)
+
+
+def acked_bytes(sent: Mapping[str, Any]) -> int:
+    """Return the acknowledged bytes of data, given a sender's report."""
+    # The kernel counts the SYN, too, and a FIN after the last byte.
+    return min(max(0, int(sent["acked_bytes"]) - 1), int(sent["told_bytes"]))
+
+
+def seconds_between(
+    sent: Mapping[str, Any], received: Mapping[str, Any], event: str
+) -> float | None:
+    """Return the time from a flow's connect to an event of its receiver; None without it."""
+    if "started_ns" not in sent or event not in received:
+        return None
+    return float(received[event] - sent["started_ns"]) / 1e9
 
 
 def mbit(its: Deliveries | None, begin_s: float, end_s: float) -> float | None:
     """Return the goodput in a window; None if the window is too short."""
     if end_s - begin_s < MIN_WINDOW_S:
         return None
-    if its is None:
-        return 0.0
-    return its.sampled_mbit(begin_s, end_s)
-
-
-def carried(record: FlowRecord, samples: Mapping[int, Deliveries], plan: Plan) -> float:
-    """Return a flow's goodput in Mbit/s, averaged from the end of the warm-up to the run's end."""
-    its = samples.get(record.stream.source_port)
-    if record.stream.upload:
-        return record.marked_mbit(plan.duration_s - plan.warmup_s)
-    if record.stream.size_bytes is None:
-        return in_window(its, plan)
-    octets = acked_until(record, its, plan.duration_s) - acked_until(record, its, plan.warmup_s)
-    return octets * 8 / 1e6 / (plan.duration_s - plan.warmup_s)
+    return its.sampled_mbit(begin_s, end_s) if its else 0.0
 
 
 def in_window(its: Deliveries | None, plan: Plan) -> float:
@@ -122,35 +140,25 @@ def in_window(its: Deliveries | None, plan: Plan) -> float:
     return octets * 8 / 1e6 / (plan.duration_s - plan.warmup_s)
 
 
-def acked_until(record: FlowRecord, its: Deliveries | None, t_s: float) -> int:
-    """Return the bytes of a flow that were acknowledged by a time.
-
-    The kernel's final count holds from the flow's end on. Samples may have missed that end.
-    """
-    if t_s >= record.end_s:
-        return record.acked_bytes
-    return 0 if its is None else its.until(t_s)
-
-
 def shares(
     records: Sequence[FlowRecord], samples: Mapping[int, Deliveries], plan: Plan, timeline: Timeline
 ) -> dict[str, float | None]:
     """Compare all bulk flows, including the foreground flow, while all of them run."""
     bulk = [record for record in records if record.stream.bulk]
+    flows = [record.its for record in bulk]
+    starts_s = [record.start_s for record in bulk]
     first = next((f for f in plan.flows if f.bulk and f.protocol == "tcp"), None)
-    ports = [record.stream.source_port for record in bulk]
-    starts, ends = [record.start_s for record in bulk], [record.end_s for record in bulk]
     if first is not None and first.source_port is not None:
-        ports.insert(0, first.source_port)
+        flows.insert(0, samples.get(first.source_port))
         setup_s = features.apps()[plan.app].setup_rtts * plan.path_spec.rtt_ms / 1e3
-        starts.append(timeline.started_s[first.name] + setup_s)
-    if len(ports) < 2:
+        starts_s.append(timeline.started_s[first.name] + setup_s)
+    if len(flows) < 2:
         return {}
-    last_start_s, end_s = max(starts), min([*ends, plan.duration_s])
-    begin_s = max(last_start_s, plan.warmup_s)
-    rates = [mbit(samples.get(port), begin_s, end_s) for port in ports]
+    last_start_s = max(starts_s)
+    end_s = min([*(record.end_s for record in bulk), plan.duration_s])
+    rates = [mbit(its, max(last_start_s, plan.warmup_s), end_s) for its in flows]
     shares = [rate for rate in rates if rate is not None]
-    if len(shares) < len(ports):
+    if len(shares) < len(flows):
         return {}
     equal = statistics.fmean(shares)
     return {
@@ -159,19 +167,19 @@ def shares(
         "flow_goodput_max_mbit": max(shares),
         "jain_index": jain_index(shares),
         "starved_flows": sum(share < STARVED_SHARE * equal for share in shares) if equal else None,
-        "time_to_fairness_s": _time_to_fairness(ports, samples, last_start_s, end_s),
+        "time_to_fairness_s": _time_to_fairness(flows, last_start_s, end_s),
         **({"share_of_fair": shares[0] / equal if equal else None} if first else {}),
     }
 
 
 def _time_to_fairness(
-    ports: Sequence[int], samples: Mapping[int, Deliveries], start_s: float, end_s: float
+    flows: Sequence[Deliveries | None], start_s: float, end_s: float
 ) -> float | None:
     """Return the time from the last start to the end of the first fair second; None if none is."""
     for number in range(int((end_s - start_s) / FAIR_WINDOW_S)):
         window = start_s + number * FAIR_WINDOW_S, start_s + (number + 1) * FAIR_WINDOW_S
-        rates = [mbit(samples.get(port), *window) or 0.0 for port in ports]
-        if (index := jain_index(rates)) is not None and index >= FAIR_JAIN:
+        index = jain_index([mbit(its, *window) or 0.0 for its in flows])
+        if index is not None and index >= FAIR_JAIN:
             return window[1] - start_s
     return None
 
@@ -192,10 +200,7 @@ def completion(sized: Sequence[FlowRecord]) -> dict[str, float | None]:
 
 
 def pool_summary(
-    background: BackgroundFlows,
-    records: Sequence[FlowRecord],
-    samples: Mapping[int, Deliveries],
-    plan: Plan,
+    background: BackgroundFlows, records: Sequence[FlowRecord], plan: Plan
 ) -> dict[str, float | None]:
     """Summarise the flows of each pool."""
     found: dict[str, float | None] = {}
@@ -203,11 +208,13 @@ def pool_summary(
         own = [r for r in records if background.pools.get(r.stream.name.split("-")[0]) == pool]
         after = [record for record in own if record.start_s >= plan.warmup_s]
         sized = completion([record for record in after if record.stream.size_bytes is not None])
-        firsts = sorted(s for record in after if (s := record.first_byte_s) is not None)
+        firsts = (seconds_between(each.sent, each.received, "first_ns") for each in after)
         names = ("short_unfinished", "fct_mean_s", "fct_median_s", "fct_p95_s")
         found |= {
-            f"pool{pool}_goodput_mbit": sum(carried(record, samples, plan) for record in own),
-            f"pool{pool}_first_byte_median_s": quantile(firsts, 0.5),
+            f"pool{pool}_goodput_mbit": sum(record.carried_mbit(plan) for record in own),
+            f"pool{pool}_first_byte_median_s": quantile(
+                sorted(s for s in firsts if s is not None), 0.5
+            ),
             **{f"pool{pool}_{name}": sized[name] for name in names if sized},
         }
     return found
@@ -252,30 +259,23 @@ def collect(
     samples = Deliveries.read_all(folder / "tcp.csv")
     records = []
     for stream in (*background.streams, *background.back_streams):
-        sender_report = sent.get(str(stream.source_port), {})
+        port = str(stream.source_port)
+        report, its = sent.get(port, {}), samples.get(stream.source_port)
         start_s, end_s = (
-            (sender_report[name] - timeline.origin_ns) / 1e9 if name in sender_report else planned_s
+            (report[name] - timeline.origin_ns) / 1e9 if name in report else planned_s
             for name, planned_s in (("started_ns", stream.start_s), ("ended_ns", stream.end_s))
         )
-        window = max(start_s, plan.warmup_s), min(end_s, plan.duration_s)
-        rate = None
-        if stream.size_bytes is None and not stream.upload:
-            rate = mbit(samples.get(stream.source_port), *window)
-        read = received.get(str(stream.source_port), {})
-        record = FlowRecord(stream, sender_report, read, start_s, end_s, rate)
-        if stream.upload and stream.size_bytes is None and window[1] - window[0] >= MIN_WINDOW_S:
-            record = replace(record, goodput_mbit=record.marked_mbit(window[1] - window[0]))
-        records.append(record)
-    lines = [",".join(COLUMNS), *(record.row() for record in records)]
+        records.append(FlowRecord(stream, report, received.get(port, {}), start_s, end_s, its))
+    lines = [",".join(COLUMNS), *(record.row(plan) for record in records)]
     (folder / TABLE).write_text("\n".join(lines) + "\n")
     own = _foreground_mbit(summary, samples, plan)
     over = dict.fromkeys(BOTTLENECKS, 0.0)
     downloads = [record for record in records if not record.stream.upload]
-    uploads_mbit = sum(carried(r, samples, plan) for r in records if r.stream.upload)
+    uploads_mbit = sum(record.carried_mbit(plan) for record in records if record.stream.upload)
     for record in downloads:
-        over[record.stream.over] += carried(record, samples, plan)
+        over[record.stream.over] += record.carried_mbit(plan)
     background_mbit, second = sum(over.values()), own + over["both"] + over["second"]
-    sized = [record for record in downloads if record.stream.size_bytes is not None]
+    sized = [r for r in downloads if r.stream.size_bytes is not None and r.start_s >= plan.warmup_s]
     violations = [violation for record in records for violation in _violations(record, plan)]
     if 0 < background.second_rate_mbit < second:
         violations.append(
@@ -288,21 +288,21 @@ def collect(
             f"uploads must stay below the reverse path's {reverse_mbit:g} Mbit/s, "
             f"found {uploads_mbit:.3f}"
         )
+    if not real_time:
+        violations += _not_on_time(records, plan, timeline)
     return BackgroundResults(
         summary={
             "flows_goodput_mbit": background_mbit,
             "total_goodput_mbit": own + background_mbit,
             **({"upload_goodput_mbit": uploads_mbit} if background.back else {}),
             **shares(downloads, samples, plan, timeline),
-            **completion([record for record in sized if record.start_s >= plan.warmup_s]),
-            **pool_summary(background, records, samples, plan),
+            **completion(sized),
+            **pool_summary(background, records, plan),
             "flows_retransmits": sum(record.sent.get("retransmits", 0) for record in records),
         },
         first_mbit=own + over["both"] + over["first"],
         evidence=_evidence(records),
-        violations=violations
-        if real_time
-        else [*violations, *_not_on_time(records, plan, timeline)],
+        violations=violations,
     )
 
 

@@ -18,7 +18,6 @@ The receiver has an address for each of these routes. Acknowledgements take the 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import random
@@ -72,13 +71,6 @@ def access_links(condition: Condition) -> dict[float, Link]:
     }
 
 
-def source_address(condition: Condition, rtt_ms: float) -> str:
-    """Return the source address of flows with a base RTT."""
-    if rtt_ms == condition.rtt_ms:
-        return SENDER_ADDRESS
-    return access_links(condition)[rtt_ms][0].address
-
-
 def qdiscs_of(condition: Condition, seed: int) -> list[Qdisc]:
     """List the qdiscs of the extra links.
 
@@ -90,11 +82,11 @@ def qdiscs_of(condition: Condition, seed: int) -> list[Qdisc]:
     ]
     if not condition.second_rate_mbit:
         return delays
-    own = path_qdiscs(dataclasses.replace(condition, rate_mbit=condition.second_rate_mbit), seed)
+    own = path_qdiscs(replace(condition, rate_mbit=condition.second_rate_mbit), seed)
     moved = {bottleneck(): SECOND[0], interface("sender", "r1"): ENTRY[0]}
     # A policer polices the first bottleneck only.
     found = [
-        dataclasses.replace(q, where=moved[q.where])
+        replace(q, where=moved[q.where])
         for q in own
         if q.where in moved and not isinstance(q, Filter)
     ]
@@ -105,23 +97,22 @@ def qdiscs_of(condition: Condition, seed: int) -> list[Qdisc]:
 
 def network_of(condition: Condition) -> NetworkExtension:
     """Return the hosts, links and routes that a condition's background flows need."""
-    access = list(access_links(condition).values())
-
+    access = tuple(access_links(condition).values())
     networks = [f"{near.address.removesuffix('.1')}.0/24" for near, _ in access]
     over_r1 = {
         router: [(network, interface(router, "r1")) for network in networks]
         for router in ("r2", "r3")
     }
+    extension = NetworkExtension(links=access, routes=over_r1)
     if not condition.second_rate_mbit:
-        return NetworkExtension(links=tuple(access), routes=over_r1)
+        return extension
     near, far = interface("r2", "receiver"), interface("receiver", "r2")
-    return NetworkExtension(
+    return extension.plus(NetworkExtension(
         hosts=(ROUTER,),
-        links=(*access, ENTRY, SECOND, LAST),
+        links=(ENTRY, SECOND, LAST),
         routes={
             "sender": [(SECOND_ONLY_NETWORK, ENTRY[0])],
-            "r2": [*over_r1["r2"], (RECEIVER_ADDRESS, SECOND[0]), (SECOND_ONLY_NETWORK, SECOND[0])],
-            "r3": over_r1["r3"],
+            "r2": [(RECEIVER_ADDRESS, SECOND[0]), (SECOND_ONLY_NETWORK, SECOND[0])],
             ROUTER: [(RECEIVER_ADDRESS, LAST[0])],
         },
         commands={
@@ -130,7 +121,7 @@ def network_of(condition: Condition) -> NetworkExtension:
                 f"neigh replace {FIRST_ONLY_ADDRESS} lladdr {far.mac} dev {near.name} nud permanent"
             ],
         },
-    )
+    ))  # fmt: skip
 
 
 PORT = 5_300
@@ -243,16 +234,15 @@ def plan_background_flows(
     ]
     streams.sort(key=lambda stream: stream.start_s)
     streams = [replace(s, source_port=SOURCE_PORT + n) for n, s in enumerate(streams)]
-    back = [s for s in streams if s.source == RECEIVER_ADDRESS]
-    streams = [s for s in streams if s.source != RECEIVER_ADDRESS]
+    back = [stream for stream in streams if stream.upload]
+    streams = [stream for stream in streams if not stream.upload]
     pools = {str(n): group.pool for n, group in enumerate(groups, 1) if group.pool}
     # In pools, the first byte of each flow counts.
     noted = ["--size", "0"] if pools else []
+    uploads = _programs(condition, "uploads", ("receiver", "sender"), len(back), noted)
     return BackgroundFlows(
         flow=_programs(condition, "flows", ("sender", "receiver"), len(streams), noted),
-        back=_programs(condition, "uploads", ("receiver", "sender"), len(back), noted)
-        if back
-        else None,
+        back=uploads if back else None,
         back_streams=back,
         algorithms=sorted({_algorithm(group, condition) for group in groups}),
         streams=streams,
@@ -295,16 +285,15 @@ def _streams(
         while at_s < end_s:
             starts.append(at_s)
             at_s += rng.expovariate(group.arrivals_per_s)
-        sizes: list[int | None] = [_size_bytes(rng, group) for _ in starts]
     else:
         planned_s = [group.start_s + each * group.every_s for each in range(group.count)]
         starts = [max(at_s, ready_s) + rng.uniform(0, START_JITTER_S) for at_s in planned_s]
-        size = None if group.size_kb is None else _bytes(group.size_kb)
-        sizes = [size for _ in starts]
-    source, destination = source_address(condition, rtt_ms), DESTINATIONS[group.over]
+    source, destination = SENDER_ADDRESS, DESTINATIONS[group.over]
+    if rtt_ms != condition.rtt_ms:
+        source = access_links(condition)[rtt_ms][0].address
     if group.direction == "back":
         source, destination = RECEIVER_ADDRESS, SENDER_ADDRESS
-    for each, (start_s, octets) in enumerate(zip(starts, sizes, strict=True), 1):
+    for each, start_s in enumerate(starts, 1):
         yield Stream(
             name=f"{number}-{each}",
             algorithm=_algorithm(group, condition),
@@ -313,7 +302,7 @@ def _streams(
             destination=destination,
             start_s=start_s,
             end_s=end_s,
-            size_bytes=octets,
+            size_bytes=_size_bytes(rng, group),
             rate_mbit=group.rate_mbit,
             rtt_ms=rtt_ms,
             over=group.over,
@@ -321,13 +310,12 @@ def _streams(
         )
 
 
-def _size_bytes(rng: random.Random, group: Group) -> int:
-    mean_kb = group.size_kb or 0.0
+def _size_bytes(rng: random.Random, group: Group) -> int | None:
+    if group.size_kb is None:
+        return None
     if group.sizes == "exponential":
-        return _bytes(rng.expovariate(1 / mean_kb))
-    if group.sizes == "pareto":
-        return _bytes(pareto(rng.random(), mean_kb))
-    return _bytes(mean_kb)
+        return _bytes(rng.expovariate(1 / group.size_kb))
+    return _bytes(pareto(rng.random(), group.size_kb) if group.sizes == "pareto" else group.size_kb)
 
 
 def size_bytes(condition: Condition) -> int | None:

@@ -19,7 +19,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,11 +52,7 @@ def receive(
     last: socket.socket | None = None
     until_s = float("inf")
     block = bytearray(READ_BYTES)
-    listening = socket.socket(family_of(address), socket.SOCK_STREAM)
-    with listening as listener, select.epoll() as poll:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address, port))
-        listener.listen(BACKLOG)
+    with _listening(address, port) as listener, select.epoll() as poll:
         poll.register(listener.fileno(), select.EPOLLIN)
         while last is None or (readers and time.monotonic() < until_s):
             wait_s = None if last is None else max(0.0, until_s - time.monotonic())
@@ -99,10 +95,7 @@ def request(
     """
     block = bytearray(READ_BYTES)
     asked: list[dict[str, int]] = []
-    with socket.socket(family_of(address), socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address, port))
-        listener.listen(BACKLOG)
+    with _listening(address, port) as listener:
         connection, (_, source_port, *_) = listener.accept()
         with connection:
             ended = source_port == END_PORT
@@ -125,6 +118,15 @@ def request(
     return {str(source_port): {"bytes": sum(each["bytes"] for each in asked), "requests": asked}}
 
 
+@contextlib.contextmanager
+def _listening(address: str, port: int) -> Iterator[socket.socket]:
+    with socket.socket(family_of(address), socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(BACKLOG)
+        yield listener
+
+
 def _ends(listener: socket.socket, wait_ns: int) -> bool:
     """Wait; return whether a connection, which ends the run, comes before."""
     until_ns = time.monotonic_ns() + wait_ns
@@ -142,11 +144,15 @@ def _read(connection: socket.socket, report: dict[str, Any], block: bytearray) -
     except BlockingIOError:
         return True
     except OSError as error:
-        report["how"] = errno.errorcode.get(error.errno or 0, str(error))
+        report["how"] = _name(error)
     else:
         report["how"] = "finished"
     report["ended_ns"] = time.monotonic_ns()
     return False
+
+
+def _name(error: OSError) -> str:
+    return errno.errorcode.get(error.errno or 0, str(error))
 
 
 def _wake_for(connection: socket.socket, octets: int) -> None:
@@ -166,18 +172,14 @@ def _note_progress(connection: socket.socket, report: dict[str, Any], size_bytes
 
 
 def allow_files(flows: int) -> None:
-    """Raise the limit of open files for a number of flows.
+    """Raise the limit of open files, which is low on hosts (`topology.DESCRIPTOR_LIMIT`).
 
-    Programs on hosts have a low limit (`topology.DESCRIPTOR_LIMIT`). Raises ValueError if the hard
-    limit is lower and may not be raised.
+    Raises ValueError if the hard limit is lower and may not be raised.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = flows + OTHER_FILES
-    if soft == resource.RLIM_INFINITY or needed <= soft:
-        return
-    if hard != resource.RLIM_INFINITY:
-        hard = max(hard, needed)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    if soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
 
 
 BLOCK = bytes(BLOCK_BYTES)
@@ -384,7 +386,7 @@ class Sender:
             except BlockingIOError:
                 return
             except OSError as error:
-                self._end(flow, errno.errorcode.get(error.errno or 0, str(error)))
+                self._end(flow, _name(error))
                 return
         if flow.sent_bytes == flow.size_bytes:
             flow.socket.shutdown(socket.SHUT_WR)
@@ -408,16 +410,10 @@ class Sender:
             flow.begin_step(now_s)
 
     def _write(self, flow: Source, now_s: float) -> None:
-        assert flow.socket is not None
-        step, due_bytes, refused = flow.steps[-1], flow.due_bytes(now_s), False
-        try:
-            while due_bytes > 0:
-                count = flow.socket.send(BLOCK[:due_bytes])
-                flow.sent_bytes, due_bytes = flow.sent_bytes + count, due_bytes - count
-        except BlockingIOError:
-            refused = True
-        except OSError as error:
-            self._end(flow, errno.errorcode.get(error.errno or 0, str(error)))
+        """Send what is due in a step; the kernel's refusals stay due."""
+        step = flow.steps[-1]
+        refused = self._push(flow, flow.due_bytes(now_s))
+        if flow.socket is None:
             return
         step["sent_bytes"] = flow.sent_bytes - flow.before_bytes
         step["refusals"] += refused
@@ -429,19 +425,23 @@ class Sender:
 
     def _feed(self, flow: Sending, now_s: float) -> None:
         """Send what a flow with a rate is due; the kernel's refusals stay due."""
-        assert flow.socket is not None
         assert flow.rate_mbit is not None
-        if flow.connected_s is None:
-            return
-        due_bytes = int((now_s - flow.connected_s) * flow.rate_mbit * 1e6 / 8) - flow.sent_bytes
+        if flow.connected_s is not None:
+            due_bytes = int((now_s - flow.connected_s) * flow.rate_mbit * 1e6 / 8)
+            self._push(flow, due_bytes - flow.sent_bytes)
+
+    def _push(self, flow: Sending, octets: int) -> bool:
+        """Send some bytes, and return whether the kernel refused a part; an error ends the flow."""
+        assert flow.socket is not None
         try:
-            while due_bytes > 0:
-                count = flow.socket.send(BLOCK[:due_bytes])
-                flow.sent_bytes, due_bytes = flow.sent_bytes + count, due_bytes - count
+            while octets > 0:
+                count = flow.socket.send(BLOCK[:octets])
+                flow.sent_bytes, octets = flow.sent_bytes + count, octets - count
         except BlockingIOError:
-            return
+            return True
         except OSError as error:
-            self._end(flow, errno.errorcode.get(error.errno or 0, str(error)))
+            self._end(flow, _name(error))
+        return False
 
     def _end(self, flow: Sending, how: str) -> None:
         sock = flow.socket
@@ -502,18 +502,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one end."""
     parser = argparse.ArgumentParser(description=__doc__)
     ends = parser.add_subparsers(dest="end", required=True)
-    receiver = ends.add_parser("receive")
-    receiver.add_argument("port", type=int)
-    receiver.add_argument("count", type=int, help="how many flows there will be")
+    receiver, client, sender = map(ends.add_parser, ("receive", "request", "send"))
+    for end, names in (
+        (receiver, ("port", "count")),  # how many flows there will be
+        (client, ("port", "request_bytes", "response_bytes", "think_ns", "count")),
+        (sender, ("port", "origin_ns")),
+    ):
+        for name in names:
+            end.add_argument(name, type=int)
     receiver.add_argument("--size", type=int, help="bytes of the foreground flow; 0: no limit")
-    client = ends.add_parser("request")
-    for name in ("port", "request_bytes", "response_bytes", "think_ns", "count"):
-        client.add_argument(name, type=int)
     for end in (receiver, client):
         end.add_argument("--address", default="", help="own address; default: any of IPv4")
-    sender = ends.add_parser("send")
-    sender.add_argument("port", type=int)
-    sender.add_argument("origin_ns", type=int)
     sender.add_argument("--mark", type=float, help="time at which acknowledged bytes are noted")
     sender.add_argument("flows", nargs="+", help="JSON lists of the values of `Sending`")
     sender.add_argument("--pattern", help="JSON list of the steps of the only flow, a source")
@@ -527,15 +526,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         del options.end
         reports = request(**vars(options))
     else:
-        flows: Sequence[Sending]
         flows = [Sending(*values) for chunk in options.flows for values in json.loads(chunk)]
         if options.pattern:
-            pattern = json.loads(options.pattern)
             asks, gets = options.requests
-            flows = [
-                Source(**vars(flow), pattern=pattern, request_bytes=asks, response_bytes=gets)
-                for flow in flows
-            ]
+            more = {"request_bytes": asks, "response_bytes": gets}
+            flows = [Source(**vars(flows[0]), pattern=json.loads(options.pattern), **more)]
             # How long Python starts must not decide when the flow does.
             late_ns = time.monotonic_ns() - options.origin_ns
             sleep_until(options.origin_ns + (late_ns // SOURCE_START_NS + 1) * SOURCE_START_NS)

@@ -61,7 +61,7 @@ def bare_hosts() -> BareHosts:
     hosts.write_sysctl("net.ipv4.tcp_allowed_congestion_control", available)
     with engine(BARE) as (api, binds):
         VERSION.write_text(api.version()["Version"])
-        place = containers.Place(OWNER, IMAGE_NAME, tuple(binds), in_guest=True)
+        place = containers.Place(OWNER, IMAGE_NAME, tuple(binds))
         context = measure.bare_hosts(containers.host_class(place), disposable=True)
         return guest.UNTIL_POWER_OFF.enter_context(context)
 

@@ -7,11 +7,11 @@ one. Its log has the times of the trace, without that delay.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import fcntl
 import gc
+import json
 import os
 import signal
 import struct
@@ -125,19 +125,18 @@ def attached(
             f"route add {route.network} dev {route.device} table {route.table}",
         ]
     )
-    command = [
-        *PYTHON, MODULE,
-        "--device", route.device, "--trace", str(folder.parent / link.file),
-        "--queue", link.queue, "--limit-packets", str(link.buffer_packets),
-        "--log", str(folder / log), "--begin-ns", str(begin_ns),
-        "--start-ms", str(plan.parts.get(START, 0)), "--seed", str(plan.parts.get(SEED, 0)),
-        *(["--mtu-bytes", str(mtu_bytes)] if other_mtu else []),
-    ]  # fmt: skip
+    options = {
+        "device": route.device, "trace": str(folder.parent / link.file), "queue": link.queue,
+        "limit_packets": link.buffer_packets, "log": str(folder / log), "begin_ns": begin_ns,
+        "start_ms": plan.parts.get(START, 0), "seed": plan.parts.get(SEED, 0),
+        "mtu_bytes": mtu_bytes,
+    }  # fmt: skip
     errors = folder / f"{route.device}.err"
     with errors.open("wb") as stderr:
         program = router.popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr
-        )
+            [*PYTHON, MODULE, json.dumps(options)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
+        )  # fmt: skip
         try:
             assert program.stdout is not None
             if program.stdout.readline().decode().strip() != READY:
@@ -223,38 +222,28 @@ def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
                 os.write(tun, departed)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the link until SIGTERM, then until its queue is empty."""
-    parser = argparse.ArgumentParser(description="forward packets over a trace-driven link")
-    parser.add_argument("--device", required=True)
-    parser.add_argument("--trace", type=Path, required=True)
-    parser.add_argument("--queue", default="fifo")
-    parser.add_argument("--limit-packets", type=int, required=True)
-    parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--begin-ns", type=int, required=True)
-    parser.add_argument("--start-ms", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--mtu-bytes", type=int, default=DEFAULT.mtu_bytes)
-    options = parser.parse_args(arguments)
+def main(arguments: Sequence[str]) -> int:
+    """Run the link until SIGTERM, then until its queue is empty; `attached` has the options."""
+    its = json.loads(arguments[0])
     gc.disable()  # collections read the clock; packets leave no reference cycles
-    times = tracelink.parse(options.trace.read_text(), str(options.trace))
+    times = tracelink.parse(Path(its["trace"]).read_text(), its["trace"])
     # The handler does nothing: the signal makes the pipe readable.
     stop, stopped = os.pipe2(os.O_NONBLOCK)
     signal.signal(signal.SIGTERM, lambda *_: None)
     signal.set_wakeup_fd(stopped)
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)
-    with options.log.open("w") as log:
-        given, mbit = (options.limit_packets, options.mtu_bytes), tracelink.mean_mbit(times)
-        queue = queue_of(options.queue, *given, options.seed, mbit)
-        link = TraceLink(times, queue, lambda line: log.write(line + "\n"), options.start_ms)
-        tun = _open_tun(options.device)
-        if time.monotonic_ns() > options.begin_ns:
+    with Path(its["log"]).open("w") as log:
+        limits = its["limit_packets"], its["mtu_bytes"]
+        queue = queue_of(its["queue"], *limits, its["seed"], tracelink.mean_mbit(times))
+        link = TraceLink(times, queue, lambda line: log.write(line + "\n"), its["start_ms"])
+        tun = _open_tun(its["device"])
+        if time.monotonic_ns() > its["begin_ns"]:
             raise LosslabError("the link must be ready before its trace begins, found it late")
         print(READY, flush=True)
-        sleep_until(options.begin_ns)
-        forward(link, tun, stop, options.begin_ns)
+        sleep_until(its["begin_ns"])
+        forward(link, tun, stop, its["begin_ns"])
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

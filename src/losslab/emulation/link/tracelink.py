@@ -23,7 +23,6 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from losslab.emulation.link.queues import DropTail, FqCoDel, Packet
 from losslab.errors import LosslabError
@@ -188,7 +187,6 @@ def _rates(rng: random.Random, ticks: int) -> list[float]:
     return rates
 
 
-@dataclass
 class TraceLink:
     """State of a link: its queue, a packet sent in part, and the next opportunity.
 
@@ -197,18 +195,18 @@ class TraceLink:
     not CoDel's later drops.
     """
 
-    times: Sequence[int]
-    queue: DropTail | FqCoDel
-    log: Callable[[str], object]
-    start_ms: int = 0
-    _schedule: Iterator[int] = field(init=False)
-    next_ms: int = field(init=False)
-    _sending: Packet | None = field(init=False, default=None)
-    _bytes_left: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
-        self._schedule = opportunities(self.times, self.start_ms)
+    def __init__(
+        self,
+        times: Sequence[int],
+        queue: DropTail | FqCoDel,
+        log: Callable[[str], object],
+        start_ms: int = 0,
+    ) -> None:
+        self.queue, self.log = queue, log
+        self._schedule = opportunities(times, start_ms)
         self.next_ms = next(self._schedule)
+        self._sending: Packet | None = None
+        self._bytes_left = 0
 
     @property
     def busy(self) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from losslab.emulation.mechanism import Effect, Mechanism, NetemLink, Option
+from losslab.emulation.mechanism import Effect, Mechanism, NetemLink
 from losslab.emulation.qdiscs import SLOT
 from losslab.study.axes import MIN_MS, axis
 
@@ -54,8 +54,7 @@ class Batching(Mechanism):
         if not batch_ms:
             return link
         slot_ns = round(batch_ms * 1e6)
-        option: Option = (f"slot {slot_ns}ns", dict.fromkeys(SLOT, slot_ns / 1e9))
-        return replace(link, options=(*link.options, option))
+        return link.plus(f"slot {slot_ns}ns", dict.fromkeys(SLOT, slot_ns / 1e9))
 
     def effect(self, condition: Condition) -> Effect:
         return Effect(above_ms=self.ack_batch_ms + self.data_batch_ms)

@@ -56,8 +56,8 @@ class Bursts(Mechanism):
         enter, leave = burst_chances(link.loss_percent / 100, self.burst_packets)
         words = f"loss gemodel {percent(enter)} {percent(leave)}"
         expected = {"p": enter, "r": leave, "1-h": 1.0, "1-k": 0.0}
-        option = (words, {f"loss-gemodel.{name}": value for name, value in expected.items()})
-        return replace(link, loss_percent=0.0, options=(*link.options, option))
+        read_back = {f"loss-gemodel.{name}": value for name, value in expected.items()}
+        return replace(link, loss_percent=0.0).plus(words, read_back)
 
     def effect(self, condition: Condition) -> Effect:
         return Effect(loss_run_packets=self.burst_packets)

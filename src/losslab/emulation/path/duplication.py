@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from losslab.emulation.mechanism import Mechanism, NetemLink, outside_acceptance_interval
@@ -45,8 +45,7 @@ class Duplication(Mechanism):
         if direction != "data":
             return link
         share = self.duplicate_percent / 100
-        option = (f"duplicate {percent(share)}", {"duplicate.duplicate": share})
-        return replace(link, options=(*link.options, option))
+        return link.plus(f"duplicate {percent(share)}", {"duplicate.duplicate": share})
 
     def violations(self, e: Evidence) -> Iterator[str | None]:
         t = e.traffic

@@ -5,14 +5,13 @@ A token bucket below the reverse netem link, so that every packet of the reverse
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from losslab.emulation import shaping
 from losslab.emulation.mechanism import Effect, Mechanism, of
-from losslab.emulation.qdiscs import REVERSE_HANDLE, REVERSE_QUEUE_HANDLE, Qdisc
+from losslab.emulation.qdiscs import REVERSE_HANDLE, REVERSE_QUEUE_HANDLE, Qdisc, token_bucket
 from losslab.emulation.topology import interface, reverse_router
 from losslab.study.axes import NONE, axis
 from losslab.study.packetsizes import frame_bytes
@@ -67,8 +66,7 @@ class Reverse(Mechanism):
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
         """Return the token bucket and its queue, as those of the forward path."""
         where = interface(reverse_router(condition.path), "r1")
-        rate_bytes = math.floor(condition.reverse_rate_mbit * 1e6 / 8)
-        burst_bytes = shaping.BURST_FRAMES * frame_bytes(condition.mtu_bytes)
+        burst_bytes = shaping.bucket_bytes(frame_bytes(condition.mtu_bytes), single_packets=True)
         its = replace(
             condition,
             queue=condition.reverse_queue,
@@ -77,15 +75,13 @@ class Reverse(Mechanism):
         )
         (queue,) = shaping.queue(its, of(its))
         return [
-            Qdisc(
-                where, "parent 1:1", REVERSE_HANDLE, "tbf",
-                f"rate {rate_bytes * 8}bit burst {burst_bytes} limit {burst_bytes}",
-                {"rate": rate_bytes},
+            token_bucket(
+                where, condition.reverse_rate_mbit, burst_bytes, "parent 1:1", REVERSE_HANDLE
             ),
             replace(
                 queue, where=where, parent=f"parent {REVERSE_HANDLE}1", handle=REVERSE_QUEUE_HANDLE
             ),
-        ]  # fmt: skip
+        ]
 
     def summary(self, t: Traffic) -> dict[str, float]:
         return {"reverse_drops": t.link_back_drops}

@@ -22,13 +22,18 @@ from tests.unit.emulation.test_checks import EVIDENCE
 from tests.unit.emulation.test_programs import COMMAND
 
 
-def arrived(folder: Path, *rows, **changed):
-    """Summarise arrivals; a row has the columns of arrivals.csv, or its first."""
-    lines = [userprograms.ARRIVAL_COLUMNS]
-    lines += [",".join(map(str, (*row, 0, 0, 0)[:9])) for row in rows]
-    (folder / userprograms.ARRIVALS).write_text("\n".join(lines) + "\n")
+def write(folder: Path, rows, prefix=""):
+    """Write arrivals; a row has the columns of arrivals.csv, or its first."""
+    lines = [",".join(map(str, (*row, 0, 0, 0)[:9])) for row in rows]
+    text = "\n".join([userprograms.ARRIVAL_COLUMNS, *lines]) + "\n"
+    (folder / f"{prefix}{userprograms.ARRIVALS}").write_text(text)
+
+
+def arrived(folder: Path, *rows, begin_s=0.0, **changed):
+    """Return the summary of arrivals."""
+    write(folder, rows)
     plan = make_plan(replace(COMMAND, **changed), 1)
-    return command.FEATURE.collect(plan, folder, Timeline(0, {"command": 0.0}))
+    return command.FEATURE.collect(plan, folder, Timeline(0, {"command": begin_s}))
 
 
 def test_goodput_is_distinct_payload_of_both_protocols_in_the_window(tmp_path):
@@ -123,24 +128,21 @@ def evidence(folder, algorithm, *connections, future=None):
     return found, checks.violations(replace(EVIDENCE, flows=found))
 
 
+CUBIC = {"host": "sender", "algorithm": "cubic", "sent": 9}
+
+
 @pytest.mark.parametrize("used", ["bbr", "cubic bbr", "unknown"])
 def test_connection_with_another_algorithm_is_a_violation_unless_programs_choose(tmp_path, used):
     """A6: also if it began with the condition's, or closed before it could be read."""
-    connections = [
-        {"host": "sender", "algorithm": "cubic", "sent": 9},
-        {"host": "sender", "algorithm": used, "sent": 9},
-    ]
+    connections = [CUBIC, CUBIC | {"algorithm": used}]
     names = sorted({"cubic", *used.split()})
     found, violations = evidence(tmp_path, "cubic", *connections)
     assert violations == [f"command must use cubic, found {', '.join(names)}"]
     assert [(each.found, each.window_limited_share) for each in found] == [(names, 0.5)]
     found, violations = evidence(tmp_path, "own", *connections)
     assert (found[0].found, violations) == (names, [])
-
-
-def test_future_with_another_algorithm_keeps_the_past_of_its_connections(tmp_path):
-    """A6: `losslab whatif --algorithm` changes open connections."""
-    changed = {"host": "sender", "algorithm": "cubic bbr", "sent": 9}
+    # `losslab whatif --algorithm` changes open connections, which keep their past.
+    changed = CUBIC | {"algorithm": "cubic bbr"}
     assert evidence(tmp_path, "cubic", changed, future="bbr")[1] == []
     (violation,) = evidence(tmp_path, "cubic", changed, future="reno")[1]
     assert violation == "command must use reno, found bbr"
@@ -148,13 +150,10 @@ def test_future_with_another_algorithm_keeps_the_past_of_its_connections(tmp_pat
 
 def test_algorithms_of_connections_without_data_of_the_sender_do_not_matter(tmp_path):
     """A6: the receiver's algorithm sends requests and acknowledgements only."""
-    others = [
-        {"host": "receiver", "algorithm": "reno", "sent": 9},
-        {"host": "sender", "algorithm": "reno", "sent": 0},
-    ]
+    others = [CUBIC | {"host": "receiver", "algorithm": "reno"},
+              CUBIC | {"algorithm": "reno", "sent": 0}]  # fmt: skip
     assert evidence(tmp_path, "cubic", *others) == ([], [])
-    mine = {"host": "sender", "algorithm": "cubic", "sent": 9}
-    assert evidence(tmp_path, "cubic", mine, *others)[1] == []
+    assert evidence(tmp_path, "cubic", CUBIC, *others)[1] == []
 
 
 @pytest.mark.parametrize(("algorithm", "left"), [("bbr", "cubic"), ("bbr", "bbr"), ("own", "reno")])
@@ -258,10 +257,8 @@ def test_pairs_of_programs_beside_others_have_addresses_of_their_own(condition, 
 def test_goodputs_of_two_pairs_cover_the_time_in_which_both_send(tmp_path):
     rows = [(t / 2, t, 1000 * t, 0, 0, 100_000 * t) for t in range(5)]
     ended = [(*row, 0, int(row[0] >= 1.5)) for row in rows[:4]] + [(*rows[3], 0, 1)]
-    for name, its in (("", rows), ("competitor-", ended)):
-        lines = [",".join(map(str, (*row, 0, 0, 0)[:9])) for row in its]
-        text = "\n".join([userprograms.ARRIVAL_COLUMNS, *lines])
-        (tmp_path / f"{name}{userprograms.ARRIVALS}").write_text(text + "\n")
+    write(tmp_path, rows)
+    write(tmp_path, ended, "competitor-")
     plan = make_plan(replace(PAIRS, warmup_s=0), 1)
     found = command.FEATURE.collect(plan, tmp_path, Timeline(0, {}))
     assert found["ended_s"] == 1.5
@@ -272,16 +269,12 @@ def test_goodputs_of_two_pairs_cover_the_time_in_which_both_send(tmp_path):
 @pytest.mark.parametrize(("ended", "found_s"), [(1.0, 0.75), (2.0, None), (None, None)])
 def test_completion_is_the_callers_time_and_needs_its_end(tmp_path, ended, found_s):
     rows = [(t / 2, t, 1000 * t, 0, 0, 1000 * t, int(ended == t / 2)) for t in range(5)]
-    lines = [",".join(map(str, (*row, 0, 0, 0)[:9])) for row in rows]
-    text = "\n".join([userprograms.ARRIVAL_COLUMNS, *lines])
-    (tmp_path / userprograms.ARRIVALS).write_text(text + "\n")
-    plan = make_plan(replace(COMMAND, until="completion", warmup_s=0), 1)
-    timeline = Timeline(0, {"command": 0.25})
+    axes = {"until": "completion", "warmup_s": 0, "begin_s": 0.25}
     if found_s is None:
         with pytest.raises(LosslabError, match="must end by itself within 2 s"):
-            command.FEATURE.collect(plan, tmp_path, timeline)
+            arrived(tmp_path, *rows, **axes)
     else:
-        assert command.FEATURE.collect(plan, tmp_path, timeline)["completion_s"] == found_s
+        assert arrived(tmp_path, *rows, **axes)["completion_s"] == found_s
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""Command `divergence`: the first packet, sample and captured state in which two runs differ."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from losslab.campaign import packets, rerun, state
+from losslab.campaign.packets import SENDERS_LINK, Segment
+from losslab.emulation import capture
+from losslab.reading import read_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Packets shown before the first that differs, and after it.
+BEFORE, AFTER = 3, 2
+DIGITS = 8  # of a frame's digest
+TABLES = ("tcp.csv", "queue.csv", "ping.csv")
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `divergence`."""
+    command = commands.add_parser("divergence")
+    command.add_argument("first", type=Path, help="folder of a run")
+    command.add_argument("second", type=Path, help="folder of a run to compare with")
+    command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
+    command.set_defaults(run=_divergence)
+
+
+def _divergence(options: argparse.Namespace) -> int:
+    runs = options.first, options.second
+    lines = [*differences(*runs, options.trust), *state_lines(*runs)]
+    print("\n".join(lines or ["A and B have the same packets and samples"]))
+    return int(bool(lines))
+
+
+def differences(first: Path, second: Path, trusted: bool) -> list[str]:
+    """Return the first packet and the first sample in which two runs differ; empty if none does.
+
+    A run without a capture is measured again.
+    """
+    lines = packet_lines(*(_packets(folder, trusted) for folder in (first, second)))
+    sample = sample_line(first, second)
+    if not lines and not sample:
+        return []
+    lines = lines or ["all packets on the sender's link are the same"]
+    return [*lines, sample or "all samples are the same"]
+
+
+def packet_lines(one: Sequence[str], other: Sequence[str]) -> list[str]:
+    """Return the first packet that differs, and those around it; empty if all are the same."""
+    at = next((n for n, (a, b) in enumerate(zip_longest(one, other)) if a != b), None)
+    if at is None:
+        return []
+    lines = [f"packet {at + 1} on the sender's link differs:"]
+    lines += [f"  both  {line}" for line in one[max(0, at - BEFORE) : at]]
+    for name, its in (("A", one), ("B", other)):
+        rest = its[at : at + 1 + AFTER] or ["no further packet"]
+        lines += [f"  {name}     {line}" for line in rest]
+    return lines
+
+
+def sample_line(first: Path, second: Path) -> str:
+    """Describe the earliest difference of the tables of samples; "" if all are the same."""
+    found = []
+    nothing: Mapping[str, str] = {}
+    for table in TABLES:
+        rows = [read_rows(folder / table) for folder in (first, second)]
+        for a, b in zip_longest(*rows, fillvalue=nothing):
+            if a != b:
+                column = next(name for name in (a or b) if a.get(name) != b.get(name))
+                values = [row.get(column) or "nothing" for row in (a, b)]
+                t_s = float((a or b)["t_s"])
+                text = f"{table}: {column} at {t_s:.6f} s is {values[0]} in A, {values[1]} in B"
+                found.append((t_s, text))
+                break
+    return min(found, default=(0.0, ""))[1]
+
+
+def _packets(folder: Path, trusted: bool) -> list[str]:
+    """Describe the packets on the sender's link: of TCP the segments, or else all frames."""
+    manifest = rerun.load_manifest(folder)
+    with packets.captured(folder, manifest, SENDERS_LINK, trusted) as path:
+        content = path.read_bytes()
+    origin_ns, found = packets.segments(content)
+    return [described(segment, origin_ns) for segment in found] or [
+        f"{(at_ns - origin_ns) / 1e9:.9f} s {len(frame)} captured bytes, SHA-256 "
+        f"{hashlib.sha256(frame).hexdigest()[:DIGITS]}"
+        for at_ns, frame in packets.packets(content)
+    ]
+
+
+def described(segment: Segment, origin_ns: int) -> str:
+    """Describe a segment; its time is since the origin of the tables."""
+    way = "sent" if segment.sent else "received"
+    sacked = "".join(f" SACK {begin}-{end}" for begin, end in segment.sacked)
+    return (
+        f"{(segment.at_ns - origin_ns) / 1e9:.9f} s {way} port {segment.port} seq {segment.begin} "
+        f"length {segment.octets} ack {segment.acked}{sacked}"
+    )
+
+
+def state_lines(first: Path, second: Path) -> list[str]:
+    """Describe the first difference of two runs' captured states, if both have one."""
+    files = [folder / capture.name(capture.STATE) for folder in (first, second)]
+    if not all(file.is_file() for file in files):
+        return []
+    return first_difference(*(state.frame(state.read(file)) for file in files))
+
+
+def first_difference(first: pd.DataFrame, second: pd.DataFrame) -> list[str]:
+    """Describe the first event, by its number, at which a variable of the state differs."""
+    variables = [each for each in first if each in second and each not in state.COLUMNS]
+    count = min(len(first), len(second))
+    found = []
+    for name in variables:
+        a, b = (rows[name].iloc[:count] for rows in (first, second))
+        other = ((a != b) & ~(a.isna() & b.isna())).to_numpy().nonzero()[0]
+        found += [(int(other[0]), name)] if len(other) else []
+    if not found:
+        return []
+    at, name = min(found, key=lambda each: (each[0], variables.index(each[1])))
+    values = [f"{rows[name].iloc[at]} at {rows['t_s'].iloc[at]:.6f} s" for rows in (first, second)]
+    return [f"state: {name} at event {at + 1} is {values[0]} in A, {values[1]} in B"]

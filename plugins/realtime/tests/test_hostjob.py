@@ -1,0 +1,80 @@
+"""Jobs with containers of this machine's engine, as far as tests need no engine."""
+
+import os
+import sys
+import types
+
+import pytest
+
+from losslab.emulation import containers
+from losslab.emulation.containers import LABEL
+from losslab_realtime import hostjob
+
+
+class Api:
+    """The engine's client."""
+
+    def __init__(self, listed):
+        self.listed = listed
+
+    def containers(self, all, filters):
+        key, _, value = filters["label"].partition("=")
+        return [c for c in self.listed if key in c["Labels"] and value in ("", c["Labels"][key])]
+
+    def inspect_container(self, container):
+        return {"State": {"Pid": 0}}
+
+    def remove_container(self, container, force, v):
+        self.listed.remove(container)
+
+
+def test_limits_of_a_program_precede_its_command(monkeypatch):
+    class Docker:
+        def __init__(self, name, **options):
+            self.name = name
+
+        def _get_pid(self):
+            return os.getpid()
+
+        def popen(self, command):
+            return self._popen(["docker", "exec", "-t", "losslab-abc.sender", *command])
+
+    module = types.ModuleType("mininet.node")
+    module.Docker = Docker
+    monkeypatch.setitem(sys.modules, "mininet.node", module)
+    monkeypatch.setitem(sys.modules, "mininet", types.ModuleType("mininet"))
+    place = containers.Place("losslab-abc", "losslab-host:1", ())
+    started = []
+    monkeypatch.setattr(
+        containers.subprocess, "Popen", lambda command, **options: started.append(command)
+    )
+    hostjob.container_class(place)("sender", ip=None).popen(["iperf3"])
+    assert started[0][0] == "nsenter"
+    assert started[0][started[0].index("--") + 1] == "setpriv"
+    assert started[0][-2:] == ["--", "iperf3"]
+
+
+def test_only_own_containers_are_removed():
+    mine, other, foreign = (
+        {"Labels": {LABEL: "losslab-abc"}, "Names": ["/losslab-abc.r1"]},
+        {"Labels": {LABEL: "losslab-def"}, "Names": ["/losslab-def.r1"]},
+        {"Labels": {"com.containernet": ""}, "Names": ["/mn.h1"]},
+    )
+    api = Api([mine, other, foreign])
+    assert hostjob.remove(api, "losslab-abc") == ["losslab-abc.r1"]
+    assert api.listed == [other, foreign]
+    assert hostjob.remove(api) == ["losslab-def.r1"]
+    assert api.listed == [foreign]
+
+
+def test_containers_are_removed_after_an_error():
+    api = Api([{"Labels": {LABEL: "x"}, "Names": ["/x.r1"]}])
+    with pytest.raises(ValueError, match="broken"), hostjob.owned(api, "x"):
+        raise ValueError("broken")
+    assert api.listed == []
+
+
+def test_engine_error_is_a_host_error():
+    broken = type("APIError", (Exception,), {"__module__": "docker.errors"})("no space left")
+    assert "no space left" in str(hostjob.of_engine(broken))
+    assert hostjob.of_engine(ValueError("ours")) is None
