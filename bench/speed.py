@@ -32,9 +32,9 @@ from losslab.backends.base import CONTAINERNET, GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Fork, Snapshots
 from losslab.campaign.instrument import instrument
-from losslab.emulation import realtime
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
+from losslab_realtime import watch
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE, PAGE = ROOT / "report" / "speed.csv", ROOT / "docs" / "reference" / "speed.md"
@@ -71,7 +71,7 @@ def machine(runs: int) -> Rows:
         "processor": models[0] if models else platform.processor(),
         "processors": len(os.sched_getaffinity(0)),
         "kernel": platform.release(),
-        "busy_with_others": round(realtime.quiet_busy(QUIET_S), 3),
+        "busy_with_others": round(watch.quiet_busy(QUIET_S), 3),
         "runs": runs,
     }
     return [facts]

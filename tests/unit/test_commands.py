@@ -132,11 +132,11 @@ def test_command_appears_with_its_package_and_disappears_with_it(tmp_path):
         )  # fmt: skip
         return f"\n  {name} " in done.stdout
 
-    assert not lists("bisect")
+    assert not lists("divergence")
     pip("install", "--no-index", "--no-deps", "--no-build-isolation", "-e", ROOT / "plugins/check")
-    assert lists("bisect")
+    assert lists("divergence")
     pip("uninstall", "--yes", "losslab-check")
-    assert not lists("bisect")
+    assert not lists("divergence")
 
 
 def described(parser):

@@ -33,8 +33,8 @@ def test_edited_part_has_another_version_until_it_is_compared(edited):
 
 
 def test_edited_part_without_a_golden_run_has_a_new_version(edited):
-    edited("backends/host")
-    assert versions(golden.updated_lock([["emulation"]], [])) == {"backends/host": 2}
+    edited("apps/quic")
+    assert versions(golden.updated_lock([["emulation"]], [])) == {"apps/quic": 2}
 
 
 @pytest.mark.parametrize(

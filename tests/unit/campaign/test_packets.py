@@ -8,7 +8,6 @@ from losslab.campaign import packets
 from losslab.emulation import probes
 from losslab.emulation.capture import FILE_HEADER, RECORD
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition
 
 SENDER, RECEIVER = bytes([10, 0, 1, 1]), bytes([10, 0, 3, 2])
 PORT, START = 40001, 0xFFFF_FF00  # sequence numbers wrap around during the flow
@@ -42,14 +41,6 @@ def capture(*frames):
         for n, each in enumerate([*pings, *frames])
     ]
     return FILE_HEADER + b"".join(records)
-
-
-def test_segments_of_a_server_at_the_sender_have_the_ports_of_its_clients():
-    _, seen = packets.segments(capture(data(0), ack(1000)))
-    condition = Condition(algorithm="cubic", app="command", listens="sender")
-    assert [s.port for s in packets.by_flow(seen, condition)] == [s.remote_port for s in seen]
-    assert packets.by_flow(seen, Condition(algorithm="cubic")) == seen
-    assert {s.remote_port for s in seen}.isdisjoint({s.port for s in seen})
 
 
 def over_ipv6(frame):

@@ -27,6 +27,7 @@ def words_of(root, *patterns):
 
 def test_every_declared_metric_is_computed(root):
     guest = words_of(root, "src/losslab/emulation/**/*.py")
+    guest |= {f"competitor_{word}" for word in guest}
     guest |= {f"machine_{field.name}" for field in dataclasses.fields(Findings)}
     after = words_of(root, "analysis/**/*.R", "src/losslab/campaign/tables.py")
     after |= {f"{name}_goodput_mbit" for name in ("early", "late", "whole")}
