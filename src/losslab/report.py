@@ -28,6 +28,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.reading import parse_json, read_rows
 from losslab.repository import ROOT, listed
+from losslab.study import prose
 
 RENDER = ROOT / "report" / "render"
 # Files that both renderers use.
@@ -75,6 +76,8 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
     LosslabError with a failed chunk, a typed number without a source, a missing cross-reference,
     citation, picture or included file, or a verdict that differs from the recorded one.
     """
+    texts = (parts.document, *parts.chapters, *parts.extra_files)
+    prose.check((file for file in texts if file.suffix == ".qmd"), ROOT)
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
         for file in (parts.document, *parts.chapters, *parts.extra_files, *OF_BOTH):

@@ -176,7 +176,7 @@ def measure_runs(
     runs: Mapping[Path, tuple[Condition, int]],
     cores: int,
     title: str,
-    captures: Sequence[str] = (),
+    captures: Callable[[Condition], Sequence[str]] = lambda _: (),
     attempts: int = replicate.ATTEMPTS,
 ) -> None:
     """Measure single runs, condition and seed by folder; a folder that exists is replaced."""
@@ -186,13 +186,11 @@ def measure_runs(
 
     def one(folder: Path) -> None:
         condition, seed = runs[folder]
-        tools = instrument(condition=condition)
+        tools, its = instrument(condition=condition), captures(condition)
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        replicate.run(
-            condition, seed, folder, tools, video(condition, tools), attempts=attempts,
-            captures=captures,
-        )  # fmt: skip
+        movie = video(condition, tools)
+        replicate.run(condition, seed, folder, tools, movie, attempts=attempts, captures=its)
 
     if runs:
         measure_all([functools.partial(one, folder) for folder in runs], cores, title)

@@ -45,7 +45,7 @@ def either(request, monkeypatch):
     if request.param == "replacement":
         monkeypatch.setattr(analysis, "quarto", lambda: None)
     elif analysis.quarto() is None:
-        pytest.skip("no Quarto 1.9 or newer on PATH")
+        pytest.skip("no Quarto here: `make setup` installs it")
 
 
 def render(tmp_path, more=""):
@@ -87,6 +87,7 @@ def test_error_of_a_failing_chunk_is_one_line_with_its_name(fallback, tmp_path):
     ("wrong", "words"),
     [
         ("See @fig-nowhere.", "fig-nowhere"),
+        ("It loses 93 %.", "found:\n  doc.qmd, line .*: 93 %"),
         ("```{r}\nstop('broken chunk')\n```", "broken chunk"),
         ("![Gone](gone.svg)", r"pictures must exist, found no gone\.svg"),
         ('```{r}\nknitr::include_graphics("gone.svg")\n```', r"found no gone\.svg"),

@@ -56,7 +56,7 @@ test_that("chapters without a study have a script of their name", {
     list(label = "tbl-seeds", code = "", data = "other_seeds")
   )) {
     line <- in_folder(trace_of(options))
-    expect_true(grepl("code: [other.R](scripts/other.R)]", line, fixed = TRUE))
+    expect_true(grepl("code: [compare.R](scripts/compare.R)]", line, fixed = TRUE))
   }
 })
 

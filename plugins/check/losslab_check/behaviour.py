@@ -6,6 +6,7 @@ bytes cannot differ. The tests of all other cells are one family, judged by Holm
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +15,14 @@ from statistics import fmean
 from typing import Any
 
 from losslab.campaign.results import Replicate, digest_of
+from losslab.reading import read_rows
 from losslab.study import metrics
 from losslab.study.intervals import (
     LEVEL,
     Interval,
     difference_interval,
     holm,
+    mean_interval,
     ratio_interval,
     t_quantile,
 )
@@ -31,6 +34,8 @@ BETTER, WORSE, MOVED = "better", "worse", "different"
 # Differences below this share of the value before are ignored.
 MIN_CHANGE = 0.01
 POWER = 0.8
+# Columns of the trend of a branch.
+TREND = ("commit", "date", "cell", "metric", "n", "mean", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -191,3 +196,20 @@ def as_json(changes: Sequence[CellChange]) -> list[dict[str, Any]]:
         }
         for cell in changes
     ]
+
+
+def trend(path: Path, commit: str, date: str, runs: Mapping[str, Sequence[Run]]) -> None:
+    """Add the means of a commit's valid runs to a table; replace earlier rows of the commit."""
+    before = read_rows(path, columns=TREND) if path.is_file() else []
+    rows = [row for row in before if row["commit"] != commit]
+    for cell, its in runs.items():
+        valid = [run.metrics for run in its if not run.reasons]
+        for metric in dict.fromkeys(name for each in valid for name in each):
+            values = [each[metric] for each in valid if metric in each]
+            numbers = (len(values), fmean(values), *(mean_interval(values) or ("", "")))
+            shown = [f"{each:.6g}" if each != "" else "" for each in numbers]
+            rows.append(dict(zip(TREND, (commit, date, cell, metric, *shown), strict=True)))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, TREND)
+        writer.writeheader()
+        writer.writerows(rows)

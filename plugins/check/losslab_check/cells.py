@@ -199,4 +199,4 @@ def capture(runs: Mapping[Path, tuple[Condition, int]], side: Side, cores: int, 
     """Measure single runs, condition and seed by folder, with the packets of the sender's link."""
     with side.active():
         its = {folder: (side.of(condition), seed) for folder, (condition, seed) in runs.items()}
-        sweeps.measure_runs(its, cores, title, [SENDERS_LINK], attempts=1)
+        sweeps.measure_runs(its, cores, title, lambda _: [SENDERS_LINK], attempts=1)

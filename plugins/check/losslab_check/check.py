@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
-from losslab import cellspec, sweeps
+from losslab import cellspec, processes, sweeps
 from losslab.campaign import results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
-from losslab.reading import UsageError, out_folder
+from losslab.reading import UsageError, out_file, out_folder
 from losslab.repository import ROOT
 from losslab.study import metrics, studyfiles
 from losslab.study.schemas import check_schema
@@ -69,6 +71,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--annotations", action="store_true",
         help="also print what moved as annotations of GitHub Actions",
     )  # fmt: skip
+    command.add_argument(
+        "--trend", type=out_file, metavar="FILE",
+        help="add the means of the measured cells, with the commit of the current folder, to a CSV",
+    )  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     command.set_defaults(run=_check, interrupted=sweeps.KEPT)
 
@@ -79,6 +85,7 @@ def _check(options: argparse.Namespace) -> int:
         raise UsageError("--bring and --base-bring need each other")
     if not options.change and options.bring is None:
         raise UsageError("a check must have a changed file, a patch, or --bring, found none")
+    commit = _commit() if options.trend else ("", "")
     given_files = changes.files_given([*options.base, *options.change])
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
@@ -110,6 +117,8 @@ def _check(options: argparse.Namespace) -> int:
     for side, name in zip(sides, (BASELINE, CHANGE), strict=True):
         changecells.measure(differ, side, out / name, options.cores)
     then, now = (_runs(differ, out / name, compared) for name in (BASELINE, CHANGE))
+    if options.trend:
+        behaviour.trend(options.trend, *commit, now)
     found = behaviour.compare(then, now, compared)
     data = {
         "format": behaviour.FORMAT,
@@ -134,6 +143,24 @@ def _check(options: argparse.Namespace) -> int:
         f"see {out / REPORT}; --fail-on chooses what fails",
     )  # fmt: skip
     return 0
+
+
+def _commit() -> tuple[str, str]:
+    """Return the name and date of the commit for a trend; LosslabError before anything runs.
+
+    In a job of GitHub Actions, git may refuse the folder of another user, so the job's variable is
+    first.
+    """
+    if commit := os.environ.get("GITHUB_SHA"):
+        return commit, datetime.now(UTC).isoformat(timespec="seconds")
+    found = processes.attempt(["git", "log", "-1", "--format=%H %cI"])
+    if not found.good:
+        raise LosslabError(
+            f"--trend needs a commit, found none in {Path.cwd()}",
+            hint="start it in the folder of your repository",
+        )
+    commit, date = found.out.split()
+    return commit, date
 
 
 def _runs(cells: Iterable[str], out: Path, compared: Sequence[str]) -> dict[str, list[Run]]:

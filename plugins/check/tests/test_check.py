@@ -7,6 +7,7 @@ import pytest
 
 from losslab import cli, lock
 from losslab.errors import LosslabError
+from losslab.reading import read_rows
 from losslab.study.schemas import check_schema
 from losslab_check import behaviour, check
 from losslab_check.behaviour import CellChange, Difference, Run
@@ -52,6 +53,17 @@ def test_check_without_a_change_is_refused(tmp_path, words, message):
     options = cli.parser().parse_args(["check", *words, "--out", str(tmp_path)])
     with pytest.raises(LosslabError, match=message):
         options.run(options)
+
+
+def test_trend_without_a_commit_is_refused_before_measuring(tmp_path, monkeypatch):
+    monkeypatch.delenv("GITHUB_SHA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tcp_cubic.c").write_text("")
+    words = ["check", "tcp_cubic.c", "--trend", "trend.csv", "--out", str(tmp_path / "out")]
+    options = cli.parser().parse_args(words)
+    with pytest.raises(LosslabError, match="--trend needs a commit"):
+        options.run(options)
+    assert not (tmp_path / "out").exists()
 
 
 def data(*changed, **more):
@@ -120,6 +132,22 @@ def test_annotations_name_the_changed_file_and_escape_percent_signs():
     )
     assert third.startswith(f"::error {place}")
     assert [*check.workflow_commands(data())] == []
+
+
+def test_trend_has_the_means_of_each_commit_once(tmp_path):
+    path = tmp_path / "trend.csv"
+    for commit in ("a", "b", "a"):
+        invalid = runs([1.0], reasons=["no"])
+        behaviour.trend(path, commit, "2026-01-31", {"x": [*runs(BEFORE), *invalid]})
+    rows = read_rows(path)
+    assert [(row["commit"], row["metric"]) for row in rows] == [
+        (commit, metric) for commit in "ba" for metric in METRICS
+    ]
+    assert rows[0] | {"low": "", "high": ""} == {
+        "commit": "b", "date": "2026-01-31", "cell": "x", "metric": "goodput_mbit", "n": "6",
+        "mean": "10", "low": "", "high": "",
+    }  # fmt: skip
+    assert float(rows[0]["low"]) < 10 < float(rows[0]["high"])
 
 
 def test_report_names_cells_without_a_moved_metric():

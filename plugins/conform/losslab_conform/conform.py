@@ -19,6 +19,7 @@ from losslab.campaign import verdicts
 from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import kernel_of
 from losslab.campaign.results import write_json
+from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels, records
 from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option
 from losslab.study import studyfiles
@@ -26,7 +27,7 @@ from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
 from losslab_conform import page, suite
 from losslab_conform.judge import VERDICTS
-from losslab_conform.runs import Attempt, Result, Runs, judged, loses_at_random
+from losslab_conform.runs import QUIC, Attempt, Result, Runs, judged, loses_at_random
 from losslab_conform.spans import Spans
 from losslab_conform.suite import Case
 
@@ -62,6 +63,10 @@ def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--full", action="store_true", help="use the scenarios' full form, more and longer runs"
     )
     command.add_argument("--kernel", default=DEFAULT_KERNEL, help="kernel of config/kernels.toml")
+    command.add_argument(
+        "--app", choices=[QUIC],
+        help="judge the sender of this app by its qlog, instead of the kernel's TCP",
+    )  # fmt: skip
     command.add_argument(
         "--change", action="append", default=[], metavar="FILE",
         help="changed file of the kernel (tcp_bbr.c, PATH=FILE), or a patch; may be repeated",
@@ -104,7 +109,12 @@ def _conform(options: argparse.Namespace) -> int:
     cellspec.require_algorithms([options.algorithm])
     axes = {"algorithm": options.algorithm}
     axes |= {"kernel": options.kernel} if options.kernel != DEFAULT_KERNEL else {}
-    conditions = [case.condition(axes, case.known_s) for case in cases]
+    axes |= {"app": options.app} if options.app else {}
+    cases = [case for case in cases if not (options.app and case.spans)]
+    if options.app and options.change:
+        raise UsageError(f"--change is of the kernel's TCP, found --app {options.app}, too")
+    # The app may not have what some cases need.
+    conditions = [case.condition(axes, case.known_s) for case in cases if not options.app]
     before = load(options.against, options.suite) if options.against else None
     if options.needs and (missing := records.absent(options.needs)):
         write_json(record(selected, options, [], {}) | {"absent": missing}, options.record)
@@ -123,7 +133,8 @@ def _conform(options: argparse.Namespace) -> int:
     cellspec.make_own(out, "losslab conform")
     with _changed(options.change, conditions, out) as files:
         seeds, runs = range(1, (options.seeds or 1) + 1), Runs(out, options.cores, files)
-        found = judged([case for case in cases if not case.spans], axes, seeds, runs)
+        of_runs, kept = [case for case in cases if not case.spans], kept_triggers(out, before)
+        found = judged(of_runs, axes, seeds, runs, kept)
         results = spans.judged(runs)
     for each in found:
         row = {"seed": each.seed} | each.result | _cause(each, options.suite)
@@ -220,6 +231,17 @@ def load(path: Path, name: str) -> dict[str, Any]:
     if data["suite"] != name:
         raise UsageError(f"a record must be of the suite {name}, found {data['suite']} in {path}")
     return data
+
+
+def kept_triggers(out: Path, before: Mapping[str, Any] | None) -> dict[str, Result]:
+    """Return results with a time T by its inputs: of the folder's last record, and of another."""
+    found = [before] if before else []
+    with contextlib.suppress(LosslabError):
+        content = read_json(out / RECORD)
+        check_schema(content, SCHEMA, RECORD)
+        found.append(content)
+    results = (its for data in found for row in data["cases"] for its in row["seeds"])
+    return {its["trigger"]["inputs"]: its for its in results if "trigger" in its}
 
 
 def worse(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from losslab import cellspec, sweeps
@@ -30,11 +32,13 @@ from losslab_conform.timeline import (
     NotReachedError,
     Timeline,
     rows_of,
+    rows_of_qlog,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
+QUIC = "quic"  # app whose sender has its state in its qlog
 DIGITS = 12  # of the fingerprint in a run's folder
 Result = dict[str, Any]
 
@@ -60,10 +64,15 @@ class Runs:
         for condition, seed in dict.fromkeys(wanted):
             at_first_use(condition)
             folder, tools = self.folder(condition, seed), instrument(condition=condition)
-            whole = all((folder / capture.name(each)).is_file() for each in self.captures)
+            captures = self._captures(condition)
+            whole = all((folder / capture.name(each)).is_file() for each in captures)
             if not whole or finished(folder, condition, seed, tools) is None:
                 todo[folder] = condition, seed
-        sweeps.measure_runs(todo, self.cores, title, self.captures)
+        sweeps.measure_runs(todo, self.cores, title, self._captures)
+
+    def _captures(self, condition: Condition) -> Sequence[str]:
+        quic = condition.app == QUIC
+        return [each for each in self.captures if not (quic and each == capture.STATE)]
 
     def violations(self, condition: Condition, seed: int) -> str:
         """Return why a run is invalid; "" if it is valid."""
@@ -83,19 +92,28 @@ class Runs:
 
     def until(self, condition: Condition, seed: int, at_s: float) -> str:
         """Return a digest of a run's events until a time."""
-        found = self.captured(condition, seed)
-        until_us = (found.origin_ns + round(at_s * 1e9)) // 1000
-        return hashlib.sha256(found.events[found.events["us"] <= until_us].tobytes()).hexdigest()
+        if condition.app == QUIC:
+            rows = rows_of_qlog(self.folder(condition, seed))
+            content = rows[rows["t_s"] < at_s].to_csv().encode()  # several events have one time
+        else:
+            found = self.captured(condition, seed)
+            until_us = (found.origin_ns + round(at_s * 1e9)) // 1000
+            content = found.events[found.events["us"] <= until_us].tobytes()
+        return hashlib.sha256(content).hexdigest()
 
     def command(self, condition: Condition, seed: int, name: str) -> str:
         """Return the command that repeats a run."""
         made = cellspec.measure_command(condition, seed, f"case-{name}")
         prefix = f"{kernels.REPLACED_FILES}={shlex.quote(str(self.files))} " if self.files else ""
-        return " ".join([prefix + made, *(f"--capture {each}" for each in self.captures)])
+        return " ".join(
+            [prefix + made, *(f"--capture {each}" for each in self._captures(condition))]
+        )
 
 
 def rows_in(folder: Path, condition: Condition, seed: int) -> pd.DataFrame:
     """Read the rows of the flow under test from a run's folder."""
+    if condition.app == QUIC:
+        return rows_of_qlog(folder)
     port = make_plan(condition, seed).flows[0].source_port
     return rows_of(state.read(folder / capture.name(capture.STATE)), port)
 
@@ -105,6 +123,8 @@ def line_of(
 ) -> Timeline:
     """Return the time line of rows for a case."""
     phases = suite.phases(condition.algorithm)
+    if condition.app == QUIC:
+        phases = [*dict.fromkeys(rows.get("phase", ()))]
     return Timeline(rows, condition, phases, case.groups, case.interrupts, begin_s, summary)
 
 
@@ -139,6 +159,30 @@ class Attempt:
         command = runs.command(self.condition, self.seed, self.case.name)
         self.result = {"verdict": verdict, "why": why, "command": command, "holds": [], "steps": []}
         self.result |= more
+
+    @property
+    def inputs(self) -> str:
+        """Return a digest of what T follows from: the first run, and what the phase is."""
+        first = self.case.condition(self.axes, None)
+        phase = state.declared().get(first.algorithm, {}).get(state.PHASE)
+        digest = fingerprint.of(first, VIRTUAL, GUEST).digest
+        its = [digest, self.seed, self.case.phase, self.case.groups, phase]
+        return hashlib.sha256(json.dumps(its).encode()).hexdigest()
+
+    def take_begin(self, kept: Mapping[str, Result]) -> None:
+        """Take the time from an earlier result with the same inputs, if there is one."""
+        if self.case.phase and (found := kept.get(self.inputs)):
+            self.begin_s, self.before = found["at_s"], found["trigger"]["before"]
+
+    def refuse_other_apps(self) -> None:
+        """Set the result if the case's axes need another app."""
+        try:
+            self.case.condition(self.axes, self.begin_s)
+        except LosslabError as error:
+            self.result = {
+                "verdict": NOT_OBSERVABLE, "why": error.message, "command": "", "holds": [],
+                "steps": [],
+            }  # fmt: skip
 
     def find_begin(self, runs: Runs) -> None:
         """Set the time at which the phase began in the first run."""
@@ -178,6 +222,8 @@ class Attempt:
             held, steps = judge.of_case(self.case.data, self.line)
             self.end(runs, *judge.verdict_of(held, steps), holds=held, steps=steps)
             self.result |= {"at_s": begin_s} if "trigger" in self.case.data else {}
+            if self.before:
+                self.result["trigger"] = {"inputs": self.inputs, "before": self.before}
         self.result["folder"] = str(runs.folder(condition, self.seed))
 
     def _parted(self, runs: Runs) -> str:
@@ -189,22 +235,33 @@ class Attempt:
 
 
 def judged(
-    cases: Sequence[Case], axes: Mapping[str, Any], seeds: Iterable[int], runs: Runs
+    cases: Sequence[Case],
+    axes: Mapping[str, Any],
+    seeds: Iterable[int],
+    runs: Runs,
+    kept: Mapping[str, Result] = MappingProxyType({}),
 ) -> list[Attempt]:
-    """Run and judge cases with some seeds.
+    """Run and judge cases with some seeds; `kept` has earlier results by the inputs of their T.
 
     A case whose stimulus needs a phase that the algorithm does not have is not run.
     """
     found = [Attempt(case, seed, axes, case.known_s) for case in cases for seed in seeds]
     for each in found:
+        if axes.get("app") == QUIC:  # its log says which phases it has, after a run
+            each.refuse_other_apps()
+            continue
         algorithm = each.condition.algorithm
         if missing := each.case.missing_phases(algorithm):
             each.end(runs, NOT_OBSERVABLE, f"{algorithm} has no phase {missing[0]}")
     todo = [each for each in found if not each.result]
-    runs.measure(((each.condition, each.seed) for each in todo), "first runs")
+    for each in todo:
+        each.take_begin(kept)
+    first = [each for each in todo if not each.before]
+    runs.measure(((each.condition, each.seed) for each in first), "first runs")
+    for each in first:
+        if each.case.phase:
+            each.find_begin(runs)
     triggered = [each for each in todo if each.case.phase]
-    for each in triggered:
-        each.find_begin(runs)
     again = [each for each in triggered if not each.result]
     runs.measure(((each.condition, each.seed) for each in again), "second runs")
     for each in todo:

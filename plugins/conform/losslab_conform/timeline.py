@@ -10,12 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from losslab.campaign import state
+from losslab.emulation import qlog
+from losslab.emulation.apps.quic import SENDER_LOG
 from losslab.errors import LosslabError
+from losslab.reading import read_rows
 from losslab.study import packetsizes, schedule
 from losslab.study.axes import NONE
 from losslab.study.condition import Condition
@@ -40,6 +44,12 @@ RECOVERY = ("recovery", "loss")
 HALF_US = 5e-7
 # ACKs that are closer together arrive as one batch.
 BATCH_S = 1e-4
+# Columns of a qlog's metrics, with the factor; None: bytes become packets.
+QLOG: dict[str, tuple[str, float | None]] = {
+    "congestion_window": ("cwnd_packets", None), "ssthresh": ("ssthresh_packets", None),
+    "bytes_in_flight": ("in_flight_packets", None), "smoothed_rtt": ("srtt_ms", 1.0),
+    "min_rtt": ("min_rtt_ms", 1.0), "pacing_rate": ("pacing_mbit", 1e-6),
+}  # fmt: skip
 # Variables of the rate sample, which only ACKs have.
 SAMPLED = ("app_limited", "sample_packets", "sample_s", "sample_rtt_ms")
 
@@ -97,6 +107,43 @@ def rows_of(captured: state.Capture, port: int | None) -> pd.DataFrame:
     return state.frame(captured._replace(events=own[: ends[0] + 1] if len(ends) else own))
 
 
+def rows_of_qlog(folder: Path) -> pd.DataFrame:
+    """Return a row for each event of a QUIC sender's log that says something of its state.
+
+    Bytes become packets of the largest size that it sent. What it does not log has no column.
+    """
+    import pandas as pd
+
+    events = [*qlog.events(folder / SENDER_LOG)]
+    sent = [event.data.get("raw", {}) for event in events if event.name == qlog.SENT]
+    packet_bytes = max((int(raw.get("length", 0)) for raw in sent), default=0) or 1
+    known: dict[str, Any] = {}
+    rows, lost = list[dict[str, Any]](), 0
+    for event in events:
+        if event.name == qlog.METRICS:
+            known |= {
+                name: event.data[key] * (scale or 1 / packet_bytes)
+                for key, (name, scale) in QLOG.items()
+                if key in event.data
+            }
+        elif event.name == qlog.STATE:
+            known["phase"] = str(event.data.get("new", ""))
+        elif event.name == qlog.LOST:
+            lost += 1
+        else:
+            continue
+        rows.append({"t_s": event.ms / 1e3, "lost_packets": lost} | known)
+    if not rows:
+        raise LosslabError(f"a QUIC sender must log its state, found no event in {SENDER_LOG}")
+    found = pd.DataFrame(rows)
+    if "phase" in known:
+        found["phase"] = found["phase"].fillna("")
+    # The first sample of the table is the first event with metrics, on the run's clock.
+    begin_ms = next(event.ms for event in events if event.name == qlog.METRICS)
+    found["t_s"] += float(read_rows(folder / "quic.csv")[0]["t_s"]) - begin_ms / 1e3
+    return found
+
+
 @dataclass
 class Timeline:
     """State of a flow.
@@ -130,7 +177,9 @@ class Timeline:
     @cached_property
     def _derived(self) -> dict[str, Column]:
         """Variables that follow from others: the rate of the path, BBR's BDP and inflight."""
-        found = self._of_path() if self.condition.trace == NONE else {}
+        # Of a QUIC sender, the size of a packet's headers is not known.
+        known = self.condition.trace == NONE and "delivered_packets" in self.rows.columns
+        found = self._of_path() if known else {}
         if {"max_bw_mbit", "min_rtt_ms"} <= {*self.rows.columns}:
             per_ms = self.rows["max_bw_mbit"].to_numpy() * 1e3 / 8 / self.sizes.segment_bytes
             found["bdp_packets"] = np.ceil(per_ms * self.rows["min_rtt_ms"].to_numpy())

@@ -102,6 +102,27 @@ def test_change_at_the_begin_of_a_phase_is_placed_by_a_first_run(folder, measure
     assert verdicts(folder / "out") == [PASS]
 
 
+def test_second_measurement_takes_the_time_of_a_phase_from_a_record(folder, measured):
+    assert conformed("--case", "by-phase") == 0
+    record = (folder / "out" / conform.RECORD).rename(folder / "record.json")
+    first, second = measured.measured
+    again = ["--case", "by-phase", "--against", str(record)]
+    for words in (again, ["--case", "by-phase"]):  # the second has the record of its folder
+        measured.measured.clear()
+        assert conformed(*words) == 0
+        assert measured.measured == [second]
+        assert verdicts(folder / "out") == [PASS]
+    # What happens until then must still be the same.
+    measured.events = [b"same", b"other"]
+    assert conformed(*again, "--case", "by-phase") == 1
+    assert verdicts(folder / "out") == [INCONCLUSIVE]
+    # Another seed has another time.
+    measured.events, measured.measured[:] = [b"same", b"same"], []
+    assert conformed(*again, "--seeds", "2") == 0
+    assert [seed for _, seed in measured.measured] == [2, 1, 2]
+    assert first[0] == measured.measured[0][0]
+
+
 def test_change_at_a_known_time_needs_one_run(folder, measured):
     assert conformed("--case", "by-time", "--seeds", "2") == 0
     assert [(c.changes, seed) for c, seed in measured.measured] == [
@@ -226,6 +247,76 @@ def test_workflow_gets_a_record_whatever_the_verdicts(folder, measured):
     assert conformed("--record", "record.json", "--needs", "smoke.json") == 0
     record = json.loads((folder / "record.json").read_text())
     assert (record["absent"], record["cases"]) == ("no patch", [])
+
+
+QUIC_SUITE = """
+suite: own
+title: Cases of a QUIC sender
+source: this file
+defaults: { rate_mbit: 10, rtt_ms: 20, buffer_packets: 50, duration_s: 6, warmup_s: 1 }
+cases:
+  window:
+    title: The window falls at a loss
+    trigger: enter recovery
+    set: { changes: "at_s={T},rate_mbit=5" }
+    holds: [{ total: lost_packets, from: 0, above: 0 }]
+    expect:
+      - { step: 1, change: cwnd_packets, from: before loss, to: after T, at_most: -0.4 }
+      - { step: 2, value: cwnd_packets, at: begin, is: 10 }
+      - { step: 3, next: congestion_avoidance, of: recovery }
+  bound:
+    title: A bound that no log has
+    expect: [{ step: 1, value: inflight_hi, at: end, above: 0 }]
+  delivered:
+    title: Packets of the kernel only
+    expect: [{ step: 1, total: delivered_packets, above: 0 }]
+  other-app:
+    title: A finite rate of the app stream
+    set: { app: stream, app_rate_mbit: 5 }
+    expect: [{ step: 1, value: srtt_ms, at: end, above: 0 }]
+"""
+
+
+def quic_run(folder, states):
+    """Write the log of a run whose window falls from 10 packets to 5, with or without states."""
+    metrics, state = "recovery:metrics_updated", "recovery:congestion_state_updated"
+    events = [
+        (0, "transport:packet_sent", {"raw": {"length": 1200}}),
+        (10, metrics, {"congestion_window": 12000, "smoothed_rtt": 20}),
+        (500, "recovery:packet_lost", {}), (500, state, {"new": "recovery"}),
+        (500, metrics, {"congestion_window": 6000}), (900, state, {"new": "congestion_avoidance"}),
+        (950, metrics, {"congestion_window": 6100}),
+    ]  # fmt: skip
+    lines = [{"trace": {"vantage_point": {"type": "server"}}}]
+    lines += [{"time": at, "name": n, "data": d} for at, n, d in events if states or n != state]
+    folder.mkdir(parents=True)
+    (folder / "quic-sender.sqlog").write_text("\n".join(map(json.dumps, lines)))
+    (folder / "quic.csv").write_text("t_s,cwnd_bytes\n1.010,12000\n")
+
+
+@pytest.mark.parametrize(("states", "found"), [(True, PASS), (False, NOT_OBSERVABLE)])
+def test_quic_sender_is_judged_by_what_its_log_says(folder, monkeypatch, states, found):
+    (folder / "config" / "suites" / "own.yaml").write_text(QUIC_SUITE)
+    measured = []
+
+    def measure(self, wanted, _):
+        for condition, seed in dict.fromkeys(wanted):
+            assert condition.app == "quic"
+            measured.append(condition.changes)
+            if not (place := self.folder(condition, seed)).exists():
+                quic_run(place, states)
+
+    monkeypatch.setattr(runs.Runs, "measure", measure)
+    manifest = {"reasons": [], "summary": {}}
+    monkeypatch.setattr(runs, "Replicate", lambda _: SimpleNamespace(manifest=manifest))
+    assert cli.main(["conform", "own", "cubic", "--app", "quic", "--out", "out"]) == 0
+    assert verdicts(folder / "out") == [found, *[NOT_OBSERVABLE] * 3]
+    assert measured[-1] == ("at_s=1.500001,rate_mbit=5" if states else "none")
+    text = (folder / "out" / conform.RECORD).read_text()
+    assert "needs the app stream" in text
+    assert "--capture" not in text
+    words = ["conform", "own", "cubic", "--app", "quic", "--change", "tcp_cubic.c"]
+    assert cli.main(words) == 2
 
 
 def test_cases_are_listed_without_an_algorithm(folder, capsys):

@@ -11,6 +11,7 @@ import argparse
 import itertools
 import json
 import shlex
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,15 +19,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from losslab import cellspec
+from losslab import __version__, cellspec
 from losslab.campaign import replicate, rerun
 from losslab.campaign.packets import SENDERS_LINK, Segment, segments, traffic
 from losslab.campaign.rerun import load_manifest
-from losslab.campaign.results import MANIFEST_FILE
+from losslab.campaign.results import MANIFEST_FILE, digest_of
 from losslab.emulation import capture, droplist
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
-from losslab.reading import number_option, out_folder
+from losslab.reading import number_option, out_folder, read_text
 from losslab.study import metrics
 from losslab.study.condition import Condition
 from losslab.study.packetsizes import frame_bytes
@@ -42,6 +43,7 @@ CAUSE, WITHOUT = "cause", "without"
 # Where data packets are captured just before netem drops some.
 BEFORE_LOSS = interface("r2", "r1").name
 
+KEPT = "the search is kept; repeat the command, without --out if it exists"
 # The clocks of captures and of tables begin some microseconds apart.
 SAME_S = 1e-4
 
@@ -59,6 +61,36 @@ class Cause:
     folders: dict[str, Path]  # of the run with the cause alone, and of the one without it
 
 
+class Verdicts:
+    """Verdicts on futures, in a file beside the output folder: a repeated command continues.
+
+    A line has a digest of run, symptom, cut and dropped packets, and 1 if the future has it.
+    """
+
+    def __init__(self, out: Path, run: object) -> None:
+        """Read the file, if an earlier start left it; `run` identifies the run."""
+        self.file = out.with_name(f"{out.name}.search")
+        self._run = digest_of([__version__, run])
+        self._lock = threading.Lock()
+        text = read_text(self.file) if self.file.exists() else ""
+        pairs = (line.split() for line in text.splitlines())
+        self.known = {pair[0]: pair[1] == "1" for pair in pairs if len(pair) == 2}
+
+    def of(
+        self, symptom: Symptom, at_s: float, packets: Sequence[Drop], find: Callable[[], bool]
+    ) -> bool:
+        """Return the verdict on the future that drops exactly these packets; `find` it once."""
+        names = [(drop.direction, drop.number) for drop in packets]
+        key = digest_of([self._run, symptom.text, at_s, names])
+        if key not in self.known:
+            found = find()
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with self._lock, self.file.open("a") as file:
+                self.known[key] = found
+                file.write(f"{key} {found:d}\n")
+        return self.known[key]
+
+
 @dataclass
 class Search:
     """A search for the cause of a symptom after a cut."""
@@ -66,6 +98,7 @@ class Search:
     past: Past
     untouched: Future
     folder: Path
+    verdicts: Verdicts
     count: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     runs: int = 0
 
@@ -96,9 +129,15 @@ class Search:
 
     def reduction(self, symptom: Symptom) -> Reduction:
         """Return the search for the drops after the cut that show a symptom."""
-        return Reduction(
-            lambda places: symptom.shows(self.dropping(places), self.spared), futures.at_once()
-        )
+
+        def shows(places: Sequence[int]) -> bool:
+            packets = [self.drops[at] for at in places]
+            return self.verdicts.of(
+                symptom, self.past.at_s, packets,
+                lambda: symptom.shows(self.dropping(places), self.spared),
+            )  # fmt: skip
+
+        return Reduction(shows, futures.at_once())
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -128,7 +167,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     command.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
     command.add_argument("--json", action="store_true", help="print JSON")
-    command.set_defaults(run=_why, interrupted="remove --out if it exists")
+    command.set_defaults(run=_why, interrupted=KEPT)
 
 
 def _why(options: argparse.Namespace) -> int:
@@ -177,14 +216,14 @@ def _symptom(recorded: Recorded, options: argparse.Namespace) -> Symptom:
         return symptoms.timeout(folder, condition, recorded.manifest)
     if options.case:
         return symptoms.failure(folder, condition, recorded.manifest, options.case)
-    return _worse(recorded, options.metric)
+    return _worse(recorded, options.metric, options.out)
 
 
-def _worse(recorded: Recorded, metric: str) -> Symptom:
+def _worse(recorded: Recorded, metric: str, out: Path) -> Symptom:
     """Return a metric that drops made worse, and the time of the drop at which it became so."""
     metrics.require_declared(metric, [recorded.manifest["summary"]])
     with recorded.cut(0.0) as (past, untouched, work):
-        search = Search(past, untouched, work)
+        search = Search(past, untouched, work, Verdicts(out, recorded.manifest))
         lossless = search.spared.manifest["summary"]
         end_s = recorded.condition.duration_s
         found = symptoms.worse(metric, untouched.manifest["summary"], lossless, end_s)
@@ -200,15 +239,17 @@ def find(recorded: Recorded, symptom: Symptom, out: Path, at_s: float | None = N
     if the symptom does not depend on packets dropped after it.
     """
     before_s, core_s = BEFORE_S, -time.process_time()
+    verdicts = Verdicts(out, recorded.manifest)
     while True:
         cut_s = max(0.0, symptom.begin_s - before_s) if at_s is None else at_s
         with recorded.cut(cut_s) as (past, untouched, work):
-            search = Search(past, untouched, work)
+            search = Search(past, untouched, work, verdicts)
             places = search.cause(symptom)
             core_s += past.guest.snapshot.forks_cpu_s
             if places is not None:
                 core_s += time.process_time()
                 folders = _measured(search, places, recorded, out)
+                verdicts.file.unlink(missing_ok=True)
                 packets, count = [search.drops[at] for at in places], len(search.drops)
                 return Cause(symptom, cut_s, packets, count, search.runs, core_s, folders)
         if at_s is not None or cut_s == 0:

@@ -1,10 +1,12 @@
-"""Delta debugging of lists."""
+"""Delta debugging of lists, and continuing a search that was cut off."""
 
 import random
 
 import pytest
 
-from losslab_timetravel.why import Reduction
+from losslab_timetravel.futures import Drop
+from losslab_timetravel.symptoms import Symptom
+from losslab_timetravel.why import Reduction, Verdicts
 
 
 def minimal(items, shows, at_once=1):
@@ -52,3 +54,35 @@ def test_every_found_list_is_1_minimal_for_symptoms_that_are_not_monotonic():
         found, _ = minimal(items, shows)
         assert shows(found)
         assert not any(shows([n for n in found if n != without]) for without in found)
+
+
+def test_a_search_continues_where_it_was_cut_off(tmp_path):
+    stall = Symptom("stall", 1.0, 2.0, lambda future, other: True)
+    drops = [Drop("data", number, number / 10, 1500) for number in range(30)]
+
+    def search(limit, run="run"):
+        """Search with at most `limit` futures; return the cause and the number of futures."""
+        verdicts, count = Verdicts(tmp_path / "why", run), 0
+
+        def shows(places):
+            def future():
+                nonlocal count
+                if count == limit:
+                    raise KeyboardInterrupt
+                count += 1
+                return {3, 17} <= {*places}
+
+            return verdicts.of(stall, 0.5, [drops[at] for at in places], future)
+
+        return Reduction(shows).minimise(range(30)), count
+
+    found, whole = search(None)
+    assert found == [3, 17]
+    assert search(None) == ([3, 17], 0)
+    (tmp_path / "why.search").unlink()
+    with pytest.raises(KeyboardInterrupt):
+        search(whole - 5)
+    with (tmp_path / "why.search").open("a") as file:
+        file.write("half a line\n")
+    assert search(None, "another run") == ([3, 17], whole)
+    assert search(None) == ([3, 17], 5)

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from losslab.emulation import mechanism
 from losslab.emulation.goodput import quantile
 from losslab.emulation.link.forward import LOG
@@ -34,6 +32,7 @@ from losslab.study.packetsizes import PacketSizes
 from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     Numbers = npt.NDArray[np.float64]
@@ -79,6 +78,8 @@ class _Flights:
 
 def _flights(tcp: Columns, source_port: str, condition: Condition) -> _Flights:
     """Return a flow's flights at samples after the warm-up that an RTT follows."""
+    import numpy as np
+
     own = [flow == source_port for flow in tcp.get("flow", ())]
 
     def column(name: str) -> Numbers:
@@ -95,6 +96,8 @@ def _flights(tcp: Columns, source_port: str, condition: Condition) -> _Flights:
 
 def _at(times: Numbers, values: Numbers, t_s: Numbers) -> Numbers:
     """Interpolate between samples; constant outside of them."""
+    import numpy as np
+
     after = np.searchsorted(times, t_s)
     before, last = np.maximum(after - 1, 0), np.minimum(after, len(times) - 1)
     span = np.where(before < last, times[last] - times[before], 1.0)
@@ -253,6 +256,8 @@ def _backlogs(queue: Columns, column: str) -> Iterator[tuple[float, int]]:
 
 def _totals(tcp: Columns) -> tuple[Numbers, Numbers]:
     """Return the times of samples, and what all flows together had delivered by then."""
+    import numpy as np
+
     found: dict[float, float] = {}
     delivered: dict[str, int] = {}
     total = 0

@@ -1,8 +1,9 @@
 """Root file systems of container images, as users save them: one plain tar file of all layers.
 
-Accepted are the archive of `docker save` or `podman save`, and the plain tar file of a root folder
-that `docker export` writes. The layers are merged without unpacking them, so that no member's name
-or link can reach a file of this machine; only a guest unpacks the result.
+Accepted are the archive of `docker save` or `podman save`, an OCI layout in a tar file, and the
+plain tar file of a root folder that `docker export` writes. The layers are merged without unpacking
+them, so that no member's name or link can reach a file of this machine; only a guest unpacks the
+result.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ MAX_LINKS = 40  # as Linux's (MAXSYMLINKS)
 MAX_JSON_BYTES = 2**22
 # Variables without which a command of the image would not be found.
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-MANIFEST = "manifest.json"
+ZSTD = b"\x28\xb5\x2f\xfd"
+MANIFEST, INDEX = "manifest.json", "index.json"
 SAVE = "save one image again: `docker save IMAGE -o FILE`, or `podman save`"
 
 
@@ -188,16 +190,46 @@ def _layers(archive: tarfile.TarFile) -> tuple[list[tarfile.TarFile], Config]:
             content.seek(0)
         return content
 
-    if MANIFEST not in members or not members[MANIFEST].isreg():
-        if "oci-layout" in members:
-            raise UsageError("a saved image must have a manifest.json, found none", hint=SAVE)
+    def read(name: str) -> Any:
+        return json.loads(opened(name).read(MAX_JSON_BYTES))
+
+    def layer(name: str) -> tarfile.TarFile:
+        content = opened(name)
+        if content.read(len(ZSTD)) == ZSTD:
+            raise UsageError(f"layers must be plain or gzip, found zstd in {name:.80}", hint=SAVE)
+        content.seek(0)
+        return tarfile.TarFile.open(fileobj=content)
+
+    if MANIFEST in members and members[MANIFEST].isreg():
+        images = read(MANIFEST)
+        if len(images) != 1:
+            raise UsageError(f"a saved archive must have one image, found {len(images)}", hint=SAVE)
+        config, layers = images[0]["Config"], images[0]["Layers"]
+    elif INDEX in members and "oci-layout" in members:
+        index = read(INDEX)
+        while "manifests" in index:  # an index may list indexes
+            index = read(_blob(_only(index["manifests"])))
+        config, layers = _blob(index["config"]), [_blob(each) for each in index["layers"]]
+    else:
         return [archive], Config()
-    images = json.loads(opened(MANIFEST).read(MAX_JSON_BYTES))
-    if len(images) != 1:
-        raise UsageError(f"a saved archive must have one image, found {len(images)}", hint=SAVE)
-    layers = [tarfile.TarFile.open(fileobj=opened(name)) for name in images[0]["Layers"]]
-    config = json.loads(opened(images[0]["Config"]).read(MAX_JSON_BYTES))
-    return layers, _config(config)
+    return [layer(name) for name in layers], _config(read(config))
+
+
+def _only(manifests: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the only image of an OCI index, or of several the one for this architecture."""
+    ours = {"architecture": ARCHITECTURE, "os": "linux"}
+    if len(manifests) > 1:
+        manifests = [each for each in manifests if ours.items() <= each.get("platform", {}).items()]
+    if len(manifests) != 1:
+        raise UsageError(
+            f"an OCI layout must have one image for {ARCHITECTURE}, found {len(manifests)}",
+            hint=SAVE,
+        )
+    return manifests[0]
+
+
+def _blob(descriptor: Mapping[str, Any]) -> str:
+    return "blobs/sha256/" + str(descriptor["digest"]).removeprefix("sha256:")
 
 
 def _config(image: Mapping[str, Any]) -> Config:

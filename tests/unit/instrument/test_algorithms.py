@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from losslab import new
+from losslab import cli, new
 from losslab.instrument import algorithms, kernel, kernels, kerneltree
 from losslab.reading import UsageError
 from losslab.repository import ROOT
@@ -176,6 +176,11 @@ make[4]: *** [scripts/Makefile.build:229: net/ipv4/mine.losslab/src/x.o] Error 1
     assert algorithms.explained(found) == [
         "min() and max() compare numbers of one type: use min_t(u32, a, b)"
     ]
+
+
+def test_try_all_without_an_algorithm_is_refused(capsys):
+    assert cli.main(["kernel", "--try-all"]) == 2
+    assert "--try-all must have an --algorithm" in capsys.readouterr().err
 
 
 def test_included_file_outside_of_the_folder_is_missing(tmp_path):

@@ -40,18 +40,25 @@ def layer(*members, zipped=False):
     return gzip.compress(out.getvalue()) if zipped else out.getvalue()
 
 
-def saved(path, layers, image=IMAGE, broken=b""):
+def saved(path, layers, image=IMAGE, form="docker", broken=b"", platforms=("amd64", "arm64")):
     """Write a saved image."""
     files = {}
 
     def blob(content):
-        name = f"blobs/sha256/{hashlib.sha256(content).hexdigest()}"
-        files[name] = content + broken
-        return name
+        name = hashlib.sha256(content).hexdigest()
+        files[f"blobs/sha256/{name}"] = content + broken
+        return {"digest": f"sha256:{name}"}
 
-    names = [blob(each) for each in (json.dumps(image).encode(), *layers)]
-    manifest = [{"Config": names[0], "Layers": names[1:], "RepoTags": ["x:y"]}]
-    files["manifest.json"] = json.dumps(manifest).encode()
+    config, *blobs = (blob(each) for each in (json.dumps(image).encode(), *layers))
+    if form == "docker":
+        names = [f"blobs/{each['digest'].replace(':', '/')}" for each in (config, *blobs)]
+        manifest = [{"Config": names[0], "Layers": names[1:], "RepoTags": ["x:y"]}]
+        files["manifest.json"] = json.dumps(manifest).encode()
+    else:
+        inner = blob(json.dumps({"config": config, "layers": blobs}).encode())
+        its = [inner | {"platform": {"architecture": each, "os": "linux"}} for each in platforms]
+        index = blob(json.dumps({"manifests": its}).encode())
+        files |= {"index.json": json.dumps({"manifests": [index]}).encode(), "oci-layout": b"{}"}
     with tarfile.open(path, "w") as tar:
         for name, content in files.items():
             header = tarfile.TarInfo(name)
@@ -71,8 +78,9 @@ def merged(path, tmp_path):
     return config, found
 
 
+@pytest.mark.parametrize("form", ["docker", "oci"])
 @pytest.mark.parametrize("zipped", [False, True])
-def test_layers_of_a_saved_image_are_merged(zipped, tmp_path):
+def test_layers_of_a_saved_image_are_merged(form, zipped, tmp_path):
     layers = [
         layer(
             ("usr/bin/", "/"), ("bin", "->usr/bin"), ("usr/bin/sh", "old"), ("etc/a", "1"),
@@ -83,7 +91,7 @@ def test_layers_of_a_saved_image_are_merged(zipped, tmp_path):
             ("./usr/bin/.wh.none", ""), zipped=zipped,
         ),
     ]  # fmt: skip
-    saved(tmp_path / "image.tar", layers)
+    saved(tmp_path / "image.tar", layers, form=form)
     config, found = merged(tmp_path / "image.tar", tmp_path)
     assert found == {
         "usr/bin": "/", "bin": "->usr/bin", "usr/bin/sh": "new", "etc/a": "1", "hard": "1",
@@ -130,8 +138,8 @@ def test_no_member_leaves_the_root(name, tmp_path):
         (lambda path: path.write_bytes(layer(("manifest.json", "{"))), "saved container image"),
         (lambda path: path.write_bytes(layer(("manifest.json", "[1]"))), "saved container image"),
         (lambda path: saved(path, [layer(("a", "1"))], broken=b" "), "must have this digest"),
-        (lambda path: saved(path, [b"\x28\xb5\x2f\xfd1234"]), "saved container image"),
-        (lambda path: path.write_bytes(layer(("oci-layout", "{}"))), "have a manifest.json"),
+        (lambda path: saved(path, [rootimage.ZSTD + b"1234"]), "zstd"),
+        (lambda path: saved(path, [], form="oci", platforms=["arm64"] * 2), "for amd64, found 0"),
         (lambda path: saved(path, [], image={"architecture": "arm64"}), "amd64, found 'arm64'"),
         (lambda path: saved(path, [], image={"config": {"Env": ["; reboot"]}}), "NAME=VALUE"),
     ],

@@ -85,11 +85,11 @@ def run(action, tmp_path):
 
 def test_step_runs_a_command_that_losslab_understands(run, tmp_path):
     done, said = run(change="a.c b*.patch", base="old/a.c old/b.c", options="--only loss",
-                     fail_on="worse")  # fmt: skip
+                     fail_on="worse", trend=str(tmp_path / "trend.csv"))  # fmt: skip
     assert done.returncode == 0, done.stderr
     options = cli.parser().parse_args(said)
     assert (options.change, options.base) == (["a.c", "b*.patch"], ["old/a.c", "old/b.c"])
-    assert options.annotations
+    assert (options.annotations, options.trend) == (True, tmp_path / "trend.csv")
     assert (options.only, options.fail_on, str(options.out)) == (["loss"], "worse", "out")
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "report\n"
     assert "report=out/report.md" in (tmp_path / "GITHUB_OUTPUT").read_text()

@@ -6,8 +6,8 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 35_300, "plugins": 10_000, "tests": 34_900, "bench": 3_000}
-FILES = {"src": 158, "plugins": 60, "tests": 242, "bench": 15}
+LINES = {"src": 33_000, "plugins": 10_500, "tests": 33_000, "bench": 2_900}
+FILES = {"src": 155, "plugins": 51, "tests": 241, "bench": 15}
 LONGEST = 600
 
 PATTERNS = {

@@ -78,6 +78,39 @@ def test_qdiscs_have_the_size_of_the_paths_packets():
     assert " mtu " not in "\n".join(qdisc.command() for qdisc in path_qdiscs(plain, 7))
 
 
+def test_plan_sets_the_mtu_of_both_ends_of_every_link():
+    made = make_plan(JUMBO, 7)
+    for host in made.hosts.values():
+        assert host.mtu_bytes == 9000
+        for name in host.interfaces:
+            [line] = [each for each in host.ip_commands if f"{name} address" in each]
+            assert line.endswith(" mtu 9000")
+    plain = make_plan(CONDITION, 7).to_json()
+    assert "mtu" not in str([plain["hosts"], plain["promise"]])
+    assert made.to_json()["promise"]["sizes"]["mtu_bytes"] == 9000
+
+
+def test_ipv6_adds_static_addresses_neighbours_and_routes():
+    six = dataclasses.replace(CONDITION, ip_version=6, initcwnd_packets=20)
+    made, old = make_plan(six, 7), make_plan(CONDITION, 7)
+    sender = made.hosts["sender"]
+    assert set(old.hosts["sender"].ip_commands) - set(sender.ip_commands) == {
+        "route replace default via 10.0.1.2 dev sender-r1"
+    }
+    for line in (
+        "addr add fd00:1::1/64 dev sender-r1 nodad",
+        "neigh replace fd00:1::2 lladdr 02:00:00:00:01:02 dev sender-r1 nud permanent",
+        "route replace default via fd00:1::2 dev sender-r1 initcwnd 20",
+    ):
+        assert line in sender.ip_commands
+    assert sender.routes6 == {"default": "sender-r1"}
+    assert made.hosts["r1"].routes6 == {"fd00:3::/64": "r1-r2", "fd00:4::/64": "r1-r3"}
+    assert sender.sysctls["net.ipv6.conf.sender-r1.addr_gen_mode"] == "1"
+    assert made.hosts["r1"].sysctls["net.ipv6.conf.all.forwarding"] == "1"
+    assert "fd00:3::2" in made.flows[0].caller.command
+    assert "routes6" not in old.to_json()["hosts"]["sender"]
+
+
 def test_both_versions_of_ip_share_their_seeds_and_have_own_names():
     six = dataclasses.replace(CONDITION, ip_version=6)
     assert replicate_seed(six, 3) == replicate_seed(CONDITION, 3)

@@ -27,10 +27,18 @@ draw <- function(data) {
     geom_line(aes(linetype = "formula"), data = models) +
     geom_linerange(aes(ymin = mean_low, ymax = mean_high)) +
     geom_point(aes(shape = algorithm), size = 2) +
+    # Above the upper curve and below the others, where no curve is.
     geom_text(
-      aes(label = paste(rtt_ms, "ms")),
-      data = cells |> group_by(curve) |> slice_min(loss_percent),
-      hjust = 1.2, vjust = 1.4, size = 3, show.legend = FALSE
+      aes(
+        label = paste(rtt_ms, "ms"),
+        hjust = ifelse(upper, -0.2, 1.2), vjust = ifelse(upper, -0.6, 1.8)
+      ),
+      data = cells |>
+        group_by(curve) |>
+        slice_min(loss_percent) |>
+        group_by(algorithm) |>
+        mutate(upper = rtt_ms == min(rtt_ms)),
+      size = 3, show.legend = FALSE
     ) +
     scale_x_log10(expand = expansion(c(0.15, 0.05))) +
     scale_y_log10() +

@@ -231,8 +231,8 @@ def _text_axis(help: str, named: str, **more: Any) -> Any:
 def _root_axis(host: str) -> Any:
     return axis(
         NONE,
-        help=f"container image of the {host}'s programs: a file of `docker save` or `docker "
-        "export`; the command `entrypoint` runs its own program",
+        help=f"container image of the {host}'s programs: a file of `docker save`, an OCI layout "
+        "or a root folder, as tar; the command `entrypoint` runs its own program",
         pattern="none|[A-Za-z0-9._-]{1,60}@[0-9a-f]{16}", named=host + "-root-{}", seed=Seed.NEVER,
     )  # fmt: skip
 
