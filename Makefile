@@ -47,7 +47,7 @@ verify-artifact: ## In an unpacked artifact: re-run a random sample, compare eve
 	@scripts/setup.sh
 	.venv/bin/losslab artifact verify $(if $(SAMPLE),--sample $(SAMPLE))
 
-stacks: ## Build senders and receivers of the QUIC stacks quiche, quinn and quic-go
+stacks: ## Build senders and receivers of the QUIC stacks quiche, quinn, s2n-quic and quic-go
 	@programs/quic/build.sh
 
 docs: tools ## Build the documentation's site, site/index.html

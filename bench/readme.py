@@ -10,6 +10,7 @@ README's scoreboard is that of the quick campaign, with its orders and signs in 
 The sentences below it are about the full campaign, from the same files and docs/results/full.tsv.
 The table of items has the figures of report/major-claims.yaml. Those of commands, axes and metrics
 are in docs/reference for readers of the repository; the site shows each command's help instead.
+The table of QUIC stacks in docs/how-to has the means of docs/results/stacks.tsv.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import yaml
 
 from bench import _lists as lists
 from losslab import commands
-from losslab.campaign import cost, plan
+from losslab.campaign import cost, plan, records
 from losslab.campaign.verdicts import read_recorded
 from losslab.instrument import kernels
 from losslab.reading import read_json, read_rows, read_yaml
@@ -160,18 +161,41 @@ def commands_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-# Tables of docs/reference, by the name of their mark.
+def stacks_table() -> str:
+    """Return the recorded goodput of each QUIC stack and algorithm, alone and beside CUBIC."""
+    recorded = records.read_record(RECORDS / "stacks.tsv")
+    found: dict[tuple[str, str], list[str]] = {}
+    for cell in design.load_cells(read_yaml(ROOT / "config" / "stacks.yaml"), ROOT):
+        if cell.block != "stacks":
+            continue
+        row, its = recorded[f"{cell.study}/{cell.name}"], cell.condition
+        of = dict(word.split("=") for word in its.env.split()) if its.app == "command" else {}
+        stack = of.get("STACK", {"iperf3": "kernel", "quic": "ngtcp2"}.get(its.app, ""))
+        shown = f"{float(row.mean):.3g} ({float(row.low):.3g} to {float(row.high):.3g})"
+        found.setdefault((stack, of.get("CC", its.algorithm)), []).append(shown)
+    lines = [
+        "| stack | algorithm | 0 % loss | 0 %, beside CUBIC | 1 % loss | 1 %, beside CUBIC |",
+        "|---|---|---|---|---|---|",
+    ]
+    # The kernel first, and each stack's algorithms in one order.
+    for key in sorted(found, key=lambda key: (key[0] != "kernel", key)):
+        lines.append(f"| {' | '.join([*key, *found[key]])} |")
+    return "\n".join(lines) + "\n"
+
+
+# Tables of docs, by the name of their mark.
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "commands": ("commands.md", commands_table),
-    "axes": ("axes.md", dictionary.axes_table),
-    "metrics": ("results.md", dictionary.metrics_table),
+    "commands": ("reference/commands.md", commands_table),
+    "axes": ("reference/axes.md", dictionary.axes_table),
+    "metrics": ("reference/results.md", dictionary.metrics_table),
+    "stacks": ("how-to/quic.md", stacks_table),
 }
 
 
 def reference(name: str) -> tuple[Path, str]:
-    """Return a page of docs/reference with its table."""
+    """Return a page of docs with its table."""
     file, table = TABLES[name]
-    path = ROOT / "docs" / "reference" / file
+    path = ROOT / "docs" / file
     mark = f"<!-- {name}: written by `python -m bench.readme --tables` -->\n"
     return path, replaced(path.read_text(), mark, table().rstrip("\n") + "\n")
 

@@ -4,7 +4,7 @@
 # fetched by its digest.
 #
 #   programs/quic/build.sh               all of them
-#   programs/quic/build.sh quic-go       one of quiche, quinn and quic-go
+#   programs/quic/build.sh quic-go       one of quiche, quinn, s2n-quic and quic-go
 #
 # JOBS is the number of parallel jobs. Programs are kept in the user's cache by the content of their recipe and the
 # compiler's version.
@@ -18,7 +18,7 @@ mkdir -p "$cache" bin
 # AWS-LC (s2n-quic) would seed its random numbers with the CPU's jitter, and runs would not repeat.
 export AWS_LC_SYS_NO_JITTER_ENTROPY=1
 
-for stack in ${*:-quiche quinn quic-go}; do
+for stack in ${*:-quiche quinn s2n-quic quic-go}; do
     if [ "$stack" = quic-go ]; then tool=go; else tool=cargo; fi
     command -v $tool >/dev/null || {
         echo "build.sh: error: $stack needs $tool, found none" >&2

@@ -7,7 +7,7 @@ import pytest
 
 from losslab.instrument import kernel, kernels, kerneltree
 from losslab_conform import conform
-from tests.e2e.test_measure import losslab
+from tests.faults.kit import losslab
 
 # Changes of BBRv3 that break cases.
 MUTANT = {

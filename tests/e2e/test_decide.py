@@ -2,7 +2,7 @@
 
 import json
 
-from tests.e2e.test_measure import losslab
+from tests.faults.kit import losslab
 
 QUESTION = [
     "decide", "cubic", "bbr", "--rate-mbit", "10M", "--rtt-ms", "40ms", "--loss-percent", "2%",

@@ -6,7 +6,8 @@ import pytest
 
 from losslab.campaign import packets
 from losslab.emulation.goodput import read_rows
-from tests.e2e.test_measure import contents, losslab, measure
+from tests.e2e.test_measure import measure
+from tests.faults.kit import contents, losslab
 
 pytestmark = pytest.mark.usefixtures("shared_guests")
 

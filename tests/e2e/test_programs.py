@@ -8,7 +8,8 @@ import tarfile
 import pytest
 
 from losslab.instrument import cache, image
-from tests.e2e.test_measure import contents, losslab, measure
+from tests.e2e.test_measure import measure
+from tests.faults.kit import contents, losslab
 
 pytestmark = pytest.mark.usefixtures("shared_guests")
 

@@ -12,8 +12,9 @@ from bench.random.__main__ import violations
 from bench.random.draw import between, command
 from losslab.repository import ROOT
 from losslab.study.condition import Condition
-from tests.e2e.test_measure import contents, measure
+from tests.e2e.test_measure import measure
 from tests.e2e.test_programs import summary
+from tests.faults.kit import contents
 
 pytestmark = pytest.mark.usefixtures("shared_guests")
 
@@ -22,7 +23,7 @@ BUILT = RECIPES / "bin"
 # Congestion controls of each stack.
 STACKS = {
     "quiche": ("cubic", "reno", "bbr"), "quinn": ("cubic", "reno", "bbr"),
-    "quic-go": ("reno",),
+    "s2n-quic": ("cubic", "bbr"), "quic-go": ("reno",),
 }  # fmt: skip
 # Random conditions of each stack.
 DRAWN = 3

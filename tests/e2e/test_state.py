@@ -13,7 +13,8 @@ from losslab.campaign.replicate import run
 from losslab.emulation import capture
 from losslab.instrument import kernel, kernels, kerneltree, layouts
 from losslab.study.condition import Condition
-from tests.e2e.test_measure import contents, losslab, measure
+from tests.e2e.test_measure import measure
+from tests.faults.kit import contents, losslab
 
 FILE = capture.name(capture.STATE)
 BULK = ["--rate-mbit", 20, "--rtt-ms", 20, "--buffer-packets", 60]

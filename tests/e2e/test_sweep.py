@@ -3,7 +3,7 @@
 import csv
 
 from losslab import cli, demo
-from tests.e2e.test_measure import losslab
+from tests.faults.kit import losslab
 
 WORDS = [
     "sweep", "--algorithm", "cubic,bbr", "--loss-percent", "1", "--rate-mbit", 10, "--rtt-ms", 20,

@@ -8,7 +8,8 @@ import pytest
 
 from losslab.emulation.link import tracelink
 from losslab.emulation.link.forward import LOG
-from tests.e2e.test_measure import losslab, measure
+from tests.e2e.test_measure import measure
+from tests.faults.kit import losslab
 
 RATES = "time_s,mbit_s\n0,12\n1,12\n2,0\n3,0\n4,24\n5,6\n6,12\n"
 PATH = ["--algorithm", "cubic", "--rtt-ms", "20ms", "--buffer-packets", "60KB"]

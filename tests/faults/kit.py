@@ -53,9 +53,14 @@ GUEST_TIMEOUT_S = 300.0
 def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
     """Run a command; return its output."""
     return subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, check=False, cwd=ROOT,
-        timeout=COMMAND_TIMEOUT_S, **options,
+        [str(word) for word in words], capture_output=True, text=True, check=False,
+        timeout=COMMAND_TIMEOUT_S, **{"cwd": ROOT} | options,
     )  # type: ignore[call-overload,no-any-return]  # fmt: skip
+
+
+def losslab(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run losslab; return its output."""
+    return run(*LOSSLAB, *words, **options)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

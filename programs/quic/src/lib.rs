@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
 use std::{env, fs, net::SocketAddr};
 
-pub type Outcome = Result<(), Box<dyn std::error::Error>>;
+pub type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+pub type Outcome = Fallible<()>;
 
 // The same in every build, so that runs repeat on other machines. They protect nothing.
 pub const CERTIFICATE: &str = include_str!("../cert.pem");

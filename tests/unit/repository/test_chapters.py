@@ -28,6 +28,7 @@ REASONS = [
 ]
 CONFIGS = {
     "contest": "config/contest.yaml", "full": "config/config.yaml", "quick": "config/quick.yaml",
+    "stacks": "config/stacks.yaml",
 }  # fmt: skip
 RECORDS = ROOT / "docs" / "results"
 

@@ -1,7 +1,7 @@
 //! Cloudflare's quiche. It has no socket of its own, so this program sends its packets when they are due.
 use quiche::{Config, ConnectionId, RecvInfo, accept, connect};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use stacks::{ALPN, CERTIFICATE, DATA, KEY, NAME, Outcome, Role, WINDOW, arguments, draw_from_kernel, own_address, qlog, refuse};
+use stacks::{ALPN, CERTIFICATE, DATA, Fallible, KEY, NAME, Outcome, Role, WINDOW, arguments, draw_from_kernel, own_address, qlog, refuse};
 use std::{fs, net::UdpSocket, time::Instant};
 
 /// Stream of the client's request and the server's answer.
@@ -9,7 +9,7 @@ const STREAM: u64 = 0;
 /// UDP payload of a full packet, as in quiche's own server.
 const PACKET_BYTES: usize = 1350;
 
-fn config(role: &Role) -> Result<Config, Box<dyn std::error::Error>> {
+fn config(role: &Role) -> Fallible<Config> {
     let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
     if let Role::Serve(algorithm) = role {
         fs::write("/tmp/cert.pem", CERTIFICATE)?;

@@ -5,10 +5,8 @@ use s2n_quic::provider::congestion_controller::{Bbr, Cubic, Provider};
 use s2n_quic::provider::io::tokio::{Builder, Provider as Io};
 use s2n_quic::provider::{limits::Limits, tls::rustls};
 use s2n_quic::{Client, Server};
-use stacks::{ALPN, CERTIFICATE, DATA, KEY, NAME, Outcome, Role, WINDOW, arguments, draw_from_kernel, one_thread, own_address, refuse};
-use std::{error::Error, net::SocketAddr};
-
-type Fallible<T> = Result<T, Box<dyn Error>>;
+use stacks::{ALPN, CERTIFICATE, DATA, Fallible, KEY, NAME, Outcome, Role, WINDOW, arguments, draw_from_kernel, one_thread, own_address, refuse};
+use std::net::SocketAddr;
 
 fn socket(address: SocketAddr) -> Fallible<Io> {
     Ok(Builder::default().with_receive_address(address)?.with_gso_disabled()?.with_gro_disabled()?.build()?)
