@@ -174,12 +174,12 @@ def test_edit_measures_exactly_the_cells_that_depend_on_it(clone):
 
 
 def test_edited_r_function_makes_the_tables_again(clone):
-    tables = [f"results/summary/loss{name}.csv" for name in (
-        "_cells", "_replicates", "_intervals", "_flows", "_queue", "", "_ratios")]  # fmt: skip
-    for path in [*tables, "results/tables/loss_invalid.csv"]:
-        (clone / path).parent.mkdir(parents=True, exist_ok=True)
-        (clone / path).write_text("")
     target = ("results/summary/loss.csv",)
+    listed = snakemake(clone, "--summary", target=target).stdout.splitlines()
+    for path, _, rule, *_ in (line.split("\t") for line in listed if line.startswith("results/")):
+        if rule in ("analyse_loss", "collect_study"):
+            (clone / path).parent.mkdir(parents=True, exist_ok=True)
+            (clone / path).write_text("")
     with edited(clone, "analysis/R/statistics.R", more="\nmore <- 1\n"):
         done = snakemake(clone, "-n", target=target)
-        assert re.findall(r"Job \d+: (\w+)", done.stdout + done.stderr) == ["Summarise"]
+        assert re.findall(r"Job \d+: (\w+)", done.stdout + done.stderr) == ["Compute"]
