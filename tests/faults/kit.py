@@ -52,9 +52,10 @@ GUEST_TIMEOUT_S = 300.0
 
 def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
     """Run a command; return its output."""
+    options = {"cwd": ROOT, **options}
     return subprocess.run(
         [str(word) for word in words], capture_output=True, text=True, check=False,
-        timeout=COMMAND_TIMEOUT_S, **{"cwd": ROOT} | options,
+        timeout=COMMAND_TIMEOUT_S, **options,
     )  # type: ignore[call-overload,no-any-return]  # fmt: skip
 
 

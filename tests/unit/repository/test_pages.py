@@ -216,6 +216,27 @@ def test_findings_are_the_recorded_means(root):
     assert [each for each in said if each not in text] == []
 
 
+def test_findings_on_quic_stacks_are_those_of_the_table(root):
+    rows = [line.strip("| ").split(" | ") for line in readme.stacks_table().splitlines()[2:]]
+    # Mean and confidence interval of each column.
+    found = {(stack, its): [[*map(float, re.findall(r"[\d.]+", each))] for each in columns]
+             for stack, its, *columns in rows}  # fmt: skip
+    bbr = {stack: numbers for (stack, its), numbers in found.items() if its == "bbr"}
+    text = " ".join((root / "docs/how-to/quic.md").read_text().split())
+    for column in (2, 1):
+        low, high = (pick(bbr, key=lambda stack: bbr[stack][column][0]) for pick in (min, max))
+        assert (
+            f"BBR has from {bbr[low][column][0]:g} ({low}) "
+            f"to {bbr[high][column][0]:g} Mbit/s ({high})"
+        ) in text
+    above = [s for s in bbr if bbr[s][2][1] > found[s, "cubic"][2][2]]
+    assert f"above CUBIC's in {len(above)} of the {len(bbr)} stacks" in text
+    assert set(bbr) - set(above) == {"quiche"}
+    [(slow, numbers)] = [(key, each) for key, each in found.items() if each[0][0] < 17]
+    assert slow == ("quiche", "cubic")
+    assert f"with {numbers[0][0]:g} Mbit/s" in text
+
+
 def test_readme_has_the_number_of_cells(root, capsys):
     text = (root / "README.md").read_text()
     cli.main(["cells", "--config", str(root / "config/quick.yaml")])
