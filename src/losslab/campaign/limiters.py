@@ -65,12 +65,12 @@ class _Flights:
 
     @property
     def limited_by_window(self) -> Flags:
-        """Whether each flight reaches the window."""
+        """Whether the window limits each flight."""
         return self.octets >= REACHED * self.cwnd_packets * self.sizes.segment_bytes
 
     @property
     def limited_by_pacing(self) -> Flags:
-        """Whether each flight reaches the pacing rate, on the link and with headers."""
+        """Whether the pacing rate, on the link and with headers, limits each flight."""
         mbit = self.octets / self.sizes.payload_share * 8 / 1e6 / self.rtt_s
         paced = REACHED * self.pacing_mbit
         return (paced > 0) & (paced <= mbit) & ~self.limited_by_window

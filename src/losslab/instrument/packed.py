@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 import tarfile
 import tempfile
@@ -38,6 +39,9 @@ PATCH = "patch"  # public patch of a kernel, named after its SHA-256
 # File in an unpacked folder: the archive's place and SHA-256.
 ORIGIN = "fetched.json"
 SUFFIX = ".sha256"
+# Of an archive without compression; the largest, the engine's image, has 836 MB.
+UNPACKED_BYTES = 4 * 2**30
+SETUID_OR_SETGID = stat.S_ISUID | stat.S_ISGID
 # Size limits of small files that others wrote.
 SUM_BYTES, PROVENANCE_BYTES = 1000, 2**18
 # Compresses the engine's image from 836 MB to 285 MB in 5 s of CPU time; level 9 takes 22 s for
@@ -176,8 +180,14 @@ def _take(source: Origin, kind: str, name: str, target: Path) -> None:
             )
         try:
             with archive.open("rb") as packed, plain.open("wb") as file:
-                zstandard.ZstdDecompressor().copy_stream(packed, file)
-        except zstandard.ZstdError as error:
+                for block in zstandard.ZstdDecompressor().read_to_iter(packed):
+                    if file.tell() + len(block) > UNPACKED_BYTES:
+                        raise LosslabError(
+                            f"the archive must have at most {UNPACKED_BYTES} bytes, found more"
+                        )
+                    file.write(block)
+            _refuse_members(plain)
+        except (zstandard.ZstdError, tarfile.TarError) as error:
             raise LosslabError(f"the archive must be a .tar.zst, found: {error}") from error
         unpack = ["tar", "--extract", "--preserve-permissions", "--no-same-owner"]
         processes.run([*unpack, "--strip-components=1", "-C", target, "-f", plain])
@@ -194,6 +204,18 @@ def _take(source: Origin, kind: str, name: str, target: Path) -> None:
         integrity.require(target / "linux", [])
     facts = {"from": place, "sha256": found}
     (target / ORIGIN).write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _refuse_members(plain: Path) -> None:
+    """Refuse devices and pipes, and programs that run as their owner: root may unpack them."""
+    with tarfile.open(plain) as tar:
+        for member in tar:
+            kept = member.isreg() or member.isdir() or member.issym() or member.islnk()
+            if not kept or member.mode & SETUID_OR_SETGID:
+                raise LosslabError(
+                    "the archive must have only files, folders and links, without setuid bits, "
+                    f"found {member.name!a}"
+                )
 
 
 def _get(place: str, target: Path, max_bytes: int) -> Path:

@@ -1,7 +1,9 @@
 """Packed instruments from a folder and a server: complete, damaged, wrong or missing."""
 
+import io
 import json
 import os
+import tarfile
 
 import pytest
 import zstandard
@@ -114,16 +116,41 @@ def made_of_another(archives):
     vouched(archives)
 
 
+def with_member(mode, kind=tarfile.REGTYPE):
+    """Return a function that writes an archive of one member."""
+
+    def write(archives):
+        content, member = io.BytesIO(), tarfile.TarInfo(f"{NAME}/odd")
+        member.type, member.mode = kind, mode
+        with tarfile.open(fileobj=content, mode="w") as tar:
+            tar.addfile(member)
+        vouched(archives, zstandard.compress(content.getvalue()))
+
+    return write
+
+
+def test_archive_that_unpacks_to_more_than_the_limit_is_refused(
+    place, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(packed, "UNPACKED_BYTES", 10_000)
+    place()
+    assert not packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
+    assert "must have at most 10000 bytes, found more" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
+        (with_member(0o644, tarfile.CHRTYPE), "found '0123456789abcdef/odd'"),
+        (with_member(0o644, tarfile.FIFOTYPE), "only files, folders and links"),
+        (with_member(0o4755), "without setuid bits"),
         (truncated, "its .sha256 says"),
         (lambda place: (place / ARCHIVE).unlink(), f"{ARCHIVE}: "),
         (lambda place: (place / SUM).write_text("<html>not found</html>"), "its .sha256 says '<ht"),
         (made_of_another, "must be built from the pinned sources of its recipe"),
-        (truncated_before_its_digest, "tar: "),
+        (truncated_before_its_digest, "must be a .tar.zst"),
         (lambda place: vouched(place, b"no archive"), "must be a .tar.zst"),
-        (lambda place: vouched(place, zstandard.compress(b"no tar" * 1000)), "tar: "),
+        (lambda place: vouched(place, zstandard.compress(b"no tar" * 1000)), "must be a .tar.zst"),
     ],
 )
 def test_wrong_packed_instrument_is_refused(place, archives, spoil, words, tmp_path, capsys):

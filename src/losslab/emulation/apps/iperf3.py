@@ -38,7 +38,7 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
     ]  # fmt: skip
     client = [
         "iperf3", "--client", receiver, "--port", str(port), "--cport", str(source_port),
-        # With periodic reports, a client that waits for the server's last answer reads the clock
+        # With periodic reports, a client that waits for the server's last reply reads the clock
         # until it comes. Each read takes 256 ns of virtual time but microseconds of wall time:
         # minutes in total.
         # iperf3 takes whole seconds, and 0 is for ever (atoi, iperf_api.c).

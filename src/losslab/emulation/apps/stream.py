@@ -43,7 +43,7 @@ LATE_NS, SLACK = 1_000_000, 0.002
 
 @dataclass(frozen=True)
 class Asking:
-    """What the client asks for, in the order of its program's command line."""
+    """Requests of the client, in the order of its program's command line."""
 
     request_bytes: int
     response_bytes: int
