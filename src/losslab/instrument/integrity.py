@@ -139,11 +139,12 @@ def _kernel_digest(linux: Path) -> str:
 def _tree_digest(root: Path, whole: bool) -> str:
     """Return the digest of an image's tree; without a pin, the first list decides.
 
-    A change of a file, its mode or a folder's entries makes it newer than the list.
+    A change of a file, its mode or a folder's entries makes it newer than the list, whose mtime
+    counts: a hard link to the list (a copy of the cache) makes its ctime newer, too.
     """
     path = root.parent / LIST
     try:
-        listed, since_ns = path.read_text(), path.stat().st_ctime_ns
+        listed, since_ns = path.read_text(), path.stat().st_mtime_ns
     except (OSError, ValueError):
         listed, since_ns = "", 0
     expected = pins().get(root.parent.name, ("", list_digest(listed) if listed else ""))[1]

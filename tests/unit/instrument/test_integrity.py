@@ -125,6 +125,15 @@ def test_copied_cache_is_read_completely(root, tmp_path):
         integrity.require(None, [copy / "root"])
 
 
+def test_change_is_found_although_the_list_was_hard_linked_after_it(root):
+    pin(root)
+    replaced_program(root)
+    time.sleep(0.01)  # longer than a tick of the file system's clock
+    (root.parent.parent / "copy of the list").hardlink_to(root.parent / integrity.LIST)
+    with pytest.raises(HostError, match="usr/bin/iperf3 has another size and content"):
+        integrity.require(None, [root])
+
+
 def test_pinned_image_is_refused_even_with_a_replaced_list(root):
     pinned = pin(root)
     replaced_program(root)
