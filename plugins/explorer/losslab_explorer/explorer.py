@@ -175,11 +175,10 @@ def sliced(line: Series, end_s: float) -> tuple[float, list[int | None]]:
     ends = np.sort(np.column_stack((smallest, largest)), axis=1)
     drawn = np.column_stack((np.ones(len(used), bool), smallest != largest))
     heights = np.round(found[ends] / (top or 1.0) * STEPS).astype(int)
+    changes = np.diff(heights[drawn], prepend=0)
     steps: list[int | None] = [None] * (2 * SLICES)
     where = np.add.outer(2 * used, (0, 1))[drawn]
-    for place, step in zip(
-        where.tolist(), np.diff(heights[drawn], prepend=0).tolist(), strict=True
-    ):
+    for place, step in zip(where.tolist(), changes.tolist(), strict=True):
         steps[place] = step
     return top, steps
 

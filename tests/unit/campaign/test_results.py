@@ -6,7 +6,7 @@ import os
 import pytest
 
 from losslab import cli
-from losslab.campaign import cellrun, fingerprint, records, results, tables
+from losslab.campaign import cellrun, fingerprint, results, tables
 from losslab.campaign.results import DamagedError, Replicate, read_cell, read_cells
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
@@ -90,17 +90,14 @@ def test_unchanged_cell_has_its_condition_and_replicates(cell):
 
 @pytest.mark.parametrize("name", [*RAW, "manifest.json", "host.json"])
 @pytest.mark.parametrize("damage", [empty, truncate, flip, delete, link, add])
-def test_damage_of_any_file_is_found_by_every_reader(cell, tmp_path, name, damage):
+def test_damage_of_any_file_is_found_by_every_reader(cell, name, damage):
     whole = cell.parent / "0"
     assert finished(cell, 0)
     damage(whole / name)
     assert finished(cell, 0) is None
-    overview = tmp_path / "overview.csv"
-    tables.write_csv(overview, ("study", "cell"), [{"study": "study", "cell": "a-cell"}])
     for read in (
         lambda: read_cell(cell).checked(),
         lambda: tables.numbers_of(read_cell(cell)),
-        lambda: list(records.origins([overview], tmp_path)),
         lambda: results.cell_content("study", "block", CONDITION, cell.parent, 2),
         lambda: series.load(whole),
     ):
