@@ -44,8 +44,9 @@ BASE = Condition(
     algorithm="bbr", path="symmetric", app="iperf3", rtt_ms=20, duration_s=2, warmup_s=0.1
 )
 BUFFERS = {1: 20, 10: 20, 100: 165, 1000: 1651, 10_000: 16513}
-# Short and long run by rate: slow links need longer ones for a measurable difference.
-SPAN_S = {1: (2, 32), 10: (2, 17), 100: (2, 8), 1000: (2, 5), 10_000: (1, 2)}
+# A long run has about this many packet transmissions more than a short one, within limits: they
+# take a third of a core-second, many times what a replicate's fixed cost varies by.
+MORE_TRANSMISSIONS, MORE_S = 500_000, (3, 600)
 # A replicate that has hardly more than the fixed cost.
 CHEAPEST = replace(BASE, algorithm="cubic", rate_mbit=1, buffer_packets=20)
 NS3_LIBRARIES = ("core", "network", "internet", "point-to-point", "applications", "traffic-control")
@@ -146,18 +147,20 @@ def rates(runs: int) -> Rows:
     """Measure the cost of a second of a flow by rate, algorithm and loss."""
     tools, rows = instrument(VIRTUAL, GUEST), []
     for rate, algorithm, loss in product(BUFFERS, NS3_MODELS, (0, 1)):
-        axes = {"rate_mbit": rate, "algorithm": algorithm, "loss_percent": loss}
-        short, long = (
-            replace(BASE, buffer_packets=BUFFERS[rate], duration_s=duration_s, **axes)
-            for duration_s in SPAN_S[rate]
-        )
+        axes: dict[str, Any] = {
+            "rate_mbit": rate, "algorithm": algorithm, "loss_percent": loss
+        }  # fmt: skip
+        short = replace(BASE, buffer_packets=BUFFERS[rate], **axes)
         with Snapshots() as of_short, Snapshots() as of_long:
+            per_s = measure(tools, short, 0, of_short)[2] / short.duration_s
+            more_s = min(max(round(MORE_TRANSMISSIONS / per_s), MORE_S[0]), MORE_S[1])
+            long = replace(short, duration_s=short.duration_s + more_s)
             # In turn, so that the machine's load affects both equally.
             pairs = [
                 (measure(tools, short, n, of_short)[::2], measure(tools, long, n, of_long)[::2])
                 for n in range(1, 1 + (min(runs, 3) if rate == 10_000 else runs))
             ]
-        rows.append(axes | per_second(long.duration_s - short.duration_s, pairs))
+        rows.append(axes | per_second(more_s, pairs))
         print(f"  {rows[-1]}", file=sys.stderr, flush=True)
     return rows
 

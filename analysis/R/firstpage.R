@@ -35,9 +35,11 @@ lost_percent <- function(which, loss, mbit = loss_mbit) {
 # Median download time in s of a page beside a CUBIC flow, by the name of the link's queue.
 page_s <- function(name, column = "median_download") {
   rows <- table_if_there("bufferbloat_aqm.csv", words = "queue")
-  if (!is.null(rows)) rows <- dplyr::filter(rows, queue == name, algorithm == "cubic")
+  if (is.null(rows)) {
+    return(NA)
+  }
   # The block `web` comes first, with the most runs.
-  number_if_there(rows, column, dplyr::row_number() == 1)
+  look_up(dplyr::slice(dplyr::filter(rows, queue == name, algorithm == "cubic"), 1), column)
 }
 
 # Download time in s of the page without another flow; the algorithm makes no difference.
