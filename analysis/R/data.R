@@ -17,18 +17,32 @@ read_criteria <- function(path) {
   ))
 }
 
-# Return a study's tables by name; each is read on first use.
+# Tables with many rows per replicate, without the axes of its cell.
+sampled_tables <- c("intervals", "flows", "queue")
+
+# Return a study's tables by name; each is read on first use. The sampled tables get the axes.
 #
 # `input` has the paths of the tables that the code may use.
 study_data <- function(input) {
   data <- new.env(parent = emptyenv())
   Map(
     function(name, read) {
-      delayedAssign(name, read(table_path(input, name)), assign.env = data)
+      delayedAssign(name,
+        {
+          rows <- read(table_path(input, name))
+          if (name %in% sampled_tables) with_axes(rows, data$cells) else rows
+        },
+        assign.env = data
+      )
     },
     names(table_readers()), table_readers()
   )
   data
+}
+
+# Add the axes of each row's cell.
+with_axes <- function(rows, cells) {
+  dplyr::left_join(rows, cells[cell_columns], by = c("study", "block", "cell"))
 }
 
 table_path <- function(input, name) {

@@ -63,8 +63,9 @@ summarise_replicates <- function(replicates) {
   replicates |>
     dplyr::filter(valid) |>
     tidyr::pivot_longer(dplyr::all_of(metrics), names_to = "metric", values_drop_na = TRUE) |>
-    dplyr::group_by(dplyr::across(dplyr::all_of(c(cell_columns, "metric")))) |>
+    dplyr::group_by(study, block, cell, metric) |>
     describe_groups("value") |>
+    with_axes(dplyr::distinct(replicates[cell_columns])) |>
     dplyr::left_join(invalid, by = "cell") |>
     dplyr::mutate(statistic_over = "replicates")
 }
@@ -73,8 +74,9 @@ summarise_replicates <- function(replicates) {
 # The seconds of a run are not independent, so there is no confidence interval.
 summarise_seconds <- function(intervals) {
   intervals |>
-    dplyr::group_by(dplyr::across(dplyr::all_of(cell_columns))) |>
+    dplyr::group_by(study, block, cell) |>
     describe_groups("goodput_mbit") |>
+    with_axes(dplyr::distinct(intervals[cell_columns])) |>
     dplyr::mutate(
       metric = "goodput_mbit", statistic_over = "seconds",
       dplyr::across(dplyr::all_of(interval_columns), \(x) NA_real_)

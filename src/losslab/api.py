@@ -23,6 +23,7 @@ from losslab.campaign.results import MeasuredCell, Replicate, read_cell
 from losslab.campaign.tables import (
     CELL_COLUMNS,
     INTERVAL_COLUMNS,
+    NAMES,
     REPLICATE_COLUMNS,
     Tables,
     gather,
@@ -250,8 +251,9 @@ class Results:
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Goodput of each second of iperf3's valid replicates."""
-        return _frame(self._tables.intervals, INTERVAL_COLUMNS)
+        """Goodput of each second of iperf3's valid replicates, with their axes."""
+        rows = _frame(self._tables.intervals, INTERVAL_COLUMNS)
+        return rows.merge(self.cells[[*NAMES, *AXES]], on=list(NAMES))
 
     def means(self, metric: str | None = None) -> pd.DataFrame:
         """Return the mean of a metric per cell, with a 95 % confidence interval from five runs on.

@@ -30,10 +30,13 @@ FLOW_SAMPLES = (
 )  # fmt: skip
 QUEUE_SAMPLES = ("t_s", "backlog_packets", "backlog_bytes", "drops")
 NAMES = ("study", "block", "cell")
-SHARED = (*NAMES, *AXES, "replicate")
-REPLICATE_COLUMNS = (*SHARED, "seed", "valid", "reasons", "attempt", "earlier_reasons",
-                     "error_share")  # fmt: skip
-INTERVAL_COLUMNS = (*SHARED, "t_s", "goodput_mbit")
+# Of tables with many rows per replicate; the axes are in the table of cells.
+SAMPLE_KEYS = (*NAMES, "replicate")
+REPLICATE_COLUMNS = (
+    *NAMES, *AXES, "replicate", "seed", "valid", "reasons", "attempt", "earlier_reasons",
+    "error_share",
+)  # fmt: skip
+INTERVAL_COLUMNS = (*SAMPLE_KEYS, "t_s", "goodput_mbit")
 CELL_COLUMNS = (
     *NAMES, *AXES, "n_replicates", "n_valid", "reasons", "unpinned", "hosts",
     "place", "n_left_out", "recorded",
@@ -172,8 +175,8 @@ class Tables:
             "cells": CELL_COLUMNS,
             "replicates": (*REPLICATE_COLUMNS, *self.metrics()),
             "intervals": INTERVAL_COLUMNS,
-            "flows": (*SHARED, *FLOW_SAMPLES),
-            "queue": (*SHARED, *QUEUE_SAMPLES),
+            "flows": (*SAMPLE_KEYS, *FLOW_SAMPLES),
+            "queue": (*SAMPLE_KEYS, *QUEUE_SAMPLES),
             "criteria": CRITERIA_COLUMNS,
         }
         for table, names in columns.items():
@@ -199,19 +202,20 @@ def gather(
         condition = Condition.from_json(cell["condition"])
         source = {"recorded": "TRUE" if cell["cell"] in recorded else "FALSE"}
         tables.cells.append(cell_row(cell, condition) | source)
-        shared = {key: cell[key] for key in NAMES} | condition.to_json()
+        names = {key: cell[key] for key in NAMES}
+        shared = names | condition.to_json()
         shared["error_share"] = rule.error_share(len(cell["replicates"]))
         for number, replicate in enumerate(cell["replicates"]):
             own = shared | {"replicate": number}
             tables.replicates.append(own | _replicate_row(replicate) | data.analysed[number])
             tables.intervals += [
-                {**own, "t_s": t_s, "goodput_mbit": goodput_mbit}
+                {**names, "replicate": number, "t_s": t_s, "goodput_mbit": goodput_mbit}
                 for t_s, goodput_mbit in data.intervals[number]
             ]
         if data.series is not None:
-            own = shared | {"replicate": data.series["replicate"]}
-            tables.flows += [own | row for row in data.series["flows"]]
-            tables.queue += [own | row for row in data.series["queue"]]
+            sampled = names | {"replicate": data.series["replicate"]}
+            tables.flows += [sampled | row for row in data.series["flows"]]
+            tables.queue += [sampled | row for row in data.series["queue"]]
     tables.cells += [
         {"study": study, "block": block, "n_left_out": count}
         for study in {row["study"] for row in tables.cells}
