@@ -18,11 +18,13 @@ from typing import Any
 
 from tabulate import tabulate
 
+from losslab.emulation.app import apps
+from losslab.emulation.background import feature as background
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.reading import input_errors, read_rows, read_text
 from losslab.repository import ROOT, listed
-from losslab.study import features, metrics, units
+from losslab.study import metrics, units
 from losslab.study.axes import Axis, short
 from losslab.study.background import NO_FLOWS
 from losslab.study.condition import AXES
@@ -241,7 +243,7 @@ def _group(name: str) -> str:
         return "instrument"
     if AXES[name].of_campaign:
         return "run"
-    sending = (features.background(), *features.apps().values())
+    sending = (background.FEATURE, *apps().values())
     of_traffic = name in TRAFFIC or any(name in each.axes for each in sending)
     return "traffic" if of_traffic else "path"
 
