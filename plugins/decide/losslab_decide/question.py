@@ -86,7 +86,7 @@ class Question:
                 background.Group(background.SAME, arrivals_per_s=rate, size_kb=self.page_kb)
             )
         flows = "+".join(each.text() for each in groups)
-        return point | {"flows": flows or background.NO_FLOWS}
+        return point | {"flows": flows or NONE}
 
 
 class Variant(NamedTuple):

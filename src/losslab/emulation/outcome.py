@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from losslab.emulation import accounting, checks, goodput, hosts, probes
 from losslab.emulation.app import apps
@@ -18,14 +18,12 @@ from losslab.emulation.background.outcome import BackgroundResults
 from losslab.emulation.mechanism import MechanismResult
 from losslab.emulation.plan import Plan
 from losslab.emulation.programs import ANY, Flow
+from losslab.emulation.schedule_runner import ScheduleRunner
 from losslab.emulation.topology import ALGORITHM_SYSCTL, interface
 from losslab.emulation.traffic import Run
 from losslab.emulation.userprograms import CONNECTIONS, prefix_of
 from losslab.errors import HostError, LosslabError
 from losslab.study.axes import OWN
-
-if TYPE_CHECKING:
-    from losslab.emulation.schedule_runner import ScheduleRunner
 
 # Bytes of acknowledgements as a share of the data that they acknowledge, at most: TCP has one of 66
 # bytes for two segments of 1514, and QUIC fewer.

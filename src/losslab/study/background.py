@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.study.axes import plain, settings
+from losslab.study.axes import NONE, plain, settings
 
-NO_FLOWS = "none"
 EXAMPLE = "same,count=9+cubic,start_s=2"
 # The algorithm of the foreground flow.
 SAME = "same"
@@ -82,11 +81,11 @@ KEYS = {field.name: str(field.type) for field in dataclasses.fields(Group)}
 
 def parse(text: str) -> tuple[Group, ...]:
     """Parse the value of the axis."""
-    if text == NO_FLOWS:
+    if text == NONE:
         return ()
     if not re.fullmatch(PATTERN, text):
         raise LosslabError(
-            f"flows must be {NO_FLOWS} or ALGORITHM[,key=value...] joined by +, found {text!r}"
+            f"flows must be {NONE} or ALGORITHM[,key=value...] joined by +, found {text!r}"
         )
     parts = (f"algorithm={flow}".split(",") for flow in text.split("+"))
     return tuple(Group(**settings(pairs, "flows", KEYS, EXAMPLE)) for pairs in parts)
@@ -94,7 +93,7 @@ def parse(text: str) -> tuple[Group, ...]:
 
 def to_text(groups: Sequence[Mapping[str, Any]]) -> str:
     """Convert the list of flows in a study's file to the axis's value."""
-    return "+".join(Group(**group).text() for group in groups) or NO_FLOWS
+    return "+".join(Group(**group).text() for group in groups) or NONE
 
 
 def algorithms(text: str) -> set[str]:

@@ -326,11 +326,10 @@ class Condition:
     def _name(self, axes: Iterable[str], digits: int) -> str:
         """Join the parts of some axes; all characters are safe in a file's name."""
         names = sorted(axes, key=lambda name: IN_NAMES.get(name, len(IN_NAMES)))
-        values = {name: getattr(self, name) for name in names}
         parts = [
             AXES[name].in_name(value, digits)
-            for name, value in values.items()
-            if AXES[name].is_named(value)
+            for name in names
+            if (value := getattr(self, name)) != AXES[name].default or AXES[name].always_named
         ]
         return limited("_".join(parts))
 

@@ -25,6 +25,12 @@ Cls = TypeVar("Cls", bound=type)
 OF_FEATURE: Any = object()
 
 
+def metrics(*rows: tuple[str, ...]) -> list[dict[str, str]]:
+    """Return rows for metrics: provider, name, label, unit, which is better, description."""
+    columns = ("of", "name", "label", "unit", "better", "description")
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
 class Feature:
     """An app, a path mechanism or the background flows."""
 

@@ -9,7 +9,7 @@ from losslab.emulation.app import apps
 from losslab.emulation.background.plan import MODULE, extra_rtts_ms
 from losslab.emulation.mechanism import mechanisms
 from losslab.errors import LosslabError
-from losslab.study import background
+from losslab.study import background, features
 from losslab.study.axes import NONE, Seed, axis
 from losslab.study.background import Group
 from losslab.study.features import Feature
@@ -47,16 +47,12 @@ class Background(Feature):
     """Flows over the same path as the foreground flow."""
 
     programs = (MODULE,)
-    metrics = tuple(
-        {"of": "flows", "name": name, "label": label, "unit": unit, "better": better,
-         "description": text}
-        for name, label, unit, better, text in (
-            ("upload_goodput_mbit", "Goodput of uploads", "Mbit/s", "-",
-             "Acknowledged data of all flows with direction=back between the warm-up and the end "
-             "of the run."),
-            *((f"pool{pool}_{name}", f"{label} of pool {pool}", *more)
-              for pool in background.POOLS for name, label, *more in OF_POOL),
-        )
+    metrics = features.metrics(
+        ("flows", "upload_goodput_mbit", "Goodput of uploads", "Mbit/s", "-",
+         "Acknowledged data of all flows with direction=back between the warm-up and the end of "
+         "the run."),
+        *(("flows", f"pool{pool}_{name}", f"{label} of pool {pool}", *more)
+          for pool in background.POOLS for name, label, *more in OF_POOL),
     )  # fmt: skip
     axes = {
         "competitor": axis(
@@ -66,7 +62,7 @@ class Background(Feature):
             named="vs-{}", seed=Seed.WHETHER_DEFAULT,
         ),
         "flows": axis(
-            background.NO_FLOWS,
+            NONE,
             help="TCP background flows: `ALGORITHM,key=value,...` joined by `+`, or a name of the "
             "study's own `flows`; docs/how-to/flows.md has the keys",
             pattern=background.PATTERN, named="flows-{}", commas=True, seed=Seed.NEVER,
@@ -80,7 +76,7 @@ class Background(Feature):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        with_flows = condition.flows != background.NO_FLOWS
+        with_flows = condition.flows != NONE
         competing = [name for name, app in apps().items() if app.with_competitor]
         alone = [name for name, app in apps().items() if not app.with_flows]
         if condition.competitor != NONE and condition.app not in competing:
