@@ -5,6 +5,7 @@ if TYPE_CHECKING:
     from losslab.api import InvalidRunError, Results, Run, measure, read, sweep
     from losslab.errors import HostError, LosslabError
     from losslab.reading import UsageError
+    from losslab.repository import __version__ as __version__
 
 __all__ = [
     "HostError", "InvalidRunError", "LosslabError", "Results", "Run", "UsageError", "measure",

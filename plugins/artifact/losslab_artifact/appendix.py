@@ -19,12 +19,12 @@ from typing import Any
 
 import yaml
 
-from losslab import processes
+from losslab import __version__, processes
 from losslab.campaign.plan import RecordedCampaign
 from losslab.campaign.verdicts import read_claims
 from losslab.errors import LosslabError
 from losslab.reading import read_rows, read_yaml
-from losslab.repository import ROOT, __version__, debian_packages
+from losslab.repository import ROOT, debian_packages
 from losslab_artifact.major import Experiment, Major, experiments
 from losslab_artifact.remake import path_of
 from losslab_artifact.verify import COMMIT, EXPERIMENTS, RESULTS, SAMPLE

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from losslab import processes
+from losslab import __version__, processes
 from losslab.campaign import plan
 from losslab.campaign.plan import RecordedCampaign
 from losslab.campaign.results import CELL_FILE, read_cell
@@ -26,7 +26,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import cache_folder
 from losslab.reading import read_yaml
-from losslab.repository import ROOT, __version__
+from losslab.repository import ROOT
 from losslab_artifact import appendix, major, verify
 from losslab_artifact.anonymous import SUBSTITUTE, names, strip
 from losslab_artifact.appendix import TEMPLATES, Run

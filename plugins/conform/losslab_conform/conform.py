@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslab import cellspec, commands, sweeps
+from losslab import __version__, cellspec, commands, sweeps
 from losslab.campaign import verdicts
 from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import kernel_of
@@ -22,7 +22,6 @@ from losslab.campaign.results import write_json
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels, records
 from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option
-from losslab.repository import __version__
 from losslab.study import studyfiles
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from losslab import cellspec
+from losslab import __version__, cellspec
 from losslab.campaign import replicate, rerun
 from losslab.campaign.packets import SENDERS_LINK, Segment, segments, traffic
 from losslab.campaign.rerun import load_manifest
@@ -28,7 +28,6 @@ from losslab.emulation import capture, droplist
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
 from losslab.reading import number_option, out_folder, read_text
-from losslab.repository import __version__
 from losslab.study import metrics
 from losslab.study.condition import Condition
 from losslab.study.packetsizes import frame_bytes
