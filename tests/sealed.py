@@ -2,8 +2,8 @@
 
 import json
 
-from losslab import FORMAT
 from losslab.campaign.results import MANIFEST_FILE, Replicate, seal, write_json
+from losslab.repository import FORMAT
 
 HOST = {
     "attempt": 1, "earlier_reasons": [], "format": FORMAT, "git": {"commit": None, "dirty": None},

@@ -1,16 +1,11 @@
 """losslab measures how loss, delay, buffers and path shape affect TCP congestion control."""
 
-__version__ = "1.0.0"
-# The version of the results' format: the first number changes if older results are no longer
-# readable, the second if something is added. cell.json and host.json contain it; manifests do not,
-# so that their bytes stay the same.
-FORMAT = "1.2"
-
 TYPE_CHECKING = False  # as in `typing`, which guests need not import
 if TYPE_CHECKING:
     from losslab.api import InvalidRunError, Results, Run, measure, read, sweep
     from losslab.errors import HostError, LosslabError
     from losslab.reading import UsageError
+    from losslab.repository import __version__ as __version__
 
 __all__ = [
     "HostError", "InvalidRunError", "LosslabError", "Results", "Run", "UsageError", "measure",
@@ -19,7 +14,7 @@ __all__ = [
 # Modules of the names. They are imported at the first use of a name: commands and guests need none.
 _MODULES = dict.fromkeys(__all__, "losslab.api") | {
     "HostError": "losslab.errors", "LosslabError": "losslab.errors",
-    "UsageError": "losslab.reading",
+    "UsageError": "losslab.reading", "__version__": "losslab.repository",
 }  # fmt: skip
 
 

@@ -15,9 +15,10 @@ import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from losslab import FORMAT, __version__, commands, interrupts
+from losslab import commands, interrupts
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import CONTROL, UsageError, shown
+from losslab.repository import FORMAT, __version__
 
 STATUSES = """\
 0    success; `measure`: the run is valid; `rerun`, `diff`: the two agree

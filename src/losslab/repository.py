@@ -1,4 +1,4 @@
-"""Place of the files that losslab reads.
+"""Version of losslab, and place of the files that it reads.
 
 They are in a clone, or in the copy that an installed package has. A campaign's folder
 (`losslab init`) may have files of its own at the same paths, such as `config/studies/mine.yaml`,
@@ -16,6 +16,11 @@ from pathlib import Path
 from losslab import extensions
 from losslab.errors import HostError, LosslabError
 
+__version__ = "1.0.0"
+# The version of the results' format: the first number changes if older results are no longer
+# readable, the second if something is added. cell.json and host.json contain it; manifests do not,
+# so that their bytes stay the same.
+FORMAT = "1.2"
 PACKAGE = Path(__file__).resolve().parent
 # setup.py copies the clone's files here when it builds a wheel.
 COPY = PACKAGE / "share"

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from losslab.emulation.app import apps
 from losslab.reading import read_yaml
-from losslab.study import features
 from losslab.study.condition import Condition
 from tests.golden import seam
 
@@ -32,7 +32,7 @@ def cells(folder):
 
 def test_seam_records_every_cell_and_app(folder, cells):
     wanted = seam.load_study(seam.project(folder / "project")).cells
-    assert {cell.condition.app for cell in wanted} == set(features.apps())
+    assert {cell.condition.app for cell in wanted} == set(apps())
     assert {path.name for path in cells.iterdir()} == {cell.name for cell in wanted}
     for cell in wanted:
         found = json.loads((cells / cell.name / "cell.json").read_text())

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from losslab import FORMAT, cli, commands
+from losslab import cli, commands
 from losslab.campaign import compare, rerun, results
 from losslab.errors import LosslabError
+from losslab.repository import FORMAT
 
 LOSSLAB = str(Path(sys.executable).parent / "losslab")
 

@@ -14,8 +14,9 @@ from losslab.campaign import cost, criteria, inputs
 from losslab.campaign.criteria import SIDES, Data
 from losslab.campaign.results import Replicate, Row
 from losslab.campaign.tables import one_second_means
+from losslab.emulation.app import apps
 from losslab.repository import ROOT
-from losslab.study import design, features, parameters, studyfiles
+from losslab.study import design, parameters, studyfiles
 from losslab.study.axes import NONE
 from losslab.study.condition import seed_of
 from losslab.study.design import Cell
@@ -122,7 +123,7 @@ class Spans:
                 reasons |= dict.fromkeys(why)
                 continue
             seconds = []
-            if features.apps()[condition.app].per_second:
+            if apps()[condition.app].per_second:
                 times = condition.warmup_s, condition.duration_s
                 means = one_second_means([*replicate.table(INTERVALS)], *times)
                 seconds = [mean for _, mean in means]

@@ -22,9 +22,10 @@ from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import cost
 from losslab.campaign.instrument import at_first_use
 from losslab.campaign.results import read_cell, write_json
+from losslab.emulation.background.feature import FLOWS_MAX
 from losslab.emulation.background.outcome import TABLE
 from losslab.reading import UsageError, out_folder, whole_option
-from losslab.study import background, metrics
+from losslab.study import metrics
 from losslab.study.axes import short
 from losslab.study.condition import AXES
 from losslab.study.intervals import MIN_RUNS
@@ -114,7 +115,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "cubic=30%%; all others use the choice (repeatable)",
     )  # fmt: skip
     question.add_argument(
-        "--link-flows", type=whole_option("link-flows", 1, background.FLOWS_MAX),
+        "--link-flows", type=whole_option("link-flows", 1, FLOWS_MAX),
         help=f"long flows on the link, with the flow under test (default {MIXED_FLOWS} with "
         f"--share, or else {DEFAULT_FLOWS})",
     )  # fmt: skip

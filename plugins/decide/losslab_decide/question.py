@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 from losslab import cellspec, cli, sweeps
 from losslab.campaign import inputs
+from losslab.emulation.app import apps
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, number, shown
 from losslab.repository import ROOT
-from losslab.study import background, design, features, units
+from losslab.study import background, design, units
 from losslab.study.axes import NONE, short
 from losslab.study.condition import AXES, NO_TRACE
 
@@ -32,7 +33,7 @@ UNCERTAIN = ("loss_percent", "buffer_packets", SHARE, "jitter_ms", "rtt_ms", "ra
 # Axes that the question sets otherwise than by their options.
 NOT_OF_PATH = {
     "algorithm", "app", "competitor", "flows", "parameters", "warmup_s", "image",
-    *(name for app in features.apps().values() for name in app.axes if name != "video"),
+    *(name for app in apps().values() for name in app.axes if name != "video"),
 }  # fmt: skip
 
 
@@ -85,7 +86,7 @@ class Question:
                 background.Group(background.SAME, arrivals_per_s=rate, size_kb=self.page_kb)
             )
         flows = "+".join(each.text() for each in groups)
-        return point | {"flows": flows or background.NO_FLOWS}
+        return point | {"flows": flows or NONE}
 
 
 class Variant(NamedTuple):

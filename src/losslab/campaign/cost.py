@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
+from losslab.emulation.app import apps
 from losslab.emulation.link.tracelink import MEAN_MBIT
 from losslab.study import background, features, packetsizes
 from losslab.study.condition import NO_TRACE, Condition
@@ -38,7 +39,7 @@ def expected_mbit(condition: Condition) -> float:
     """Estimate the total throughput of a condition's flows in Mbit/s."""
     c = condition
     rate_mbit = c.rate_mbit if c.trace == NO_TRACE else min(c.rate_mbit, MEAN_MBIT)
-    own = features.apps()[c.app].expected_mbit(c, rate_mbit)
+    own = apps()[c.app].expected_mbit(c, rate_mbit)
     if own is not None:
         return own
     loss = c.loss_percent / 100
@@ -55,7 +56,7 @@ def replicate_s(condition: Condition, backend: str) -> float:
     """Estimate a replicate's wall time in seconds on a backend."""
     c = condition
     mbit = expected_mbit(c)
-    app = features.apps()[c.app]
+    app = apps()[c.app]
     per_s = app.per_s + AWAKE_PER_S * min(1.0, mbit / AWAKE_MBIT)
     per_gb_s = PER_GB_S + sum(feature.per_gb_s for feature in features.used_by(c))
     gigabytes = mbit * c.duration_s / 8000
@@ -69,5 +70,5 @@ def _background_s(condition: Condition) -> float:
     if not groups:
         return 0.0
     bulk = sum(group.count for group in groups if not group.short)
-    arrivals = sum(background.expected_arrivals(group, duration_s) for group in groups)
+    arrivals = sum(group.expected_arrivals(duration_s) for group in groups)
     return BACKGROUND_START_S + PER_FLOW_S * bulk * duration_s + PER_SHORT_FLOW_S * arrivals

@@ -20,6 +20,7 @@ from losslab import extensions
 from losslab.backends.registry import BACKENDS
 from losslab.campaign import codelock, inputs, results
 from losslab.campaign.instrument import image_of, kernel_of
+from losslab.emulation.app import apps
 from losslab.instrument import image, kernel
 from losslab.instrument.kernels import Kernel
 from losslab.study import features
@@ -58,7 +59,7 @@ def of(condition: Condition, backend: str, where: str) -> Fingerprint:
         OWN_MODULES: _own_modules(condition) | _own_backend(backend, where),
     }
     used = features.used_by(condition)
-    if command := features.apps()[condition.app].input_command(condition, ""):
+    if command := apps()[condition.app].input_command(condition, ""):
         files["video"] = {"command": command}
     parts = {
         CONDITION: digest_of(_values(condition, used)),

@@ -12,13 +12,14 @@ from typing import Any
 from losslab.backends import runner, virtual
 from losslab.backends.base import COMMON, GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.registry import BACKENDS
+from losslab.emulation.app import apps
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import image, integrity, kernel, kernels, packed, records
 from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.cache import building, cache_folder, progress
 from losslab.instrument.kernels import Kernel
 from losslab.repository import INSTALLED, ROOT, SET_UP, require_programs
-from losslab.study import design, features, parameters
+from losslab.study import design, parameters
 from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.design import OWN_KERNEL, Cell
 from losslab.study.names import Names, algorithms_of
@@ -129,7 +130,7 @@ def _built(folder: Path | None, name: str, command: str) -> Path:
 
 def video(condition: Condition, tools: Instrument, timeout_s: float | None = None) -> Path | None:
     """Return the video that a condition's app sends, if any: encoded in the image, and cached."""
-    command = features.apps()[condition.app].input_command(condition, "video.mp4")
+    command = apps()[condition.app].input_command(condition, "video.mp4")
     if command is None:
         return None
     key = hashlib.sha256(repr((command, tools.provenance["image"])).encode()).hexdigest()[:16]
@@ -154,7 +155,7 @@ def image_of(condition: Condition) -> str:
     """Return the name of the image of a condition's hosts."""
     if condition.image != DEFAULT_IMAGE:
         return condition.image
-    return features.apps()[condition.app].image or image.HOST
+    return apps()[condition.app].image or image.HOST
 
 
 def parts(backend: str, where: str, spec: Kernel, hosts: str) -> list[Part]:

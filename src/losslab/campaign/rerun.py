@@ -17,11 +17,12 @@ from losslab.backends.registry import BACKENDS
 from losslab.campaign import inputs, results
 from losslab.campaign.instrument import instrument, video
 from losslab.campaign.replicate import run
+from losslab.emulation.app import apps
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.reading import UsageError
 from losslab.repository import ROOT
-from losslab.study import design, features
+from losslab.study import design
 from losslab.study.condition import Condition
 
 TRUST = "--trust"
@@ -192,7 +193,7 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
             f"the manifest's condition cannot be measured: {'; '.join(problems)}",
             hint="`losslab new algorithm NAME --from RUN` copies an algorithm from a run's folder",
         )
-    found = features.apps()[condition.app].foreign(condition)
+    found = apps()[condition.app].foreign(condition)
     found += ["on this machine's own kernel, as root"] * own
     if found and not trust:
         raise LosslabError(

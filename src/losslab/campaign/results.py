@@ -21,13 +21,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from losslab import FORMAT, __version__
 from losslab.backends.base import CONSOLE_FILE, GUEST
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.reading import UsageError, read_columns, read_json, read_rows, shown
+from losslab.repository import FORMAT, __version__
 from losslab.study.condition import AXES, Condition
 from losslab.study.schemas import check_schema
 

@@ -14,15 +14,13 @@ from typing import Any
 from losslab.backends.base import GUEST
 from losslab.campaign import limiters
 from losslab.campaign.results import MeasuredCell, Replicate, Row
+from losslab.emulation.app import apps
 from losslab.emulation.background.outcome import TABLE
-from losslab.study import features
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
 
 # Names of connections that carry data, by source port.
-FLOW_NAMES = {
-    str(port): name for app in features.apps().values() for port, name in app.ports.items()
-}
+FLOW_NAMES = {str(port): name for app in apps().values() for port, name in app.ports.items()}
 # More flows would make the figures unreadable.
 MAX_BACKGROUND_FLOWS = 9
 FLOW_SAMPLES = (
@@ -66,7 +64,7 @@ class CellNumbers:
 
 def numbers_of(cell: MeasuredCell, series: bool = False) -> CellNumbers:
     """Return the numbers of a cell, with or without samples."""
-    condition, app = cell.checked().condition, features.apps()[cell.condition.app]
+    condition, app = cell.checked().condition, apps()[cell.condition.app]
     port = str(next(iter(app.ports), ""))
     times = condition.warmup_s, condition.duration_s
     analysed: list[dict[str, float]] = [{} for _ in cell.rows]

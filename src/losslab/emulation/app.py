@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from losslab.emulation.goodput import Goodput
 from losslab.emulation.topology import NetworkExtension
+from losslab.study import features
 from losslab.study.features import Feature
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from losslab.emulation.plan import Plan
     from losslab.emulation.programs import Flow, Timeline
     from losslab.study.condition import Condition
 
@@ -24,7 +24,7 @@ USER_FILES = "brought"
 
 
 class App(Feature):
-    """An app, named after its module."""
+    """An app, named after its module. `plan` is a `plan.Plan`, whose module imports this one."""
 
     meaning: ClassVar[str] = ""  # description in the documentation of the axis `app`
     image: ClassVar[str] = ""  # default image of the hosts; empty: the host image
@@ -68,15 +68,15 @@ class App(Feature):
         """Return the hosts, links, addresses and routes that its programs need."""
         return NetworkExtension()
 
-    def collect(self, plan: Plan, folder: Path, timeline: Timeline) -> dict[str, Any]:
+    def collect(self, plan: Any, folder: Path, timeline: Timeline) -> dict[str, Any]:
         """Return the app's metrics; write its tables to the folder of its logs and tcp.csv."""
         raise NotImplementedError
 
-    def violations(self, plan: Plan, folder: Path) -> Iterator[str]:
+    def violations(self, plan: Any, folder: Path) -> Iterator[str]:
         """Yield what its programs did other than the plan says, from their logs."""
         yield from ()
 
-    def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
+    def goodputs(self, summary: Mapping[str, Any], plan: Any) -> list[Goodput]:
         """List the goodputs that the link's rate limits, from the app's metrics; never empty."""
         return [Goodput(summary["goodput_mbit"], plan.duration_s - plan.warmup_s)]
 
@@ -91,3 +91,8 @@ class App(Feature):
     def expected_mbit(self, condition: Condition, rate_mbit: float) -> float | None:
         """Estimate the app's rate on a link in Mbit/s; None if the network limits the rate."""
         return None
+
+
+def apps() -> Mapping[str, App]:
+    """Return all apps by name."""
+    return features.modules("apps")

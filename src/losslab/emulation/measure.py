@@ -17,23 +17,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from losslab.emulation import capture, droplist, hosts, probes, programs, traffic
+from losslab.emulation.hosts import Handle
 from losslab.emulation.outcome import Observations, Watch, summarise
 from losslab.emulation.plan import Plan, make_plan
-from losslab.emulation.programs import wait_for_whole_second
+from losslab.emulation.programs import Host, wait_for_whole_second
 from losslab.emulation.schedule_runner import ScheduleRunner
 from losslab.emulation.topology import RECEIVER_ADDRESS, Network, at_version, emulated_hosts
+from losslab.emulation.traffic import Run
 from losslab.study.axes import NONE
 from losslab.study.condition import Condition
 from losslab.study.hostsettings import ENDS
-
-if TYPE_CHECKING:
-    from losslab.emulation.hosts import Handle
-    from losslab.emulation.plan import Plan
-    from losslab.emulation.programs import Host
-    from losslab.emulation.traffic import Run
 
 SNAPSHOT = "/proc/snapshot"
 

@@ -177,9 +177,14 @@ class Mechanism(Feature):
         return {}
 
 
+def mechanisms() -> list[Mechanism]:
+    """List all path mechanisms."""
+    return [*features.modules("mechanisms").values()]
+
+
 def of(condition: Condition) -> list[Mechanism]:
     """List the mechanisms that a condition uses, with the condition's values."""
-    return [each.of(condition) for each in features.mechanisms() if each.used(condition)]
+    return [each.of(condition) for each in mechanisms() if each.used(condition)]
 
 
 def effect_of(condition: Condition) -> Effect:

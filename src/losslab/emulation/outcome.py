@@ -9,23 +9,21 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from losslab.emulation import accounting, checks, goodput, hosts, probes
+from losslab.emulation.app import apps
 from losslab.emulation.background import outcome as background
 from losslab.emulation.background.outcome import BackgroundResults
 from losslab.emulation.mechanism import MechanismResult
 from losslab.emulation.plan import Plan
 from losslab.emulation.programs import ANY, Flow
+from losslab.emulation.schedule_runner import ScheduleRunner
 from losslab.emulation.topology import ALGORITHM_SYSCTL, interface
 from losslab.emulation.traffic import Run
 from losslab.emulation.userprograms import CONNECTIONS, prefix_of
 from losslab.errors import HostError, LosslabError
-from losslab.study import features
 from losslab.study.axes import OWN
-
-if TYPE_CHECKING:
-    from losslab.emulation.schedule_runner import ScheduleRunner
 
 # Bytes of acknowledgements as a share of the data that they acknowledge, at most: TCP has one of 66
 # bytes for two segments of 1514, and QUIC fewer.
@@ -82,7 +80,7 @@ class Measured:
     @cached_property
     def app(self) -> dict[str, Any]:
         """The app's metrics; empty if a program failed."""
-        app = features.apps()[self.plan.app]
+        app = apps()[self.plan.app]
         return {} if self.failed else app.collect(self.plan, self.folder, self.run.timeline)
 
     @cached_property
@@ -173,7 +171,7 @@ class Measured:
         if self.failed:
             return []
         plan, window = self.plan, (self.plan.warmup_s, self.plan.duration_s)
-        found = features.apps()[plan.app].goodputs(self.app, plan)
+        found = apps()[plan.app].goodputs(self.app, plan)
         if self.background:
             found = [*found, goodput.Goodput(self.background.first_mbit, window[1] - window[0])]
         samples = next(iter(self.deliveries.values()), None)
@@ -237,7 +235,7 @@ def _app(m: Measured) -> Part:
         "started_s": m.run.timeline.started_s,
         "commands": {each.log.removesuffix(".log"): each.command for each in programs},
     }
-    app = features.apps()[m.plan.app]
+    app = apps()[m.plan.app]
     found = [] if m.failed else app.violations(m.plan, m.folder)
     return Part(m.app, [*m.run.violations, *found, *_direction(m)], observed)
 

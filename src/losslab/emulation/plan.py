@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.emulation import mechanism
+from losslab.emulation.app import apps
 from losslab.emulation.background.plan import (
     BackgroundFlows,
     own_start_s,
@@ -34,7 +35,7 @@ from losslab.emulation.topology import (
     routes,
     sysctls,
 )
-from losslab.study import features, hostsettings, packetsizes
+from losslab.study import hostsettings, packetsizes
 from losslab.study.axes import OWN, derived_seed
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.packetsizes import PacketSizes
@@ -152,7 +153,7 @@ class Plan:
 
         The kernel counts a datagram that segmentation offload splits as one.
         """
-        udp = features.apps()[self.app].udp_offloads
+        udp = apps()[self.app].udp_offloads
         return bool(self.path_spec.loss_at_sender_percent) and not udp
 
     @property
@@ -191,7 +192,7 @@ class Plan:
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
     """Make the plan of a replicate; `video` is the stream that the app `ffmpeg` sends."""
-    app = features.apps()[condition.app]
+    app = apps()[condition.app]
     flows = app.flows(condition, video)
     path_spec = _path_spec(condition)
     background = plan_background_flows(condition, seed, app.setup_rtts)

@@ -10,20 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from losslab.emulation.goodput import Deliveries
+from losslab.emulation.hosts import Handle
 from losslab.emulation.mechanism import outside_acceptance_interval
+from losslab.emulation.probes import QueueSample
 from losslab.emulation.qdiscs import Qdisc, differences
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.axes import plain
 from losslab.study.packetsizes import DEFAULT, PacketSizes
 from losslab.study.schedule import Phase
-
-if TYPE_CHECKING:
-    from losslab.emulation.hosts import Handle
-    from losslab.emulation.probes import QueueSample
 
 TABLE = "phases.csv"
 COLUMNS = (

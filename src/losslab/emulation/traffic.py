@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from losslab.emulation import probes
+from losslab.emulation.capture import StateLog
 from losslab.emulation.hosts import inside, read_sysctl, write_sysctl
+from losslab.emulation.plan import Plan, Start
 from losslab.emulation.probes import QueueSample, TcpSample
 from losslab.emulation.programs import (
     ANY,
@@ -35,10 +37,6 @@ from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, at_ve
 from losslab.emulation.userprograms import UserProgramsProbe, prefix_of
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, OWN
-
-if TYPE_CHECKING:
-    from losslab.emulation.capture import StateLog
-    from losslab.emulation.plan import Plan, Start
 
 POLL_INTERVAL_S = 0.01
 # Rounding error of times in seconds.

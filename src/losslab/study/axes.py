@@ -249,10 +249,6 @@ class Axis:
             part = f"{part[:MAX_PART_LENGTH]}-{digest}"
         return self.named.format(part)
 
-    def is_named(self, value: Value) -> bool:
-        """Return whether a name has a part for the value."""
-        return value != self.default or self.always_named
-
     def in_seed(self, value: Value) -> Value | None:
         """Return the value's contribution to the seed; None if it has none.
 

@@ -28,7 +28,7 @@ from losslab.study.axes import (
     derived_seed,
     limited,
 )
-from losslab.study.features import OF_FEATURE, all_features, apps, mechanisms, with_features
+from losslab.study.features import OF_FEATURE, all_features, modules, with_features
 from losslab.study.packetsizes import (
     DEFAULT,
     MAX_MTU_BYTES,
@@ -94,7 +94,7 @@ class Condition:
     app: str = axis(
         "iperf3",
         help="application that generates the traffic",
-        choices={name: app.meaning for name, app in apps().items()},
+        choices={name: app.meaning for name, app in modules("apps").items()},
         always_named=True, seed=Seed.ALWAYS,
     )  # fmt: skip
     rtt_ms: float = axis(
@@ -326,11 +326,10 @@ class Condition:
     def _name(self, axes: Iterable[str], digits: int) -> str:
         """Join the parts of some axes; all characters are safe in a file's name."""
         names = sorted(axes, key=lambda name: IN_NAMES.get(name, len(IN_NAMES)))
-        values = {name: getattr(self, name) for name in names}
         parts = [
             AXES[name].in_name(value, digits)
-            for name, value in values.items()
-            if AXES[name].is_named(value)
+            for name in names
+            if (value := getattr(self, name)) != AXES[name].default or AXES[name].always_named
         ]
         return limited("_".join(parts))
 
@@ -365,7 +364,7 @@ IN_NAMES = {name: place for place, name in enumerate(_FIRST)}
 
 def conflicts(condition: Condition) -> Iterator[str]:
     """Yield the constraints that a condition violates."""
-    if condition.app not in apps():
+    if condition.app not in modules("apps"):
         return
     one_interface = condition.shaper == "htb-netem"
     if condition.bare and condition.rate_mbit > BARE_RATE_MAX_MBIT:
@@ -459,11 +458,11 @@ def _ip_conflicts(condition: Condition) -> Iterator[str]:
             f"mtu_bytes must be at least {MIN_MTU_IPV6_BYTES} with ip_version 6, found "
             f"{condition.mtu_bytes} (RFC 8200)"
         )
-    if not apps()[condition.app].with_ipv6:
-        able = ", ".join(name for name, app in apps().items() if app.with_ipv6)
+    able = [name for name, app in modules("apps").items() if app.with_ipv6]
+    if condition.app not in able:
         yield (
-            f"app must be one of {able} with ip_version 6, found {condition.app}, whose programs "
-            "have IPv4 addresses"
+            f"app must be one of {', '.join(able)} with ip_version 6, found {condition.app}, "
+            "whose programs have IPv4 addresses"
         )
     others = ("flows", "second_rate_mbit", "trace")
     if used := [name for name in others if getattr(condition, name) != AXES[name].default]:
@@ -474,7 +473,7 @@ def _ip_conflicts(condition: Condition) -> Iterator[str]:
 
 
 def _mechanism_conflicts(condition: Condition) -> Iterator[str]:
-    used = [each for each in mechanisms() if each.on(condition)]
+    used = [each for each in modules("mechanisms").values() if each.on(condition)]
     axes = ", ".join(next(iter(each.axes)) for each in used if each.needs_netem_links)
     on_routers = (
         condition.rtt_ms > 0 and condition.sender_delay_ms == 0 and condition.shaper == "tbf"
@@ -502,7 +501,7 @@ def replicate_seed(condition: Condition, replicate: int) -> int:
     the app and the link's queue, so schemes and the kernel's algorithms see the same traces.
     """
     values = condition.to_json()
-    values["app"] = apps()[condition.app].seeds_as or condition.app
+    values["app"] = modules("apps")[condition.app].seeds_as or condition.app
     if condition.trace != NONE:
         # The content of a user's file, NAME@DIGEST, decides, and not its name.
         trace = condition.trace.rpartition("@")[2]

@@ -18,13 +18,14 @@ from typing import Any
 
 from tabulate import tabulate
 
+from losslab.emulation.app import apps
+from losslab.emulation.background import feature as background
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.reading import input_errors, read_rows, read_text
 from losslab.repository import ROOT, listed
-from losslab.study import features, metrics, units
-from losslab.study.axes import Axis, short
-from losslab.study.background import NO_FLOWS
+from losslab.study import metrics, units
+from losslab.study.axes import NONE, Axis, short
 from losslab.study.condition import AXES
 from losslab.study.schemas import check_schema
 
@@ -241,7 +242,7 @@ def _group(name: str) -> str:
         return "instrument"
     if AXES[name].of_campaign:
         return "run"
-    sending = (features.background(), *features.apps().values())
+    sending = (background.FEATURE, *apps().values())
     of_traffic = name in TRAFFIC or any(name in each.axes for each in sending)
     return "traffic" if of_traffic else "path"
 
@@ -260,7 +261,7 @@ class _AddFlow(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         pairs = sorted(values.split(","), key=lambda pair: not pair.startswith("algorithm="))
         flow = ",".join(pairs).removeprefix("algorithm=")
-        before = [namespace.flows] if namespace.flows != NO_FLOWS else []
+        before = [namespace.flows] if namespace.flows != NONE else []
         namespace.flows = "+".join([*before, flow])
 
 

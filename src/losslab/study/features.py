@@ -1,12 +1,12 @@
-"""The registry of features: apps, path mechanisms and background flows.
+"""Base class of features (apps, path mechanisms, background flows), and what finds them.
 
 Every module of `emulation/apps` and `emulation/path` without an underscore in its name has a
 `FEATURE`, and so have a user's own modules (`extensions.py`) and `emulation/background/feature.py`.
 A feature declares its axes, constraints, programs, metrics and costs. Modules with an underscore in
 their names are programs that apps start.
 
-The guest imports this module and the features: use only the standard library. Features must not
-import `study/condition.py`, which imports them.
+The guest imports this module and the features: use only the standard library. The class of a
+condition has the features' axes, so features import it for types only, and it has none here.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from losslab import extensions
 from losslab.errors import LosslabError
-
-if TYPE_CHECKING:
-    from losslab.emulation.app import App
-    from losslab.emulation.mechanism import Mechanism
-    from losslab.study.condition import Condition
 
 BACKGROUND = "losslab.emulation.background.feature"
 Cls = TypeVar("Cls", bound=type)
 # Stands for the declaration of an axis that a feature declares.
 OF_FEATURE: Any = object()
+
+
+def metrics(*rows: tuple[str, ...]) -> list[dict[str, str]]:
+    """Return rows for metrics: provider, name, label, unit, which is better, description."""
+    columns = ("of", "name", "label", "unit", "better", "description")
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 class Feature:
@@ -40,11 +41,11 @@ class Feature:
     per_gb_s: ClassVar[float] = 0.0  # wall time in s that its programs need for a gigabyte
     programs: ClassVar[Sequence[str]] = ()  # modules of its package that it starts on hosts
 
-    def used(self, condition: Condition) -> bool:
+    def used(self, condition: Any) -> bool:
         """Return whether a condition uses the feature."""
         return bool(self.changed(condition))
 
-    def changed(self, condition: Condition) -> list[str]:
+    def changed(self, condition: Any) -> list[str]:
         """List the feature's axes that are not at their defaults."""
         return [
             name
@@ -52,11 +53,11 @@ class Feature:
             if getattr(condition, name) != field.metadata["axis"].default
         ]
 
-    def conflicts(self, condition: Condition) -> Iterator[str]:
+    def conflicts(self, condition: Any) -> Iterator[str]:
         """Yield the constraints between its axes and others that a condition violates."""
         yield from ()
 
-    def modules(self, condition: Condition) -> list[str]:
+    def modules(self, condition: Any) -> list[str]:
         """List the modules of its code, on which its cells depend."""
         return [type(self).__module__, *self.programs]
 
@@ -76,26 +77,10 @@ def modules(kind: str) -> dict[str, Any]:
     return dict(sorted(features.items(), key=lambda item: (item[1].order, item[0])))
 
 
-def apps() -> dict[str, App]:
-    """Return all apps by name."""
-    return modules("apps")
-
-
-def mechanisms() -> list[Mechanism]:
-    """List all path mechanisms."""
-    return [*modules("mechanisms").values()]
-
-
-@functools.cache
-def background() -> Feature:
-    """Return the feature of background flows."""
-    found: Feature = importlib.import_module(BACKGROUND).FEATURE
-    return found
-
-
 def all_features() -> list[Feature]:
     """List all features."""
-    return [background(), *apps().values(), *mechanisms()]
+    background = importlib.import_module(BACKGROUND).FEATURE
+    return [background, *modules("apps").values(), *modules("mechanisms").values()]
 
 
 def added() -> list[Feature]:
@@ -105,7 +90,7 @@ def added() -> list[Feature]:
     ]
 
 
-def used_by(condition: Condition) -> list[Feature]:
+def used_by(condition: Any) -> list[Feature]:
     """List the features that a condition uses."""
     return [feature for feature in all_features() if feature.used(condition)]
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from losslab.emulation.app import apps
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import (
@@ -23,7 +24,7 @@ from losslab.reading import (
     repeats,
 )
 from losslab.repository import find
-from losslab.study import background, features, parameters
+from losslab.study import background, parameters
 from losslab.study.axes import NONE, OWN, Span
 from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
@@ -231,7 +232,7 @@ def algorithms_of(condition: Condition) -> set[str]:
 
 def _with_kernels_tcp(condition: Condition) -> set[str]:
     """Return the algorithms of a condition's flows, without those of programs over UDP."""
-    own = features.apps()[condition.app].flows(condition)
+    own = apps()[condition.app].flows(condition)
     groups = [group.algorithm for group in background.parse(condition.flows)]
     others = {condition.algorithm if name == background.SAME else name for name in groups}
     return others | {flow.algorithm for flow in own if flow.protocol != "udp"}

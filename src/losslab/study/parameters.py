@@ -18,7 +18,7 @@ from typing import Any
 from losslab.errors import LosslabError
 from losslab.errors import did_you_mean as like
 from losslab.study.axes import NONE
-from losslab.study.background import KEYS, NO_FLOWS, SAME
+from losslab.study.background import KEYS, SAME
 
 EXAMPLE = "cubic.hystart=0+mine.gain=3"
 # An array's elements are joined by commas.
@@ -88,7 +88,7 @@ def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises LosslabError if flows of one algorithm have different parameters.
     """
-    given, flows = point.get("parameters", NONE), point.get("flows", NO_FLOWS)
+    given, flows = point.get("parameters", NONE), point.get("flows", NONE)
     texts = {role: point[role] for role in ROLES if isinstance(point.get(role), str)}
     names: Parameters = parse(given) if re.fullmatch(PATTERN, str(given)) else {}
     found: dict[str, Any] = {}
@@ -96,7 +96,7 @@ def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
     for role, text in texts.items():
         found[role], its = split(text)
         named.append((found[role], its))
-    if isinstance(flows, str) and flows != NO_FLOWS:
+    if isinstance(flows, str) and flows != NONE:
         groups = [_group(group) for group in flows.split("+")]
         found["flows"] = "+".join(group for group, _ in groups)
         for group, its in groups:
@@ -113,7 +113,7 @@ def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
         for its in others:
             if its != first:
                 error = _different(algorithm, first, its)
-                if flows != NO_FLOWS:
+                if flows != NONE:
                     error.hint += f"; other keys of flows must be among {', '.join(KEYS)}"
                 raise error
         _add(names, algorithm, first)

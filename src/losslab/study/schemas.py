@@ -137,14 +137,15 @@ def definitions() -> dict[str, Any]:
         "selector": {"enum": ["block", *of_studies]},
         "axes": {
             "type": "object",
-            "properties": {name: one_or_more(value) for name, value in of_studies.items()},
+            "properties": {
+                name: {
+                    "if": {"type": "array"},
+                    "then": {"type": "array", "minItems": 1, "items": value},
+                    "else": value,
+                }
+                for name, value in of_studies.items()
+            },
         },
         "cell": {"type": "object", "properties": of_studies},
         "values": values,
     }
-
-
-def one_or_more(value: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of one value or a list of values."""
-    many = {"type": "array", "minItems": 1, "items": value}
-    return {"if": {"type": "array"}, "then": many, "else": value}

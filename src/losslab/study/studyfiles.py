@@ -139,11 +139,7 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
     return {
         **study,
         "defaults": suite["defaults"],
-        "blocks": blocks(
-            suite,
-            algorithms or study["algorithms"],
-            own_kernels(root),
-        ),
+        "blocks": blocks(suite, algorithms or study["algorithms"], own_kernels(root)),
         "runs": runs(suite, FULL),
     }
 

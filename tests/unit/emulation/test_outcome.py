@@ -14,13 +14,14 @@ import pytest
 from losslab.campaign import inputs
 from losslab.emulation import accounting, checks, hosts, outcome, probes
 from losslab.emulation.accounting import Traffic
+from losslab.emulation.app import apps
 from losslab.emulation.apps import ffmpeg
 from losslab.emulation.goodput import read_rows
 from losslab.emulation.link import tracelink
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import Timeline
 from losslab.emulation.traffic import Run
-from losslab.study import features, metrics
+from losslab.study import metrics
 from losslab.study.condition import Condition
 
 CELLS = Path(__file__).resolve().parents[2] / "golden" / "cells"
@@ -139,7 +140,7 @@ def test_recorded_raw_files_give_the_recorded_summary(packed, tmp_path):
         assert result["reasons"] == []
 
 
-KINDS = [*features.apps(), "flows"]
+KINDS = [*apps(), "flows"]
 
 
 class Reads(dict):
@@ -158,7 +159,7 @@ class Reads(dict):
 def test_goodput_that_is_ten_times_too_high_is_a_violation(recorded, kind, monkeypatch):
     """A3: the check got 0.0 for datagram, quic and web, so it could not fire."""
     its = recorded[kind]
-    app = features.apps()[its.plan.app]
+    app = apps()[its.plan.app]
     honest = app.collect(its.plan, its.folder, its.observations.run.timeline)
     reads = Reads(honest)
     assert app.goodputs(reads, its.plan)
@@ -175,7 +176,7 @@ def test_goodput_that_is_ten_times_too_high_is_a_violation(recorded, kind, monke
 @pytest.mark.parametrize("value", [math.nan, math.inf, [1.0, -math.inf]])
 def test_metric_that_is_not_finite_is_a_violation_and_absent(recorded, value, monkeypatch):
     its = recorded["flows"]
-    app = type(features.apps()[its.plan.app])
+    app = type(apps()[its.plan.app])
     collect = app.collect
     monkeypatch.setattr(app, "collect", lambda *words: {**collect(*words), "mine_s": value})
     found = its.result()

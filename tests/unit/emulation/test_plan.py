@@ -6,10 +6,10 @@ import json
 import pytest
 
 from losslab.emulation import hosts
+from losslab.emulation.app import apps
 from losslab.emulation.link import tracelink
 from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import HOSTS
-from losslab.study import features
 from losslab.study.axes import derived_seed
 from tests.unit.study.test_condition import CONDITION
 
@@ -144,7 +144,7 @@ def test_spread_starts_either_flow_first_and_keeps_the_flow_under_test_first_in_
     assert 4 < max(offsets) <= 5
 
 
-@pytest.mark.parametrize("app", features.apps())
+@pytest.mark.parametrize("app", apps())
 def test_every_apps_plan_can_be_read_back(app):
     more = {"datagram": {"scheme": "fixed,window=10"}, "web": {"duration_s": 60.0}}
     made = plan(app=app, **more.get(app, {}))

@@ -10,9 +10,8 @@ from importlib import metadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from losslab import __version__
 from losslab.reading import read_yaml
-from losslab.repository import ROOT
+from losslab.repository import ROOT, __version__
 
 # Versions may depend on Python's, so a lock may have several of a package.
 ROW = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)

@@ -9,9 +9,10 @@ import yaml
 
 from bench import _lists as lists
 from losslab.emulation import shaping
+from losslab.emulation.app import apps
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
-from losslab.study import axes, design, dictionary, features, schemas
+from losslab.study import axes, design, dictionary, schemas
 from losslab.study.condition import AXES, Condition, replicate_seed
 from losslab.study.names import Names, load_algorithms
 from tests.unit.study import recorded
@@ -47,7 +48,7 @@ def test_command_line_has_every_axis_with_its_default():
 
 
 def test_every_choice_of_an_axis_can_be_measured():
-    assert list(AXES["app"].choices) == list(features.apps())
+    assert list(AXES["app"].choices) == list(apps())
     for queue in AXES["queue"].choices:
         assert shaping.queue(dataclasses.replace(PLAIN, queue=queue))
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from losslab.emulation.app import apps
 from losslab.study import condition, features
 from losslab.study.condition import AXES
 from tests.unit.study.test_condition import CONDITION
@@ -23,8 +24,8 @@ def test_feature_is_declared_without_importing_conditions(module):
 
 
 def test_programs_of_apps_are_not_features():
-    assert "datagram_program" not in features.apps()
-    assert list(features.apps()) == list(AXES["app"].choices)
+    assert "datagram_program" not in apps()
+    assert list(apps()) == list(AXES["app"].choices)
 
 
 def test_plain_path_uses_the_app_and_the_mechanisms_of_every_path():

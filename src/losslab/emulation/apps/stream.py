@@ -22,6 +22,7 @@ from losslab.emulation.goodput import Deliveries, Goodput, quantile
 from losslab.emulation.programs import Flow, OnClock, Program, Timeline
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS, at_version
 from losslab.errors import LosslabError
+from losslab.study import features
 from losslab.study.axes import NONE, axis, decimal
 
 if TYPE_CHECKING:
@@ -133,23 +134,19 @@ class Stream(App):
             0, help="number of requests; 0: until the end", span="[0, 1000000]", named="requests{}",
         ),
     }  # fmt: skip
-    metrics = tuple(
-        {"of": of, "name": name, "label": label, "unit": unit, "better": better,
-         "description": text}
-        for of, name, label, unit, better, text in (
-            ("stream", "source_kept_percent", "Kept application rate", "%", "-",
-             "Share of the data that was due by the application's rate or pattern and that the "
-             "kernel took before the next step; the network limited the rest."),
-            ("response_kb", "response_median_ms", "Median response time", "ms", "less",
-             "Median time from a request to its response's last byte; of the requests after the "
-             "warm-up that were answered before the end."),
-            ("response_kb", "response_p95_ms", "95th percentile of the response time", "ms", "less",
-             "95th percentile of the same times."),
-            ("response_kb", "response_first_byte_median_ms", "Median time to a response's first "
-             "byte", "ms", "less", "Median time from a request to its response's first byte."),
-            ("response_kb", "requests_done", "Answered requests", "requests", "more",
-             "Requests after the warm-up that were answered before the end."),
-        )
+    metrics = features.metrics(
+        ("stream", "source_kept_percent", "Kept application rate", "%", "-",
+         "Share of the data that was due by the application's rate or pattern and that the kernel "
+         "took before the next step; the network limited the rest."),
+        ("response_kb", "response_median_ms", "Median response time", "ms", "less",
+         "Median time from a request to its response's last byte; of the requests after the "
+         "warm-up that were answered before the end."),
+        ("response_kb", "response_p95_ms", "95th percentile of the response time", "ms", "less",
+         "95th percentile of the same times."),
+        ("response_kb", "response_first_byte_median_ms", "Median time to a response's first byte",
+         "ms", "less", "Median time from a request to its response's first byte."),
+        ("response_kb", "requests_done", "Answered requests", "requests", "more",
+         "Requests after the warm-up that were answered before the end."),
     )  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.accounting import CounterDeltas, Traffic
+from losslab.emulation.app import apps
 from losslab.emulation.background.plan import ENTRY, LAST, SECOND, BackgroundFlows, Stream
 from losslab.emulation.checks import FlowEvidence
 from losslab.emulation.goodput import Deliveries, jain_index, quantile, read_report
-from losslab.study import features
 from losslab.study.background import BOTTLENECKS
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def shares(
     first = next((f for f in plan.flows if f.bulk and f.protocol == "tcp"), None)
     if first is not None and first.source_port is not None:
         flows.insert(0, samples.get(first.source_port))
-        setup_s = features.apps()[plan.app].setup_rtts * plan.path_spec.rtt_ms / 1e3
+        setup_s = apps()[plan.app].setup_rtts * plan.path_spec.rtt_ms / 1e3
         starts_s.append(timeline.started_s[first.name] + setup_s)
     if len(flows) < 2:
         return {}
@@ -320,7 +320,7 @@ def _foreground_mbit(
         return sum(in_window(its, plan) for its in found)
     # losslab does not know the ports. User programs may end earlier.
     seconds = plan.duration_s - plan.warmup_s
-    own = features.apps()[plan.app].goodputs(summary, plan)
+    own = apps()[plan.app].goodputs(summary, plan)
     return sum(each.mbit * (each.seconds / seconds) for each in own)
 
 

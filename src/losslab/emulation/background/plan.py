@@ -63,11 +63,18 @@ DESTINATIONS = {
 }  # fmt: skip
 
 
+def extra_rtts_ms(condition: Condition) -> list[float]:
+    """Return the base RTTs of flows that differ from the path's, in ascending order."""
+    groups = background.parse(condition.flows)
+    rtts_ms = {group.rtt_ms for group in groups if group.rtt_ms is not None}
+    return sorted(rtts_ms - {condition.rtt_ms})
+
+
 def access_links(condition: Condition) -> dict[float, Link]:
     """Return the access links by their flows' base RTT in ms; the sender's end comes first."""
     return {
         rtt_ms: link(FIRST + number, "sender", "r1", f"a{number}")
-        for number, rtt_ms in enumerate(background.extra_rtts_ms(condition), 1)
+        for number, rtt_ms in enumerate(extra_rtts_ms(condition), 1)
     }
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from losslab.emulation.app import apps
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import Qdisc
-from losslab.study import features
 from losslab.study.axes import NONE, OWN, Seed, axis
 from losslab.study.hostsettings import KERNEL
 
@@ -59,13 +59,13 @@ class Marking(Mechanism):
 
     def of(self, condition: Condition) -> Self:
         ecn = condition.ecn
-        if ecn == "off" and features.apps()[condition.app].own_ecn:
+        if ecn == "off" and apps()[condition.app].own_ecn:
             ecn = "their own"
         return replace(self, ecn=ecn, marking=condition.ecn != "off" and condition.queue in MARKING)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
         its = condition
-        if its.ecn != "off" and (its.trace != NONE or not features.apps()[its.app].with_ecn):
+        if its.ecn != "off" and (its.trace != NONE or not apps()[its.app].with_ecn):
             yield (
                 "ecn must be off with a trace, because trace-driven links do not mark, and with "
                 f"the app datagram; found {its.ecn}"

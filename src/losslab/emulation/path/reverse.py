@@ -13,6 +13,7 @@ from losslab.emulation import shaping
 from losslab.emulation.mechanism import Effect, Mechanism, of
 from losslab.emulation.qdiscs import REVERSE_HANDLE, REVERSE_QUEUE_HANDLE, Qdisc, token_bucket
 from losslab.emulation.topology import interface, reverse_router
+from losslab.study import features
 from losslab.study.axes import NONE, axis
 from losslab.study.packetsizes import frame_bytes
 
@@ -45,12 +46,9 @@ class Reverse(Mechanism):
             named="reverse-{}",
         ),
     }  # fmt: skip
-    metrics = (
-        {
-            "name": "reverse_drops", "label": "Drops of the reverse bottleneck", "unit": "packets",
-            "better": "less", "primary": "", "of": "reverse_rate_mbit",
-            "description": "Packets that the queue of the reverse path's bottleneck dropped.",
-        },
+    metrics = features.metrics(
+        ("reverse_rate_mbit", "reverse_drops", "Drops of the reverse bottleneck", "packets", "less",
+         "Packets that the queue of the reverse path's bottleneck dropped."),
     )  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:

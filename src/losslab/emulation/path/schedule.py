@@ -145,10 +145,9 @@ class Schedule(Mechanism):
                 f"at {last_s:g} s"
             )
         for phase in found[1:]:
-            bare = phase.values["rtt_ms"] == 0
-            if bare:
+            if phase.values["rtt_ms"] == 0:
                 yield "changes must keep rtt_ms above 0, because a path without delay has no netem"
-            if not bare:
+            else:
                 where = f"changes, from {phase.begin_s:g} s: "
                 same = type(its).from_json(its.to_json() | phase.values | {"changes": NONE})
                 yield from (where + words for words in same.problems())

@@ -10,10 +10,10 @@ import pytest
 from losslab.emulation.accounting import CounterDeltas
 from losslab.emulation.background import outcome
 from losslab.emulation.background import plan as planning
+from losslab.emulation.background.feature import RTTS_MAX
 from losslab.emulation.hosts import deviations
 from losslab.emulation.plan import make_plan, sample_interval_s
 from losslab.emulation.topology import INTERFACES, SENDER_ADDRESS
-from losslab.study import background
 from tests.unit.emulation.test_checks import TRAFFIC
 from tests.unit.emulation.test_plan import read_back
 from tests.unit.study.test_condition import CONDITION
@@ -129,7 +129,7 @@ OWN = dataclasses.replace(
 
 def test_each_base_rtt_has_an_access_link_with_the_difference_as_delay():
     made = make_plan(OWN, 7)
-    assert background.extra_rtts_ms(OWN) == [50.0, 80.0]
+    assert planning.extra_rtts_ms(OWN) == [50.0, 80.0]
     names = [(a.name, b.name) for a, b in made.background.network.links]
     assert names == [("sender-a1", "r1-a1"), ("sender-a2", "r1-a2")]
     sources = {s.rtt_ms: s.source for s in made.background.streams}
@@ -165,7 +165,7 @@ def counters(made, packets, drops=0):
 
 def test_access_links_have_unique_names_and_networks():
     many = dataclasses.replace(
-        OWN, flows="+".join(f"same,rtt_ms={20 + n}" for n in range(1, background.RTTS_MAX + 1))
+        OWN, flows="+".join(f"same,rtt_ms={20 + n}" for n in range(1, RTTS_MAX + 1))
     )
     assert many.problems() == []
     links = list(planning.access_links(many).values())
