@@ -227,7 +227,41 @@ def programs(run: Finished) -> Iterator[str]:
         yield f"bytes_received must be the {whole} sent, found {its['bytes_received']}"
 
 
+# Metrics of which the first may not exceed the next.
+ORDERED = (
+    "queue_mean_packets queue_max_packets", "queue_p95_packets queue_max_packets",
+    "flow_goodput_min_mbit flow_goodput_median_mbit flow_goodput_max_mbit",
+    "fct_median_s fct_p95_s fct_p99_s", "short_unfinished short_flows",
+    "first_byte_s completion_s", "connect_s first_byte_s", "goodput_mbit total_goodput_mbit",
+    "response_first_byte_median_ms response_median_ms response_p95_ms",
+    "competitor_goodput_mbit total_goodput_mbit", "loss_packets loss_offered_packets",
+    "rtt_before_fetch_min_ms rtt_before_fetch_ms rtt_before_fetch_max_ms",
+    "retransmits_first_second retransmits", "datagrams_received datagrams_sent",
+    "ended_s duration_s", "completion_s duration_s", "settle_s duration_s",
+    "upload_goodput_mbit flows_goodput_mbit", "rtt_ms rtt_loaded_ms", "srtt_std_ms duration_ms",
+    *(f"pool{n}_fct_median_s pool{n}_fct_p95_s" for n in range(1, 5)),
+    *(f"pool{n}_goodput_mbit flows_goodput_mbit" for n in range(1, 5)),
+)  # fmt: skip
+
+
+def metrics_agree(run: Finished) -> Iterator[str]:
+    """Metrics of a run must not contradict each other, nor mark packets without ECN."""
+    length = run.asked["duration_s"]
+    its = run.summary | {"duration_s": length, "duration_ms": 1e3 * length}
+    if run.asked["app"] == "ffmpeg":  # a video arrives until after the end
+        its |= {"duration_s": None}
+    if run.asked["changes"] != "none" or run.asked["jitter_ms"] or run.asked["reorder_percent"]:
+        its |= {"rtt_ms": None}
+    for names in ORDERED:
+        for low, high in pairwise(names.split()):
+            if None not in (a := its.get(low), b := its.get(high)) and a > b * (1 + 1e-9) + 1e-9:
+                yield f"{low} must be at most {high}, found {a} and {b}"
+    marks = run.counter("receiver", "IpExtInCEPkts") + run.counter("sender", "IpExtInCEPkts")
+    if run.asked["ecn"] == "off" and run.asked["algorithm"] != "dctcp" and marks:
+        yield f"no packet may be marked without ECN, found {marks}"
+
+
 RECOMPUTED: Sequence[Invariant] = (
     rates_of_tcp, rates_of_background_flows, round_trips, queue, retransmissions, intervals,
-    datagrams, video, page, programs,
+    datagrams, video, page, programs, metrics_agree,
 )  # fmt: skip
