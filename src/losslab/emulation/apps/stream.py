@@ -8,6 +8,7 @@ iperf3 has no pattern, no time of the last byte, and its control connection shar
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import pairwise
@@ -22,6 +23,7 @@ from losslab.emulation.goodput import Deliveries, Goodput, quantile
 from losslab.emulation.programs import Flow, OnClock, Program, Timeline
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS, at_version
 from losslab.errors import LosslabError
+from losslab.study import packetsizes
 from losslab.study.axes import NONE, axis, decimal
 
 if TYPE_CHECKING:
@@ -66,6 +68,19 @@ def _number(text: str) -> float:
             f"app_pattern must be SECONDS=MBIT joined by commas, as {EXAMPLE}, found {text!r:.60}"
         )
     return found
+
+
+def _due_bytes(condition: Condition) -> float:
+    """Return the bytes that the application has for the run; nan for values out of range."""
+    if min(condition.rate_mbit, condition.duration_s) <= 0:
+        return math.nan
+    return mean_mbit(condition) * condition.duration_s * 1e6 / 8
+
+
+def _checked_bytes(condition: Condition) -> int:
+    """Return the bytes that any valid run delivers (`checks`)."""
+    full = packetsizes.PacketSizes(condition.mtu_bytes).segment_bytes
+    return min(full, packetsizes.DEFAULT.segment_bytes)
 
 
 def mean_mbit(condition: Condition) -> float:
@@ -180,6 +195,12 @@ class Stream(App):
             yield (
                 f"an application's rate must be at most rate_mbit ({condition.rate_mbit:g}), found "
                 f"{max(rates):g}: the network would limit it; use {UNLIMITED} in app_pattern"
+            )
+        octets, least = _due_bytes(condition), _checked_bytes(condition)
+        if rising and self.used(condition) and 0 <= octets < least:
+            yield (
+                f"the app stream must have data for a full segment ({least} bytes) in duration_s, "
+                f"found {octets:.0f} bytes: send or ask for more, more often, or run longer"
             )
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
