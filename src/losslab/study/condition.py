@@ -45,8 +45,6 @@ SLUG_DIGITS = 8
 # The family of seeds that limits and set-ups may have been tuned on.
 FIRST_FAMILY = 1
 MAX_QUOTED = 60  # characters of an unknown key in an error
-# With a smaller receive window, TCP's segments have a few bytes, and iperf3 does not even connect.
-MIN_WINDOW_BYTES = 256
 # Queues that the shaper htb-netem can emulate.
 ONE_INTERFACE_QUEUES = ("fifo", "two-fifos")
 # Largest buffers, with the default MTU, of queues whose limits are bytes in 32 bits (get_size,
@@ -243,8 +241,8 @@ class Condition:
         0,
         help="limit of the receive window, the `window` of the hosts' routes: 65535 bytes, doubled "
         "while not above it; 0: no limit",
-        span="[0, 1073725440]", unit="bytes", smallest=MIN_WINDOW_BYTES, named="window{}",
-        seed=Seed.NEVER,
+        # With a smaller one, TCP's segments have a few bytes, and iperf3 does not even connect.
+        span="[0, 1073725440]", smallest=256, unit="bytes", named="window{}", seed=Seed.NEVER,
     )  # fmt: skip
     mtu_bytes: int = axis(
         DEFAULT.mtu_bytes,

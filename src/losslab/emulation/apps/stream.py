@@ -8,7 +8,6 @@ iperf3 has no pattern, no time of the last byte, and its control connection shar
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import pairwise
@@ -23,7 +22,6 @@ from losslab.emulation.goodput import Deliveries, Goodput, quantile
 from losslab.emulation.programs import Flow, OnClock, Program, Timeline
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS, at_version
 from losslab.errors import LosslabError
-from losslab.study import packetsizes
 from losslab.study.axes import NONE, axis, decimal
 
 if TYPE_CHECKING:
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
 
 SOURCE_PORT = 40_001
 UNLIMITED, EXAMPLE = "max", "0=max,4=0,10=max"
+# No valid flow delivers less (`checks`).
+SEGMENT_KB = 1.448
 STEP = rf"[0-9.e]+=({UNLIMITED}|[0-9.e]+)"
 # Limit of the pattern's steps, which one argument of a command line contains.
 STEPS_MAX = 500
@@ -70,19 +70,6 @@ def _number(text: str) -> float:
     return found
 
 
-def _due_bytes(condition: Condition) -> float:
-    """Return the bytes that the application has for the run; nan for values out of range."""
-    if min(condition.rate_mbit, condition.duration_s) <= 0:
-        return math.nan
-    return mean_mbit(condition) * condition.duration_s * 1e6 / 8
-
-
-def _checked_bytes(condition: Condition) -> int:
-    """Return the bytes that any valid run delivers (`checks`)."""
-    full = packetsizes.PacketSizes(condition.mtu_bytes).segment_bytes
-    return min(full, packetsizes.DEFAULT.segment_bytes)
-
-
 def mean_mbit(condition: Condition) -> float:
     """Return the pattern's mean rate over the run in Mbit/s, with the link's where it has none."""
     if condition.response_kb:
@@ -115,7 +102,7 @@ class Stream(App):
         "size_kb": axis(
             0.0,
             help="bytes that the foreground flow sends (apps `stream` and `quic`); 0: no limit",
-            span="[0, 1000000000]", smallest=1.448, unit="kB", named="size{}",
+            span="[0, 1000000000]", smallest=SEGMENT_KB, unit="kB", named="size{}",
         ),
         "app_rate_mbit": axis(
             0.0,
@@ -196,12 +183,8 @@ class Stream(App):
                 f"an application's rate must be at most rate_mbit ({condition.rate_mbit:g}), found "
                 f"{max(rates):g}: the network would limit it; use {UNLIMITED} in app_pattern"
             )
-        octets, least = _due_bytes(condition), _checked_bytes(condition)
-        if rising and self.used(condition) and 0 <= octets < least:
-            yield (
-                f"the app stream must have data for a full segment ({least} bytes) in duration_s, "
-                f"found {octets:.0f} bytes: send or ask for more, more often, or run longer"
-            )
+        if 0 < (asked_kb := condition.response_kb * condition.requests) < SEGMENT_KB:
+            yield f"all responses together must have {SEGMENT_KB} kB or more, found {asked_kb:g}"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         octets, version = size_bytes(condition), condition.ip_version
