@@ -33,6 +33,8 @@ from losslab.study.condition import Condition
 REPEATED, INVALID_MAX, FEW = 0.05, 0.05, 3
 # A cell takes about 2 s; the limit ends a guest that hangs.
 LIMIT_S = 120.0
+# So many packets are not lost at the same places with two seeds.
+LOST = 9
 
 
 @dataclass
@@ -64,13 +66,38 @@ class Totals:
         return "\n".join(lines)
 
 
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False
+    )
+
+
+def rerun(run: Finished) -> Iterator[tuple[str, str]]:
+    """Repeat a run by `losslab rerun`, and with another seed; yield violations."""
+    again, other = (
+        run.folder.with_name(f"{run.folder.name}-{name}") for name in ("again", "other")
+    )
+    command = [sys.executable, "-m", "losslab.cli", "rerun", "--trust", str(run.folder)]
+    done = _run([*command, "--out", str(again)])
+    if done.returncode:
+        yield "rerun", f"exit status {done.returncode}: {(done.stdout + done.stderr).strip()[:300]}"
+    yield from (("same_bytes", each) for each in same_bytes(run.folder, again))
+    if (run.summary["loss_packets"] or 0) <= LOST:
+        return
+    valid = measure(Condition.from_json(dict(run.asked)), run.seed + 1, other, run.cells).valid
+    if valid and [*_tables(run.folder)] == [*_tables(other)]:
+        yield "other_bytes", "another seed must lose other packets, found the same tables"
+
+
+def _tables(folder: Path) -> Iterator[bytes]:
+    yield from (path.read_bytes() for path in sorted(folder.glob("*.csv")))
+
+
 def measure(its: Condition, seed: int, folder: Path, cells: int) -> Finished:
     """Measure a condition with the command line."""
     command = [sys.executable, "-m", "losslab.cli", "measure", *draw.words(its)]
     command += ["--seed", str(seed), "--out", str(folder), "--timeout-s", str(LIMIT_S)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False
-    )
+    done = _run(command)
     return Finished(
         its.to_json(), seed, folder, done.returncode, done.stdout, done.stderr, cells=cells
     )
@@ -111,8 +138,7 @@ def judged(
     run = measure(its, its_seed, folder / f"{number}", cells)
     found = list(violations(run))
     if run.valid and rng.random() < REPEATED:
-        again = measure(its, its_seed, folder / f"{number}-again", cells)
-        found += [("same_bytes", each) for each in same_bytes(run.folder, again.folder)]
+        found += rerun(run)
     return run, draw.command(its, its_seed), found, refused
 
 

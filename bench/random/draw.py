@@ -116,14 +116,15 @@ def _basics(app: str, rng: random.Random) -> dict[str, Any]:
 def _changes(its: Mapping[str, Any], rng: random.Random) -> str:
     times = sorted({round(rng.uniform(0, its["duration_s"]), rng.randrange(1, 7)) for _ in "abc"})
     values: dict[str, Callable[[], float]] = {
-        "rate_mbit": lambda: its["rate_mbit"] * between(0.1, 1, rng),
+        "rate_mbit": lambda: its["rate_mbit"] * between(0.1, 3, rng),
         "rtt_ms": lambda: max(0.01, its["rtt_ms"] * between(0.5, 3, rng)),
         "loss_percent": lambda: between(0.01, 20, rng),
         "outage_s": lambda: between(0.01, 0.3, rng),
     }
     changes = [
-        {"at_s": at_s, key: values[key]()}
-        for at_s, key in zip(times, rng.choices(list(values), k=len(times)), strict=True)
+        {"at_s": at_s}
+        | {key: values[key]() for key in rng.sample(list(values), rng.choice((1, 1, 2)))}
+        for at_s in times
     ]
     return "+".join(",".join(f"{k}={plain(v)}" for k, v in each.items()) for each in changes)
 
@@ -154,8 +155,12 @@ def _flows(its: Mapping[str, Any], rng: random.Random) -> str:
         pairs = {key: options[key]() for key in keys}
         if rng.random() < 0.3:
             sizes = rng.choice(("fixed", "exponential", "pareto"))
-            pairs = {"arrivals_per_s": plain(between(0.5, 20, rng)), "size_kb": 10, "sizes": sizes}
-        names = ["same", *(a for a in algorithms() if a != "dctcp")]
+            kept = {
+                key: pairs[key] for key in pairs if key not in ("count", "every_s", "rate_mbit")
+            }
+            pairs = {"arrivals_per_s": plain(between(0.5, 20, rng)), "size_kb": 10} | kept
+            pairs["sizes"] = sizes
+        names = ["same", "cubic,hystart=0", *(a for a in algorithms() if a != "dctcp")]
         groups.append(",".join([rng.choice(names), *(f"{k}={v}" for k, v in pairs.items())]))
     return "+".join(groups)
 
@@ -201,7 +206,7 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
     "pauses": _pauses,
     "flows": _flows,
     "drop_list": _drops,
-    "qdisc": lambda its, rng: rng.choice(("sfq limit 100", "fq_pie limit 50", "fq limit 90")),
+    "qdisc": lambda its, rng: rng.choice(QDISCS),
     "scheme": _scheme,
     "ack_thinning": lambda its, rng: round(between(2, rng.choice((4, 4, 8, 8, 8, 100)), rng)),
     "ip_version": lambda its, rng: 6,
@@ -212,8 +217,14 @@ LANGUAGES: Mapping[str, Callable[[Mapping[str, Any], random.Random], Any]] = {
     "sysctl": lambda its, rng: "+".join(rng.sample(SYSCTLS, rng.choice((1, 1, 2)))),
     "parameters": lambda its, rng: rng.choice(PARAMETERS),
 }
+QDISCS = (
+    "sfq limit 100", "fq_pie limit 50", "fq limit 90", "codel limit 40 target 1ms", "pfifo limit 9",
+    "fq_codel limit 80 flows 4", "cake besteffort", "bfifo limit 30000", "pie limit 60 target 5ms",
+)  # fmt: skip
 PARAMETERS = (
     "cubic.hystart=0", "cubic.beta=800+cubic.fast_convergence=0", "cubic.bic_scale=30",
+    "vegas.alpha=4+vegas.beta=8", "htcp.use_rtt_scaling=0", "hybla.rtt0=50",
+    "dctcp.dctcp_shift_g=2",
 )  # fmt: skip
 SYSCTLS = (
     "sender:net.ipv4.tcp_notsent_lowat=131072", "both:net.ipv4.tcp_sack=0",
@@ -221,7 +232,11 @@ SYSCTLS = (
     "sender:net.ipv4.tcp_slow_start_after_idle=0", "sender:net.ipv4.tcp_pacing_ss_ratio=120",
     "both:net.ipv4.tcp_wmem=kernel", "receiver:net.ipv4.tcp_comp_sack_nr=0",
     "sender:net.ipv4.tcp_limit_output_bytes=4096", "both:net.ipv4.tcp_window_scaling=0",
-    "both:net.ipv4.tcp_timestamps=0",
+    "both:net.ipv4.tcp_timestamps=0", "both:net.ipv4.tcp_dsack=0", "sender:net.ipv4.tcp_recovery=0",
+    "sender:net.ipv4.tcp_early_retrans=0", "sender:net.ipv4.tcp_frto=0",
+    "sender:net.ipv4.tcp_reordering=20", "sender:net.ipv4.tcp_min_tso_segs=8",
+    "sender:net.ipv4.tcp_min_rtt_wlen=1", "both:net.ipv4.tcp_mtu_probing=2",
+    "receiver:net.ipv4.tcp_moderate_rcvbuf=0", "receiver:net.ipv4.tcp_adv_win_scale=3",
 )  # fmt: skip
 # A second pair of programs, which sends to the end.
 COMPETITORS = ("competitor_receiver_command", "competitor_sender_command")
@@ -249,6 +264,20 @@ def _value(axis: Axis, its: Mapping[str, Any], rng: random.Random) -> Any:
 
 
 def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
+    its = _of_app(app, rng)
+    for name, axis in AXES.items():
+        if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:
+            its[name] = _value(axis, its, rng)
+    its.pop("qdisc", None)
+    if its.get("queue") == "own":
+        its["qdisc"] = _value(AXES["qdisc"], its, rng)
+    if "trace" in its:  # it is the rate; the link behind it must be faster
+        its |= {"rate_mbit": rng.choice((100.0, 1000.0)), "duration_s": min(8.0, its["duration_s"])}
+    return its
+
+
+def _of_app(app: str, rng: random.Random) -> dict[str, Any]:
+    """Draw the basics, the algorithm and the axes of the app's programs."""
     its = _basics(app, rng)
     its["algorithm"] = rng.choice(("cubic", "bbr", rng.choice(algorithms())))
     if its["algorithm"] == "dctcp":  # it uses ECN itself
@@ -259,6 +288,8 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
         its |= _source(its, rng)
     if app == "quic":
         its["algorithm"] = rng.choice(("cubic", "reno", "bbr"))
+        most_kb = max(4, 100 * its["rate_mbit"] * its["duration_s"])
+        its["size_kb"] = rng.choice((0.0, 0.0, between(2, most_kb, rng)))
     if app == "command":
         its["algorithm"] = rng.choice(("cubic", "bbr", rng.choice(algorithms()), "own"))
         receiver, sender = rng.choice(PROGRAMS)
@@ -271,14 +302,8 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
             its["warmup_s"] = 0.0
         if rng.random() < CHANGED:
             its |= dict(zip(COMPETITORS, BESIDE, strict=True))
-    for name, axis in AXES.items():
-        if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:
-            its[name] = _value(axis, its, rng)
-    its.pop("qdisc", None)
-    if its.get("queue") == "own":
-        its["qdisc"] = _value(AXES["qdisc"], its, rng)
-    if "trace" in its:  # it is the rate; the link behind it must be faster
-        its |= {"rate_mbit": rng.choice((100.0, 1000.0)), "duration_s": min(8.0, its["duration_s"])}
+        others = {"env": "SIZE=1 NAME='a b'", "until": "completion"}
+        its |= {name: value for name, value in others.items() if rng.random() < CHANGED}
     return its
 
 

@@ -100,14 +100,17 @@ def round_trips(run: Finished) -> Iterator[str]:
 
 def queue(run: Finished) -> Iterator[str]:
     """Compute mean and maximum of the backlog."""
-    begin, end = run.window
-    rows = [
-        int(r["backlog_packets"]) for r in run.rows("queue.csv") if begin <= float(r["t_s"]) <= end
+    its, (begin, end) = run.summary, run.window
+    rows = [(float(row["t_s"]), int(row["backlog_packets"])) for row in run.rows("queue.csv")]
+    # Rows have whole microseconds: a sample just behind an end of the window is written at it.
+    windows = [
+        [n for t_s, n in rows if begin + a <= t_s <= end + b] for a in (0, 1e-6) for b in (0, -1e-6)
     ]
-    if rows:
-        means = run.summary.get("queue_mean_packets"), statistics.fmean(rows)
-        yield from _differ("queue_mean_packets", *means, 1e-6)
-        yield from _differ("queue_max_packets", run.summary.get("queue_max_packets"), max(rows), 0)
+    for name, of in (("queue_mean_packets", statistics.fmean), ("queue_max_packets", max)):
+        found = [of(each) for each in windows if each]
+        if found and its.get(name) is not None:
+            nearest = min(found, key=lambda value: abs(value - its[name]))
+            yield from _differ(name, its[name], nearest, 1e-6)
 
 
 def retransmissions(run: Finished) -> Iterator[str]:
@@ -227,7 +230,45 @@ def programs(run: Finished) -> Iterator[str]:
         yield f"bytes_received must be the {whole} sent, found {its['bytes_received']}"
 
 
+# A ping may take some microseconds of virtual time more or less.
+ROUNDED = 1e-4
+# Metrics of which the first may not exceed the next.
+ORDERED = (
+    "queue_mean_packets queue_max_packets", "queue_p95_packets queue_max_packets",
+    "flow_goodput_min_mbit flow_goodput_median_mbit flow_goodput_max_mbit",
+    "fct_median_s fct_p95_s fct_p99_s", "short_unfinished short_flows",
+    "first_byte_s completion_s", "connect_s first_byte_s", "goodput_mbit total_goodput_mbit",
+    "response_first_byte_median_ms response_median_ms response_p95_ms",
+    "competitor_goodput_mbit total_goodput_mbit", "loss_packets loss_offered_packets",
+    "rtt_before_fetch_min_ms rtt_before_fetch_ms rtt_before_fetch_max_ms",
+    "retransmits_first_second retransmits", "datagrams_received datagrams_sent",
+    "ended_s duration_s", "completion_s duration_s", "settle_s duration_s",
+    "upload_goodput_mbit flows_goodput_mbit", "rtt_ms rtt_loaded_ms", "srtt_std_ms duration_ms",
+    *(f"pool{n}_fct_median_s pool{n}_fct_p95_s" for n in range(1, 5)),
+    *(f"pool{n}_goodput_mbit flows_goodput_mbit" for n in range(1, 5)),
+)  # fmt: skip
+
+
+def metrics_agree(run: Finished) -> Iterator[str]:
+    """Metrics of a run must not contradict each other, nor mark packets without ECN."""
+    length = run.asked["duration_s"]
+    its = run.summary | {"duration_s": length, "duration_ms": 1e3 * length}
+    if run.asked["app"] == "ffmpeg":  # a video arrives until after the end
+        its |= {"duration_s": None}
+    delayed = ("jitter_ms", "reorder_percent", "ack_batch_ms", "data_batch_ms")
+    if run.asked["changes"] != "none" or any(run.asked[name] for name in delayed):
+        its |= {"rtt_ms": None}
+    for names in ORDERED:
+        for low, high in pairwise(names.split()):
+            slack = CLOCK_S if high.endswith("_s") else ROUNDED * (its.get(high) or 0)
+            if None not in (a := its.get(low), b := its.get(high)) and a > b + slack + 1e-9:
+                yield f"{low} must be at most {high}, found {a} and {b}"
+    marks = run.counter("receiver", "IpExtInCEPkts") + run.counter("sender", "IpExtInCEPkts")
+    if run.asked["ecn"] == "off" and run.asked["algorithm"] != "dctcp" and marks:
+        yield f"no packet may be marked without ECN, found {marks}"
+
+
 RECOMPUTED: Sequence[Invariant] = (
     rates_of_tcp, rates_of_background_flows, round_trips, queue, retransmissions, intervals,
-    datagrams, video, page, programs,
+    datagrams, video, page, programs, metrics_agree,
 )  # fmt: skip

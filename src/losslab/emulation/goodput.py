@@ -166,7 +166,7 @@ def cwnd_statistics(
         "cwnd_median_packets": statistics.median(windows) if windows else None,
         "ssthresh_changes": sum(a != b for a, b in pairwise(thresholds)),
         "window_cuts_per_s": cuts(windows) / (duration_s - warmup_s) if windows else None,
-        "retransmits_first_second": retransmits_until(rows, source_port, FIRST_S),
+        "retransmits_first_second": retransmits_until(rows, source_port, min(FIRST_S, duration_s)),
     }
 
 

@@ -185,6 +185,7 @@ FORGERIES = {
     "video": ({"asked": VIDEO, "files": {"receiver.log": f"{FRAME}\n"}, "summary": SEEN},
               {"summary": {"throughput_mbit": 0.1}}),
     "page": ({"asked": WEB, "files": PAGE, "summary": PAGED}, {"summary": {"download_s": 0.9}}),
+    "metrics_agree": ({}, {"summary": {"rtt_ms": 24.5}}),
     "programs": ({"asked": COMMAND, "files": ARRIVALS, "summary": DONE},
                  {"summary": {"bytes_received": 980_000}}),
 }  # fmt: skip

@@ -84,6 +84,7 @@ def test_cwnd_statistics_cover_the_connections_samples_in_the_window():
     assert found["window_cuts_per_s"] == 0.25
     # The first second counts independent of the warm-up.
     assert goodput.cwnd_statistics(ROWS, 40001, 3, 5)["retransmits_first_second"] == 7
+    assert goodput.cwnd_statistics(ROWS, 40001, 0, 0.5)["retransmits_first_second"] == 3
     found = goodput.cwnd_statistics(ROWS, 7, 1, 5)
     assert {each for name, each in found.items() if name != "ssthresh_changes"} == {None}
 

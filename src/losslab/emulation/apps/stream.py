@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SOURCE_PORT = 40_001
 UNLIMITED, EXAMPLE = "max", "0=max,4=0,10=max"
+# No valid flow delivers less (`checks`).
+SEGMENT_KB = 1.448
 STEP = rf"[0-9.e]+=({UNLIMITED}|[0-9.e]+)"
 # Limit of the pattern's steps, which one argument of a command line contains.
 STEPS_MAX = 500
@@ -101,7 +103,7 @@ class Stream(App):
         "size_kb": axis(
             0.0,
             help="bytes that the foreground flow sends (apps `stream` and `quic`); 0: no limit",
-            span="[0, 1000000000]", smallest=1.448, unit="kB", named="size{}",
+            span="[0, 1000000000]", smallest=SEGMENT_KB, unit="kB", named="size{}",
         ),
         "app_rate_mbit": axis(
             0.0,
@@ -178,6 +180,8 @@ class Stream(App):
                 f"an application's rate must be at most rate_mbit ({condition.rate_mbit:g}), found "
                 f"{max(rates):g}: the network would limit it; use {UNLIMITED} in app_pattern"
             )
+        if 0 < (asked_kb := condition.response_kb * condition.requests) < SEGMENT_KB:
+            yield f"all responses together must have {SEGMENT_KB} kB or more, found {asked_kb:g}"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         octets, version = size_bytes(condition), condition.ip_version

@@ -35,6 +35,7 @@ APP, NOT_READ = stream.FEATURE, {"complete_ns": None}
         ({"response_kb": 10, "size_kb": 10}, "response_kb excludes size_kb"),
         ({"think_ms": 10}, "think_ms needs response_kb"),
         ({"app": "quic", "response_kb": 10}, "needs the app stream"),
+        ({"response_kb": 0.137, "requests": 5}, "1.448 kB or more, found 0.685"),
         ({"app_pattern": "0=0," + ",".join(f"{n / 100}=1" for n in range(1, 600))}, "at most 500"),
     ],
 )
