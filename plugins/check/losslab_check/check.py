@@ -86,6 +86,8 @@ def _check(options: argparse.Namespace) -> int:
     if not options.change and options.bring is None:
         raise UsageError("a check must have a changed file, a patch, or --bring, found none")
     commit = _commit() if options.trend else ("", "")
+    if options.trend:
+        behaviour.trend_rows(options.trend)  # refuses another file before anything runs
     given_files = changes.files_given([*options.base, *options.change])
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
