@@ -92,9 +92,9 @@ def _check(options: argparse.Namespace) -> int:
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
     cellspec.refuse_not_own(out)
+    spec = kernels.get(options.kernel).base
     cells = changecells.plan(options)
     compared = studyfiles.load_suite(options.suite, ROOT)["compared"]
-    spec = kernels.get(options.kernel).base
     cellspec.make_own(out, "losslab check")
     sides, made = [], []
     for name, given, bring in (

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import changes, kernel, kernels
+from losslab.instrument import changes, kernel, kernels, kerneltree
 
 FILES = {
     "net/ipv4/tcp_cubic.c": "one\ntwo\nthree\nfour\nfive\n",
@@ -114,4 +114,7 @@ def test_patched_files_without_an_object_are_skipped_and_new_ones_added(tree, tm
 def test_patch_that_does_not_apply_is_refused(tree, tmp_path):
     its = patch(tmp_path, "its", {"net/ipv4/tcp_cubic.c": ("other\n", "1\n")})
     with pytest.raises(LosslabError, match="must apply"):
+        of_files(tmp_path, its)
+    its.write_text("no patch\n")
+    with pytest.raises(kerneltree.SourceError, match="must apply"):
         of_files(tmp_path, its)
