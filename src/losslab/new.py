@@ -17,8 +17,9 @@ from pathlib import Path
 
 from losslab import extensions, processes
 from losslab.campaign.results import ALGORITHMS_FILE
+from losslab.errors import did_you_mean
 from losslab.instrument import algorithms, kernel, kernels, kerneltree
-from losslab.reading import UsageError, out_file, read_json
+from losslab.reading import UsageError, code, out_file, read_json, read_text
 from losslab.repository import INSTALLED, ROOT, find
 from losslab.study import names
 from losslab.study.axes import OWN
@@ -305,7 +306,16 @@ def _place(place: str) -> Iterator[tuple[Path, str]]:
             processes.run([*git, "-c", "advice.detachedHead=false", "checkout", "-q", commit])
             start = Path(name) / inside
         if start.exists():
-            yield start.resolve(), commit
+            try:
+                yield start.resolve(), commit
+            except UsageError as error:
+                if commit:  # its temporary folder is gone when the user reads this
+                    there, shown = re.compile(rf"{Path(name).resolve()}(/?)"), place[: -len(inside)]
+                    error.message, error.hint = (
+                        there.sub(lambda its: shown + "." * (not its[1]), text)
+                        for text in (error.message, error.hint)
+                    )
+                raise
             return
         with _known_source(place) as known:
             yield known.resolve(), commit
@@ -314,18 +324,23 @@ def _place(place: str) -> Iterator[tuple[Path, str]]:
 @contextlib.contextmanager
 def _known_source(name: str) -> Iterator[Path]:
     """Yield the folder of an algorithm of `algorithms/`, or the file of one of the kernel's."""
-    own, tree = kernels.source_of(name), kernel.existing_objects(kernels.default())
+    own = kernels.source_of(name)
     if own.is_file():
         yield own.parent
         return
-    file = (tree or Path()) / kerneltree.NAME / kerneltree.IPV4 / f"tcp_{name}.c"
-    if tree is None or not re.fullmatch(ANY_NAME, name) or not file.is_file():
-        raise UsageError(
-            f"--from must name a file, a folder or an algorithm, found no {name:.200}",
-            hint=""
-            if tree
-            else "the kernel's own need its tree: `losslab kernel --algorithm gaimd` compiles it",
-        )
-    # Without the lock, it could be the change that another command tries.
-    with kerneltree.own_files(tree):
-        yield file
+    known = {row["name"]: row["kernel"] for row in load_algorithms(find(ALGORITHMS))}
+    its_kernel = kernels.get(known.get(name, kernels.DEFAULT)).base
+    tree = kernel.existing_objects(its_kernel)
+    folder = (tree or Path()) / kerneltree.NAME / kerneltree.IPV4
+    # Without the lock, a file could be the change that another command tries.
+    with kerneltree.own_files(tree) if tree else contextlib.nullcontext():
+        files = sorted(folder.glob("tcp_*.c")) if tree else []
+        own_file = [f for f in files if name in algorithms.registered(code(read_text(f)))]
+        if not own_file:
+            raise UsageError(
+                f"--from must name a file, a folder or an algorithm, found no {name:.200}"
+                + did_you_mean(name, known),
+                hint="" if tree else "the kernel's own need its tree: "
+                f"`losslab kernel --name {its_kernel.name} --algorithm gaimd` compiles it",
+            )  # fmt: skip
+        yield own_file[0]

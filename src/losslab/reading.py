@@ -339,6 +339,12 @@ def out_file(given: str | os.PathLike[str]) -> Path:
     return file
 
 
+def write_text(file: Path, text: str) -> None:
+    """Write an output file, with the folder that it is in."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
 def _require_writable(named: Path, folder: Path) -> None:
     """Write to a folder, or to the existing one in which it will be made; nothing stays there."""
     try:

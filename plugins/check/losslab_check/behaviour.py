@@ -198,10 +198,14 @@ def as_json(changes: Sequence[CellChange]) -> list[dict[str, Any]]:
     ]
 
 
+def trend_rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a table of a trend; none if there is no file yet."""
+    return [*read_rows(path, columns=TREND)] if path.is_file() else []
+
+
 def trend(path: Path, commit: str, date: str, runs: Mapping[str, Sequence[Run]]) -> None:
     """Add the means of a commit's valid runs to a table; replace earlier rows of the commit."""
-    before = read_rows(path, columns=TREND) if path.is_file() else []
-    rows = [row for row in before if row["commit"] != commit]
+    rows = [row for row in trend_rows(path) if row["commit"] != commit]
     for cell, its in runs.items():
         valid = [run.metrics for run in its if not run.reasons]
         for metric in dict.fromkeys(name for each in valid for name in each):
@@ -209,6 +213,7 @@ def trend(path: Path, commit: str, date: str, runs: Mapping[str, Sequence[Run]])
             numbers = (len(values), fmean(values), *(mean_interval(values) or ("", "")))
             shown = [f"{each:.6g}" if each != "" else "" for each in numbers]
             rows.append(dict(zip(TREND, (commit, date, cell, metric, *shown), strict=True)))
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, TREND)
         writer.writeheader()

@@ -86,13 +86,15 @@ def _check(options: argparse.Namespace) -> int:
     if not options.change and options.bring is None:
         raise UsageError("a check must have a changed file, a patch, or --bring, found none")
     commit = _commit() if options.trend else ("", "")
+    if options.trend:
+        behaviour.trend_rows(options.trend)  # refuses another file before anything runs
     given_files = changes.files_given([*options.base, *options.change])
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
     cellspec.refuse_not_own(out)
+    spec = kernels.get(options.kernel).base
     cells = changecells.plan(options)
     compared = studyfiles.load_suite(options.suite, ROOT)["compared"]
-    spec = kernels.get(options.kernel).base
     cellspec.make_own(out, "losslab check")
     sides, made = [], []
     for name, given, bring in (

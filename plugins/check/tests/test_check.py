@@ -135,7 +135,7 @@ def test_annotations_name_the_changed_file_and_escape_percent_signs():
 
 
 def test_trend_has_the_means_of_each_commit_once(tmp_path):
-    path = tmp_path / "trend.csv"
+    path = tmp_path / "new" / "trend.csv"
     for commit in ("a", "b", "a"):
         invalid = runs([1.0], reasons=["no"])
         behaviour.trend(path, commit, "2026-01-31", {"x": [*runs(BEFORE), *invalid]})

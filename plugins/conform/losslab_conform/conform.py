@@ -21,7 +21,7 @@ from losslab.campaign.instrument import kernel_of
 from losslab.campaign.results import write_json
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels, records
-from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option
+from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option, write_text
 from losslab.study import studyfiles
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
@@ -111,16 +111,24 @@ def _conform(options: argparse.Namespace) -> int:
     axes |= {"kernel": options.kernel} if options.kernel != DEFAULT_KERNEL else {}
     axes |= {"app": options.app} if options.app else {}
     cases = [case for case in cases if not (options.app and case.spans)]
+    if not cases:
+        raise UsageError(f"--app {options.app} needs cases of single runs, found none of these")
     if options.app and options.change:
         raise UsageError(f"--change is of the kernel's TCP, found --app {options.app}, too")
     # The app may not have what some cases need.
     conditions = [case.condition(axes, case.known_s) for case in cases if not options.app]
-    before = load(options.against, options.suite) if options.against else None
+    before = load(options.against, options.suite, options.cell) if options.against else None
     if options.needs and (missing := records.absent(options.needs)):
         write_json(record(selected, options, [], {}) | {"absent": missing}, options.record)
         return 0
     form = studyfiles.FULL if options.full else studyfiles.QUICK
     spanning = [case for case in cases if case.spans]
+    if (options.full or options.estimate) and not spanning:
+        raise UsageError(
+            f"--{'full' if options.full else 'estimate'} needs cases over scenarios, found none "
+            f"among those of {options.suite}",
+            hint="`losslab conform rfc9743` lists such cases",
+        )
     spans = Spans.of(selected, spanning, axes, form, options.seeds)
     if spanning:
         print(estimate(spans, options.cores), file=sys.stderr, flush=True)
@@ -142,11 +150,11 @@ def _conform(options: argparse.Namespace) -> int:
     data = record(selected, options, cases, results)
     write_json(data, out / RECORD)
     if options.junit:
-        options.junit.write_text(junit(data))
+        write_text(options.junit, junit(data))
     if options.html:
         shown = {row["case"]: deciding(row)["seed"] for row in data["cases"]}
         lines = {a.case.name: a.line for a in found if a.line and shown[a.case.name] == a.seed}
-        options.html.write_text(page.page(data, lines))
+        write_text(options.html, page.page(data, lines))
     print(json.dumps(data, indent=1) if options.json else text(data))
     if options.record:
         write_json(data, options.record)
@@ -224,12 +232,19 @@ def _cause(attempt: Attempt, name: str) -> dict[str, str]:
     return {"cause": shlex.join(["losslab", "why", *words])}
 
 
-def load(path: Path, name: str) -> dict[str, Any]:
-    """Read a record of a suite."""
+def load(path: Path, name: str, cell: str) -> dict[str, Any]:
+    """Read a record of a suite at one of its cells."""
     data: dict[str, Any] = read_json(path)
     check_schema(data, SCHEMA, str(path), f"`losslab conform` writes {RECORD}")
-    if data["suite"] != name:
-        raise UsageError(f"a record must be of the suite {name}, found {data['suite']} in {path}")
+    for word, wanted, found in (
+        ("suite", name, data["suite"]), ("cell", cell, data.get("cell", "")),
+    ):  # fmt: skip
+        if wanted != found:
+            raise UsageError(
+                f"a record must be of the {word} {wanted or 'default'}, found "
+                f"{found or 'the default'} in {path}",
+                hint="record it anew, with the same suite and --cell",
+            )
     return data
 
 

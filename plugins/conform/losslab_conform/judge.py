@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from losslab.campaign import state
 from losslab.campaign.criteria import FAIL, INCONCLUSIVE, NOT_OBSERVABLE, PASS
+from losslab.errors import did_you_mean
 from losslab.study import metrics
 from losslab_conform.timeline import (
     HALF_US,
@@ -55,6 +57,8 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
 NOTES = ("step", "ours")  # of every check
 WHOLE = 1e6  # numbers above are shown with all digits
 POINTS, SPANS = ("at", "from", "to"), ("of", "during")
+# Variables that are text, with all their values.
+TEXTS = {"event": [*state.EVENTS.values()], "ca_state": [*state.CA_STATES.values()]}
 # A number, a variable with a factor, or one at another point: `0.9 rate`, `bw_lo at before loss`.
 OPERAND = re.compile(
     r"(?:(?P<factor>\d+(?:\.\d+)?) )?(?P<name>[A-Za-z_][\w.\[\]]*)(?: at (?P<at>.+))?"
@@ -95,6 +99,13 @@ def problems(check: Mapping[str, Any]) -> Iterator[str]:
         yield from metrics.problems(check["metric"])
     if "during" in check and (other := [key for key in WINDOW if key in check and key != "during"]):
         yield f"a window must have either during or {other[0]}, found both"
+    known = TEXTS.get(str(check[name]), ())
+    for text in (check[key] for key in ("is", "is_not") if known and key in check):
+        if text not in known and " at " not in str(text):
+            yield (
+                f"{check[name]} must be compared with one of {', '.join(known)}, found {text}"
+                + did_you_mean(str(text), known)
+            )
     yield from _place_problems(check)
     for each in check.get("any", ()):
         yield from problems(each)
@@ -111,6 +122,14 @@ def _place_problems(check: Mapping[str, Any]) -> Iterator[str]:
         its = OPERAND.fullmatch(check[key]) if isinstance(check.get(key), str) else None
         if its and its["at"] and not POINT.fullmatch(its["at"]):
             yield f"{key} must name a point after `at`, found {its['at']!r}"
+
+
+def uses_begin(check: Mapping[str, Any]) -> bool:
+    """Return whether a place of a check depends on the time T of the trigger."""
+    texts = [*(check.get(key, "") for key in POINTS), *(check.get(key, "") for key in COMPARISONS)]
+    return any(re.search(r"(?:^| )T(?:[+-]|$)", str(text)) for text in texts) or any(
+        map(uses_begin, check.get("any", ()))
+    )
 
 
 def phases_of(check: Mapping[str, Any]) -> Iterator[str]:
@@ -282,6 +301,8 @@ def _number(check: Mapping[str, Any], line: Timeline) -> Outcome:
     elif name == "change":
         values = line.column(variable)
         first, last = line.point(check["from"]).row, line.point(check["to"]).row
+        if last < first:
+            raise NotReachedError(f"{check['to']} is before {check['from']}")
         row, text = last, f"change of {variable} {_place(check)}"
         if np.isnan(values[first]) or values[first] == 0:
             return Outcome(INCONCLUSIVE, f"{variable} at {check['from']} is 0 or not set")
@@ -315,6 +336,8 @@ def _compared(
         if texts and not key.startswith("is"):
             raise NotObservableError(f"{check[subject(check)]} is text, which has no {key}")
         other, shown = _operand(check[key], line, rows, texts)
+        if check[subject(check)] == state.PHASE and other is check[key]:
+            other = [*line.members([other])]  # a group stands for its phases
         its &= _holds(key, values, other, missing, check.get("share", 0))
         share = f" within {100 * check['share']:g} %" if key == "near" else ""
         wanted.append(f"{word}{shown}{share}")
@@ -326,7 +349,8 @@ def _compared(
 def _holds(key: str, values: Column, other: Any, missing: Column, share: float) -> Column:
     if key in ("is", "is_not"):
         none = np.isnan(other) if np.asarray(other).dtype.kind == "f" else False
-        same = np.asarray((values == other) | (missing & none))
+        equal = np.isin(values, other) if isinstance(other, list) else values == other
+        same = np.asarray(equal | (missing & none))
         return same if key == "is" else ~same
     if key == "near":
         return np.asarray(np.abs(values - other) <= share * np.abs(other))

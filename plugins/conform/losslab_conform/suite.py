@@ -78,8 +78,11 @@ class Case:
                 lambda its: f"{round(begin_s + float(its[1] or 0), DIGITS):.12g}", value
             )
 
-        made = cellspec.condition({k: filled(v) for k, v in self.settings.items()} | dict(axes))
-        inputs.require([made])
+        try:
+            made = cellspec.condition({k: filled(v) for k, v in self.settings.items()} | dict(axes))
+            inputs.require([made])
+        except UsageError as error:
+            raise UsageError(f"case {self.name}: {error.message}", hint=error.hint) from error
         return made
 
     def missing_phases(self, algorithm: str) -> list[str]:
@@ -138,8 +141,12 @@ def _problems(case: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[
                 yield f"{axis} must have a share of one of the defaults, found {value!r}"
         if isinstance(value, str) and "{T" in value and "trigger" not in case:
             yield f"{axis} has {{T}}, which needs a trigger, found none"
+    if "algorithm" in {*defaults, *case.get("set", {})}:
+        yield "its axes must have no algorithm, which the command names, found one"
     for check in (*case.get("holds", ()), *case["expect"]):
         yield from judge.problems(check)
+        if judge.uses_begin(check) and "trigger" not in case:
+            yield "a check has a place with T, which needs a trigger, found none"
 
 
 def cases(suite: Mapping[str, Any], names: list[str], cell: str = "") -> list[Case]:

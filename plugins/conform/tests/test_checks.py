@@ -77,6 +77,8 @@ CHECKS = [
      {"change": "bound", "from": "T", "to": "end", "at_least": -0.2}),
     ({"always": "app_limited", "during": "UP"}, {"always": "app_limited", "during": "UP 2"}),
     ({"never": "app_limited", "from": "enter UP 2"}, {"never": "app_limited", "from": "begin"}),
+    ({"always": "phase", "is": "CYCLE", "during": "UP"},
+     {"always": "phase", "is_not": "CYCLE", "during": "UP"}),
     ({"never": "phase", "is": "PAUSE", "to": "T"}, {"never": "phase", "is": "PAUSE", "from": "T"}),
     ({"sometimes": "bound", "from": "loss", "rounds": 2, "below": "0.75 bound at before T"},
      {"sometimes": "bound", "to": "loss", "below": 75}),
@@ -122,6 +124,7 @@ NOT_REACHED = [
     {"value": "bound", "at": "leave UP 3", "is": 1},
     {"value": "bound", "at": "after leave DOWN 2", "is": 1},
     {"change": "bound", "from": "begin", "to": "end", "above": 0},  # no value before
+    {"change": "bound", "from": "end", "to": "T", "above": 0},
     {"never": "app_limited", "from": "end+1"},  # no event
     {"always": "app_limited", "from": 4.001, "to": 4.002},
     {"never": "app_limited", "from": "T", "to": "T+60"},  # after the end of the run
@@ -132,6 +135,7 @@ ABSENT = [
     {"phase": "PROBE_RTT", "at": "T"},
     {"next": "DOWN", "of": "PROBE_RTT"},
     {"total": "seconds", "during": "UP after PROBE_RTT", "above": 1},
+    {"never": "phase", "is": "SLWO"},
     {"always": "phase", "above": 3},  # text has no order
     {"value": "bound", "at": "T", "is": "fast"},
 ]
@@ -182,6 +186,8 @@ def test_text_of_a_failure_has_what_was_found_and_what_is_wanted(line):
         ({"always": "bound", "during": "UP", "rounds": 3}, "either during or rounds"),
         ({"value": "bound", "at": "T", "is": "bound at nowhere now"}, "must name a point"),
         ({"any": [{"value": "bound", "at": "T"}]}, "must be compared"),
+        ({"never": "ca_state", "is": "recovry"}, "found recovry; did you mean recovery?"),
+        ({"sometimes": "event", "is_not": 3}, "must be compared with one of ack, ca_state"),
     ],
 )
 def test_check_with_a_wrong_word_is_refused(check, problem):

@@ -172,20 +172,20 @@ def test_failure_that_the_record_does_not_have_ends_with_status_1(folder, measur
 
 def test_failure_has_the_numbers_and_a_command_that_repeats_its_run(folder, measured, capsys):
     measured.rows = rows(bound=2.0)
-    assert conformed("--junit", "junit.xml") == 1
+    assert conformed("--junit", "new/junit.xml") == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].endswith("step 1: bound at T is 2, must be 1")
     assert lines[2].split()[:4] == ["losslab", "measure", "--algorithm", "bbr3"]
     assert lines[2].endswith("--seed 1 --out case-by-time --capture state")
-    root = ET.parse(folder / "junit.xml").getroot()
+    root = ET.parse(folder / "new/junit.xml").getroot()
     assert root.attrib == {"name": "own.bbr3", "tests": "2", "failures": "1", "skipped": "0"}
     assert [case[0].tag for case in root] == ["failure", "system-out"]
 
 
 def test_page_has_a_strip_with_the_phases_of_each_case(folder, measured):
     measured.rows = rows(bound=2.0)
-    assert conformed("--html", "page.html") == 1
-    root = ET.parse(folder / "page.html").getroot()
+    assert conformed("--html", "new/page.html") == 1
+    root = ET.parse(folder / "new/page.html").getroot()
     cases = list(root.iter("details"))
     assert [case.find("summary/b").get("class") for case in cases] == [FAIL, PASS]
     for case in cases:
@@ -212,7 +212,7 @@ def test_worst_verdict_of_the_seeds_counts(folder, measured, monkeypatch, capsys
     assert "--seed 2" in text
 
 
-def test_cell_replaces_defaults_and_has_its_cases_only(folder, measured):
+def test_cell_replaces_defaults_and_has_its_cases_only(folder, measured, capsys):
     file = folder / "config" / "suites" / "own.yaml"
     shares = SUITE.replace("rate_mbit=5", "rate_mbit={0.5 rate_mbit}")
     file.write_text(shares.replace("cases:", CELL, 1))
@@ -221,6 +221,9 @@ def test_cell_replaces_defaults_and_has_its_cases_only(folder, measured):
     assert (condition.rate_mbit, condition.changes) == (40, "at_s=2.5,rate_mbit=20")
     data = json.loads((folder / "out" / conform.RECORD).read_text())
     assert (data["cell"], [each["case"] for each in data["cases"]]) == ("fast", ["by-time"])
+    record = (folder / "out" / conform.RECORD).rename(folder / "fast.json")
+    assert conformed("--against", str(record)) == 2
+    assert "must be of the cell default, found fast" in capsys.readouterr().err
     assert conformed("--cell", "fats") == 2
     file.write_text(shares.replace("0.5 rate_mbit", "0.5 rate"))
     assert conformed() == 2
@@ -333,6 +336,9 @@ def test_cases_are_listed_without_an_algorithm(folder, capsys):
         (["conform", "own", "bbr3", "--case", "by-fase"], "did you mean by-phase"),
         (["conform", "own", "nobody"], "found nobody"),
         (["conform", "own", "bbr3", "--kernel", "9.9"], "9.9"),
+        (["conform", "own", "bbr3", "--full"], "--full needs cases over scenarios, found none"),
+        (["conform", "own", "bbr3", "--estimate"], "--estimate needs cases over scenarios"),
+        (["conform", "rfc9743", "cubic", "--app", "quic"], "needs cases of single runs"),
         (["conform", "own", "bbr3", "--change", "absent.c"], "found no file absent.c"),
         (["conform", "own", "bbr3", "--against", "absent.json"], "absent.json"),
     ],
@@ -355,6 +361,9 @@ def test_wrong_request_is_refused_before_anything_runs(folder, capsys, words, me
         ("enter UP 2", "leave UP 2", "trigger"),
         ("enter UP 2", "enter UP zero", "must be such as"),
         ("step: 1, ", "", "step"),
+        ("suite: own", "suite: other", "must be the file's name, own, found other"),
+        ("trigger: 2\n    set: {", "note: none\n    set: { rate_mbit: 5 } #", "a place with T"),
+        ("set: {", "set: { algorithm: bbr,", "must have no algorithm"),
     ],
 )
 def test_misspelt_suite_is_refused_with_the_place(folder, old, new, problem):
@@ -370,6 +379,9 @@ def test_axis_that_does_not_exist_is_refused(folder, capsys):
     file.write_text(SUITE.replace("rate_mbit: 10,", "rate_mbits: 10,"))
     assert conformed() == 2
     assert "did you mean rate_mbit" in capsys.readouterr().err
+    file.write_text(SUITE.replace("{T+0.5}", "{T+9}"))
+    assert conformed() == 2
+    assert "error: case by-time: every change must come before" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["bbr-draft", "c4-tests"])

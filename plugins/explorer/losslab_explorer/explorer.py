@@ -18,7 +18,7 @@ import numpy as np
 from losslab.campaign import records, results
 from losslab.campaign.results import MANIFEST_FILE
 from losslab.errors import LosslabError
-from losslab.reading import out_file, read_rows, whole_option
+from losslab.reading import out_file, read_rows, whole_option, write_text
 from losslab.repository import find
 from losslab.study.condition import AXES
 from losslab.study.metrics import primary_names
@@ -103,9 +103,8 @@ def build(
         "cells_folder": os.path.relpath(cells, out.parent),
         "cells": [_cell(cell, shown[id(cell)], cells) for cell in found],
     }  # fmt: skip
-    out.parent.mkdir(parents=True, exist_ok=True)
     page = _page(index, blobs)
-    out.write_text(page)
+    write_text(out, page)
     return (
         f"{out}: {len(found)} cells, {len(every)} runs, {len(blobs)} of them drawn, "
         f"{len(page) / 1e6:.1f} MB"

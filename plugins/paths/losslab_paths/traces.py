@@ -31,6 +31,7 @@ from losslab.reading import (
     parse_json,
     read_text,
     shown,
+    write_text,
 )
 from losslab.study import schedule
 from losslab.study.axes import plain
@@ -532,7 +533,7 @@ def _import(options: argparse.Namespace) -> int:
         )
     with input_errors():
         described = tracelink.describe(tracelink.parse(text, str(options.file)))
-    out.write_text(text)
+    write_text(out, text)
     print("\n".join([f"Read {options.file}", *lines]))
     print(
         f"Wrote {out}: {len(times):,} opportunities of 1500 bytes in {times[-1] / 1e3:g} s, mean "

@@ -106,6 +106,8 @@ def failure(folder: Path, condition: Condition, manifest: Mapping[str, Any], nam
             hint="`losslab conform` says how to install it",
         ) from error
     of, _, number = name.partition("/")
+    if not number:
+        raise UsageError(f"--case must be SUITE/CASE, such as bbr-draft/2, found {name}")
     [case] = suite.cases(suite.load(of), [number])
     if not runs.loses_at_random(condition):
         raise UsageError(
@@ -113,7 +115,10 @@ def failure(folder: Path, condition: Condition, manifest: Mapping[str, Any], nam
             "losses: its path drops none"
         )
     if capture.STATE not in manifest.get("captures", ()):
-        raise UsageError(f"the run must have its state, found no {capture.name(capture.STATE)}")
+        raise UsageError(
+            f"the run must have its state, found no {capture.name(capture.STATE)}",
+            hint="measure it again with --capture state, or name a run of `losslab conform`",
+        )
 
     def line(of_run: Path, begin_s: float, summary: Summary) -> Timeline:
         rows = runs.rows_in(of_run, condition, manifest["seed"])

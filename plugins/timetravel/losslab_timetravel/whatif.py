@@ -12,6 +12,7 @@ import contextlib
 import json
 import re
 import statistics
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -88,6 +89,8 @@ def _whatif(options: argparse.Namespace) -> int:
         for change in changes:
             _require_dropped_later(change.spare, untouched, options.at)
         found = _run(past, changes, options.seeds, out)
+        for its in found:
+            _note_not_dropped(its[0], options.at)
         rows = [*compare(untouched, found, metric, options.at)]
     if options.json:
         print(json.dumps([*map(as_json, rows)], indent=1))
@@ -204,6 +207,18 @@ def _require_dropped_later(spared: droplist.Lists, untouched: Future, at_s: floa
             "--spare must name packets that were dropped after the cut, found "
             + ", ".join(f"{way} {each}" for way, each in missing),
             hint="`losslab whatif RUN --at S --list` lists them",
+        )
+
+
+def _note_not_dropped(future: Future, at_s: float) -> None:
+    """Say on standard error which packets a future was to drop, but did not."""
+    dropped = {(drop.direction, drop.number) for drop in future.drops if drop.t_s > at_s}
+    wanted = ((way, each) for way, numbers in future.change.drop.items() for each in numbers)
+    for way, each in sorted({*wanted} - dropped):
+        print(
+            f"losslab: note: {future.change.label}: {way} packet {each} was not dropped, because "
+            "it was sent before the cut or never",
+            file=sys.stderr,
         )
 
 

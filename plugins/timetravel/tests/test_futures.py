@@ -8,7 +8,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.reading import UsageError
 from losslab.study.condition import Condition
-from losslab_timetravel import futures
+from losslab_timetravel import futures, whatif
 
 CONDITION = Condition(algorithm="cubic", duration_s=2)
 
@@ -38,3 +38,12 @@ def test_series_with_the_patches_can_be_cut(root, name, can):
     folder = root / kernels.get(name).series.folder / "patches"
     patches = {path.name for path in folder.iterdir()}
     assert ({CUT_PATCH, SNAPSHOT_PATCH} <= patches) == can
+
+
+def test_packet_that_a_future_did_not_drop_is_named(tmp_path, capsys):
+    change = futures.Change("drop 5,6,ack", drop={"data": (5, 6), "ack": (7,)})
+    drops = [futures.Drop("data", 6, 2.0, 1514), futures.Drop("ack", 7, 0.5, 66)]
+    whatif._note_not_dropped(futures.Future(change, None, 1.0, tmp_path, {}, drops), 1.0)
+    notes = capsys.readouterr().err
+    assert "ack packet 7 was not" in notes and "data packet 5 was not" in notes
+    assert "packet 6" not in notes

@@ -34,6 +34,8 @@ OPTION = re.compile(r"\bopt(?:name)?\s*==\s*([A-Z]\w+)|\bcase\s+(TCP_\w+)\s*:")
 # The compiler's options for the lines in a crash's message. Without the map, the binary's build ID
 # would depend on the kept tree's path; the last keeps the function of a tail call on the stack.
 DEBUG_INFO = "-g -fdebug-prefix-map=$(CURDIR)=. -fno-optimize-sibling-calls"
+SOURCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*\.c")  # as in algorithm.schema.yaml
+NAME_BYTES = 15  # TCP_CA_NAME_MAX without the zero at the end
 # Headers that the kernel's net/ipv4 has for its own algorithms.
 OF_KERNEL = {"tcp_vegas.h", "tcp_dctcp.h"}
 # Hooks of struct tcp_congestion_ops whose type differs between versions (`compat.h`).
@@ -252,10 +254,13 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
             hint="for a patch of the kernel, see docs/how-to/modules.md and docs/how-to/check.md",
         )
     if none:
+        below = [each.parent for each in every if _registers(each)]
         raise UsageError(
             f"{start} must have a struct tcp_congestion_ops, found none in "
-            f"{', '.join(p.name for p in every) or 'it'}",
-            hint="a program that sends by itself runs with `--app command`, see "
+            f"{', '.join(each.name for each in every if each.parent == folder) or 'it'}",
+            hint=f"name the folder that has one: --from {below[0]}"
+            if below
+            else "a program that sends by itself runs with `--app command`, see "
             "docs/how-to/programs.md; a patch of the kernel, with docs/how-to/modules.md",
         )
     found, missing = included(folder, its)
@@ -263,7 +268,13 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
         raise UsageError(
             f"{start} must have the files that it includes, found no {', '.join(missing)} in "
             f"{folder}",
-            hint=f"put them there, or name a folder: --from {folder}",
+            hint="put them there"
+            + (f", or name a folder: --from {folder}" if start != folder else ""),
+        )
+    if odd := [each for each in its if not SOURCE.fullmatch(each)]:
+        raise UsageError(
+            f"names of C files must have only letters, digits, _, - and ., found {odd[0]!r}",
+            hint="rename it, also in the Makefile",
         )
     whole = "\n".join(code((folder / each).read_text(errors="replace")) for each in found)
     names = [each for each in dict.fromkeys(registered(whole)) if each]
@@ -271,6 +282,12 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
         raise UsageError(
             f"{start} must register one name (.name), or {name}, found {', '.join(names)}",
             hint=f"choose one of them: losslab new algorithm {names[0]}",
+        )
+    if long := [each for each in names if len(each.encode()) > NAME_BYTES]:
+        raise UsageError(
+            f"the name that {start} registers (.name) must have at most {NAME_BYTES} characters, "
+            f"the kernel's limit, found {long[0]}",
+            hint="shorten it there; here its name is yours",
         )
     licence = re.findall(r'MODULE_LICENSE\s*\(\s*"([^"]*)"', whole)
     given, left_out = flags(folder)

@@ -119,7 +119,9 @@ def _place(given: str, tree: Path) -> str:
         what = ", ".join(found[:SHOWN]) if found else "none"
         raise UsageError(
             f"the kernel's source must have one file {name}, found {what}",
-            hint=f"name its place: PATH={name}; `losslab new algorithm NAME` adds an algorithm",
+            hint=f"name its place: `losslab source {found[0]}`, `losslab check {found[0]}=FILE`"
+            if found
+            else f"name its place: PATH={name}; `losslab new algorithm NAME` adds an algorithm",
         )
     return found[0]
 
@@ -129,9 +131,19 @@ def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
     # Above it, git looks for no repository.
     more = {"GIT_CEILING_DIRECTORIES": str(into.resolve().parent)}
     command, file = ["git", "apply"], patch.resolve()
-    rows = processes.run([*command, "--numstat", "-z", file], cwd=into, more=more).split("\0")
+
+    def applied(*words: str) -> str:
+        done = processes.attempt([*command, *words, file], cwd=into, more=more)
+        if not done.good:
+            raise kerneltree.SourceError(
+                f"{patch} must apply to the kernel's source, found:\n{done.err.strip()}",
+                hint="make it from the source that `losslab kernel` builds, without fuzz",
+            )
+        return done.out
+
+    rows = applied("--numstat", "-z").split("\0")
     paths = [row.split("\t", 2)[2] for row in rows if row.count("\t") == 2]
-    created = CREATED.findall(processes.run([*command, "--summary", file], cwd=into, more=more))
+    created = CREATED.findall(applied("--summary"))
     excluded = []
     for path in paths:
         if (into / path).exists():
@@ -142,13 +154,7 @@ def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
         elif path not in created:
             excluded.append(path)
     if set(excluded) != set(paths):
-        excludes = [f"--exclude={path}" for path in excluded]
-        done = processes.attempt([*command, *excludes, file], cwd=into, more=more)
-        if not done.good:
-            raise kerneltree.SourceError(
-                f"{patch} must apply to the kernel's source, found:\n{done.err.strip()}",
-                hint="make it from the source that `losslab kernel` builds, without fuzz",
-            )
+        applied(*(f"--exclude={path}" for path in excluded))
     yield from excluded
 
 

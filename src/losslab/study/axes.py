@@ -190,6 +190,7 @@ class Axis:
     # Allowed text values, each with a description, or "" if the value explains itself.
     choices: Mapping[str, str] = field(default_factory=dict)
     pattern: str = ""  # regular expression for text values that are not in `choices`
+    form: str = ""  # the pattern in words, for errors
     named: str = "{}"  # format of the axis's part of a cell's name
     always_named: bool = False  # whether the name has the part for the default value, too
     digested: bool = False  # whether the part is a digest of the value, for free text
@@ -220,7 +221,8 @@ class Axis:
                     + did_you_mean(value, self.choices)
                 ]
             if self.pattern and not re.fullmatch(self.pattern, value):
-                return [f"{self.name} must match {self.pattern}, found {value!r}"]
+                form = f"be {self.form}" if self.form else f"match {self.pattern}"
+                return [f"{self.name} must {form}, found {value!r}"]
         elif self.span and value not in self.span:
             return [f"{self.name} must be in {self.span.text}, found {value:g}"]
         elif 0 < value < self.smallest:

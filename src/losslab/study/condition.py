@@ -186,6 +186,7 @@ class Condition:
         help="parameters of the kernel's congestion controls, `ALGORITHM.PARAMETER=VALUE` joined "
         "by `+`, for all flows of the algorithm",
         pattern=parameterlanguage.PATTERN, commas=True, seed=Seed.NEVER,
+        form=f"ALGORITHM.PARAMETER=VALUE joined by +, such as {parameterlanguage.EXAMPLE}",
     )  # fmt: skip
     flows: str = OF_FEATURE
     second_rate_mbit: float = OF_FEATURE

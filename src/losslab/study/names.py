@@ -198,9 +198,10 @@ class Names:
                     yield f"the parameter {name} of {algorithm} {problem}"
                 elif name not in known and not others:
                     has = ", ".join(f"{k} ({p.default:.40})" for k, p in known.items())
+                    must = f"a parameter of {algorithm} must be one of {has}"
                     yield (
-                        f"a parameter of {algorithm} must be one of {has or 'none'}, "
-                        f"found {name:.40}{did_you_mean(name, known)}"
+                        f"{must if has else f'{algorithm} has no parameters'}, found {name:.40}"
+                        + did_you_mean(name, known)
                     )
 
     def _lacking(self, condition: Condition) -> list[str]:

@@ -163,7 +163,10 @@ def load_suite(name: str, root: Path = ROOT) -> dict[str, Any]:
             hint="to add a suite, write config/suites/NAME.yaml in your campaign's folder",
         )
     suite: dict[str, Any] = load_checked(path, "suite")
-    if problems := list(_problems(suite)):
+    problems = [*_problems(suite)]
+    if suite["suite"] != name:
+        problems = [f"suite must be the file's name, {name}, found {suite['suite']}", *problems]
+    if problems:
         raise UsageError(f"{path} is not consistent:\n    " + "\n    ".join(problems))
     return suite
 

@@ -1,5 +1,6 @@
 """Congestion controls of others: what is read of them, and how they are prepared for a kernel."""
 
+import contextlib
 import subprocess
 
 import pytest
@@ -82,18 +83,51 @@ def test_each_file_of_an_algorithm_makes_another_kernel(campaign_folder, module)
     assert kernel.content_hash(spec) != before
 
 
-def test_commit_of_a_repository_is_copied_and_recorded(campaign_folder, module):
-    git = ["git", "-C", str(module), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+def committed(folder):
+    git = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@example.org"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
         subprocess.run([*git, *words], check=True)
-    commit = subprocess.run(
-        [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
-    ).stdout.strip()
+    return subprocess.check_output([*git, "rev-parse", "HEAD"], text=True).strip()
+
+
+def test_commit_of_a_repository_is_copied_and_recorded(campaign_folder, module):
+    commit = committed(module)
     found, _ = made(campaign_folder, "mine", f"git:{module}@{commit}:old.c")
     assert found.commit == commit
     assert found.source == f"git:{module}@{commit}:old.c"
     with pytest.raises(UsageError, match="must be git:ADDRESS@COMMIT:PATH"):
         made(campaign_folder, "other", f"git:{module}@main:old.c")
+
+
+def test_places_in_errors_are_those_that_the_user_gave(campaign_folder, module):
+    (module / "below").mkdir()
+    for name in ("old.c", "old.h"):
+        (module / name).rename(module / "below" / name)
+    commit = committed(module)
+    for place, end in ((str(module), "/below"), (f"git:{module}@{commit}:.", "below")):
+        with pytest.raises(UsageError) as caught:
+            made(campaign_folder, "mine", place)
+        assert caught.value.message.startswith(f"{place} must have a struct")
+        assert caught.value.hint.endswith(f"--from {place.removesuffix('.')}{end}")
+
+
+def test_algorithm_of_a_kernel_is_copied_from_the_file_that_registers_it(
+    campaign_folder, tmp_path, monkeypatch
+):
+    """BBRv3's file is tcp_bbr.c of the kernel that has it."""
+    tree = tmp_path / kerneltree.NAME / kerneltree.IPV4
+    tree.mkdir(parents=True)
+    (tree / "tcp_bbr.c").write_text(OPS.replace("NAME", '"bbr3"'))
+    (tree / "tcp_bbr1.c").write_text(OPS.replace("NAME", '"bbr"'))
+    monkeypatch.setattr(
+        kernel, "existing_objects", lambda spec: tmp_path if spec.name == new.BBR3 else None
+    )
+    monkeypatch.setattr(kerneltree, "own_files", contextlib.nullcontext)
+    found, _ = made(campaign_folder, "mine", "bbr3")
+    assert (found.registers, list(found.sources)) == ("bbr3", ["tcp_bbr.c"])
+    with pytest.raises(UsageError, match="found no bbr") as caught:
+        made(campaign_folder, "other", "bbr")
+    assert "--name 6.12 " in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -106,6 +140,8 @@ def test_commit_of_a_repository_is_copied_and_recorded(campaign_folder, module):
         ("file.c", "#include <net/mptcp.h>\n" + SOURCE, "MPTCP"),
         ("file.c", "int main(void) { return 0; }\n", "found none in file.c"),
         ("bbr.patch", "+" + SOURCE, "a C file or a module's folder, found bbr.patch"),
+        ("a b.c", SOURCE, "must have only letters, digits, _, - and ., found 'a b.c'"),
+        ("file.c", SOURCE.replace('"ol"', '"a_name_with_18_by"'), "at most 15 characters"),
     ],
 )  # fmt: skip
 def test_file_that_cannot_become_a_part_of_a_kernel_is_refused(

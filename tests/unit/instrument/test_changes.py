@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import changes, kernel, kernels
+from losslab.instrument import changes, kernel, kernels, kerneltree
 
 FILES = {
     "net/ipv4/tcp_cubic.c": "one\ntwo\nthree\nfour\nfive\n",
@@ -111,7 +111,9 @@ def test_patched_files_without_an_object_are_skipped_and_new_ones_added(tree, tm
     assert found.skipped == ("drivers/gone.c",)
 
 
-def test_patch_that_does_not_apply_is_refused(tree, tmp_path):
+@pytest.mark.parametrize("text", [None, "no patch\n"])
+def test_patch_that_does_not_apply_is_refused(tree, tmp_path, text):
     its = patch(tmp_path, "its", {"net/ipv4/tcp_cubic.c": ("other\n", "1\n")})
-    with pytest.raises(LosslabError, match="must apply"):
+    its.write_text(text or its.read_text())
+    with pytest.raises(kerneltree.SourceError, match="must apply"):
         of_files(tmp_path, its)

@@ -115,7 +115,7 @@ class Stream(App):
             NONE,
             help="such rates by time (app `stream`): SECONDS=MBIT joined by commas, with `max` for "
             f"no limit and 0 for a pause: `{EXAMPLE}`",
-            pattern=rf"{NONE}|{STEP}(,{STEP})*",
+            pattern=rf"{NONE}|{STEP}(,{STEP})*", form=f"SECONDS=MBIT,..., such as {EXAMPLE}",
             named="pattern-{}", digested=True, commas=True,
         ),
         "response_kb": axis(
