@@ -17,10 +17,10 @@ from statistics import fmean
 from typing import Any
 
 from losslab import reading
-from losslab.reading import RESULT_BYTES, UsageError, number, read_bytes, read_rows, shown
+from losslab.reading import GZIP, RESULT_BYTES, UsageError, number, read_bytes, read_rows, shown
 from losslab.study.schemas import check_schema
 
-GZIP, PCAPNG = b"\x1f\x8b", b"\x0a\x0d\x0d\x0a"
+PCAPNG = b"\x0a\x0d\x0d\x0a"
 # First word of a capture in either byte order, and its ticks per second.
 PCAP = {
     struct.pack(f"{order}I", magic): (order, ticks)

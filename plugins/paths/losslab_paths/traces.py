@@ -26,14 +26,14 @@ from losslab.reading import (
     UsageError,
     input_errors,
     number,
-    number_option,
     out_file,
     parse_json,
     read_text,
     shown,
 )
-from losslab.study import schedule
-from losslab.study.axes import plain
+from losslab.study import schedule, units
+from losslab.study.axes import DRAWN_TRACE, short
+from losslab.study.condition import Condition
 
 # Bits of a unit: of rates per second, and of amounts per row.
 RATES = {
@@ -158,28 +158,33 @@ def cut(periods: Sequence[Period], from_s: float, to_s: float | None) -> list[Pe
     return kept
 
 
-def path_options(periods: Sequence[Period]) -> list[str]:
-    """Return the options that set the path's RTT and loss over a run; none without columns."""
+def path_axes(periods: Sequence[Period]) -> dict[str, str | float]:
+    """Return the axes of the path's RTT and loss over a run; none without columns."""
     at, before, changes = Fraction(0), dict[str, float](), list[dict[str, float]]()
-    options: list[str] = []
+    found: dict[str, str | float] = {}
     for length, _, axes in periods:
         if at <= RUN_BEGINS_MS < at + length:
-            options = [f"--{name.replace('_', '-')} {plain(its)}" for name, its in axes.items()]
+            found |= axes
         elif at > RUN_BEGINS_MS and axes != before:
             new = {name: its for name, its in axes.items() if its != before[name]}
             changes.append({"at_s": float((at - RUN_BEGINS_MS) / 1000)} | new)
         at, before = at + length, dict(axes)
     if not before:
-        return []
+        return {}
     if len(changes) > CHANGES_MAX or at <= 2 * RUN_BEGINS_MS:
         raise UsageError(
             f"RTT and loss of a trace must have at most {CHANGES_MAX} changes in more than "
             f"2 s, found {len(changes)} in {float(at) / 1e3:g} s",
             hint=TOO_LONG,
         )
-    if changes:
-        options.append(f"--changes {schedule.to_text(changes)}")
-    return [*options, f"--duration-s {plain(float(at - RUN_BEGINS_MS) / 1e3)}"]
+    found |= {"changes": schedule.to_text(changes)} if changes else {}
+    found["duration_s"] = float(at - RUN_BEGINS_MS) / 1e3
+    condition = Condition.from_json({"algorithm": "cubic", "trace": DRAWN_TRACE, **found})
+    if problems := condition.problems():
+        raise UsageError(
+            "; ".join(problems), hint="convert another part; in an outage, write a rate of 0"
+        )
+    return found
 
 
 def _called(table: Table, name: str) -> str:
@@ -511,7 +516,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ("from-s", {"least": 0.0}, "begin of the part to convert"),
         ("to-s", {"above": 0.0}, "end of the part to convert"),
     ):
-        command.add_argument(f"--{name}", type=number_option(name, **limits), help=what)
+        command.add_argument(f"--{name}", type=units.number_option(name, **limits), help=what)
     command.set_defaults(run=_import)
 
 
@@ -521,7 +526,7 @@ def _import(options: argparse.Namespace) -> int:
         raise UsageError(f"--out must name a new file, found that {out} exists")
     choices = Choices(**{each.name: getattr(options, each.name) for each in fields(Choices)})
     text = read_text(options.file, RESULT_BYTES).replace("\r\n", "\n")
-    path, times = ["--rtt-ms 40"], list[int]()
+    path, times = dict[str, str | float](), list[int]()
     if choices == Choices():
         with contextlib.suppress(LosslabError):  # a packet-delivery trace already
             times = tracelink.parse(text, str(options.file))
@@ -540,7 +545,7 @@ def _import(options: argparse.Namespace) -> int:
         if not periods:
             raise UsageError(EMPTY_PART)
         times, lines = times_of(periods), [*summary(periods, said)]
-        path = path_options(periods) or path
+        path = path_axes(periods)
     text = tracelink.write(times)
     if len(text) > MAX_TRACE_BYTES:
         raise UsageError(
@@ -555,6 +560,7 @@ def _import(options: argparse.Namespace) -> int:
         f"{described['trace_mbit']:.4g} Mbit/s, longest gap {described['trace_gap_max_ms']:g} ms"
     )
     where = str(out) if out.parent != Path() else f"./{out}"
+    named = " ".join(f"--{n.replace('_', '-')} {short(its)}" for n, its in path.items())
     print(f"Next\n  losslab measure --algorithm cubic --trace {shlex.quote(where)} "
-          f"{' '.join(path)} --out run")  # fmt: skip
+          f"{named or '--rtt-ms 40'} --out run")  # fmt: skip
     return 0

@@ -248,6 +248,14 @@ def test_delay_and_loss_beside_the_rate_are_a_path_schedule(
     )
 
 
+def test_schedule_that_no_run_has_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "path.csv").write_text("mbps,lost\n" + "5,0\n" * 2 + "5,100\n" * 2)
+    its = ["trace", "import", "path.csv", "--interval-ms", "1000", "--loss-column", "lost"]
+    assert cli.main(its) == 2
+    assert "from 1 s: loss_percent must be in [0, 100), found 100" in capsys.readouterr().err
+
+
 def test_schedule_of_too_many_changes_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "path.csv").write_text("mbps,rtt\n" + "5,10\n5,20\n" * 600)
