@@ -199,7 +199,7 @@ class Names:
                     has = ", ".join(f"{k} ({p.default:.40})" for k, p in known.items())
                     yield (
                         f"a parameter of {algorithm} must be one of {has or 'none'}, "
-                        f"found {name:.40}{did_you_mean(name, known)}"
+                        f"found {name:.40}{did_you_mean(name, [*known, *background.KEYS])}"
                     )
 
     def _lacking(self, condition: Condition) -> list[str]:
