@@ -10,7 +10,6 @@ import csv
 import functools
 import io
 import json
-import math
 import os
 import re
 import shutil
@@ -30,6 +29,7 @@ TABLE_BYTES = 2**30
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
 # All control characters but tabs and line ends: editors hide them, and terminals execute some. A
 # byte order mark would become part of a table's first column.
+GZIP = b"\x1f\x8b"
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff]")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
@@ -87,6 +87,11 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
 def read_text(path: Path, max_bytes: int = CONFIG_BYTES) -> str:
     """Read a regular text file in UTF-8; errors name the line."""
     data = read_bytes(path, max_bytes)
+    if data.startswith(GZIP):
+        raise UsageError(
+            f"{path} must be text, found a file compressed with gzip",
+            hint="unpack it with `gunzip --keep`",
+        )
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -302,22 +307,6 @@ def whole_option(name: str, minimum: int, maximum: int = 10**9) -> Callable[[str
         value = whole(text, name)
         if not minimum <= value <= maximum:
             raise UsageError(f"{name} must be from {minimum} to {maximum}, found {value}")
-        return value
-
-    return read
-
-
-def number_option(
-    name: str, above: float = -math.inf, least: float = -math.inf
-) -> Callable[[str], float]:
-    """Return the argparse `type` of an option for finite numbers above `above`, from `least` on."""
-
-    def read(text: str) -> float:
-        value = number(text, name)
-        if value <= above:
-            raise UsageError(f"{name} must be above {above:g}, found {value:g}")
-        if value < least:
-            raise UsageError(f"{name} must be at least {least:g}, found {value:g}")
         return value
 
     return read

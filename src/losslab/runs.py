@@ -21,7 +21,7 @@ from losslab.campaign.replicate import run
 from losslab.campaign.results import RESULTS
 from losslab.errors import LosslabError, did_you_mean
 from losslab.lock import own_folder
-from losslab.reading import UsageError, number_option, out_folder, read_config
+from losslab.reading import UsageError, out_folder, read_config
 from losslab.repository import ROOT
 from losslab.study import design, dictionary, units
 from losslab.study.condition import AXES, Condition
@@ -41,7 +41,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     run_options("--seed", type=cellspec.SEED, default=1, help="seed of all random draws")
     measure.add_argument("--out", type=out_folder, required=True, help="new folder of the results")
     cellspec.backend_options(groups["instrument"])
-    limit = number_option("timeout-s", above=0)
+    limit = units.number_option("timeout-s", above=0)
     run_options("--timeout-s", type=limit, help="wall-clock limit of the guest")
     run_options(
         "--capture", action="append", default=[], metavar="LINK",

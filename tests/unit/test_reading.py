@@ -48,6 +48,7 @@ def read_table(path):
         (read_text, b"a: 1\n# caf\xe9\n", r"must be UTF-8, found byte 0xE9 in line 2"),
         (read_text, b"\xff\xfea\x00", "must be UTF-8, found byte 0xFF in line 1"),
         (read_text, b"\xef\xbb\xbfa: 1\n", "found the control character 0xFEFF in line 1"),
+        (read_text, b"\x1f\x8b\x08", "must be text, found a file compressed with gzip"),
         (read_text, b"a\n\nb\x00\n", "found the control character 0x00 in line 3"),
         (read_text, b"a: \xc2\x9b2J", "found the control character 0x9B in line 1"),
         (read_json, b'{"a": 1, "b": {"c": 1, "c": 2}}', "keys must be unique, found c twice"),

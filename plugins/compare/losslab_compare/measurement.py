@@ -6,6 +6,7 @@ Each reader returns the same few values, and the reason for each that its file d
 from __future__ import annotations
 
 import gzip
+import itertools
 import math
 import re
 import struct
@@ -17,10 +18,10 @@ from statistics import fmean
 from typing import Any
 
 from losslab import reading
-from losslab.reading import RESULT_BYTES, UsageError, number, read_bytes, read_rows, shown
+from losslab.reading import GZIP, RESULT_BYTES, UsageError, number, read_bytes, read_rows, shown
 from losslab.study.schemas import check_schema
 
-GZIP, PCAPNG = b"\x1f\x8b", b"\x0a\x0d\x0d\x0a"
+PCAPNG = b"\x0a\x0d\x0d\x0a"
 # First word of a capture in either byte order, and its ticks per second.
 PCAP = {
     struct.pack(f"{order}I", magic): (order, ticks)
@@ -32,6 +33,7 @@ FILE_HEADER_BYTES, PACKET_BYTES = 24, 16
 LINKS: dict[int, tuple[int, int | None]] = {1: (14, 12), 101: (0, None), 113: (16, 14),
                                             276: (20, 0)}  # fmt: skip
 IPV4, IPV6, TCP = 0x0800, 0x86DD, 6
+START_MAX_S = 86_400
 CSV_COLUMNS = ("t_s", "goodput_mbit", "rtt_ms", "retransmits")
 # Flows among flent's series, with their direction; others are derived from them.
 FLOWS = re.compile(r"(?:TCP|UDP) (\w+)(?!.*( sum| avg|totals|::[a-z]))")
@@ -193,6 +195,18 @@ def table(path: Path) -> Measurement:
         if not columns.get(column)
     }
     times = [number(row["t_s"]) for row in rows]
+    for name, values in (("t_s", times), ("retransmits", [value for _, value in resent])):
+        if fallen := [(a, b) for a, b in itertools.pairwise(values) if b < a]:
+            raise UsageError(
+                f"{name} of {path} must count from the start of the test, found "
+                f"{fallen[0][1]:g} after {fallen[0][0]:g}"
+            )
+    if times[0] > START_MAX_S:
+        raise UsageError(
+            f"t_s of {path} must count from the start of the test, found {times[0]:g} in the first "
+            "row",
+            hint="subtract the time of the test's start, if these are s since 1970",
+        )
     return Measurement(
         "CSV", max(times) - min([0.0, *times]), fmean(v for _, v in flow) if flow else None,
         max(v for _, v in resent) if resent else None, [v for _, v in rtts], "ping", flow,

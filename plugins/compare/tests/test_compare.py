@@ -148,6 +148,9 @@ def test_measurement_without_intervals_says_that_the_start_is_in_its_goodput(run
         ("head.csv", b"t_s,speed\n1,2\n", "rename the columns"),
         ("text.csv", b"t_s,goodput_mbit\n1,fast\n", "line 2: goodput_mbit must be a finite number"),
         ("below.csv", b"t_s,goodput_mbit\n1,-2\n", "at least 0"),
+        ("fall.csv", b"t_s,retransmits\n1,5\n2,3\n", "retransmits of"),
+        ("back.csv", b"t_s,goodput_mbit\n2,5\n1,3\n", "found 1 after 2"),
+        ("unix.csv", b"t_s,goodput_mbit\n1.7e9,5\n", "subtract the time"),
     ],
 )  # fmt: skip
 def test_file_that_is_no_measurement_is_refused_by_what_is_wrong(

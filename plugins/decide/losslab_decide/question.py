@@ -230,6 +230,11 @@ def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
         now = _now(question, name)
         low, dots, high = bounds.partition("..")
         values = [now / 2, now * 2]
+        if not now and not bounds:
+            raise UsageError(
+                f"--uncertain {name} must have bounds, because the path has {name} 0, found none",
+                hint=f"write --uncertain {name}=LOW..HIGH",
+            )
         if bounds:
             if not dots:
                 raise UsageError(f"--uncertain must be NAME=LOW..HIGH, found {shown(text)}")

@@ -82,6 +82,7 @@ def test_path_comes_from_lines_of_tc(tmp_path, capsys):
         (["cubic", "bbr", "--uncertain", "queue"], "found queue"),
         (["cubic", "bbr", "--uncertain", "share"], "found share"),
         (["cubic", "bbr", "--uncertain", "loss_percent=1"], "LOW..HIGH"),
+        (["cubic", "bbr", "--uncertain", "loss_percent"], "the path has loss_percent 0"),
         (["cubic", "bbr", "--uncertain", "loss_percent=1..200"], "loss_percent=1..200"),
         (["cubic", "bbr", "--uncertain", "loss_percent=1..x"], "a bound of loss_percent"),
         (["cubic", "bbr", "--budget", "1s"], "--budget must be enough"),

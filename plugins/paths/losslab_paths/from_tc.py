@@ -204,9 +204,10 @@ class Reading:
         reason = "a path has two interfaces: name them with --forward and --reverse"
         self.left += [(side, reason) for side in sides if side not in chosen.values()]
         if not sides:
+            unused = "; ".join(f"{words} ({why})" for words, why in self.left) or "none"
             raise UsageError(
                 "the lines must set a qdisc, as `tc qdisc add dev eth0 root netem delay 50ms` or "
-                "`addLink(h1, s1, bw=10)`, found none"
+                f"`addLink(h1, s1, bw=10)`, found {unused}"
             )
         found = {role: self._direction(side, sides[side]) for role, side in chosen.items()}
         forward = found.get("forward", Direction(""))
@@ -338,10 +339,15 @@ class Reading:
                 self.left.append((words, f"{burst:.0f} bytes; losslab's bucket has {BUCKET_BYTES}"))
             elif words:
                 self.taken.append((words, f"losslab's bucket of {BUCKET_BYTES} bytes"))
+        has_bucket = bool(words)
         latency, words = self._pop(node, "latency", TIMES) or (0.0, "")
         limit, words = self._pop(node, "limit", SIZES) or (rate / 8 * latency + burst, words)
         if text:
             self._rate(d, rate, text)
+        if node.kind == "tbf" and not (has_bucket and words and limit):
+            self.traps.append(
+                f"{node.egress}: tc refuses tbf without a burst and a limit or latency"
+            )
         if node.kind == "tbf" and not inner and words:
             packets = max(1, int(limit // FRAME_BYTES))
             d.set([_sized(words, limit)], queue="bfifo", buffer_packets=packets)

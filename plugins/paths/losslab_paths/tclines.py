@@ -71,7 +71,7 @@ ALIASES = {
 # Options that a change of netem keeps unless it sets them.
 NETEM_KEEPS = ("rate", "corrupt", "slot")
 LATER = "a later line replaces it; a path that changes has the axis changes"
-ADDED = ("add", "change", "chg", "replace", "repl")
+ADDED = ("add", "change", "replace")
 OBJECTS = ("qdisc", "class", "filter")
 # Words before the kind of a qdisc that are followed by a value.
 PLACES = ("dev", "parent", "handle", "classid", "refcnt")
@@ -90,6 +90,7 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
 LINE_MAX = 4000  # longer lines are cut
 # Calls of Mininet with a link's parameters, and parameters that do not change its qdiscs.
 LINK_CALLS = ("addLink", "TCLink", "TCIntf", "custom", "partial")
+LINK_PARAMETERS = {"bw", "delay", "jitter", "loss", "max_queue_size"}
 OF_NAMES = (
     "cls", "link", "intf", "intfName1", "intfName2", "port1", "port2", "addr1", "addr2", "fast",
     "use_htb", "disable_gro",
@@ -103,6 +104,8 @@ def value(text: str, units: Mapping[str, float]) -> float:
         raise ValueError(f"{text} has no value in these lines; add --var NAME=VALUE")
     if match is None or match[2].lower() not in units:
         raise ValueError(f"{text} must be a number with a unit of tc ({', '.join(units)})")
+    if match[1].startswith("-"):
+        raise ValueError(f"{text} must not be negative")
     return float(match[1]) * units[match[2].lower()]
 
 
@@ -139,12 +142,16 @@ class Lines:
     def add(self, words: Sequence[str], host: str = "") -> None:
         """Add a command of tc, from its words after `tc`."""
         what = next((o for o in OBJECTS if o.startswith(words[0])), "")
-        verb = words[1] if len(words) > 1 else ""
+        given = "".join(words[1:2]) or "list"
+        verb = next((v for v in (*ADDED, "delete") if v.startswith(given)), "")
         place, kind, rest = _place(words[2:])
         egress = f"{host}:{place['dev']}" if host and "dev" in place else place.get("dev", "")
-        if what == "qdisc" and verb.startswith("del") and "root" in words:
+        if what == "qdisc" and verb == "delete" and "root" in words:
             self.cleared.add(egress)
-        if not what or verb not in ADDED or not egress or kind in ("ingress", "clsact"):
+        if not what or verb not in ADDED or (what == "qdisc" and kind in ("ingress", "clsact")):
+            return
+        if not egress:
+            self.left.append((" ".join(words), "tc needs an interface: dev NAME"))
             return
         if egress in self.cleared:
             self.cleared.discard(egress)
@@ -305,8 +312,11 @@ def _parsed(text: str) -> list[ast.stmt]:
         return []
 
 
-def _mininet(text: str) -> list[tuple[tuple[str, str], dict[str, str]]]:
-    """Return the ends and the parameters of each link in a Mininet program; none in other text."""
+def _mininet(text: str) -> list[tuple[tuple[str, ...], dict[str, str]]]:
+    """Return the ends and the parameters of each link in a Mininet program; none in other text.
+
+    An interface that `config` sets is one end.
+    """
     lines = text.splitlines() if "addLink" in text else []  # of Python 2, too
     body = _parsed(textwrap.dedent(text)) or [
         each for line in lines for each in _parsed(line.strip())
@@ -319,11 +329,14 @@ def _mininet(text: str) -> list[tuple[tuple[str, str], dict[str, str]]]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    found = []
+    found: list[tuple[tuple[str, ...], dict[str, str]]] = []
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda each: each.lineno):
-        if ast.unparse(call.func).split(".")[-1] in LINK_CALLS:
-            parameters = {n: v for n, v in _keywords(call, named) if n not in OF_NAMES}
+        owner, _, function = ast.unparse(call.func).rpartition(".")
+        parameters = {n: v for n, v in _keywords(call, named) if n not in OF_NAMES}
+        if function == "config" and parameters.keys() & LINK_PARAMETERS:
+            found.append(((owner,), parameters))
+        elif function in LINK_CALLS:
             ends = [*(ast.unparse(each).strip("'\"") for each in call.args), "one end", "other end"]
             found += [((ends[0], ends[1]), parameters)] if parameters else []
     return found
@@ -341,8 +354,8 @@ def _keywords(call: ast.Call, named: Mapping[str, ast.expr]) -> Iterator[tuple[s
             yield from _keywords(its, {})
 
 
-def _add_link(lines: Lines, ends: tuple[str, str], parameters: Mapping[str, str]) -> None:
-    """Add the qdiscs that Mininet's TCLink sets on both ends of a link."""
+def _add_link(lines: Lines, ends: tuple[str, ...], parameters: Mapping[str, str]) -> None:
+    """Add the qdiscs that Mininet's TCLink sets on one or both ends of a link."""
     its = {name: text for name, text in parameters.items() if text not in ("None", "False")}
     bw, parent, commands = its.pop("bw", None), "root", list[str]()
     if bw is not None and its.pop("use_tbf", ""):
@@ -359,7 +372,9 @@ def _add_link(lines: Lines, ends: tuple[str, str], parameters: Mapping[str, str]
     netem = [text.format(its.pop(name)) for text, name in parts if name in its]
     if netem:
         commands.append(f"{parent} handle 10: netem {' '.join(netem)}")
-    names = (f"{ends[0]}-{ends[1]}", f"{ends[1]}-{ends[0]}" + " back" * (ends[0] == ends[1]))
+    names = ends
+    if len(ends) == 2:
+        names = (f"{ends[0]}-{ends[1]}", f"{ends[1]}-{ends[0]}" + " back" * (ends[0] == ends[1]))
     for name in names:
         for command in commands:
             what = "class" if "classid" in command else "qdisc"

@@ -10,7 +10,7 @@ import math
 import re
 import shlex
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from fractions import Fraction
@@ -26,15 +26,15 @@ from losslab.reading import (
     UsageError,
     input_errors,
     number,
-    number_option,
     out_file,
     parse_json,
     read_text,
     shown,
     write_text,
 )
-from losslab.study import schedule
-from losslab.study.axes import plain
+from losslab.study import schedule, units
+from losslab.study.axes import DRAWN_TRACE, short
+from losslab.study.condition import Condition
 
 # Bits of a unit: of rates per second, and of amounts per row.
 RATES = {
@@ -43,6 +43,7 @@ RATES = {
 }  # fmt: skip
 AMOUNTS = {"bytes": 8, "kbytes": 8 * 10**3, "bits": 1}
 UNITS = RATES | AMOUNTS
+EMPTY_PART = "the part to convert must have a length above 0, found none"
 TOO_LONG = "check the unit, or convert a part of it, with --from-s and --to-s"
 # Units in the names of columns. `MB` is bytes to some and bits to others.
 UNCLEAR = re.compile("[MKkG]B(?!it|yte)")
@@ -56,7 +57,8 @@ NAMED: Sequence[tuple[str, str]] = (
 RATE_NAME = re.compile("rate|throughput|bandwidth|capacity|goodput", re.IGNORECASE)
 TIME_NAME = re.compile(r"(time|timestamp|t|ts|date|datetime|sec\w*|epoch|unix\w*)\b|time_", re.I)
 LENGTH_NAME = re.compile("duration|interval|elapsed|^ms$", re.IGNORECASE)
-DELAY_NAME = re.compile("latency|delay|rtt|ping", re.IGNORECASE)
+DELAY_NAME = re.compile("latency|delay|rtt|ping|owd", re.IGNORECASE)
+LOSS_NAME = re.compile("loss|lost", re.IGNORECASE)
 DATES = ("%Y.%m.%d_%H.%M.%S", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S")
 # Steps of a column of times without a unit, in s at most and in ms at least.
 STEP_MAX_S, STEP_MIN_MS = 10, 100
@@ -128,6 +130,8 @@ def read(text: str, where: str, choices: Choices) -> tuple[list[Period], dict[st
     lengths, merged, how = _lengths(table, name, unit in AMOUNTS, choices)
     said = {"rate": f"{_called(table, name)} in {unit}: {why}", "time": how}
     columns = {name: table.fractions(name)}
+    if choices.rtt_column and choices.delay_column:
+        raise UsageError("--rtt-column and --delay-column exclude each other, found both")
     axes = dict[str, tuple[str, int]]()
     for option, (axis, factor) in SCHEDULED.items():
         if column := getattr(choices, option):
@@ -140,7 +144,7 @@ def read(text: str, where: str, choices: Choices) -> tuple[list[Period], dict[st
         scale = 1 if unit in AMOUNTS else length / 1000 / len(rows)
         its = {a: round(float(sums[c] * factor / len(rows)), 6) for a, (c, factor) in axes.items()}
         periods.append(Period(length, Fraction(sums[name] * UNITS[unit] * scale), its))
-    return periods, said if axes else said | _delays(table)
+    return periods, said | {"not used": _unused(table, columns)}
 
 
 def cut(periods: Sequence[Period], from_s: float, to_s: float | None) -> list[Period]:
@@ -155,28 +159,33 @@ def cut(periods: Sequence[Period], from_s: float, to_s: float | None) -> list[Pe
     return kept
 
 
-def path_options(periods: Sequence[Period]) -> list[str]:
-    """Return the options that set the path's RTT and loss over a run; none without columns."""
+def path_axes(periods: Sequence[Period]) -> dict[str, str | float]:
+    """Return the axes of the path's RTT and loss over a run; none without columns."""
     at, before, changes = Fraction(0), dict[str, float](), list[dict[str, float]]()
-    options: list[str] = []
+    found: dict[str, str | float] = {}
     for length, _, axes in periods:
         if at <= RUN_BEGINS_MS < at + length:
-            options = [f"--{name.replace('_', '-')} {plain(its)}" for name, its in axes.items()]
+            found |= axes
         elif at > RUN_BEGINS_MS and axes != before:
             new = {name: its for name, its in axes.items() if its != before[name]}
             changes.append({"at_s": float((at - RUN_BEGINS_MS) / 1000)} | new)
         at, before = at + length, dict(axes)
     if not before:
-        return []
+        return {}
     if len(changes) > CHANGES_MAX or at <= 2 * RUN_BEGINS_MS:
         raise UsageError(
             f"RTT and loss of a trace must have at most {CHANGES_MAX} changes in more than "
             f"2 s, found {len(changes)} in {float(at) / 1e3:g} s",
             hint=TOO_LONG,
         )
-    if changes:
-        options.append(f"--changes {schedule.to_text(changes)}")
-    return [*options, f"--duration-s {plain(float(at - RUN_BEGINS_MS) / 1e3)}"]
+    found |= {"changes": schedule.to_text(changes)} if changes else {}
+    found["duration_s"] = float(at - RUN_BEGINS_MS) / 1e3
+    condition = Condition.from_json({"algorithm": "cubic", "trace": DRAWN_TRACE, **found})
+    if problems := condition.problems():
+        raise UsageError(
+            "; ".join(problems), hint="convert another part; in an outage, write a rate of 0"
+        )
+    return found
 
 
 def _called(table: Table, name: str) -> str:
@@ -238,6 +247,8 @@ def _is_number(text: str) -> bool:
 
 
 def _chosen(table: Table, name: str, option: str) -> str:
+    if name not in table.names and name.isdecimal() and 0 < int(name) <= len(table.names):
+        return table.names[int(name) - 1]
     if name not in table.names:
         raise UsageError(
             f"{option} must be one of {', '.join(map(shown, table.names))}, found {shown(name)}"
@@ -269,7 +280,7 @@ def _rate_column(table: Table, choices: Choices) -> str:
             f"the column of the rates must be clear, found {len(table.names)} without names",
             hint="choose it by its number from 1, with --column N",
         )
-    others = (TIME_NAME.match, LENGTH_NAME.search, DELAY_NAME.search)
+    others = (TIME_NAME.match, LENGTH_NAME.search, DELAY_NAME.search, LOSS_NAME.search)
     found = [
         name
         for name in table.names
@@ -419,15 +430,18 @@ def _time_unit(name: str, times: Sequence[Fraction]) -> tuple[int, str]:
     )
 
 
-def _delays(table: Table) -> dict[str, str]:
-    """Return what is said of columns with delays, which a trace does not have."""
-    found = {}
-    for name in table.names if table.header else ():
-        values = [float(text) for text in table.column(name) if _is_number(text)]
-        if DELAY_NAME.search(name) and values:
-            mean = f"{name}, mean {statistics.fmean(values):.4g}"
-            found["not used"] = f"{mean}: use --rtt-column, --delay-column or --rtt-ms"
-    return found
+def _unused(table: Table, used: Container[str]) -> str:
+    """Return what is said of columns with delays or losses, which a trace does not have."""
+    found = []
+    for pattern, how in (
+        (DELAY_NAME, "--rtt-column, --delay-column or --rtt-ms"),
+        (LOSS_NAME, "--loss-column or --loss-percent"),
+    ):
+        for name in table.names if table.header else ():
+            values = [float(text) for text in table.column(name) if _is_number(text)]
+            if pattern.search(name) and values and name not in used:
+                found.append(f"{name}, mean {statistics.fmean(values):.4g}: use {how}")
+    return "; ".join(found)
 
 
 def times_of(periods: Sequence[Period]) -> list[int]:
@@ -479,7 +493,7 @@ def summary(periods: Sequence[Period], said: Mapping[str, str]) -> Iterator[str]
     longest_s, begin_s = longest_outage_s(periods)
     where = f", from {begin_s:g} s" if longest_s else ""
     yield f"  outage     longest {longest_s:g} s{where}"
-    yield from (f"  {key:<11}{text}" for key, text in said.items())
+    yield from (f"  {key:<10} {text}" for key, text in said.items() if text)
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -503,7 +517,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ("from-s", {"least": 0.0}, "begin of the part to convert"),
         ("to-s", {"above": 0.0}, "end of the part to convert"),
     ):
-        command.add_argument(f"--{name}", type=number_option(name, **limits), help=what)
+        command.add_argument(f"--{name}", type=units.number_option(name, **limits), help=what)
     command.set_defaults(run=_import)
 
 
@@ -512,21 +526,28 @@ def _import(options: argparse.Namespace) -> int:
     if out.exists():
         raise UsageError(f"--out must name a new file, found that {out} exists")
     choices = Choices(**{each.name: getattr(options, each.name) for each in fields(Choices)})
-    whole = options.from_s is options.to_s is None
-    text = read_text(options.file, RESULT_BYTES)
-    path, times = ["--rtt-ms 40"], list[int]()
-    if choices == Choices() and whole:
+    text = read_text(options.file, RESULT_BYTES).replace("\r\n", "\n")
+    path, times = dict[str, str | float](), list[int]()
+    if choices == Choices():
         with contextlib.suppress(LosslabError):  # a packet-delivery trace already
             times = tracelink.parse(text, str(options.file))
             lines = ["  packet-delivery trace: each line is a time in ms, for 1500 bytes"]
-    if not times:
+    if times:
+        begin_ms = round((options.from_s or 0.0) * 1e3)
+        end_ms = times[-1] if options.to_s is None else min(times[-1], round(options.to_s * 1e3))
+        # As in a converted trace, the last line is the end.
+        part = [ms - begin_ms for ms in times if begin_ms <= ms < end_ms]
+        times = [*part, *[end_ms - begin_ms] * max(1, times.count(end_ms))]
+        if times[-1] <= 0:
+            raise UsageError(EMPTY_PART)
+    else:
         periods, said = read(text, str(options.file), choices)
         periods = cut(periods, options.from_s or 0.0, options.to_s)
         if not periods:
-            raise UsageError("the part to convert must have a length above 0, found none")
+            raise UsageError(EMPTY_PART)
         times, lines = times_of(periods), [*summary(periods, said)]
-        path = path_options(periods) or path
-        text = tracelink.write(times)
+        path = path_axes(periods)
+    text = tracelink.write(times)
     if len(text) > MAX_TRACE_BYTES:
         raise UsageError(
             f"a trace must have at most {MAX_TRACE_BYTES} bytes, found {len(text)}", hint=TOO_LONG
@@ -540,6 +561,7 @@ def _import(options: argparse.Namespace) -> int:
         f"{described['trace_mbit']:.4g} Mbit/s, longest gap {described['trace_gap_max_ms']:g} ms"
     )
     where = str(out) if out.parent != Path() else f"./{out}"
+    named = " ".join(f"--{n.replace('_', '-')} {short(its)}" for n, its in path.items())
     print(f"Next\n  losslab measure --algorithm cubic --trace {shlex.quote(where)} "
-          f"{' '.join(path)} --out run")  # fmt: skip
+          f"{named or '--rtt-ms 40'} --out run")  # fmt: skip
     return 0

@@ -142,6 +142,7 @@ def test_units_are_those_of_tc(text, units, expected):
         ("root tbf rate 1mbit burst 1600 latency 1s peakrate 2mbit", "tbf peakrate 2mbit", "peak"),
         ("root cake bandwidth 9mbit nat", "cake nat", "no axis"),
         ("root hfsc default 1", "hfsc", "no axis for this qdisc"),
+        ("root netem delay -10ms", "netem delay -10ms", "must not be negative"),
     ],
 )
 def test_word_without_an_axis_is_left_out_with_its_reason(lines, without, reason):
@@ -243,6 +244,8 @@ def test_netem_on_the_sender_is_its_axis():
         ("root tbf rate 1mbit burst 1000 latency 50ms", "drops each packet"),
         ("root tbf rate 10mbps burst 100kb latency 50ms", "bytes per second"),
         ("root netem delay 50ms 10ms", "reorders packets"),
+        ("root tbf rate 1mbit", "refuses tbf without a burst"),
+        ("root tbf rate 1mbit burst 10kb limit 0", "refuses tbf without a burst"),
     ],
 )
 def test_common_mistake_is_named(lines, trap):
@@ -279,6 +282,8 @@ def test_change_of_netem_keeps_its_rate():
         "tc qdisc add dev eth0 root handle 2: netem delay 9ms limit 9999\n"
         "tc qdisc del dev eth0 root; tc qdisc add dev eth0 root netem delay 7ms limit 9999",
         "for i in 1 2; do sudo tc q add dev eth$i root netem del 7ms lim 9999; done",
+        "tc q a dev eth0 root netem delay 9ms\ntc q d dev eth0 root\n"
+        "tc q r dev eth0 root netem delay 7ms limit 9999; tc q l dev eth0; tc q s dev eth0",
     ],
 )
 def test_commands_are_found_in_scripts(script):
@@ -300,6 +305,20 @@ def test_change_by_handle_is_of_its_qdisc():
 def test_program_with_links_and_tc_has_both():
     program = "net.addLink(h1, s1, bw=8)\ns1.cmd('tc qdisc add dev s1-eth2 root netem delay 7ms')"
     assert "s1-eth2" in dict(found(program).left)
+
+
+def test_program_that_configures_an_interface_has_it():
+    program = "link.intf1.config(bw=8, delay='7ms', max_queue_size=99)\nh1.config(ip='10.0.0.1')"
+    assert axes(found(program).condition) == {
+        "rate_mbit": 8.0, "rtt_ms": 7.0, "buffer_packets": 94
+    }  # fmt: skip
+
+
+def test_policer_of_incoming_packets_by_clsact():
+    lines = "tc qdisc add dev eth0 clsact\ntc filter add dev eth0 ingress matchall action police "
+    reading = found(f"{lines}rate 8mbit burst 30280 conform-exceed drop")
+    expected = {"policer_mbit": 8.0, "policer_burst_packets": 20}
+    assert (axes(reading.condition), left(reading)) == (expected, [])
 
 
 def test_program_in_python_2_has_its_links():
@@ -336,7 +355,11 @@ def test_command_prints_the_path_and_its_status(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("ip link set eth0 up\n", "must set a qdisc"), ("tc qdisc add dev eth0 root 'x\n", "a qdisc")],
+    [
+        ("ip link set eth0 up\n", "must set a qdisc"),
+        ("tc qdisc add dev eth0 root 'x\n", "a qdisc"),
+        ("tc qdisc add root netem delay 1ms\n", "tc needs an interface"),
+    ],
 )
 def test_text_without_tc_is_refused(text, message, tmp_path, capsys):
     file = tmp_path / "path.sh"

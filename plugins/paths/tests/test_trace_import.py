@@ -47,6 +47,7 @@ MBIT, SECOND = Choices(unit="mbit"), Choices(unit="mbit", interval_ms=1000)
         ('{"info": "x", "mbps": [1, 2], "ts": [0, 1]}', Choices(), [1000] * 2, [1, 2]),
         ('{"trace": [{"ms": 100, "mbit": 8}]}', Choices(), [100], [8]),
         ("a,b\n1,2\n3,4\n", Choices("b", "gbit", 10.0), [10] * 2, [2000, 4000]),
+        ("a,b\n1,2\n3,4\n", Choices("2", "gbit", 10.0), [10] * 2, [2000, 4000]),
         ("9 1 2\n9 2 4\n", Choices("3", "mbit", time_column="2"), [1000] * 2, [2, 4]),
     ],
 )
@@ -86,6 +87,12 @@ def test_unclear_file_is_refused_with_the_option_that_settles_it(text, choices, 
         ("mbps\n1\n-5\n", SECOND, "mbps in row 2 must not be negative, found -5"),
         ("mbps,t\n1,x\n2,y\n", Choices(), "t in row 1 must be a number or a date, found x"),
         ("mbps\n1\n", Choices("kbps"), "--column must be one of mbps, found kbps"),
+        ("mbps\n1\n", Choices("2"), "--column must be one of mbps, found 2"),
+        (
+            "mbps,rtt\n1,2\n",
+            Choices(interval_ms=9, rtt_column="rtt", delay_column="rtt"),
+            "--rtt-column and --delay-column exclude each other",
+        ),
         ('{"a": 1}', Choices(), "must be a list of rates"),
         ("[[1], [2]]", Choices(), "must be a list of rates"),
         ("[1,", Choices(), "file must be JSON"),
@@ -194,6 +201,23 @@ def test_part_of_a_file_is_converted(tmp_path, monkeypatch, part, first, count, 
     assert (sum(ms <= 500 for ms in times), len(times), times[-1]) == (first, count, end_ms)
 
 
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ([], [0, 2, 2, 5, 9]),
+        (["--from-s", "0.002"], [0, 0, 3, 7]),
+        (["--from-s", "0.002", "--to-s", "0.008"], [0, 0, 3, 6]),
+        (["--to-s", "0.005"], [0, 2, 2, 5]),
+        (["--to-s", "99"], [0, 2, 2, 5, 9]),
+    ],
+)
+def test_part_of_a_packet_delivery_trace_with_any_line_ends(tmp_path, monkeypatch, part, expected):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "it").write_bytes(b"0\r\n2\r\n2\r\n5\r\n9\r\n")
+    assert cli.main(["trace", "import", "it", *part]) == 0
+    assert tracelink.parse((tmp_path / "it.trace").read_text(), "it") == expected
+
+
 PATH = """[{"duration_ms": 900, "bandwidth_kbps": 9000, "latency_ms": 10, "loss": 0},
           {"duration_ms": 600, "bandwidth_kbps": 9000, "latency_ms": 20, "loss": 0.5},
           {"duration_ms": 500, "bandwidth_kbps": 0, "latency_ms": 20, "loss": 0.5},
@@ -218,7 +242,18 @@ def test_delay_and_loss_beside_the_rate_are_a_path_schedule(
     assert cli.main(["trace", "import", "path.json", *columns]) == 0
     said = capsys.readouterr().out
     assert f"--trace ./path.trace {options} --out run" in said
-    assert "not used" not in said
+    assert "latency_ms, mean" not in said
+    assert ("not used   loss, mean 0.25: use --loss-column" in said) == (
+        "--loss-column" not in columns
+    )
+
+
+def test_schedule_that_no_run_has_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "path.csv").write_text("mbps,lost\n" + "5,0\n" * 2 + "5,100\n" * 2)
+    its = ["trace", "import", "path.csv", "--interval-ms", "1000", "--loss-column", "lost"]
+    assert cli.main(its) == 2
+    assert "from 1 s: loss_percent must be in [0, 100), found 100" in capsys.readouterr().err
 
 
 def test_schedule_of_too_many_changes_is_refused(tmp_path, monkeypatch, capsys):

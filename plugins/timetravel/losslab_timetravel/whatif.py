@@ -29,7 +29,7 @@ from losslab.campaign.results import MANIFEST_FILE, read_manifest
 from losslab.emulation import droplist
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
-from losslab.reading import UsageError, number_option, out_folder, whole_option
+from losslab.reading import UsageError, out_folder, whole_option
 from losslab.repository import ROOT
 from losslab.study import design, metrics, units
 from losslab.study.condition import AXES, Condition
@@ -48,7 +48,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command = commands.add_parser("whatif")
     command.add_argument("replicate", metavar="RUN", type=Path, help="a replicate's folder")
     command.add_argument(
-        "--at", type=number_option("at", above=0), required=True, metavar="S",
+        "--at", type=units.number_option("at-s", above=0), required=True, metavar="S",
         help="time of the cut in s, on the clock of the replicate's tables",
     )  # fmt: skip
     for name, meaning in (("drop", "drop these packets"), ("spare", "do not drop these packets")):

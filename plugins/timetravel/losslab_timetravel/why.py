@@ -27,8 +27,8 @@ from losslab.campaign.results import MANIFEST_FILE, digest_of
 from losslab.emulation import capture, droplist
 from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
-from losslab.reading import number_option, out_folder, read_text
-from losslab.study import metrics
+from losslab.reading import out_folder, read_text
+from losslab.study import metrics, units
 from losslab.study.condition import Condition
 from losslab.study.packetsizes import frame_bytes
 from losslab_timetravel import futures, symptoms
@@ -158,7 +158,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="the failure of a case of `losslab conform`, of which this is the run",
     )  # fmt: skip
     command.add_argument(
-        "--at", type=number_option("at", above=0), metavar="S",
+        "--at", type=units.number_option("at-s", above=0), metavar="S",
         help="time of the cut in s (default: shortly before the symptom)",
     )  # fmt: skip
     command.add_argument(

@@ -192,9 +192,9 @@ def named(given: str | Path) -> str:
             return str(path.relative_to(ROOT))
         if path.is_relative_to(here):
             return f"{HERE}{path.relative_to(here)}"
-    if not path.exists():
+    if not (path.is_dir() or path.is_file()):
         raise UsageError(
-            f"bring must name a folder or a file, found no {shown(text)}",
+            f"bring must name a folder or a file, found none at {shown(text)}",
             hint="write PATH, or PATH=NAME for another name in the programs' folder",
         )
     return _copied(path, name)

@@ -401,6 +401,9 @@ def conflicts(condition: Condition) -> Iterator[str]:
             "qdisc must be set with the queue own, and with no other, found "
             f"{condition.qdisc!r} with {condition.queue}"
         )
+    kind, *words = condition.qdisc.split()
+    if kind == "red" and "bandwidth" not in words:
+        yield f"qdisc red must set bandwidth, as in bandwidth 20mbit, found {condition.qdisc!r}"
     excluded = (condition.loss_percent, condition.sender_delay_ms, condition.trace != NONE)
     if one_interface and (condition.bare or any(excluded)):
         yield (

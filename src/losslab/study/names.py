@@ -200,8 +200,8 @@ class Names:
                     has = ", ".join(f"{k} ({p.default:.40})" for k, p in known.items())
                     must = f"a parameter of {algorithm} must be one of {has}"
                     yield (
-                        f"{must if has else f'{algorithm} has no parameters'}, found {name:.40}"
-                        + did_you_mean(name, known)
+                        f"{must if has else f'{algorithm} has no parameters'}, "
+                        f"found {name:.40}{did_you_mean(name, [*known, *background.KEYS])}"
                     )
 
     def _lacking(self, condition: Condition) -> list[str]:

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from losslab.errors import LosslabError
-from losslab.errors import did_you_mean as like
 from losslab.study.axes import NONE
 from losslab.study.background import KEYS, SAME
 
@@ -121,13 +120,9 @@ def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _group(text: str) -> tuple[str, dict[str, str]]:
-    """Return a group of background flows without its algorithm's parameters, and these.
-
-    A word like a key of flows is a misspelt one.
-    """
+    """Return a group of background flows without its algorithm's parameters, and these."""
     algorithm, *pairs = text.split(",")
-    keys = {pair: pair.partition("=")[0] for pair in pairs}
-    mine = [p for p in pairs if "=" in p and not ({keys[p]} & KEYS.keys() or like(keys[p], KEYS))]
+    mine = [pair for pair in pairs if "=" in pair and pair.partition("=")[0] not in KEYS]
     kept = [pair for pair in pairs if pair not in mine]
     return ",".join([algorithm, *kept]), split(",".join([algorithm, *mine]))[1]
 

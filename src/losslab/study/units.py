@@ -7,13 +7,14 @@ had been written without a unit.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from losslab.errors import LosslabError
-from losslab.reading import LARGEST, NUMBER, input_errors, number, shown, whole
+from losslab.reading import LARGEST, NUMBER, UsageError, input_errors, number, shown, whole
 from losslab.study.axes import decimal, plain
 from losslab.study.condition import AXES, NO_TRACE
 from losslab.study.packetsizes import DEFAULT, frame_bytes
@@ -25,8 +26,8 @@ MIN_BUFFER_PACKETS = 2
 # Axes whose values are mini-languages with numbers.
 LANGUAGES = ("flows", "changes", "pauses")
 # Axes in packets that may be bytes, and those that may also be a multiple of the BDP or a time.
-SIZES = ("buffer_packets", "mark_packets", "policer_burst_packets", "reverse_buffer_packets")
-RELATIVE = SIZES[:2]
+SIZES = ("buffer_packets", "mark_packets", "reverse_buffer_packets", "policer_burst_packets")
+RELATIVE = SIZES[:3]
 
 TIMES = {"ns": "1e-9", "us": "1e-6", "µs": "1e-6", "ms": "1e-3", "s": "1", "min": "60"}
 # In any case. Not `Mbps`, which is bytes to tc, and bits to others.
@@ -106,19 +107,23 @@ def frame_of(point: Mapping[str, Any]) -> int:
 
 def _relative(name: str, given: str, count: float, word: str, point: Mapping[str, Any]) -> int:
     """Convert a size in BDP, or in the time that the bottleneck takes to send it, to packets."""
-    values = {axis: AXES[axis].default for axis in ("rate_mbit", "rtt_ms", "trace")} | {**point}
+    rate = "reverse_rate_mbit" if name.startswith("reverse_") else "rate_mbit"
+    values = {axis: AXES[axis].default for axis in (rate, "rtt_ms", "trace")} | {**point}
     if values["trace"] != NO_TRACE:
         raise LosslabError(
             f"{name} must be in packets or bytes with a trace, whose rate varies, found {given}"
         )
     values["rtt_ms"] = values["rtt_ms"] if word == "bdp" else given
     rate_mbit, time_ms = (
-        float(AXES[axis].typed(value(axis, values[axis]))) for axis in ("rate_mbit", "rtt_ms")
+        float(AXES[axis].typed(value(axis, values[axis]))) for axis in (rate, "rtt_ms")
     )
     bits = rate_mbit * 1e6 * time_ms / 1e3
     packets = (count if word == "bdp" else 1) * bits / (8 * frame_of(point))
     if not 0 < packets <= LARGEST:
-        raise LosslabError(f"{name} must be above 0 packets, found {given} with rtt_ms {time_ms:g}")
+        raise LosslabError(
+            f"{name} must be above 0 packets and finite, found {given} with rtt_ms {time_ms:g} "
+            f"and {rate} {rate_mbit:g}"
+        )
     return max(MIN_BUFFER_PACKETS, round(packets))
 
 
@@ -129,6 +134,27 @@ def option(name: str, text: str) -> Any:
             found = value(name, text)
         return text if name in SIZES else found
     return (whole if AXES[name].kind == "int" else number)(text, name)
+
+
+def number_option(
+    name: str, above: float = -math.inf, least: float = -math.inf
+) -> Callable[[str], float]:
+    """Return the argparse `type` of an option for finite numbers above `above`, from `least` on.
+
+    The end of its name is its unit.
+    """
+
+    def read(text: str) -> float:
+        with input_errors():
+            given = value(name.replace("-", "_"), text)
+        found = given if isinstance(given, float) else number(given, name)
+        if found <= above:
+            raise UsageError(f"{name} must be above {above:g}, found {found:g}")
+        if found < least:
+            raise UsageError(f"{name} must be at least {least:g}, found {found:g}")
+        return found
+
+    return read
 
 
 def resolved(point: Mapping[str, Any]) -> dict[str, Any]:

@@ -92,7 +92,9 @@ def test_files_from_anywhere_are_named_by_their_content(given, folder, tmp_path,
     assert prefix + "send" in before or "x" in before
 
 
-@pytest.mark.parametrize("wrong", ["nowhere", "mine=", "mine=a/b", "mine=..", "mine/send=-/x"])
+@pytest.mark.parametrize(
+    "wrong", ["nowhere", "/dev/null", "mine=", "mine=a/b", "mine=..", "mine/send=-/x"]
+)
 def test_user_files_that_do_not_exist_or_have_no_name_are_refused(wrong, folder):
     with pytest.raises(UsageError, match="bring"):
         inputs.named(wrong)

@@ -148,6 +148,11 @@ def mine(campaign_folder):
         ({"algorithm": "cubic,beta=1,2"}, "must be a whole number"),
         ({"algorithm": "illinois,theta=3"}, "must have a file in /sys/module"),
         ({"algorithm": "bbr,gain=3"}, "bbr has no parameters, found gain"),
+        (
+            {"algorithm": "bbr", "flows": "bbr,starts_s=3"},
+            r"with starts_s=3\n.*other keys of flows",
+        ),
+        ({"algorithm": "cubic", "flows": "bbr,starts_s=3"}, "starts_s; did you mean start_s"),
         ({"algorithm": "bbr", "parameters": "cubic.beta=3"}, "found cubic"),
         ({"algorithm": "cubic,beta=3", "app": "quic"}, "TCP flows use"),
         ({"algorithm": "cubic", "parameters": "cubic.beta"}, "must be ALGORITHM.PARAMETER=VALUE"),
@@ -167,6 +172,8 @@ def test_possible_parameters_are_accepted_and_those_of_a_machines_own_kernel_are
     text = "mine,gain=10,quick=Y,steps=3,4,shift=any"
     assert cellspec.condition({"algorithm": text}).algorithm == "mine"
     cellspec.condition({"algorithm": "cubic", "flows": "mine,gain=1,count=3"})
+    # A parameter may be similar to a key of flows.
+    cellspec.condition({"algorithm": "bbr", "flows": "cubic,hystart=0,count=9"})
     cellspec.condition({"algorithm": "cubic,bic_scale=40", "competitor": "mine,gain=2"})
     with pytest.raises(UsageError, match="none with where: host"):
         cellspec.condition({"algorithm": "cubic,beta=3"}, own_kernel=True)

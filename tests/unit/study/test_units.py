@@ -13,7 +13,7 @@ from losslab.study import background, schedule, schemas, studyfiles, units
 from losslab.study.axes import plain
 from losslab.study.condition import AXES
 
-PATH = {"algorithm": "cubic", "rate_mbit": 20.0, "rtt_ms": 40.0}
+PATH = {"algorithm": "cubic", "rate_mbit": 20.0, "rtt_ms": 40.0, "reverse_rate_mbit": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,7 @@ PATH = {"algorithm": "cubic", "rate_mbit": 20.0, "rtt_ms": 40.0}
         # 20 Mbit/s times 40 ms are 100,000 bytes, or 66.05 packets.
         ("buffer_packets", "1bdp", 66), ("buffer_packets", "0.5bdp", 33),
         ("buffer_packets", "30ms", 50), ("buffer_packets", "0.01bdp", 2),
+        ("reverse_buffer_packets", "1bdp", 7), ("reverse_buffer_packets", "300ms", 50),
         ("policer_mbit", "500kbit", 0.5), ("mtu_bytes", "9kB", 9000),
     ],
 )  # fmt: skip
@@ -63,11 +64,19 @@ def test_unit_of_another_kind_is_refused_with_the_axis_unit(name, said, found):
 
 @pytest.mark.parametrize(
     ("path", "found"),
-    [({"trace": "cellular"}, "with a trace, whose rate varies"), ({"rtt_ms": 0}, "above 0")],
+    [
+        ({"trace": "cellular"}, "with a trace, whose rate varies"),
+        ({"rtt_ms": 0}, "above 0"),
+        ({"buffer_packets": "1e99bdp"}, "finite"),
+        (
+            {"buffer_packets": 9, "reverse_buffer_packets": "1bdp", "reverse_rate_mbit": 0},
+            "above 0",
+        ),
+    ],
 )
 def test_buffer_relative_to_an_unknown_bdp_is_refused(path, found):
     with pytest.raises(UsageError, match=found):
-        cellspec.condition(PATH | path | {"buffer_packets": "1bdp"})
+        cellspec.condition(PATH | {"buffer_packets": "1bdp"} | path)
 
 
 WITH_UNITS = [(name, word) for name in AXES if (unit := units.unit_of(name)) for word in unit.units]
@@ -93,6 +102,17 @@ def test_any_text_is_read_or_refused(text, unit):
             except LosslabError:
                 continue
             assert found == said or isinstance(found, int | float)
+
+
+def test_number_option_accepts_the_unit_of_its_name():
+    read = units.number_option("interval-ms", above=0)
+    assert [read(text) for text in ("20", "2s", "0.5ms")] == [20.0, 2000.0, 0.5]
+    for text, said in (
+        ("2bdp", "interval_ms must be in ms"),
+        ("0s", "interval-ms must be above 0"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            read(text)
 
 
 def test_mini_languages_accept_units_and_keep_their_own_text():
