@@ -119,7 +119,8 @@ def _place(given: str, tree: Path) -> str:
         what = ", ".join(found[:SHOWN]) if found else "none"
         raise UsageError(
             f"the kernel's source must have one file {name}, found {what}",
-            hint=f"name its place: PATH={name}; `losslab new algorithm NAME` adds an algorithm",
+            hint=f"name its place: net/ipv4/{name}, or for `losslab check` net/ipv4/{name}=FILE; "
+            "`losslab new algorithm NAME` adds an algorithm",
         )
     return found[0]
 
