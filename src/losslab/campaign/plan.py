@@ -271,7 +271,7 @@ def read_campaign(folder: Path, repository: Path) -> RecordedCampaign:
     except (LosslabError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise LosslabError(
             f"{path} must record the campaign of the results, found: {error}",
-            hint="name the configuration file, for example `--campaign config/quick.yaml`",
+            hint="start the workflow in the campaign's folder again, which writes it",
         ) from error
     return RecordedCampaign(names, config, design.load_studies(config, repository), versions)
 
