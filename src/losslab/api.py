@@ -107,7 +107,8 @@ class Run:
             state: Plot the state of the congestion control; see `state`.
             trust: As in `state`.
         """
-        folders = [each.folder for each in (self, *others)]
+        runs = [pyarguments.typed("others", each, Run, "a run") for each in others]
+        folders = [each.folder for each in (self, *runs)]
         load = (lambda path: series.load_state(path, trust)) if state else series.load
         return drawing.of_runs([load(path) for path in folders])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
+import shlex
 import shutil
 import tempfile
 import tomllib
@@ -107,7 +108,7 @@ def _init(options: argparse.Namespace) -> int:
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     print(
         f"Wrote {', '.join(files)} to {folder}\n"
-        f"Next: cd {folder} && snakemake --cores all --dry-run"
+        f"Next: cd {shlex.quote(str(folder))} && snakemake --cores all --dry-run"
     )
     return 0
 

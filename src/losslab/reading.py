@@ -240,7 +240,9 @@ def read_rows(
         if repeated := repeats(head):
             raise UsageError(f"columns must be unique, found {repeated} twice in {path}")
         if missing := [name for name in columns if name not in head]:
-            raise UsageError(f"{path} must have the columns {', '.join(missing)}, found none")
+            raise UsageError(
+                f"{path} must have the columns {', '.join(missing)}, found {shown(', '.join(head))}"
+            )
         for fields in filter(None, lines):
             if len(fields) != len(head):
                 raise UsageError(

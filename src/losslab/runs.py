@@ -21,8 +21,8 @@ from losslab.campaign.replicate import run
 from losslab.campaign.results import RESULTS
 from losslab.errors import LosslabError, did_you_mean
 from losslab.lock import own_folder
-from losslab.reading import UsageError, out_folder, read_config
-from losslab.repository import ROOT
+from losslab.reading import UsageError, number_option, out_folder, read_config
+from losslab.repository import ROOT, find
 from losslab.study import design, dictionary, units
 from losslab.study.condition import AXES, Condition
 from losslab.ui import plot, runsummary, tables
@@ -63,7 +63,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     cells = commands.add_parser("cells")
     cells.add_argument("study", nargs="?")
-    cells.add_argument("--config", type=Path, default=ROOT / "config" / "config.yaml")
+    cells.add_argument("--config", type=Path, default=find("config/config.yaml"))
     cells.add_argument("--json", action="store_true", help="print JSON, with the conditions")
     cells.add_argument("--why", action="store_true", help="list the cells to measure, and why")
     cells.add_argument("--results", type=Path, default=RESULTS, help="results folder for --why")

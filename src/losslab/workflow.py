@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -31,11 +32,10 @@ from losslab.campaign.plan import Planned
 from losslab.campaign.results import LOST_FILE, digest_of, read_cell
 from losslab.campaign.verdicts import TABLE, read_recorded
 from losslab.errors import LosslabError
-from losslab.extensions import MARK
 from losslab.instrument import analysis, image, kernels, packed
 from losslab.instrument import records as built
 from losslab.instrument.archive import digest
-from losslab.repository import ROOT, listed
+from losslab.repository import ROOT, find, listed
 from losslab.study import claims, design, metrics, studyfiles
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
@@ -324,7 +324,7 @@ class Campaign:
         """Return the command that measures this campaign and makes its report in a clone."""
         root = self._root.resolve()
         # A campaign's folder has a configuration of its own in the same place.
-        usual = {root / FULL, Path(FULL).resolve() if Path(MARK).is_file() else root / FULL}
+        usual = {root / FULL, find(FULL, root).resolve()}
         paths = [Path(path).resolve() for path in self._configfiles]
         # Files outside the repository: by name only, because their folders differ elsewhere.
         names = [
@@ -332,11 +332,11 @@ class Campaign:
             for path in paths
             if path not in usual
         ]
-        if not names:
-            return "snakemake --cores all"
-        if len(names) == 1 and (root / names[0]) in paths:
+        more = plan.options(plan.overrides(self._configfiles, self._config) or {})
+        if len(names) == 1 and (root / names[0]) in paths and not more:
             return "make report" if names == [QUICK] else f"make report CONFIG={names[0]}"
-        return " ".join(["snakemake --cores all --configfile", *names])
+        files = ["--configfile", *names] if names else []
+        return shlex.join(["snakemake", "--cores", "all", *files, *more])
 
 
 def require_programs(workflow: Any) -> None:

@@ -139,6 +139,8 @@ def test_notebook_shows_a_figure_or_text_and_why(recorded, monkeypatch, tmp_path
     run = losslab.Run(recorded("bulk_bbr") / "0")
     drawn = run.plot(run)
     assert "Congestion window (packets)" in repr(drawn)
+    with pytest.raises(losslab.UsageError, match="others must be a run, found"):
+        run.plot([run])
 
     def figure(runs, paths):
         assert len(runs) == 2

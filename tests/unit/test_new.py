@@ -171,16 +171,18 @@ def test_label_of_another_algorithm_is_refused(copy):
         new.new_algorithm("mine", "CUBIC", copy)
 
 
-def test_init_writes_a_valid_campaign(tmp_path, capsys):
-    folder = tmp_path / "mine"
+def test_init_writes_a_valid_campaign(tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "my campaign"
     assert cli.main(["init", str(folder)]) == 0
     said = capsys.readouterr().out
-    assert f"cd {folder}" in said
+    assert f"cd '{folder}' &&" in said
     assert (folder / MARK).is_file()
     assert (folder / "workflow/Snakefile").is_file()
     assert "profiles/default/profile.yaml" in said
     cells = design.load_cells(read_yaml(folder / "config" / "config.yaml"), ROOT)
     assert {cell.study for cell in cells} == {"loss"}
+    monkeypatch.chdir(folder)
+    assert cli.parser().parse_args(["cells"]).config == folder / "config/config.yaml"
 
 
 def test_init_refuses_a_folder_with_files(tmp_path, capsys):

@@ -58,7 +58,7 @@ def read_table(path):
         (read_json, b'{"a": ', "must be JSON"),
         *((read_toml, text, "must be TOML") for text in
           (b"a = nan", b"a = -inf", b"a = 1\na = 2", b"[[")),
-        (read_table, b"a,c\n1,2\n", "must have the columns b, found none"),
+        (read_table, b"a,c\n1,2\n", "must have the columns b, found a, c"),
         *((read, content, words) for read in (read_table, reading.read_columns)
           for content, words in (
             (b"", "must name its columns in its first line"),

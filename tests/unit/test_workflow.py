@@ -1,6 +1,7 @@
 """Campaign object that the rules use, without Snakemake."""
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -181,11 +182,19 @@ def test_lost_cells_are_named_at_the_end(campaign, job, capsys):
             "snakemake --cores all --configfile config/map.yaml config/quic.yaml",
         ),
         (["../mine.yaml"], "snakemake --cores all --configfile mine.yaml"),
+        (["../my file.yaml"], "snakemake --cores all --configfile 'my file.yaml'"),
     ],
 )
-def test_campaign_has_the_command_that_repeats_it(root, campaign, names, command):
+def test_campaign_has_the_command_that_repeats_it(root, campaign, names, command, monkeypatch):
     campaign._configfiles = [root / name for name in names]
+    monkeypatch.setattr("losslab.campaign.plan.overrides", lambda *_: None)
     assert campaign.command() == command
+    more = {"seed_family": 2, "recorded": "a b"}
+    monkeypatch.setattr("losslab.campaign.plan.overrides", lambda *_: more)
+    files = ["--configfile", *[name.removeprefix("../") for name in names]]
+    files = [] if names == ["config/config.yaml"] else files
+    words = ["snakemake", "--cores", "all", *files, "--config", "seed_family=2", "recorded=a b"]
+    assert shlex.split(campaign.command()) == words
 
 
 RECORD = "numbers"

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from losslab import processes
+from losslab import extensions, processes
 from losslab.campaign import plan, rerun
 from losslab.campaign.plan import RecordedCampaign
 from losslab.campaign.results import replace_json
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
-from losslab.reading import read_yaml
+from losslab.repository import find
 from losslab.study.design import Cell
 
 STAGE = "tables"
@@ -100,15 +100,18 @@ def link_cells(results: Path, made: Path, campaign: RecordedCampaign) -> None:
         link.symlink_to((results / name).resolve())
 
 
-def config_files(campaign: RecordedCampaign, repository: Path, folder: Path) -> list[Path]:
-    """Return the repository's configuration file if it is the campaign's, or else write files."""
-    own = repository / campaign.names[0]
-    if len(campaign.names) == 1 and own.is_file() and read_yaml(own) == campaign.config:
-        return [own]
-    written = [folder / Path(name).name for name in campaign.names]
-    for path in written:
-        replace_json(campaign.config if path == written[0] else {}, path)
-    return written
+def config_options(campaign: RecordedCampaign, repository: Path, folder: Path) -> list[str | Path]:
+    """Return Snakemake's options of a campaign's configuration; write its files if there are none.
+
+    The report has the same command as the campaign's only with the same files.
+    """
+    files = [find(name, repository) for name in campaign.names]
+    more = plan.overrides(files, campaign.config) if all(map(Path.is_file, files)) else None
+    if more is None:
+        files, more = [folder / Path(name).name for name in campaign.names], {}
+        for path in files:
+            replace_json(campaign.config if path == files[0] else {}, path)
+    return ["--configfile", *files, *plan.options(more)]
 
 
 def run_workflow(
@@ -119,17 +122,19 @@ def run_workflow(
     Raises LosslabError if a rule failed; the message has the last lines of its log.
     """
     studies = [f"analyse_{study.name}" for study in campaign.studies]
+    own = extensions.campaign()
     done = processes.attempt(
         [
             sys.executable, "-m", "snakemake", "--snakefile", repository / "Snakefile",
             "--directory", folder, "--cores", str(processors),
             # Not "all", which hides errors.
             "--quiet", "host", "progress", "reason", "rules",
-            "--configfile", *config_files(campaign, repository, folder),
+            *config_options(campaign, repository, folder),
             "--allowed-rules", *RULES, *studies,
         ],
         limit_s=processes.WORK_LIMIT_S,
-        more={"PYTHONPATH": str(repository / "src")},
+        more={"PYTHONPATH": str(repository / "src")}
+        | ({extensions.VARIABLE: str(own)} if own else {}),
     )  # fmt: skip
     if not done.good:
         logs = sorted((folder / "logs").rglob("*.log"), key=lambda path: path.stat().st_mtime)

@@ -2,8 +2,10 @@
 
 import pytest
 
+from losslab import extensions
 from losslab.campaign import plan
 from losslab.campaign.plan import RecordedCampaign
+from losslab.repository import ROOT
 from losslab_artifact import remake
 
 HERE = {"r-base": "4.5.0", "python": "3.13"}
@@ -56,12 +58,24 @@ def test_creation_time_of_a_pdf_does_not_count(compare):
     assert compare("figures/a.pdf", texts[0], texts[1] + "y", HERE) == (["figures/a.pdf"], [])
 
 
-def test_own_campaign_is_written_to_the_remade_folder(tmp_path):
-    (tmp_path / "mine.yaml").write_text("studies: {a: {}}\n")
-    same = RecordedCampaign(("mine.yaml",), {"studies": {"a": {}}}, [], {})
-    assert remake.config_files(same, tmp_path, tmp_path / "folder") == [tmp_path / "mine.yaml"]
-    other = RecordedCampaign(("mine.yaml",), {"studies": {"b": {}}}, [], {})
-    (tmp_path / "folder").mkdir()
-    [written] = remake.config_files(other, tmp_path, tmp_path / "folder")
-    assert written == tmp_path / "folder/mine.yaml"
-    assert '"b"' in written.read_text()
+def test_campaign_is_made_again_with_its_own_files(tmp_path, monkeypatch):
+    folder = tmp_path / "campaign"
+    (folder / "config").mkdir(parents=True)
+    (folder / extensions.MARK).touch()
+    monkeypatch.chdir(folder)
+    (folder / "config/config.yaml").write_text("studies: {a: {}}\n")
+    (folder / "more.yaml").write_text("seed_family: 2\n")
+
+    def options(names, config):
+        return remake.config_options(RecordedCampaign(names, config, [], {}), ROOT, tmp_path)
+
+    file, more = folder / "config/config.yaml", folder / "more.yaml"
+    names = plan.facts([file], {})["files"]
+    assert names == ["config/config.yaml"]
+    assert options(names, {"studies": {"a": {}}}) == ["--configfile", file]
+    both = {"studies": {"a": {}}, "seed_family": 2}
+    assert options(names, both) == ["--configfile", file, "--config", "seed_family=2"]
+    assert options([*names, "more.yaml"], both) == ["--configfile", file, more]
+    written = options(names, {"studies": {"b": {}}})
+    assert written == ["--configfile", tmp_path / "config.yaml"]
+    assert '"b"' in written[1].read_text()

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from losslab.campaign.results import Replicate, digest_of
-from losslab.reading import read_rows
+from losslab.reading import UsageError, read_rows
 from losslab.study import metrics
 from losslab.study.intervals import (
     LEVEL,
@@ -198,14 +198,17 @@ def as_json(changes: Sequence[CellChange]) -> list[dict[str, Any]]:
     ]
 
 
-def trend_rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a table of a trend; none if there is no file yet."""
-    return [*read_rows(path, columns=TREND)] if path.is_file() else []
+def read_trend(path: Path) -> list[dict[str, str]]:
+    """Read the table of `trend`, if there is one."""
+    rows = read_rows(path, columns=TREND) if path.is_file() else []
+    if more := [name for name in (rows[0] if rows else ()) if name not in TREND]:
+        raise UsageError(f"{path} must only have the columns {', '.join(TREND)}, found {more[0]}")
+    return rows
 
 
 def trend(path: Path, commit: str, date: str, runs: Mapping[str, Sequence[Run]]) -> None:
     """Add the means of a commit's valid runs to a table; replace earlier rows of the commit."""
-    rows = [row for row in trend_rows(path) if row["commit"] != commit]
+    rows = [row for row in read_trend(path) if row["commit"] != commit]
     for cell, its in runs.items():
         valid = [run.metrics for run in its if not run.reasons]
         for metric in dict.fromkeys(name for each in valid for name in each):

@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,7 +88,7 @@ def _check(options: argparse.Namespace) -> int:
         raise UsageError("a check must have a changed file, a patch, or --bring, found none")
     commit = _commit() if options.trend else ("", "")
     if options.trend:
-        behaviour.trend_rows(options.trend)  # refuses another file before anything runs
+        behaviour.read_trend(options.trend)
     given_files = changes.files_given([*options.base, *options.change])
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
@@ -139,7 +140,9 @@ def _check(options: argparse.Namespace) -> int:
     (out / REPORT).write_text(text)
     print(json.dumps(data, indent=1) if options.json else text, end="\n" if options.json else "")
     if options.annotations:
-        print("\n".join(workflow_commands(data)))
+        # GitHub reads both; with --json, the output is JSON alone.
+        file = sys.stderr if options.json else sys.stdout
+        print("\n".join(workflow_commands(data)), file=file)
     verdicts.require_as_recorded(
         list(failures(found, options.fail_on)), "cells", out / BASELINE,
         f"see {out / REPORT}; --fail-on chooses what fails",

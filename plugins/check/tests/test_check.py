@@ -66,6 +66,21 @@ def test_trend_without_a_commit_is_refused_before_measuring(tmp_path, monkeypatc
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    "table", ["a,b\n1,2\n", f"{','.join(behaviour.TREND)},note\n{'1,' * 8}x\n"]
+)
+def test_trend_of_other_columns_is_refused_before_measuring(tmp_path, monkeypatch, table):
+    monkeypatch.setenv("GITHUB_SHA", "a")
+    change, trend = tmp_path / "tcp_cubic.c", tmp_path / "trend.csv"
+    change.write_text("")
+    trend.write_text(table)
+    words = ["check", str(change), "--trend", str(trend), "--out", str(tmp_path / "out")]
+    options = cli.parser().parse_args(words)
+    with pytest.raises(LosslabError, match=r"trend\.csv must .*have the columns"):
+        options.run(options)
+    assert not (tmp_path / "out").exists()
+
+
 def data(*changed, **more):
     return {
         "format": 1, "suite": "ci", "change": ["tcp_cubic.c"],

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -147,7 +148,7 @@ def _start(options: argparse.Namespace) -> int:
     said = ", ".join(f"{run} {value:g}" for run, value in predicted.items())
     print(f"\nPrediction, recorded in {record}: {said}\n\nMeasure, compare, explain:")
     print("\n".join(f"  {line}" for line in exercise.commands(folder).values()))
-    print(f"  losslab exercise submit {folder} --because 'why they differ'")
+    print(f"  losslab exercise submit {shlex.quote(str(folder))} --because 'why they differ'")
     return 0
 
 
@@ -190,7 +191,10 @@ def _solution(folder: Path, exercise: Exercise, run: str) -> dict[str, Any]:
     manifest = Replicate(folder).checked().manifest
     wanted = exercise.conditions[run].to_json()
     if (manifest["cell"], manifest["seed"]) != (wanted, exercise.seed):
-        raise UsageError(f"{folder} must be of the drawn condition, found another run", hint=hint)
+        raise UsageError(
+            f"{folder} must be of the drawn condition, found another run",
+            hint=f"remove the folder, and {hint}",
+        )
     rerun.require_result(manifest, f"the run in {folder}")
     files = {n: hashlib.sha256((folder / n).read_bytes()).hexdigest() for n in rerun.names(folder)}
     return {

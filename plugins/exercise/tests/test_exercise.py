@@ -82,17 +82,17 @@ def test_every_lesson_is_a_section_of_the_page(root):
 
 def test_prediction_is_recorded_before_the_commands_are_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    words = ["exercise", "start", "loss", "--student", "17"]
+    words = ["exercise", "start", "loss", "--student", "17", "--out", "my loss"]
     monkeypatch.setattr("builtins.input", lambda question: "x" if "bbr" in question else "3")
     assert cli.main(words) == 2
     assert "losslab measure" not in capsys.readouterr().out
-    assert not (tmp_path / "loss-17").exists()
+    assert not (tmp_path / "my loss").exists()
     assert cli.main([*words, "--predict", "3"]) == 2
     assert "2 numbers (cubic, bbr), found 1" in capsys.readouterr().err
     assert cli.main([*words, "--predict", "3,18"]) == 0
     printed = [shlex.split(line) for line in capsys.readouterr().out.splitlines()
-               if "losslab measure" in line]  # fmt: skip
-    assert len(printed) == 2
+               if "  losslab " in line]  # fmt: skip
+    assert len(printed) == 3
     for line in printed:
         cli.parser().parse_args(line[1:])
     # It cannot be changed.
@@ -171,4 +171,4 @@ def test_changed_or_other_runs_are_not_submitted(submitted, capsys):
     assert "losslab measure" in capsys.readouterr().err
     measured(run, Exercise("loss", 18).conditions["bbr"], LOSS.seed)
     assert cli.main(["exercise", "submit", "loss-17"]) == 2
-    assert "another run" in capsys.readouterr().err
+    assert "another run\n  -> remove the folder" in capsys.readouterr().err

@@ -12,6 +12,7 @@ engine, and elsewhere in plain hosts of the same guest. Both leave the same byte
 from __future__ import annotations
 
 import functools
+import json
 import os
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from losslab import processes
+from losslab import extensions, processes
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import fingerprint, results
 from losslab.campaign.results import RESULTS, Row
@@ -216,7 +217,7 @@ def to_measure(cells: Iterable[Cell], folder: Path) -> list[str]:
 class RecordedCampaign:
     """A configuration and its studies."""
 
-    # Paths of its files in the repository; only the names of files outside.
+    # Paths of its files in the campaign's folder or the repository; only the names of others.
     names: tuple[str, ...]
     config: Mapping[str, Any]  # merged content of the files
     studies: Sequence[Study]
@@ -230,14 +231,34 @@ class RecordedCampaign:
 
 def facts(files: Iterable[str | Path], config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what plan.json says of a campaign besides its cells."""
-    names = [_name(Path(file), ROOT) for file in files]
+    roots = [*filter(None, [extensions.campaign()]), ROOT]
+    names = [_name(Path(file), *roots) for file in files]
     return {"files": names, "config": config, "software": software()}
 
 
-def _name(file: Path, root: Path) -> str:
-    """Return a file's path in a repository; only its name if it is outside."""
-    path, root = file.resolve(), root.resolve()
-    return str(path.relative_to(root)) if path.is_relative_to(root) else path.name
+def overrides(files: Iterable[str | Path], config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what `--config` adds to a campaign's files; None if they are of another campaign."""
+    from snakemake.utils import update_config  # slow, and only campaigns have it
+
+    merged: dict[str, Any] = {}
+    for file in files:
+        update_config(merged, read_yaml(Path(file)))
+    more = {key: value for key, value in config.items() if merged.get(key) != value}
+    update_config(merged, more)
+    return more if merged == config else None
+
+
+def options(overrides: Mapping[str, Any]) -> list[str]:
+    """Return Snakemake's options for `overrides`."""
+    values = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in overrides.items()]
+    return ["--config", *values] if values else []
+
+
+def _name(file: Path, *roots: Path) -> str:
+    """Return a file's path in the first of these folders that has it, or else its name."""
+    path = file.resolve()
+    found = [root.resolve() for root in roots if path.is_relative_to(root.resolve())]
+    return str(path.relative_to(found[0])) if found else path.name
 
 
 def read_campaign(folder: Path, repository: Path) -> RecordedCampaign:
@@ -250,7 +271,7 @@ def read_campaign(folder: Path, repository: Path) -> RecordedCampaign:
     except (LosslabError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise LosslabError(
             f"{path} must record the campaign of the results, found: {error}",
-            hint="name the configuration file, for example `--campaign config/quick.yaml`",
+            hint="start the workflow in the campaign's folder again, which writes it",
         ) from error
     return RecordedCampaign(names, config, design.load_studies(config, repository), versions)
 

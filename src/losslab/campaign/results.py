@@ -253,7 +253,7 @@ def read_cells(folder: Path) -> dict[str, MeasuredCell]:
     if not files:
         raise LosslabError(
             f"{folder} must contain measured cells, found no {CELL_FILE} below it",
-            hint="name a results folder of the workflow",
+            hint="name a results folder of the workflow, or the folder of `losslab sweep`",
         )
     found = {name: read_cell(file) for name, file in files.items()}
     return {name: cell for name, cell in found.items() if "absent" not in cell.content}

@@ -116,12 +116,12 @@ def _place(given: str, tree: Path) -> str:
     if not found and kernels.source_of(own).is_file():
         return str(kerneltree.IPV4 / name)
     if len(found) != 1:
+        place = found[0] if found else f"net/ipv4/{name}"
+        adding = "" if found else "; `losslab new algorithm NAME` adds an algorithm"
         what = ", ".join(found[:SHOWN]) if found else "none"
         raise UsageError(
             f"the kernel's source must have one file {name}, found {what}",
-            hint=f"name its place: `losslab source {found[0]}`, `losslab check {found[0]}=FILE`"
-            if found
-            else f"name its place: PATH={name}; `losslab new algorithm NAME` adds an algorithm",
+            hint=f"name its place: {place}, or for `losslab check` {place}=FILE{adding}",
         )
     return found[0]
 

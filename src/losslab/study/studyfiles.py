@@ -130,7 +130,7 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
         names = [each.stem for each in listed("config/studies/*.yaml", root)]
         raise LosslabError(
             f"a study must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
-            hint=f"to add a study, write {path}",
+            hint=f"`losslab new study {name}` in your campaign's folder adds a study",
         )
     study: dict[str, Any] = load_checked(path, "study")
     if "suite" not in study:
