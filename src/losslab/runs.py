@@ -21,7 +21,7 @@ from losslab.campaign.replicate import run
 from losslab.campaign.results import RESULTS
 from losslab.errors import LosslabError, did_you_mean
 from losslab.lock import own_folder
-from losslab.reading import UsageError, number_option, out_folder, read_config
+from losslab.reading import UsageError, out_folder, read_config
 from losslab.repository import ROOT, find
 from losslab.study import design, dictionary, units
 from losslab.study.condition import AXES, Condition
