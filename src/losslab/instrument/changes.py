@@ -121,7 +121,7 @@ def _place(given: str, tree: Path) -> str:
         what = ", ".join(found[:SHOWN]) if found else "none"
         raise UsageError(
             f"the kernel's source must have one file {name}, found {what}",
-            hint=f"name its place: {place}, or for `losslab check` {place}=FILE{adding}",
+            hint=f"name its place: {place}, or {place}=FILE for a change of it{adding}",
         )
     return found[0]
 

@@ -21,7 +21,17 @@ PACKAGE_OF = {"tc": "iproute2", "ip": "iproute2"}
 ALWAYS = {"nsenter", "setpriv"}
 INSTALL = re.compile(r"apt-get install (?!-)([a-z0-9.+ -]+)")
 BASE = {"stats", "utils", "grDevices", "grid", "methods", "tools", "compiler"}
-TIDYVERSE = {"ggplot2", "dplyr", "tidyr", "readr", "tibble", "scales", "tidyselect", "forcats"}
+TIDYVERSE = {
+    "ggplot2",
+    "dplyr",
+    "tidyr",
+    "readr",
+    "rlang",
+    "tibble",
+    "scales",
+    "tidyselect",
+    "forcats",
+}
 
 
 def listed(root):
