@@ -12,6 +12,7 @@ from typing import Any
 
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.emulation.schemes import SCHEMES
+from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, kernels
 from losslab.repository import ROOT
 from losslab.study import design, schedule
@@ -329,7 +330,11 @@ def condition(rng: random.Random, refused: Counter[str]) -> Condition:
     available = {app: share for app, share in APPS.items() if app != "quic" or image.existing(app)}
     [app] = rng.choices(list(available), list(available.values()))
     while True:
-        made = Condition.from_json(_drawn(app, rng))
+        try:
+            made = Condition.from_json(_drawn(app, rng))
+        except LosslabError:  # two flows of one algorithm with different parameters
+            refused["parameters"] += 1
+            continue
         if problems := [*made.problems(), *names.problems(made)]:
             refused[refused_axis(problems[0])] += 1
         elif not built(made):

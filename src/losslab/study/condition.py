@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -380,12 +381,7 @@ def conflicts(condition: Condition) -> Iterator[str]:
             "loss_percent must be 0 with rtt_ms 0, a path without netem, found "
             f"{condition.loss_percent:g}"
         )
-    largest = buffer_max_packets(condition)
-    if condition.buffer_packets > largest:
-        yield (
-            f"buffer_packets must be at most {largest} with the queue {condition.queue}, found "
-            f"{condition.buffer_packets}"
-        )
+    yield from _buffer_conflicts(condition)
     if condition.sender_delay_ms > condition.rtt_ms:
         yield (
             f"sender_delay_ms must be at most rtt_ms ({condition.rtt_ms:g}), found "
@@ -429,15 +425,18 @@ def conflicts(condition: Condition) -> Iterator[str]:
         yield from feature.conflicts(condition)
 
 
-def buffer_max_packets(condition: Condition) -> int:
-    """Return the largest buffer that the condition's queue can have."""
-    found = BUFFER_MAX_PACKETS.get(condition.queue)
-    if found is None:
-        return condition.buffer_packets
-    # The memory of a packet grows by less than its share of larger frames.
-    larger = condition.queue != "red" and condition.mtu_bytes > DEFAULT.mtu_bytes
-    share = DEFAULT.frame_bytes / frame_bytes(condition.mtu_bytes) if larger else 1.0
-    return int(found * share)
+def _buffer_conflicts(condition: Condition) -> Iterator[str]:
+    """Refuse buffers that the limits of their queues cannot hold, on either path."""
+    for prefix in ("", "reverse_") if condition.reverse_rate_mbit else ("",):
+        name, queue = f"{prefix}buffer_packets", getattr(condition, f"{prefix}queue")
+        packets = getattr(condition, name) or condition.buffer_packets
+        # The memory of a packet grows by less than its share of larger frames.
+        larger = queue != "red" and condition.mtu_bytes > DEFAULT.mtu_bytes
+        share = DEFAULT.frame_bytes / frame_bytes(condition.mtu_bytes) if larger else 1.0
+        largest = BUFFER_MAX_PACKETS.get(queue, math.inf) * share
+        if packets > largest:
+            most = f"at most {math.floor(largest)} with the queue {queue}"
+            yield f"{name} must be {most}, found {packets}"
 
 
 def _mtu_conflicts(condition: Condition) -> Iterator[str]:

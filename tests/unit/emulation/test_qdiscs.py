@@ -214,6 +214,9 @@ def test_largest_buffer_of_a_queue_is_the_largest_that_tc_takes(queue):
     assert larger.problems() == [
         f"buffer_packets must be at most {largest} with the queue {queue}, found {largest + 1}"
     ]
+    back = {"reverse_queue": queue, "reverse_buffer_packets": largest + 1, "reverse_rate_mbit": 1}
+    if queue != "red-step":
+        assert dataclasses.replace(BASE, **back).problems() == [f"reverse_{larger.problems()[0]}"]
     try:
         assert wrong_read_back(larger) != []
     except RefusedError:
