@@ -40,9 +40,14 @@ study_data <- function(input) {
   data
 }
 
-# Add the axes of each row's cell.
+# Add the axes of each row's cell, unless the rows have them.
 with_axes <- function(rows, cells) {
-  dplyr::left_join(rows, cells[cell_columns], by = c("study", "block", "cell"))
+  names <- c("study", "block", "cell")
+  added <- setdiff(cell_columns, colnames(rows))
+  if (length(added) == 0) {
+    return(rows)
+  }
+  dplyr::left_join(rows, cells[c(names, added)], by = names)
 }
 
 table_path <- function(input, name) {
