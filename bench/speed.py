@@ -44,8 +44,7 @@ BASE = Condition(
     algorithm="bbr", path="symmetric", app="iperf3", rtt_ms=20, duration_s=2, warmup_s=0.1
 )
 BUFFERS = {1: 20, 10: 20, 100: 165, 1000: 1651, 10_000: 16513}
-# A long run has about this many packet transmissions more than a short one, within limits: they
-# take a third of a core-second, many times what a replicate's fixed cost varies by.
+# A long run has about as many transmissions more than a short one, and seconds within limits.
 MORE_TRANSMISSIONS, MORE_S = 500_000, (3, 600)
 # A replicate that has hardly more than the fixed cost.
 CHEAPEST = replace(BASE, algorithm="cubic", rate_mbit=1, buffer_packets=20)
@@ -147,9 +146,7 @@ def rates(runs: int) -> Rows:
     """Measure the cost of a second of a flow by rate, algorithm and loss."""
     tools, rows = instrument(VIRTUAL, GUEST), []
     for rate, algorithm, loss in product(BUFFERS, NS3_MODELS, (0, 1)):
-        axes: dict[str, Any] = {
-            "rate_mbit": rate, "algorithm": algorithm, "loss_percent": loss
-        }  # fmt: skip
+        axes: dict[str, Any] = {"rate_mbit": rate, "algorithm": algorithm, "loss_percent": loss}
         short = replace(BASE, buffer_packets=BUFFERS[rate], **axes)
         with Snapshots() as of_short, Snapshots() as of_long:
             per_s = measure(tools, short, 0, of_short)[2] / short.duration_s
