@@ -311,9 +311,9 @@ def _place(place: str) -> Iterator[tuple[Path, str]]:
                 yield start.resolve(), commit
             except UsageError as error:
                 if commit:  # its temporary folder is gone when the user reads this
-                    there, shown = re.compile(rf"{Path(name).resolve()}(/?)"), place[: -len(inside)]
+                    here, shown = Path(name).resolve(), place[: -len(inside)]
                     error.message, error.hint = (
-                        there.sub(lambda its: shown + "." * (not its[1]), text)
+                        text.replace(f"{here}/", shown).replace(f"{here}", f"{shown}.")
                         for text in (error.message, error.hint)
                     )
                 raise

@@ -146,7 +146,7 @@ def _within(budget: int, blobs: Iterable[str]) -> list[str]:
 
 
 def pack(folder: Path) -> str:
-    """Return a run's series as compressed text; who made the tables of cells has checked it."""
+    """Return a run's series as compressed text; `losslab collect` has checked the run's files."""
     run = series.load(folder, checked=True)
     end_s = max((each.t_s[-1] for each in run.series), default=0.0)
     lines = [

@@ -390,7 +390,7 @@ def origins(
 ) -> Iterable[Origin]:
     """Yield the cells in tables of cells that were measured here, or have recorded numbers.
 
-    The raw files are not compared with their digests again: who made the tables has done it.
+    `losslab collect` has compared the raw files with their digests when it made the tables.
     """
     for overview in overviews:
         rows = [row for row in read_rows(overview, columns=("study", "cell")) if row["cell"]]

@@ -31,6 +31,8 @@ from losslab.study.schemas import check_schema
 
 # Algorithms with TCP_CONG_NEEDS_ECN (net/ipv4/tcp_dctcp.c), which another one replaces without ECN.
 NEED_ECN = frozenset({"dctcp"})
+# Axes without an effect on flows over UDP.
+OF_TCP = ("ack_thinning", "initcwnd_packets", "initrwnd_packets", "window_bytes")
 # Ranges of the integer types of modules' parameters (linux/moduleparam.h), with 64-bit longs.
 INTEGERS = {
     "byte": (0, 2**8 - 1), "short": (-(2**15), 2**15 - 1), "ushort": (0, 2**16 - 1),
@@ -147,6 +149,14 @@ class Names:
         ]
         if (needy := sorted(NEED_ECN & {*used})) and condition.ecn == "off":
             found.append(f"ecn must be on for {' and '.join(needy)}, found off")
+        if not _with_kernels_tcp(condition):
+            values = {name: getattr(condition, name) for name in OF_TCP}
+            found += [
+                f"{name} must be {AXES[name].default}, because none of the cell's flows is TCP, "
+                f"found {value}"
+                for name, value in values.items()
+                if value != AXES[name].default
+            ]
         required, chosen = self._required(condition), {condition.kernel} - {DEFAULT_KERNEL}
         if len(required) > 1:
             found.append(

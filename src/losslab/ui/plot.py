@@ -36,7 +36,6 @@ DRAW_LIMIT_S = 600.0
 # Height and limits of the width of a line in the terminal, in characters.
 STRIP_LINES = 3
 MIN_WIDTH, MAX_WIDTH = 60, 120
-AXIS_WIDTH = 9  # of the scale's numbers
 # Series of each panel that the terminal shows; figures show all.
 IN_TERMINAL = {
     "goodput": ("received", "carried by the link", series.ACKNOWLEDGED),

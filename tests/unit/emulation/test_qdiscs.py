@@ -93,7 +93,6 @@ def test_wrong_read_back_of_each_option_is_found(name):
         ({"policer_mbit": 5, "trace": "cellular"}, "policer_mbit must be 0 with a trace"),
         ({"policer_burst_packets": 5}, "policer_burst_packets 5 needs a policer_mbit above 0"),
         ({"ack_thinning": 2, "offloads": "on"}, "offloads must be off with ack_thinning"),
-        ({"ack_thinning": 2, "app": "quic"}, "must be 1 with the app quic"),
     ],
 )
 def test_conflicting_axes_are_refused(changes, words):

@@ -171,3 +171,15 @@ def test_two_algorithms_with_one_name_or_colour_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"colours must be unique in .*, found #0072B2") as error:
         names.load_algorithms(path)
     assert error.value.hint[-7:] == names.COLOURS[0]
+
+
+@pytest.mark.parametrize("app", [{"app": "quic"}, {"app": "datagram", "scheme": "bbr"}])
+@pytest.mark.parametrize("axis", names.OF_TCP)
+def test_axis_of_tcp_is_refused_where_all_flows_use_udp(app, axis):
+    found = {axis: 300}
+    [problem] = NAMES.problems(condition(**app, **found))
+    assert f"{axis} must be" in problem
+    assert "none of the cell's flows is TCP, found 300" in problem
+    assert NAMES.problems(condition(**found)) == []
+    if app == {"app": "quic"}:
+        assert NAMES.problems(condition(**app, **found, flows="cubic")) == []

@@ -38,9 +38,9 @@ def flow(condition: Condition, prefix: str, algorithm: str, number: int) -> Flow
     ]  # fmt: skip
     client = [
         "iperf3", "--client", receiver, "--port", str(port), "--cport", str(source_port),
-        # With periodic reports, a client that waits for the server's last reply reads the clock
-        # until it comes. Each read takes 256 ns of virtual time but microseconds of wall time:
-        # minutes in total.
+        # With periodic reports, the client reads the clock without a pause until the server's last
+        # reply. Each read takes 256 ns of virtual time but microseconds of wall time: minutes in
+        # total.
         # iperf3 takes whole seconds, and 0 is for ever (atoi, iperf_api.c).
         "--time", str(math.ceil(condition.duration_s)), "--interval", "0",
         "--congestion", algorithm, "--length", str(1024 * write_kib(condition)), "--json",

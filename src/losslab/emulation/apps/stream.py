@@ -180,8 +180,8 @@ class Stream(App):
                 f"an application's rate must be at most rate_mbit ({condition.rate_mbit:g}), found "
                 f"{max(rates):g}: the network would limit it; use {UNLIMITED} in app_pattern"
             )
-        if 0 < (asked_kb := condition.response_kb * condition.requests) < SEGMENT_KB:
-            yield f"all responses together must have {SEGMENT_KB} kB or more, found {asked_kb:g}"
+        if 0 < (total_kb := condition.response_kb * condition.requests) < SEGMENT_KB:
+            yield f"all responses together must have {SEGMENT_KB} kB or more, found {total_kb:g}"
 
     def flows(self, condition: Condition, video: Path | None = None) -> list[Flow]:
         octets, version = size_bytes(condition), condition.ip_version

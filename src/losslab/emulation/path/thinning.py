@@ -38,9 +38,6 @@ class Thinning(Mechanism):
     def conflicts(self, condition: Condition) -> Iterator[str]:
         if condition.ack_thinning > 1 and condition.trace != NONE:
             yield "ack_thinning must be 1 with a trace, because its link bypasses the filter"
-        udp = condition.app in ("quic", "datagram") and condition.flows == NONE
-        if condition.ack_thinning > 1 and udp:
-            yield f"ack_thinning must be 1 with the app {condition.app}, which sends no TCP"
 
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
         """Return the filter of pure acknowledgements (no SYN, FIN, PSH)."""
