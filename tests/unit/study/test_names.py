@@ -26,6 +26,7 @@ def condition(**values):
         ({"kernel": "6.1"}, "6.1"),
         ({"algorithm": "bbr3"}, "6.12-bbr3"),
         ({"algorithm": "bbr3", "kernel": "6.12-bbr3"}, "6.12-bbr3"),
+        ({"app": "quic", "flows": "bbr", "ack_thinning": 2}, DEFAULT_KERNEL),
         ({"competitor": "bbr3"}, "6.12-bbr3"),
         ({"competitor": "bbr3", "kernel": "6.12-bbr3"}, "6.12-bbr3"),
     ],
@@ -43,6 +44,11 @@ def test_algorithm_selects_its_kernel(values, kernel):
         ({"algorithm": "bbr3", "kernel": "7.2"}, "kernel must be 6.12-bbr3 for bbr3, found 7.2"),
         ({"algorithm": "bbr3", "competitor": "young"}, "algorithms must share one kernel"),
         ({"app": "datagram", "scheme": "nonsense"}, "nonsense"),
+        ({"app": "datagram", "scheme": "bbr", "window_bytes": 300}, "flows is TCP, found 300"),
+        *(
+            ({"app": "quic", axis: 9}, f"{axis} must be ")
+            for axis in ("ack_thinning", "initcwnd_packets", "initrwnd_packets")
+        ),
     ],
 )
 def test_unknown_or_conflicting_names_are_refused(values, words):
@@ -171,15 +177,3 @@ def test_two_algorithms_with_one_name_or_colour_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"colours must be unique in .*, found #0072B2") as error:
         names.load_algorithms(path)
     assert error.value.hint[-7:] == names.COLOURS[0]
-
-
-@pytest.mark.parametrize("app", [{"app": "quic"}, {"app": "datagram", "scheme": "bbr"}])
-@pytest.mark.parametrize("axis", names.OF_TCP)
-def test_axis_of_tcp_is_refused_where_all_flows_use_udp(app, axis):
-    found = {axis: 300}
-    [problem] = NAMES.problems(condition(**app, **found))
-    assert f"{axis} must be" in problem
-    assert "none of the cell's flows is TCP, found 300" in problem
-    assert NAMES.problems(condition(**found)) == []
-    if app == {"app": "quic"}:
-        assert NAMES.problems(condition(**app, **found, flows="cubic")) == []
