@@ -44,8 +44,7 @@ BASE = Condition(
     algorithm="bbr", path="symmetric", app="iperf3", rtt_ms=20, duration_s=2, warmup_s=0.1
 )
 BUFFERS = {1: 20, 10: 20, 100: 165, 1000: 1651, 10_000: 16513}
-# A long run has about as many transmissions more than a short one, and seconds within limits.
-MORE_TRANSMISSIONS, MORE_S = 500_000, (3, 600)
+MORE_TRANSMISSIONS, MORE_S = 500_000, (3, 600)  # of a long run, compared with a short one
 # A replicate that has hardly more than the fixed cost.
 CHEAPEST = replace(BASE, algorithm="cubic", rate_mbit=1, buffer_packets=20)
 NS3_LIBRARIES = ("core", "network", "internet", "point-to-point", "applications", "traffic-control")
