@@ -149,13 +149,13 @@ class Names:
         ]
         if (needy := sorted(NEED_ECN & {*used})) and condition.ecn == "off":
             found.append(f"ecn must be on for {' and '.join(needy)}, found off")
-        if not _with_kernels_tcp(condition):
-            values = {name: getattr(condition, name) for name in OF_TCP}
+        changed = [name for name in OF_TCP if getattr(condition, name) != AXES[name].default]
+        # Only the flows of a possible condition can be listed.
+        if changed and not condition.problems() and not _with_kernels_tcp(condition):
             found += [
                 f"{name} must be {AXES[name].default}, because none of the cell's flows is TCP, "
-                f"found {value}"
-                for name, value in values.items()
-                if value != AXES[name].default
+                f"found {getattr(condition, name)}"
+                for name in changed
             ]
         required, chosen = self._required(condition), {condition.kernel} - {DEFAULT_KERNEL}
         if len(required) > 1:
