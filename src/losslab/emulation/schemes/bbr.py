@@ -50,7 +50,7 @@ class SourceBbr(Scheme):
         return self._delivery.min_rtt_ms or 1.0
 
     def _rate_per_ms(self) -> float:
-        best = max((rate for _, rate in self._rates), default=0.0)
+        best = self._rates[0][1] if self._rates else 0.0
         return max(best, MIN_PACKETS_PER_RTT / self._rtt_ms())
 
     def _gain(self) -> float:
@@ -74,11 +74,14 @@ class SourceBbr(Scheme):
     def on_ack(self, ack: Ack) -> None:
         """Update both filters, and once per RTT the stage and the phase."""
         rate = self._delivery.rate_per_ms(ack)
+        # A rate cannot be the maximum if a later one is higher, nor an RTT the minimum if a later one
+        # is lower; the first one left is it.
+        while self._rates and self._rates[-1][1] <= rate:
+            self._rates.pop()
         self._rates.append((ack.acked_ms, rate))
         while self._rates[0][0] < ack.acked_ms - self.rate_window_ms:
             self._rates.popleft()
         if self.rtt_window_ms:
-            # A sample cannot be the minimum if a later one is lower; the first one left is it.
             while self._rtts and self._rtts[-1][1] >= ack.rtt_ms:
                 self._rtts.pop()
             self._rtts.append((ack.acked_ms, ack.rtt_ms))
