@@ -1,6 +1,8 @@
 """Files and numbers that people write: mistakes are refused with their place."""
 
+import math
 import os
+import random
 import re
 from pathlib import Path
 
@@ -59,14 +61,13 @@ def read_table(path):
         *((read_toml, text, "must be TOML") for text in
           (b"a = nan", b"a = -inf", b"a = 1\na = 2", b"[[")),
         (read_table, b"a,c\n1,2\n", "must have the columns b, found a, c"),
-        *((read, content, words) for read in (read_table, reading.read_columns)
-          for content, words in (
-            (b"", "must name its columns in its first line"),
-            (b"a,b\n1,2\n3\n", "line 3 must have 2 fields, one for each column, found 1"),
-            (b"a,b\n1\n2,3,4\n", "line 2 must have 2 fields, one for each column, found 1"),
-            (b"a,a\n1,2\n", "columns must be unique, found a twice"),
-            (b'a,b\n1,"2\n', "is not a valid row"),
-          )),
+        (read_table, b"", "must name its columns in its first line"),
+        (read_table, b"a,b\n1,2\n3\n", "line 3 must have 2 fields, one for each column, found 1"),
+        (read_table, b"a,a\n1,2\n", "columns must be unique, found a twice"),
+        (read_table, b'a,b\n1,"2\n', "is not a valid row"),
+        *((reading.read_samples, text, "must have a number or nothing for each column in each row")
+          for text in (b"a,b\n1,2\n3\n", b"a,b\n1,x\n", b"a,b\n1,2,3\n", b'a,b\n1,"2"\n',
+                       b"a,b\n1,2\n\n", b"a\n,1\n", b"a,b\n1,2 3,4\n")),
     ],
 )  # fmt: skip
 def test_malformed_file_is_refused_with_its_place(tmp_path, read, content, words):
@@ -85,18 +86,23 @@ def test_table_with_empty_and_quoted_fields_is_read(tmp_path):
     ("text", "columns"),
     [
         ("a,b\n", {"a": [], "b": []}),
-        ("a,b\n1,\n,4", {"a": ["1", ""], "b": ["", "4"]}),
-        ("a,b\n\n1,2\r\n\n", {"a": ["1"], "b": ["2"]}),
-        ('"a",b\n1,"2,""3"""\n', {"a": ["1"], "b": ['2,"3"']}),
-        ("a\n1\n2\n", {"a": ["1", "2"]}),
+        ("a,b", {"a": [], "b": []}),
+        ("a,b\n1,\n-2.5,4\n", {"a": [1, -2.5], "b": [None, 4]}),
+        ("a,b,c,d\n1,,,", {"a": [1], "b": [None], "c": [None], "d": [None]}),
+        ("a\n1\n2e3\n", {"a": [1, 2000]}),
     ],
 )
-def test_columns_are_those_of_the_rows(tmp_path, text, columns):
+def test_samples_are_the_numbers_of_the_columns(tmp_path, text, columns):
     path = tmp_path / "table.csv"
-    path.write_bytes(text.encode())
-    assert reading.read_columns(path) == columns
-    found = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    assert reading.read_rows(path) == found
+    path.write_text(text)
+    found = reading.read_samples(path)
+    assert {n: [None if math.isnan(v) else v for v in its] for n, its in found.items()} == columns
+
+
+def test_samples_have_the_numbers_of_python(tmp_path):
+    values = [(-1) ** n * random.Random(n).random() * 10.0 ** (n % 40 - 20) for n in range(999)]
+    (tmp_path / "table.csv").write_text("a\n" + "".join(f"{value!r}\n" for value in values))
+    assert reading.read_samples(tmp_path / "table.csv")["a"].tolist() == values
 
 
 def test_every_yaml_file_means_the_same_to_snakemake():

@@ -110,7 +110,7 @@ def compared(
         add(metric, "ms", quantile(sorted(its.rtts_ms), share),
             [quantile(each, share) for each in rtts])  # fmt: skip
     seconds = [
-        dict(one_second_means(each.table("intervals.csv"), warmup_s, duration_s)) for each in runs
+        dict(one_second_means(each.samples("intervals.csv"), warmup_s, duration_s)) for each in runs
     ]
     common = sorted(set(file).intersection(*seconds))
     mean = fmean(file[at] for at in common) if common else 0

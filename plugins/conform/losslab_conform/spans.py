@@ -125,7 +125,7 @@ class Spans:
             seconds = []
             if apps()[condition.app].per_second:
                 times = condition.warmup_s, condition.duration_s
-                means = one_second_means([*replicate.table(INTERVALS)], *times)
+                means = one_second_means(replicate.samples(INTERVALS), *times)
                 seconds = [mean for _, mean in means]
             summary = replicate.manifest["summary"] | condition.to_json()
             found.append(summary | {"replicate": number, "seed": seed, "seconds": seconds})

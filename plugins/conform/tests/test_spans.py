@@ -4,6 +4,7 @@ import json
 import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from losslab import cli
@@ -75,9 +76,9 @@ def measured(tmp_path, monkeypatch):
         its_runs = its.runs.get(folder.name.partition("-")[0], {})
         scatter = 1 + int(folder.name.rpartition("-")[2]) % 7 / 1000
         summary = {name: value * scatter for name, value in (RUN | its_runs).items()}
-        rows = [{"t_s": str(t + 1), "goodput_mbit": "9"} for t in range(3)]
+        samples = {"t_s": np.array([1.0, 2.0, 3.0]), "goodput_mbit": np.full(3, 9.0)}
         manifest = {"summary": summary, "reasons": its.reasons}
-        return SimpleNamespace(manifest=manifest, table=lambda _: rows)
+        return SimpleNamespace(manifest=manifest, samples=lambda _: samples)
 
     def measure(self, wanted, _):
         its.measured += [(c, seed, self.captures) for c, seed in wanted]

@@ -163,9 +163,9 @@ def sliced(line: Series, end_s: float) -> tuple[float, list[int | None]]:
     Returns the line's maximum, and the differences between successive values in thousandths of the
     maximum; None if a slice has no (second) value.
     """
-    times, found = np.array(line.t_s, float), np.array(line.values, float)  # a gap is NaN
-    kept = ~np.isnan(found) & (times >= 0) & (times <= end_s) & (end_s > 0)
-    found = found[kept]
+    times = line.t_s
+    kept = ~np.isnan(line.values) & (times >= 0) & (times <= end_s) & (end_s > 0)
+    found = line.values[kept]
     places = np.minimum(times[kept] / (end_s or 1.0) * SLICES, SLICES - 1).astype(int)
     top = float(found.max(initial=0.0))
     used, starts = np.unique(places, return_index=True)

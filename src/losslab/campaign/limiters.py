@@ -9,7 +9,6 @@ other limits, so they follow from the samples of tcp.csv and queue.csv.
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from losslab.emulation.link.tracelink import percentile_95
 from losslab.emulation.mechanism import loss_percent
 from losslab.emulation.programs import COMPETITOR_PREFIX
 from losslab.emulation.shaping import SINGLE_QUEUES
-from losslab.reading import read_columns
+from losslab.reading import read_samples
 from losslab.study import packetsizes
 from losslab.study.axes import NONE
 from losslab.study.condition import NO_TRACE, Condition
@@ -35,7 +34,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    Numbers = npt.NDArray[np.float64]
+    from losslab.reading import Numbers, Samples
+
     Flags = npt.NDArray[np.bool_]
 
 # A limit counts as reached from this share on: packets that are lost are not delivered, and BBR
@@ -48,8 +48,6 @@ RECEIVER, BUFFER = "receive window", "send buffer"
 APPLICATION, SENDER = "sending application", "sender"
 # Apps with a single data flow, which has the whole queue, however the queue separates flows.
 ONE_FLOW = ("iperf3", "ffmpeg", "datagram", "quic", "stream")
-
-Columns = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -76,21 +74,17 @@ class _Flights:
         return (paced > 0) & (paced <= mbit) & ~self.limited_by_window
 
 
-def _flights(tcp: Columns, source_port: str, condition: Condition) -> _Flights:
+def _flights(tcp: Samples, source_port: int, condition: Condition) -> _Flights:
     """Return a flow's flights at samples after the warm-up that an RTT follows."""
     import numpy as np
 
-    own = [flow == source_port for flow in tcp.get("flow", ())]
-
-    def column(name: str) -> Numbers:
-        return np.array([*map(float, itertools.compress(tcp.get(name, ()), own))])
-
-    times, rtt_s, delivered = column("t_s"), column("srtt_ms") / 1e3, column("delivered_bytes")
+    own = {name: values[tcp["flow"] == source_port] for name, values in tcp.items()}
+    times, rtt_s, delivered = own["t_s"], own["srtt_ms"] / 1e3, own["delivered_bytes"]
     after = np.searchsorted(times, times + rtt_s)
     inside = (condition.warmup_s <= times) & (times <= condition.duration_s)
     kept = inside & (after != np.arange(len(times))) & (after != len(times))
     octets = _at(times, delivered, (times + rtt_s)[kept]) - delivered[kept]
-    cwnd, pacing = column("cwnd_packets")[kept], column("pacing_mbit")[kept]
+    cwnd, pacing = own["cwnd_packets"][kept], own["pacing_mbit"][kept]
     return _Flights(times[kept], rtt_s[kept], octets, cwnd, pacing, packetsizes.of(condition))
 
 
@@ -107,7 +101,7 @@ def _at(times: Numbers, values: Numbers, t_s: Numbers) -> Numbers:
     )
 
 
-def of_samples(tcp: Columns, source_port: str, condition: Condition) -> dict[str, float]:
+def of_samples(tcp: Samples, source_port: int, condition: Condition) -> dict[str, float]:
     """Return the shares of samples, in percent, at which cwnd or pacing limited a flow.
 
     What is in flight at a sample is delivered within the next RTT. The window limits if that is at
@@ -116,12 +110,12 @@ def of_samples(tcp: Columns, source_port: str, condition: Condition) -> dict[str
     receiver's window limits, or the sender waits for a timeout or recovers from losses.
 
     Also returns the median of the pacing rate, and the share of samples with a window below the
-    path's bandwidth-delay product; nothing without samples. `tcp` has the columns of tcp.csv.
+    path's bandwidth-delay product; nothing without samples. `tcp` has the samples of tcp.csv.
     """
     frame_bytes = packetsizes.of(condition).frame_bytes
     bdp_packets = condition.rate_mbit * condition.rtt_ms * 1e3 / 8 / frame_bytes
-    flights = _flights(tcp, source_port, condition)
-    if not (count := len(flights.t_s)):
+    flights = _flights(tcp, source_port, condition) if len(tcp.get("t_s", ())) else None
+    if flights is None or not (count := len(flights.t_s)):
         return {}
     return {
         "cwnd_limited_percent": 100 * int(flights.limited_by_window.sum()) / count,
@@ -144,7 +138,7 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     condition = Condition.from_json(manifest["cell"])
     if condition.second_rate_mbit > 0:
         return {}
-    tcp, queue = map(read_columns, tables)
+    tcp, queue = map(read_samples, tables)
     if condition.shaper != "tbf":
         queue = {}  # its backlog includes the packets on the netem link
     flows = [start["flow"] for start in manifest["plan"]["starts"]]
@@ -153,7 +147,7 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     phases = phases_of(condition, manifest["seed"])
     if flow["protocol"] == "udp" or port is None:
         intervals = folder / "intervals.csv"
-        goodputs = read_columns(intervals) if intervals.is_file() else {}
+        goodputs = read_samples(intervals) if intervals.is_file() else {}
         return of_queue(queue, goodputs, condition, phases)
     seen: dict[str, Any] = next(iter(manifest["observed"]["flows"]), {})
     kernel = {
@@ -163,19 +157,16 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     return of_time(tcp, queue, port, kernel, flow["bulk"], condition, phases)
 
 
-def _port(tcp: Columns, known: int | None) -> str | None:
+def _port(tcp: Samples, known: int | None) -> int | None:
     """Return the source port of a flow; that of the connection with the most data if unknown."""
-    if known is not None:
-        return str(known)
-    delivered = zip(map(int, tcp["delivered_bytes"]), tcp["flow"], strict=True)
-    octets, flow = max(delivered, key=lambda each: each[0], default=(0, ""))
-    return flow if octets else None
+    octets = tcp["delivered_bytes"]
+    return known or (int(tcp["flow"][octets.argmax()]) if octets.any() else None)
 
 
 def of_time(
-    tcp: Columns,
-    queue: Columns,
-    source_port: str,
+    tcp: Samples,
+    queue: Samples,
+    source_port: int,
     kernel: Mapping[str, float],
     bulk: bool,
     condition: Condition,
@@ -224,21 +215,21 @@ def of_time(
 
 
 def of_queue(
-    queue: Columns, goodputs: Columns, condition: Condition, phases: Sequence[Phase]
+    queue: Samples, goodputs: Samples, condition: Condition, phases: Sequence[Phase]
 ) -> dict[str, float]:
     """Return the share of samples at which the bottleneck is busy, in percent, and the rest.
 
     Packets wait in its queue then, or the goodput of that interval (`goodputs`, if the app has
     any) has 90 % of its rate.
     """
-    ends, share = [*map(float, goodputs.get("t_s", ()))], packetsizes.of(condition).payload_share
+    ends, share = goodputs.get("t_s", ()), packetsizes.of(condition).payload_share
     busy = []
     for t_s, backlog in _backlogs(queue, "backlog_packets"):
         if not condition.warmup_s <= t_s <= condition.duration_s:
             continue
         used, capacity = 0.0, _capacity_mbit(t_s, condition, phases)
         if (number := bisect_left(ends, t_s)) < len(ends):
-            used = float(goodputs["goodput_mbit"][number]) / share
+            used = goodputs["goodput_mbit"][number] / share
         busy.append(backlog > 0 or used >= USED * capacity)
     return _percent({PATH: sum(busy), SENDER: len(busy) - sum(busy)})
 
@@ -249,23 +240,24 @@ def _percent(counts: Mapping[str, float]) -> dict[str, float]:
     return {name: 100 * count / total for name, count in ordered if count > 0}
 
 
-def _backlogs(queue: Columns, column: str) -> Iterator[tuple[float, int]]:
+def _backlogs(queue: Samples, column: str) -> Iterator[tuple[float, float]]:
     """Yield the times of samples of the queue, and a column of its backlog."""
-    return zip(map(float, queue.get("t_s", ())), map(int, queue.get(column, ())), strict=True)
+    return zip(queue.get("t_s", ()), queue.get(column, ()), strict=True)
 
 
-def _totals(tcp: Columns) -> tuple[Numbers, Numbers]:
+def _totals(tcp: Samples) -> tuple[Numbers, Numbers]:
     """Return the times of samples, and what all flows together had delivered by then."""
     import numpy as np
 
     found: dict[float, float] = {}
-    delivered: dict[str, int] = {}
-    total = 0
-    for at, flow, octets in zip(tcp["t_s"], tcp["flow"], tcp["delivered_bytes"], strict=True):
-        now = max(delivered.get(flow, 0), int(octets))
-        total += now - delivered.get(flow, 0)
+    delivered: dict[float, float] = {}
+    total = 0.0
+    samples = (tcp[name].tolist() for name in ("t_s", "flow", "delivered_bytes"))
+    for at, flow, octets in zip(*samples, strict=True):
+        now = max(delivered.get(flow, 0.0), octets)
+        total += now - delivered.get(flow, 0.0)
         delivered[flow] = now
-        found[float(at)] = total
+        found[at] = total
     return np.array([*found]), np.array([*found.values()], float)
 
 
@@ -339,7 +331,7 @@ def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay |
     its = phases_of(condition, manifest["seed"])
     delays = sorted(
         delay_ms(t_s, octets, its)
-        for t_s, octets in _backlogs(read_columns(table), "backlog_bytes")
+        for t_s, octets in _backlogs(read_samples(table), "backlog_bytes")
         if condition.warmup_s <= t_s <= condition.duration_s
     )
     p95_ms = quantile(delays, 0.95)

@@ -19,17 +19,20 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab.backends.base import CONSOLE_FILE, GUEST
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
 from losslab.instrument.archive import digest
 from losslab.lock import own_folder
-from losslab.reading import UsageError, read_columns, read_json, read_rows, shown
+from losslab.reading import UsageError, read_json, read_rows, read_samples, shown
 from losslab.repository import FORMAT, __version__
 from losslab.study.condition import AXES, Condition
 from losslab.study.schemas import check_schema
+
+if TYPE_CHECKING:
+    from losslab.reading import Samples
 
 # In host.json: what wrote the replicate.
 WRITTEN_BY = {"losslab": __version__, "format": FORMAT}
@@ -150,10 +153,10 @@ class Replicate:
         path = self.folder / name
         return read_rows(path) if path.is_file() else []
 
-    def columns(self, name: str) -> dict[str, list[str]]:
+    def samples(self, name: str) -> Samples:
         """Return the columns of a table such as tcp.csv; none if the replicate lacks it."""
         path = self.folder / name
-        return read_columns(path) if path.is_file() else {}
+        return read_samples(path) if path.is_file() else {}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslab.backends.base import GUEST
 from losslab.campaign import limiters
@@ -18,6 +18,9 @@ from losslab.emulation.app import apps
 from losslab.emulation.background.outcome import TABLE
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
+
+if TYPE_CHECKING:
+    from losslab.reading import Samples
 
 # Names of connections that carry data, by source port.
 FLOW_NAMES = {str(port): name for app in apps().values() for port, name in app.ports.items()}
@@ -65,7 +68,7 @@ class CellNumbers:
 def numbers_of(cell: MeasuredCell, series: bool = False) -> CellNumbers:
     """Return the numbers of a cell, with or without samples."""
     condition, app = cell.checked().condition, apps()[cell.condition.app]
-    port = str(next(iter(app.ports), ""))
+    port = next(iter(app.ports), 0)
     times = condition.warmup_s, condition.duration_s
     analysed: list[dict[str, float]] = [{} for _ in cell.rows]
     intervals: list[list[Second]] = [[] for _ in cell.rows]
@@ -73,12 +76,11 @@ def numbers_of(cell: MeasuredCell, series: bool = False) -> CellNumbers:
     for number, (row, replicate) in enumerate(zip(cell.rows, cell.replicates, strict=True)):
         if not row["valid"]:
             continue
-        tcp = replicate.columns("tcp.csv")
-        analysed[number] |= limiters.of_samples(tcp, port, condition)
+        analysed[number] |= limiters.of_samples(replicate.samples("tcp.csv"), port, condition)
         if app.per_second:
-            rows = replicate.table("intervals.csv")
-            analysed[number] |= other_windows(rows, *times)
-            intervals[number] = one_second_means(rows, *times)
+            goodputs = replicate.samples("intervals.csv")
+            analysed[number] |= other_windows(goodputs, *times)
+            intervals[number] = one_second_means(goodputs, *times)
         if series and samples is None:
             samples = {"replicate": number} | _samples(replicate)
     hosts = [each.host for each in cell.replicates]
@@ -108,9 +110,7 @@ def flow_names(folder: Path) -> dict[str, str]:
     }
 
 
-def other_windows(
-    rows: Sequence[Mapping[str, str]], warmup_s: float, duration_s: float
-) -> dict[str, float]:
+def other_windows(goodputs: Samples, warmup_s: float, duration_s: float) -> dict[str, float]:
     """Return the mean goodput in Mbit/s over other windows than the measurement window.
 
     The windows show the influence of the warm-up and of the run's length: the first and second half
@@ -123,10 +123,9 @@ def other_windows(
     found = {}
     for name, (start_s, end_s) in windows.items():
         megabits = seconds = before_s = 0.0
-        for row in rows:
-            until_s = float(row["t_s"])
+        for until_s, goodput_mbit in _intervals(goodputs):
             inside_s = max(0.0, min(until_s, end_s) - max(before_s, start_s))
-            megabits += inside_s * float(row["goodput_mbit"])
+            megabits += inside_s * goodput_mbit
             seconds += inside_s
             before_s = until_s
         if seconds > 0:
@@ -134,22 +133,25 @@ def other_windows(
     return found
 
 
-def one_second_means(
-    rows: Sequence[dict[str, str]], warmup_s: float, duration_s: float
-) -> list[Second]:
+def one_second_means(goodputs: Samples, warmup_s: float, duration_s: float) -> list[Second]:
     """Average goodputs of intervals of up to 1 s over whole seconds, from the warm-up to the end.
 
     The last second may lack its last 0.1 s.
     """
     seconds: dict[int, list[float]] = defaultdict(list)
     before_s = 0.0
-    for row in rows:
-        end_s = float(row["t_s"])
+    for end_s, goodput_mbit in _intervals(goodputs):
         middle_s = (before_s + end_s) / 2
         before_s = end_s
         if warmup_s <= middle_s < duration_s:
-            seconds[math.ceil(middle_s)].append(float(row["goodput_mbit"]))
+            seconds[math.ceil(middle_s)].append(goodput_mbit)
     return [(end, sum(values) / len(values)) for end, values in sorted(seconds.items())]
+
+
+def _intervals(goodputs: Samples) -> list[tuple[float, float]]:
+    """Return the end of each interval in s, and the goodput in it."""
+    columns = (goodputs[name].tolist() for name in ("t_s", "goodput_mbit") if goodputs)
+    return list(zip(*columns, strict=True))
 
 
 @dataclass

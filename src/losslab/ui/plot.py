@@ -129,8 +129,8 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
             named = common | {"panel": panels[each.panel].title, "name": each.name}
             named |= {"algorithm": each.algorithm or run.control, "flow": each.flow}
             for t_s, value in zip(each.t_s, each.values, strict=True):
-                cut = value is not None and value > limits[each.panel]
-                shown = "" if value is None or cut else value
+                cut = value > limits[each.panel]
+                shown = "" if math.isnan(value) or cut else value
                 rows.append(named | {"t_s": t_s, "value": shown, "cut": str(cut).upper()})
         # A phase is a row without a panel, whose value is its end.
         rows += [
@@ -155,7 +155,7 @@ def axis_limits(runs: Sequence[Run]) -> dict[str, float]:
             for each in run.series
             if each.panel == panel
             for t_s, value in zip(each.t_s, each.values, strict=True)
-            if value is not None
+            if not math.isnan(value)
         ]
         top = max((value for value, later in values if later), default=0.0)
         if top > 0 and max(value for value, _ in values) > PEAK_FACTOR * top:
@@ -218,7 +218,7 @@ def _panel(key: str, runs: Sequence[Run], end_s: float, width: int, limit: float
     if not drawn:
         return
     panel = panels_of(runs)[key]
-    values = [value for _, each in drawn for value in each.values if value is not None]
+    values = [value for _, each in drawn for value in each.values if not math.isnan(value)]
     top, bottom = min(limit, max(0, *values)), min(0, *values)
     yield ""
     yield panel.title + (", without the peak in the warm-up" if limit < math.inf else "")
@@ -241,7 +241,7 @@ def _strip(line: Series, end_s: float, top: float, width: int, bottom: float = 0
     plotext.xlim(0, end_s)
     plotext.ylim(bottom, top)
     samples = zip(line.t_s, line.values, strict=True)
-    for absent, group in itertools.groupby(samples, key=lambda s: s[1] is None or s[1] > top):
+    for absent, group in itertools.groupby(samples, key=lambda s: not s[1] <= top):
         if not absent:
             t_s, values = zip(*group, strict=True)
             plotext.plot(t_s, values, marker="braille")
@@ -257,7 +257,7 @@ def _reading(panel: Panel, run: Run, each: Series) -> str:
     after = [
         value
         for t_s, value in zip(each.t_s, each.values, strict=True)
-        if value is not None and t_s > run.condition.warmup_s
+        if not math.isnan(value) and t_s > run.condition.warmup_s
     ]
     if not after or run.violations:
         return ""

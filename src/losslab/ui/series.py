@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,12 +13,14 @@ from losslab.campaign import state
 from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, Replicate, read_cell
 from losslab.campaign.tables import MAX_BACKGROUND_FLOWS, flow_names
 from losslab.emulation.link.forward import LOG as LINK_LOG
-from losslab.reading import TABLE_BYTES, UsageError, read_text
+from losslab.reading import TABLE_BYTES, UsageError, read_bytes
 from losslab.study.axes import NONE, Value
 from losslab.study.condition import AXES, Condition
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from losslab.reading import Numbers, Samples
 
 # Width of the bins of a rate. Video has 30 frames per second, and slow links carry as few packets:
 # in shorter bins the rate would alternate between 0 and peaks.
@@ -37,14 +36,13 @@ INTERVALS = {"first": "intervals.csv", "competitor": "competitor-intervals.csv"}
 
 # A violation may quote a program's whole output.
 MAX_VIOLATION_LENGTH = 160
-# Panels, names and columns of the lines of each flow, and the columns that are read.
+# Panels, names and columns of the lines of each flow.
 LINES = (
     ("cwnd", "cwnd", "cwnd_packets"),
     ("cwnd", "ssthresh", "ssthresh_packets"),
     ("rtt", "smoothed by TCP", "srtt_ms"),
     ("retransmits", "retransmissions", "retransmits"),
 )
-SAMPLED = ("t_s", "delivered_bytes", *(column for _, _, column in LINES))
 
 
 class Panel(NamedTuple):
@@ -75,8 +73,8 @@ class Series:
     panel: str  # a key of its run's panels
     name: str  # cwnd, ssthresh, ping, ...
     flow: str  # name of the flow; empty for the path itself
-    t_s: tuple[float, ...]  # time since the start of the traffic, increasing
-    values: tuple[float | None, ...]  # in the panel's unit; None is a gap
+    t_s: Numbers  # time since the start of the traffic, increasing
+    values: Numbers  # in the panel's unit; NaN is a gap
     algorithm: str = ""  # of the flow; empty for that of the run
 
     @property
@@ -157,13 +155,15 @@ def load_state(folder: Path, trusted: bool) -> Run:
     return replace(run, series=tuple(lines), panels=panels, bands=bands)
 
 
-def _steps(rows: pd.DataFrame, name: str) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
+def _steps(rows: pd.DataFrame, name: str) -> tuple[Numbers, Numbers]:
     """Return times and values of a variable: before and after each change, and at the end."""
+    import numpy as np
+
     t_s, values = rows["t_s"].tolist(), rows[name].astype(float).tolist()
-    found = [None if math.isnan(value) else value for value in values]
-    kept = [n for n, value in enumerate(found) if n in (0, len(found) - 1) or value != found[n - 1]]
-    points = [(t_s[n], each) for n in kept for each in (*found[n - 1 : n], found[n])]
-    return tuple(t for t, _ in points), tuple(each for _, each in points)
+    ends = (0, len(values) - 1)
+    kept = [n for n, its in enumerate(values) if n in ends or its != values[n - 1]]
+    points = [(t_s[n], each) for n in kept for each in (*values[n - 1 : n], values[n])]
+    return np.array([t for t, _ in points]), np.array([each for _, each in points])
 
 
 def replicates(folder: Path) -> list[Path]:
@@ -189,113 +189,77 @@ def _series(replicate: Replicate) -> Iterator[Series]:
     begin_ms = manifest.get("observed", {}).get("link_begin_ms") or 0.0
     yield from _goodput(replicate, flows, begin_ms)
     for panel, name, column in LINES:
-        for flow, table in flows.items():
-            yield from _line(panel, name, flow, table, column)
+        for flow, samples in flows.items():
+            yield from _line(panel, name, flow, samples, column)
     # Pings bypass a trace-driven link.
     if manifest["cell"].get("trace", NONE) == NONE:
-        yield from _line("rtt", "ping", "", _table(replicate, "ping.csv"), "rtt_ms")
-    queue = _table(replicate, "queue.csv")
+        yield from _line("rtt", "ping", "", replicate.samples("ping.csv"), "rtt_ms")
+    queue = replicate.samples("queue.csv")
     yield from _line("queue", "queue", "", queue, "backlog_packets")
     yield from _line("retransmits", "dropped at the bottleneck", "", queue, "drops")
 
 
-@dataclass(frozen=True)
-class Table:
-    """Samples of a table."""
-
-    columns: Mapping[str, Sequence[str]]
-
-    @cached_property
-    def t_s(self) -> tuple[float, ...]:
-        """Time of each sample in s."""
-        return _finite(self.columns["t_s"])
-
-
-def _table(replicate: Replicate, name: str) -> Table:
-    return Table(replicate.columns(name))
-
-
-def _flows(replicate: Replicate) -> dict[str, Table]:
+def _flows(replicate: Replicate) -> dict[str, Samples]:
     """Return the samples of each flow that has a name."""
-    names, tcp = flow_names(replicate.folder), replicate.columns("tcp.csv")
-    own = [names.get(port, "") for port in tcp["flow"]] if tcp else []
+    names, tcp = flow_names(replicate.folder), replicate.samples("tcp.csv")
     found = {}
-    for name in filter(None, dict.fromkeys(own)):
-        kept = [each == name for each in own]
-        found[name] = Table({column: [*compress(tcp[column], kept)] for column in SAMPLED})
+    for port in dict.fromkeys(tcp["flow"].tolist() if tcp else ()):
+        if name := names.get(str(int(port))):
+            found[name] = {key: values[tcp["flow"] == port] for key, values in tcp.items()}
     return found
 
 
-def _goodput(replicate: Replicate, flows: Mapping[str, Table], begin_ms: float) -> Iterator[Series]:
+def _goodput(
+    replicate: Replicate, flows: Mapping[str, Samples], begin_ms: float
+) -> Iterator[Series]:
     """Yield goodput counted by the receiver, or else by the sender's TCP."""
+    import numpy as np
+
     counted = [
         line
         for flow, file in INTERVALS.items()
-        for line in _line("goodput", "received", flow, _table(replicate, file), "goodput_mbit")
+        for line in _line("goodput", "received", flow, replicate.samples(file), "goodput_mbit")
     ]
-    frames = [row for row in replicate.table("frames.csv") if row["arrival_s"]]
-    if frames:
-        arrivals = _finite(row["arrival_s"] for row in frames)
-        sizes = (int(row["bytes"]) for row in frames)
-        counted.append(_binned("received", "video", zip(arrivals, sizes, strict=True)))
+    if frames := replicate.samples("frames.csv"):
+        arrived = ~np.isnan(frames["arrival_s"])
+        counted += _rate(
+            "received", "video", frames["arrival_s"][arrived], frames["bytes"][arrived]
+        )
     if (log := replicate.folder / LINK_LOG).is_file():
-        counted.append(_binned("carried by the link", "", _carried(log, begin_ms)))
+        sent = re.findall(rb"^(\d+) - (\d+) ", read_bytes(log, TABLE_BYTES), re.MULTILINE)
+        ms, octets = np.array(sent, float).reshape(-1, 2).T  # on the link's own clock
+        counted += _rate("carried by the link", "", (ms - begin_ms) / 1000, octets)
     known = {series.flow for series in counted}
     yield from counted
-    for flow, table in flows.items():
+    for flow, samples in flows.items():
         if flow not in known:
-            yield _binned(ACKNOWLEDGED, flow, _acknowledged(table))
+            total = np.maximum.accumulate(np.nan_to_num(samples["delivered_bytes"]))
+            yield from _rate(ACKNOWLEDGED, flow, samples["t_s"], np.diff(total, prepend=0))
 
 
-def _carried(log: Path, begin_ms: float) -> Iterator[tuple[float, int]]:
-    """Yield time in s and bytes of packets that leave a trace-driven link.
+def _line(panel: str, name: str, flow: str, samples: Samples, column: str) -> Iterator[Series]:
+    """Yield a column as a line if it has values; ValueError if one is implausibly large."""
+    import numpy as np
 
-    The log has times in ms on the link's own clock.
-    """
-    for line in read_text(log, TABLE_BYTES).splitlines():
-        fields = line.split()
-        if len(fields) == 4 and fields[1] == "-":  # time, -, bytes, queueing delay
-            yield (float(fields[0]) - begin_ms) / 1000, int(fields[2])
-
-
-def _acknowledged(table: Table) -> Iterator[tuple[float, int]]:
-    """Yield the increments of a flow's acknowledged bytes."""
-    before = 0
-    for t_s, text in zip(table.t_s, table.columns["delivered_bytes"], strict=True):
-        count = int(text or before)
-        yield t_s, max(count - before, 0)
-        before = count
+    if not samples or np.isnan(values := samples[column]).all():
+        return
+    if (largest := np.nanmax(np.abs(values))) > MAX_VALUE:
+        raise ValueError(f"a number must be at most {MAX_VALUE:g}, found {largest:g}")
+    yield Series(panel, name, flow, samples["t_s"], values)
 
 
-def _line(panel: str, name: str, flow: str, table: Table, column: str) -> Iterator[Series]:
-    """Yield a column as a line if it has values."""
-    texts = table.columns[column] if table.columns else ()
-    if any(texts):
-        found = iter(_finite(filter(None, texts)))
-        values = tuple([next(found) if text else None for text in texts])
-        yield Series(panel, name, flow, table.t_s, values)
+def _rate(name: str, flow: str, t_s: Numbers, octets: Numbers) -> Iterator[Series]:
+    """Yield the rate of packets in bins, if there are any; one without packets has a rate of 0."""
+    import numpy as np
 
-
-def _finite(texts: Iterable[str]) -> tuple[float, ...]:
-    """Return numbers from a table; ValueError if one is malformed or implausibly large."""
-    numbers = tuple(map(float, texts))
-    if too_large := [number for number in numbers if not abs(number) <= MAX_VALUE]:
-        raise ValueError(f"a number must be at most {MAX_VALUE:g}, found {too_large[0]}")
-    return numbers
-
-
-def _binned(name: str, flow: str, amounts: Iterable[tuple[float, int]]) -> Series:
-    """Return the rate of packets in bins; a bin without packets has a rate of 0."""
-    binned: dict[int, int] = {}
-    for t_s, size in amounts:
-        if not t_s <= MAX_TIME_S:
-            raise ValueError(f"a time must be at most {MAX_TIME_S:g} s, found {t_s:g}")
-        number = int(max(t_s, 0.0) / BIN_S)
-        binned[number] = binned.get(number, 0) + size
-    bins = range(min(binned, default=0), max(binned, default=-1) + 1)
-    ends = tuple((number + 1) * BIN_S for number in bins)
-    rates = tuple(binned.get(number, 0) * 8 / BITS_PER_MBIT / BIN_S for number in bins)
-    return Series("goodput", name, flow, ends, rates)
+    if not len(t_s):
+        return
+    if not t_s.max() <= MAX_TIME_S:
+        raise ValueError(f"a time must be at most {MAX_TIME_S:g} s, found {t_s.max():g}")
+    places = (np.maximum(t_s, 0.0) / BIN_S).astype(int)
+    first = places.min()
+    rates = np.bincount(places - first, octets) * 8 / BITS_PER_MBIT / BIN_S
+    yield Series("goodput", name, flow, (first + 1 + np.arange(len(rates))) * BIN_S, rates)
 
 
 def labels(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:

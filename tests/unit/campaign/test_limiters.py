@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,13 +17,12 @@ def path(warmup_s=0.0):
     return replace(BARE, rate_mbit=20, rtt_ms=100, warmup_s=warmup_s, duration_s=2)
 
 
-def samples(rate_mbit, cwnd_packets, pacing_mbit, port="40001"):
+def samples(rate_mbit, cwnd_packets, pacing_mbit, port=40001):
     """Sample a flow of constant rate every 20 ms for 2 s."""
     return [
         {
-            "t_s": f"{step / 50}", "flow": port, "srtt_ms": "100",
-            "cwnd_packets": f"{cwnd_packets}", "pacing_mbit": f"{pacing_mbit}",
-            "delivered_bytes": f"{round(step / 50 * rate_mbit * 1e6 / 8)}",
+            "t_s": step / 50, "flow": port, "srtt_ms": 100, "cwnd_packets": cwnd_packets,
+            "pacing_mbit": pacing_mbit, "delivered_bytes": round(step / 50 * rate_mbit * 1e6 / 8),
         }
         for step in range(101)
     ]  # fmt: skip
@@ -30,7 +30,7 @@ def samples(rate_mbit, cwnd_packets, pacing_mbit, port="40001"):
 
 def columns(rows):
     """Return the columns of a table's rows."""
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+    return {name: np.array([row[name] for row in rows], float) for name in (rows or [()])[0]}
 
 
 # 10 Mbit/s have 125,000 bytes or 86.3 full segments in 0.1 s.
@@ -39,7 +39,7 @@ def columns(rows):
     [(86, 24, 100, 0), (110, 12, 0, 100), (200, 12, 0, 100), (200, 24, 0, 0), (200, 0, 0, 0)],
 )
 def test_a_constant_flow_is_limited_by_what_it_reaches(cwnd_packets, pacing_mbit, window, pacing):
-    found = limiters.of_samples(columns(samples(10, cwnd_packets, pacing_mbit)), "40001", path())
+    found = limiters.of_samples(columns(samples(10, cwnd_packets, pacing_mbit)), 40001, path())
     assert found["cwnd_limited_percent"] == window
     assert found["pacing_limited_percent"] == pacing
     assert found["pacing_median_mbit"] == pacing_mbit
@@ -48,15 +48,11 @@ def test_a_constant_flow_is_limited_by_what_it_reaches(cwnd_packets, pacing_mbit
 def test_shares_count_samples_after_the_warm_up():
     rows = samples(10, 86, 24)
     for row in rows[50:]:
-        row["cwnd_packets"] = "300"
+        row["cwnd_packets"] = 300
     # The window limits until 1 s: half of the samples with an RTT after them, from 0 to 1.9 s.
-    assert limiters.of_samples(columns(rows), "40001", path())[
-        "cwnd_limited_percent"
-    ] == pytest.approx(100 * 50 / 96, abs=2)
-    assert (
-        limiters.of_samples(columns(rows), "40001", path(warmup_s=1.01))["cwnd_limited_percent"]
-        == 0
-    )
+    early, late = (limiters.of_samples(columns(rows), 40001, path(s)) for s in (0.0, 1.01))
+    assert early["cwnd_limited_percent"] == pytest.approx(100 * 50 / 96, abs=2)
+    assert late["cwnd_limited_percent"] == 0
 
 
 def sorted_by_time(*flows):
@@ -66,7 +62,7 @@ def sorted_by_time(*flows):
 
 def waiting(packets):
     """Sample a queue of constant length every 20 ms for 2 s."""
-    return [{"t_s": f"{step / 50}", "backlog_packets": f"{packets}"} for step in range(101)]
+    return [{"t_s": step / 50, "backlog_packets": packets} for step in range(101)]
 
 
 IDLE = {limiters.RECEIVER: 0.0, limiters.BUFFER: 0.0}
@@ -76,7 +72,7 @@ def shares(rows, packets=0, kernel=IDLE, bulk=True, condition=None, phases=None)
     condition = condition or path()
     phases = phases or limiters.phases_of(condition, 1)
     tables = columns(rows), columns(waiting(packets))
-    return limiters.of_time(*tables, "40001", kernel, bulk, condition, phases)
+    return limiters.of_time(*tables, 40001, kernel, bulk, condition, phases)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +80,7 @@ def shares(rows, packets=0, kernel=IDLE, bulk=True, condition=None, phases=None)
     [
         (samples(10, 500, 24), {"packets": 3}, "path"),  # a queue that never empties
         (samples(19, 500, 24), {}, "path"),  # the path's rate of 20 Mbit/s, without a queue
-        (sorted_by_time(samples(10, 500, 24), samples(9, 500, 24, "40002")), {}, "path"),
+        (sorted_by_time(samples(10, 500, 24), samples(9, 500, 24, 40002)), {}, "path"),
         (samples(10, 86, 24), {}, "congestion window"),
         (samples(10, 500, 12), {}, "pacing"),
         (samples(10, 500, 24), {"kernel": {**IDLE, limiters.RECEIVER: 1.0}}, "receive window"),
@@ -131,7 +127,7 @@ def test_queue_tells_when_the_path_limits_a_udp_flow():
 
 @pytest.mark.parametrize(("mbit", "limit"), [(18.0, "path"), (9.0, "sender")])
 def test_path_limits_a_udp_flow_that_uses_its_rate_without_a_queue(mbit, limit):
-    goodputs = [{"t_s": f"{n / 10}", "goodput_mbit": f"{mbit}"} for n in range(1, 22)]
+    goodputs = [{"t_s": n / 10, "goodput_mbit": mbit} for n in range(1, 22)]
     phases = limiters.phases_of(path(), 1)
     tables = columns(waiting(0)), columns(goodputs)
     assert limiters.of_queue(*tables, path(), phases) == {limit: 100}
@@ -148,16 +144,12 @@ def test_shares_always_add_up_to_the_whole_time(steps, window, buffer, bulk):
     octets, rows, queue = 0, [], []
     for number, (packets, more) in enumerate(steps):
         octets += more
-        rows.append(
-            samples(0, 20, 5)[0]
-            | {"t_s": f"{number / 50}", "srtt_ms": "30", "delivered_bytes": f"{octets}"}
-        )
-        queue.append({"t_s": f"{number / 50}", "backlog_packets": f"{packets}"})
+        sample = {"t_s": number / 50, "srtt_ms": 30, "delivered_bytes": octets}
+        rows.append(samples(0, 20, 5)[0] | sample)
+        queue.append({"t_s": number / 50, "backlog_packets": packets})
     kernel = {limiters.RECEIVER: window, limiters.BUFFER: buffer}
-    condition = path()
-    phases = limiters.phases_of(condition, 1)
-    tables = columns(rows), columns(queue)
-    found = limiters.of_time(*tables, "40001", kernel, bulk, condition, phases)
+    tables, phases = (columns(rows), columns(queue)), limiters.phases_of(path(), 1)
+    found = limiters.of_time(*tables, 40001, kernel, bulk, path(), phases)
     assert not found or sum(found.values()) == pytest.approx(100)
     assert all(0 < share <= 100.0001 for share in found.values())
 

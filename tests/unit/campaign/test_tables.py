@@ -1,12 +1,14 @@
 """Numbers of a cell's replicates: goodput over time, and names of flows."""
 
+import numpy as np
 import pytest
 
 from losslab.campaign.tables import FLOW_NAMES, flow_names, one_second_means, other_windows
 
 
 def intervals(*rows):
-    return [{"t_s": f"{t_s:.6f}", "goodput_mbit": f"{mbit:.6f}"} for t_s, mbit in rows]
+    t_s, goodput_mbit = np.array(rows, float).T
+    return {"t_s": t_s, "goodput_mbit": goodput_mbit}
 
 
 def tenths(rates, start_s=0.0):
@@ -36,16 +38,14 @@ def test_last_tenth_may_be_missing():
 
 
 def test_other_windows_weigh_intervals_by_their_overlap():
-    rows = [
-        {"t_s": str(t), "goodput_mbit": str(v)} for t, v in ((1, 10), (2, 20), (4, 30), (5, 90))
-    ]
+    rows = intervals((1, 10), (2, 20), (4, 30), (5, 90))
     # The window from 1 s to 4 s is halved within the interval from 2 s to 4 s; 5 s is outside.
     found = other_windows(rows, 1, 4)
     assert found == pytest.approx({
         "early_goodput_mbit": (20 + 0.5 * 30) / 1.5, "late_goodput_mbit": 30,
         "whole_goodput_mbit": (10 + 20 + 60) / 4,
     })  # fmt: skip
-    assert other_windows([], 1, 4) == {}
+    assert other_windows({}, 1, 4) == {}
 
 
 def test_background_flows_are_named_by_algorithm_and_number(tmp_path):

@@ -29,7 +29,7 @@ def test_terminal_shows_each_panel_of_each_run_with_its_number(recorded):
 
 
 def test_runs_of_a_panel_share_one_scale(recorded):
-    runs = load([recorded("bulk_cubic") / "0", recorded("bulk_bbr") / "0"])
+    runs = [series.load(recorded(name) / "0") for name in ("bulk_cubic", "bulk_bbr")]
     lines = plot.text(runs, 90).splitlines()
     panel = lines[lines.index("Goodput (Mbit/s)") :]
     tops = [panel[at + 1].split()[0] for at, line in enumerate(panel) if "received" in line]
@@ -38,7 +38,7 @@ def test_runs_of_a_panel_share_one_scale(recorded):
 
 
 def test_gap_in_a_series_stays_a_gap():
-    line = series.Series("cwnd", "cwnd", "", (0.0, 1.0, 9.0, 10.0), (5.0, None, 5.0, 5.0))
+    line = series.Series("cwnd", "cwnd", "", (0.0, 1.0, 9.0, 10.0), (5.0, math.nan, 5.0, 5.0))
     drawn = "".join(plot._strip(line, 10.0, 5.0, 80))
     assert sum(0x2800 < ord(character) < 0x2900 for character in drawn) < 15
 
@@ -52,7 +52,7 @@ def test_peak_of_the_warm_up_does_not_set_the_axis(tmp_path):
     def run(peak, ssthresh):
         return series.Run(tmp_path, manifest, (
             series.Series("cwnd", "cwnd", "first", times, (10.0, peak, *[11.0] * 8)),
-            series.Series("cwnd", "ssthresh", "first", times, (None, *[ssthresh] * 9)),
+            series.Series("cwnd", "ssthresh", "first", times, (math.nan, *[ssthresh] * 9)),
             series.Series("retransmits", "retransmissions", "first", times, (0.0,) * 10),
         ))  # fmt: skip
 
@@ -88,7 +88,7 @@ def with_phases(recorded):
     """Return a run with a variable of the state, and phases of which one is short."""
     bands = ((0.0, 2.0, "DRAIN"), (2.0, 2.01, "DOWN"), (2.01, 10.0, "NAD"), (10.0, 10.0, "DRAIN"))
     run = series.load(recorded("bulk_bbr") / "0")
-    line = series.Series("gain", "gain", "first", (0.0, 5.0, 10.0), (2.0, None, -1.0))
+    line = series.Series("gain", "gain", "first", (0.0, 5.0, 10.0), (2.0, math.nan, -1.0))
     panels = {"gain": series.Panel("gain", "")}
     return dataclasses.replace(run, series=(line,), panels=panels, bands=bands)
 

@@ -28,8 +28,8 @@ def test_bulk_run_has_every_panel_with_the_files_numbers(recorded):
     by_name = {each.name: each for each in run.series if each.flow != "competitor"}
     for name, (file, column) in columns.items():
         rows = read_rows(folder / file)
-        assert by_name[name].values == tuple(float(row[column]) for row in rows)
-        assert by_name[name].t_s == tuple(float(row["t_s"]) for row in rows)
+        assert by_name[name].values.tolist() == [float(row[column]) for row in rows]
+        assert by_name[name].t_s.tolist() == [float(row["t_s"]) for row in rows]
 
 
 def test_competing_flows_have_distinct_names(recorded):

@@ -74,8 +74,8 @@ class SourceBbr(Scheme):
     def on_ack(self, ack: Ack) -> None:
         """Update both filters, and once per RTT the stage and the phase."""
         rate = self._delivery.rate_per_ms(ack)
-        # A rate cannot be the maximum if a later one is higher, nor an RTT the minimum if a later one
-        # is lower; the first one left is it.
+        # A rate cannot be the maximum if a later one is higher, nor an RTT the minimum if a later
+        # one is lower; the first one left is it.
         while self._rates and self._rates[-1][1] <= rate:
             self._rates.pop()
         self._rates.append((ack.acked_ms, rate))
