@@ -179,9 +179,11 @@ class Campaign:
         planned = self._planned(wildcards)
         note = planned.file().parent / LOST_FILE
         lost = json.loads(note.read_text()) if note.exists() else {"when_utc": ""}
-        there = all(built.in_cache(*part) for part in parts_of(planned.cell))
-        there = there and inputs.has_public_traces(planned.cell.condition)
-        return "" if "absent" in lost and not there else str(lost["when_utc"])
+        there = "absent" not in lost or (
+            all(built.in_cache(*part) for part in parts_of(planned.cell))
+            and inputs.has_public_traces(planned.cell.condition)
+        )
+        return str(lost["when_utc"]) if there else ""
 
     def image_optional(self, wildcards: Any) -> list[str]:
         """Return the option of an image that is needed only by optional cells."""

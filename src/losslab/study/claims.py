@@ -105,6 +105,8 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
         )
     own = set(own)
     numeric = _numeric_columns() | own
+    # Values of the points on the axes of a row, of which a table has many: to compare fast.
+    known: dict[tuple[str, ...], set[tuple[Any, ...]]] = {}
     for line, row in enumerate(rows, start=2):
         values: dict[str, float | str] = {key: text for key, text in row.items() if text}
         for key in numeric & values.keys():
@@ -116,8 +118,11 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
             for key in sorted(own & set(values))
             if not isinstance(values[key], float)
         ]
-        if not problems:
-            problems = unmatched({k: v for k, v in values.items() if k in AXES}, points)
+        selector = {key: value for key, value in values.items() if key in AXES}
+        if (axes := tuple(selector)) not in known:
+            known[axes] = {tuple(point[axis] for axis in axes) for point in points}
+        if not problems and tuple(selector.values()) not in known[axes]:
+            problems = unmatched(selector, points)
         if problems:
             raise UsageError(
                 f"{path}, line {line}: " + "; ".join(problems),
