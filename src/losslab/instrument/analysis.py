@@ -40,11 +40,10 @@ def r_packages(part: str = PART) -> list[str]:
 
 
 def missing_r_packages() -> list[str]:
-    """List the R packages that R cannot load; LosslabError if R ends without an answer."""
+    """List the R packages that R lacks; LosslabError if R ends without an answer."""
     names = ", ".join(f"'{name}'" for name in r_packages())
-    code = f"p <- c({names}); cat(p[!vapply(p, requireNamespace, TRUE, quietly = TRUE)])"
-    # Without TZ, R queries systemd and prints a warning.
-    return processes.run(["Rscript", "--vanilla", "-e", code], more={"TZ": "UTC"}).split()
+    code = rf"p <- c({names}); cat(p[!nzchar(vapply(p, \(each) system.file(package = each), ''))])"
+    return processes.run(["Rscript", "--vanilla", "-e", code]).split()
 
 
 def renderer() -> str:
