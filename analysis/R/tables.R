@@ -113,5 +113,7 @@ by_metric <- function(rows, metrics, statistics) {
 read_published <- function(path) read_measured(path)
 
 read_algorithms <- function(path) {
-  readr::read_tsv(path, col_types = readr::cols(shape = "i", .default = "c"))
+  readr::read_tsv(path, col_types = readr::cols(shape = "i", .default = "c")) |>
+    # Programs of the app `command` that choose their own.
+    tibble::add_row(name = "own", label = "own programs", colour = "#555555", shape = 7L)
 }

@@ -39,7 +39,7 @@ test_that("a false assertion stops the report of a recorded campaign, with the n
 test_that("a false assertion marks its sentence in other campaigns", {
   expect_equal(
     in_campaign(FALSE, say(c(NA, 0) > 1, "It has {short(bbr[1])} (@fig-x).")),
-    "[Not so in this campaign (@tbl-untrue, no. 1):]{.untrue} \"It has 900 (@fig-x).\""
+    "[Not shown in this campaign (@tbl-untrue, no. 1):]{.untrue} \"It has 900 (@fig-x).\""
   )
   expect_equal(untrue$rows$Sentence, "It has 900 (fig-x).")
   expect_equal(untrue$rows$Needs, "`c(NA, 0) > 1`")
