@@ -115,9 +115,10 @@ decisions <- function() {
   )
 }
 
-# Conclude on the published numbers; "" in a campaign without sources.
+# Studies that repeat a source, none of which states all that its numbers need.
 repeated_sources <- c("bufferbloat", "cellular", "cloud", "loss", "map")
 
+# Conclude on the published numbers; "" in a campaign without sources.
 published_conclusion <- function(claims, sources) {
   unfitted <- claims$verdict[claims$evidence == "not fitted" & claims$verdict != "not measured"]
   if (length(unfitted) == 0) {

@@ -29,7 +29,7 @@ reason_of <- function(claim, data, found) {
     return(list(text = text, unsupported = "", cause = cause))
   }
   unsupported <- if (length(own) == 0) {
-    "The claim has no reason"
+    "the claim has no reason"
   } else {
     paste(vapply(false, \(sentence) sentence$unsupported, ""), collapse = "; ")
   }

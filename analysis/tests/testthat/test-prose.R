@@ -69,7 +69,7 @@ test_that("a verdict is that of one claim, and missing if it is not measured", {
   expect_equal(verdict(claims, "x/a"), "not reproduced")
   expect_equal(say(verdict(claims, "x/a") == "not reproduced", "Not so."), "Not so.")
   expect_equal(say(verdict(claims, "x/b") == "reproduced", "So it is."), "")
-  expect_error(verdict(claims, "x/d"), "one claim x/d, found 0")
+  expect_error(verdict(claims, "x/d"), "must name a claim of .*, found x/d")
 })
 
 test_that("a key that no study declares is an error with its sentence", {
