@@ -241,11 +241,9 @@ def _shows_cause(claim: Mapping[str, Any], support: Mapping[str, Any], points: l
     """Return whether a support is about the claim's cells with something changed."""
     own = _selected(claim.get("where", {}), points)
     others = _selected(support.get("where", {}), points)
-    if support["kind"] == "scatter_ratio":
-        base = _selected(support["where"] | support["against"], points)
-        if not all(cell in own for cell in base):
-            return False
-    return not any(cell in own for cell in others)
+    against = support["against"] if support["kind"] == "scatter_ratio" else None
+    base = _selected(support["where"] | against, points) if against else []
+    return all(cell in own for cell in base) and not any(cell in own for cell in others)
 
 
 def published_problems(

@@ -75,8 +75,6 @@ def test_every_claims_file_is_valid(root):
 @pytest.mark.parametrize(
     ("study", "old", "new", "claim", "words"),
     [
-        ("calibration", "statistic: max", "statistic: maximum", "rtt",
-         "statistic: 'maximum' is not one of .'mean', 'std', 'min'"),
         ("calibration", "statistic: max", "statistc: max", "rtt", "'statistc' was unexpected"),
         ("calibration", "metric: rtt_error_percent", "metric: rtt_eror", "rtt",
          "metric must be one of .*rtt_error_percent"),
@@ -100,8 +98,6 @@ def test_every_claims_file_is_valid(root):
          "cubic-symmetric-1-percent", "against must select .* loss_percent must be one of 0, 1, 2"),
         ("loss", "against: { loss_percent: 0 }", "against: { app: [iperf3, ffmpeg] }",
          "cubic-symmetric-1-percent", "one counterpart for each cell, found 2"),
-        ("loss", "loss_percent: 1 }", "loss_percent: [1, 2] }", "cubic-symmetric-1-percent",
-         "one cell for kind change_percent, found 2"),
         ("loss", "along: loss_percent", "along: path", "cubic-symmetric-monotonic",
          "along must be an axis of numbers, found path"),
         ("loss", "along: loss_percent", "along: rate_mbit", "cubic-symmetric-monotonic",
