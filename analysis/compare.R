@@ -14,7 +14,7 @@ draw_to_files <- function(figure, name, height_cm, words = describe_figure(figur
   writeLines(words, paths[texts])
 }
 
-claims <- lapply(unlist(snakemake@input[["claims"]]), yaml::read_yaml)
+claims <- lapply(unlist(snakemake@input[["claims"]]), read_claims)
 data <- Map(function(cells, replicates) {
   replicates <- read_replicates(replicates) |> with_columns(c(agreement_metrics, agreement_windows))
   list(cells = read_cells(cells), replicates = derive_metrics(replicates))

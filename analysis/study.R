@@ -12,19 +12,25 @@ begin_script(snakemake)
 library(ggplot2)
 library(dplyr, warn.conflicts = FALSE)
 
-# Read a study's file into an environment of its own, which has some defaults.
-source_study <- function(path, ...) {
+# Read a study's file, which must define some names, into an environment with some defaults.
+source_study <- function(path, names, ...) {
   script$file <- analysis_path(path)
   own <- list2env(list(...), new.env(parent = environment()))
   source(path, local = own)
+  if (length(missing <- setdiff(names, ls(own))) > 0) {
+    stop("the file must define ", toString(names), ", found no ", toString(missing))
+  }
   own
 }
 
 # Draw one figure to the rule's files of its name, and describe it in others.
 draw_to_files <- function(code, data, output) {
-  own <- source_study(code, shown = identity, width_cm = figure_width_cm)
+  own <- source_study(
+    code, c("draw", "height_cm"), shown = identity, width_cm = figure_width_cm
+  )
   cells <- own$shown(data$cells)
   figure <- own$draw(data)
+  if (!inherits(figure, "ggplot")) stop("draw must return a plot, found ", class(figure)[1])
   name <- paste0(snakemake@params[["study"]], "_", sub("[.]R$", "", basename(code)))
   files_of <- function(kind) {
     paths <- as.character(unlist(output[[kind]]))
@@ -57,10 +63,16 @@ data$replicates |>
   arrange(cell, replicate) |>
   write_table(snakemake@output[["invalid"]])
 
-source_study(snakemake@input[["code"]])$tables(data, function(rows, table) {
-  paths <- unlist(snakemake@output[["tables"]])
-  name <- paste0(snakemake@params[["study"]], "_", table, ".csv")
-  write_table(rows, paths[basename(paths) == name])
+table_paths <- as.character(unlist(snakemake@output[["tables"]]))
+written <- character()
+source_study(snakemake@input[["code"]], "tables")$tables(data, function(rows, table) {
+  path <- table_paths[basename(table_paths) == paste0(snakemake@params[["study"]], "_", table, ".csv")]
+  if (length(path) == 0) stop("the study's YAML file must list each table, found no ", table)
+  write_table(rows, path)
+  written <<- c(written, path)
 })
+if (length(left <- setdiff(table_paths, written)) > 0) {
+  stop("tables must write each table of the study's YAML file, found no ", toString(basename(left)))
+}
 
 for (code in unlist(snakemake@input[["figures"]])) draw_to_files(code, data, snakemake@output)

@@ -8,6 +8,16 @@
 # Cells are looked up in the table of the campaign's cells. A claim is not judged if one of its
 # cells has no valid result.
 
+# Read a file of claims with the values that losslab checked, which are YAML 1.2's: `on` and `off` are
+# text, and 1e3 is a number.
+read_claims <- function(path) {
+  truth <- \(text) switch(tolower(text), true = TRUE, false = FALSE, text)
+  whole <- \(text) if (abs(as.numeric(text)) < 1e9) as.integer(text) else as.numeric(text)
+  number <- \(text) if (all(grepl("^[-+]?[0-9.]+[eE][-+]?[0-9]+$", text))) as.numeric(text) else text
+  yaml::read_yaml(path, handlers = list("bool#yes" = truth, "bool#no" = truth, int = whole)) |>
+    rapply(number, "character", how = "replace")
+}
+
 # Select the cells of a claim, with the number of valid replicates that have its metric.
 select_cells <- function(data, claim, replaced = list()) {
   wanted <- utils::modifyList(as.list(claim$where), as.list(replaced))
@@ -135,6 +145,9 @@ as_change <- function(found) {
   found
 }
 
+# Number of a claim without a pair of cells to compare.
+no_number <- list(value = NA_real_, low = NA_real_, high = NA_real_, n = 0L)
+
 # Kinds of claims: functions that turn a claim's cells into one number, its confidence interval and
 # n, at a level. `why_not_measured` has checked that each cell has runs.
 claim_kinds <- list(
@@ -167,7 +180,7 @@ claim_kinds <- list(
     # Exclude the cell itself.
     rivals <- setdiff(select_cells(data, rivals_of(claim))$cell, cell)
     if (length(rivals) == 0) {
-      return(list(value = NA_real_, low = NA_real_, high = NA_real_, n = 0L))
+      return(no_number)
     }
     smallest_of(\(level) {
       ratio_estimates(data, claim, rep(cell, length(rivals)), rivals, level)
@@ -176,6 +189,10 @@ claim_kinds <- list(
   # Largest rise between neighbouring values of the axis `along`, in percent.
   largest_rise_percent = function(data, claim, level) {
     curve <- select_cells(data, claim)
+    # The campaign may measure only one cell of the curve.
+    if (nrow(curve) < 2) {
+      return(no_number)
+    }
     cells <- curve$cell[order(curve[[claim$along]])]
     as_change(largest_of(\(level) {
       ratio_estimates(data, claim, cells[-1], utils::head(cells, -1), level)
@@ -225,7 +242,8 @@ gain_factor <- function(data, claim, level = interval_level) {
     value = exp(mean(value)), low = NA_real_, high = NA_real_,
     n = if (length(counts) > 0) min(counts) else 0L
   )
-  if (estimate$n < min_runs) {
+  # A run with zero has no logarithm.
+  if (estimate$n < min_runs || !is.finite(sum(value))) {
     return(estimate)
   }
   parts <- vapply(all, stats::var, 0) / counts / nrow(cells)^2

@@ -122,7 +122,7 @@ explain_verdicts <- function(claims) {
     claims$verdict %in% unresolved ~ paste0(
       as_text(claims$reason, ""), " The limit is: ", claims$tolerance, "."
     ),
-    as_text(claims$unsupported, "") != "" ~ paste0("**", claims$unsupported, "**"),
+    as_text(claims$unsupported, "") != "" ~ paste0("**", capital(claims$unsupported), "**"),
     TRUE ~ as_text(claims$reason, "")
   )
   lines <- paste0(

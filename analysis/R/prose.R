@@ -43,7 +43,9 @@ checked_text <- function(asked, text, place) {
 verdict <- function(claims, name) {
   row <- claims[paste0(claims$study, "/", claims$claim) == name, ]
   if (nrow(row) != 1) {
-    stop("a verdict needs one claim ", name, ", found ", nrow(row))
+    stop(
+      locate_text(name), "verdict() must name a claim of a study of this campaign, found ", name
+    )
   }
   if (row$verdict == "not measured") NA_character_ else row$verdict
 }
@@ -66,7 +68,7 @@ mark_untrue <- function(text, needs, found, place) {
     Needs = paste0("`", gsub("[`|]", "'", needs), "`"), Found = escape_markdown(found)
   ))
   paste0(
-    "[Not so in this campaign (@tbl-untrue, no. ", nrow(untrue$rows), "):]{.untrue} \"", words, "\""
+    "[Not shown in this campaign (@tbl-untrue, no. ", nrow(untrue$rows), "):]{.untrue} \"", words, "\""
   )
 }
 

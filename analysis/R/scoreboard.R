@@ -29,10 +29,20 @@ listed_numbers <- function(study, published) {
     return(tibble::tibble(study = character(), source = character()))
   }
   rows <- with_columns(of_study(published), optional_numbers)
+  refuse <- \(...) stop("analysis/studies/", study, ": ", study, "_numbers must ", ...)
+  lacking <- setdiff(c("place", "blocks", "metric", "published"), names(rows))
+  if (length(lacking) > 0) refuse("have the column ", lacking[1], ", found none")
+  unknown <- setdiff(rows$metric, names(metric_units))
+  if (length(unknown) > 0) refuse("name metrics of config/metrics.tsv, found ", unknown[1])
   for (name in setdiff(optional_words, names(rows))) rows[[name]] <- NA_character_
   if (!"source" %in% names(rows)) rows$source <- study
   if (!"family" %in% names(rows)) rows$family <- rows$metric
   rows$study <- study
+  others <- setdiff(rows$apart, c(not_counted, NA))
+  if (length(others) > 0) {
+    refuse("have in apart one of ", toString(not_counted), ", found ", others[1])
+  }
+  rows$place <- as.character(rows$place)
   rows[!is.na(rows$published), ]
 }
 
@@ -91,7 +101,7 @@ scoreboard_row <- function(number, data) {
 claim_of_number <- function(number, block) {
   axes <- intersect(names(number), condition_columns)
   claim <- list(
-    id = number$place, kind = "value", metric = number$metric,
+    id = paste0(number$study, "_numbers, ", number$place), kind = "value", metric = number$metric,
     where = c(list(block = block), Filter(\(value) !is.na(value), number[axes]))
   )
   if (!is.na(number$over)) {
@@ -194,7 +204,7 @@ scoreboard_text <- function(sources) {
   }
   percent <- \(column) paste0(fixed(100 * sum(own[[column]]) / sum(own$counted), 0), " %")
   paste0(
-    "Of ", sum(own$counted), " published numbers of ", count_of_sources(nrow(own)),
+    "Of ", sum(own$counted), " published number", if (sum(own$counted) > 1) "s", " of ", count_of_sources(nrow(own)),
     " to which nothing was fitted, ", percent("within_5"), " come out within 5 %, ",
     percent("within_25"), " within 25 %, and ", percent("within_2"), " within a factor of two."
   )

@@ -27,7 +27,7 @@ read_measured <- remember(function(path, words = character()) {
   # A second call of readr for the header would take as long as a small table.
   names <- scan(path, "", sep = ",", quote = "\"", nlines = 1, quiet = TRUE, encoding = "UTF-8")
   types <- lapply(stats::setNames(names, names), function(name) {
-    if (name == "valid") {
+    if (name %in% c("valid", "recorded")) {
       readr::col_logical()
     } else if (name == "seed") {
       readr::col_integer()
@@ -37,7 +37,16 @@ read_measured <- remember(function(path, words = character()) {
       readr::col_double()
     }
   })
-  readr::read_csv(path, col_types = do.call(readr::cols, types))
+  rows <- suppressWarnings(readr::read_csv(path, col_types = do.call(readr::cols, types)))
+  wrong <- readr::problems(rows)
+  if (nrow(wrong) > 0) {
+    name <- names[wrong$col[1]]
+    stop(
+      basename(path), ": the column ", name, " must have numbers, found ", wrong$actual[1],
+      "; read text with read_measured(\"", basename(path), "\", words = \"", name, "\")"
+    )
+  }
+  rows
 })
 
 # Significant digits of every written number. Goodput over 30 s at 1 Gbit/s counts packets, one part
@@ -104,5 +113,7 @@ by_metric <- function(rows, metrics, statistics) {
 read_published <- function(path) read_measured(path)
 
 read_algorithms <- function(path) {
-  readr::read_tsv(path, col_types = readr::cols(shape = "i", .default = "c"))
+  readr::read_tsv(path, col_types = readr::cols(shape = "i", .default = "c")) |>
+    # Programs of the app `command` that choose their own.
+    tibble::add_row(name = "own", label = "own programs", colour = "#555555", shape = 7L)
 }

@@ -130,7 +130,11 @@ measure_claim <- function(claim, data, level = interval_level) {
   absent <- why_not_measured(data, claim)
   found <- if (absent == "") kind(data, claim, level)
   if (absent == "" && is.na(found$value)) {
-    absent <- "one of its cells has no counterpart"
+    absent <- if (found$n == 0) {
+      "one of its cells has no counterpart"
+    } else {
+      "its runs give no number: they are too few or all equal, or it is a ratio to zero"
+    }
   }
   if (absent != "") {
     found <- list(value = NA_real_, low = NA_real_, high = NA_real_, n = 0)

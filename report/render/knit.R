@@ -32,9 +32,9 @@ withCallingHandlers(
   knitr::knit(files[1], files[2], quiet = TRUE, envir = globalenv()),
   error = function(error) {
     words <- gsub("[[:space:]]+", " ", paste(conditionMessage(error), collapse = " "))
-    # The message of a false sentence already has its place.
+    # The message of a false sentence already has its place. Code in a line has no label.
     if (!inherits(error, "losslab_false_sentence")) {
-      words <- paste0("chunk ", knitr::opts_current$get("label"), ": ", words)
+      words <- paste0("in or after chunk ", knitr::opts_current$get("label"), ": ", words)
     }
     message(words)
     quit(save = "no", status = 1)

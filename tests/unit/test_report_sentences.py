@@ -129,7 +129,7 @@ def other_campaign(root, tmp_path_factory):
 
 def test_untrue_sentence_is_marked_in_other_campaigns(other_campaign):
     page = other_campaign
-    assert "Not so in this campaign (Table 1, no. 1): “faster, by 3, than the" in page
+    assert "Not shown in this campaign (Table 1, no. 1): “faster, by 3, than the" in page
     assert "bbr &gt; 4" in page
     assert "bbr = 3" in page
 

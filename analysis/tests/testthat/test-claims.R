@@ -82,6 +82,41 @@ test_that("only a significant rise breaks monotonicity", {
   rising$mean[3] <- 240
   expect_equal(judge(monotonic, rising)$measured, 20)
   expect_equal(judge(monotonic, rising)$verdict, "not reproduced")
+  # A campaign that measures one cell of the curve shows nothing about its shape.
+  expect_equal(judge(monotonic, six[2, ])$verdict, "not measured")
+})
+
+test_that("a ratio to zero has no number, and the reason says so", {
+  rises <- claim(
+    kind = "change_percent", where = list(algorithm = "cubic", loss_percent = 1),
+    against = list(loss_percent = 0), at_least = 1
+  )
+  still <- dplyr::mutate(six, mean = ifelse(loss_percent == 0, 0, mean))
+  expect_equal(judge(rises, still)$verdict, "not measured")
+  expect_match(judge(rises, still)$absent, "a ratio to zero")
+  gain <- claim(kind = "gain_factor", where = list(loss_percent = 1),
+    against = list(loss_percent = 0), at_least = 1)
+  expect_equal(judge(gain, still)$verdict, "not measured")
+})
+
+file_of <- function(lines) {
+  path <- tempfile()
+  writeLines(lines, path)
+  path
+}
+
+test_that("claims have the values that losslab checked", {
+  path <- file_of(c("at_most: 1e3", "at_least: 10000000000", "ecn: [on, off]", "cause: true"))
+  expect_equal(
+    read_claims(path),
+    list(at_most = 1000, at_least = 1e10, ecn = c("on", "off"), cause = TRUE)
+  )
+})
+
+test_that("text in a column of numbers is an error with the column", {
+  path <- file_of(c("n,who", "1,me"))
+  expect_error(read_measured(path), "column who must have numbers, found me; .* words = \"who\"")
+  expect_equal(read_measured(path, words = "who")$who, "me")
 })
 
 test_that("the smallest ratio uses all cells and needs every counterpart", {

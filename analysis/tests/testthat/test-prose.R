@@ -39,7 +39,7 @@ test_that("a false assertion stops the report of a recorded campaign, with the n
 test_that("a false assertion marks its sentence in other campaigns", {
   expect_equal(
     in_campaign(FALSE, say(c(NA, 0) > 1, "It has {short(bbr[1])} (@fig-x).")),
-    "[Not so in this campaign (@tbl-untrue, no. 1):]{.untrue} \"It has 900 (@fig-x).\""
+    "[Not shown in this campaign (@tbl-untrue, no. 1):]{.untrue} \"It has 900 (@fig-x).\""
   )
   expect_equal(untrue$rows$Sentence, "It has 900 (fig-x).")
   expect_equal(untrue$rows$Needs, "`c(NA, 0) > 1`")
@@ -69,7 +69,7 @@ test_that("a verdict is that of one claim, and missing if it is not measured", {
   expect_equal(verdict(claims, "x/a"), "not reproduced")
   expect_equal(say(verdict(claims, "x/a") == "not reproduced", "Not so."), "Not so.")
   expect_equal(say(verdict(claims, "x/b") == "reproduced", "So it is."), "")
-  expect_error(verdict(claims, "x/d"), "one claim x/d, found 0")
+  expect_error(verdict(claims, "x/d"), "must name a claim of .*, found x/d")
 })
 
 test_that("a key that no study declares is an error with its sentence", {

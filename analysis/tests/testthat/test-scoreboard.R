@@ -45,7 +45,7 @@ test_that("every measured number has a ratio and a grade, and others are omitted
   expect_equal(
     scoreboard_text(sources),
     paste(
-      "Of 1 published numbers of one source to which nothing was fitted, 0 % come out within 5 %,",
+      "Of 1 published number of one source to which nothing was fitted, 0 % come out within 5 %,",
       "100 % within 25 %, and 100 % within a factor of two."
     )
   )
@@ -54,6 +54,18 @@ test_that("every measured number has a ratio and a grade, and others are omitted
   expect_equal(names(no_sources), names(sources))
   expect_equal(nrow(summarise_scoreboard(tibble::tibble(), join_facts(no_scores))), 0)
   expect_equal(scoreboard_text(no_sources), "")
+})
+
+test_that("a list of published numbers with a mistake is refused", {
+  for (wrong in list(
+    list(blocks = NULL, "have the column blocks"), list(metric = "godput", "found godput"),
+    list(apart = "guessed", "found guessed")
+  )) {
+    row <- list(place = "a", blocks = "main", metric = "goodput_mbit", published = 1)
+    row[names(wrong)[1]] <- wrong[1]
+    assign("wrong_numbers", \(published) tibble::as_tibble(Filter(Negate(is.null), row)), globalenv())
+    expect_error(published_numbers("wrong", NULL), paste0("wrong_numbers must .*", wrong[[2]]))
+  }
 })
 
 test_that("numbers that state the same fact are one row of geometric means", {

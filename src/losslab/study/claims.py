@@ -15,7 +15,7 @@ from losslab.reading import UsageError, input_errors, number, read_rows, read_te
 from losslab.repository import ROOT
 from losslab.study import metrics, schemas, studyfiles
 from losslab.study.condition import AXES
-from losslab.study.studyfiles import Point, block_grid, load_study, matches, unmatched
+from losslab.study.studyfiles import Point, as_list, block_grid, load_study, matches, unmatched
 
 COMPARISONS = ("at_most", "at_least", "within")
 # Parameters besides `where`, and those that each kind requires; it accepts no others.
@@ -151,6 +151,8 @@ def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
     problems += metrics.problems(claim["metric"]) if "metric" in claim else []
     if claim.get("metric") in AXES:
         problems.append(f"metric must not be an axis, found {claim['metric']}")
+    if "along" in claim and AXES[claim["along"]].kind == "str":
+        problems.append(f"along must be an axis of numbers, found {claim['along']}")
     required: tuple[str, ...] = NEEDS[kind]
     optional: tuple[str, ...] = PARAMETERS
     if kind == "largest_loss_z":
@@ -179,6 +181,12 @@ def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
         f"{key} must select a cell of the study: {problem}"
         for key, selector in selectors.items()
         for problem in unmatched(selector, points)
+    ] or [
+        f"{axis} must be a number without a unit in {key}, found {each}"
+        for key, selector in selectors.items()
+        for axis, value in selector.items()
+        for each in as_list(value)
+        if isinstance(each, str) and axis in AXES and AXES[axis].kind != "str"
     ]:
         return problems
     cells = _selected(where, points)
@@ -233,11 +241,9 @@ def _shows_cause(claim: Mapping[str, Any], support: Mapping[str, Any], points: l
     """Return whether a support is about the claim's cells with something changed."""
     own = _selected(claim.get("where", {}), points)
     others = _selected(support.get("where", {}), points)
-    if support["kind"] == "scatter_ratio":
-        base = _selected(support["where"] | support["against"], points)
-        if not all(cell in own for cell in base):
-            return False
-    return not any(cell in own for cell in others)
+    against = support["against"] if support["kind"] == "scatter_ratio" else None
+    base = _selected(support["where"] | against, points) if against else []
+    return all(cell in own for cell in base) and not any(cell in own for cell in others)
 
 
 def published_problems(

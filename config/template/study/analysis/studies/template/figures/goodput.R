@@ -7,7 +7,8 @@ draw <- function(data) {
 
   ggplot(cells, aes(loss_percent, mean, colour = algorithm, shape = algorithm)) +
     geom_point() +
-    geom_line() +
+    # A line joins cells that differ only in their loss.
+    geom_line(aes(group = sub("_loss[^_]*", "", cell))) +
     algorithm_scales(data$algorithms) +
     labs(x = "Loss (%)", y = "Goodput (Mbit/s)") +
     theme_losslab()
