@@ -18,10 +18,10 @@ from losslab.backends.base import Instrument, Job
 from losslab.campaign import compare, inputs, packets, plan, records, rerun
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.replicate import run
-from losslab.campaign.results import RESULTS
+from losslab.campaign.results import MANIFEST_FILE, RESULTS
 from losslab.errors import LosslabError, did_you_mean
 from losslab.lock import own_folder
-from losslab.reading import UsageError, out_folder, read_config
+from losslab.reading import UsageError, input_errors, out_folder, read_config
 from losslab.repository import ROOT, find
 from losslab.study import design, dictionary, units
 from losslab.study.condition import AXES, Condition
@@ -190,6 +190,11 @@ def _cells(options: argparse.Namespace) -> int:
 
 
 def _rerun(options: argparse.Namespace) -> int:
+    if options.manifest.is_file() and options.manifest.name != MANIFEST_FILE:
+        raise UsageError(  # else all files beside it would be compared
+            f"{options.manifest} must be a run's folder or its {MANIFEST_FILE}, found another file",
+            hint="copy the run's folder as a whole, and name it",
+        )
     manifest = rerun.load_manifest(options.manifest)
     rerun.require_result(manifest, "the run to repeat")
     original = options.manifest if options.manifest.is_dir() else options.manifest.parent
@@ -221,12 +226,10 @@ def _diff(options: argparse.Namespace) -> int:
     if with_record and options.metric:
         raise UsageError("--metric must compare two folders, found a record of the main metric")
     sides = options.first, options.second
-    try:
+    with input_errors():  # nothing was compared
         if with_record:
             found = records.compare(*sides, options.common)
         else:
             found = compare.compare_sets(*sides, options.metric, options.common)
-    except LosslabError as error:  # of what was named; nothing was compared
-        raise UsageError(error.message, error.hint) from error
     print(compare.as_json(found) if options.json else tables.diff_text(found))
     return 0 if found.agree else 1

@@ -16,8 +16,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from losslab import __version__, processes
 from losslab.campaign import plan
 from losslab.campaign.plan import RecordedCampaign
@@ -25,7 +23,7 @@ from losslab.campaign.results import CELL_FILE, read_cell
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import cache_folder
-from losslab.reading import read_yaml
+from losslab.reading import UsageError, read_config, read_yaml
 from losslab.repository import ROOT
 from losslab_artifact import appendix, major, verify
 from losslab_artifact.anonymous import SUBSTITUTE, names, strip
@@ -214,16 +212,15 @@ def packed_instrument(containers: bool = False) -> list[Path]:
 def campaign_file(path: Path, repository: Path = ROOT) -> Path:
     """Return a configuration file relative to the repository.
 
-    Raises LosslabError if it is no configuration file or is outside the repository.
+    Raises UsageError if it is no configuration file or is outside the repository.
     """
-    try:
-        yaml.safe_load(path.read_text())["studies"]
-        return path.resolve().relative_to(repository.resolve())
-    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise LosslabError(
-            f"a campaign must be a configuration file of this repository, found {path}: {error}",
-            hint="name one such as config/quick.yaml",
-        ) from error
+    content, name = read_config(path), path.resolve()
+    if not (isinstance(content, dict) and "studies" in content and name.is_relative_to(repository)):
+        raise UsageError(
+            f"a campaign must be a configuration file below {repository}, found {path}",
+            hint="name one such as config/quick.yaml; an artifact has the repository's files only",
+        )
+    return name.relative_to(repository)
 
 
 def _crates() -> Any:

@@ -23,6 +23,7 @@ from losslab.campaign.replicate import ATTEMPTS
 from losslab.campaign.results import CELL_FILE, LOST_FILE, MANIFEST_FILE, differences, read_cell
 from losslab.errors import LosslabError
 from losslab.instrument.archive import digest
+from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab_artifact import remake
 from losslab_artifact.remake import Finding, Remade
@@ -304,7 +305,7 @@ def read_digests(root: Path) -> dict[str, str]:
     try:
         lines = path.read_text().splitlines()
     except (OSError, ValueError) as error:
-        raise LosslabError(
+        raise UsageError(
             f"{path} must list the artifact's files, found: {error}",
             hint="unpack the archive of `make artifact`, and run this in the unpacked folder",
         ) from error
@@ -312,7 +313,7 @@ def read_digests(root: Path) -> dict[str, str]:
     for line in lines:
         match = LINE.fullmatch(line)
         if match is None or not _inside(match[2]) or match[2] in found:
-            raise LosslabError(
+            raise UsageError(
                 f"{path} must list each file once, by its relative path, found {line!r}"
             )
         found[match[2]] = match[1]

@@ -9,13 +9,15 @@ from types import SimpleNamespace
 import pytest
 
 from losslab.errors import LosslabError
+from losslab.reading import UsageError
 from losslab_artifact import pack
 
 
 def test_campaign_to_pack_must_be_a_file_of_the_repository(tmp_path, root):
     assert pack.campaign_file(root / "config/quick.yaml") == Path("config/quick.yaml")
-    for path in (tmp_path / "none.yaml", root / "pyproject.toml"):
-        with pytest.raises(LosslabError, match="must be a configuration file"):
+    (tmp_path / "own.yaml").write_text("studies: {}\n")
+    for path in (tmp_path / "own.yaml", root / "config/metrics.tsv", tmp_path / "none.yaml"):
+        with pytest.raises(UsageError, match=r"own\.yaml|must be YAML|does not exist"):
             pack.campaign_file(path)
 
 

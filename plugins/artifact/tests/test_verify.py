@@ -172,3 +172,4 @@ def test_folder_without_results_is_a_usage_error(tmp_path, capsys):
     assert "must be a campaign's results folder" in capsys.readouterr().err
     assert cli.main(["verify", str(tmp_path)]) == 2
     assert "must name the campaign" in capsys.readouterr().err
+    assert cli.main(["artifact", "verify", str(tmp_path)]) == 2

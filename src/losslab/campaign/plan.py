@@ -262,14 +262,14 @@ def _name(file: Path, *roots: Path) -> str:
 
 
 def read_campaign(folder: Path, repository: Path) -> RecordedCampaign:
-    """Read the record of a results folder's campaign; LosslabError if it is invalid."""
+    """Read the record of a results folder's campaign; UsageError if it is invalid."""
     path = folder / FILE
     try:
         data = read_json(path)
         names, config = tuple(map(str, data["files"])), dict(data["config"])
         versions = {str(k): str(v) for k, v in data.get("software", {}).items()}
     except (LosslabError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise LosslabError(
+        raise UsageError(
             f"{path} must record the campaign of the results, found: {error}",
             hint="start the workflow in the campaign's folder again, which writes it",
         ) from error

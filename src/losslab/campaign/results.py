@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -67,8 +68,8 @@ PARTIAL = ".losslab-"
 # With less free space, a failure counts as caused by a full disk.
 MIN_FREE_BYTES = 4 * 2**20
 FREE_SPACE = "free disk space there and start again; finished replicates are kept"
-HINT = "delete this folder and run the same command again, which measures it again"
-FOREIGN_HINT = "name a file that losslab wrote, or measure again with this version"
+HINT = "restore its files and move added ones away, or delete this folder and measure it again"
+FOREIGN_HINT = "name a file that losslab wrote, restore it, or measure again with this version"
 
 Row = dict[str, Any]
 
@@ -245,21 +246,23 @@ def read_cells(folder: Path) -> dict[str, MeasuredCell]:
     Those that were skipped, as without their public trace, are left out.
     """
     files: dict[str, Path] = {}
-    for file in sorted(folder.rglob(CELL_FILE)):
+    # Follows links, as to another disk, and skips hidden folders, such as those of partial files.
+    for found in sorted(glob.glob(f"**/{CELL_FILE}", root_dir=folder, recursive=True)):
+        file = folder / found
         name = f"{file.parent.parent.name}/{file.parent.name}"
         if name in files:
-            raise LosslabError(
+            raise UsageError(
                 f"{folder} must have each cell once, found {files[name]} and {file}",
                 hint="name the folder of one campaign",
             )
         files[name] = file
     if not files:
-        raise LosslabError(
+        raise UsageError(
             f"{folder} must contain measured cells, found no {CELL_FILE} below it",
             hint="name a results folder of the workflow, or the folder of `losslab sweep`",
         )
-    found = {name: read_cell(file) for name, file in files.items()}
-    return {name: cell for name, cell in found.items() if "absent" not in cell.content}
+    cells = {name: read_cell(file) for name, file in files.items()}
+    return {name: cell for name, cell in cells.items() if "absent" not in cell.content}
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -270,7 +273,10 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path, schema: str) -> dict[str, Any]:
-    data = read_json(path)
+    try:
+        data = read_json(path)
+    except UsageError as error:
+        raise UsageError(error.message, hint=FOREIGN_HINT) from error
     if isinstance(data, dict):
         require_format(data, path)
     check_schema(data, schema, str(path), FOREIGN_HINT)

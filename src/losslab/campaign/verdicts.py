@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from losslab.errors import LosslabError
+from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, number, read_rows, shown
 from losslab.repository import REPORT, ROOT
 
@@ -180,7 +180,13 @@ def require_as_recorded(
 
 def check(claims: Path, campaign: str, recorded: Path = TABLE) -> None:
     """Check claims against the recorded verdicts of a campaign."""
-    found = problems(read_claims(claims), read_recorded(recorded).get(campaign, {}))
+    known = read_recorded(recorded)
+    if campaign not in known:
+        raise UsageError(
+            f"{recorded} must have the verdicts of {campaign}, found {', '.join(known)}",
+            hint=f"record them with `losslab claims --record {campaign}`",
+        )
+    found = problems(read_claims(claims), known[campaign])
     hint = f"give reasons in report/claims/STUDY.yaml; then `losslab claims --record {campaign}`"
     require_as_recorded(found, "claims", f"{recorded}, {campaign}", hint)
 
@@ -257,6 +263,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         else:
             rows, names = read_claims(options.claims), {*options.names}
             if names:
+                known = {name for row in rows for name in (row["study"], "/".join(_name(row)))}
+                if unknown := sorted(names - known):
+                    raise UsageError(
+                        f"{options.claims} must have each study or claim, found no {unknown[0]}"
+                        + did_you_mean(unknown[0], known)
+                    )
                 rows = [row for row in rows if {row["study"], "/".join(_name(row))} & names]
             print(json.dumps(rows, indent=1) if options.json else table(rows))
         return 0

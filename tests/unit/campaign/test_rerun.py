@@ -73,3 +73,5 @@ def test_lost_run_is_not_repeated(tmp_path, capsys):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     assert cli.main(["rerun", str(tmp_path)]) == 1
     assert "its guest was lost: no word" in capsys.readouterr().err
+    (tmp_path / "manifest.json").rename(tmp_path / "theirs.json")
+    assert cli.main(["rerun", str(tmp_path / "theirs.json")]) == 2

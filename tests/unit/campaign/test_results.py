@@ -203,7 +203,7 @@ def test_cell_name_that_is_no_folder_name_is_refused(tmp_path, name):
 @pytest.mark.parametrize("text", ["{}", "[]", "null", "{", "1", '{"seed": 1e400}'])
 @pytest.mark.parametrize("command", [["rerun"], ["export", "--qlog"]])
 def test_commands_refuse_a_malformed_manifest(tmp_path, capsys, command, text):
-    assert cli.main([*command, str(written(tmp_path, "any", text))]) == 2
+    assert cli.main([*command, str(written(tmp_path, "manifest", text))]) == 2
     assert "losslab: error: " in capsys.readouterr().err
 
 
@@ -214,7 +214,12 @@ def test_cells_are_found_by_study_and_name_once_each(tmp_path):
     with pytest.raises(LosslabError, match="must contain measured cells"):
         read_cells(tmp_path)
     folder = write_cell(tmp_path / "a", "cell", [1, 2, 3])
-    assert read_cells(tmp_path)["loss/cell"].file == folder / "cell.json"
+    (folder / ".losslab-partial").mkdir()  # of a killed process
+    (folder / ".losslab-partial" / "cell.json").touch()
+    linked = tmp_path / "c" / "cells"
+    linked.parent.mkdir()
+    linked.symlink_to(folder.parents[1])  # on another disk
+    assert read_cells(linked.parent)["loss/cell"].file == linked / "loss/cell/cell.json"
     write_cell(tmp_path / "b", "cell", [1, 2, 3])
     with pytest.raises(LosslabError, match=r"must have each cell once, found .*/a/.* and .*/b/"):
         read_cells(tmp_path)

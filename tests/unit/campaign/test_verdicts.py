@@ -9,6 +9,7 @@ from losslab import cli
 from losslab.campaign import verdicts
 from losslab.campaign.verdicts import explained, read_recorded
 from losslab.errors import LosslabError
+from losslab.reading import UsageError
 
 COLUMNS = (
     "study", "claim", "sentence", "source", "evidence", "published", "measured", "low", "high",
@@ -54,6 +55,8 @@ def test_claims_table_has_number_interval_n_unit_limit_and_reason(claims, capsys
     )  # fmt: skip
     assert cli.main(["claims", "--claims", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert cli.main(["claims", "--claims", str(path), "loss/slwo"]) == 2
+    assert "found no loss/slwo; did you mean loss/slow" in capsys.readouterr().err
     assert lines[0] == (
         "NOT REPRODUCED  loss/slow (not fitted): 4.568 [4.41, 4.77] times, n = 10; at least 4 "
         "(ours: Half of it.); published 6.4"
@@ -66,22 +69,15 @@ def test_claims_table_has_number_interval_n_unit_limit_and_reason(claims, capsys
     ]
 
 
-def test_recorded_verdicts_pass(claims, recorded):
-    path = claims(row("fast"), row("slow", "not reproduced", reason="So."))
-    assert verdicts.record(path, "quick", recorded) == [
-        "loss, fast: none -> reproduced", "loss, slow: none -> not reproduced",
-    ]  # fmt: skip
-    verdicts.check(path, "quick", recorded)
-    assert verdicts.record(path, "quick", recorded) == []
-
-
 def test_changed_verdict_stops_its_campaign_until_it_is_recorded(claims, recorded):
     verdicts.record(claims(row("fast"), row("calm")), "full", recorded)
     path = claims(row("fast", "inconclusive"), row("calm"))
     with pytest.raises(LosslabError, match=r"fast was reproduced and is inconclusive \(4\.568"):
         verdicts.check(path, "full", recorded)
-    verdicts.record(path, "quick", recorded)
+    changes = ["loss, calm: none -> reproduced", "loss, fast: none -> inconclusive"]
+    assert verdicts.record(path, "quick", recorded) == changes
     verdicts.check(path, "quick", recorded)
+    assert verdicts.record(path, "quick", recorded) == []
     assert recorded.read_text().splitlines() == [
         "study\tclaim\tfull\tquick",
         "loss\tcalm\treproduced\treproduced",
@@ -138,6 +134,8 @@ def test_added_and_removed_claims_are_refused(claims, recorded):
     assert "loss, fast has a recorded verdict, but does not exist" in words
     # A study outside this campaign is not compared.
     assert "map" not in words
+    with pytest.raises(UsageError, match="must have the verdicts of fresh, found quick"):
+        verdicts.check(claims(row("calm")), "fresh", recorded)
 
 
 @pytest.mark.parametrize(
