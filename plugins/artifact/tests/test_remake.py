@@ -63,7 +63,7 @@ def test_error_of_a_rule_is_quoted_without_snakemakes_output(tmp_path, monkeypat
     (tmp_path / "logs" / "loss.log").write_text("note\nlosslab: error: a is damaged\n")
     done = SimpleNamespace(good=False, err="RuleException", out="")
     monkeypatch.setattr(remake.processes, "attempt", lambda *_, **__: done)
-    with pytest.raises(LosslabError, match="^a is damaged$"):
+    with pytest.raises(LosslabError, match=r"^a is damaged$"):
         remake.run_workflow(RecordedCampaign(("a.yaml",), {}, [], {}), ROOT, tmp_path, 1)
 
 
