@@ -10,6 +10,7 @@ import contextlib
 import re
 import shlex
 import shutil
+import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -196,6 +197,8 @@ def _folder() -> Path:
             f"{extensions.MARK} in {Path.cwd()}",
             hint="make such a folder: `losslab init my-campaign && cd my-campaign`",
         )
+    if Path.cwd() != ROOT:
+        print(f"losslab: note: this folder is no campaign's: writing to {ROOT}", file=sys.stderr)
     return ROOT
 
 

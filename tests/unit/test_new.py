@@ -85,9 +85,11 @@ def test_every_algorithms_file_registers_its_folders_name():
         assert f'"{path.parent.name}"' in path.read_text()
 
 
-def test_new_study_is_a_valid_campaign(tmp_path, root, monkeypatch):
-    (tmp_path / MARK).write_text("")
+def test_new_study_is_a_valid_campaign(tmp_path, root, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    assert new._folder() == root
+    assert f"writing to {root}" in capsys.readouterr().err
+    (tmp_path / MARK).write_text("")
     assert cli.main(["new", "study", "mine", "--title", "My question"]) == 0
     (tmp_path / "campaign.yaml").write_text(
         "studies: { mine: { main: { replicates: 2, duration_s: 1, warmup_s: 0 } } }"

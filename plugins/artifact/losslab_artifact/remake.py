@@ -35,6 +35,8 @@ RULES = (
 MADE = ("summary", "tables", "figures", "report", "claims.csv")
 # Files whose bytes depend on the versions of R packages.
 DRAWN = frozenset({".svg", ".png", ".pdf", ".html", ".tex"})
+# Start of an error in the log of a rule.
+ERROR = "losslab: error: "
 # Time stamps that R writes to a PDF.
 PDF_DATES = re.compile(rb"/(CreationDate|ModDate) \(D:[^)]*\)")
 # Tolerance for numbers that another version of the software rounds differently.
@@ -119,7 +121,7 @@ def run_workflow(
 ) -> None:
     """Run the workflow's rules after measuring in a folder with linked cells.
 
-    Raises LosslabError if a rule failed; the message has the last lines of its log.
+    Raises LosslabError if a rule failed, with losslab's error or the last lines of its log.
     """
     studies = [f"analyse_{study.name}" for study in campaign.studies]
     own = extensions.campaign()
@@ -138,8 +140,11 @@ def run_workflow(
     )  # fmt: skip
     if not done.good:
         logs = sorted((folder / "logs").rglob("*.log"), key=lambda path: path.stat().st_mtime)
-        log = logs[-1].read_text(errors="replace") if logs else ""
-        lines = (done.err + done.out + log).strip().splitlines()
+        texts = [log.read_text(errors="replace") for log in logs]
+        for text in texts:
+            if ERROR in text:  # Snakemake's output only says that a command failed
+                raise LosslabError(text.partition(ERROR)[2].strip())
+        lines = (done.err + done.out + "".join(texts[-1:])).strip().splitlines()
         raise LosslabError(
             "the workflow failed to make tables and report from the cells:\n"
             + "\n".join(lines[-processes.QUOTED_LINES :])

@@ -13,15 +13,12 @@ from losslab.reading import UsageError
 from losslab_artifact import pack
 
 
-def test_campaign_to_pack_must_be_a_file_of_the_repository(tmp_path, root):
+def test_campaign_to_pack_must_be_a_file_of_the_repository_and_measured(tmp_path, root):
     assert pack.campaign_file(root / "config/quick.yaml") == Path("config/quick.yaml")
     (tmp_path / "own.yaml").write_text("studies: {}\n")
     for path in (tmp_path / "own.yaml", root / "config/metrics.tsv", tmp_path / "none.yaml"):
         with pytest.raises(UsageError, match=r"own\.yaml|must be YAML|does not exist"):
             pack.campaign_file(path)
-
-
-def test_packing_without_results_is_refused(tmp_path):
     with pytest.raises(LosslabError, match="must record the campaign"):
         pack.pack(tmp_path, Path("config/quick.yaml"), tmp_path / "a.tar.gz", False)
 
