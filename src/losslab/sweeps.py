@@ -28,7 +28,7 @@ from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import inputs, replicate
 from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import at_first_use, instrument, video
-from losslab.campaign.results import CELL_FILE, MeasuredCell, read_cell
+from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, MeasuredCell, read_cell
 from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
 from losslab.instrument import analysis
@@ -119,7 +119,12 @@ def _too_many(count: float) -> UsageError:
 def cells(
     given: Mapping[str, Sequence[str | float]], folder: Path, own_kernel: bool = False
 ) -> list[SweepCell]:
-    """Return the cells of all combinations of the given values."""
+    """Return the cells of all combinations of the given values; UsageError if one is impossible."""
+    if (folder / MANIFEST_FILE).is_file():
+        raise UsageError(
+            f"the folder of a sweep must be new or a sweep's, found a run in {folder}",
+            hint="choose another with --out; losslab never changes a run's files",
+        )
     names = design.load_names(ROOT)
     block = {name: list(each) for name, each in given.items()}
     with input_errors():

@@ -60,6 +60,9 @@ def test_every_combination_is_a_cell_with_its_own_folder(tmp_path):
         sweeps.cells({"algorithm": ["cubic"], "rtt_ms": [-1.0]}, tmp_path)
     with pytest.raises(UsageError, match="at most"):
         sweeps.cells({"algorithm": ["cubic"], "rtt_ms": list(range(1, 10_003))}, tmp_path)
+    (tmp_path / "manifest.json").touch()
+    with pytest.raises(UsageError, match="found a run in"):
+        sweeps.cells(given, tmp_path)
 
 
 def test_written_study_has_the_sweeps_cells(root, tmp_path):

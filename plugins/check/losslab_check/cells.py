@@ -16,7 +16,6 @@ from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import at_first_use, instrument
 from losslab.campaign.packets import SENDERS_LINK
 from losslab.campaign.results import CELL_FILE
-from losslab.errors import LosslabError
 from losslab.instrument import kernels
 from losslab.instrument.changes import Change
 from losslab.instrument.kerneltree import COMPILED, UNCOMPILED
@@ -158,7 +157,7 @@ def kernel_digests(cells: Mapping[str, Cell], side: Side) -> dict[str, str | Non
 def require_compiled(cells: Mapping[str, Cell], side: Side, change: Change) -> list[str]:
     """Return the changed files that no cell's kernel compiles; `kernel_digests` has built them.
 
-    Raises LosslabError for an added file, and if none of the changed sources is compiled: "no cell
+    Raises UsageError for an added file, and if none of the changed sources is compiled: "no cell
     changed" would say nothing about it.
     """
     unused: set[str] | None = None
@@ -174,7 +173,7 @@ def require_compiled(cells: Mapping[str, Cell], side: Side, change: Change) -> l
     if not set(sources) - set(files):
         refused += [path for path in (*files, *skipped) if path not in refused]
     for path in refused[:1]:
-        raise LosslabError(
+        raise UsageError(
             f"a changed source must be compiled into the kernel, found that no object has {path}",
             hint="let the change add `obj-y += NAME.o` to its folder's Makefile, or include it in "
             "a file that is compiled; for your own algorithm, add `--algorithm NAME`",

@@ -151,7 +151,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _commit() -> tuple[str, str]:
-    """Return the name and date of the commit for a trend; LosslabError before anything runs.
+    """Return the name and date of the commit for a trend; UsageError before anything runs.
 
     In a job of GitHub Actions, git may refuse the folder of another user, so the job's variable is
     first.
@@ -160,7 +160,7 @@ def _commit() -> tuple[str, str]:
         return commit, datetime.now(UTC).isoformat(timespec="seconds")
     found = processes.attempt(["git", "log", "-1", "--format=%H %cI"])
     if not found.good:
-        raise LosslabError(
+        raise UsageError(
             f"--trend needs a commit, found none in {Path.cwd()}",
             hint="start it in the folder of your repository",
         )

@@ -3,7 +3,7 @@
 import pytest
 
 from losslab import cli
-from losslab.errors import LosslabError
+from losslab.reading import UsageError
 from losslab.instrument import kernels
 from losslab_check import cells
 
@@ -40,7 +40,7 @@ def test_algorithms_are_added_and_cells_selected():
     ],
 )
 def test_unknown_names_are_refused(words, message):
-    with pytest.raises(LosslabError, match=message):
+    with pytest.raises(UsageError, match=message):
         plan(*words)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from losslab import cli, lock
 from losslab.errors import LosslabError
-from losslab.reading import read_rows
+from losslab.reading import UsageError, read_rows
 from losslab.study.schemas import check_schema
 from losslab_check import behaviour, check
 from losslab_check.behaviour import CellChange, Difference, Run
@@ -61,7 +61,7 @@ def test_trend_without_a_commit_is_refused_before_measuring(tmp_path, monkeypatc
     (tmp_path / "tcp_cubic.c").write_text("")
     words = ["check", "tcp_cubic.c", "--trend", "trend.csv", "--out", str(tmp_path / "out")]
     options = cli.parser().parse_args(words)
-    with pytest.raises(LosslabError, match="--trend needs a commit"):
+    with pytest.raises(UsageError, match="--trend needs a commit"):
         options.run(options)
     assert not (tmp_path / "out").exists()
 

@@ -42,7 +42,7 @@ from losslab.study.axes import derived_seed, short
 from losslab.study.condition import Condition
 
 LESSONS: dict[str, dict[str, Any]] = read_yaml(Path(__file__).with_name("lessons.yaml"))
-STUDENT = whole_option("student", 1)
+STUDENT = whole_option("student", 1, 10**18)
 RECORD = "exercise.json"
 # Of a file that a student submits.
 SUBMISSION_BYTES = 2**16

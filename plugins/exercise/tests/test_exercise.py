@@ -82,7 +82,7 @@ def test_every_lesson_is_a_section_of_the_page(root):
 
 def test_prediction_is_recorded_before_the_commands_are_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    words = ["exercise", "start", "loss", "--student", "17", "--out", "my loss"]
+    words = ["exercise", "start", "loss", "--student", f"{10**12}", "--out", "my loss"]
     monkeypatch.setattr("builtins.input", lambda question: "x" if "bbr" in question else "3")
     assert cli.main(words) == 2
     assert "losslab measure" not in capsys.readouterr().out

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.campaign.criteria import FAIL
 from losslab.emulation import capture
-from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_rows
 from losslab.study import metrics
 from losslab.study.condition import Condition
@@ -176,7 +175,7 @@ def longest_stall(
 ) -> Stall:
     """Return the longest stall of a replicate's largest flow.
 
-    It begins between `from_s` and `until_s`, and ends at `end_s` at the latest. Raises LosslabError
+    It begins between `from_s` and `until_s`, and ends at `end_s` at the latest. Raises UsageError
     if the replicate has no TCP connection.
     """
     last: tuple[float, int] | None = None
@@ -203,7 +202,7 @@ def samples(folder: Path) -> list[dict[str, str]]:
     rows = read_rows(folder / "tcp.csv")
     delivered = {row["flow"]: int(row["delivered_bytes"]) for row in rows}
     if not delivered:
-        raise LosslabError("the run must have a TCP connection of its sender, found none")
+        raise UsageError("the run must have a TCP connection of its sender, found none")
     flow = max(delivered, key=delivered.__getitem__)
     return [row for row in rows if row["flow"] == flow]
 

@@ -229,7 +229,7 @@ def of_queue(
             continue
         used, capacity = 0.0, _capacity_mbit(t_s, condition, phases)
         if (number := bisect_left(ends, t_s)) < len(ends):
-            used = goodputs["goodput_mbit"][number] / share
+            used = float(goodputs["goodput_mbit"][number]) / share
         busy.append(backlog > 0 or used >= USED * capacity)
     return _percent({PATH: sum(busy), SENDER: len(busy) - sum(busy)})
 
@@ -242,7 +242,8 @@ def _percent(counts: Mapping[str, float]) -> dict[str, float]:
 
 def _backlogs(queue: Samples, column: str) -> Iterator[tuple[float, float]]:
     """Yield the times of samples of the queue, and a column of its backlog."""
-    return zip(queue.get("t_s", ()), queue.get(column, ()), strict=True)
+    columns = (queue[name].tolist() for name in ("t_s", column) if queue)
+    return zip(*columns, strict=True)
 
 
 def _totals(tcp: Samples) -> tuple[Numbers, Numbers]:

@@ -305,13 +305,16 @@ class Condition:
             object.__setattr__(self, name, value)
 
     def problems(self) -> list[str]:
-        """List what is wrong with the values; empty if the condition can be measured."""
+        """List what is wrong with the values; empty if the condition can be measured.
+
+        Constraints between axes count if each axis has a possible value.
+        """
         problems = [
             problem
             for name, declaration in AXES.items()
             for problem in declaration.problems(getattr(self, name))
         ]
-        return [*problems, *conflicts(self)]
+        return problems or [*conflicts(self)]
 
     @property
     def bare(self) -> bool:

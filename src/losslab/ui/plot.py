@@ -16,8 +16,7 @@ from pathlib import Path
 from losslab import processes
 from losslab.campaign import rerun
 from losslab.campaign.tables import write_csv
-from losslab.errors import LosslabError
-from losslab.reading import out_file
+from losslab.reading import UsageError, out_file
 from losslab.repository import ROOT, find, require_programs
 from losslab.study import studyfiles
 from losslab.study.names import drawn_controls
@@ -96,7 +95,7 @@ def require_drawable(paths: Sequence[Path]) -> None:
         require_programs("analysis", "a figure")
     for path in paths:
         if path.suffix not in FORMATS:
-            raise LosslabError(
+            raise UsageError(
                 f"--out must end in {', '.join(FORMATS)}, found {path}",
                 hint="name a figure, such as runs.svg",
             )
@@ -112,7 +111,7 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
     if any(run.bands for run in runs):
         conditions = series.distinguish(runs, series.labels(runs))
     if len(set(conditions)) > MAX_CONDITIONS:
-        raise LosslabError(
+        raise UsageError(
             f"a figure must have at most {MAX_CONDITIONS} conditions side by side, found "
             f"{len(set(conditions))}",
             hint="plot fewer runs at once, or omit --out to plot them in the terminal",

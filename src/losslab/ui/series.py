@@ -176,9 +176,11 @@ def replicates(folder: Path) -> list[Path]:
         listed = [each.folder for each in read_cell(folder / CELL_FILE).replicates]
         within = [path for path in listed if path in within]
     if not within:
+        below = next(folder.rglob(MANIFEST_FILE), None)
         raise UsageError(
             f"{folder} must be a run, or a cell with its runs, found no {MANIFEST_FILE} there",
-            hint="name a folder of `losslab measure --out` or of results/cells/STUDY/",
+            hint="name a folder of `losslab measure --out` or of results/cells/STUDY/"
+            + (f", such as {below.parent.parent}" if below else ""),
         )
     return sorted(within, key=lambda path: (len(path.name), path.name))
 

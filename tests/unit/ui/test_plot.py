@@ -105,7 +105,7 @@ def test_plots_of_a_state_have_its_phases(recorded, tmp_path):
 
 
 def test_unknown_figure_format_is_refused_before_drawing(capsys, tmp_path):
-    assert cli.main(["plot", str(tmp_path / "none"), "--out", "runs.gif"]) == 1
+    assert cli.main(["plot", str(tmp_path / "none"), "--out", "runs.gif"]) == 2
     assert "--out must end in .png, .svg, .pdf, found runs.gif" in capsys.readouterr().err
 
 

@@ -76,11 +76,14 @@ def test_video_goodput_is_computed_from_frames(recorded):
 
 
 def test_replicates_of_a_cell_are_in_order(tmp_path):
+    cell = tmp_path / "cells" / "a"
     for number in (10, 2, 0):
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "manifest.json").write_text("{}")
-    assert [path.name for path in series.replicates(tmp_path)] == ["0", "2", "10"]
-    assert series.replicates(tmp_path / "2" / "manifest.json") == [tmp_path / "2"]
+        (cell / str(number)).mkdir(parents=True)
+        (cell / str(number) / "manifest.json").write_text("{}")
+    assert [path.name for path in series.replicates(cell)] == ["0", "2", "10"]
+    assert series.replicates(cell / "2" / "manifest.json") == [cell / "2"]
+    with pytest.raises(LosslabError, match=f"such as {cell}"):
+        series.replicates(tmp_path)
 
 
 def test_malformed_table_is_named_with_its_folder(recorded, tmp_path):
