@@ -106,7 +106,11 @@ wide_version <- function(figure, height_cm, note, width_cm, builds) {
     return(version_of(figure, width_cm, height_cm))
   }
   built <- builds[[1]]
-  if (note != "") built$plot <- with_note(built$plot, note, width_cm)
+  if (note != "") {
+    # Adding to a built plot would reset its scales, and so remove its legend.
+    built$plot$labels$caption <- wrapped(note, width_cm)
+    built$plot$theme <- built$plot$theme + note_style()
+  }
   version_of(figure, width_cm, height_cm, built)
 }
 

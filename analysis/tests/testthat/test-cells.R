@@ -26,3 +26,13 @@ test_that("the subtitle says which hosts were containers", {
   )
   expect_match(subtitle_of_hosts(write(c("containers", "processes"))), "\\(1 of 2 cells\\)$")
 })
+
+test_that("a figure with a note on missing cells keeps its legend", {
+  figure <- ggplot2::ggplot(tibble::tibble(x = 1:2, y = 1:2, flow = c("first one", "second one"))) +
+    ggplot2::geom_point(ggplot2::aes(x, y, colour = flow))
+  path <- tempfile(fileext = ".svg")
+  save_figure(figure, path, 5, tibble::tibble(block = "main"))
+  drawn <- paste(readLines(path), collapse = "")
+  expect_match(drawn, "second one")
+  expect_match(drawn, "Missing cells, without a valid replicate, by block: main")
+})
