@@ -3,8 +3,8 @@
 import pytest
 
 from losslab import cli
-from losslab.reading import UsageError
 from losslab.instrument import kernels
+from losslab.reading import UsageError
 from losslab_check import cells
 
 SCENARIOS = ("loss", "deep", "fast", "shared", "short", "steps")
