@@ -266,7 +266,7 @@ def read_rows(
 
 
 def read_samples(path: Path) -> Samples:
-    """Read a measured table of numbers by column; an empty field is NaN. Fast: a run has many."""
+    """Read a measured table of numbers by column; an empty field is NaN."""
     import numpy as np
 
     head, _, rows = read_bytes(path, TABLE_BYTES).removesuffix(b"\n").partition(b"\n")

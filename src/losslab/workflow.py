@@ -179,10 +179,9 @@ class Campaign:
         planned = self._planned(wildcards)
         note = planned.file().parent / LOST_FILE
         lost = json.loads(note.read_text()) if note.exists() else {"when_utc": ""}
-        there = "absent" not in lost or (
-            all(built.in_cache(*part) for part in parts_of(planned.cell))
-            and inputs.has_public_traces(planned.cell.condition)
-        )
+        if "absent" in lost and not inputs.has_public_traces(planned.cell.condition):
+            return ""
+        there = "absent" not in lost or all(built.in_cache(*p) for p in parts_of(planned.cell))
         return str(lost["when_utc"]) if there else ""
 
     def image_optional(self, wildcards: Any) -> list[str]:

@@ -103,8 +103,7 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
             f"{path} must have published numbers, found no row",
             hint="remove the file if the study's source publishes no numbers",
         )
-    own = set(own)
-    numeric = _numeric_columns() | own
+    numeric = _numeric_columns() | (own := set(own))
     # Values of the points on the axes of a row, of which a table has many: to compare fast.
     known: dict[tuple[str, ...], set[tuple[Any, ...]]] = {}
     for line, row in enumerate(rows, start=2):

@@ -305,10 +305,7 @@ class Condition:
             object.__setattr__(self, name, value)
 
     def problems(self) -> list[str]:
-        """List what is wrong with the values; empty if the condition can be measured.
-
-        Constraints between axes count if each axis has a possible value.
-        """
+        """List what is wrong with the values, or else with their combination; empty if nothing."""
         problems = [
             problem
             for name, declaration in AXES.items()

@@ -161,7 +161,7 @@ def _steps(rows: pd.DataFrame, name: str) -> tuple[Numbers, Numbers]:
 
     t_s, values = rows["t_s"].tolist(), rows[name].astype(float).tolist()
     ends = (0, len(values) - 1)
-    kept = [n for n, its in enumerate(values) if n in ends or its != values[n - 1]]
+    kept = [n for n, its in enumerate(values) if n in ends or repr(its) != repr(values[n - 1])]
     points = [(t_s[n], each) for n in kept for each in (*values[n - 1 : n], values[n])]
     return np.array([t for t, _ in points]), np.array([each for _, each in points])
 

@@ -29,7 +29,6 @@ def samples(rate_mbit, cwnd_packets, pacing_mbit, port=40001):
 
 
 def columns(rows):
-    """Return the columns of a table's rows."""
     return {name: np.array([row[name] for row in rows], float) for name in (rows or [()])[0]}
 
 
