@@ -66,7 +66,8 @@ data$replicates |>
 table_paths <- as.character(unlist(snakemake@output[["tables"]]))
 written <- character()
 source_study(snakemake@input[["code"]], "tables")$tables(data, function(rows, table) {
-  path <- table_paths[basename(table_paths) == paste0(snakemake@params[["study"]], "_", table, ".csv")]
+  name <- paste0(snakemake@params[["study"]], "_", table, ".csv")
+  path <- table_paths[basename(table_paths) == name]
   if (length(path) == 0) stop("the study's YAML file must list each table, found no ", table)
   write_table(rows, path)
   written <<- c(written, path)

@@ -8,12 +8,13 @@
 # Cells are looked up in the table of the campaign's cells. A claim is not judged if one of its
 # cells has no valid result.
 
-# Read a file of claims with the values that losslab checked, which are YAML 1.2's: `on` and `off` are
-# text, and 1e3 is a number.
+# Read a file of claims with the values that losslab checked, which are YAML 1.2's: `on` and `off`
+# are text, and 1e3 is a number.
 read_claims <- function(path) {
   truth <- \(text) switch(tolower(text), true = TRUE, false = FALSE, text)
   whole <- \(text) if (abs(as.numeric(text)) < 1e9) as.integer(text) else as.numeric(text)
-  number <- \(text) if (all(grepl("^[-+]?[0-9.]+[eE][-+]?[0-9]+$", text))) as.numeric(text) else text
+  power <- "^[-+]?[0-9.]+[eE][-+]?[0-9]+$"
+  number <- \(text) if (all(grepl(power, text))) as.numeric(text) else text
   yaml::read_yaml(path, handlers = list("bool#yes" = truth, "bool#no" = truth, int = whole)) |>
     rapply(number, "character", how = "replace")
 }

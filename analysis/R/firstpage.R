@@ -109,7 +109,10 @@ sentences_text <- function(recorded) {
   if (recorded) {
     return("in this one, all of them hold; a false one would have stopped the build.")
   }
-  "a sentence that does not hold is marked *not shown in this campaign*, and @tbl-untrue explains it."
+  paste(
+    "a sentence that does not hold is marked *not shown in this campaign*, and @tbl-untrue",
+    "explains it."
+  )
 }
 
 # Largest number of pages before the appendix, in the PDF of a recorded campaign.

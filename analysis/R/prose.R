@@ -68,7 +68,8 @@ mark_untrue <- function(text, needs, found, place) {
     Needs = paste0("`", gsub("[`|]", "'", needs), "`"), Found = escape_markdown(found)
   ))
   paste0(
-    "[Not shown in this campaign (@tbl-untrue, no. ", nrow(untrue$rows), "):]{.untrue} \"", words, "\""
+    "[Not shown in this campaign (@tbl-untrue, no. ", nrow(untrue$rows), "):]{.untrue} \"", words,
+    "\""
   )
 }
 

@@ -204,7 +204,8 @@ scoreboard_text <- function(sources) {
   }
   percent <- \(column) paste0(fixed(100 * sum(own[[column]]) / sum(own$counted), 0), " %")
   paste0(
-    "Of ", sum(own$counted), " published number", if (sum(own$counted) > 1) "s", " of ", count_of_sources(nrow(own)),
+    "Of ", sum(own$counted), " published number", if (sum(own$counted) > 1) "s", " of ",
+    count_of_sources(nrow(own)),
     " to which nothing was fitted, ", percent("within_5"), " come out within 5 %, ",
     percent("within_25"), " within 25 %, and ", percent("within_2"), " within a factor of two."
   )

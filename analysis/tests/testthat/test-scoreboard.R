@@ -63,7 +63,8 @@ test_that("a list of published numbers with a mistake is refused", {
   )) {
     row <- list(place = "a", blocks = "main", metric = "goodput_mbit", published = 1)
     row[names(wrong)[1]] <- wrong[1]
-    assign("wrong_numbers", \(published) tibble::as_tibble(Filter(Negate(is.null), row)), globalenv())
+    listed <- tibble::as_tibble(Filter(Negate(is.null), row))
+    assign("wrong_numbers", \(published) listed, globalenv())
     expect_error(published_numbers("wrong", NULL), paste0("wrong_numbers must .*", wrong[[2]]))
   }
 })
