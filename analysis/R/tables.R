@@ -18,7 +18,7 @@ word_columns <- c(
   "metric", "statistic_over", "whose", "setup", "load", "runs_download", "label", "winner", "sign",
   "effect", "kind", "rule", "choose", "feature", "claim", "sentence", "tolerance", "verdict",
   "absent", "cause", "interval", "unit", "limit_is", "limit_because", "reason", "unsupported",
-  "source", "against",
+  "source", "against", "early_verdict", "late_verdict", "whole_verdict",
   "evidence", "exercise", "part", "item", "section", "from", "reading"
 )
 
