@@ -305,13 +305,12 @@ class Condition:
             object.__setattr__(self, name, value)
 
     def problems(self) -> list[str]:
-        """List what is wrong with the values, or else with their combination; empty if nothing."""
-        problems = [
-            problem
-            for name, declaration in AXES.items()
-            for problem in declaration.problems(getattr(self, name))
-        ]
-        return problems or [*conflicts(self)]
+        """List what is wrong with the values; empty if the condition can be measured."""
+        found = [(its, its.problems(getattr(self, name))) for name, its in AXES.items()]
+        problems = [problem for _, each in found for problem in each]
+        # Constraints follow from an impossible number, and explain a text.
+        numbers = any(each and its.kind != "str" for its, each in found)
+        return problems if numbers else [*problems, *conflicts(self)]
 
     @property
     def bare(self) -> bool:
