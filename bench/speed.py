@@ -32,6 +32,8 @@ from losslab.backends.base import CONTAINERNET, GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Fork, Snapshots
 from losslab.campaign.instrument import instrument
+from losslab.campaign.replicate import prepare
+from losslab.emulation.capture import STATE
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 from losslab_realtime import watch
@@ -77,19 +79,20 @@ def machine(runs: int) -> Rows:
 
 
 def measure(
-    tools: Instrument, condition: Condition, seed: int, snapshots: Snapshots
+    tools: Instrument,
+    condition: Condition,
+    seed: int,
+    snapshots: Snapshots,
+    captures: Sequence[str] = (),
 ) -> tuple[float, float, int]:
     """Measure a replicate like `losslab cell`, without keeping its files.
 
     Returns its CPU time in s, the wall time of its snapshot's preparation (0 if that was ready),
     and the packets that all interfaces on the path sent. Raises LosslabError if it is not valid.
     """
-    what = {
-        "kind": "replicate", "condition": condition.to_json(), "seed": seed, "video": False,
-        "trace": False,
-    }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="losslab-speed-") as name:
         folder = Path(name)
+        what = prepare(folder, condition, seed, None, captures, tools.kernel)
         (folder / base.JOB_FILE).write_text(json.dumps(what))
         (folder / base.CONSOLE_FILE).touch()
         job = Job(what, folder, seed, LIMIT_S, snapshots=snapshots)
@@ -161,6 +164,22 @@ def rates(runs: int) -> Rows:
     return rows
 
 
+def state(runs: int) -> Rows:
+    """Compare a replicate's cost with the captured state and without it, in turn."""
+    tools, rows = instrument(VIRTUAL, GUEST), []
+    for rate, algorithm in product((20, 100), NS3_MODELS):
+        axes: dict[str, Any] = {"rate_mbit": rate, "algorithm": algorithm}
+        its = replace(BASE, duration_s=10, buffer_packets=BUFFERS[100], **axes)
+        with Snapshots() as snapshots:
+            pairs = [
+                [measure(tools, its, n, snapshots, captures)[0] for captures in ((), (STATE,))]
+                for n in range(1, 1 + runs)
+            ]
+        ratios = [captured / plain for plain, captured in pairs]
+        rows.append(axes | {"times_the_core_s": round(statistics.median(ratios), 3)})
+    return rows
+
+
 def ns3(runs: int) -> Rows:
     """Measure the cost of a second of the same path in ns-3; LosslabError if not installed."""
     if not Path("/usr/include/ns3").is_dir():
@@ -197,6 +216,7 @@ PARTS: dict[str, tuple[str, Callable[[int], Rows]]] = {
     "containers": ("The same in containers", lambda runs: fixed(runs, CONTAINERNET)),
     "rates": ("One second of a flow over three links in each direction, RTT 20 ms, a buffer of one "
               "bandwidth-delay product. Each interface on the way transmits a packet once", rates),
+    "state": ("A replicate with the captured state of TCP, compared with one without it", state),
     "ns-3": ("The same path in ns-3 (`bench/ns3_path.cc`). A run that did not end within five "
              "minutes has no numbers", ns3),
 }  # fmt: skip
