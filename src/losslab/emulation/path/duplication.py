@@ -23,7 +23,7 @@ class Duplication(Mechanism):
 
     order = 5
     needs_netem_links = True
-    counts = {"duplicate_packets": "duplicates"}
+    counted = {"duplicate_packets": "duplicates"}
     axes = {
         "duplicate_percent": axis(
             0.0,

@@ -30,7 +30,7 @@ class Policing(Mechanism):
 
     order = 6
     needs_netem_links = with_second = True
-    counts = {"policer_drops": "policer_drops"}
+    counted = {"policer_drops": "policer_drops"}
     axes = {
         "policer_mbit": axis(
             0.0,

@@ -33,7 +33,7 @@ class Reordering(Mechanism):
 
     order = 4
     needs_netem_links = True
-    counts = {"reordered_packets": "reordered"}
+    counted = {"reordered_packets": "reordered"}
     axes = {
         "reorder_percent": axis(
             0.0,

@@ -27,7 +27,7 @@ class Reverse(Mechanism):
 
     order = 2.5
     needs_netem_links = with_second = True
-    counts = {"reverse_drops": "link_back_drops"}
+    counted = {"reverse_drops": "link_back_drops"}
     axes = {
         "reverse_rate_mbit": axis(
             0.0,

@@ -25,7 +25,7 @@ class Thinning(Mechanism):
 
     order = 7
     needs_netem_links = with_second = True
-    counts = {"acks_thinned": "acks_thinned"}
+    counted = {"acks_thinned": "acks_thinned"}
     axes = {
         "ack_thinning": axis(
             1,
