@@ -20,7 +20,7 @@ import re
 import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -86,6 +86,12 @@ def _lost(percent: str) -> str:
     return f"{lost:.1f}" if lost > 99 else f"{lost:.0f}"
 
 
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]]) + "\n"
+
+
 def replaced(readme: str, mark: str, text: str) -> str:
     """Replace the text between a mark and the next empty line."""
     pattern = re.escape(mark) + r"(?:[^\n]+\n)*"
@@ -96,21 +102,24 @@ def replaced(readme: str, mark: str, text: str) -> str:
 
 def scoreboard(campaign: str = "quick") -> str:
     """Return the scoreboard of a recorded campaign, by source, with the orders and signs."""
-    lines = [
-        "| source | numbers | within 5 % | within 25 % | within a factor of 2 "
-        "| orders and signs right | wrong |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    head = [
+        "source", "numbers", "within 5 %", "within 25 %", "within a factor of 2",
+        "orders and signs right", "wrong",
+    ]  # fmt: skip
     rows, orders = _numbers(campaign), _orders(campaign)
-    for study, row in rows.items():
-        found = orders[study]
+
+    def line(name: str, counted: int, grades: Iterable[str], found: Counter[str]) -> list[str]:
         right = f"{found['reproduced']} of {found.total()}"
-        cells = [f"`{study}`", str(row["counted"]), *(str(row[each]) for each in GRADES), right]
-        lines.append(f"| {' | '.join(cells)} | {found['not reproduced']} |")
-    total, found = sum(rows.values(), Counter[str]()), sum(orders.values(), Counter[str]())
-    shares = [f"{_percent(total, each)} %" for each in GRADES]
-    cells = ["all", str(total["counted"]), *shares, f"{found['reproduced']} of {found.total()}"]
-    return "\n".join([*lines, f"| {' | '.join(cells)} | {found['not reproduced']} |"]) + "\n"
+        return [name, str(counted), *grades, right, str(found["not reproduced"])]
+
+    lines = [
+        line(f"`{study}`", row["counted"], (str(row[each]) for each in GRADES), orders[study])
+        for study, row in rows.items()
+    ]
+    total = sum(rows.values(), Counter[str]())
+    shares = (f"{_percent(total, each)} %" for each in GRADES)
+    last = line("all", total["counted"], shares, sum(orders.values(), Counter[str]()))
+    return markdown(head, [*lines, last])
 
 
 def full(campaign: str = "full") -> str:
@@ -134,10 +143,7 @@ def full(campaign: str = "full") -> str:
 
 def items() -> str:
     """Return the table of the major claims' figures: script, and CPU-minutes of the study."""
-    lines = [
-        "| item of the report | claims | script | quick | full |",
-        "|---|---|---|---|---|",
-    ]
+    lines = []
     minutes = [_minutes(ROOT / "config" / f"{name}.yaml") for name in ("quick", "config")]
     claims: dict[str, list[str]] = {}
     for each in major.read_major():
@@ -148,18 +154,18 @@ def items() -> str:
         script = Path("analysis", "studies", study, "figures", f"{figure}.R")
         if not (ROOT / script).is_file():
             raise SystemExit(f"readme: error: an item must be a figure of the report, found {item}")
-        times = " | ".join(f"{each[study]:.0f} min" for each in minutes)
-        lines.append(f"| `{name}` | {', '.join(of)} | [{script.name}]({script}) | {times} |")
-    return "\n".join(lines) + "\n"
+        times = [f"{each[study]:.0f} min" for each in minutes]
+        lines.append([f"`{name}`", ", ".join(of), f"[{script.name}]({script})", *times])
+    return markdown(["item of the report", "claims", "script", "quick", "full"], lines)
 
 
 def commands_table() -> str:
     """Return losslab's commands, each with its first example."""
-    lines = ["| command | does | example |", "|---|---|---|"]
+    lines = []
     for name, command in sorted(commands.installed().items()):
         example = next((f"`{each}`" for each in command.examples), "").replace("|", "\\|")
-        lines.append(f"| `{name}` | {command.help} | {example} |")
-    return "\n".join(lines) + "\n"
+        lines.append([f"`{name}`", command.help, example])
+    return markdown(["command", "does", "example"], lines)
 
 
 def stacks_table() -> str:
@@ -174,14 +180,10 @@ def stacks_table() -> str:
         stack = of.get("STACK", {"iperf3": "kernel", "quic": "ngtcp2"}.get(its.app, ""))
         shown = f"{float(row.mean):.3g} ({float(row.low):.3g} to {float(row.high):.3g})"
         found.setdefault((stack, of.get("CC", its.algorithm)), []).append(shown)
-    lines = [
-        "| stack | algorithm | 0 % loss | 0 %, beside CUBIC | 1 % loss | 1 %, beside CUBIC |",
-        "|---|---|---|---|---|---|",
-    ]
+    head = ["0 % loss", "0 %, beside CUBIC", "1 % loss", "1 %, beside CUBIC"]
     # The kernel first, and each stack's algorithms in one order.
-    for key in sorted(found, key=lambda key: (key[0] != "kernel", key)):
-        lines.append(f"| {' | '.join([*key, *found[key]])} |")
-    return "\n".join(lines) + "\n"
+    keys = sorted(found, key=lambda key: (key[0] != "kernel", key))
+    return markdown(["stack", "algorithm", *head], ([*key, *found[key]] for key in keys))
 
 
 # Tables of docs, by the name of their mark.

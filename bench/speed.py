@@ -27,6 +27,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from bench.readme import markdown
 from losslab.backends import base
 from losslab.backends.base import CONTAINERNET, GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.registry import BACKENDS
@@ -226,12 +227,10 @@ def tables(found: dict[str, Rows]) -> str:
     """Return a Markdown table of each part."""
     texts = []
     for part, rows in found.items():
-        lines = [[*rows[0]], ["---"] * len(rows[0])]
-        lines += [
+        lines = [
             ["–" if row.get(name) is None else str(row[name]) for name in rows[0]] for row in rows
         ]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        texts.append(f"## {part}\n\n{PARTS[part][0]}.\n\n{table}\n")
+        texts.append(f"## {part}\n\n{PARTS[part][0]}.\n\n{markdown([*rows[0]], lines)}")
     return "\n".join(texts)
 
 
