@@ -1,17 +1,20 @@
 """Duration of a campaign: `python -m bench.duration [--config config/quick.yaml]`.
 
-The estimate is from the configuration alone (`losslab.campaign.cost`).
+The estimate is from the configuration alone (`losslab.campaign.cost`). With a results folder, the
+table also has the time that its replicates took over their estimate, and their number.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from losslab.campaign import cost, plan
+from losslab.campaign.results import HOST_FILE
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
 from losslab.repository import ROOT
@@ -22,10 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print a row per block, the sum, and the duration."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, default=ROOT / "config" / "quick.yaml")
+    parser.add_argument("--results", type=Path, help="a results folder of this campaign")
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args(arguments)
-    # Cells, and core-seconds at least and at most.
+    # Cells, core-seconds at least and at most, and what replicates took and were estimated to take.
     rows: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+    ratios: dict[str, list[float]] = defaultdict(list)
     for cell in design.load_cells(plan.with_hosts(read_yaml(options.config)), ROOT):
         one_s = cost.replicate_s(cell.condition, cell.backend)
         if cell.real_time:
@@ -34,10 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         new = [1, *(cost.CELL_S[cell.backend] + number * one_s for number in runs)]
         for name in (f"{cell.study} {cell.block}", "total"):
             rows[name] = [old + more for old, more in zip(rows[name], new, strict=True)]
+            folder = (options.results or Path()) / "cells" / cell.study / cell.name
+            for file in folder.glob(f"*/{HOST_FILE}") if options.results else ():
+                wall_s = json.loads(file.read_text())["wall_s"]
+                ratios[name] += [] if wall_s is None else [wall_s / one_s]
     rows["total"] = rows.pop("total")
-    print(f"{'':32} cells  core_s")
+    print(f"{'':32} cells  core_s" + ("  measured / estimated (n)" if options.results else ""))
     for name, (cells, *span) in rows.items():
-        print(f"{name:32} {cells:5.0f}  {_span(*span)}")
+        found = ratios[name]
+        took = f"  {sum(found) / len(found):.2f} ({len(found)})" if found else ""
+        print(f"{name:32} {cells:5.0f}  {_span(*span)}{took}")
     slower = cost.SIDE_BY_SIDE if options.cores > 1 else 1.0
     span = [seconds * slower / options.cores / 60 for seconds in rows["total"][1:]]
     print(f"{_span(*span)} min of measuring on {options.cores} cores that have nothing else to do")

@@ -19,7 +19,7 @@ import statistics
 import sys
 import tarfile
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +55,13 @@ class Found:
             lost = again
 
 
+def seconds_of(log: str) -> Iterator[tuple[int, float, int]]:
+    """Yield the seconds of a log of iperf3."""
+    for line in log.splitlines():
+        if match := SECOND.match(line):
+            yield int(match[1]), float(match[2]) / 1e3, int(match[3])
+
+
 def conditions_of(archives: Iterable[Path]) -> dict[tuple[int, int, int], Found]:
     """Read CUBIC's runs, by buffer in KB, rate in Mbit/s and RTT in ms."""
     found: dict[tuple[int, int, int], Found] = defaultdict(Found)
@@ -66,8 +73,7 @@ def conditions_of(archives: Iterable[Path]) -> dict[tuple[int, int, int], Found]
                     log = tar.extractfile(member)
                     assert log is not None
                     key = int(match["buffer"]), int(match["rate"]), int(match["rtt"])
-                    lines = map(SECOND.match, log.read().decode().splitlines())
-                    found[key].add((int(m[1]), float(m[2]) / 1e3, int(m[3])) for m in lines if m)
+                    found[key].add(seconds_of(log.read().decode()))
     return found
 
 

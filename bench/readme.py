@@ -20,19 +20,18 @@ import re
 import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 
+from bench import _lists as lists
 from losslab import commands
 from losslab.campaign import cost, plan, records
 from losslab.campaign.verdicts import read_recorded
 from losslab.instrument import kernels
 from losslab.reading import read_json, read_rows, read_yaml
-from losslab.study import design, dictionary, metrics
-from losslab.study.axes import Axis
-from losslab.study.condition import AXES
+from losslab.study import design, dictionary
 from losslab_artifact import major
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,12 +85,6 @@ def _lost(percent: str) -> str:
     return f"{lost:.1f}" if lost > 99 else f"{lost:.0f}"
 
 
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
-    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]]) + "\n"
-
-
 def replaced(readme: str, mark: str, text: str) -> str:
     """Replace the text between a mark and the next empty line."""
     pattern = re.escape(mark) + r"(?:[^\n]+\n)*"
@@ -102,24 +95,21 @@ def replaced(readme: str, mark: str, text: str) -> str:
 
 def scoreboard(campaign: str = "quick") -> str:
     """Return the scoreboard of a recorded campaign, by source, with the orders and signs."""
-    head = [
-        "source", "numbers", "within 5 %", "within 25 %", "within a factor of 2",
-        "orders and signs right", "wrong",
-    ]  # fmt: skip
-    rows, orders = _numbers(campaign), _orders(campaign)
-
-    def line(name: str, counted: int, grades: Iterable[str], found: Counter[str]) -> list[str]:
-        right = f"{found['reproduced']} of {found.total()}"
-        return [name, str(counted), *grades, right, str(found["not reproduced"])]
-
     lines = [
-        line(f"`{study}`", row["counted"], (str(row[each]) for each in GRADES), orders[study])
-        for study, row in rows.items()
+        "| source | numbers | within 5 % | within 25 % | within a factor of 2 "
+        "| orders and signs right | wrong |",
+        "|---|---|---|---|---|---|---|",
     ]
-    total = sum(rows.values(), Counter[str]())
-    shares = (f"{_percent(total, each)} %" for each in GRADES)
-    last = line("all", total["counted"], shares, sum(orders.values(), Counter[str]()))
-    return markdown(head, [*lines, last])
+    rows, orders = _numbers(campaign), _orders(campaign)
+    for study, row in rows.items():
+        found = orders[study]
+        right = f"{found['reproduced']} of {found.total()}"
+        cells = [f"`{study}`", str(row["counted"]), *(str(row[each]) for each in GRADES), right]
+        lines.append(f"| {' | '.join(cells)} | {found['not reproduced']} |")
+    total, found = sum(rows.values(), Counter[str]()), sum(orders.values(), Counter[str]())
+    shares = [f"{_percent(total, each)} %" for each in GRADES]
+    cells = ["all", str(total["counted"]), *shares, f"{found['reproduced']} of {found.total()}"]
+    return "\n".join([*lines, f"| {' | '.join(cells)} | {found['not reproduced']} |"]) + "\n"
 
 
 def full(campaign: str = "full") -> str:
@@ -143,7 +133,10 @@ def full(campaign: str = "full") -> str:
 
 def items() -> str:
     """Return the table of the major claims' figures: script, and CPU-minutes of the study."""
-    lines = []
+    lines = [
+        "| item of the report | claims | script | quick | full |",
+        "|---|---|---|---|---|",
+    ]
     minutes = [_minutes(ROOT / "config" / f"{name}.yaml") for name in ("quick", "config")]
     claims: dict[str, list[str]] = {}
     for each in major.read_major():
@@ -154,18 +147,18 @@ def items() -> str:
         script = Path("analysis", "studies", study, "figures", f"{figure}.R")
         if not (ROOT / script).is_file():
             raise SystemExit(f"readme: error: an item must be a figure of the report, found {item}")
-        times = [f"{each[study]:.0f} min" for each in minutes]
-        lines.append([f"`{name}`", ", ".join(of), f"[{script.name}]({script})", *times])
-    return markdown(["item of the report", "claims", "script", "quick", "full"], lines)
+        times = " | ".join(f"{each[study]:.0f} min" for each in minutes)
+        lines.append(f"| `{name}` | {', '.join(of)} | [{script.name}]({script}) | {times} |")
+    return "\n".join(lines) + "\n"
 
 
 def commands_table() -> str:
     """Return losslab's commands, each with its first example."""
-    lines = []
+    lines = ["| command | does | example |", "|---|---|---|"]
     for name, command in sorted(commands.installed().items()):
         example = next((f"`{each}`" for each in command.examples), "").replace("|", "\\|")
-        lines.append([f"`{name}`", command.help, example])
-    return markdown(["command", "does", "example"], lines)
+        lines.append(f"| `{name}` | {command.help} | {example} |")
+    return "\n".join(lines) + "\n"
 
 
 def stacks_table() -> str:
@@ -180,10 +173,14 @@ def stacks_table() -> str:
         stack = of.get("STACK", {"iperf3": "kernel", "quic": "ngtcp2"}.get(its.app, ""))
         shown = f"{float(row.mean):.3g} ({float(row.low):.3g} to {float(row.high):.3g})"
         found.setdefault((stack, of.get("CC", its.algorithm)), []).append(shown)
-    head = ["0 % loss", "0 %, beside CUBIC", "1 % loss", "1 %, beside CUBIC"]
+    lines = [
+        "| stack | algorithm | 0 % loss | 0 %, beside CUBIC | 1 % loss | 1 %, beside CUBIC |",
+        "|---|---|---|---|---|---|",
+    ]
     # The kernel first, and each stack's algorithms in one order.
-    keys = sorted(found, key=lambda key: (key[0] != "kernel", key))
-    return markdown(["stack", "algorithm", *head], ([*key, *found[key]] for key in keys))
+    for key in sorted(found, key=lambda key: (key[0] != "kernel", key)):
+        lines.append(f"| {' | '.join([*key, *found[key]])} |")
+    return "\n".join(lines) + "\n"
 
 
 # Tables of docs, by the name of their mark.
@@ -241,100 +238,6 @@ def _percent(counts: Counter[str], grade: str) -> int:
     return round(100 * counts[grade] / counts["counted"])
 
 
-WRITER = "Written by `python -m bench.readme --tables`."
-LINE = 100  # length of a line of code
-
-
-def r_columns() -> str:
-    """Return the R file with the names of the axes' columns."""
-    text_columns = [name for name, axis in AXES.items() if axis.kind == "str"]
-    return f"""\
-# The columns of a cell's axes, from their declarations in src/losslab/study/condition.py.
-# {WRITER}
-
-# Together with the block, these columns identify a cell.
-condition_columns <- {_r_vector(AXES)}
-
-# Text columns; the others are numeric.
-condition_words <- {_r_vector(text_columns)}
-"""
-
-
-def r_metrics() -> str:
-    """Return the R file with the metrics' units and titles."""
-    declared = metrics.declared()
-    return f"""\
-# Units of metrics and their titles on a figure's axis, from config/metrics.tsv.
-# {WRITER}
-
-metric_units <- {_r_named({name: metric.unit for name, metric in declared.items()})}
-
-metric_titles <- {_r_named({name: metric.title for name, metric in declared.items()})}
-"""
-
-
-def _r_vector(names: Iterable[str]) -> str:
-    quoted = ", ".join(f'"{name}"' for name in names)
-    lines = textwrap.fill(quoted, 98, initial_indent="  ", subsequent_indent="  ")
-    return f"c(\n{lines}\n)"
-
-
-def _r_named(values: Mapping[str, str]) -> str:
-    lines = [f'  {name} = "{value}"' for name, value in values.items()]
-    return "c(\n" + ",\n".join(lines) + "\n)"
-
-
-def python_stub() -> str:
-    """Return the stub with the types of the Python interface's axes."""
-
-    def typed_dict(name: str, purpose: str, form: str) -> str:
-        fields = (f"    {a.name}: {form.format(_python_type(a))}\n" for a in AXES.values())
-        return f'class {name}(TypedDict, total=False):\n    """{purpose}"""\n\n' + "".join(fields)
-
-    several = "A value, or the values, of each axis."
-    return f"""\
-# Axes of `losslab.measure` and `losslab.sweep`, for editors and type checkers.
-# {WRITER}
-
-from collections.abc import Iterable
-from os import PathLike
-from typing import Literal, TypeAlias, TypedDict
-
-Number: TypeAlias = float | str  # text has a unit, such as "40ms"
-Text: TypeAlias = str | PathLike[str]
-{"".join(_choices())}
-{typed_dict("Axes", "A value of each axis.", "{}")}
-{typed_dict("AxisLists", several, "{0} | Iterable[{0}]")}"""
-
-
-def _python_type(axis: Axis) -> str:
-    if axis.kind != "str":
-        return "Number"
-    return f"{_alias(axis)} | Text" if axis.choices else "Text"
-
-
-def _alias(axis: Axis) -> str:
-    return axis.name.title().replace("_", "")
-
-
-def _choices() -> Iterator[str]:
-    """Yield the type of each axis with choices, as ruff formats it."""
-    for axis in AXES.values():
-        if axis.choices:
-            head, values = f"{_alias(axis)}: TypeAlias = Literal[", [f'"{c}"' for c in axis.choices]
-            line = f"{head}{', '.join(values)}]"
-            lines = [head, *(f"    {value}," for value in values), "]"]
-            yield "\n".join([line] if len(line) <= LINE else lines) + "\n"
-
-
-# Lists of axes and metrics for R and for editors, each with what is in it.
-LISTS = {
-    Path("analysis", "R", "axes.R"): r_columns,
-    Path("analysis", "R", "units.R"): r_metrics,
-    Path("src", "losslab", "arguments.pyi"): python_stub,
-}
-
-
 def written(text: str, table: Path = FOLDER / TABLE) -> str:
     """Return the README with the sentence of a table and the recorded scoreboards."""
     for mark, words in (
@@ -353,7 +256,7 @@ def main() -> None:
     options = parser.parse_args()
     for path, text in map(reference, TABLES):
         path.write_text(text)
-    for path, made in LISTS.items():
+    for path, made in lists.FILES.items():
         (ROOT / path).write_text(made())
     readme = ROOT / "README.md"
     if options.tables:

@@ -27,14 +27,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bench.readme import markdown
 from losslab.backends import base
 from losslab.backends.base import CONTAINERNET, GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Fork, Snapshots
 from losslab.campaign.instrument import instrument
-from losslab.campaign.replicate import prepare
-from losslab.emulation.capture import STATE
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
 from losslab_realtime import watch
@@ -80,20 +77,19 @@ def machine(runs: int) -> Rows:
 
 
 def measure(
-    tools: Instrument,
-    condition: Condition,
-    seed: int,
-    snapshots: Snapshots,
-    captures: Sequence[str] = (),
+    tools: Instrument, condition: Condition, seed: int, snapshots: Snapshots
 ) -> tuple[float, float, int]:
     """Measure a replicate like `losslab cell`, without keeping its files.
 
     Returns its CPU time in s, the wall time of its snapshot's preparation (0 if that was ready),
     and the packets that all interfaces on the path sent. Raises LosslabError if it is not valid.
     """
+    what = {
+        "kind": "replicate", "condition": condition.to_json(), "seed": seed, "video": False,
+        "trace": False,
+    }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="losslab-speed-") as name:
         folder = Path(name)
-        what = prepare(folder, condition, seed, None, captures, tools.kernel)
         (folder / base.JOB_FILE).write_text(json.dumps(what))
         (folder / base.CONSOLE_FILE).touch()
         job = Job(what, folder, seed, LIMIT_S, snapshots=snapshots)
@@ -165,22 +161,6 @@ def rates(runs: int) -> Rows:
     return rows
 
 
-def state(runs: int) -> Rows:
-    """Compare a replicate's cost with the captured state and without it, in turn."""
-    tools, rows = instrument(VIRTUAL, GUEST), []
-    for rate, algorithm in product((20, 100), NS3_MODELS):
-        axes: dict[str, Any] = {"rate_mbit": rate, "algorithm": algorithm}
-        its = replace(BASE, duration_s=10, buffer_packets=BUFFERS[100], **axes)
-        with Snapshots() as snapshots:
-            pairs = [
-                [measure(tools, its, n, snapshots, captures)[0] for captures in ((), (STATE,))]
-                for n in range(1, 1 + runs)
-            ]
-        ratios = [captured / plain for plain, captured in pairs]
-        rows.append(axes | {"times_the_core_s": round(statistics.median(ratios), 3)})
-    return rows
-
-
 def ns3(runs: int) -> Rows:
     """Measure the cost of a second of the same path in ns-3; LosslabError if not installed."""
     if not Path("/usr/include/ns3").is_dir():
@@ -217,7 +197,6 @@ PARTS: dict[str, tuple[str, Callable[[int], Rows]]] = {
     "containers": ("The same in containers", lambda runs: fixed(runs, CONTAINERNET)),
     "rates": ("One second of a flow over three links in each direction, RTT 20 ms, a buffer of one "
               "bandwidth-delay product. Each interface on the way transmits a packet once", rates),
-    "state": ("A replicate with the captured state of TCP, compared with one without it", state),
     "ns-3": ("The same path in ns-3 (`bench/ns3_path.cc`). A run that did not end within five "
              "minutes has no numbers", ns3),
 }  # fmt: skip
@@ -227,10 +206,12 @@ def tables(found: dict[str, Rows]) -> str:
     """Return a Markdown table of each part."""
     texts = []
     for part, rows in found.items():
-        lines = [
+        lines = [[*rows[0]], ["---"] * len(rows[0])]
+        lines += [
             ["–" if row.get(name) is None else str(row[name]) for name in rows[0]] for row in rows
         ]
-        texts.append(f"## {part}\n\n{PARTS[part][0]}.\n\n{markdown([*rows[0]], lines)}")
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        texts.append(f"## {part}\n\n{PARTS[part][0]}.\n\n{table}\n")
     return "\n".join(texts)
 
 

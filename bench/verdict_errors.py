@@ -18,7 +18,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.readme import markdown, replaced
+from bench.readme import replaced
 from losslab.reading import read_rows
 from losslab.study.intervals import EARLY_ERROR
 
@@ -58,12 +58,12 @@ def tables(rows: Sequence[Row]) -> dict[str, str]:
             for r in rows
             if r["part"] == name
         )
-        return markdown(heads, lines)
+        return _table(heads, lines)
 
     return {
         "simulation": _simulation(rows),
-        "verdicts": markdown(head, (line for line in worst if line[0] != ONE_RUN)),
-        "one run": markdown(compatible, (line[1:] for line in worst if line[0] == ONE_RUN)),
+        "verdicts": _table(head, (line for line in worst if line[0] != ONE_RUN)),
+        "one run": _table(compatible, (line[1:] for line in worst if line[0] == ONE_RUN)),
         "family": part(
             "family",
             ["distribution", "runs", "scatter, %", "judged one by one", "Holm's method"],
@@ -109,6 +109,11 @@ def _percent(share: str) -> str:
 
 def _short(row: Row, *columns: str) -> list[str]:
     return [f"{float(row[column]):.1f}" for column in columns]
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
 def page(text: str, rows: Sequence[Row]) -> str:

@@ -80,7 +80,7 @@ def rendered(root, folder):
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(analysis.quarto() is None, reason="no Quarto here")
+@pytest.mark.skipif(analysis.quarto() is None, reason="no Quarto here: `make setup` installs it")
 def test_quarto_prints_what_its_replacement_prints(root, tmp_path, monkeypatch):
     name, page, pdf = rendered(root, tmp_path / "quarto")
     assert re.fullmatch(r"Quarto \d+[.]\d+[.]\d+", name)

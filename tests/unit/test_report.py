@@ -45,7 +45,7 @@ def either(request, monkeypatch):
     if request.param == "replacement":
         monkeypatch.setattr(analysis, "quarto", lambda: None)
     elif analysis.quarto() is None:
-        pytest.skip("no Quarto here")
+        pytest.skip("no Quarto here: `make setup` installs it")
 
 
 def render(tmp_path, more=""):

@@ -1,7 +1,7 @@
 """Cost estimates: a replicate's wall time on one core, derived from its condition.
 
 A rough estimate suffices: it predicts how long a score or a campaign takes.
-`python -m bench.duration` prints it for each block of a campaign.
+`python -m bench.duration` compares it with measured times.
 """
 
 from __future__ import annotations

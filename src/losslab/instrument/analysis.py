@@ -1,16 +1,29 @@
-"""Programs that statistics, figures and reports need: R, its packages and a renderer."""
+"""Programs that statistics, figures and reports need: R, its packages and a renderer.
+
+`python -m losslab.instrument.analysis` installs the pinned release of Quarto into the cache.
+LOSSLAB_QUARTO_SOURCE names another folder or address with its archive.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import os
+import platform
 import re
 import shutil
+import sys
 from pathlib import Path
 
 from losslab import processes
-from losslab.errors import HostError
+from losslab.errors import HostError, LosslabError
+from losslab.instrument.archive import Fetcher, File, UnavailableError
+from losslab.instrument.cache import building, cache_folder
+from losslab.instrument.packed import url
+from losslab.reading import read_toml
 from losslab.repository import (
     FOR_CAMPAIGNS,
+    ROOT,
     debian_packages,
     install_command,
     require_programs,
@@ -18,7 +31,6 @@ from losslab.repository import (
 
 PART = "analysis"
 R_PREFIX = "r-cran-"  # of Debian's packages of R packages
-MINIMUM = (1, 9)  # earlier versions of Quarto need the network for typst callouts
 
 
 def r_packages(part: str = PART) -> list[str]:
@@ -58,8 +70,46 @@ def require_renderer(use: str) -> None:
         raise HostError(f"{use} needs Quarto, or pandoc and typst, found none", hint=FOR_CAMPAIGNS)
 
 
+SOURCE = "LOSSLAB_QUARTO_SOURCE"
+PINS = ROOT / "report" / "render" / "quarto.toml"
+MINIMUM = (1, 9)  # earlier versions of Quarto need the network for typst callouts
+SYSTEMS = {"x86_64": "linux-amd64", "aarch64": "linux-arm64"}  # by machine, as releases name them
+UNPACKED = ("--strip-components=1", "--no-same-owner")
+
+
+def quarto_release() -> tuple[File, Path]:
+    """Return the archive of the pinned release for this machine, and its program in the cache.
+
+    Raises UnavailableError if none is pinned.
+    """
+    data, system = read_toml(PINS), SYSTEMS.get(platform.machine(), "")
+    if system not in data["sha256"]:
+        raise UnavailableError(f"no Quarto release is pinned for {platform.machine()}")
+    file = File(f"quarto-{data['version']}-{system}.tar.gz", data["sha256"][system], 0)
+    folder = cache_folder() / f"quarto-{data['version']}-{file.sha256[:16]}"
+    return file, folder / "bin" / "quarto"
+
+
+def install_quarto() -> Path:
+    """Install the pinned release, unless it is installed; return its program.
+
+    Raises UnavailableError if it cannot be downloaded, or has another content.
+    """
+    file, program = quarto_release()
+    with building(program.parents[1]) as partial:
+        if partial:
+            place = os.environ.get(SOURCE) or read_toml(PINS)["url"]
+            found = Fetcher().fetch([(file, url(place, file.name))])
+            processes.run(["tar", "-xzf", found, "-C", partial, *UNPACKED])
+            found.unlink()
+    return program
+
+
 def quarto() -> Path | None:
-    """Return the Quarto on PATH if it is new enough, or None."""
+    """Return the pinned Quarto if it is installed, or else a new enough one on PATH, or None."""
+    with contextlib.suppress(UnavailableError):
+        if (program := quarto_release()[1]).is_file():
+            return program
     found = shutil.which("quarto")
     match = re.match(r"(\d+)\.(\d+)", quarto_version(Path(found))) if found else None
     new_enough = match is not None and (int(match[1]), int(match[2])) >= MINIMUM
@@ -69,3 +119,24 @@ def quarto() -> Path | None:
 def quarto_version(program: Path) -> str:
     """Return a Quarto's version; empty if it does not run."""
     return processes.attempt([program, "--version"]).out.strip()
+
+
+def main() -> int:
+    """Install the pinned release; without it, say how the report is rendered instead."""
+    try:
+        print(f"losslab: Quarto {quarto_version(install_quarto())}")
+    except UnavailableError as error:
+        print(
+            f"losslab: note: the report is rendered with {quarto() or 'knitr, pandoc and typst'}, "
+            f"because the pinned Quarto cannot be installed: {error.message}\n"
+            f"  -> name a folder or address that has it: {SOURCE}",
+            file=sys.stderr,
+        )
+    except LosslabError as error:
+        print(f"losslab: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import http.server
 import json
 import shutil
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from losslab.errors import LosslabError
+from losslab.errors import HostError, LosslabError
 from losslab.instrument import archive, cache, image, integrity, kernel, kernels, packed
 from losslab.instrument.archive import UnavailableError
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
-from losslab.reading import UsageError, read_json
+from losslab.reading import UsageError, read_json, whole_option
 from losslab.repository import ROOT, SET_UP
 
 FOLDER = Path("results", "instrument")
@@ -137,22 +139,31 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     taken = kinds.add_parser(
         "fetch", help=f"fetch kernels and images from the place in {packed.PLACE}"
     )
+    served = kinds.add_parser("serve", help="pack kernels and images, and serve them over HTTP")
     default = f"{' '.join(WITH_OBJECTS)}, and {' and '.join(OTHERS)} if they are built"
-    for command, parts in ((made, default), (taken, " ".join(DEFAULT_PARTS))):
+    few = " ".join(DEFAULT_PARTS)
+    for command, parts in ((made, default), (taken, few), (served, few)):
         command.add_argument(
             "parts", nargs="*", metavar="PART",
             help="kernel-6.12, kernel-6.1, objects-6.12, image-host, image-engine ... "
             f"(default: {parts})",
         )  # fmt: skip
-    made.add_argument(
-        "--out", type=Path, default=Path("instruments"), help="folder of the archives"
-    )
+    for command in (made, served):
+        command.add_argument(
+            "--out", type=Path, default=Path("instruments"), help="folder of the archives"
+        )
+    served.add_argument("--address", default="", help="address to listen on (default: all)")
+    served.add_argument(
+        "--port", type=whole_option("port", 0, 65535), default=8000,
+        help="port to listen on (default 8000; 0: any free one)",
+    )  # fmt: skip
     made.add_argument(
         "--release", metavar="ADDRESS",
         help=f"pin the archives in {packed.RELEASE.relative_to(ROOT)}, as files of this address",
     )  # fmt: skip
     made.set_defaults(run=_pack)
     taken.set_defaults(run=_fetch)
+    served.set_defaults(run=_serve, interrupted="the archives are kept")
 
 
 def build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
@@ -190,20 +201,68 @@ def _pack(options: argparse.Namespace) -> int:
     built = [part for part in OTHERS if _part(part)[2]]
     archives: list[Path] = []
     for part in options.parts or [*WITH_OBJECTS, *built]:
-        kind, _, folder = _part(part)
-        if folder is None:
-            raise LosslabError(
-                f"{part} must be built before it is packed, found no folder",
-                hint=f"`{SET_UP}` builds the default ones, `losslab kernel` and `losslab image` "
-                "the others",
-            )
-        archives.append(packed.pack(folder, kind, options.out))
+        archives.append(_packed(part, options.out))
         print(archives[-1], flush=True)
-        for patch in kernels.of_key(part.partition("-")[2]).fetched if kind == KERNEL else ():
+        kind, _, key = part.partition("-")
+        for patch in kernels.of_key(key).fetched if kind == KERNEL else ():
             print(shutil.copy(patch.get(), options.out / patch.archived), flush=True)
     if options.release:
         packed.write_release(options.release, archives)
     return 0
+
+
+def _packed(part: str, out: Path) -> Path:
+    kind, _, folder = _part(part)
+    if folder is None:
+        raise LosslabError(
+            f"{part} must be built before it is packed, found no folder",
+            hint=f"`{SET_UP}` builds the default ones, `losslab kernel` and `losslab image` "
+            "the others",
+        )
+    return packed.pack(folder, kind, out)
+
+
+def server(folder: Path, address: str, port: int) -> http.server.ThreadingHTTPServer:
+    """Return a server of a folder's files; HostError if it cannot listen."""
+    try:
+        handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+        return http.server.ThreadingHTTPServer((address, port), handler)
+    except OSError as error:
+        raise HostError(
+            f"the address {address or 'of all interfaces'} must have the free port {port}, found: "
+            f"{error}",
+            hint="choose another one with --address or --port",
+        ) from error
+
+
+def _serve(options: argparse.Namespace) -> int:
+    with server(options.out, options.address, options.port) as serving:
+        for part in options.parts or DEFAULT_PARTS:
+            kind, target, _ = _part(part)
+            if not (options.out / packed.archive_name(kind, target.name)).is_file():
+                _packed(part, options.out)
+        host = options.address or _own_address()
+        place = f"http://{host}:{serving.server_port}"
+        wheels = sorted(each.name.partition("-")[0] for each in options.out.glob("losslab*.whl"))
+        program = "~/losslab/bin/losslab" if wheels else "losslab"
+        print("Paste this on each machine, until Ctrl-C ends this server:")
+        if wheels:
+            pip = f"pip install --no-index --find-links {place} --trusted-host {host}"
+            names = " ".join(wheels).replace("_", "-")
+            print(f"  python3 -m venv ~/losslab\n  ~/losslab/bin/{pip} {names}")
+        print(f"  {packed.PLACE}={place} {program} setup", flush=True)
+        serving.serve_forever()
+    return 0
+
+
+def _own_address() -> str:
+    """Return this machine's address in its network; its name if it has no route."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # selects a route; nothing is sent
+            return str(probe.getsockname()[0])
+        except OSError:
+            return socket.gethostname()
 
 
 def _fetch(options: argparse.Namespace) -> int:

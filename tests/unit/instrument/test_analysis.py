@@ -1,12 +1,17 @@
 """R and the renderer: found, or named with the command that installs them."""
 
+import hashlib
+import io
 import os
+import platform
+import tarfile
 
 import pytest
 
 from losslab import processes, repository
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import analysis
+from losslab.instrument.archive import UnavailableError
 
 
 def test_everything_is_installed_here():
@@ -50,9 +55,67 @@ def test_missing_renderer_is_named(monkeypatch):
         analysis.require_renderer("a test")
 
 
+NAME = "quarto-1.9.9-linux-amd64.tar.gz"
+
+
+@pytest.fixture
+def release(server, monkeypatch, tmp_path):
+    """Pin a small release; return the folder that has it, as LOSSLAB_QUARTO_SOURCE says."""
+    script = b"#!/bin/sh\necho 1.9.9\n"
+    with tarfile.open(tmp_path / NAME, mode="w:gz") as tar:
+        member = tarfile.TarInfo("quarto-1.9.9/bin/quarto")
+        member.size, member.mode = len(script), 0o755
+        tar.addfile(member, io.BytesIO(script))
+    digest = hashlib.sha256((tmp_path / NAME).read_bytes()).hexdigest()
+    pins = tmp_path / "quarto.toml"
+    pins.write_text(
+        f'version = "1.9.9"\nurl = "{server.url}/v1.9.9"\n[sha256]\nlinux-amd64 = "{digest}"\n'
+    )
+    monkeypatch.setattr(analysis, "PINS", pins)
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setenv(analysis.SOURCE, str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return tmp_path
+
+
+@pytest.mark.parametrize("place", ["folder", "server"])
+def test_pinned_release_is_installed_once_and_used(place, release, server, monkeypatch):
+    program(release, "quarto", "echo 1.10.2", monkeypatch)
+    if place == "server":
+        monkeypatch.delenv(analysis.SOURCE)
+        server.files[f"/v1.9.9/{NAME}"] = (release / NAME).read_bytes()
+    found = analysis.install_quarto()
+    assert analysis.quarto_version(found) == "1.9.9"
+    assert analysis.quarto() == analysis.install_quarto() == found
+    assert len(server.asked) == (place == "server")
+
+
+def test_changed_release_is_refused_and_the_report_has_another_renderer(release, capsys):
+    (release / NAME).write_bytes(b"evil")
+    assert analysis.main() == 0
+    words = capsys.readouterr().err
+    assert "rendered with knitr, pandoc and typst" in words
+    assert "different content" in words
+    assert analysis.quarto() is None
+
+
+def test_unknown_machine_has_no_pinned_release(release, monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    with pytest.raises(UnavailableError, match="riscv64"):
+        analysis.install_quarto()
+    found = program(release, "quarto", "echo 1.9.0", monkeypatch)
+    assert analysis.quarto() == found
+
+
+def test_every_machine_of_the_pins_has_a_hash():
+    data = analysis.read_toml(analysis.PINS)
+    assert {*data["sha256"]} == {*analysis.SYSTEMS.values()}
+    assert data["version"] in data["url"]
+
+
 @pytest.mark.parametrize(
     ("version", "used"), [("1.9.36", True), ("2.0", True), ("1.8.27", False), ("none", False)]
 )
-def test_quarto_on_path_is_used_if_it_is_new_enough(monkeypatch, tmp_path, version, used):
+def test_quarto_on_path_is_used_if_it_is_new_enough(release, monkeypatch, tmp_path, version, used):
     found = program(tmp_path, "quarto", f"echo {version}", monkeypatch)
     assert analysis.quarto() == (found if used else None)

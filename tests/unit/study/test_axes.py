@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from bench import readme
+from bench import _lists as lists
 from losslab.emulation import shaping
 from losslab.emulation.app import apps
 from losslab.errors import LosslabError
@@ -35,9 +35,9 @@ def test_names_and_seeds_of_recorded_cells_do_not_change(root):
     assert len(recorded.read()) > 50
 
 
-@pytest.mark.parametrize("path", readme.LISTS)
+@pytest.mark.parametrize("path", lists.FILES)
 def test_lists_of_axes_for_r_and_editors_are_up_to_date(root, path):
-    assert (root / path).read_text() == readme.LISTS[path](), "python -m bench.readme --tables"
+    assert (root / path).read_text() == lists.FILES[path](), "python -m bench.readme --tables"
 
 
 def test_command_line_has_every_axis_with_its_default():
@@ -149,7 +149,7 @@ def test_new_axis_is_one_declaration(wider, root):
         assert "wobble_ms" in schemas.schema.__wrapped__(name)["$defs"]["axis"]["enum"]
     row = "| `wobble_ms` | ms | [0, 100] | `0` | how uneven the delay is |\n"
     assert row in dictionary.axes_table() + "\n"
-    assert '"wobble_ms"' in readme.r_columns()
+    assert '"wobble_ms"' in lists.r_columns()
 
 
 def test_new_algorithm_is_one_row(root, tmp_path):
