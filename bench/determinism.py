@@ -1,17 +1,18 @@
-"""Measure five different cells repeatedly and count the distinct outputs.
+"""Measure five golden conditions repeatedly and count the distinct outputs.
 
-`python -m bench.determinism` makes 100 runs: each cell 20 times, half of them with every CPU of
-the host busy. Besides the load, it varies other circumstances without effect: the clone's path, the
-user, the environment, the number of CPUs, the limit of open files, and a copy of kernel and image.
-It prints the number of distinct outputs per cell and exits with 1 unless each is 1.
+`python -m bench.determinism` makes 100 runs: each condition 20 times, half of them with every CPU
+of the host busy. Besides the load, it varies other circumstances without effect: the clone's path,
+the user, the environment, the number of CPUs, the limit of open files, and a copied cache.
+It prints the number of distinct outputs per condition and exits with 1 unless each is 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
+import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,26 +24,17 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from losslab.campaign.results import HOST_FILE
+from bench import golden
+from bench.golden import ROOT
 from losslab.instrument import image, kernel
 from losslab.instrument.cache import cache_folder
 
-ROOT = Path(__file__).resolve().parents[1]
 NEEDED = ("src", "config", "workflow", "containers", "pyproject.toml")
 NOBODY = 65534
 # With two busy processes per CPU, each guest gets a third of one.
 BUSY_PER_CPU = 2
 
-CELLS = {
-    "cubic, 1 % loss": "--algorithm cubic --loss-percent 1 --duration-s 4",
-    "bbr, 5 % loss, asymmetric": "--algorithm bbr --loss-percent 5 --path asymmetric "
-    "--duration-s 3",
-    "video, cubic, 8 % loss": "--algorithm cubic --loss-percent 8 --app ffmpeg --duration-s 4",
-    "bbr against cubic": "--algorithm bbr --competitor cubic --rate-mbit 20 --rtt-ms 20 "
-    "--buffer-packets 33 --duration-s 10",
-    "reno, 0.3 % loss both ways": "--algorithm reno --loss-percent 0.3 --loss-direction both "
-    "--rtt-ms 40 --rate-mbit 50 --duration-s 10",
-}
+CELLS = ("cubic-loss", "bbr-asymmetric", "video-720p", "competitor", "loss-both-ways")
 
 
 @dataclass(frozen=True)
@@ -86,22 +78,13 @@ def settings(work: Path) -> dict[str, Setting]:
     return found
 
 
-def digest(folder: Path) -> str:
-    """Hash all output of a run except the file that describes the host."""
-    total = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.name != HOST_FILE:
-            total.update(f"{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()[:12]
-
-
 def measure(words: str, setting: Setting, out: Path) -> str:
-    """Run one replicate under a setting; return the digest of its files."""
+    """Run one replicate under a setting; return the digests of its files."""
     out.parent.mkdir(parents=True)
     if setting.user is not None:
         os.chown(out.parent, setting.user, setting.user)
-    command = [*setting.before, sys.executable, "-m", "losslab.cli", "measure", *words.split()]
-    command += ["--seed", "7", "--warmup-s", "1", "--out", str(out)]
+    command = [*setting.before, sys.executable, "-m", "losslab.cli", "measure", *shlex.split(words)]
+    command += ["--out", str(out)]
     environment = os.environ | {
         "LOSSLAB_CACHE": str(cache_folder()), "PYTHONPATH": str(setting.clone / "src"),
         **dict(setting.environment),
@@ -111,7 +94,7 @@ def measure(words: str, setting: Setting, out: Path) -> str:
     )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
-    return digest(out)
+    return json.dumps(golden.digests(out))
 
 
 @contextlib.contextmanager
@@ -133,14 +116,14 @@ def busy_host() -> Iterator[None]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the campaign and print its table."""
     parser = argparse.ArgumentParser(prog="python -m bench.determinism", description=__doc__)
-    parser.add_argument("--runs", type=int, default=20, help="runs per cell, half under load")
+    parser.add_argument("--runs", type=int, default=20, help="of each, half under load")
     options = parser.parse_args(arguments)
     outputs: dict[str, Counter[str]] = {name: Counter() for name in CELLS}
     idle, loaded = options.runs - options.runs // 2, options.runs // 2
     with tempfile.TemporaryDirectory(prefix="losslab-determinism-") as name:
         work = Path(name)
         work.chmod(0o755)
-        its = settings(work)
+        its, conditions = settings(work), golden.load().conditions
         print("circumstances:", ", ".join(its), flush=True)
         for half, count in (("idle", idle), ("under load", loaded)):
             load = busy_host() if half == "under load" else contextlib.nullcontext()
@@ -150,14 +133,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for number, (index, cell) in product(range(count), enumerate(CELLS)):
                     circumstance = [*its][number % len(its)]
                     out = work / half / f"{index}-{number}" / "out"
-                    job = pool.submit(measure, CELLS[cell], its[circumstance], out)
+                    job = pool.submit(measure, conditions[cell].measure, its[circumstance], out)
                     jobs.append((cell, circumstance, job))
                 for cell, circumstance, job in jobs:
                     outputs[cell][job.result()] += 1
                     if outputs[cell][job.result()] == 1 and len(outputs[cell]) > 1:
                         print(f"DIFFERENT: {cell}, {half}, {circumstance}", flush=True)
     width = max(map(len, CELLS))
-    print(f"{'cell':{width}}  idle  loaded  distinct outputs")
+    print(f"{'condition':{width}}  idle  loaded  distinct outputs")
     for cell, found in outputs.items():
         print(f"{cell:{width}}  {idle:4}  {loaded:6}  {len(found)}")
     return 0 if all(len(found) == 1 for found in outputs.values()) else 1

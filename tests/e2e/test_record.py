@@ -18,14 +18,14 @@ START = (
 INTERVAL_NS = 100_000
 COMPARED = """
 import dataclasses, json, sys, time
-from losslab.emulation import probes, record
+from losslab.emulation import probes
 
 def fields(sample):
     found = dataclasses.asdict(sample)
     return json.dumps({name: value for name, value in found.items() if name != "t_s"})
 
 device, interval_ns = sys.argv[1] if len(sys.argv) > 2 else "", int(sys.argv[-1])
-kept = record.Record()
+kept = probes.Record()
 order = f"{'queue' if device else 'tcp'} {time.monotonic_ns()} {interval_ns} {device}"
 kept.begin(order.strip())
 probe = probes.QueueProbe(device) if device else probes.TcpProbe()
@@ -38,19 +38,19 @@ for _ in range(50):
 time.sleep(0.001)
 data = kept.read()
 if device:
-    recorded = [(round(each.t_s * 1e9), fields(each)) for each in record.queue_samples(data, 0)]
+    recorded = [(round(each.t_s * 1e9), fields(each)) for each in probes.queue_samples(data, 0)]
 else:
-    recorded = [(ns, fields(sample)) for ns, sample in record.tcp_samples(data)]
+    recorded = [(ns, fields(sample)) for ns, sample in probes.tcp_samples(data)]
 kept.close()
 print(json.dumps({"said": said, "recorded": recorded}))
 """
 REFUSED = """
 import errno, json, time
-from losslab.emulation import record
+from losslab.emulation import probes
 
 found = {}
 for order in ("tcp 1", "queue 1 1000 no-device", "tcp 1 0", "nonsense"):
-    kept = record.Record()
+    kept = probes.Record()
     try:
         kept.begin(order)
     except OSError as error:
@@ -68,9 +68,9 @@ print(json.dumps({"found": found, "full": kept.full, "bytes": size}))
 # `struct tcp_event` of the kernel, up to the private state.
 EVENTS = """
 import collections, json, struct, time
-from losslab.emulation import record
+from losslab.emulation import probes
 
-kept = record.Record()
+kept = probes.Record()
 kept.begin("events")
 time.sleep(2)
 data = kept.read()

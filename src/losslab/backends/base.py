@@ -130,7 +130,6 @@ class Outcome:
     """Outcome of a successful job."""
 
     result: dict[str, Any]
-    console: str
     wall_s: float
 
 

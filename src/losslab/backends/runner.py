@@ -53,7 +53,7 @@ def run(backend: Backend, tools: Instrument, job: Job, repeatable: bool = True) 
         ) from error
     wall_s = time.monotonic() - begin
     try:
-        return Outcome(backend.result(job, end, console), console, wall_s)
+        return Outcome(backend.result(job, end, console), wall_s)
     except LosslabError:
         # The next job starts from a new snapshot.
         if job.snapshots is not None:

@@ -304,23 +304,12 @@ def release_zeros(pid: int) -> None:
     A hole in the file reads as zeros, so nothing changes for the snapshot and its forks, but forks
     do not copy it. Where the file cannot be found or has no holes, its memory stays as it is.
     """
-    try:
-        path = _memory_file(pid)
-        if path is None:
-            return
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            _punch(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError:
-        return
-
-
-def _memory_file(pid: int) -> Path | None:
-    """Return the largest unnamed file that a process has open."""
-    files = [p for p in Path(f"/proc/{pid}/fd").iterdir() if "(deleted)" in os.readlink(p)]
-    return max(files, key=lambda path: path.stat().st_size, default=None)
+    with contextlib.suppress(OSError):
+        # The largest unnamed file that the process has open.
+        files = [p for p in Path(f"/proc/{pid}/fd").iterdir() if "(deleted)" in os.readlink(p)]
+        for path in sorted(files, key=lambda path: path.stat().st_size)[-1:]:
+            with path.open("r+b", buffering=0) as memory:
+                _punch(memory.fileno())
 
 
 def _punch(descriptor: int) -> None:

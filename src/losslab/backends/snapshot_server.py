@@ -63,7 +63,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     def __init__(self, path: str, client: type[_Client]) -> None:
         super().__init__(path, client)
         self._forking = ThreadPoolExecutor(1)
-        self._guests, self._bases = contextlib.ExitStack(), dict[str, Snapshot]()
+        self._guests, self.bases = contextlib.ExitStack(), dict[str, Snapshot]()
 
     def server_close(self) -> None:
         """End all guests, and refuse further requests."""
@@ -74,20 +74,16 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             self._guests.close()
         self._forking.shutdown()
 
-    def has_room(self, wanted: dict[str, Any]) -> bool:
-        """Return whether it has, or may boot, the base snapshot of an instrument."""
-        return json.dumps(wanted) in self._bases or len(self._bases) < BASES_MAX
-
     def fork(self, wanted: dict[str, Any], folder: Path, cpu: int, control: int) -> int:
         """Fork a base snapshot and return its PID; after a failure, it is not used again."""
 
         def fork() -> int:
             key = json.dumps(wanted)
-            base = self._bases.pop(key, None)
+            base = self.bases.pop(key, None)
             if base is None or not base.alive:
                 base = self._guests.enter_context(_backend(wanted).boot(_instrument(wanted)))
             pid = base.fork_snapshot(folder, cpu, control)
-            self._bases[key] = base
+            self.bases[key] = base
             return pid
 
         return self._forking.submit(fork).result()
@@ -119,7 +115,9 @@ class _Client(socketserver.BaseRequestHandler):
         if wanted["payload"] != virtual.payload_digest():
             raise ValueError("the guest's code must be that of the process that shares snapshots")
         if folder is None:
-            return virtual.FORKED if self.server.has_room(wanted) else virtual.FAILED
+            bases = self.server.bases
+            has_room = json.dumps(wanted) in bases or len(bases) < BASES_MAX
+            return virtual.FORKED if has_room else virtual.FAILED
         return f"{virtual.FORKED} {self.server.fork(wanted, Path(folder), cpu, descriptors[0])}"
 
 

@@ -101,7 +101,7 @@ def _kernel(spec: Kernel, command: str) -> Path:
     folder = kernel.existing(spec) or _packed(packed.KERNEL, kernel.target(spec))
     if spec == kernels.default():
         return _built(folder, "kernel", command)
-    if folder is None and kernel.quickly_made(spec):
+    if folder is None and spec != spec.base and kernel.existing_objects(spec.base):
         folder = kernel.build(spec=spec)
     return _built(folder, f"kernel {spec.title}", spec.command)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation import hosts
-from losslab.emulation.record import Record
+from losslab.emulation.probes import Record
 from losslab.errors import LosslabError
 from losslab.study.packetsizes import DEFAULT
 

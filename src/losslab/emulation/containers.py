@@ -24,7 +24,7 @@ from losslab.errors import LosslabError
 
 # Label of every container of losslab; its value names the owner.
 LABEL = "losslab.owner"
-NAMESPACES = ("mount", "net", "uts", "ipc")
+NAMESPACES = ("--mount", "--net", "--uts", "--ipc")
 # Files that Docker would copy from the machine. With its name servers, programs would send DNS
 # packets that belong to no flow.
 NAME_FILES = ("etc/hosts", "etc/resolv.conf", "etc/hostname")
@@ -129,7 +129,8 @@ def host_class(place: Place) -> type:
             program = cmd[cmd.index(container_name) + 1 :]
             pid = self._get_pid()
             return subprocess.Popen(
-                enter_command(pid, program),
+                # Not the process namespace, so that the job can signal the program by its PID.
+                ["nsenter", f"--target={pid}", *NAMESPACES, "--", *program],
                 start_new_session=True,
                 preexec_fn=_joining(cgroup_files(pid)),  # noqa: PLW1509
                 **options,
@@ -139,14 +140,6 @@ def host_class(place: Place) -> type:
             """Do not run the image's own command."""
 
     return Container
-
-
-def enter_command(pid: int, program: Sequence[str]) -> list[str]:
-    """Return the command that runs a program in the namespaces of process `pid`.
-
-    It does not enter the process namespace, so that the job can signal the program by its PID.
-    """
-    return ["nsenter", f"--target={pid}", *(f"--{name}" for name in NAMESPACES), "--", *program]
 
 
 def cgroup_files(pid: int, proc: Path = Path("/proc")) -> list[Path]:

@@ -50,7 +50,6 @@ class Record:
     """Record of a netem link."""
 
     arrived: int  # number of the last packet
-    only_listed: bool
     drops: tuple[Drop, ...] = ()
 
 
@@ -151,12 +150,11 @@ def records(plan: Plan, text: str) -> dict[str, Record]:
     directions = {name: direction for direction, name in devices(plan).items()}
     found: dict[str, Record] = {}
     for block in text.split("netem ")[1:]:
-        (name, arrived, mode), *lines = (line.split() for line in block.splitlines())
+        (name, arrived, _), *lines = (line.split() for line in block.splitlines())
         drops = (fields for word, *fields in lines if word == "dropped")
         if name in directions:
-            found[directions[name]] = Record(
-                int(arrived), mode == "only", tuple(Drop(*map(int, fields)) for fields in drops)
-            )
+            dropped = tuple(Drop(*map(int, fields)) for fields in drops)
+            found[directions[name]] = Record(int(arrived), dropped)
     return {name: found[name] for name in DIRECTIONS if name in found}
 
 

@@ -29,7 +29,6 @@ from losslab.emulation.topology import ECN, ECN_SYSCTL
 from losslab.errors import LosslabError, did_you_mean
 from losslab.study.packetsizes import DEFAULT
 
-COUNTERS = ("snmp", "netstat")  # files of /proc/net
 SIOCETHTOOL = 0x8946
 # feature: (ETHTOOL_G..., ETHTOOL_S...)
 COMMANDS = {"tso": (0x1E, 0x1F), "gso": (0x23, 0x24), "gro": (0x2B, 0x2C)}
@@ -78,16 +77,14 @@ def _sysctl_file(name: str) -> Path:
     )
 
 
-def read_counters(
-    folder: Path = Path("/proc/net"), files: Sequence[str] = COUNTERS, ip6: bool = False
-) -> dict[str, int]:
+def read_counters(folder: Path = Path("/proc/net"), ip6: bool = False) -> dict[str, int]:
     """Read the TCP and IP counters of a namespace, with the names of `nstat` (TcpRetransSegs)."""
     counters = {}
     if ip6:
         for line in (folder / "snmp6").read_text().splitlines():
             name, value = line.split()
             counters[name] = int(value)
-    for file in files:
+    for file in ("snmp", "netstat"):
         lines = (folder / file).read_text().splitlines()
         for names, values in zip(lines[::2], lines[1::2], strict=True):
             prefix, *names_of = names.replace(":", "").split()

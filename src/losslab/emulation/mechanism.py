@@ -115,8 +115,14 @@ class Mechanism(Feature):
 
     # Needs the routers' netem links, and offloads off so that packets, not aggregates, are counted.
     needs_netem_links: ClassVar[bool] = False
-    explains: ClassVar[Sequence[str]] = ()  # counts of `Traffic` that are 0 on paths without it
+    # Its metrics that are counts of `Traffic`, by name; most are 0 on paths without it.
+    counted: ClassVar[Mapping[str, str]] = {}
     with_second: ClassVar[bool] = False  # allowed with a second bottleneck
+
+    @property
+    def explains(self) -> Sequence[str]:
+        """Counts of `Traffic` that may not be 0 because of it."""
+        return tuple(self.counted.values())
 
     def on(self, condition: Condition) -> bool:
         """Return whether a condition changes the first of the mechanism's axes."""
@@ -169,8 +175,8 @@ class Mechanism(Feature):
         yield from ()
 
     def summary(self, t: Traffic) -> dict[str, float]:
-        """Return the mechanism's metrics."""
-        return {}
+        """Return the mechanism's metrics: by default those of `counted`."""
+        return {name: getattr(t, count) for name, count in self.counted.items()}
 
     def observed(self, e: Any) -> dict[str, Any]:
         """Return further entries of the manifest's observations."""

@@ -137,7 +137,10 @@ class Measured:
         """The input of the checks."""
         plan, flows = self.plan, self.tcp_flows
         phases = plan.parts["changes"].phases if "changes" in plan.parts else []
-        connections = [_connections(flow, self.run) for flow in flows]
+        samples = self.run.last_samples
+        connections = [
+            [s for s in samples if flow.source_port in (None, s.source_port)] for flow in flows
+        ]
         delivered = {} if self.failed else {flow.name: self._delivered(flow) for flow in flows}
         return checks.Evidence(
             path_spec=plan.path_spec,
@@ -348,11 +351,6 @@ def _random_loss(counted: accounting.Traffic, plan: Plan) -> dict[str, float | N
         "loss_packets": lost,
         "loss_measured_percent": percent,
     }
-
-
-def _connections(flow: Flow, run: Run) -> list[probes.TcpSample]:
-    """List the last samples of a flow's connections."""
-    return [s for s in run.last_samples if flow.source_port in (None, s.source_port)]
 
 
 def _limited(connections: Iterable[Sequence[float]]) -> tuple[float, float]:

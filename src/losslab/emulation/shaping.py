@@ -76,10 +76,21 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
         return [DualPi2(bottleneck(), "parent 1:1", "10:", DUALPI2, "", {}, limit=packets)]
     frame = frame_bytes(condition.mtu_bytes)
     octets, memory = packets * frame, packets * queued_bytes(condition.mtu_bytes)
-    min_octets = max(octets // 12, 2 * frame)
+    min_octets, mark_octets = max(octets // 12, 2 * frame), condition.mark_packets * frame
+
+    def red(least: int, most: int, burst: int, probability: str) -> tuple[str, str, dict[str, Any]]:
+        arguments = (
+            f"limit {octets} min {least} max {most} avpkt {frame} burst {burst} "
+            f"probability {probability} bandwidth {plain(condition.rate_mbit)}mbit"
+        )
+        return "red", arguments, {"limit": octets, "min": least, "max": most}
+
     # Kind, tc arguments, and options that must be read back. AQMs have the stated buffer and their
     # other defaults. RED's thresholds follow tc-red(8): maximum a quarter of the limit, minimum a
-    # third of the maximum, burst (2 min + max) / (3 avpkt).
+    # third of the maximum, burst (2 min + max) / (3 avpkt). red-step has a step threshold (Alizadeh
+    # et al., DCTCP, SIGCOMM 2010, section 3.1), thresholds 1 byte apart. With a burst equal to the
+    # threshold, RED's average weighs the current and the previous queue length equally
+    # (tc_red_eval_ewma, tc/tc_red.c), the minimum averaging that RED supports.
     choices: dict[str, tuple[str, str, dict[str, Any]]] = {
         **{name: (name, f"limit {packets}", {"limit": packets}) for name in LIMITED_IN_PACKETS},
         "fifo": ("pfifo", f"limit {packets}", {"limit": packets}),
@@ -89,14 +100,8 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
             f"unlimited memlimit {memory}",
             {"bandwidth": "unlimited", "memlimit": memory},
         ),
-        "red": (
-            "red",
-            f"limit {octets} min {min_octets} max {3 * min_octets} avpkt {frame} "
-            f"burst {5 * min_octets // (3 * frame) + 1} probability 0.02 "
-            f"bandwidth {plain(condition.rate_mbit)}mbit",
-            {"limit": octets, "min": min_octets, "max": 3 * min_octets},
-        ),
-        "red-step": _red_step(condition),
+        "red": red(min_octets, 3 * min_octets, 5 * min_octets // (3 * frame) + 1, "0.02"),
+        "red-step": red(mark_octets, mark_octets + 1, condition.mark_packets, "1"),
     }
     kind, arguments, expected = choices[condition.queue]
     if kind == "fq_codel" and memory > FQ_CODEL_BYTES:
@@ -106,22 +111,6 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
     for mechanism in mechanisms:
         qdisc = mechanism.on_queue(condition, qdisc)
     return [qdisc]
-
-
-def _red_step(condition: Condition) -> tuple[str, str, dict[str, Any]]:
-    """Return RED with a step threshold (Alizadeh et al., DCTCP, SIGCOMM 2010, section 3.1).
-
-    Its thresholds are 1 byte apart. With a burst equal to the threshold, RED's average weighs the
-    current and the previous queue length equally (tc_red_eval_ewma, tc/tc_red.c), the minimum
-    averaging that RED supports.
-    """
-    frame = frame_bytes(condition.mtu_bytes)
-    octets, min_octets = condition.buffer_packets * frame, condition.mark_packets * frame
-    arguments = (
-        f"limit {octets} min {min_octets} max {min_octets + 1} avpkt {frame} "
-        f"burst {condition.mark_packets} probability 1 bandwidth {plain(condition.rate_mbit)}mbit"
-    )
-    return "red", arguments, {"limit": octets, "min": min_octets, "max": min_octets + 1}
 
 
 def ethertype(condition: Condition) -> str:

@@ -16,7 +16,14 @@ from losslab.emulation import probes
 from losslab.emulation.capture import StateLog
 from losslab.emulation.hosts import inside, read_sysctl, write_sysctl
 from losslab.emulation.plan import Plan, Start
-from losslab.emulation.probes import QueueSample, TcpSample
+from losslab.emulation.probes import (
+    RECORD_FILE,
+    QueueSample,
+    Record,
+    TcpSample,
+    queue_samples,
+    tcp_samples,
+)
 from losslab.emulation.programs import (
     ANY,
     ANY_PORT,
@@ -31,8 +38,6 @@ from losslab.emulation.programs import (
     running,
     wait_for_whole_second,
 )
-from losslab.emulation.record import FILE as RECORD_FILE
-from losslab.emulation.record import Record, queue_samples, tcp_samples
 from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, at_version, bottleneck
 from losslab.emulation.userprograms import UserProgramsProbe, prefix_of
 from losslab.errors import LosslabError

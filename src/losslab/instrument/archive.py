@@ -239,8 +239,8 @@ def archive_urls(path: str, archives: Sequence[str]) -> list[str]:
     ]
 
 
-def snapshot_urls(path: str, instant: str = "", sha1: str = "") -> list[str]:
-    """List a pool file's addresses in the snapshot archive: by `sha1`, or at an instant."""
+def snapshot_urls(path: str = "", instant: str = "", sha1: str = "") -> list[str]:
+    """List a file's addresses in the snapshot archive: by `sha1`, or in the pool at an instant."""
     base = os.environ.get("LOSSLAB_SNAPSHOT", "https://snapshot.debian.org").rstrip("/")
     if sha1:
         return [f"{base}/file/{sha1}"]

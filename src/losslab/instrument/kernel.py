@@ -14,7 +14,6 @@ from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import cache, integrity, kernels, kerneltree, packed
 from losslab.instrument.archive import (
-    ADVICE,
     Fetcher,
     File,
     UnavailableError,
@@ -122,18 +121,9 @@ def fetch_source(series: Series) -> Source:
     Any of Debian's builds is taken from the archive before the snapshot archive is asked.
     """
     pinned, archives = pins(series), debian_archives()
-    places = [
-        (each.file, url) for each in pinned.builds for url in archive_urls(each.path, archives)
-    ]
-    places += [
-        (each.file, url)
-        for each in pinned.builds
-        for url in snapshot_urls(each.path, sha1=each.sha1)
-    ]
-    try:
-        found = Fetcher().fetch(places)
-    except UnavailableError as error:
-        raise UnavailableError(f"the kernel's source {error.message}", hint=ADVICE) from error
+    places = [(each, url) for each in pinned.builds for url in archive_urls(each.path, archives)]
+    places += [(each, url) for each in pinned.builds for url in snapshot_urls(sha1=each.sha1)]
+    found = Fetcher().fetch((each.file, url) for each, url in places)
     return Source(series, DEBIAN, pinned.version, found, pinned=True)
 
 
@@ -255,11 +245,6 @@ def kept_objects(spec: Kernel, unpinned: bool) -> Path:
                 kerneltree.prune(tree)
                 cache.write_provenance(partial, _facts(spec, source, tree) | {"hash": folder.name})
     return folder
-
-
-def quickly_made(spec: Kernel) -> bool:
-    """Return whether only added algorithms and replaced files have to be compiled."""
-    return spec != spec.base and existing_objects(spec.base) is not None
 
 
 def _source(spec: Kernel, unpinned: bool) -> Source:

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -320,15 +320,11 @@ def require_parameters(spec: Kernel, linux: Path) -> None:
             continue
         # A parameter is named in the binary, one without a module with its "=".
         if not re.search(rb"\0%b\.%b[\0=]" % (module.encode(), name.encode()), content):
-            known = _known(module, content)
+            found_names = re.findall(rb"\0%b\.(\w+)(?=\0)" % module.encode(), content)
+            known = sorted({each.decode() for each in found_names})
             has = f"has {', '.join(known)}" if known else "is not one of them"
             raise UsageError(
                 f"a boot parameter of kernel {spec.name} must be one of its modules', found "
                 f"{found[0]}; {module} {has}{did_you_mean(name, known)}",
                 hint=f"correct it in {FILE}, or in the axis parameters",
             )
-
-
-def _known(module: str, content: bytes) -> Sequence[str]:
-    names = re.findall(rb"\0%b\.(\w+)(?=\0)" % module.encode(), content)
-    return sorted({name.decode() for name in names})

@@ -151,7 +151,7 @@ def with_additions(
 
 def _configure(folder: Path, replaced: Sequence[ReplacedFile], log: Path) -> None:
     """Set the symbols that replaced Kconfig files add."""
-    kconfigs = [each for each in replaced if is_kconfig(each.path)]
+    kconfigs = [each for each in replaced if Path(each.path).name.startswith("Kconfig")]
     if not kconfigs:
         return
     symbols = []
@@ -291,7 +291,6 @@ def shown(path: Path) -> str:
 # In the folder of a kernel with replaced files: those that no object depends on, a line each.
 UNCOMPILED = "not-compiled.txt"
 COMPILED = (".c", ".S", ".h")
-KCONFIG = "Kconfig"
 SYMBOL = re.compile(r"^\s*(?:menu)?config\s+(\w+)")
 SWITCH = re.compile(r"^\s+(?:def_)?(?:bool|tristate)\b")
 # A word of a .cmd file that may be a path.
@@ -333,8 +332,3 @@ def _symbols(text: str) -> Iterator[str]:
         elif name and not choices and SWITCH.match(line):
             yield name
             name = ""
-
-
-def is_kconfig(path: str) -> bool:
-    """Return whether a file of the source declares symbols."""
-    return Path(path).name.startswith(KCONFIG)

@@ -81,7 +81,7 @@ def of(spec: Kernel) -> Layouts:
     """
     built = kernel.existing(spec) or kernel.target(spec)
     pinned = built != kernel.target(spec, pinned=False)
-    known = _committed().get(spec.name, {}) if pinned else {}
+    known = typed(read_json(TABLE, TABLE_BYTES).get(spec.name, {})) if pinned else {}
     if known and spec == spec.base:
         return known
     folder = cache_folder() / FOLDER / built.name
@@ -89,10 +89,6 @@ def of(spec: Kernel) -> Layouts:
         with progress(f"layout of the state of {spec.title}", "half a minute"):
             _make(spec, pinned, bool(known), folder)
     return known | typed(read_json(folder / TABLE.name, TABLE_BYTES))
-
-
-def _committed() -> dict[str, Layouts]:
-    return {name: typed(each) for name, each in read_json(TABLE, TABLE_BYTES).items()}
 
 
 def typed(content: Mapping[str, Iterable[Sequence[Any]]]) -> Layouts:

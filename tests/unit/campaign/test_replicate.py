@@ -46,7 +46,7 @@ def guests(monkeypatch):
             end = next(waiting)
             if isinstance(end, Exception):
                 raise end
-            return Outcome(end, "", 1.0)
+            return Outcome(end, 1.0)
 
         monkeypatch.setattr(runner, "run", launch)
 

@@ -78,15 +78,13 @@ def test_record_has_the_netem_links_of_the_plan():
     plan = make_plan(condition(), 1)
     text = RECORD.replace("r1-sender", droplist.device("ack", plan.back_router))
     assert records(plan, text) == {
-        "data": Record(900, True, (Drop(12, 1514, 1_500_000_000),)),
-        "ack": Record(450, False, (Drop(3, 66, 2_000_000_256),)),
+        "data": Record(900, (Drop(12, 1514, 1_500_000_000),)),
+        "ack": Record(450, (Drop(3, 66, 2_000_000_256),)),
     }
 
 
 def test_table_says_what_happened_to_each_packet():
-    recorded = {
-        "data": Record(100, True, (Drop(12, 1514, 1_500_000_000), Drop(20, 66, 1_600_000_000)))
-    }
+    recorded = {"data": Record(100, (Drop(12, 1514, 1_500_000_000), Drop(20, 66, 1_600_000_000)))}
     lines = rows(recorded, {"data": (12, 57, 200)}, 1_000_000_000)
     assert [*lines][1:] == [
         "data,12,1,dropped,0.500000000,1514",

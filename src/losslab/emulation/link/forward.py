@@ -182,13 +182,6 @@ def _require_in_path(
         )
 
 
-def _open_tun(device: str) -> int:
-    descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-    request = struct.pack("16sH22x", device.encode(), IFF_TUN | IFF_NO_PI)
-    fcntl.ioctl(descriptor, TUNSETIFF, request)
-    return descriptor
-
-
 def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
     """Read packets from a TUN device and write them back when they depart from the link.
 
@@ -236,7 +229,9 @@ def main(arguments: Sequence[str]) -> int:
         limits = its["limit_packets"], its["mtu_bytes"]
         queue = queue_of(its["queue"], *limits, its["seed"], tracelink.mean_mbit(times))
         link = TraceLink(times, queue, lambda line: log.write(line + "\n"), its["start_ms"])
-        tun = _open_tun(its["device"])
+        tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+        request = struct.pack("16sH22x", its["device"].encode(), IFF_TUN | IFF_NO_PI)
+        fcntl.ioctl(tun, TUNSETIFF, request)
         if time.monotonic_ns() > its["begin_ns"]:
             raise LosslabError("the link must be ready before its trace begins, found it late")
         print(READY, flush=True)

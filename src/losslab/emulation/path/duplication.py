@@ -11,7 +11,6 @@ from losslab.emulation.qdiscs import percent
 from losslab.study.axes import MIN_PERCENT, axis
 
 if TYPE_CHECKING:
-    from losslab.emulation.accounting import Traffic
     from losslab.emulation.checks import Evidence
     from losslab.study.condition import Condition
 
@@ -24,7 +23,7 @@ class Duplication(Mechanism):
 
     order = 5
     needs_netem_links = True
-    explains = ("duplicates",)
+    counted = {"duplicate_packets": "duplicates"}
     axes = {
         "duplicate_percent": axis(
             0.0,
@@ -53,9 +52,6 @@ class Duplication(Mechanism):
         yield outside_acceptance_interval(
             "duplicated packets", self.duplicate_percent, sent, t.duplicates
         )
-
-    def summary(self, t: Traffic) -> dict[str, float]:
-        return {"duplicate_packets": t.duplicates}
 
 
 FEATURE = Duplication()

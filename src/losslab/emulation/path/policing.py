@@ -14,7 +14,6 @@ from losslab.study.axes import NONE, axis
 from losslab.study.packetsizes import frame_bytes
 
 if TYPE_CHECKING:
-    from losslab.emulation.accounting import Traffic
     from losslab.emulation.checks import Evidence
     from losslab.study.condition import Condition
 
@@ -31,7 +30,7 @@ class Policing(Mechanism):
 
     order = 6
     needs_netem_links = with_second = True
-    explains = ("policer_drops",)
+    counted = {"policer_drops": "policer_drops"}
     axes = {
         "policer_mbit": axis(
             0.0,
@@ -92,9 +91,6 @@ class Policing(Mechanism):
                 f"a policer of {self.policer_mbit:g} Mbit/s must pass at most {allowed:.0f} bytes "
                 f"in {seconds:.3f} s, found {passed}"
             )
-
-    def summary(self, t: Traffic) -> dict[str, float]:
-        return {"policer_drops": t.policer_drops}
 
 
 def _bucket(condition: Condition) -> tuple[int, int]:

@@ -20,7 +20,6 @@ from losslab.emulation.qdiscs import percent
 from losslab.study.axes import MIN_PERCENT, axis
 
 if TYPE_CHECKING:
-    from losslab.emulation.accounting import Traffic
     from losslab.emulation.checks import Evidence
     from losslab.study.condition import Condition
 
@@ -34,7 +33,7 @@ class Reordering(Mechanism):
 
     order = 4
     needs_netem_links = True
-    explains = ("reordered",)
+    counted = {"reordered_packets": "reordered"}
     axes = {
         "reorder_percent": axis(
             0.0,
@@ -76,9 +75,6 @@ class Reordering(Mechanism):
         yield outside_acceptance_interval(
             "early packets", self.early_percent, t.received, t.reordered
         )
-
-    def summary(self, t: Traffic) -> dict[str, float]:
-        return {"reordered_packets": t.reordered}
 
 
 FEATURE = Reordering()

@@ -18,7 +18,6 @@ from losslab.study.axes import NONE, axis
 from losslab.study.packetsizes import frame_bytes
 
 if TYPE_CHECKING:
-    from losslab.emulation.accounting import Traffic
     from losslab.study.condition import Condition
 
 
@@ -28,6 +27,7 @@ class Reverse(Mechanism):
 
     order = 2.5
     needs_netem_links = with_second = True
+    counted = {"reverse_drops": "link_back_drops"}
     axes = {
         "reverse_rate_mbit": axis(
             0.0,
@@ -80,9 +80,6 @@ class Reverse(Mechanism):
                 queue, where=where, parent=f"parent {REVERSE_HANDLE}1", handle=REVERSE_QUEUE_HANDLE
             ),
         ]
-
-    def summary(self, t: Traffic) -> dict[str, float]:
-        return {"reverse_drops": t.link_back_drops}
 
 
 FEATURE = Reverse()

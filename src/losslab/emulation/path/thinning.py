@@ -13,7 +13,6 @@ from losslab.emulation.topology import interface, reverse_router
 from losslab.study.axes import NONE, axis
 
 if TYPE_CHECKING:
-    from losslab.emulation.accounting import Traffic
     from losslab.emulation.checks import Evidence
     from losslab.study.condition import Condition
 
@@ -26,7 +25,7 @@ class Thinning(Mechanism):
 
     order = 7
     needs_netem_links = with_second = True
-    explains = ("acks_thinned",)
+    counted = {"acks_thinned": "acks_thinned"}
     axes = {
         "ack_thinning": axis(
             1,
@@ -59,9 +58,6 @@ class Thinning(Mechanism):
                 f"{expected} of {t.acks_seen} acknowledgements must be dropped, so that one in "
                 f"{self.ack_thinning} gets through, found {t.acks_thinned} dropped"
             )
-
-    def summary(self, t: Traffic) -> dict[str, float]:
-        return {"acks_thinned": t.acks_thinned}
 
 
 FEATURE = Thinning()
