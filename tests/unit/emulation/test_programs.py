@@ -47,19 +47,6 @@ def test_user_programs_run_in_a_shell_and_end_with_the_run():
     assert "cd /mnt/out/brought || exit" in brought.caller.command[2]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        replace(COMMAND, sender_command="none"), replace(COMMAND, app="iperf3"),
-        replace(COMMAND, receiver_command=""), replace(QUIC, bring="some/folder"),
-        replace(QUIC, algorithm="vegas"), replace(QUIC, path="asymmetric"),
-    ],
-)  # fmt: skip
-def test_conflicting_axes_are_refused(wrong):
-    assert wrong.problems() != []
-    assert COMMAND.problems() == QUIC.problems() == []
-
-
 def test_quic_shares_iperf3s_seeds_and_commands_have_their_own():
     bulk = replace(QUIC, app="iperf3", algorithm="cubic")
     assert replicate_seed(QUIC, 3) == replicate_seed(bulk, 3)

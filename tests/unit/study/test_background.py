@@ -32,52 +32,6 @@ def test_flows_survive_a_round_trip():
     assert to_text([{"algorithm": "same", "count": 2}, {"algorithm": "bbr"}]) == "same,count=2+bbr"
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("cubic,", "must be none or ALGORITHM"),
-        ("cubic,count=many", "count of flows must be a finite number"),
-        ("cubic,count=2.5", "count of flows must be a whole number"),
-        ("cubic,count=1,count=2", "set each key once"),
-        ("cubic,algorithm=bbr", "set each key once"),
-        ("cubic,count=0", "count of flows must be at least 1"),
-        ("cubic,start_s=12", "must start and end within the run's 10 s"),
-        ("cubic,start_s=4,end_s=3", "must start and end within"),
-        ("cubic,count=5,every_s=3", "found 0 to 12 s for the starts"),
-        ("cubic,rtt_ms=0.1", "rtt_ms of flows must be at least the path's"),
-        ("cubic,rate_mbit=0", "rate_mbit of flows must be positive"),
-        ("cubic,rate_mbit=1,size_kb=5", "both rate_mbit and size_kb, found size_kb 5"),
-        ("cubic,size_kb=0", "size_kb of flows must be positive"),
-        ("cubic,arrivals_per_s=5", "needs size_kb"),
-        ("cubic,size_kb=5,sizes=pareto", "needs arrivals_per_s"),
-        ("cubic,arrivals_per_s=5,size_kb=5,sizes=normal", "sizes of flows must be one of"),
-        ("cubic,over=third", "over of flows must be one of"),
-        ("cubic,count=1001", "number of flows must be at most 1000"),
-        ("cubic,arrivals_per_s=600,size_kb=1", "number of short flows must be at most 5000"),
-    ],
-)
-def test_impossible_flows_are_refused(text, found):
-    assert any(found in problem for problem in condition(text).problems())
-
-
-@pytest.mark.parametrize(
-    ("more", "count"),
-    [
-        ({}, 0), ({"competitor": "bbr"}, 1), ({"queue": "two-fifos"}, 1),
-        ({"app": "datagram", "scheme": "fixed,window=3"}, 1),
-    ],
-)  # fmt: skip
-def test_flows_conflict_with_some_axes(more, count):
-    assert len(condition("same", **more).problems()) == count
-
-
-def test_names_of_algorithms_are_checked():
-    assert NAMES.problems(condition("bbr+same")) == []
-    [problem] = NAMES.problems(condition("ten"))
-    assert "found 'ten'" in problem
-    assert background.algorithms("bbr+same,count=3+cubic") == {"bbr", "cubic"}
-
-
 def test_background_flows_do_not_change_seeds_and_have_short_unique_names():
     alone, beside = condition("none"), condition("same,count=9+cubic,start_s=2.5")
     assert replicate_seed(alone, 3) == replicate_seed(beside, 3)

@@ -125,13 +125,6 @@ def test_declared_kernel_is_refused_on_the_host(root):
         design.study_cells(study, {"main": run}, NAMES)
 
 
-def test_dctcp_without_ecn_is_refused():
-    names = dataclasses.replace(NAMES, algorithms={**NAMES.algorithms, "dctcp": "default"})
-    for values in ({"algorithm": "dctcp"}, {"competitor": "dctcp"}, {"flows": "dctcp"}):
-        assert names.problems(condition(**values)) == ["ecn must be on for dctcp, found off"]
-        assert names.problems(condition(**values, ecn="on")) == []
-
-
 # Minimum contrast of graphical objects with their background (WCAG 2.1, 1.4.11).
 MIN_CONTRAST = 3.0
 

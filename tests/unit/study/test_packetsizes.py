@@ -40,32 +40,6 @@ def test_sizes_follow_from_mtu_and_options(axes, frame, segment, datagram):
     assert sizes.payload_share == segment / frame
 
 
-@pytest.mark.parametrize(
-    ("axes", "words"),
-    [
-        ({"mtu_bytes": 575}, "mtu_bytes must be in [576, 65535], found 575"),
-        ({"mtu_bytes": -14}, "mtu_bytes must be in"),
-        ({"mtu_bytes": 65_536}, "mtu_bytes must be in"),
-        ({"mtu_bytes": 9000, "rate_mbit": 0.05}, "rate_mbit must be at least 0.0577 with mtu"),
-        ({"mtu_bytes": 9000, "policer_mbit": 0.01}, "policer_mbit must be at least 0.0577"),
-        ({"mtu_bytes": 9000, "reverse_rate_mbit": 0.01}, "reverse_rate_mbit must be at least"),
-        ({"mtu_bytes": 9000, "changes": "at_s=2,rate_mbit=0.05"}, "changes, from 2 s: rate_mbit"),
-        ({"mtu_bytes": 9000, "queue": "bfifo", "buffer_packets": 500_000}, "at most 476477 with"),
-        ({"mtu_bytes": 1227, "app": "quic"}, "mtu_bytes must be at least 1228 with the app quic"),
-        ({"ip_version": 5}, "ip_version must be 4 or 6, found 5"),
-        ({"ip_version": 5, "app": "quic"}, "ip_version must be 4 or 6, found 5"),
-        ({"ip_version": 7}, "ip_version must be in [4, 6], found 7"),
-        ({"ip_version": 6, "mtu_bytes": 1279}, "at least 1280 with ip_version 6, found 1279"),
-        ({"ip_version": 6, "app": "web"}, "app must be one of iperf3, stream, ffmpeg, datagram,"),
-        ({"ip_version": 6, "flows": "cubic"}, "flows must be at the default with ip_version 6"),
-        ({"ip_version": 6, "trace": "cellular"}, "trace must be at the default with ip_version 6"),
-    ],
-)
-def test_impossible_packets_are_refused_before_a_run(axes, words):
-    found = dataclasses.replace(CONDITION, **axes).problems()
-    assert any(words in each for each in found), found
-
-
 def test_qdiscs_have_the_size_of_the_paths_packets():
     condition = dataclasses.replace(
         JUMBO, queue="bfifo", buffer_packets=10, policer_mbit=10.0, policer_burst_packets=7

@@ -88,23 +88,6 @@ def test_parameters_of_the_axis_are_those_of_an_algorithm_without_any():
     assert (condition.flows, condition.parameters) == ("mine", "mine.gain=3")
 
 
-@pytest.mark.parametrize(
-    "axes",
-    [
-        {"algorithm": "mine,gain=3", "competitor": "mine,gain=2"},
-        {"algorithm": "mine,gain=3", "competitor": "mine"},
-        {"algorithm": "mine", "flows": "mine,gain=3,count=2"},
-        {"algorithm": "mine,gain=3", "flows": "same,gain=2"},
-        {"algorithm": "mine,gain=3", "parameters": "mine.gain=2"},
-        {"algorithm": "mine", "parameters": "mine.gain=2+mine.gain=3"},
-    ],
-)
-def test_two_values_for_flows_of_one_algorithm_are_refused_with_the_way_out(axes):
-    with pytest.raises(LosslabError, match="must have the same parameters") as error:
-        Condition(**axes)
-    assert "losslab new algorithm mine2 --from mine" in error.value.hint
-
-
 def test_cells_that_differ_only_in_parameters_are_paired_and_others_keep_their_seeds():
     plain = Condition(algorithm="cubic")
     other = replace(plain, parameters="cubic.hystart=0")

@@ -114,14 +114,6 @@ def test_many_flows_are_sampled_less_often():
     assert sample_interval_s(1000, 500) == 0.1
 
 
-def test_flows_with_a_trace_are_refused():
-    """Background flows bypassed the trace-driven link: 722 Mbit/s beside 5, in a valid run."""
-    condition = dataclasses.replace(CONDITION, flows="same", trace="cellular", rtt_ms=40)
-    [problem] = condition.problems()
-    assert "flows need a path without a trace" in problem
-    assert dataclasses.replace(condition, flows="none", competitor="bbr").problems() == []
-
-
 OWN = dataclasses.replace(
     CONDITION, duration_s=10.0, rtt_ms=20.0, flows="same,rtt_ms=80,count=3+bbr,rtt_ms=50+same"
 )
@@ -239,14 +231,6 @@ def test_packets_of_every_route_are_accounted_for(condition, expected):
     assert "bottleneck_loss_percent" in links
 
 
-def test_second_bottleneck_needs_flows_and_a_plain_path():
-    assert LOT.problems() == []
-    for more in ({"flows": "none"}, {"jitter_ms": 1.0}, {"ecn": "on"}):
-        assert len(dataclasses.replace(LOT, **more).problems()) >= 1
-    [problem, _] = dataclasses.replace(LOT, second_rate_mbit=0.0).problems()
-    assert "over of flows needs second_rate_mbit" in problem
-
-
 def test_uploads_have_programs_of_their_own():
     flows = "same,count=2+reno,count=3,direction=back,pool=1"
     condition = dataclasses.replace(CONDITION, flows=flows)
@@ -263,16 +247,3 @@ def test_uploads_have_programs_of_their_own():
     assert made.programs[-1] == up
     alone = make_plan(dataclasses.replace(CONDITION, flows="reno,direction=back"), 7)
     assert [flow.name for flow in alone.programs] == ["iperf3", "uploads"]
-
-
-@pytest.mark.parametrize(
-    ("flows", "axes", "words"),
-    [
-        ("same,direction=up", {}, "one of data, back"),
-        ("same,direction=back,rtt_ms=90", {"rtt_ms": 20}, "neither rtt_ms nor over"),
-        ("same,direction=back", {"ecn": "on"}, "need ecn off, found on"),
-        ("same,direction=back", {"ack_thinning": 3}, "need ack_thinning 1, found 3"),
-    ],
-)
-def test_impossible_upload_is_refused(flows, axes, words):
-    assert words in "; ".join(dataclasses.replace(CONDITION, flows=flows, **axes).problems())
