@@ -225,24 +225,6 @@ def of_kernel(kind, number, content):
     )  # fmt: skip
 
 
-def test_policer_bucket_is_read_back_in_whole_packets():
-    rate, burst = 1_250_000, 100 * 1514
-    ticks = round(burst * 1e9 / rate / 64)
-    police = struct.pack("=IiIIIBBHhHI", 1, 2, 0, ticks, 2_000, 0, 0, 0, 0, 0, rate)
-    parts = of_kernel(b"matchall", 2, action(b"police", attribute(1, police)))
-    [found] = qdiscs._actions(parts, burst)
-    assert found == {
-        "kind": "police", "action": 2, "rate": rate, "burst": burst, "bytes": 3_000, "packets": 2,
-        "drops": 2,
-    }  # fmt: skip
-    [asked] = mechanism_qdiscs(policer_mbit=10)
-    assert deviations(asked, [found]) == []
-    assert "police rate 10000000bit burst 151400 conform-exceed drop/ok" in asked.command()
-    for wrong in ([], [found, found], [found | {"rate": 1}], [found | {"burst": 1514}]):
-        [reason] = deviations(asked, wrong)
-        assert reason.startswith("filter on r1-r2 on r1 must be")
-
-
 def test_ack_thinning_is_read_back_with_its_number():
     gact = attribute(2, struct.pack("=IIi", 1, 0, 2)) + attribute(3, struct.pack("=HHi", 2, 4, 0))
     [found] = qdiscs._actions(of_kernel(b"flower", 3, action(b"gact", gact)), 0)
