@@ -1,13 +1,12 @@
 """Values of the axis `flows`, and refused ones."""
 
-import argparse
 import dataclasses
 
 import pytest
 
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
-from losslab.study import background, design, dictionary
+from losslab.study import background, design
 from losslab.study.background import Group, parse, to_text
 from losslab.study.condition import replicate_seed
 from losslab.study.names import Names
@@ -62,18 +61,3 @@ def test_schema_has_every_key_of_flows(root):
     study["flows"]["all"] = [{"count": 2}]
     with pytest.raises(LosslabError, match="'algorithm' is a required property"):
         design.check_schema(study, "study", "loss.yaml")
-
-
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [
-        (["--flow", "algorithm=cubic,start_s=2"], "cubic,start_s=2"),
-        (["--flow", "start_s=2,algorithm=cubic", "--flow", "bbr"], "cubic,start_s=2+bbr"),
-        (["--flows", "same", "--flow", "bbr"], "same+bbr"),
-        ([], "none"),
-    ],
-)
-def test_flows_are_set_on_the_command_line(options, found):
-    parser = argparse.ArgumentParser()
-    dictionary.add_options(parser)
-    assert parser.parse_args(["--algorithm", "cubic", *options]).flows == found

@@ -1,6 +1,5 @@
 """Path schedules: phases of rates, delays, loss and outages."""
 
-import dataclasses
 import math
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
 from losslab.study import design, schedule, studyfiles
-from tests.unit.study.test_condition import CONDITION
 
 START = {"rate_mbit": 20.0, "rtt_ms": 40.0, "loss_percent": 0.0}
 
@@ -47,6 +45,3 @@ def test_study_may_name_its_changes(root):
     study["changes"]["step"].append({"at_s": 4})
     with pytest.raises(LosslabError, match=r"changes\.step\.2: "):
         design.check_schema(study, "study", "loss.yaml")
-
-
-QUIET = dataclasses.replace(CONDITION, loss_percent=0, rtt_ms=20, duration_s=10)
