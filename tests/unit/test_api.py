@@ -54,25 +54,6 @@ def test_every_public_name_is_there_and_others_are_not():
         _ = losslab.mesure
 
 
-def test_sweep_measures_each_combination_once(monkeypatch, tmp_path):
-    numpy = pytest.importorskip("numpy")
-    asked = []
-    monkeypatch.setattr(api, "at_first_use", lambda *_: None)
-    monkeypatch.setattr(api.sweeps, "measure", lambda *words: asked.append(words))
-    swept = losslab.sweep(
-        algorithm=("cubic", "bbr", "cubic"),
-        loss_percent=numpy.arange(2),
-        replicates=3,
-        out=tmp_path,
-    )
-    ((todo, replicates, _, *place),) = asked
-    assert [(c.condition.algorithm, c.condition.loss_percent) for c in todo] == [
-        ("cubic", 0), ("cubic", 1), ("bbr", 0), ("bbr", 1),
-    ]  # fmt: skip
-    assert (replicates, place) == (3, ["virtual", "guest"])
-    assert swept.files == tuple(cell.file for cell in todo)
-
-
 def test_results_have_a_row_per_cell_and_per_replicate(results):
     assert results.cells[["cell", "n_replicates", "n_valid"]].to_numpy().tolist() == [
         ["a", 5, 5], ["b", 2, 1],
@@ -111,16 +92,6 @@ def test_run_has_its_summary_condition_and_tables(results):
     assert run.intervals["t_s"].tolist() == [0.5, 1.0, 2.0]
     with pytest.raises(losslab.LosslabError, match="this run has intervals"):
         _ = run.tcp
-
-
-def test_run_is_shown_with_its_validity_cell_and_primary_metric(results, tmp_path):
-    (run,) = results.runs(algorithm="bbr")
-    slug = Condition(algorithm="bbr", loss_percent=1, warmup_s=0, duration_s=2).slug()
-    assert repr(run) == f"<Run valid: {slug}, goodput_mbit 7>"
-    lost = tmp_path / "cells" / "s" / "b" / "1"
-    assert repr(losslab.Run(lost)) == f"<Run invalid: {slug}, rtt_ms 40>"
-    (lost / "manifest.json").unlink()
-    assert repr(losslab.Run(lost)) == f"<Run in {lost}: unreadable>"
 
 
 def test_notebook_shows_runs_results_and_plots(results, tmp_path, monkeypatch):
