@@ -54,6 +54,25 @@ def test_every_public_name_is_there_and_others_are_not():
         _ = losslab.mesure
 
 
+def test_sweep_measures_each_combination_once(monkeypatch, tmp_path):
+    numpy = pytest.importorskip("numpy")
+    asked = []
+    monkeypatch.setattr(api, "at_first_use", lambda *_: None)
+    monkeypatch.setattr(api.sweeps, "measure", lambda *words: asked.append(words))
+    swept = losslab.sweep(
+        algorithm=("cubic", "bbr", "cubic"),
+        loss_percent=numpy.arange(2),
+        replicates=3,
+        out=tmp_path,
+    )
+    ((todo, replicates, _, *place),) = asked
+    assert [(c.condition.algorithm, c.condition.loss_percent) for c in todo] == [
+        ("cubic", 0), ("cubic", 1), ("bbr", 0), ("bbr", 1),
+    ]  # fmt: skip
+    assert (replicates, place) == (3, ["virtual", "guest"])
+    assert swept.files == tuple(cell.file for cell in todo)
+
+
 def test_results_have_a_row_per_cell_and_per_replicate(results):
     assert results.cells[["cell", "n_replicates", "n_valid"]].to_numpy().tolist() == [
         ["a", 5, 5], ["b", 2, 1],

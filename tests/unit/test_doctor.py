@@ -46,6 +46,14 @@ def test_other_ways_to_measure_take_one_line_each():
     assert lines[:2] == ["containers: not ready", "  MISSING  Docker's engine: none"]
 
 
+def test_other_kernels_are_listed(monkeypatch):
+    monkeypatch.setattr(kernel, "existing", lambda spec: spec.name == "6.1" or None)
+    assert [finding.line() for finding in doctor._other_kernels()] == [
+        "  ok       built: 6.1",
+        "  ok       not built: 7.2, 6.12-bbr3 (`losslab kernel --name NAME`)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("call", "what", "fix"),
     [

@@ -213,3 +213,8 @@ def test_demo_without_a_valid_run_prints_no_number(out):
     table = out / "sweep.csv"
     table.write_text(table.read_text().replace("bbr,5.0,40.0", "bbr,5.0,"))
     assert "BBR: no valid run" in demo.text(out)
+
+
+def test_next_steps_name_existing_runs(out):
+    named = {word for word in demo.next_steps(out).split() if word.startswith(str(out))}
+    assert named == {str(out / f"cells/{name}_loss1_x/0") for name in demo.LABELS}

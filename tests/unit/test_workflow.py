@@ -13,7 +13,7 @@ from losslab import cli, lock
 from losslab.campaign import fingerprint, plan, records
 from losslab.campaign.plan import CampaignPlan
 from losslab.errors import LosslabError
-from losslab.instrument import analysis
+from losslab.instrument import analysis, image, kernels
 from losslab.reading import read_rows
 from losslab.repository import ROOT
 from losslab.study.condition import seed_of
@@ -60,6 +60,17 @@ def job(campaign):
 def test_impossible_campaign_is_an_error_of_snakemake(config, said):
     with pytest.raises(WorkflowError, match=said):
         Campaign(config, [])
+
+
+def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
+    planned = json.loads(campaign.planned(job))
+    cell = campaign.cell(job)
+    assert planned["condition"] == cell.condition.to_json()
+    assert [*planned["stopping"].values()] == [5, 9, 3]
+    assert planned["fingerprint"] == fingerprint.of(cell.condition, "virtual", "guest").digest
+    assert campaign.real_time(job) == 0
+    assert campaign.smoke_test(job) == "results/instrument/smoke-test-virtual-guest.json"
+    assert "goodput_mbit" in campaign.stopping_rule(job)
 
 
 def test_campaign_with_suites_judges_each_algorithm_on_its_kernel(tmp_path, monkeypatch):
@@ -213,32 +224,6 @@ def known(campaign, tmp_path):
     return cell.name
 
 
-def test_r_functions_must_be_defined_once(tmp_path):
-    one, two = tmp_path / "one.R", tmp_path / "inner" / "one.R"
-    two.parent.mkdir()
-    one.write_text("red <- 1\n")
-    two.write_text("blue <- 2\n")
-    with pytest.raises(LosslabError, match=r"unique names, found one.R in"):
-        require_defined_once([one, two])
-    other = two.rename(tmp_path / "other.R")
-    other.write_text("blue <- function() {\n  red <- 2\n}\n")
-    require_defined_once([one, other])
-    other.write_text("red <- 2\n")
-    with pytest.raises(LosslabError, match=r"found red in .*one.R and .*other.R"):
-        require_defined_once([one, other])
-
-
-def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
-    planned = json.loads(campaign.planned(job))
-    cell = campaign.cell(job)
-    assert planned["condition"] == cell.condition.to_json()
-    assert [*planned["stopping"].values()] == [5, 9, 3]
-    assert planned["fingerprint"] == fingerprint.of(cell.condition, "virtual", "guest").digest
-    assert campaign.real_time(job) == 0
-    assert campaign.smoke_test(job) == "results/instrument/smoke-test-virtual-guest.json"
-    assert "goodput_mbit" in campaign.stopping_rule(job)
-
-
 def test_recorded_cells_are_collected_without_a_measurement(known):
     campaign = Campaign(CONFIG | {"recorded": RECORD}, [])
     assert {name for _, name in campaign.plan.cells} - {known} == {
@@ -253,3 +238,28 @@ def test_recorded_cells_are_collected_without_a_measurement(known):
     values = [row["goodput_mbit"] for row in read_rows(Path("results/summary/loss_replicates.csv"))]
     assert values == ["9.0", "9.01", "9.02", "9.03", "9.04"]
     assert len(read_rows(Path("results/summary/loss_intervals.csv"))) == 10
+
+
+def test_records_and_options_of_an_instrument_follow_from_wildcards(campaign):
+    wildcards = SimpleNamespace(backend="virtual", where="guest", on="", image="")
+    assert campaign.smoke_test_kernel(wildcards) == kernels.DEFAULT
+    assert campaign.smoke_test_image(wildcards) == image.HOST
+    parts = campaign.smoke_test_parts(wildcards)
+    assert [part.split("/")[-1].split("-")[0] for part in parts] == ["image", "kernel"]
+    plain = SimpleNamespace(kernel=parts[-1].removeprefix("results/instrument/kernel-")[:-5])
+    assert "--optional" not in campaign.kernel_options(plain)
+
+
+def test_r_functions_must_be_defined_once(tmp_path):
+    one, two = tmp_path / "one.R", tmp_path / "inner" / "one.R"
+    two.parent.mkdir()
+    one.write_text("red <- 1\n")
+    two.write_text("blue <- 2\n")
+    with pytest.raises(LosslabError, match=r"unique names, found one.R in"):
+        require_defined_once([one, two])
+    other = two.rename(tmp_path / "other.R")
+    other.write_text("blue <- function() {\n  red <- 2\n}\n")
+    require_defined_once([one, other])
+    other.write_text("red <- 2\n")
+    with pytest.raises(LosslabError, match=r"found red in .*one.R and .*other.R"):
+        require_defined_once([one, other])
