@@ -189,7 +189,8 @@ READ = {
     ),
     "a change of netem keeps its rate": (
         f"{NETEM}tc qdisc change dev eth0 root netem delay 1ms limit 100",
-        {"rate_mbit": 8.0, "rtt_ms": 1.0, "buffer_packets": 99}, ["netem rate 8mbit limit 100"],
+        {"rate_mbit": 8.0, "rtt_ms": 1.0, "buffer_packets": 99},
+        ["netem rate 8mbit limit 100", "netem limit 100"],
     ),
     "a change by handle is of its qdisc": (
         CHANGED, {"rtt_ms": 7.0, "rate_mbit": 8.0, "queue": "bfifo", "buffer_packets": 60},
@@ -197,7 +198,8 @@ READ = {
     ),
     "a program configures an interface": (
         "link.intf1.config(bw=8, delay='7ms', max_queue_size=99)\nh1.config(ip='10.0.0.1')",
-        {"rate_mbit": 8.0, "rtt_ms": 7.0, "buffer_packets": 94}, [],
+        {"rate_mbit": 8.0, "rtt_ms": 7.0, "buffer_packets": 94},
+        ["htb burst 15k", "netem limit 99"],
     ),
     "clsact has a policer": (POLICER, {"policer_mbit": 8.0, "policer_burst_packets": 20}, []),
 }  # fmt: skip
