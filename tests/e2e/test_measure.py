@@ -131,12 +131,6 @@ def test_manifest_has_the_condition_and_its_read_back(alone):
     assert {"started_utc", "wall_s", "attempt", "git", "host_cpu"} <= host.keys()
 
 
-def test_received_video_has_every_frame(alone):
-    manifest = json.loads((alone / "video" / "manifest.json").read_text())
-    assert manifest["summary"]["frames_delivered_percent"] == 100
-    assert len((alone / "video" / "frames.csv").read_text().splitlines()) == 1 + 2 * 30
-
-
 @pytest.mark.parametrize("cell", ["datagram", "kernel over a trace"])
 def test_trace_driven_link_carries_what_the_trace_allows(alone, cell):
     """The link's log follows the drawn trace: every departure is at an opportunity."""
@@ -175,16 +169,6 @@ def test_queue_of_a_trace_driven_link_is_measured_in_the_link(alone, cell):
     for row in samples:
         packets, octets = int(row["backlog_packets"]), int(row["backlog_bytes"])
         assert 52 * packets <= octets <= 1500 * packets
-
-
-def test_fixed_window_is_never_exceeded(alone):
-    log = [line.split() for line in (alone / "datagram" / "link.log").read_text().splitlines()]
-    waiting = largest = 0
-    for words in log:
-        waiting += {"+": 1, "-": -1, "d": -1}[words[1]]
-        largest = max(largest, waiting)
-    # The window, and the end message.
-    assert 10 < largest <= 21
 
 
 def test_ordinary_user_gets_the_same_bytes(alone):

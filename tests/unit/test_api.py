@@ -113,16 +113,6 @@ def test_run_has_its_summary_condition_and_tables(results):
         _ = run.tcp
 
 
-def test_run_is_shown_with_its_validity_cell_and_primary_metric(results, tmp_path):
-    (run,) = results.runs(algorithm="bbr")
-    slug = Condition(algorithm="bbr", loss_percent=1, warmup_s=0, duration_s=2).slug()
-    assert repr(run) == f"<Run valid: {slug}, goodput_mbit 7>"
-    lost = tmp_path / "cells" / "s" / "b" / "1"
-    assert repr(losslab.Run(lost)) == f"<Run invalid: {slug}, rtt_ms 40>"
-    (lost / "manifest.json").unlink()
-    assert repr(losslab.Run(lost)) == f"<Run in {lost}: unreadable>"
-
-
 def test_notebook_shows_runs_results_and_plots(results, tmp_path, monkeypatch):
     (run,) = results.runs(algorithm="bbr")
     assert "7 Mbit/s" in run._repr_html_()

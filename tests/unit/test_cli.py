@@ -56,21 +56,6 @@ def test_shell_without_input_is_an_error(capsys, monkeypatch):
     assert "needs a terminal, a command or standard input" in capsys.readouterr().err
 
 
-def test_shell_without_a_terminal_runs_its_input(capsys, monkeypatch):
-    ran = []
-
-    def execute(command, condition, seed, tools):
-        ran.append((command, condition.rtt_ms, seed))
-        return 3, "64 bytes from 10.0.3.2\n"
-
-    monkeypatch.setattr("losslab.runs.execute", execute)
-    monkeypatch.setattr("losslab.runs.instrument", lambda **_: None)
-    monkeypatch.setattr("sys.stdin", io.StringIO("sender ping -c 1 10.0.3.2\n"))
-    assert cli.main(["shell", "--rtt-ms", "20", "--seed", "7"]) == 3
-    assert ran == [("sender ping -c 1 10.0.3.2\n", 20, 7)]
-    assert capsys.readouterr().out == "64 bytes from 10.0.3.2\n"
-
-
 def command(*words, **more):
     return subprocess.run([LOSSLAB, *words], stderr=subprocess.PIPE, text=True, check=False, **more)
 
@@ -128,22 +113,6 @@ def test_traceback_of_any_error_is_shown_on_request(monkeypatch, capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "studies: {loss: {main: {replicates: 2, replicates: 3, duration_s: 3, warmup_s: 0}}}",
-        "studies: {loss: {main: {replicates: 1, max_replicates: 2, half_width_percent: .nan, "
-        "duration_s: 3, warmup_s: 0}}}",
-        "studies: {loss: {mian: {replicates: 2, duration_s: 3, warmup_s: 0}}}",
-    ],
-)
-def test_invalid_campaign_is_wrong_usage(capsys, tmp_path, text):
-    path = tmp_path / "campaign.yaml"
-    path.write_text(text)
-    assert cli.main(["cells", "--config", str(path)]) == 2
-    assert capsys.readouterr().err.startswith("losslab: error: ")
-
-
 def test_error_messages_escape_control_characters(monkeypatch, capsys):
     assert failing(monkeypatch, UsageError("a name must be plain, found \x1b[2J\x9b2J\nhere")) == 2
     words = "losslab: error: a name must be plain, found \\x1b[2J\\x9b2J\nhere\n"
@@ -157,3 +126,18 @@ def test_unknown_option_is_refused_with_the_help_that_lists_the_known_ones(words
     with pytest.raises(SystemExit):
         cli.main(words)
     assert f"-> {program} --help lists all options" in capsys.readouterr().err
+
+
+def test_shell_without_a_terminal_runs_its_input(capsys, monkeypatch):
+    ran = []
+
+    def execute(command, condition, seed, tools):
+        ran.append((command, condition.rtt_ms, seed))
+        return 3, "64 bytes from 10.0.3.2\n"
+
+    monkeypatch.setattr("losslab.runs.execute", execute)
+    monkeypatch.setattr("losslab.runs.instrument", lambda **_: None)
+    monkeypatch.setattr("sys.stdin", io.StringIO("sender ping -c 1 10.0.3.2\n"))
+    assert cli.main(["shell", "--rtt-ms", "20", "--seed", "7"]) == 3
+    assert ran == [("sender ping -c 1 10.0.3.2\n", 20, 7)]
+    assert capsys.readouterr().out == "64 bytes from 10.0.3.2\n"

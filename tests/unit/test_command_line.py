@@ -92,37 +92,6 @@ def test_json_output_has_cells_and_axes(capsys):
     assert axes["loss_percent"]["exclusiveMaximum"] == 100
 
 
-@pytest.fixture(scope="module")
-def completion(tmp_path_factory):
-    path = tmp_path_factory.mktemp("completion") / "losslab.bash"
-    path.write_text(run("completion", "bash").stdout)
-    return path
-
-
-def complete(completion, words):
-    """Return bash's completions for the last word."""
-    script = (
-        f"source {completion}; COMP_WORDS=({' '.join(repr(word) for word in words)}); "
-        f"COMP_CWORD={len(words) - 1}; _shtab_losslab; "
-        'printf "%s\\n" "${COMPREPLY[@]}"'
-    )
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    return done.stdout.split()
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (["losslab", "mea"], ["measure"]),
-        (["losslab", "new", "al"], ["algorithm"]),
-        (["losslab", "measure", "--loss-d"], ["--loss-direction"]),
-        (["losslab", "measure", "--loss-direction", ""], ["data", "both", "back"]),
-    ],
-)
-def test_bash_completes_commands_and_options(completion, words, offered):
-    assert complete(completion, words) == offered
-
-
 @pytest.mark.parametrize("found", ["2.0", "0.9"])
 def test_results_of_another_major_format_are_refused(tmp_path, found):
     cell = tmp_path / "loss" / "cell" / "cell.json"

@@ -1,13 +1,8 @@
 """Commands of installed packages, by the entry points `losslab.commands`."""
 
-import os
 import re
-import subprocess
-import sys
 import tomllib
-import venv
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 
@@ -108,35 +103,6 @@ def test_package_with_a_command_of_losslab_is_named(monkeypatch, capsys):
     monkeypatch.setattr(metadata, "entry_points", lambda **by: given.select(**by))
     assert cli.main(["--help"]) == 1
     assert "must have a new name, found theirs:MINE as measure" in capsys.readouterr().err
-
-
-def test_command_appears_with_its_package_and_disappears_with_it(tmp_path):
-    venv.create(tmp_path / "env", symlinks=True)
-    python = tmp_path / "env/bin/python"
-    # The packages of this environment without losslab's plug-ins.
-    packages = tmp_path / "packages"
-    packages.mkdir()
-    for path in Path(pytest.__file__).parents[1].iterdir():
-        if not path.name.startswith("losslab_") and path.suffix != ".pth":
-            (packages / path.name).symlink_to(path)
-    variables = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{packages}"}
-
-    def pip(*words):
-        command = [sys.executable, "-m", "pip", "--python", python, "--quiet", *words]
-        subprocess.run(command, env=variables, check=True)
-
-    def lists(name):
-        done = subprocess.run(
-            [python, "-m", "losslab.cli", "--help"], env=variables, cwd=tmp_path,
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        return f"\n  {name} " in done.stdout
-
-    assert not lists("divergence")
-    pip("install", "--no-index", "--no-deps", "--no-build-isolation", "-e", ROOT / "plugins/check")
-    assert lists("divergence")
-    pip("uninstall", "--yes", "losslab-check")
-    assert not lists("divergence")
 
 
 def described(parser):

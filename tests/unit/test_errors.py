@@ -5,8 +5,7 @@ import pytest
 import losslab
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import read_config
-from losslab.study import claims, design, schemas
-from losslab.study.condition import AXES
+from losslab.study import claims, design
 from tests.unit.study.test_claims import LOSS
 
 RUN = {"replicates": 2, "duration_s": 3, "warmup_s": 1}
@@ -15,14 +14,6 @@ RUN = {"replicates": 2, "duration_s": 3, "warmup_s": 1}
 def test_only_similar_names_are_suggested():
     assert did_you_mean("FQCODEL", ["fifo", "fq_codel"]) == "; did you mean fq_codel?"
     assert did_you_mean("quick", ["fifo", "fq_codel"]) == ""
-
-
-def test_misspelt_key_and_value_of_a_file_have_a_suggestion():
-    selector = {"studies": {"loss": {"main": {**RUN, "only": {"los_percent": 1}}}}}
-    assert schemas.problems(selector, "config")[0].endswith("; did you mean loss_percent?")
-    setting = {"studies": {"loss": {"main": {"replicats": 2, "duration_s": 3, "warmup_s": 1}}}}
-    assert "did you mean replicates" in schemas.problems(setting, "config")[0]
-    assert "did you mean fq_codel" in AXES["queue"].problems("fqcodel")[0]
 
 
 @pytest.mark.parametrize(

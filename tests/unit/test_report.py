@@ -1,5 +1,4 @@
 import base64
-import os
 import re
 
 import pytest
@@ -119,58 +118,6 @@ def test_pdf_has_the_date_of_the_last_run(tmp_path):
     assert report.measured_at(tmp_path) == 1_795_219_200  # 2026-11-21
 
 
-QUARTO = """#!/bin/sh
-# Stands in for Quarto: prints its version, and writes a page or PDF of the document's name.
-[ "$1" = --version ] && { echo "$QUARTO_SAYS"; exit 0; }
-echo "$@" >> "$QUARTO_CALLS"
-test -f _chapters.md && test -f report.json && test -f style.css || exit 3
-stem=${2%.qmd}
-echo "$QUARTO_WARNS" >&2
-case $4 in
-    html) echo "<html lang=en>by quarto</html>" > "$stem.html" ;;
-    typst) echo "%PDF by quarto, $SOURCE_DATE_EPOCH" > "$stem.pdf" ;;
-esac
-"""
-
-
-@pytest.fixture
-def quarto(tmp_path, monkeypatch):
-    """Put a program with Quarto's name on PATH; return the file of its calls."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "quarto").write_text(QUARTO)
-    (folder / "quarto").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("QUARTO_SAYS", "1.9.36")
-    monkeypatch.setenv("QUARTO_WARNS", "")
-    monkeypatch.setenv("QUARTO_CALLS", str(tmp_path / "calls"))
-    return tmp_path / "calls"
-
-
-def test_installed_quarto_renders(quarto, tmp_path):
-    html, pdf = render(tmp_path)
-    assert "by quarto" in html
-    assert pdf == b"%PDF by quarto, 1704067200\n"
-    assert quarto.read_text().splitlines() == [
-        "render doc.qmd --to html", "render doc.qmd --to typst",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("warning", "words"),
-    [
-        ("WARNING: Unable to resolve crossref @fig-nowhere", "have a target, found @fig-nowhere"),
-        ("[WARNING] Citeproc: citation gone2020 not found", "bibliography, found gone2020"),
-        ("[WARNING] Could not fetch resource gone.png", r"exist, found gone\.png"),
-    ],
-)
-def test_quartos_warnings_are_errors(quarto, monkeypatch, tmp_path, warning, words):
-    monkeypatch.setenv("QUARTO_WARNS", warning)
-    with pytest.raises(LosslabError, match=words):
-        render(tmp_path)
-
-
 def test_chapter_of_a_study_without_a_valid_run_is_not_printed(fallback, tmp_path):
     for study, count in (("lost", "0"), ("some", "2")):
         (tmp_path / f"{study}_cells.csv").write_text(f"cell,n_valid\na,0\nb,{count}\n,\n")
@@ -187,31 +134,6 @@ def test_chapter_of_a_study_without_a_valid_run_is_not_printed(fallback, tmp_pat
     html = (tmp_path / "o.html").read_text()
     assert "Chapter some" in html
     assert "lost" not in html
-
-
-def test_first_page_names_unpinned_parts(root, fallback, tmp_path):
-    (tmp_path / "x_cells.csv").write_text(
-        "study,block,cell,n_replicates,n_valid,reasons,unpinned,hosts\n"
-        "x,main,a,3,3,,image kernel,containers\nx,main,b,3,3,,,processes\nx,rest,,,,,,\n"
-    )
-    header = (root / "report/index.qmd").read_text().split("---")[1]
-    (tmp_path / "doc.qmd").write_text(f"---{header}---\n\n# One\n")
-    beside = [
-        *(root / "analysis/R").glob("*.R"), tmp_path / "x_cells.csv",
-        root / "report/references.bib", root / "report/style.css",
-    ]  # fmt: skip
-    html = tmp_path / "o.html"
-    report.render(report.Parts(tmp_path / "doc.qmd", [], beside), html, tmp_path / "o.pdf")
-    words = " ".join(html.read_text().split())
-    assert "1 of 2 cells were measured with parts of the instrument" in words
-    assert words.index("image and kernel") < words.index('id="TOC"')
-    assert "time, in Docker containers wired by Containernet (1 of 2 cells)" in words
-    (tmp_path / "x_cells.csv").write_text(
-        "study,block,cell,n_replicates,n_valid,reasons,unpinned,hosts\nx,main,a,3,3,,,processes\n"
-    )
-    report.render(report.Parts(tmp_path / "doc.qmd", [], beside), html, tmp_path / "o.pdf")
-    assert "pinned instrument" not in html.read_text().lower()
-    assert "Containernet" not in html.read_text()
 
 
 SVG = (

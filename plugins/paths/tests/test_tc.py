@@ -151,37 +151,64 @@ def test_word_without_an_axis_is_left_out_with_its_reason(lines, without, reason
     assert reason in reasons[without]
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        ("fq_codel limit 90 target 1ms", {"queue": "own", "qdisc": "fq_codel limit 90 target 1ms"}),
-        ("sfq perturb 10", {"queue": "own", "qdisc": "sfq perturb 10"}),
-        ("codel limit 90 target 5000us", {"queue": "codel", "buffer_packets": 90}),
-        ("pfifo limit 90", {"buffer_packets": 90}),
-    ],
-)
-def test_queue_with_its_own_options_is_an_axis(lines, expected):
-    tbf = "tc qdisc add dev eth0 root handle 1: tbf rate 9mbit burst 3028 limit 3028\n"
-    reading = found(f"{tbf}tc qdisc add dev eth0 parent 1:1 {lines}")
-    assert axes(reading.condition) == {"rate_mbit": 9.0, **expected}
-    assert left(reading) == []
-
-
 PAIR = """
 tc qdisc add dev eth1 root netem delay 20ms limit 100000 loss 1%
 tc qdisc add dev eth2 root netem delay 5ms limit 100000 loss {}
 """
 
 
-@pytest.mark.parametrize(
-    ("back", "expected", "without"),
-    [
-        ("1%", {"loss_percent": 1.0, "loss_direction": "both", "rtt_ms": 25.0}, []),
-        ("2%", {"loss_percent": 1.0, "rtt_ms": 25.0}, ["netem loss 2%"]),
-    ],
-)
-def test_two_interfaces_are_both_directions(back, expected, without):
-    reading = found(PAIR.format(back))
+TBF = """
+tc qdisc add dev eth0 root handle 1: tbf rate 9mbit burst 3028 limit 3028
+tc qdisc add dev eth0 parent 1:1 """
+OWN = {"rate_mbit": 9.0, "queue": "own"}
+CHANGED = """
+tc qdisc add dev eth0 root handle 1: netem delay 7ms limit 9999
+tc qdisc add dev eth0 parent 1:1 handle 2: tbf rate 9mbit burst 3028 limit 90840
+tc qdisc change dev eth0 handle 2: tbf rate 8mbit burst 3k limit 90840
+"""
+POLICER = """
+tc qdisc add dev eth0 clsact
+tc filter add dev eth0 ingress matchall action police rate 8mbit burst 30280 conform-exceed drop
+"""
+NETEM = "tc qdisc add dev eth0 root netem rate 8mbit limit 100\n"
+READ = {
+    "options of fq_codel are an axis": (
+        f"{TBF}fq_codel limit 90 target 1ms", OWN | {"qdisc": "fq_codel limit 90 target 1ms"}, []
+    ),
+    "sfq is an axis": (f"{TBF}sfq perturb 10", OWN | {"qdisc": "sfq perturb 10"}, []),
+    "default options of codel are none": (
+        f"{TBF}codel limit 90 target 5000us",
+        {"rate_mbit": 9.0, "queue": "codel", "buffer_packets": 90}, [],
+    ),
+    "pfifo is a buffer": (f"{TBF}pfifo limit 90", {"rate_mbit": 9.0, "buffer_packets": 90}, []),
+    "two interfaces are both directions": (
+        PAIR.format("1%"), {"loss_percent": 1.0, "loss_direction": "both", "rtt_ms": 25.0}, []
+    ),
+    "another loss of the reverse direction is left out": (
+        PAIR.format("2%"), {"loss_percent": 1.0, "rtt_ms": 25.0}, ["netem loss 2%"]
+    ),
+    "a change of netem keeps its rate": (
+        f"{NETEM}tc qdisc change dev eth0 root netem delay 1ms limit 100",
+        {"rate_mbit": 8.0, "rtt_ms": 1.0, "buffer_packets": 99},
+        ["netem rate 8mbit limit 100", "netem limit 100"],
+    ),
+    "a change by handle is of its qdisc": (
+        CHANGED, {"rtt_ms": 7.0, "rate_mbit": 8.0, "queue": "bfifo", "buffer_packets": 60},
+        ["tbf rate 9mbit burst 3028 limit 90840"],
+    ),
+    "a program configures an interface": (
+        "link.intf1.config(bw=8, delay='7ms', max_queue_size=99)\nh1.config(ip='10.0.0.1')",
+        {"rate_mbit": 8.0, "rtt_ms": 7.0, "buffer_packets": 94},
+        ["htb burst 15k", "netem limit 99"],
+    ),
+    "clsact has a policer": (POLICER, {"policer_mbit": 8.0, "policer_burst_packets": 20}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("subject", READ)
+def test_lines_are_read_as_axes(subject):
+    lines, expected, without = READ[subject]
+    reading = found(lines)
     assert (axes(reading.condition), left(reading)) == (expected, without)
 
 
@@ -262,13 +289,6 @@ def test_netem_below_a_rate_is_no_separate_buffer():
     assert "does not delay a packet that has waited" in dict(reading.left)["eth0: netem limit 50"]
 
 
-def test_change_of_netem_keeps_its_rate():
-    lines = "tc qdisc add dev eth0 root netem rate 8mbit limit 100\n"
-    reading = found(lines + "tc qdisc change dev eth0 root netem delay 1ms limit 100")
-    assert axes(reading.condition) == {"rate_mbit": 8.0, "rtt_ms": 1.0, "buffer_packets": 99}
-    assert "netem rate 8mbit limit 100" in left(reading)
-
-
 @pytest.mark.parametrize(
     "script",
     [
@@ -290,35 +310,9 @@ def test_commands_are_found_in_scripts(script):
     assert axes(found(script).condition) == {"rtt_ms": 7.0}
 
 
-def test_change_by_handle_is_of_its_qdisc():
-    lines = "tc qdisc add dev eth0 root handle 1: netem delay 7ms limit 9999\n"
-    lines += "tc qdisc add dev eth0 parent 1:1 handle 2: tbf rate 9mbit burst 3028 limit 90840\n"
-    reading = found(
-        lines + "tc qdisc change dev eth0 handle 2: tbf rate 8mbit burst 3k limit 90840"
-    )
-    assert axes(reading.condition) == {
-        "rtt_ms": 7.0, "rate_mbit": 8.0, "queue": "bfifo", "buffer_packets": 60
-    }  # fmt: skip
-    assert left(reading) == ["tbf rate 9mbit burst 3028 limit 90840"]
-
-
 def test_program_with_links_and_tc_has_both():
     program = "net.addLink(h1, s1, bw=8)\ns1.cmd('tc qdisc add dev s1-eth2 root netem delay 7ms')"
     assert "s1-eth2" in dict(found(program).left)
-
-
-def test_program_that_configures_an_interface_has_it():
-    program = "link.intf1.config(bw=8, delay='7ms', max_queue_size=99)\nh1.config(ip='10.0.0.1')"
-    assert axes(found(program).condition) == {
-        "rate_mbit": 8.0, "rtt_ms": 7.0, "buffer_packets": 94
-    }  # fmt: skip
-
-
-def test_policer_of_incoming_packets_by_clsact():
-    lines = "tc qdisc add dev eth0 clsact\ntc filter add dev eth0 ingress matchall action police "
-    reading = found(f"{lines}rate 8mbit burst 30280 conform-exceed drop")
-    expected = {"policer_mbit": 8.0, "policer_burst_packets": 20}
-    assert (axes(reading.condition), left(reading)) == (expected, [])
 
 
 def test_program_in_python_2_has_its_links():

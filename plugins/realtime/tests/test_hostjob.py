@@ -1,12 +1,7 @@
 """Jobs with containers of this machine's engine, as far as tests need no engine."""
 
-import os
-import sys
-import types
-
 import pytest
 
-from losslab.emulation import containers
 from losslab.emulation.containers import LABEL
 from losslab_realtime import hostjob
 
@@ -26,32 +21,6 @@ class Api:
 
     def remove_container(self, container, force, v):
         self.listed.remove(container)
-
-
-def test_limits_of_a_program_precede_its_command(monkeypatch):
-    class Docker:
-        def __init__(self, name, **options):
-            self.name = name
-
-        def _get_pid(self):
-            return os.getpid()
-
-        def popen(self, command):
-            return self._popen(["docker", "exec", "-t", "losslab-abc.sender", *command])
-
-    module = types.ModuleType("mininet.node")
-    module.Docker = Docker
-    monkeypatch.setitem(sys.modules, "mininet.node", module)
-    monkeypatch.setitem(sys.modules, "mininet", types.ModuleType("mininet"))
-    place = containers.Place("losslab-abc", "losslab-host:1", ())
-    started = []
-    monkeypatch.setattr(
-        containers.subprocess, "Popen", lambda command, **options: started.append(command)
-    )
-    hostjob.container_class(place)("sender", ip=None).popen(["iperf3"])
-    assert started[0][0] == "nsenter"
-    assert started[0][started[0].index("--") + 1] == "setpriv"
-    assert started[0][-2:] == ["--", "iperf3"]
 
 
 def test_only_own_containers_are_removed():

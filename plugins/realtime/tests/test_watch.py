@@ -1,15 +1,11 @@
 """Checks of measurements in real time; no root needed."""
 
-import contextlib
 import dataclasses
-import types
 
 import pytest
 
-from losslab.emulation import measure
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import QueueSample
-from losslab.emulation.topology import HOSTS
 from losslab_realtime import watch as realtime
 from tests.unit.study.test_condition import BARE, CONDITION
 
@@ -97,60 +93,6 @@ def test_watch_measures_load_and_timer_lateness_of_its_block(monkeypatch):
     assert all(late >= 0 for late in watch._late_ms)
 
 
-class Recorder:
-    """A watch that records when it is entered and left."""
-
-    def __init__(self, events):
-        self.events = events
-
-    def __enter__(self):
-        self.events.append("watch")
-
-    def __exit__(self, *_):
-        self.events.append("end of watch")
-
-
-def test_only_the_time_of_traffic_is_checked(monkeypatch, tmp_path):
-    events = []
-
-    class EnoughError(Exception):
-        pass
-
-    def event(name, value=None):
-        def note(*words):
-            events.append(name)
-            return value
-
-        return note
-
-    @contextlib.contextmanager
-    def hosts(*words):
-        events.append("hosts")
-        yield types.SimpleNamespace(nodes={name: types.SimpleNamespace(pid=1) for name in HOSTS})
-
-    def settled(*words):
-        raise EnoughError
-
-    monkeypatch.setattr(measure.hosts, "require_algorithms", event("algorithms"))
-    monkeypatch.setattr(measure, "emulated_hosts", hosts)
-    monkeypatch.setattr(measure.hosts, "handles", lambda _: contextlib.nullcontext({}))
-    monkeypatch.setattr(measure.hosts, "apply", event("set up"))
-    monkeypatch.setattr(measure.hosts, "shape", event("shaped"))
-    monkeypatch.setattr(measure, "_ping_idle", event("ping"))
-    monkeypatch.setattr(measure.hosts, "read_back", event("read back"))
-    monkeypatch.setattr(measure.traffic, "run", event("traffic"))
-    monkeypatch.setattr(measure.hosts, "read_back_settled", settled)
-    with (
-        measure.bare_hosts() as bare,
-        measure.stage(bare, BARE) as ready,
-        pytest.raises(EnoughError),
-    ):
-        measure.measure(ready, 7, tmp_path, watch=Recorder(events))
-    begin, end = events.index("watch"), events.index("end of watch")
-    assert events[:begin] == ["hosts", "algorithms", "set up", "shaped"]
-    assert events[end - 1] == "traffic"
-
-
 def queue(share=1.0, backlog_packets=20, samples=41):
     """Return samples every 20 ms of a bottleneck in which `backlog_packets` wait."""
     return [
@@ -180,11 +122,3 @@ def test_excess_rtt_is_beyond_path_and_queue():
         == []
     )
     assert realtime.rtt_excess_ms(path_spec(BARE), None, replies, queue()) == []
-
-
-@pytest.mark.parametrize(
-    ("field", "value"), [("rate_mbit", 1000), ("loss_percent", 1), ("trace", "cellular")]
-)
-def test_bare_path_refuses_high_rates_loss_and_traces(field, value):
-    (problem,) = dataclasses.replace(BARE, **{field: value}).problems()
-    assert problem.startswith(field)

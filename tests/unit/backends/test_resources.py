@@ -79,38 +79,6 @@ def test_exact_hard_limit_is_accepted():
     assert output_of(REFUSED, **enough) == ""
 
 
-def test_doctor_shows_the_limits(tmp_path):
-    code = (
-        "from losslab import doctor; from losslab.instrument import image, kernel\n"
-        "kernel.existing = image.existing = lambda *words, **which: None\n"
-        "for finding in doctor._virtual(): print(finding.line())"
-    )
-    words = output_of(code, nofile=1000)
-    assert "MISSING  limit of open files: 1000, and a guest needs 1024" in words
-    assert "`ulimit -n 1024`" in words
-    assert "ok       limit of file size in KiB: none" in words
-
-
-@pytest.mark.parametrize("name", resources.RAISED)
-def test_soft_limits_of_a_guest_are_raised_to_the_hard_ones(name, tmp_path):
-    code = """
-import resource, sys
-from pathlib import Path
-from losslab import processes
-from losslab.backends import resources
-number = getattr(resource, f"RLIMIT_{sys.argv[1].upper()}")
-hard = resource.getrlimit(number)[1]
-resource.setrlimit(number, (2**32, hard) if sys.argv[1] == "as" else (500, hard))
-with Path(sys.argv[2]).open("wb") as out:
-    show = ["prlimit", f"--{sys.argv[1]}", "--raw", "--noheadings", "--output", "SOFT,HARD"]
-    processes.wait(processes.spawn(show, raise_limits=resources.RAISED, console=out), 10)
-"""
-    out = tmp_path / "limits"
-    subprocess.run([sys.executable, "-c", code, name, out], check=True)
-    soft, hard = out.read_text().split()
-    assert soft == hard
-
-
 ODD = ["with space", "with,comma", "with'quote", 'with"quote', "with\nline", "ünïcode", "a" * 200]
 
 

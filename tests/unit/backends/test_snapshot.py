@@ -5,7 +5,6 @@ import signal
 import socket
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -94,31 +93,11 @@ def fork(guest, folder, lasts_s=0.0, status=0, seed=7):
     return guest.fork(seed, folder)
 
 
-def test_fork_gets_seed_folder_and_the_snapshots_console(tmp_path):
-    folder = tmp_path / "a folder with blanks"
-    with booted_snapshot(tmp_path) as guest:
-        assert guest.folder == tmp_path
-        done = fork(guest, folder)
-        assert done.wait(10) == done.returncode == 0
-        assert done.cpu_s == 1.75
-    assert (folder / "boot.log").read_text() == "booted\nfork with 7 -\n"
-
-
 @contextlib.contextmanager
 def forked_snapshot(guest, folder, limit_s=20.0, cpu=1):
     folder.mkdir()
     with snapshot.forked(guest, folder / "boot.log", cpu, limit_s, refuse) as found:
         yield found
-
-
-def test_forked_snapshot_keeps_the_seed_moves_to_a_cpu_and_ends_with_its_block(tmp_path):
-    with booted_snapshot(tmp_path) as guest:
-        with forked_snapshot(guest, tmp_path / "cell", cpu=5) as found:
-            assert found.alive
-            assert found.folder == tmp_path / "cell"
-        assert guest._next(5)[0] == "ended"
-        assert guest.alive
-    assert (tmp_path / "cell" / "boot.log").read_text() == "booted\nfork with - 5\n"
 
 
 @pytest.mark.parametrize(
@@ -133,23 +112,6 @@ def test_forked_snapshot_that_is_not_ready_is_refused(tmp_path, name, limit_s, s
     ):
         pass
     assert time.monotonic() - begin < 5
-
-
-def test_threads_may_wait_for_forks_at_the_same_time(tmp_path):
-    with booted_snapshot(tmp_path) as guest, ThreadPoolExecutor(8) as pool:
-
-        def status(number):
-            return fork(guest, tmp_path / str(number), 0.01 * (number % 3), number).wait(20)
-
-        assert [*pool.map(status, range(24))] == [*range(24)]
-
-
-def test_fork_is_killed_with_its_process_group(tmp_path):
-    with booted_snapshot(tmp_path) as guest:
-        hung = fork(guest, tmp_path / "hung", lasts_s=60)
-        assert processes.wait(hung, 0.05) is None
-        processes.end_session(hung)
-        assert hung.returncode == -signal.SIGKILL
 
 
 def test_forks_are_lost_with_their_snapshot(tmp_path):
@@ -218,3 +180,23 @@ def test_next_job_reuses_its_snapshot_unless_lost_or_of_another_kind(tmp_path):
         third._gone = True
         assert snapshots.get(snapshot.CELL, "b", boot)[0] is booted[3]
     assert ended == booted
+
+
+def test_fork_gets_seed_folder_and_the_snapshots_console(tmp_path):
+    folder = tmp_path / "a folder with blanks"
+    with booted_snapshot(tmp_path) as guest:
+        assert guest.folder == tmp_path
+        done = fork(guest, folder)
+        assert done.wait(10) == done.returncode == 0
+        assert done.cpu_s == 1.75
+    assert (folder / "boot.log").read_text() == "booted\nfork with 7 -\n"
+
+
+def test_forked_snapshot_keeps_the_seed_moves_to_a_cpu_and_ends_with_its_block(tmp_path):
+    with booted_snapshot(tmp_path) as guest:
+        with forked_snapshot(guest, tmp_path / "cell", cpu=5) as found:
+            assert found.alive
+            assert found.folder == tmp_path / "cell"
+        assert guest._next(5)[0] == "ended"
+        assert guest.alive
+    assert (tmp_path / "cell" / "boot.log").read_text() == "booted\nfork with - 5\n"

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -73,23 +72,6 @@ def cell_snapshot(folder, tools=TOOLS):
     folder.mkdir()
     with snapshot.forked(base, folder / "boot.log", 1, 20.0, refuse) as found:
         yield found
-
-
-def test_cells_share_one_boot_that_ends_with_the_block(guest, serving, tmp_path):
-    threads = threading.active_count()
-    with serving():
-        assert guest.booted == []
-        with cell_snapshot(tmp_path / "a") as a, cell_snapshot(tmp_path / "b") as b:
-            assert a.alive
-            assert b.alive
-            assert len(guest.booted) == 1
-        assert guest.ended == []
-    assert guest.ended == ["0"]
-    assert virtual.connect(TOOLS) is None
-    deadline = time.monotonic() + 5
-    while threading.active_count() > threads and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() == threads
 
 
 def test_each_instrument_has_its_own_base_snapshot(guest, serving, tmp_path):

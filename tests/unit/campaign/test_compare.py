@@ -308,18 +308,6 @@ def test_bytes_may_differ_in_real_time(sets):
     assert (found.verdict, found.problems) == (compare.CellVerdict.NO_DIFFERENCE, [])
 
 
-def test_problems_are_shortened_in_the_table_only(sets, other):
-    for number in range(4):
-        (other / str(number) / f"{number}.csv").touch()
-        (other / str(number) / f"{number}.log").touch()
-    comparison = compare.compare_sets(*sets)
-    count = len(comparison.cells[0].problems)
-    assert count == 8
-    text = tables.diff_text(comparison)
-    assert f"loss/cell: and {count - 3} more problems (all are in --json)" in text
-    assert len(json.loads(compare.as_json(comparison))["cells"][0]["problems"]) == count
-
-
 @pytest.mark.parametrize(
     ("values", "code", "verdict", "problems"),
     [

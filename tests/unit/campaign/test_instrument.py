@@ -1,7 +1,5 @@
 """Instruments of a campaign: packed ones, and the time limit of the video encoder."""
 
-import json
-
 import pytest
 
 from losslab import repository
@@ -10,7 +8,7 @@ from losslab.backends.base import COMMON
 from losslab.campaign import instrument
 from losslab.campaign.replicate import Instrument
 from losslab.errors import GuestLostError, HostError
-from losslab.instrument import archive, image, integrity, kernel, kernels, packed, records
+from losslab.instrument import image, integrity, kernel, kernels, packed, records
 from losslab.study.condition import Condition
 
 
@@ -20,41 +18,6 @@ def nothing_built(monkeypatch, tmp_path):
     monkeypatch.delenv(packed.PLACE, raising=False)
     # The made-up instruments have pins of their own.
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
-
-
-def publish(place, kind, name, **facts):
-    folder = place.parent / f"built-{kind}" / name
-    folder.mkdir(parents=True)
-    if kind == packed.KERNEL:
-        (folder / "linux").touch()
-        sha256 = archive.digest(folder / "linux")
-        (folder / integrity.LINUX_DIGEST).write_text(f"{sha256}\n")
-    else:
-        (folder / "root").mkdir()
-        (folder / "root" / "init").touch()
-        integrity.record_tree(folder, "")
-        integrity.write_pins({name: ("host", archive.digest(folder / integrity.LIST))})
-    known = {
-        packed.KERNEL: {"source": {}, "config_sha256": "0"},
-        packed.IMAGE: {"packages": {}, "packages_sha256": "0"},
-    }
-    provenance = {"hash": name, "pinned": True, **known[kind], **facts}
-    (folder / "provenance.json").write_text(json.dumps(provenance))
-    packed.pack(folder, kind, place)
-
-
-def test_node_without_a_cache_fetches_the_instrument(nothing_built, monkeypatch, tmp_path):
-    place = tmp_path / "instruments"
-    publish(place, packed.KERNEL, kernel.target().name, version="6.12.1", patches=[])
-    publish(place, packed.IMAGE, image.target().name, suite="trixie")
-    monkeypatch.setenv(packed.PLACE, str(place))
-    found = instrument.instrument()
-    assert found.kernel == kernel.target() / "linux"
-    assert found.provenance["kernel"]["version"] == "6.12.1"
-    assert records.installed() == [
-        f"kernel {kernel.target().name}, Linux 6.12.1",
-        f"image {image.target().name}, Debian trixie",
-    ]
 
 
 def test_missing_instrument_names_the_build_command(nothing_built):

@@ -303,7 +303,7 @@ def origin_cell(folder, name, *instruments, host=ORIGIN_HOST):
     sealed.cell(path, CONDITION.to_json(), len(instruments), study="x")
 
 
-def test_provenance_counts_cells_by_part(tmp_path):
+def test_provenance_counts_cells_by_part(tmp_path, snapshot):
     later = ORIGIN_HOST | {"started_utc": "2026-11-21T00:00:01+00:00", "git": {}}
     other = {"kernel": {"version": "6.1.2", "patches": ["0009-bbr3.patch"]}}
     origin_cell(tmp_path, "a", ORIGIN_INSTRUMENT, ORIGIN_INSTRUMENT)
@@ -314,18 +314,4 @@ def test_provenance_counts_cells_by_part(tmp_path):
     out = tmp_path / "origin.csv"
     arguments = ["origin", str(overview), "--results", str(tmp_path / "results")]
     assert cli.main([*arguments, "--out", str(out)]) == 0
-    found = {(row["part"], row["what"]): row["cells"] for row in read_rows(out)}
-    assert found == {
-        ("measured on", "2026-11-20 to 2026-11-21"): "2",
-        ("time", "1 h 0 min, the runs one after the other"): "2",
-        ("losslab", "0.1.0, commit 0123456789ab with changes"): "1",
-        ("losslab", "0.1.0"): "1",
-        ("machine", "A processor, Linux 6.1"): "2",
-        ("kernel", "Linux 6.12.1 with 2 patches of ours"): "2",
-        ("kernel", "Linux 6.1.2 with 1 patches of ours"): "1",
-        ("BBR", "tcp_bbr.c of Linux 6.12.1"): "2",
-        ("BBR", "tcp_bbr.c of Linux 6.1.2, with 0009-bbr3.patch"): "1",
-        ("iperf3", "3.18-2"): "2",
-        ("image's packages", "001122334455"): "2",
-    }
-    assert next(iter(found))[0] == "measured on"
+    assert out.read_text() == snapshot

@@ -1,14 +1,12 @@
 """Replicates that become rows, stop a cell or are kept; the guests are made up."""
 
 import json
-from collections import namedtuple
-from dataclasses import replace
 
 import pytest
 
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
-from losslab.campaign import cellrun, replicate, results
+from losslab.campaign import cellrun, results
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import archive, integrity, kernels
 from losslab.study.condition import replicate_seed, seed_of
@@ -138,54 +136,6 @@ def test_lost_guest_of_a_changed_kernel_is_its_result(tmp_path, tools, guests):
     with kernels.replacing(tmp_path / "files"):
         (row,) = measured(tmp_path, tools)
     assert (row["lost"], row["reasons"]) == (True, [str(LOST)])
-
-
-def test_full_disk_is_a_host_error(tmp_path, tools, guests, monkeypatch):
-    usage = namedtuple("usage", "free")
-    monkeypatch.setattr(results.shutil, "disk_usage", lambda _: usage(free=2**20))
-    guests(LosslabError("tc must succeed"))
-    with pytest.raises(HostError, match="is full"):
-        measured(tmp_path, tools)
-    assert names(tmp_path) == []
-
-
-def test_host_record_has_the_kernel_binarys_digest(tmp_path, tools, guests):
-    guests(GOOD)
-    measured(tmp_path, replace(tools, kernel_sha256="0" * 64))
-    host = json.loads((tmp_path / "cell/0/host.json").read_text())
-    manifest = (tmp_path / "cell/0/manifest.json").read_text()
-    assert host["kernel_sha256"] == "0" * 64
-    assert "0" * 64 not in manifest
-    # Another compiler makes another binary of the same instrument.
-    assert kept(tmp_path, replace(tools, kernel_sha256="1" * 64))
-
-
-def test_console_with_a_message_of_the_kernel_is_kept(tmp_path):
-    """E: the printk of a valid run was lost."""
-    console = tmp_path / "console.log"
-    console.write_text("[   20.100000] mine: cwnd 10\n")
-    assert replicate.has_messages(console)
-    console.write_text("Linux\n[sender] mine: cwnd 10\n")
-    assert not replicate.has_messages(console)
-
-
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (lambda t: (t.image_root / "usr/bin/tc").write_text("ct"), "tc has another content"),
-        (lambda t: (t.image_root / "usr/bin/tc").unlink(), "usr/bin/tc is missing"),
-        (lambda t: t.kernel.write_text("another kernel"), "found another"),
-        (lambda t: t.kernel.unlink(), "must have the pinned kernel"),
-    ],
-)
-def test_changed_kernel_or_image_stops_measuring(tmp_path, tools, guests, damage, words):
-    guests(GOOD, GOOD)
-    measured(tmp_path, tools)
-    damage(tools)
-    integrity._checked.clear()  # as in another process
-    with pytest.raises(HostError, match=words):
-        measured(tmp_path, tools, StoppingRule(2, 2))
-    assert names(tmp_path) == ["0"]
 
 
 @pytest.mark.parametrize("failure", [LosslabError("no such file"), HostError("it must boot")])

@@ -120,9 +120,3 @@ def test_trace_that_does_not_fit_the_condition_is_refused(cache, tmp_path, chang
     assert [*inputs.notes(dataclasses.replace(PLAIN, duration_s=16))] == [
         "the trace lasts 15 s and repeats in this run, until 16 s"
     ]
-
-
-@pytest.mark.parametrize("trace", ["none", "cellular"])
-def test_start_needs_a_file(trace):
-    condition = dataclasses.replace(PLAIN, trace=trace, trace_start_s=1)
-    assert f"trace_start_s needs a file as trace, found {trace}" in condition.problems()

@@ -8,7 +8,6 @@ from losslab.emulation import goodput
 from losslab.emulation.apps import ffmpeg, iperf3, web
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import Timeline
-from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
 from tests.unit.study.test_condition import CONDITION
 
@@ -38,28 +37,6 @@ def collected(folder, **more):
     return iperf3.FEATURE.collect(plan, folder, TIMELINE)
 
 
-def test_goodput_excludes_warm_up_and_tail(tmp_path):
-    write_iperf3(tmp_path, [900] * 10 + [100] * 90 + [900] * 5)
-    summary = collected(tmp_path)
-    assert summary["goodput_mbit"] == pytest.approx(100)
-    assert summary["received_mbit"] == pytest.approx(100)
-    assert summary["retransmits"] == 5
-    (tmp_path / "sender.log").write_text(json.dumps({"error": "unable to connect"}))
-    with pytest.raises(LosslabError, match="unable to connect"):
-        collected(tmp_path)
-
-
-def test_two_flows_are_compared_while_both_run(tmp_path):
-    # The flow is alone for the first second; then the competitor has three times its rate.
-    write_iperf3(tmp_path, [900] * 10 + [100] * 90)
-    write_iperf3(tmp_path, [0] + [50] * 9 + [300] * 90 + [5000], [300] * 100, "competitor-")
-    summary = collected(tmp_path, competitor="bbr")
-    assert summary["goodput_mbit"] == pytest.approx(100)
-    assert summary["competitor_goodput_mbit"] == pytest.approx(300)
-    assert summary["total_goodput_mbit"] == pytest.approx(400)
-    assert summary["jain_index"] == pytest.approx(400**2 / (2 * (100**2 + 300**2)))
-
-
 def test_data_behind_a_hole_at_the_warm_ups_end_is_not_counted(tmp_path):
     """The receiver reads the data of 0.2 s at once; the link is never faster than 100 Mbit/s."""
     read = [100] * 9 + [0, 0, 300] + [100] * 88
@@ -73,24 +50,10 @@ def test_data_behind_a_hole_at_the_warm_ups_end_is_not_counted(tmp_path):
     assert len(rows) == 101
 
 
-@pytest.mark.parametrize(("duration_s", "seconds"), [(10, "10"), (1.9, "2"), (0.3, "1")])
-def test_iperf3_sends_until_the_configured_end(duration_s, seconds):
-    """iperf3 takes whole seconds: 1.9 would be 1, and 0.3 would be for ever."""
-    condition = dataclasses.replace(CONDITION, duration_s=duration_s, warmup_s=0.1)
-    command = make_plan(condition, 7).flows[0].caller.command
-    assert command[command.index("--time") + 1] == seconds
-    assert command[command.index("--interval") + 1] == "0"
-
-
 def test_jain_index_ranges_from_one_over_n_to_one():
     assert goodput.jain_index([5, 5, 5]) == 1
     assert goodput.jain_index([7, 0]) == 0.5
     assert goodput.jain_index([0, 0]) is None  # A10
-
-
-def test_frame_times_follow_the_time_base():
-    text = "5 #tb 0: 1/1000\n10 0, 0, 0, 33, 400, 0xabc\n20 0, 33, 33, 33, 500, 0xdef\n"
-    assert ffmpeg.parse_frames(text) == [(0.0, 10, 400), (0.033, 20, 500)]
 
 
 @pytest.mark.parametrize(("duration_s", "frames"), [(1.0, 30), (1.01, 31), (1.51, 46), (2.99, 90)])
@@ -153,20 +116,3 @@ def test_web_rtt_is_measured_between_warm_up_and_fetch(tmp_path):
         write_web(tmp_path, **changes)
         with pytest.raises(LosslabError, match=word):
             web.FEATURE.collect(make_plan(WEB, 7), tmp_path, WEB_TIMELINE)
-
-
-@pytest.mark.parametrize(("path", "bound"), [("symmetric", False), ("asymmetric", True)])
-def test_page_comes_over_the_bottleneck_on_either_path(path, bound):
-    [fetch] = web.FEATURE.flows(dataclasses.replace(WEB, path=path))
-    assert ("--interface" in fetch.caller.command) is bound
-    if bound:
-        address = fetch.caller.command[fetch.caller.command.index("--interface") + 1]
-        assert address == interface("receiver", "r2").address
-
-
-def test_fetch_starts_after_the_warm_up_and_ends_before_the_bulk_flow():
-    bulk, fetch = web.FEATURE.flows(dataclasses.replace(WEB, competitor="reno"))
-    assert bulk.listener.host == "receiver"
-    assert fetch.listener.host == "sender"
-    assert fetch.start_window_s == (6.0, 40.0)
-    assert dataclasses.replace(WEB, duration_s=20).problems() != []

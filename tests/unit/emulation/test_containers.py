@@ -49,17 +49,6 @@ def containernet_module(monkeypatch):
     monkeypatch.setitem(sys.modules, "mininet", types.ModuleType("mininet"))
 
 
-def test_container_has_its_own_prefix_and_label_and_no_network(containernet_module):
-    host = containers.host_class(PLACE)("sender", ip=None)
-    (_, created), *_ = host.dcli.calls
-    assert created["name"] == "losslab-abc.sender"
-    assert created["labels"] == {containers.LABEL: "losslab-abc"}
-    assert not created["tty"]
-    assert host.options["network_mode"] == "none"
-    assert host.options["sysctls"] == {}
-    assert host.options["tmpfs"].keys() == {"/run", "/tmp", "/var/tmp"}
-
-
 def test_programs_start_in_the_namespaces_and_receive_signals(containernet_module, monkeypatch):
     host = containers.host_class(PLACE)("sender", ip=None)
     started = []

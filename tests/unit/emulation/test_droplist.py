@@ -38,33 +38,6 @@ def test_lists_are_read_and_written():
         parse(f"data {numbers}")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "data", "12", "data 0", "data 2,1", "data 1,1", "data 1,", "data 1 data 2",
-        "data  1", "up 1", "data -1", "data 1.5", "data 2147483648", "data ١", "data 1;2",
-    ],
-)  # fmt: skip
-def test_other_text_is_refused_by_name(text):
-    with pytest.raises(LosslabError, match="drop_list"):
-        parse(text)
-    assert condition(drop_list=text).problems()
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"changes": "at_s=1,outage_s=2"}, "drop_list excludes changes with outage_s"),
-        ({"pauses": "per_s=1,min_ms=1,max_ms=8"}, "drop_list excludes pauses"),
-        ({"shaper": "htb-netem"}, "no netem links"),
-        ({"offloads": "on"}, "offloads must be off with drop_list"),
-        ({"duplicate_percent": 1}, "drop_list of data excludes duplicate_percent"),
-    ],
-)
-def test_paths_without_lists_are_refused(more, words):
-    assert any(words in each for each in condition(drop_list="data 5", **more).problems())
-
-
 def test_lists_change_neither_seeds_nor_netems_arguments():
     random, listed = condition(loss_percent=1.0), condition(loss_percent=1.0, drop_list="data 5")
     commands = [

@@ -6,10 +6,8 @@ import pytest
 
 from losslab.emulation import accounting
 from losslab.emulation.mechanism import outside_acceptance_interval
-from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import QueueSample
 from tests.unit.emulation import test_checks
-from tests.unit.emulation.test_checks import TRAFFIC
 from tests.unit.study.test_condition import CONDITION
 
 QUIET = dataclasses.replace(CONDITION, loss_percent=0, rtt_ms=20)
@@ -111,29 +109,8 @@ def test_bursts_widen_the_acceptance_interval_of_loss():
     assert outside_acceptance_interval("loss", 1, 10_000, 300, run_packets=10) is not None
 
 
-def test_plan_and_counts_of_a_plain_path_have_no_mechanisms():
-    assert make_plan(CONDITION, 7).path_spec.more() == {}
-    assert "more" not in make_plan(CONDITION, 7).to_json()["promise"]
-    ecn = dataclasses.replace(CONDITION, ecn="on", queue="codel")
-    assert make_plan(ecn, 7).to_json()["promise"]["more"]["marking"]
-    assert not set(accounting.OPTIONAL_COUNTS) & set(TRAFFIC.to_json())
-    assert dataclasses.replace(TRAFFIC, marks=3).to_json()["marks"] == 3
-
-
 @pytest.mark.parametrize(
     "qdisc", [{"ecn_mark": 7}, {"marked": 7}, {"tins": [{"ecn_mark": 3}, {"ecn_mark": 4}]}]
 )
 def test_marks_are_counted_under_any_name_of_a_qdisc(qdisc):
     assert accounting.marks(qdisc) == 7
-
-
-@pytest.mark.parametrize("queue", ["codel", "fq_codel", "pie", "red", "red-step"])
-def test_queues_mark_with_ecn_enabled(queue):
-    condition = dataclasses.replace(QUIET, queue=queue, ecn="on")
-    child = next(q for q in make_plan(condition, 7).hosts["r1"].qdiscs if q.handle == "10:")
-    assert child.arguments.endswith(" ecn")
-    assert child.expected["ecn"] is True
-    sysctls = make_plan(condition, 7).hosts["sender"].sysctls
-    assert sysctls["net.ipv4.tcp_ecn"] == "1"
-    if queue == "red-step":
-        assert "min 30280 max 30281 avpkt 1514 burst 20 probability 1" in child.arguments

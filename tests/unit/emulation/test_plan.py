@@ -7,19 +7,13 @@ import pytest
 
 from losslab.emulation import hosts
 from losslab.emulation.app import apps
-from losslab.emulation.link import tracelink
 from losslab.emulation.plan import make_plan
 from losslab.emulation.topology import HOSTS
-from losslab.study.axes import derived_seed
 from tests.unit.study.test_condition import CONDITION
 
 
 def plan(seed=7, **changes):
     return make_plan(dataclasses.replace(CONDITION, **changes), seed)
-
-
-def kinds(made):
-    return {host: [q.kind for q in made.hosts[host].qdiscs] for host in made.hosts}
 
 
 def read_back(made):
@@ -62,75 +56,6 @@ def test_plan_depends_on_the_condition_and_the_seed_only():
     assert plan() == plan()
     assert plan(loss_percent=1.0) != plan(seed=8, loss_percent=1.0)
     assert json.loads(json.dumps(plan().to_json()))["promise"]["rtt_ms"] == CONDITION.rtt_ms
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"loss_percent": 1.0},
-        {"path": "asymmetric", "competitor": "bbr", "queue": "fq_codel"},
-        {"trace": "cellular"},
-        {"app": "web"},
-    ],
-)
-def test_set_up_before_the_snapshot_does_not_depend_on_the_seed(changes):
-    def before(seed):
-        made = plan(seed, **changes)
-        hosts_without = {
-            name: dataclasses.replace(host, qdiscs=[]) for name, host in made.hosts.items()
-        }
-        return hosts_without, [flow.algorithm for flow in made.flows]
-
-    assert before(0) == before(7)
-
-
-def test_path_specification_has_the_place_of_loss():
-    data, both = plan(loss_percent=2.0), plan(loss_percent=2.0, loss_direction="both")
-    assert (data.path_spec.loss_percent, data.path_spec.loss_back_percent) == (2.0, 0.0)
-    assert (both.path_spec.loss_percent, both.path_spec.loss_back_percent) == (2.0, 2.0)
-    sender = plan(loss_percent=2.0, sender_delay_ms=CONDITION.rtt_ms).path_spec
-    assert (sender.loss_percent, sender.loss_at_sender_percent) == (0.0, 2.0)
-    assert data.path_spec.loss_at_sender_percent is None
-
-
-def test_trace_makes_a_link_with_the_conditions_queue():
-    made = plan(trace="cellular", queue="codel", loss_percent=0.0)
-    [link] = made.parts["links"]
-    assert (link.way, link.queue, link.file) == ("data", "codel", "trace")
-    assert link.buffer_packets == CONDITION.buffer_packets
-    assert (link.drawn_seed, link.drawn_mbit) == (derived_seed(7, "trace"), tracelink.MEAN_MBIT)
-    assert made.path_spec.by_trace
-    assert plan().to_json()["links"] == []
-
-
-def test_reverse_path_may_have_its_own_trace():
-    made = plan(trace="cellular", trace_back="cellular", queue="codel", loss_percent=0.0)
-    data, back = made.parts["links"]
-    assert (back.way, back.queue, back.file) == ("back", "fifo", "trace-back")
-    assert back.drawn_seed not in (None, data.drawn_seed)
-    assert back.drawn_mbit == tracelink.MEAN_BACK_MBIT
-    [file] = plan(trace="cellular", trace_back="up").parts["links"][1:]
-    assert file.drawn_seed is None
-    [problem] = dataclasses.replace(CONDITION, trace_back="cellular").problems()
-    assert "trace_back cellular needs a trace" in problem
-
-
-def test_bare_path_has_neither_netem_nor_fq():
-    made = plan(rtt_ms=0.0, rate_mbit=10.0, loss_percent=0.0)
-    assert made.path_spec.bare
-    assert {kind for host in kinds(made).values() for kind in host} == {"tbf", "pfifo"}
-
-
-def test_competitor_and_fetch_start_in_their_windows():
-    first, second = plan(competitor="bbr").starts
-    assert first.at_s == 0.0
-    assert second.at_s is None
-    assert 0 < second.after_s < 0.1
-    assert second.flow.algorithm == "bbr"
-    bulk, fetch = plan(app="web", competitor="reno", duration_s=60.0, warmup_s=5.0).starts
-    assert bulk.at_s == 0.0
-    low, high = fetch.flow.start_window_s
-    assert low <= fetch.at_s <= high
 
 
 def test_spread_starts_either_flow_first_and_keeps_the_flow_under_test_first_in_results():

@@ -26,7 +26,7 @@ from losslab.emulation.programs import (
     wait_for_whole_second,
 )
 from losslab.errors import LosslabError
-from losslab.study.condition import Condition, replicate_seed
+from losslab.study.condition import Condition
 from tests.unit.emulation.test_checks import EVIDENCE, TRAFFIC
 
 COMMAND = Condition(
@@ -35,44 +35,6 @@ COMMAND = Condition(
 )  # fmt: skip
 
 QUIC = Condition(algorithm="bbr", app="quic", duration_s=2, warmup_s=1)
-
-
-def test_user_programs_run_in_a_shell_and_end_with_the_run():
-    (flow,) = make_plan(COMMAND, 1).flows
-    for program, words in ((flow.caller, "./send | tee log"), (flow.listener, "./get")):
-        assert program.command[:2] == ["sh", "-c"]
-        assert program.command[2].endswith(f"cd /tmp || exit; {words}")
-        assert program.until_s == 2
-    brought = make_plan(replace(COMMAND, bring="some/folder"), 1).flows[0]
-    assert "cd /mnt/out/brought || exit" in brought.caller.command[2]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        replace(COMMAND, sender_command="none"), replace(COMMAND, app="iperf3"),
-        replace(COMMAND, receiver_command=""), replace(QUIC, bring="some/folder"),
-        replace(QUIC, algorithm="vegas"), replace(QUIC, path="asymmetric"),
-    ],
-)  # fmt: skip
-def test_conflicting_axes_are_refused(wrong):
-    assert wrong.problems() != []
-    assert COMMAND.problems() == QUIC.problems() == []
-
-
-def test_quic_shares_iperf3s_seeds_and_commands_have_their_own():
-    bulk = replace(QUIC, app="iperf3", algorithm="cubic")
-    assert replicate_seed(QUIC, 3) == replicate_seed(bulk, 3)
-    assert replicate_seed(COMMAND, 3) != replicate_seed(replace(COMMAND, sender_command="x"), 3)
-    assert COMMAND.slug() != replace(COMMAND, receiver_command="x").slug()
-    assert "|" not in COMMAND.slug()
-
-
-@pytest.mark.parametrize("condition", [COMMAND, QUIC])
-def test_udp_offloads_are_off_too(condition):
-    assert make_plan(condition, 1).to_json()["hosts"]["sender"]["udp_offloads"] is True
-    others = make_plan(Condition(algorithm="cubic"), 1).to_json()
-    assert "udp_offloads" not in others["hosts"]["sender"]
 
 
 @pytest.mark.parametrize(
@@ -216,42 +178,6 @@ def test_low_water_mark_is_set_on_the_flows_connection_alone():
         assert not receive_blocks(os.getpid(), 1, 16_384)
 
 
-@pytest.fixture
-def pipe():
-    out, into = os.pipe()
-    yield out, into
-    os.close(out)
-    os.close(into)
-
-
-def test_waiter_returns_readable_descriptors(pipe):
-    out, into = pipe
-    quiet, held = os.pipe()
-    waiter = programs.Waiter(quiet, out)
-    assert waiter.wait(0) == []
-    os.write(into, b"x")
-    assert waiter.wait(None) == [out]
-    os.close(held)  # the end of a pipe is readable, too
-    assert waiter.wait(None) == [quiet, out]
-    os.close(quiet)
-
-
-def test_sleep_takes_at_least_its_time_also_across_a_signal(pipe):
-    came = []
-    before = signal.signal(signal.SIGALRM, lambda *_: came.append(time.monotonic_ns()))
-    until_ns = time.monotonic_ns() + 300_000_000
-    try:
-        assert programs.Waiter(pipe[0]).wait(1_000_000) == []
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        programs.sleep_until(until_ns)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert time.monotonic_ns() >= until_ns
-    assert len(came) == 1
-    programs.sleep_until(until_ns)  # has passed
-
-
 def test_wait_ends_at_the_clocks_next_whole_second():
     before = time.monotonic_ns()
     wait_for_whole_second()
@@ -305,21 +231,6 @@ def command(*arguments):
 
 
 QUIET = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
-
-
-def test_preloaded_program_gets_arguments_and_streams_once(here, tmp_path):
-    long = "x" * 300_000  # the arguments of many flows are as long
-    with programs.preloaded({"r1": here, "r2": here}, [("r1", "says"), ("r1", "says")]) as ready:
-        loaded = list(here.started)
-        with (tmp_path / "log").open("wb") as log:
-            first = ready["r1"].popen(command("a", long), stdout=log, **QUIET)
-            assert first.wait(10) == 3
-            assert (tmp_path / "log").read_text() == "said 2 xxxx True\ncomplained\n"
-            others = [ready["r1"].popen(command("a"), stdout=log, **QUIET) for _ in range(2)]
-            other = ready["r2"].popen(["true"], stdout=log, **QUIET)
-        assert [first, others[0]] == loaded
-        assert [popen.wait(10) for popen in (*others, other)] == [3, 3, 0]
-    assert here.started == [first, *others, other]
 
 
 def test_preloaded_program_collects_no_garbage_and_an_unused_one_is_ended(here):

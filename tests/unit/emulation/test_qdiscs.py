@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from losslab.emulation import hosts, mechanism, qdiscs
-from losslab.emulation.mechanism import burst_chances, loss_percent, netem_link
+from losslab.emulation.mechanism import netem_link
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import attribute
 from losslab.emulation.qdiscs import differences
@@ -20,7 +20,6 @@ from losslab.errors import LosslabError
 from losslab.study.condition import AXES, BUFFER_MAX_PACKETS
 from tests.unit.emulation.faketc import RefusedError, shown
 from tests.unit.emulation.test_plan import read_back
-from tests.unit.emulation.test_shaping import readback
 from tests.unit.study.test_condition import CONDITION
 
 WHERE = interface("r2", "receiver")
@@ -29,75 +28,6 @@ QUIET = dataclasses.replace(CONDITION, loss_percent=0, rtt_ms=20)
 
 def made(**more):
     return netem_link(dataclasses.replace(QUIET, **more), "data").qdiscs(WHERE, 7, "netem-data")
-
-
-def test_burst_loss_has_the_same_loss_rate():
-    enter, leave = burst_chances(0.02, 5.0)
-    assert enter / (enter + leave) == pytest.approx(0.02)
-    assert 1 / leave == 5.0
-    [its] = made(loss_percent=2.0, loss_burst_packets=5.0)
-    assert "loss gemodel 0.4081632653% 20% seed" in its.arguments
-    assert its.expected["loss-gemodel.r"] == 0.2
-    assert "loss-random.loss" not in its.expected
-
-
-def test_loss_may_affect_acknowledgements_alone():
-    back = dataclasses.replace(QUIET, loss_percent=3.0, loss_direction="back")
-    assert (loss_percent(back, "data"), loss_percent(back, "back")) == (0.0, 3.0)
-    netems = [s for s in path_qdiscs(back, 7) if s.kind == "netem"]
-    assert [s.where.name for s in netems if "loss" in s.arguments] == ["r2-r1"]
-
-
-EVERYTHING = {
-    "loss_burst_packets": (5.0, {"loss_percent": 1.0}, "loss-gemodel", {"p": 0.5}),
-    "jitter_ms": (4.0, {}, "delay", {"delay": 0.012, "jitter": 0.001}),
-    "reorder_percent": (2.0, {}, "reorder", {"reorder": 0.5}),
-    "duplicate_percent": (2.0, {}, "duplicate", {"duplicate": 0.5}),
-}
-
-
-@pytest.mark.parametrize("name", EVERYTHING)
-def test_wrong_read_back_of_each_option_is_found(name):
-    value, more, option, wrong = EVERYTHING[name]
-    condition = dataclasses.replace(QUIET, **more, **{name: value})
-    assert condition.problems() == []
-    found = readback(condition)
-    assert differences(path_qdiscs(condition, 7), found) == []
-    its = next(
-        q for q in found["r2"] if q["dev"] == "r2-receiver" and option in q.get("options", {})
-    )
-    its["options"][option] |= wrong
-    assert differences(path_qdiscs(condition, 7), found) != []
-    # A kernel that reports none of the option is detected, too.
-    del its["options"][option]
-    assert any(option in reason for reason in differences(path_qdiscs(condition, 7), found))
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"jitter_ms": 1, "rtt_ms": 0}, "jitter_ms must be at their defaults with rtt_ms 0"),
-        ({"jitter_ms": 1, "shaper": "htb-netem"}, "jitter_ms must be at their defaults"),
-        ({"duplicate_percent": 1, "offloads": "on"}, "offloads must be off with duplicate_percent"),
-        ({"loss_burst_packets": 5}, "needs a loss_percent"),
-        ({"jitter_order": "mixed"}, "needs a jitter_ms"),
-        ({"reorder_percent": 1, "reorder_ms": 11}, "at most half of rtt_ms (10), found 11"),
-        ({"duplicate_percent": 1, "loss_percent": 1}, "a forward path without loss"),
-        ({"ecn": "on", "trace": "cellular"}, "ecn must be off with a trace"),
-        ({"mark_packets": 30}, "mark_packets needs the queue red-step"),
-        ({"queue": "red-step", "buffer_packets": 20}, "below buffer_packets, 20 here, found 20"),
-        (
-            {"loss_direction": "back", "loss_percent": 1, "sender_delay_ms": 1},
-            "must not be back with sender_delay_ms",
-        ),
-        ({"policer_mbit": 5, "trace": "cellular"}, "policer_mbit must be 0 with a trace"),
-        ({"policer_burst_packets": 5}, "policer_burst_packets 5 needs a policer_mbit above 0"),
-        ({"ack_thinning": 2, "offloads": "on"}, "offloads must be off with ack_thinning"),
-    ],
-)
-def test_conflicting_axes_are_refused(changes, words):
-    [problem] = dataclasses.replace(QUIET, **({"rate_mbit": 20} | changes)).problems()
-    assert words in problem
 
 
 # Text of axes that are mini-languages or names.
@@ -222,36 +152,6 @@ def test_largest_buffer_of_a_queue_is_the_largest_that_tc_takes(queue):
         return
 
 
-@pytest.mark.parametrize(
-    ("axes", "words"),
-    [
-        ({"loss_percent": 1e-9}, "loss_percent must be 0 or at least 1e-06, found 1e-09"),
-        ({"reorder_percent": 1e-9}, "reorder_percent must be 0 or at least 1e-06"),
-        ({"duplicate_percent": 1e-9}, "duplicate_percent must be 0 or at least 1e-06"),
-        ({"rtt_ms": 1e-6}, "rtt_ms must be 0 or at least 0.001"),
-        ({"jitter_ms": 1e-6}, "jitter_ms must be 0 or at least 0.001"),
-        ({"sender_delay_ms": 1e-6}, "sender_delay_ms must be 0 or at least 0.001"),
-        ({"policer_mbit": 1e-6}, "policer_mbit must be 0 or at least 0.01"),
-        (
-            {"second_rate_mbit": 1e-6, "flows": "cubic"},
-            "second_rate_mbit must be 0 or at least 0.01",
-        ),
-        (
-            {"loss_percent": 90, "loss_burst_packets": 2},
-            "loss_percent must be 2e-06 to 66.6667 with loss_burst_packets 2, found 90",
-        ),
-        ({"loss_percent": 1e-5, "loss_burst_packets": 1000}, "must be 0.001 to 99.9001"),
-        (
-            {"policer_mbit": 0.01, "policer_burst_packets": 10_000},
-            "policer_burst_packets must be at most 226 at policer_mbit 0.01, found 10000",
-        ),
-        ({"flows": "same,rtt_ms=20000"}, "at least the path's 20 and at most 10000, found 20000"),
-    ],
-)
-def test_value_that_cannot_be_set_is_refused(axes, words):
-    assert any(words in problem for problem in dataclasses.replace(BASE, **axes).problems())
-
-
 def test_policer_polices_the_first_of_two_bottlenecks():
     condition = dataclasses.replace(BASE, policer_mbit=5, second_rate_mbit=10, flows="cubic")
     assert condition.problems() == []
@@ -323,24 +223,6 @@ def of_kernel(kind, number, content):
     return dict(
         [(qdiscs.TCA_KIND, kind + b"\0"), (qdiscs.TCA_OPTIONS, options)]
     )  # fmt: skip
-
-
-def test_policer_bucket_is_read_back_in_whole_packets():
-    rate, burst = 1_250_000, 100 * 1514
-    ticks = round(burst * 1e9 / rate / 64)
-    police = struct.pack("=IiIIIBBHhHI", 1, 2, 0, ticks, 2_000, 0, 0, 0, 0, 0, rate)
-    parts = of_kernel(b"matchall", 2, action(b"police", attribute(1, police)))
-    [found] = qdiscs._actions(parts, burst)
-    assert found == {
-        "kind": "police", "action": 2, "rate": rate, "burst": burst, "bytes": 3_000, "packets": 2,
-        "drops": 2,
-    }  # fmt: skip
-    [asked] = mechanism_qdiscs(policer_mbit=10)
-    assert deviations(asked, [found]) == []
-    assert "police rate 10000000bit burst 151400 conform-exceed drop/ok" in asked.command()
-    for wrong in ([], [found, found], [found | {"rate": 1}], [found | {"burst": 1514}]):
-        [reason] = deviations(asked, wrong)
-        assert reason.startswith("filter on r1-r2 on r1 must be")
 
 
 def test_ack_thinning_is_read_back_with_its_number():

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from losslab.emulation import topology
-from losslab.emulation.topology import HOSTS, LINKS, NetworkExtension, link
+from losslab.emulation.topology import HOSTS, LINKS
 
 
 @pytest.fixture
@@ -45,17 +45,3 @@ def test_path_has_its_hosts_and_links_without_mininets_changes_of_limits(mininet
         assert list(network.nodes) == list(HOSTS)
         assert mininet == [*HOSTS, *((a.name, b.name) for a, b in LINKS)]
     assert mininet[-1] == "stop"
-
-
-def test_network_of_a_guest_is_left_up(mininet):
-    with topology.emulated_hosts(disposable=True):
-        pass
-    assert "stop" not in mininet
-
-
-def test_network_is_extended_by_the_hosts_of_background_flows(mininet):
-    more = NetworkExtension(hosts=("s1",), links=(link(20, "s1", "r1"),))
-    with topology.emulated_hosts(disposable=True) as network:
-        assert network.extend(more) == {"s1": "s1"}
-        assert list(network.nodes) == [*HOSTS, "s1"]
-    assert mininet[-2:] == ["s1", ("s1-r1", "r1-s1")]

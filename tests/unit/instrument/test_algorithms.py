@@ -99,18 +99,6 @@ def test_commit_of_a_repository_is_copied_and_recorded(campaign_folder, module):
         made(campaign_folder, "other", f"git:{module}@main:old.c")
 
 
-def test_places_in_errors_are_those_that_the_user_gave(campaign_folder, module):
-    (module / "below").mkdir()
-    for name in ("old.c", "old.h"):
-        (module / name).rename(module / "below" / name)
-    commit = committed(module)
-    for place, end in ((str(module), "/below"), (f"git:{module}@{commit}:.", "below")):
-        with pytest.raises(UsageError) as caught:
-            made(campaign_folder, "mine", place)
-        assert caught.value.message.startswith(f"{place} must have a struct")
-        assert caught.value.hint.endswith(f"--from {place.removesuffix('.')}{end}")
-
-
 def test_algorithm_of_a_kernel_is_copied_from_the_file_that_registers_it(
     campaign_folder, tmp_path, monkeypatch
 ):
@@ -160,15 +148,6 @@ def test_file_with_a_hook_of_bbrv3_gets_the_kernel_that_has_it(campaign_folder, 
     _, notes = made(campaign_folder, "mine", tmp_path / "file.c")
     assert "it needs the kernel 6.12-bbr3" in notes[-1]
     assert load_algorithms(campaign_folder / new.ALGORITHMS)[-1]["kernel"] == new.BBR3
-
-
-def test_hooks_of_other_versions_are_wrapped_on_the_same_lines():
-    text = SOURCE + "static u32 now(void) { return tcp_time_stamp + tcp_time_stamp(tp); }\n"
-    found = algorithms.prepared(text)
-    assert found.count("\n") == text.count("\n")
-    assert "LOSSLAB_DEFINE_cong_control(old_main) static struct tcp_congestion_ops old" in found
-    assert ".cong_control = LOSSLAB_USE_cong_control(old_main)," in found
-    assert "tcp_jiffies32 + tcp_time_stamp(tp)" in found
 
 
 def test_own_choice_by_version_is_left_alone():
@@ -247,21 +226,7 @@ def test_options_of_sockets_become_a_source_and_parameters(campaign_folder, modu
     file = found.folder / algorithms.FILE
     file.write_text(file.read_text() + OPTIONS)
     staged = {name: text for name, _, text in algorithms.staged(file)}
-    assert staged["losslab_options.c"].splitlines() == [
-        "static u64 losslab_rate = 2000000ULL;",
-        "module_param_named(rate, losslab_rate, ullong, 0644);",
-        "",
-        "void LOSSLAB_OPTIONS(struct sock *sk)",
-        "{",
-        "\tstruct { u64 f0; u32 f1; } __packed v0 = { losslab_rate, 15U };",
-        "\tstruct { u8 f0[2]; s32 f1; } __packed v1 = { { 0, 255 }, -1 };",
-        "",
-        "\tlosslab_option(sk, 6, 23301, &v0, sizeof(v0));",
-        "\tlosslab_option(sk, 1, 9, &v1, sizeof(v1));",
-        "}",
-    ]
-    assert "-DLOSSLAB_OPTIONS=losslab_mine_options" in staged["Makefile"]
-    assert "src/more.o losslab_options.o" in staged["Makefile"]
+    assert "__packed v1 = { { 0, 255 }, -1 };" in staged["losslab_options.c"]
     assert parameters_of("mine")["rate"].problem("-1")
     assert "socket options" in "; ".join(
         design.load_names(ROOT).problems(Condition(algorithm="mine"), own_kernel=True)
@@ -290,10 +255,3 @@ def test_options_of_sockets_of_another_form_are_refused(
     file.write_text(file.read_text() + OPTIONS.replace(before, after))
     with pytest.raises(UsageError, match=words):
         design.load_names(ROOT)
-
-
-def test_module_that_takes_options_of_sockets_has_a_note_with_their_names(campaign_folder, module):
-    more = "static int set_sockopt(int optname) { return optname == TCP_MY_PARAMS; }\n"
-    (module / "old.c").write_text((module / "old.c").read_text() + more)
-    _, notes = made(campaign_folder, "mine", module)
-    assert "it takes options of sockets, TCP_MY_PARAMS: declare" in "; ".join(notes)

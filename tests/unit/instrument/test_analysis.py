@@ -14,11 +14,6 @@ from losslab.instrument import analysis
 from losslab.instrument.archive import UnavailableError
 
 
-def test_everything_is_installed_here():
-    analysis.require_r("a test")
-    analysis.require_renderer("a test")
-
-
 def test_missing_r_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr(repository.shutil, "which", lambda name: None)
     with pytest.raises(HostError, match="found missing: r-base-core") as error:

@@ -33,20 +33,6 @@ def test_incomplete_package_lock_is_refused(tmp_path, old, new, message):
         archive.read_lock(tmp_path / "lock")
 
 
-def test_changed_added_and_removed_packages_are_named():
-    assert image.differences({"bash": "1"}, {"bash": "1"}) == []
-    assert image.differences({"bash": "1", "curl": "1"}, {"bash": "2", "dash": "1"}) == [
-        "bash 1 -> 2", "curl 1 -> not there", "dash not there -> 1",
-    ]  # fmt: skip
-
-
-def test_locks_cover_the_images_packages():
-    host, engine = image.lock(image.HOST).versions(), image.lock(image.ENGINE).versions()
-    assert set(image.packages(image.HOST)) <= set(host)
-    assert set(image.packages(image.ENGINE)) <= set(engine)
-    assert {name: engine.get(name) for name in host} == host
-
-
 def test_package_lock_determines_the_image():
     assert image.content_hash(image.HOST, lock_of("bash")) != image.content_hash()
 

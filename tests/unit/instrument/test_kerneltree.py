@@ -50,14 +50,6 @@ def compiled(kept, *algorithms):
         return (tree / "linux").read_text()
 
 
-def test_algorithm_is_compiled_in_and_removed_again(kept, mine):
-    assert compiled(kept, mine).splitlines() == ["obj-y := tcp.o tcp_cubic.o", *with_lines("mine")]
-    other = mine.parent.parent / "other" / "tcp_other.c"
-    other.parent.mkdir()
-    other.write_text(SOURCE.replace("mine", "other"))
-    assert compiled(kept, other).splitlines()[1:] == with_lines("other")
-
-
 def replaced(path, file):
     return kernels.ReplacedFile(path, file, archive.digest(file))
 
@@ -86,27 +78,6 @@ def test_replaced_makefile_keeps_added_algorithms(kept, mine, tmp_path):
         made = (tree / "linux").read_text().splitlines()
         assert made == ["obj-y := tcp_cubic.o tcp.o", *with_lines("mine")]
     assert (tree / "net/ipv4/Makefile").read_text() == (kept / kerneltree.MAKEFILE).read_text()
-
-
-def test_folder_of_replaced_files_makes_another_kernel(monkeypatch, tmp_path):
-    path = tmp_path / "net" / "ipv4" / "tcp_cubic.c"
-    path.parent.mkdir(parents=True)
-    path.write_text("/* ours */")
-    with kernels.replacing(tmp_path):
-        which = kernels.get("default")
-        assert [each.path for each in which.replaced] == ["net/ipv4/tcp_cubic.c"]
-        assert which.title == "6.12 with another net/ipv4/tcp_cubic.c"
-        before = kernel.content_hash(which)
-        path.write_text("/* other */")
-        assert kernel.content_hash(kernels.get("default")) != before
-    assert kernels.get("default") == kernels.default() == which.base
-    assert before != kernel.content_hash()
-    path.unlink()
-    with kernels.replacing(tmp_path):
-        assert kernels.get("default") == kernels.default()
-    monkeypatch.setenv(kernels.REPLACED_FILES, str(tmp_path))
-    with pytest.raises(LosslabError, match="found none in"):
-        kernels.get("default")
 
 
 @pytest.mark.parametrize("added", [True, False], ids=["an algorithm", "a replaced file"])
@@ -156,15 +127,6 @@ def test_unneeded_files_of_the_kernel_tree_are_removed(tmp_path):
     gone = {"net/core/gone.c", "drivers/gone/gone.h", "kernel/b.h", "Documentation/x.rst"}
     assert left == set(files) - gone
     assert (tmp_path / "Makefile.before").is_file()
-
-
-def test_own_algorithm_makes_another_kernel(mine):
-    which = kernels.get("default", ["mine", "cubic"])
-    assert which.algorithms == (mine,)
-    assert which.key == "6.12+mine"
-    assert kernels.of_key(which.key) == which
-    assert which.command == "losslab kernel --algorithm mine"
-    assert kernel.content_hash(which) != kernel.content_hash()
 
 
 @pytest.fixture

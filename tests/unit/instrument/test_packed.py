@@ -165,12 +165,6 @@ def test_wrong_packed_instrument_is_refused(place, archives, spoil, words, tmp_p
     assert [p.name for p in target.parent.iterdir()] == [f".{NAME}.lock"]
 
 
-def test_without_an_address_no_server_is_asked(tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv(packed.PLACE, raising=False)
-    assert not packed.install(packed.KERNEL, tmp_path / "cache" / "kernel" / NAME)
-    assert capsys.readouterr().err == ""
-
-
 def test_unpinned_instrument_is_not_packed(tmp_path):
     with pytest.raises(LosslabError, match="must be pinned"):
         packed.pack(built(tmp_path, pinned=False), packed.KERNEL, tmp_path / "out")

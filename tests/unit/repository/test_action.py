@@ -25,30 +25,6 @@ def step(action, name):
     return found
 
 
-def test_expressions_name_inputs_and_outputs_that_exist(action):
-    known = {f"inputs.{name}" for name in action["inputs"]}
-    # Not github.action_path, which is wrong in a container's job.
-    known |= {"github.sha", "runner.os", "runner.arch"}
-    for each in action["runs"]["steps"]:
-        for name in re.findall(r"(\w+)=.*GITHUB_OUTPUT", each.get("run", "")):
-            known.add(f"steps.{each['id']}.outputs.{name}")
-    expressions = EXPRESSION.findall(yaml.safe_dump(action))
-    used = {name for text in expressions for name in re.findall(r"\b\w+\.[\w.-]+", text)}
-    assert used <= known
-    assert {f"inputs.{name}" for name in action["inputs"]} <= used
-    # Inputs inside of a script would be code.
-    assert not any(EXPRESSION.search(each.get("run", "")) for each in action["runs"]["steps"])
-
-
-def test_key_of_the_cache_is_the_digest_of_the_sources(action, root, tmp_path):
-    output = tmp_path / "output"
-    subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", step(action, "sources")["run"]], check=True,
-        env=os.environ | {"GITHUB_ACTION_PATH": str(root), "GITHUB_OUTPUT": str(output)},
-    )  # fmt: skip
-    assert re.fullmatch(r"digest=[0-9a-f]{64}\n", output.read_text())
-
-
 @pytest.fixture
 def run(action, tmp_path):
     """Return a function that runs the check with a substitute for losslab."""
@@ -132,13 +108,6 @@ def test_set_up_of_the_action_installs_no_r_and_no_renderer(action, root, tmp_pa
         each["run"] for each in action["runs"]["steps"] if "setup.sh" in each.get("run", "")
     ]
     assert packages_of(script, root, tmp_path) == ["packages: build python"]
-
-
-def test_set_up_of_an_unpacked_artifact_needs_no_compiler(root, tmp_path):
-    (tmp_path / "SHA256SUMS").touch()
-    (tmp_path / "instruments").mkdir()
-    said = packages_of('"$GITHUB_ACTION_PATH/scripts/setup.sh"', root, tmp_path)
-    assert said == ["packages: --check python analysis tests", "packages: python"]
 
 
 @pytest.fixture

@@ -2,11 +2,8 @@
 
 import importlib.util
 import re
-import runpy
-import sys
 from statistics import median
 
-import pytest
 from snakemake.cli import parse_args
 
 from bench import readme, verdict_errors
@@ -109,18 +106,6 @@ def test_snakemake_parses_the_commands_of_pages():
         files = [*(options.configfile or []), *([profile] if profile != "none" else [])]
         wrong += [f"{command}: {name}" for name in files if not (ROOT / name).exists()]
     assert wrong == []
-
-
-# Other tests may have imported the module, which runs again here.
-@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
-def test_benches_print_their_help(monkeypatch, capsys):
-    names = [f"bench.{path.stem}" for path in (ROOT / "bench").glob("[a-z]*.py")]
-    for name in [*names, "bench.random", "tests.acceptance"]:
-        monkeypatch.setattr(sys, "argv", [name, "--help"])
-        with pytest.raises(SystemExit) as end:
-            runpy.run_module(name, run_name="__main__", alter_sys=True)
-        assert (end.value.code or 0) == 0, name
-        assert capsys.readouterr().out.startswith("usage: "), name
 
 
 # A path from the root, in a code span or in the list of folders; and a step of the layout page.

@@ -5,16 +5,12 @@ import dataclasses
 
 import jsonschema
 import pytest
-import yaml
 
 from bench import _lists as lists
-from losslab.emulation import shaping
-from losslab.emulation.app import apps
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
 from losslab.study import axes, design, dictionary, schemas
 from losslab.study.condition import AXES, Condition, replicate_seed
-from losslab.study.names import Names, load_algorithms
 from tests.unit.study import recorded
 
 PLAIN = Condition(algorithm="cubic")
@@ -45,12 +41,6 @@ def test_command_line_has_every_axis_with_its_default():
     assert asked == PLAIN.to_json()
     with pytest.raises(SystemExit):
         options([])
-
-
-def test_every_choice_of_an_axis_can_be_measured():
-    assert list(AXES["app"].choices) == list(apps())
-    for queue in AXES["queue"].choices:
-        assert shaping.queue(dataclasses.replace(PLAIN, queue=queue))
 
 
 @pytest.mark.parametrize("name", AXES)
@@ -95,26 +85,6 @@ def test_study_may_set_every_axis_except_durations(root):
         design.check_schema(study, "study", "loss.yaml")
 
 
-@pytest.mark.parametrize(
-    ("section", "found"),
-    [
-        ({"time_series": [{"block": "main", "los": 1}]}, "time_series.0: .*'los' was unexpected"),
-        ({"defaults": {"path": "round"}}, "defaults.path: 'round' is not one of"),
-        ({"blocks": {"main": {"rtt_ms": [1, -1]}}}, "blocks.main.rtt_ms.1: -1 is less than"),
-        ({"blocks": {"main": {"queue": []}}}, "blocks.main.queue: .* should be non-empty"),
-    ],
-)
-def test_schema_error_names_the_place_in_the_study(root, section, found):
-    study = read_yaml(root / "config/studies/loss.yaml") | section
-    with pytest.raises(LosslabError, match=found):
-        design.check_schema(study, "study", "loss.yaml")
-
-
-def test_condition_without_an_algorithm_is_refused():
-    with pytest.raises(LosslabError, match="must set algorithm"):
-        Condition.from_json({"rtt_ms": 3})
-
-
 @pytest.fixture
 def wider(monkeypatch):
     """Return a condition with one more axis, `wobble_ms`, which is only declared."""
@@ -150,17 +120,3 @@ def test_new_axis_is_one_declaration(wider, root):
     row = "| `wobble_ms` | ms | [0, 100] | `0` | how uneven the delay is |\n"
     assert row in dictionary.axes_table() + "\n"
     assert '"wobble_ms"' in lists.r_columns()
-
-
-def test_new_algorithm_is_one_row(root, tmp_path):
-    table = tmp_path / "algorithms.tsv"
-    table.write_text(
-        (root / "config/algorithms.tsv").read_text() + "mine\tMine\t#123456\t18\tdefault\n"
-    )
-    names = Names({row["name"]: row["kernel"] for row in load_algorithms(table)})
-    study = yaml.safe_load((root / "config/studies/loss.yaml").read_text())
-    study["blocks"] = {"main": {"algorithm": "mine"}}
-    run = {"replicates": 1, "duration_s": 5, "warmup_s": 1}
-    (cell,) = design.study_cells(study, {"main": run}, names)
-    assert cell.condition.algorithm == "mine"
-    assert cell.condition.scheme == "none"

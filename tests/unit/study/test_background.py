@@ -1,13 +1,12 @@
 """Values of the axis `flows`, and refused ones."""
 
-import argparse
 import dataclasses
 
 import pytest
 
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
-from losslab.study import background, design, dictionary
+from losslab.study import background, design
 from losslab.study.background import Group, parse, to_text
 from losslab.study.condition import replicate_seed
 from losslab.study.names import Names
@@ -30,52 +29,6 @@ def test_flows_survive_a_round_trip():
     text = "same,count=9+bbr,start_s=2.5,end_s=4,size_kb=30,arrivals_per_s=5,sizes=pareto"
     assert "+".join(group.text() for group in parse(text)) == text
     assert to_text([{"algorithm": "same", "count": 2}, {"algorithm": "bbr"}]) == "same,count=2+bbr"
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("cubic,", "must be none or ALGORITHM"),
-        ("cubic,count=many", "count of flows must be a finite number"),
-        ("cubic,count=2.5", "count of flows must be a whole number"),
-        ("cubic,count=1,count=2", "set each key once"),
-        ("cubic,algorithm=bbr", "set each key once"),
-        ("cubic,count=0", "count of flows must be at least 1"),
-        ("cubic,start_s=12", "must start and end within the run's 10 s"),
-        ("cubic,start_s=4,end_s=3", "must start and end within"),
-        ("cubic,count=5,every_s=3", "found 0 to 12 s for the starts"),
-        ("cubic,rtt_ms=0.1", "rtt_ms of flows must be at least the path's"),
-        ("cubic,rate_mbit=0", "rate_mbit of flows must be positive"),
-        ("cubic,rate_mbit=1,size_kb=5", "both rate_mbit and size_kb, found size_kb 5"),
-        ("cubic,size_kb=0", "size_kb of flows must be positive"),
-        ("cubic,arrivals_per_s=5", "needs size_kb"),
-        ("cubic,size_kb=5,sizes=pareto", "needs arrivals_per_s"),
-        ("cubic,arrivals_per_s=5,size_kb=5,sizes=normal", "sizes of flows must be one of"),
-        ("cubic,over=third", "over of flows must be one of"),
-        ("cubic,count=1001", "number of flows must be at most 1000"),
-        ("cubic,arrivals_per_s=600,size_kb=1", "number of short flows must be at most 5000"),
-    ],
-)
-def test_impossible_flows_are_refused(text, found):
-    assert any(found in problem for problem in condition(text).problems())
-
-
-@pytest.mark.parametrize(
-    ("more", "count"),
-    [
-        ({}, 0), ({"competitor": "bbr"}, 1), ({"queue": "two-fifos"}, 1),
-        ({"app": "datagram", "scheme": "fixed,window=3"}, 1),
-    ],
-)  # fmt: skip
-def test_flows_conflict_with_some_axes(more, count):
-    assert len(condition("same", **more).problems()) == count
-
-
-def test_names_of_algorithms_are_checked():
-    assert NAMES.problems(condition("bbr+same")) == []
-    [problem] = NAMES.problems(condition("ten"))
-    assert "found 'ten'" in problem
-    assert background.algorithms("bbr+same,count=3+cubic") == {"bbr", "cubic"}
 
 
 def test_background_flows_do_not_change_seeds_and_have_short_unique_names():
@@ -108,18 +61,3 @@ def test_schema_has_every_key_of_flows(root):
     study["flows"]["all"] = [{"count": 2}]
     with pytest.raises(LosslabError, match="'algorithm' is a required property"):
         design.check_schema(study, "study", "loss.yaml")
-
-
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [
-        (["--flow", "algorithm=cubic,start_s=2"], "cubic,start_s=2"),
-        (["--flow", "start_s=2,algorithm=cubic", "--flow", "bbr"], "cubic,start_s=2+bbr"),
-        (["--flows", "same", "--flow", "bbr"], "same+bbr"),
-        ([], "none"),
-    ],
-)
-def test_flows_are_set_on_the_command_line(options, found):
-    parser = argparse.ArgumentParser()
-    dictionary.add_options(parser)
-    assert parser.parse_args(["--algorithm", "cubic", *options]).flows == found

@@ -21,13 +21,6 @@ def study(root):
     return read_yaml(root / "config/studies/loss.yaml")
 
 
-def test_main_block_has_the_sources_88_cells_with_at_least_ten_replicates_of_30_s(root, config):
-    cells = [c for c in design.load_cells(config, root) if c.block == "main"]
-    assert len(cells) == 11 * 2 * 2 * 2
-    assert all(c.stopping.minimum >= 10 and c.condition.duration_s >= 30 for c in cells)
-    assert len({c.name for c in cells}) == 88
-
-
 def test_quick_campaign_has_every_study_with_enough_replicates(root):
     studies = design.load_studies(read_yaml(root / "config/quick.yaml"), root)
     assert {study.name for study in studies} >= {"calibration", "loss", "cloud", "bufferbloat",
@@ -99,35 +92,6 @@ def test_unknown_algorithm_is_named(study, config):
         design.study_cells(study, config["studies"]["loss"], NAMES)
 
 
-def test_block_may_be_a_list_of_products(study):
-    study["blocks"]["main"] = [
-        {"algorithm": ["cubic", "bbr"], "loss_percent": 1, "path": "symmetric", "app": "iperf3"},
-        {"algorithm": "cubic", "loss_percent": [2, 3], "path": "symmetric", "app": "iperf3"},
-    ]
-    design.check_schema(study, "study", "loss.yaml")
-    runs = {"main": {"replicates": 1, "duration_s": 5, "warmup_s": 1}}
-    cells = design.study_cells(study, runs, NAMES)
-    assert [(c.condition.algorithm, c.condition.loss_percent) for c in cells] == [
-        ("cubic", 1), ("bbr", 1), ("cubic", 2), ("cubic", 3),
-    ]  # fmt: skip
-    study["blocks"]["main"][1]["los"] = 1
-    with pytest.raises(LosslabError, match="'los' was unexpected"):
-        design.check_schema(study, "study", "loss.yaml")
-
-
-def test_competitor_may_be_the_same_algorithm_and_must_be_known(study):
-    study["blocks"]["main"] = {
-        "algorithm": ["cubic", "bbr"], "competitor": "same", "loss_percent": 0,
-        "path": "symmetric", "app": "iperf3",
-    }  # fmt: skip
-    runs = {"main": {"replicates": 1, "duration_s": 5, "warmup_s": 1}}
-    cells = design.study_cells(study, runs, NAMES)
-    assert [c.condition.competitor for c in cells] == ["cubic", "bbr"]
-    study["blocks"]["main"]["competitor"] = "vegas"
-    with pytest.raises(LosslabError, match="found 'vegas'"):
-        design.study_cells(study, runs, NAMES)
-
-
 def test_time_series_are_kept_for_matching_cells(root, config):
     loss = next(s for s in design.load_studies(config, root) if s.name == "loss")
     chosen = [c.condition for c in loss.cells if c.name in loss.series]
@@ -137,17 +101,6 @@ def test_time_series_are_kept_for_matching_cells(root, config):
     config["studies"]["loss"]["main"]["only"] = {"loss_percent": 1}
     (loss,) = [s for s in design.load_studies(config, root) if s.name == "loss"]
     assert len(loss.series) == 4
-
-
-def test_backends_have_separate_folders_and_equal_seeds(root):
-    cells = design.load_cells(read_yaml(root / "config/backends.yaml"), root)
-    assert len({c.name for c in cells}) == len(cells) == 16
-    virtual = {c.condition for c in cells if c.backend == "virtual"}
-    containers = [c for c in cells if c.backend == "containernet"]
-    # The seed depends on the condition only: equal conditions are paired.
-    assert {c.condition for c in containers} == virtual
-    assert all(c.name.endswith("_containernet-guest") for c in containers)
-    assert not any(c.real_time for c in cells)
 
 
 def test_campaign_can_be_measured_in_containers(root, config):

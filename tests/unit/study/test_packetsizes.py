@@ -6,7 +6,6 @@ import pytest
 
 from losslab.emulation import accounting, capture, checks, hosts
 from losslab.emulation.plan import make_plan
-from losslab.emulation.shaping import path_qdiscs
 from losslab.study import packetsizes
 from losslab.study.condition import replicate_seed
 from tests.unit.study.test_condition import CONDITION
@@ -40,89 +39,10 @@ def test_sizes_follow_from_mtu_and_options(axes, frame, segment, datagram):
     assert sizes.payload_share == segment / frame
 
 
-@pytest.mark.parametrize(
-    ("axes", "words"),
-    [
-        ({"mtu_bytes": 575}, "mtu_bytes must be in [576, 65535], found 575"),
-        ({"mtu_bytes": -14}, "mtu_bytes must be in"),
-        ({"mtu_bytes": 65_536}, "mtu_bytes must be in"),
-        ({"mtu_bytes": 9000, "rate_mbit": 0.05}, "rate_mbit must be at least 0.0577 with mtu"),
-        ({"mtu_bytes": 9000, "policer_mbit": 0.01}, "policer_mbit must be at least 0.0577"),
-        ({"mtu_bytes": 9000, "reverse_rate_mbit": 0.01}, "reverse_rate_mbit must be at least"),
-        ({"mtu_bytes": 9000, "changes": "at_s=2,rate_mbit=0.05"}, "changes, from 2 s: rate_mbit"),
-        ({"mtu_bytes": 9000, "queue": "bfifo", "buffer_packets": 500_000}, "at most 476477 with"),
-        ({"mtu_bytes": 1227, "app": "quic"}, "mtu_bytes must be at least 1228 with the app quic"),
-        ({"ip_version": 5}, "ip_version must be 4 or 6, found 5"),
-        ({"ip_version": 5, "app": "quic"}, "ip_version must be 4 or 6, found 5"),
-        ({"ip_version": 7}, "ip_version must be in [4, 6], found 7"),
-        ({"ip_version": 6, "mtu_bytes": 1279}, "at least 1280 with ip_version 6, found 1279"),
-        ({"ip_version": 6, "app": "web"}, "app must be one of iperf3, stream, ffmpeg, datagram,"),
-        ({"ip_version": 6, "flows": "cubic"}, "flows must be at the default with ip_version 6"),
-        ({"ip_version": 6, "trace": "cellular"}, "trace must be at the default with ip_version 6"),
-    ],
-)
-def test_impossible_packets_are_refused_before_a_run(axes, words):
-    found = dataclasses.replace(CONDITION, **axes).problems()
-    assert any(words in each for each in found), found
-
-
-def test_qdiscs_have_the_size_of_the_paths_packets():
-    condition = dataclasses.replace(
-        JUMBO, queue="bfifo", buffer_packets=10, policer_mbit=10.0, policer_burst_packets=7
-    )
-    assert condition.problems() == []
-    text = "\n".join(qdisc.command() for qdisc in path_qdiscs(condition, 7))
-    for words in ("burst 18028 limit", "bfifo limit 90140", "burst 63098 mtu 9014 conform"):
-        assert words in text
-    plain = dataclasses.replace(condition, mtu_bytes=1500)
-    assert " mtu " not in "\n".join(qdisc.command() for qdisc in path_qdiscs(plain, 7))
-
-
-def test_plan_sets_the_mtu_of_both_ends_of_every_link():
-    made = make_plan(JUMBO, 7)
-    for host in made.hosts.values():
-        assert host.mtu_bytes == 9000
-        for name in host.interfaces:
-            [line] = [each for each in host.ip_commands if f"{name} address" in each]
-            assert line.endswith(" mtu 9000")
-    plain = make_plan(CONDITION, 7).to_json()
-    assert "mtu" not in str([plain["hosts"], plain["promise"]])
-    assert made.to_json()["promise"]["sizes"]["mtu_bytes"] == 9000
-
-
-def test_ipv6_adds_static_addresses_neighbours_and_routes():
-    six = dataclasses.replace(CONDITION, ip_version=6, initcwnd_packets=20)
-    made, old = make_plan(six, 7), make_plan(CONDITION, 7)
-    sender = made.hosts["sender"]
-    assert set(old.hosts["sender"].ip_commands) - set(sender.ip_commands) == {
-        "route replace default via 10.0.1.2 dev sender-r1"
-    }
-    for line in (
-        "addr add fd00:1::1/64 dev sender-r1 nodad",
-        "neigh replace fd00:1::2 lladdr 02:00:00:00:01:02 dev sender-r1 nud permanent",
-        "route replace default via fd00:1::2 dev sender-r1 initcwnd 20",
-    ):
-        assert line in sender.ip_commands
-    assert sender.routes6 == {"default": "sender-r1"}
-    assert made.hosts["r1"].routes6 == {"fd00:3::/64": "r1-r2", "fd00:4::/64": "r1-r3"}
-    assert sender.sysctls["net.ipv6.conf.sender-r1.addr_gen_mode"] == "1"
-    assert made.hosts["r1"].sysctls["net.ipv6.conf.all.forwarding"] == "1"
-    assert "fd00:3::2" in made.flows[0].caller.command
-    assert "routes6" not in old.to_json()["hosts"]["sender"]
-
-
 def test_both_versions_of_ip_share_their_seeds_and_have_own_names():
     six = dataclasses.replace(CONDITION, ip_version=6)
     assert replicate_seed(six, 3) == replicate_seed(CONDITION, 3)
     assert six.slug() == f"{CONDITION.slug()}_ipv6"
-
-
-def test_filters_are_of_the_flows_version_of_ip():
-    its = {"queue": "two-fifos", "ack_thinning": 3, "rate_mbit": 20.0, "rtt_ms": 20.0}
-    for version, words in ((4, "protocol ip "), (6, "protocol ipv6 ")):
-        condition = dataclasses.replace(CONDITION, ip_version=version, **its)
-        text = [q.command() for q in path_qdiscs(condition, 7)]
-        assert sum(each.count(words) for each in text) == 3
 
 
 def test_counters_of_both_versions_of_ip_are_one_count(tmp_path):

@@ -39,46 +39,6 @@ def test_value_with_unit_is_the_number_in_the_axis_unit(name, said, meant):
     assert cellspec.condition({"warmup_s": 0} | PATH | {name: said}) == number
 
 
-@pytest.mark.parametrize(
-    ("name", "said", "found"),
-    [
-        ("rate_mbit", "20ms", "rate_mbit must be in Mbit/s, such as 20, 20Mbit, 500k or 1G, found"),
-        ("rate_mbit", "20Mbps", "rate_mbit must be in Mbit/s"),
-        ("rtt_ms", "20M", "rtt_ms must be in ms"),
-        ("loss_percent", "20ms", "loss_percent must be in %"),
-        ("buffer_packets", "2mb", "buffer_packets must be in packets, such as 100, 2MB or 64KiB"),
-        ("buffer_packets", "2M", ", or 1bdp or 30ms of the path, found 2M"),
-        ("buffer_packets", "100B", "at least a packet of 1514 bytes, found 100B"),
-        ("loss_burst_packets", "3kB", "loss_burst_packets must be a number without a unit"),
-        ("ack_thinning", "2ms", "ack_thinning must be a number without a unit"),
-        ("write_kib", "64KB", "write_kib must be a whole number, found 62.5"),
-        ("rtt_ms", "1e99min", "rtt_ms must be a finite number"),
-        ("flows", "cubic,rtt_ms=20M", "rtt_ms must be in ms"),
-    ],
-)
-def test_unit_of_another_kind_is_refused_with_the_axis_unit(name, said, found):
-    with pytest.raises(UsageError) as error:
-        cellspec.condition(PATH | {name: said})
-    assert found in error.value.message
-
-
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        ({"trace": "cellular"}, "with a trace, whose rate varies"),
-        ({"rtt_ms": 0}, "above 0"),
-        ({"buffer_packets": "1e99bdp"}, "finite"),
-        (
-            {"buffer_packets": 9, "reverse_buffer_packets": "1bdp", "reverse_rate_mbit": 0},
-            "above 0",
-        ),
-    ],
-)
-def test_buffer_relative_to_an_unknown_bdp_is_refused(path, found):
-    with pytest.raises(UsageError, match=found):
-        cellspec.condition(PATH | {"buffer_packets": "1bdp"} | path)
-
-
 WITH_UNITS = [(name, word) for name in AXES if (unit := units.unit_of(name)) for word in unit.units]
 
 

@@ -16,8 +16,6 @@ from losslab.emulation.apps import command
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import Timeline
 from losslab.errors import LosslabError
-from losslab.study import names
-from losslab.study.condition import Condition
 from tests.unit.emulation.test_checks import EVIDENCE
 from tests.unit.emulation.test_programs import COMMAND
 
@@ -169,35 +167,6 @@ def test_changed_default_algorithm_is_found_before_losslab_restores_it(
     assert all("must be bbr, found cubic" in each for each in found)
 
 
-def test_programs_own_algorithm_is_for_user_programs_alone():
-    """A6: `own` needs the app command; the hosts then have Linux's default."""
-    own = replace(COMMAND, algorithm="own")
-    assert own.problems() == []
-    plan = make_plan(own, 1)
-    assert plan.algorithms == set()
-    assert plan.hosts["sender"].sysctls["net.ipv4.tcp_congestion_control"] == "cubic"
-    assert names.algorithms_of(own) == set()
-    (problem,) = Condition(algorithm="own").problems()
-    assert problem.startswith("algorithm own needs the app command")
-    for others in ({"competitor": "own"}, {"flows": "own"}):
-        problems = names.Names({"cubic": "default"}).problems(Condition("cubic", **others))
-        assert any("found 'own'" in each for each in problems)
-
-
-@pytest.mark.parametrize(
-    ("listens", "host", "port"),
-    [("receiver", "receiver", 0), ("sender", "sender", 0), ("none", "receiver", -1)],
-)
-def test_either_end_may_listen_or_none(listens, host, port):
-    """B: a server that sends, such as a web server, runs on the sender."""
-    (flow,) = make_plan(replace(COMMAND, listens=listens), 1).flows
-    assert (flow.listener.host, flow.port) == (host, port)
-    assert {flow.listener.host, flow.caller.host} == {"sender", "receiver"}
-    assert replace(COMMAND, listens=listens).problems() == []
-    (problem,) = Condition(algorithm="cubic", listens="sender").problems()
-    assert problem == "listens sender needs the app command, found iperf3"
-
-
 def test_dual_stack_listeners_are_found_and_those_on_loopback_are_not(tmp_path):
     """B: `iperf3 -s` listens on a socket of IPv6, which /proc/net/tcp does not list."""
     if not socket.has_dualstack_ipv6():
@@ -237,23 +206,6 @@ PAIRS = replace(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("path", ["symmetric", "asymmetric"])
-@pytest.mark.parametrize(("condition", "pairs"), [(PAIRS, 2), (replace(COMMAND, flows="bbr"), 1)])
-def test_pairs_of_programs_beside_others_have_addresses_of_their_own(condition, pairs, path):
-    plan = make_plan(replace(condition, path=path), 1)
-    own = [flow.addresses for flow in plan.flows]
-    assert len({*own}) == len(own) == pairs
-    for sender, receiver in own:
-        lines = {host: its.ip_commands for host, its in plan.hosts.items()}
-        assert any(f"addr add {sender}/24" in line for line in lines["sender"])
-        assert any(f"route replace {receiver} " in line for line in lines["sender"])
-        assert any(line.endswith(f"src {receiver}") for line in lines["receiver"])
-        assert any(f"neigh replace {sender} " in line for line in lines["r1"])
-        assert any(f"neigh replace {receiver} " in line for line in lines["r2"])
-    assert f"SENDER={own[0][0]} " in plan.flows[0].caller.command[2]
-    assert not hasattr(make_plan(COMMAND, 1).flows[0], "addresses")
-
-
 def test_goodputs_of_two_pairs_cover_the_time_in_which_both_send(tmp_path):
     rows = [(t / 2, t, 1000 * t, 0, 0, 100_000 * t) for t in range(5)]
     ended = [(*row, 0, int(row[0] >= 1.5)) for row in rows[:4]] + [(*rows[3], 0, 1)]
@@ -277,48 +229,9 @@ def test_completion_is_the_callers_time_and_needs_its_end(tmp_path, ended, found
         assert arrived(tmp_path, *rows, **axes)["completion_s"] == found_s
 
 
-@pytest.mark.parametrize(
-    ("env", "said"),
-    [
-        ("A", "NAME=VALUE"), ("", "NAME=VALUE"), ("1=2", "NAME=VALUE"), ("A='b", "quotation"),
-        ("A=1 A=2", "once"), ("SENDER=1", "once"), ("A-B=1", "NAME=VALUE"),
-    ],
-)  # fmt: skip
-def test_malformed_environment_is_refused(env, said):
-    (problem,) = replace(COMMAND, env=env).problems()
-    assert said in problem
-
-
 @given(text(characters(exclude_characters="\0")), text(characters(exclude_characters="\0")))
 def test_any_value_of_a_variable_reaches_the_program(one, other):
     env = f"ONE={shlex.quote(one)} OTHER={shlex.quote(other)}"
     (flow,) = make_plan(replace(COMMAND, env=env), 1).flows
     words = shlex.split(flow.caller.command[2].partition("; mkdir -p")[0])
     assert words[-2:] == [f"ONE={one}", f"OTHER={other}"]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        replace(COMMAND, competitor_sender_command="./b"),
-        replace(COMMAND, sender_command="./a\0b"), replace(COMMAND, env="A=\0"),
-        replace(COMMAND, competitor_listens="sender"),
-        replace(PAIRS, flows="bbr"),
-        Condition("cubic", competitor_sender_command="a", competitor_receiver_command="b"),
-        Condition("cubic", until="completion"), Condition("cubic", env="A=1"),
-        replace(COMMAND, flows="bbr", second_rate_mbit=10, rtt_ms=20),
-    ],
-)  # fmt: skip
-def test_impossible_pairs_are_refused(wrong):
-    assert wrong.problems() != []
-    assert PAIRS.problems() == replace(COMMAND, flows="bbr").problems() == []
-
-
-@pytest.mark.parametrize(("back", "wrong"), [(1000, False), (24_000, False), (60_000, True)])
-def test_bytes_that_flow_back_are_a_violation_unless_they_acknowledge(back, wrong):
-    links = {("receiver-r2",): 1000, ("sender-r1",): back}
-    measured = SimpleNamespace(
-        plan=make_plan(COMMAND, 1), failed=False,
-        deltas=SimpleNamespace(link=lambda end, side, counter: links[(end.name,)]),
-    )  # fmt: skip
-    assert bool(list(outcome._direction(measured))) is wrong

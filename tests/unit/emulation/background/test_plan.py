@@ -11,37 +11,15 @@ from losslab.emulation.accounting import CounterDeltas
 from losslab.emulation.background import outcome
 from losslab.emulation.background import plan as planning
 from losslab.emulation.background.feature import RTTS_MAX
-from losslab.emulation.hosts import deviations
 from losslab.emulation.plan import make_plan, sample_interval_s
-from losslab.emulation.topology import INTERFACES, SENDER_ADDRESS
+from losslab.emulation.topology import INTERFACES
 from tests.unit.emulation.test_checks import TRAFFIC
-from tests.unit.emulation.test_plan import read_back
 from tests.unit.study.test_condition import CONDITION
 
 
 def streams(flows, seed=7, **more):
     condition = dataclasses.replace(CONDITION, **({"duration_s": 10.0} | more), flows=flows)
     return planning.plan_background_flows(condition, seed, 0).streams
-
-
-def test_condition_without_background_flows_keeps_its_plan():
-    made = make_plan(CONDITION, 7)
-    assert made.background is None
-    assert made.starts[0].at_s == 0.0
-    assert "crowd" not in made.to_json()
-    assert made.programs == made.flows
-
-
-def test_each_flow_has_its_algorithm_start_end_and_port():
-    found = streams("same,count=2,every_s=3+bbr,start_s=1,end_s=5,size_kb=30")
-    assert [
-        (s.algorithm, int(s.start_s * 10) / 10, s.end_s, s.size_bytes, s.bulk, s.source_port)
-        for s in found
-    ] == [
-        ("cubic", 0.1, 10.0, None, True, 10_001),
-        ("bbr", 1.0, 5.0, 30_000, False, 10_002),
-        ("cubic", 3.0, 10.0, None, True, 10_003),
-    ]
 
 
 def test_start_times_and_no_algorithms_are_drawn_from_the_seed():
@@ -114,38 +92,9 @@ def test_many_flows_are_sampled_less_often():
     assert sample_interval_s(1000, 500) == 0.1
 
 
-def test_flows_with_a_trace_are_refused():
-    """Background flows bypassed the trace-driven link: 722 Mbit/s beside 5, in a valid run."""
-    condition = dataclasses.replace(CONDITION, flows="same", trace="cellular", rtt_ms=40)
-    [problem] = condition.problems()
-    assert "flows need a path without a trace" in problem
-    assert dataclasses.replace(condition, flows="none", competitor="bbr").problems() == []
-
-
 OWN = dataclasses.replace(
     CONDITION, duration_s=10.0, rtt_ms=20.0, flows="same,rtt_ms=80,count=3+bbr,rtt_ms=50+same"
 )
-
-
-def test_each_base_rtt_has_an_access_link_with_the_difference_as_delay():
-    made = make_plan(OWN, 7)
-    assert planning.extra_rtts_ms(OWN) == [50.0, 80.0]
-    names = [(a.name, b.name) for a, b in made.background.network.links]
-    assert names == [("sender-a1", "r1-a1"), ("sender-a2", "r1-a2")]
-    sources = {s.rtt_ms: s.source for s in made.background.streams}
-    assert sources == {20.0: SENDER_ADDRESS, 50.0: "10.0.21.1", 80.0: "10.0.22.1"}
-    links = {q.where.name: q for q in made.hosts["r1"].qdiscs if q.kind == "netem"}
-    delays_s = {name: q.expected["delay.delay"] for name, q in links.items()}
-    assert delays_s == {"r1-a1": 0.030, "r1-a2": 0.060}
-    assert not any(q.kind == "netem" for q in made.hosts["sender"].qdiscs)
-    state = read_back(made)
-    assert deviations(made.hosts, state) == []
-    for router in ("r2", "r3"):
-        assert made.hosts[router].routes["10.0.22.0/24"] == f"{router}-r1"
-    assert made.hosts["r1"].sysctls["net.ipv4.conf.r1-a2.rp_filter"] == "0"
-    assert "r1-a2" in made.hosts["r1"].interfaces
-    state["r1"]["qdiscs"] = [q for q in state["r1"]["qdiscs"] if q["dev"] != "r1-a2"]
-    assert deviations(made.hosts, state) == ["qdisc netem must be on r1-a2 on r1, found none"]
 
 
 def counters(made, packets, drops=0):
@@ -189,36 +138,6 @@ LOT = dataclasses.replace(
 )
 
 
-def test_second_bottleneck_equals_the_first_except_for_its_rate():
-    made = make_plan(LOT, 7)
-    first = [q for q in made.hosts["r1"].qdiscs if q.where.name == "r1-r2"]
-    second = [q for q in made.hosts["r2"].qdiscs if q.where.name == "r2-r4"]
-    assert [q.kind for q in first] == [q.kind for q in second] == ["tbf", "codel"]
-    assert [q.expected.get("rate") for q in (first[0], second[0])] == [2_500_000, 1_250_000]
-    assert first[1].expected == second[1].expected
-    [near], [far] = (
-        [q for q in made.hosts[host].qdiscs if q.where.towards == "receiver"]
-        for host in ("r2", "r4")
-    )
-    assert near.expected["delay.delay"] == far.expected["delay.delay"] == 0.010
-    assert near.expected["loss-random.loss"] == far.expected["loss-random.loss"] == 0.01
-    assert near.expected["seed"] != far.expected["seed"]
-    assert [q.kind for q in made.hosts["sender"].qdiscs] == ["fq", "fq"]
-
-
-def test_each_route_over_bottlenecks_has_its_address():
-    made = make_plan(LOT, 7)
-    assert {s.over: s.destination for s in made.background.streams} == {
-        "both": "10.0.3.2", "first": "10.0.3.3", "second": "10.0.12.2",
-    }  # fmt: skip
-    assert made.hosts["sender"].routes["10.0.12.0/24"] == "sender-r2"
-    assert made.hosts["r2"].routes["10.0.3.2"] == "r2-r4"
-    assert made.hosts["r4"].routes == {"10.0.3.2": "r4-receiver"}
-    assert made.hosts["r4"].sysctls["net.ipv4.ip_forward"] == "1"
-    assert "addr add 10.0.3.3/24 dev receiver-r2" in made.hosts["receiver"].ip_commands
-    assert deviations(made.hosts, read_back(made)) == []
-
-
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
@@ -237,42 +156,3 @@ def test_packets_of_every_route_are_accounted_for(condition, expected):
     links = outcome.link_metrics(made.background, TRAFFIC, deltas)
     assert links.get("second_bottleneck_drops") == (2 if condition is LOT else None)
     assert "bottleneck_loss_percent" in links
-
-
-def test_second_bottleneck_needs_flows_and_a_plain_path():
-    assert LOT.problems() == []
-    for more in ({"flows": "none"}, {"jitter_ms": 1.0}, {"ecn": "on"}):
-        assert len(dataclasses.replace(LOT, **more).problems()) >= 1
-    [problem, _] = dataclasses.replace(LOT, second_rate_mbit=0.0).problems()
-    assert "over of flows needs second_rate_mbit" in problem
-
-
-def test_uploads_have_programs_of_their_own():
-    flows = "same,count=2+reno,count=3,direction=back,pool=1"
-    condition = dataclasses.replace(CONDITION, flows=flows)
-    made = make_plan(condition, 7)
-    (down, streams), (up, uploads) = made.background.directions
-    assert (down.caller.host, down.listener.host) == ("sender", "receiver")
-    assert (up.caller.host, up.listener.host) == ("receiver", "sender")
-    assert [stream.upload for stream in (*streams, *uploads)] == [False] * 2 + [True] * 3
-    assert {stream.destination for stream in uploads} == {SENDER_ADDRESS}
-    assert len({stream.source_port for stream in (*streams, *uploads)}) == 5
-    forward, back = made.background.callers(5, 1.5)
-    assert "--mark" not in forward.command
-    assert back.command[-2:] == ["--mark", "1.5"]
-    assert made.programs[-1] == up
-    alone = make_plan(dataclasses.replace(CONDITION, flows="reno,direction=back"), 7)
-    assert [flow.name for flow in alone.programs] == ["iperf3", "uploads"]
-
-
-@pytest.mark.parametrize(
-    ("flows", "axes", "words"),
-    [
-        ("same,direction=up", {}, "one of data, back"),
-        ("same,direction=back,rtt_ms=90", {"rtt_ms": 20}, "neither rtt_ms nor over"),
-        ("same,direction=back", {"ecn": "on"}, "need ecn off, found on"),
-        ("same,direction=back", {"ack_thinning": 3}, "need ack_thinning 1, found 3"),
-    ],
-)
-def test_impossible_upload_is_refused(flows, axes, words):
-    assert words in "; ".join(dataclasses.replace(CONDITION, flows=flows, **axes).problems())

@@ -62,22 +62,6 @@ def test_flow_with_a_size_arrives_completely(ends):
 
 
 @pytest.mark.alone
-def test_flow_without_a_size_is_stopped_at_its_end(ends):
-    one, other = free_port(), free_port()
-    begin_ns = time.monotonic_ns()
-    sent, received = ends(flow(one, 0.1, 0.3), flow(other, 0.0, 0.2))
-    for port, start_s, end_s in ((one, 0.1, 0.3), (other, 0.0, 0.2)):
-        its = sent[str(port)]
-        assert its["how"] == "stopped"
-        # A busy machine is late, but never early.
-        assert its["started_ns"] >= begin_ns + start_s * 1e9
-        assert its["ended_ns"] >= begin_ns + end_s * 1e9
-        assert its["acked_bytes"] - 1 <= received[str(port)]["bytes"] <= its["told_bytes"]
-        assert received[str(port)]["bytes"] > 0
-    assert sent[str(one)]["started_ns"] > sent[str(other)]["started_ns"]
-
-
-@pytest.mark.alone
 def test_flow_with_a_rate_sends_at_its_rate(ends):
     port = free_port()
     sent, received = ends(flow(port, 0.0, 0.5, rate_mbit=8.0))
@@ -100,18 +84,6 @@ def test_source_with_a_size_notes_its_first_and_last_byte_and_stays_open(ends):
     assert (its["how"], its["told_bytes"], read["bytes"]) == ("finished", 300_001, 300_001)
     assert its["started_ns"] < read["first_ns"] <= read["complete_ns"] < its["ended_ns"]
     assert its["ended_ns"] - its["started_ns"] > 0.3e9
-
-
-@pytest.mark.alone
-def test_source_sends_by_its_pattern(ends):
-    """At 8 Mbit/s for 0.2 s, not at all for 0.2 s, and as fast as possible."""
-    port = free_port()
-    sent, _ = ends(source(port, [(0.0, 8.0), (0.2, 0.0), (0.4, None)]))
-    limited, pause, unlimited = sent[str(port)]["steps"]
-    expected = int((0.2 - limited["begin_s"]) * 1e6)
-    assert limited["due_bytes"] == limited["sent_bytes"] == expected
-    assert (pause["begin_s"], pause["due_bytes"], pause["sent_bytes"]) == (0.2, 0, 0)
-    assert unlimited["sent_bytes"] > 1_000_000
 
 
 @pytest.mark.parametrize("count", [0, 3])

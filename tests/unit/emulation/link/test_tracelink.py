@@ -15,8 +15,6 @@ from losslab.emulation.link import forward, tracelink
 from losslab.emulation.link.queues import CoDel, DropTail, FqCoDel, flow_of, queue_of
 from losslab.emulation.link.tracelink import (
     TraceLink,
-    backlog,
-    percentile_95,
     summarise,
 )
 from losslab.errors import LosslabError
@@ -25,56 +23,6 @@ from losslab.errors import LosslabError
 def link(times, queue=None):
     lines = []
     return TraceLink(times, DropTail() if queue is None else queue, lines.append), lines
-
-
-def test_packet_leaves_at_the_next_opportunity():
-    trace_link, lines = link([5, 10])
-    assert trace_link.arrive(bytes(1500), 2) == []
-    assert trace_link.advance(4) == []
-    assert trace_link.advance(5) == [bytes(1500)]
-    assert lines == ["2 + 1500", "5 - 1500 3"]
-
-
-# An opportunity with an empty queue is lost. mahimahi, too, uses due opportunities before it
-# accepts the packet.
-@pytest.mark.parametrize("arrives_ms", [5, 7])
-def test_opportunity_up_to_an_arrival_is_lost(arrives_ms):
-    trace_link, lines = link([5, 10])
-    trace_link.arrive(bytes(1500), arrives_ms)
-    trace_link.advance(10)
-    assert lines[-1] == f"10 - 1500 {10 - arrives_ms}"
-
-
-def test_small_packets_share_an_opportunity():
-    trace_link, lines = link([5, 10, 20])
-    for _ in range(3):
-        trace_link.arrive(bytes(600), 0)
-    assert len(trace_link.advance(5)) == 2
-    assert trace_link.busy
-    assert len(trace_link.advance(10)) == 1
-    assert [line for line in lines if "-" in line] == ["5 - 600 5", "5 - 600 5", "10 - 600 10"]
-    assert not trace_link.busy
-
-
-def test_equal_lines_are_several_opportunities_and_the_trace_repeats():
-    trace_link, lines = link([3, 3, 10])
-    for _ in range(5):
-        trace_link.arrive(bytes(1500), 0)
-    trace_link.advance(100)
-    departures = [int(line.split()[0]) for line in lines if "-" in line]
-    assert departures == [3, 3, 10, 13, 13]
-
-
-def test_drop_tail_counts_packets_or_bytes():
-    trace_link, lines = link([50], DropTail(limit_packets=2))
-    for _ in range(3):
-        trace_link.arrive(bytes(1500), 0)
-    assert lines == ["0 + 1500", "0 + 1500", "0 + 1500", "0 d 1 1500"]
-    trace_link, lines = link([50], DropTail(limit_bytes=2000))
-    for _ in range(2):
-        trace_link.arrive(bytes(1500), 0)
-    trace_link.arrive(bytes(500), 0)
-    assert lines == ["0 + 1500", "0 + 1500", "0 d 1 1500", "0 + 500"]
 
 
 @pytest.mark.parametrize(("queue", "taken"), [("fifo", 2), ("bfifo", 3)])
@@ -181,33 +129,6 @@ def test_queue_that_no_trace_has_is_refused(text, said):
         queue_of(text)
 
 
-def test_backlog_follows_the_log():
-    trace_link, lines = link([5, 10, 20], DropTail(limit_packets=2))
-    for _ in range(3):
-        trace_link.arrive(bytes(1000), 1)
-    trace_link.advance(30)
-    # At 5 ms, one packet and half of the next leave; the third was dropped on arrival.
-    found = backlog(lines, [0, 1, 4.9, 5.2, 10, 99])
-    assert found == [
-        (0, 0, 0), (2, 2000, 1), (2, 2000, 1), (1, 1000, 1), (0, 0, 1), (0, 0, 1),
-    ]  # fmt: skip
-
-
-def test_signal_delay_is_filled_backwards():
-    # Sent at 0 (10 ms of delay) and at 4 (20 ms): at 1, 2 and 3 the packet of 4 is next.
-    found = summarise(["0 + 1500", "4 + 1500", "10 - 1500 10", "24 - 1500 20"])
-    # The ordered list is 10, 20, 21, 22, 23; the percentile is at int(0.95 * 5) = 4.
-    assert found["signal_delay_p95_ms"] == 23
-    assert found["queue_delay_p95_ms"] == 20
-    assert found["link_throughput_mbit"] == pytest.approx(2 * 1500 * 8 / 24e3)
-    assert found["power"] == pytest.approx(found["link_throughput_mbit"] / 0.023)
-
-
-def test_signal_delay_takes_the_fastest_packet():
-    found = summarise(["0 + 100", "0 + 100", "5 - 100 5", "9 - 100 9"])
-    assert found["signal_delay_p95_ms"] == 5
-
-
 def test_packets_after_the_run_do_not_count():
     lines = ["50 - 1500 50", "100 + 1500", "110 - 1500 10", "5000 + 1500", "5900 - 1500 900"]
     found = summarise(lines, begin_ms=90, end_ms=1090)
@@ -215,11 +136,6 @@ def test_packets_after_the_run_do_not_count():
     # The throughput is of the requested time, not of the busy time.
     assert found["link_throughput_mbit"] == pytest.approx(1500 * 8 / 1e6)
     assert summarise(["5 + 100"]) == {}
-
-
-def test_percentile_equals_mahimahis():
-    assert percentile_95(list(range(100))) == 95
-    assert percentile_95([7]) == 7
 
 
 def test_ending_link_delivers_its_queue(monkeypatch):
@@ -274,11 +190,6 @@ def test_malformed_trace_is_refused_with_its_line(text, word):
     assert "my.trace" in str(error.value)
 
 
-def test_trace_survives_a_round_trip():
-    times = [0, 3, 3, 10]
-    assert tracelink.parse(tracelink.write(times), "") == times
-
-
 def test_drawn_trace_has_the_sources_length_and_mean():
     times = tracelink.generate(1)
     assert times == tracelink.generate(1) != tracelink.generate(2)
@@ -287,14 +198,6 @@ def test_drawn_trace_has_the_sources_length_and_mean():
     assert len(times) == 58_655
     assert len(tracelink.generate(1, mean=tracelink.MEAN_BACK_MBIT)) == 69_367
     assert times == sorted(times)
-
-
-def test_trace_is_described():
-    # 1500 bytes per second except for a gap of 2 s: rates 0 and 1 per half second.
-    found = tracelink.describe([1000, 2000, 4000, 5000])
-    assert found["trace_mbit"] == pytest.approx(4 * 1500 * 8 / 5e6)
-    assert found["trace_gap_max_ms"] == 2000
-    assert found["trace_gaps_percent"] == 100
 
 
 def test_drawn_traces_vary_like_the_source():
@@ -317,17 +220,6 @@ def test_drawn_traces_vary_like_the_source():
     assert statistics.fmean(gaps) == pytest.approx(3.2, abs=1.6)
 
 
-def test_trace_may_start_later_and_repeats_from_its_beginning():
-    times = [2, 5, 10]
-    assert [*itertools.islice(tracelink.opportunities(times, 5), 5)] == [0, 5, 7, 10, 15]
-    lines = []
-    started = TraceLink(times, DropTail(), lines.append, start_ms=6)
-    for _ in range(2):
-        started.arrive(bytes(1500), 0)
-    started.advance(20)
-    assert [line for line in lines if "-" in line] == ["4 - 1500 4", "6 - 1500 6"]
-
-
 def test_capacity_is_that_of_the_opportunities_in_the_part_used():
     times = [2, 5, 10]
     assert tracelink.capacity_bytes(times, 0, 10, 0) == 3 * 1500
@@ -348,42 +240,6 @@ def ip_packet(flow, number=0, size=1500):
     """Return an IPv4 packet of TCP with the flow's number as source port."""
     head = bytes([0x45, *[0] * 8, 6, 0, 0, 10, 0, 1, 1, 10, 0, 3, 2])
     return head + flow.to_bytes(2, "big") + bytes([20, 81]) + number.to_bytes(size - 24, "big")
-
-
-def test_fq_codel_sends_a_new_flow_first_and_then_takes_turns():
-    trace_link, _ = link(range(1, 100), FqCoDel(100))
-    for number in range(4):
-        trace_link.arrive(ip_packet(1, number), 0)
-    assert trace_link.advance(2) == [ip_packet(1, 0), ip_packet(1, 1)]
-    for flow, number in ((2, 0), (3, 0), (3, 1)):
-        trace_link.arrive(ip_packet(flow, number), 2)
-    # Flow 1 has used its round, so it waits behind those that became old.
-    order = [(2, 0), (3, 0), (3, 1), (1, 2), (1, 3)]
-    assert trace_link.advance(90) == [ip_packet(flow, number) for flow, number in order]
-
-
-def test_fq_codel_shares_bytes_and_not_packets():
-    trace_link, lines = link(range(1, 1000), FqCoDel(2000))
-    for number in range(900):
-        trace_link.arrive(ip_packet(1, number, 500), 0)
-    for number in range(300):
-        trace_link.arrive(ip_packet(2, number, 1500), 0)
-    sizes = [len(packet) for packet in trace_link.advance(60)]
-    assert sizes.count(500) == pytest.approx(3 * sizes.count(1500), abs=6)
-    assert len(lines) == 1200 + len(sizes)
-
-
-def test_fq_codel_with_one_flow_is_codel():
-    logs = []
-    for queue in (FqCoDel(300), CoDel(300)):
-        trace_link, lines = link(range(2, 4000, 2), queue)
-        for ms in range(1, 1500):
-            trace_link.arrive(ip_packet(1, ms), ms)
-        trace_link.advance(2000)
-        # Which packet a full queue drops differs: the head here, the new one there.
-        logs.append([line for line in lines if int(line.split()[0]) < 500])
-    assert logs[0] == logs[1]
-    assert any(" d " in line for line in logs[0])
 
 
 def test_full_fq_codel_drops_from_the_longest_queue():
