@@ -81,7 +81,7 @@ def of(spec: Kernel) -> Layouts:
     """
     built = kernel.existing(spec) or kernel.target(spec)
     pinned = built != kernel.target(spec, pinned=False)
-    known = _committed().get(spec.name, {}) if pinned else {}
+    known = typed(read_json(TABLE, TABLE_BYTES).get(spec.name, {})) if pinned else {}
     if known and spec == spec.base:
         return known
     folder = cache_folder() / FOLDER / built.name
@@ -89,10 +89,6 @@ def of(spec: Kernel) -> Layouts:
         with progress(f"layout of the state of {spec.title}", "half a minute"):
             _make(spec, pinned, bool(known), folder)
     return known | typed(read_json(folder / TABLE.name, TABLE_BYTES))
-
-
-def _committed() -> dict[str, Layouts]:
-    return {name: typed(each) for name, each in read_json(TABLE, TABLE_BYTES).items()}
 
 
 def typed(content: Mapping[str, Iterable[Sequence[Any]]]) -> Layouts:
@@ -161,6 +157,30 @@ def of_sources(tree: Path, paths: Sequence[Path]) -> list[Field]:
         return []
     types, largest = max(structures, key=lambda each: each[1].number("byte_size"))
     return sorted(_fields(types, largest, "", 0), key=lambda each: each.begin)
+
+
+def require_room(tree: Path, added: Iterable[Path]) -> None:
+    """Refuse an algorithm whose state is larger than its room, and would overwrite the socket."""
+    header = read_text(tree / "include/net/inet_connection_sock.h")
+    most = int(re.findall(r"(?:icsk_ca_priv\[|ICSK_CA_PRIV_SIZE\s+\()(\d+)", header)[0])
+    for path in added:
+        place, objects = tree / kerneltree.IPV4, f"{path.stem}.o"
+        if path.name == algorithmfiles.FILE:
+            objects = f"{path.parent.name}{kerneltree.SUFFIX}/src/**/*.o"
+        files = algorithmfiles.files(path).values()
+        text = "\n".join(code(read_text(each)) for each in files if each.suffix in (".c", ".h"))
+        # A variable of the same name elsewhere may point to one of the kernel's structures.
+        own = r"struct\s+{0}\s*\{{|\}}[^{{;]*\b{0}\s*;"
+        names = {each for each in pointed(text) if re.search(own.format(each), text)}
+        for each in place.glob(objects):
+            dump = processes.run(["env", "LC_ALL=C", "readelf", "--debug-dump=info", each])
+            for _, its in _structures(dump, names):
+                if (size := its.number("byte_size")) > most:
+                    raise kerneltree.SourceError(
+                        f"the state of a connection must have at most {most} bytes, found {size} "
+                        f"in struct {its.values.get('name', '')} of {kerneltree.shown(path)}",
+                        hint="make it smaller, or allocate memory in its init function",
+                    )
 
 
 def pointed(source: str) -> set[str]:
