@@ -100,9 +100,9 @@ def load(kind: str, name: str) -> ModuleType:
         return importlib.import_module(f"{package.__name__}.{name}")
     if str(path.parent) not in package.__path__:
         package.__path__.append(str(path.parent))
-    for each in [path, *path.parent.glob(f"{name}_*.py")]:
-        _require_guest_imports(each)
     try:
+        for each in [path, *path.parent.glob(f"{name}_*.py")]:
+            _require_guest_imports(each)
         return importlib.import_module(f"{package.__name__}.{name}")
     except LosslabError:
         raise
@@ -115,7 +115,7 @@ def _not_importable(path: Path, error: BaseException) -> LosslabError:
     while trace is not None:
         line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == str(path) else line
         trace = trace.tb_next
-    found = f"{type(error).__name__}: {getattr(error, 'msg', error)}"
+    found = f"{type(error).__name__}: {error}"
     return LosslabError(f"{path} must be importable, found at line {line or 1}: {found}")
 
 
@@ -123,11 +123,7 @@ def _require_guest_imports(path: Path) -> None:
     """Refuse an import of a package that the guest does not have."""
     import ast  # not needed in a job
 
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError) as error:
-        raise _not_importable(path, error) from error
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(path.read_bytes(), path.name)):
         names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:
             names = [node.module or ""]

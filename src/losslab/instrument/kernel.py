@@ -6,7 +6,7 @@ import contextlib
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,7 +155,7 @@ BUILD_TAKES = "ten minutes of CPU time"
 ADDITION_TAKES = "half a minute"
 TREES = "tree"  # folder of the cache: object files of kernels to which algorithms are added
 provenance = cache.provenance
-Examine = Callable[[Path, Sequence[Path]], None]
+Examine = Callable[[Path, Kernel], None]
 
 
 def fragments(spec: Kernel) -> list[Path]:
@@ -220,7 +220,7 @@ def build(
         added = spec.algorithms, spec.replaced
         with kerneltree.with_additions(kept, *added, partial / LOG) as tree:
             if examine:
-                examine(tree, spec.algorithms)
+                examine(tree, spec)
             source = None if facts["pinned"] else list(facts["source"].values())
             facts["hash"] = content_hash(spec, source)
             if not plain:

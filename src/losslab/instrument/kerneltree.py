@@ -222,8 +222,7 @@ def _staged(path: Path, makefile: str, names: Set[str]) -> Iterator[tuple[str, P
     # Which code a name has that two register would depend on their order.
     if twice := (names - {name}) & {*algorithmfiles.registered(code(read_text(path)))}:
         raise LosslabError(
-            f"{shown(path)} must register no other algorithm's name, found {min(twice)}",
-            hint="remove that struct tcp_congestion_ops and its registration from it",
+            f"{shown(path)} must register no other algorithm's name, found {min(twice)}"
         )
     yield str(IPV4 / path.name), path, content
 

@@ -31,10 +31,8 @@ from losslab.study.schemas import check_schema
 
 # Algorithms with TCP_CONG_NEEDS_ECN (net/ipv4/tcp_dctcp.c), which another one replaces without ECN.
 NEED_ECN = frozenset({"dctcp"})
-RESERVED = {
-    OWN: "that programs choose their own", NONE: "no competitor",
-    background.SAME: "the foreground flow's algorithm",
-}  # fmt: skip
+RESERVED = {OWN: "that programs choose their own", NONE: "no competitor",
+            background.SAME: "the foreground flow's algorithm"}  # fmt: skip
 # Axes without an effect on flows over UDP.
 OF_TCP = ("ack_thinning", "initcwnd_packets", "initrwnd_packets", "window_bytes")
 # Ranges of the integer types of modules' parameters (linux/moduleparam.h), with 64-bit longs.
@@ -274,8 +272,7 @@ def require_free(name: str, where: str) -> None:
     """Refuse a name of an algorithm that a role has for something else."""
     if name in RESERVED:
         raise UsageError(
-            f"an algorithm's name in {where} must not be {name}, which means {RESERVED[name]}",
-            hint="choose another name",
+            f"an algorithm's name in {where} must not be {name}, which means {RESERVED[name]}"
         )
 
 
