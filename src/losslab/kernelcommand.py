@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -55,7 +54,9 @@ def _print_source(options: argparse.Namespace) -> int:
 
 
 def _build_kernel(options: argparse.Namespace) -> int:
-    spec = kernels.get(options.name or _kernel_name(options.algorithm), options.algorithm)
+    table = design.load_names(ROOT).algorithms if options.algorithm else {}
+    needed = {table.get(name, kernels.DEFAULT) for name in options.algorithm} - {kernels.DEFAULT}
+    spec = kernels.get(options.name or min(needed, default=kernels.DEFAULT), options.algorithm)
     for name in options.algorithm:
         if kernels.source_of(name) not in spec.algorithms:
             raise LosslabError(
@@ -94,10 +95,3 @@ def registration(spec: Kernel) -> list[str]:
         its = [f"its parameters are {', '.join(its)}"] * bool(its)
         found.append("; ".join([f"{algorithm} registers on {spec.name}", *its]))
     return found
-
-
-def _kernel_name(algorithms: Sequence[str]) -> str:
-    """Return the kernel that the table of algorithms names for some of them, if any."""
-    table = design.load_names(ROOT).algorithms if algorithms else {}
-    needed = {table.get(name, kernels.DEFAULT) for name in algorithms} - {kernels.DEFAULT}
-    return min(needed, default=kernels.DEFAULT)

@@ -119,11 +119,15 @@ def files(path: Path) -> dict[str, Path]:
     return found | {COMPAT.name: COMPAT}
 
 
-def registered(text: str) -> list[str]:
-    """List the names that a source's structs register, those of macros too; "" if unknown."""
+def registered(text: str, called: bool = False) -> list[str]:
+    """List the names of a source's structs, or of those that it registers; "" if unknown."""
     macros = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+)$", text, re.MULTILINE))
     found = []
     for each in OPS.findall(text):
+        # dctcp has a second struct, to which it falls back.
+        variable = re.findall(r"tcp_congestion_ops\s+(\w+)", each)[0]
+        if called and not re.search(rf"_congestion_control\s*\(\s*&{variable}\b", text):
+            continue
         value = (re.findall(r"\.?\bname\s*[=:]\s*((?:\"[^\"]*\"|[^,}\"])+)", each) or [""])[0]
         for _ in macros:
             value = re.sub(r"\b[A-Za-z_]\w*\b(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)",
@@ -252,7 +256,7 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
             + (f", or name a folder: --from {folder}" if start != folder else ""),
         )
     whole = "\n".join(code((folder / each).read_text(errors="replace")) for each in found)
-    names = [each for each in dict.fromkeys(registered(whole)) if each]
+    names = [each for each in dict.fromkeys(registered(whole, True) or registered(whole)) if each]
     if name not in names and len(names) > 1:
         raise UsageError(
             f"{start} must register one name (.name), or {name}, found {', '.join(names)}",
