@@ -211,9 +211,7 @@ def _require_line(what: str, text: str) -> None:
 def new_algorithm(name: str, label: str, folder: Path) -> Path:
     """Write an algorithm's file and row to a campaign's folder or the clone; return the file."""
     if not re.fullmatch(NAME, name):
-        raise UsageError(
-            f"an algorithm's name must match {NAME} (at most 15 characters), found {name!r}"
-        )
+        raise UsageError(f"an algorithm's name must match {NAME} (to 15 letters), found {name!r}")
     if name in KERNELS:
         raise UsageError(
             f"an algorithm's name must be new, found {name}: its file would replace the kernel's "

@@ -185,8 +185,8 @@ def _changes(options: argparse.Namespace, condition: Condition) -> Iterator[Chan
         if name not in known or needs.base != has.base or not added:
             raise UsageError(
                 f"--algorithm must be one of the replicate's kernel, found {name}",
-                hint="`config/algorithms.tsv` has the algorithms and their kernels; one of your own "
-                "is in the kernel of its own runs: take such a run, and name the other algorithm",
+                hint="`config/algorithms.tsv` has the algorithms and their kernels; one of yours "
+                "is in the kernel of its own runs: take such a run, and name the other one",
             )
         yield Change(f"algorithm {name}", algorithm=name)
 
