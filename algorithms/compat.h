@@ -55,13 +55,16 @@ static inline int losslab_register(struct tcp_congestion_ops *ops)
 {
 	int error;
 
-	if (!strcmp(ops->name, LOSSLAB_REGISTERS)) {
-		strscpy(ops->name, LOSSLAB_NAME, TCP_CA_NAME_MAX);
-#ifdef LOSSLAB_OPTIONS
-		losslab_own_init = ops->init;
-		ops->init = losslab_begin;
-#endif
+	/* Its second name may be that of another copy of the module, which has parameters of its own. */
+	if (strcmp(ops->name, LOSSLAB_REGISTERS)) {
+		printk(KERN_INFO "losslab: registration of %s is left out in " LOSSLAB_NAME "\n", ops->name);
+		return 0;
 	}
+	strscpy_pad(ops->name, LOSSLAB_NAME, TCP_CA_NAME_MAX); /* netlink has all 16 bytes */
+#ifdef LOSSLAB_OPTIONS
+	losslab_own_init = ops->init;
+	ops->init = losslab_begin;
+#endif
 	if (!ops->undo_cwnd) /* Required since Linux 4.11; this was the default. */
 		ops->undo_cwnd = tcp_reno_undo_cwnd;
 	error = tcp_register_congestion_control(ops);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * A template for your own congestion control. It implements Reno. The kernel calls these functions for
+ * A skeleton for your own congestion control. It implements Reno. The kernel calls these functions for
  * every connection that uses it. In the kernel's source, include/net/tcp.h and include/linux/tcp.h
  * declare the fields and functions of a connection, and net/ipv4/tcp_*.c has other algorithms.
  */

@@ -15,6 +15,7 @@ import importlib
 import importlib.util
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -100,13 +101,38 @@ def load(kind: str, name: str) -> ModuleType:
     if str(path.parent) not in package.__path__:
         package.__path__.append(str(path.parent))
     try:
+        for each in [path, *path.parent.glob(f"{name}_*.py")]:
+            _require_guest_imports(each)
         return importlib.import_module(f"{package.__name__}.{name}")
     except LosslabError:
         raise
-    except Exception as error:
-        raise LosslabError(
-            f"{path} must be importable, found {type(error).__name__}: {error}"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise _not_importable(path, error) from error
+
+
+def _not_importable(path: Path, error: BaseException) -> LosslabError:
+    line, trace = getattr(error, "lineno", None), error.__traceback__
+    while trace is not None:
+        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == str(path) else line
+        trace = trace.tb_next
+    found = f"{type(error).__name__}: {error}"
+    return LosslabError(f"{path} must be importable, found at line {line or 1}: {found}")
+
+
+def _require_guest_imports(path: Path) -> None:
+    """Refuse an import of a package that the guest does not have."""
+    import ast  # not needed in a job
+
+    for node in ast.walk(ast.parse(path.read_bytes(), path.name)):
+        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        for name in names:
+            if name.partition(".")[0] not in {"losslab", *sys.stdlib_module_names}:
+                raise LosslabError(
+                    f"{path} must import only Python's standard library and losslab's modules, "
+                    f"found {name} at line {getattr(node, 'lineno', 1)}"
+                )
 
 
 def files() -> dict[str, Path]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,11 +15,9 @@ from losslab.backends import runner, virtual
 from losslab.backends.base import Job
 from losslab.campaign.instrument import instrument
 from losslab.errors import LosslabError
-from losslab.instrument import changes, image, kernel, kernels, packed, records
-from losslab.instrument.algorithms import explained
+from losslab.instrument import changes, image, kernel, kernels, layouts, packed, records
 from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.kernels import Kernel
-from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import design
 
@@ -38,11 +35,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.add_argument(
         "--algorithm", action="append", default=[], metavar="NAME",
         help="add the congestion control of algorithms/NAME, and boot once; may be repeated",
-    )  # fmt: skip
-    made.add_argument(
-        "--try-all", action="store_true",
-        help="build the algorithm on every kernel that this machine has compiled, and say where "
-        "it works",
     )  # fmt: skip
     records.build_options(made)
     made.set_defaults(run=_build_kernel)
@@ -62,16 +54,16 @@ def _print_source(options: argparse.Namespace) -> int:
 
 
 def _build_kernel(options: argparse.Namespace) -> int:
-    if options.try_all:
-        return _try_all(options.algorithm)
-    spec = kernels.get(options.name or _kernel_name(options.algorithm), options.algorithm)
+    table = design.load_names(ROOT).algorithms if options.algorithm else {}
+    needed = {table.get(name, kernels.DEFAULT) for name in options.algorithm} - {kernels.DEFAULT}
+    spec = kernels.get(options.name or min(needed, default=kernels.DEFAULT), options.algorithm)
     for name in options.algorithm:
         if kernels.source_of(name) not in spec.algorithms:
             raise LosslabError(
                 f"an added algorithm must be in {kernels.source_of(name)}, found no such file",
                 hint=f"`losslab new algorithm {name}` makes its skeleton",
             )
-    build = partial(kernel.build, unpinned_allowed(options.unpinned), spec)
+    build = partial(kernel.build, unpinned_allowed(options.unpinned), spec, layouts.require_room)
     records.make(packed.KERNEL, spec.key, build, options.record, options.optional)
     if spec.algorithms and image.existing():
         records.show(registration(spec))
@@ -79,10 +71,7 @@ def _build_kernel(options: argparse.Namespace) -> int:
 
 
 def registration(spec: Kernel) -> list[str]:
-    """Boot a kernel once; return a line on each algorithm added to it, with its parameters.
-
-    Raises LosslabError if one is not registered.
-    """
+    """Boot a kernel once; return a line on each added algorithm, which it must register."""
     tools = instrument(spec=spec)
     read = f"cat {AVAILABLE} >available; dmesg | grep losslab: >log; "
     read += "grep -s . /sys/module/*/parameters/* >values"
@@ -92,7 +81,7 @@ def registration(spec: Kernel) -> list[str]:
         available = (Path(name) / "available").read_text().split()
         log = (Path(name) / "log").read_text(errors="replace").splitlines()
         values = (Path(name) / "values").read_text(errors="replace").splitlines()
-    said = [line.partition("losslab: ")[2] for line in log]
+    said, found = [line.partition("losslab: ")[2] for line in log], []
     for algorithm in (path.parent.name for path in spec.algorithms):
         if algorithm not in available:
             raise LosslabError(
@@ -101,44 +90,8 @@ def registration(spec: Kernel) -> list[str]:
                 hint="its init function must return tcp_register_congestion_control(&...); a "
                 "negative number is an error: -22 a missing function, -17 a name that is taken",
             )
-    found = []
-    for algorithm in (path.parent.name for path in spec.algorithms):
         place = f"/sys/module/tcp_{algorithm.replace('-', '_')}/parameters/"
         its = [v.removeprefix(place).replace(":", "=", 1) for v in values if v.startswith(place)]
         its = [f"its parameters are {', '.join(its)}"] * bool(its)
         found.append("; ".join([f"{algorithm} registers on {spec.name}", *its]))
     return found
-
-
-def _kernel_name(algorithms: Sequence[str]) -> str:
-    """Return the kernel that the table of algorithms names for some of them, if any."""
-    table = design.load_names(ROOT).algorithms if algorithms else {}
-    needed = {table.get(name, kernels.DEFAULT) for name in algorithms} - {kernels.DEFAULT}
-    return min(needed, default=kernels.DEFAULT)
-
-
-def _try_all(algorithms: Sequence[str]) -> int:
-    """Build algorithms on every kernel with object files; print a line each."""
-    if not algorithms:
-        raise UsageError("--try-all must have an --algorithm, found none")
-    works = False
-    for name in kernels.declared():
-        spec = kernels.get(name, algorithms)
-        if kernel.existing_objects(spec.base) is None:
-            print(f"{name}: not compiled on this machine: `losslab kernel --name {name}`")
-            continue
-        try:
-            kernel.build(True, spec)
-            said = "; ".join(registration(spec))
-            works = True
-        except LosslabError as error:
-            said = _why(error.message)
-        print(f"{name}: {said}", flush=True)
-    return 0 if works else 1
-
-
-def _why(message: str) -> str:
-    """Return the explanation of a build's error, or else its first error of the compiler."""
-    lines = message.splitlines()
-    errors = [line for line in lines if "error: " in line or "multiple definition" in line]
-    return (explained(message) or errors or lines)[0]

@@ -24,7 +24,6 @@ from losslab.instrument import algorithms, kernel, kernels, kerneltree
 from losslab.reading import UsageError, code, out_file, read_json, read_text
 from losslab.repository import INSTALLED, ROOT, find
 from losslab.study import names
-from losslab.study.axes import OWN
 from losslab.study.names import load_algorithms
 from losslab.study.schemas import check_schema
 
@@ -212,7 +211,7 @@ def _require_line(what: str, text: str) -> None:
 def new_algorithm(name: str, label: str, folder: Path) -> Path:
     """Write an algorithm's file and row to a campaign's folder or the clone; return the file."""
     if not re.fullmatch(NAME, name):
-        raise UsageError(f"an algorithm's name must match {NAME}, found {name!r}")
+        raise UsageError(f"an algorithm's name must match {NAME} (to 15 letters), found {name!r}")
     if name in KERNELS:
         raise UsageError(
             f"an algorithm's name must be new, found {name}: its file would replace the kernel's "
@@ -239,7 +238,9 @@ def restored(name: str, label: str, folder: Path, kept: Path) -> Path:
 def imported(name: str, label: str, folder: Path, place: str) -> tuple[Path, list[str]]:
     """Copy an algorithm of others with its row; return its `algorithm.toml`, and notes."""
     if not re.fullmatch(ANY_NAME, name):
-        raise UsageError(f"an algorithm's name must match {ANY_NAME}, found {name!r}")
+        raise UsageError(
+            f"an algorithm's name must match {ANY_NAME} (at most 15 characters), found {name!r}"
+        )
     with _place(place) as (start, commit):
         its = start if start.is_dir() else start.parent
         made, copied, notes = algorithms.inspect(its, start, name)
@@ -247,13 +248,9 @@ def imported(name: str, label: str, folder: Path, place: str) -> tuple[Path, lis
         check_schema(tomllib.loads(made.text), "algorithm", f"{name}/{algorithms.FILE}")
         files = {each: (its / each).read_bytes() for each in copied}
     path = _add(name, label, folder, files | {algorithms.FILE: made.text.encode()})
-    if _needs_bbr3(files):
+    if algorithms.needs_bbr3(files.values()):
         notes += [f"it needs the kernel {BBR3} (`losslab kernel --name {BBR3}`)"]
     return path, notes
-
-
-def _needs_bbr3(files: Mapping[str, bytes]) -> bool:
-    return any(algorithms.needs_bbr3(its.decode(errors="replace")) for its in files.values())
 
 
 def _add(name: str, label: str, folder: Path, files: Mapping[str, bytes]) -> Path:
@@ -261,10 +258,7 @@ def _add(name: str, label: str, folder: Path, files: Mapping[str, bytes]) -> Pat
 
     Returns its `algorithm.toml`, or else its source.
     """
-    if name == OWN:
-        raise UsageError(
-            f"an algorithm's name must not be {OWN}, which means that programs choose their own"
-        )
+    names.require_free(name, ALGORITHMS)
     _require_line("label", label)
     table, place = folder / ALGORITHMS, folder / "algorithms" / name
     known = table if table.is_file() else ROOT / ALGORITHMS
@@ -283,7 +277,9 @@ def _add(name: str, label: str, folder: Path, files: Mapping[str, bytes]) -> Pat
         (place / each).write_bytes(content)
     colour = names.next_colour([row["colour"] for row in rows])
     shape = min(SHAPES, key=[row["shape"] for row in rows].count)
-    row = "\t".join([name, label, colour, shape, BBR3 if _needs_bbr3(files) else "default"])
+    row = "\t".join(
+        [name, label, colour, shape, BBR3 if algorithms.needs_bbr3(files.values()) else "default"]
+    )
     text = known.read_text().rstrip("\n")
     table.parent.mkdir(exist_ok=True)
     table.write_text(f"{text}\n{row}\n")

@@ -218,7 +218,8 @@ def test_broken_backend_is_named_without_a_traceback(name, text, words, tmp_path
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
-        ("apps/mine.py", "import nothing_of_this_name\n", "must be importable, found ModuleNotF"),
+        ("apps/mine.py", "import nothing_of_this_name\n", "must import only Python's standard lib"),
+        ("schemes/mine.py", "import sys\nsys.exit(1)\n", "must be importable, found at line 2: S"),
         ("apps/iperf3.py", "", "a module of apps must have a new name of lower-case letters and"),
         ("schemes/none.py", "", "must define one dataclass that is a Scheme, found 0"),
     ],

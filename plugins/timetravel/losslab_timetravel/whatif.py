@@ -180,10 +180,13 @@ def _changes(options: argparse.Namespace, condition: Condition) -> Iterator[Chan
     known = design.load_names(ROOT).algorithms
     for name in options.algorithm:
         other = Condition.from_json(condition.to_json() | {"algorithm": name})
-        if name not in known or kernel_of(other) != kernel_of(condition):
+        has, needs = kernel_of(condition), kernel_of(other)
+        added = set(needs.algorithms) <= set(has.algorithms)
+        if name not in known or needs.base != has.base or not added:
             raise UsageError(
                 f"--algorithm must be one of the replicate's kernel, found {name}",
-                hint="`config/algorithms.tsv` has the algorithms and their kernels",
+                hint="`config/algorithms.tsv` has the algorithms and their kernels; one of yours "
+                "is in the kernel of its own runs: take such a run, and name the other one",
             )
         yield Change(f"algorithm {name}", algorithm=name)
 

@@ -19,6 +19,8 @@ from losslab.backends.base import Finding
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument.cache import locks
 from losslab.lock import taken
+from losslab.reading import read_rows
+from losslab.repository import ROOT
 
 MEMORY_BYTES = 256 * 2**20
 KIB_PER_GIB = 2**20
@@ -163,52 +165,8 @@ BROKEN_PROCESS = re.compile(
     r"|[Ss]tub syscall|Syscall data was corrupted by stub|Failed to continue stub"
     r"|snapshot: a process must start"
 )
-# Causes for a guest that does not start its job: texts on the console, requirement, fix. The first
-# match counts.
-CAUSES = (
-    (
-        (
-            "Kernel mode signal",
-            "Segfault with no mm",
-            "Kernel tried to access",
-            "Kernel mode fault",
-        ),
-        "the kernel's code must not crash while it boots",
-        "`losslab kernel --algorithm NAME` says where an added algorithm crashes",
-    ),
-    (
-        ("fp regs failed", "fp_regs failed"),
-        "the kernel must have room for this processor's register state",
-        REBUILD,
-    ),
-    (
-        ("failed to set personality",),
-        "a process must be allowed to disable address randomisation (personality(2))",
-        PERSONALITY,
-    ),
-    # A killed child does not match; its message is "check_ptrace : expected SIGSTOP, got status =
-    # 9" alone.
-    (
-        ("ptrace: ", "failed: Operation not permitted"),
-        "the kernel must be allowed to trace its processes",
-        PTRACE,
-    ),
-    (
-        ("noexec",),
-        "the folder of the guest's memory must allow exec",
-        "set LOSSLAB_SCRATCH to a folder that allows exec",
-    ),
-    (
-        ("failed to execute", "Exec format error"),
-        "the kernel must be a program that this machine can run (x86-64)",
-        REBUILD,
-    ),
-    (
-        ("Requested init", "No working init", "Unable to mount root"),
-        "the image must hold the guest's first program",
-        REBUILD,
-    ),
-)
+# Causes for a guest that does not start its job. The first row counts that the console matches.
+CAUSES = ROOT / "config" / "boot-failures.tsv"
 
 
 def not_started(console: str, status: int | None) -> HostError:
@@ -216,9 +174,10 @@ def not_started(console: str, status: int | None) -> HostError:
     late = status is None
     again = f"start again, because the guest may have been killed; if the error persists, {REBUILD}"
     requirement, fix = "a guest must boot and start its job", TIME if late else again
-    for texts, cause, cause_fix in reversed(CAUSES):
-        if any(text in console for text in texts):
-            requirement, fix = cause, cause_fix
+    for row in reversed(read_rows(CAUSES, "\t")):
+        if re.search(row["console"], console):
+            fixes = {"REBUILD": REBUILD, "PERSONALITY": PERSONALITY, "PTRACE": PTRACE}
+            requirement, fix = row["requirement"], row["fix"].format(**fixes)
     found = "it still booting at its time limit" if late else f"exit status {status}"
     return HostError(
         f"{requirement}, found {found}; last on its console: {last_lines(console)}",

@@ -14,7 +14,7 @@ from losslab.backends.base import COMMON, GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.emulation.app import apps
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import image, integrity, kernel, kernels, packed, records
+from losslab.instrument import image, integrity, kernel, kernels, layouts, packed, records
 from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.cache import building, cache_folder, progress
 from losslab.instrument.kernels import Kernel
@@ -102,7 +102,7 @@ def _kernel(spec: Kernel, command: str) -> Path:
     if spec == kernels.default():
         return _built(folder, "kernel", command)
     if folder is None and spec != spec.base and kernel.existing_objects(spec.base):
-        folder = kernel.build(spec=spec)
+        folder = kernel.build(spec=spec, examine=layouts.require_room)
     return _built(folder, f"kernel {spec.title}", spec.command)
 
 

@@ -22,6 +22,7 @@ from losslab.errors import did_you_mean
 from losslab.instrument.layouts import Field, Layouts, typed
 from losslab.reading import UsageError, read_toml
 from losslab.repository import ROOT, find
+from losslab.study.names import load_algorithms
 from losslab.study.schemas import check_schema
 
 if TYPE_CHECKING:
@@ -116,6 +117,9 @@ def read_declarations(path: Path) -> dict[str, dict[str, Variable]]:
     """Read the variables of algorithms from a file."""
     content = read_toml(path)
     check_schema(content, "states", str(path))
+    known = {row["name"] for row in load_algorithms(find("config/algorithms.tsv"))}
+    if other := sorted(content.keys() - known):
+        raise UsageError(f"tables of {path} must be in config/algorithms.tsv, found {other[0]}")
     return content
 
 

@@ -10,6 +10,7 @@ filled.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import csv
 import json
 import math
@@ -48,15 +49,13 @@ def write_intervals(rows: Iterable[tuple[float, float]], path: Path) -> None:
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """Read a program's JSON report."""
-    text = path.read_text()
-    try:
-        found: dict[str, Any] = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise LosslabError(
-            f"{path.name} must be a JSON report, found: {text.strip()[-200:]}"
-        ) from error
-    return found
+    """Read a program's JSON report, the whole log or its last line: a user's scheme may print."""
+    text = path.read_text(errors="replace").strip()
+    for part in (text, text.rpartition("\n")[2]):
+        with contextlib.suppress(json.JSONDecodeError):
+            found: dict[str, Any] = json.loads(part)
+            return found
+    raise LosslabError(f"{path.name} must be a JSON report, found: {text[-200:]}")
 
 
 @dataclass(frozen=True)

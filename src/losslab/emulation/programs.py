@@ -253,7 +253,10 @@ class Process:
         if status is None and not self.program.lasting:
             return f"{name} must end within {limit_s:g} s, found it still running{cause}"
         if status not in (None, 0):
-            return f"{name} must exit with 0, found {status}: {last_lines(self.messages)}{cause}"
+            found = last_lines(self.messages)
+            # Neither a scheme's error nor a refusal of its numbers has to do with the path.
+            cause = "" if found.startswith(("schemes/", "the scheme's ")) else cause
+            return f"{name} must exit with 0, found {status}: {found}{cause}"
         if status == 0 and self.program.lasting:
             return f"{name} must run until the end, found that it ended"
         return None
@@ -331,11 +334,16 @@ def running(hosts: Mapping[str, Host], program: Program, folder: Path) -> Iterat
 
 
 def last_lines(path: Path) -> str:
-    """Return a program's error message: the `error` of iperf3's JSON, or else the last line."""
+    """Return a program's error message: the `error` of iperf3's JSON, or else the last line.
+
+    It begins with the place in a scheme, if there is one.
+    """
     lines = [line.strip() for line in path.read_text(errors="replace").split("\n")]
     output = [line for line in lines if line]
     errors = [line for line in output if line.startswith('"error"')]
-    return (errors or output or ["nothing"])[-1]
+    traced = [line.replace('"', "") for line in output if line.startswith('File "')]
+    places = [line[line.rindex("schemes/") :] for line in traced if "/schemes/" in line]
+    return ": ".join([*places[-1:], (errors or output or ["nothing"])[-1]])
 
 
 def _stamp_lines(pipe: Any, path: Path) -> None:

@@ -19,6 +19,7 @@ from losslab.reading import (
     code,
     module_parameters,
     option_fields,
+    read_rows,
     read_text,
     read_toml,
     repeats,
@@ -34,7 +35,6 @@ OPTION = re.compile(r"\bopt(?:name)?\s*==\s*([A-Z]\w+)|\bcase\s+(TCP_\w+)\s*:")
 # The compiler's options for the lines in a crash's message. Without the map, the binary's build ID
 # would depend on the kept tree's path; the last keeps the function of a tail call on the stack.
 DEBUG_INFO = "-g -fdebug-prefix-map=$(CURDIR)=. -fno-optimize-sibling-calls"
-SOURCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*\.c")  # as in algorithm.schema.yaml
 NAME_BYTES = 15  # TCP_CA_NAME_MAX without the zero at the end
 # Headers that the kernel's net/ipv4 has for its own algorithms.
 OF_KERNEL = {"tcp_vegas.h", "tcp_dctcp.h"}
@@ -58,32 +58,8 @@ IMPOSSIBLE = (
     (r"net/mptcp\.h|\bmptcp_cb\b|\bMPTCP_",
      "it is a scheduler or a control of the MPTCP outside Linux, which needs that kernel"),
 )  # fmt: skip
-# A pattern of the compiler's messages, and what to say about it.
-CHANGES = (
-    (r"int, +(?:int, +)?const struct rate_sample \*\)(?:.*) is not compatible",
-     "cong_control has four arguments since Linux 6.10: kernels 6.12 and 7.2 have them"),
-    (r"incompatible pointer type .void \(\*\)\(struct sock \*, +const struct rate_sample \*\)",
-     "cong_control has four arguments since Linux 6.10 (sk, ack, flag, rs): kernel 6.1 has two"),
-    (r"no member named .(?:tso_segs|fast_ack_mode|skb_marked_lost|is_ece|ecn_low)\b",
-     "BBRv3's patch adds this: kernel 6.12-bbr3 has it"),
-    (r"no member named .(?:stamp_us|stamp_jiffies)\b",
-     "times are numbers of microseconds since Linux 4.13, and no structures: use tp->tcp_mstamp"),
-    (r"\b(?:setup_timer|init_timer)\b", "timer_setup replaced setup_timer in Linux 4.15"),
-    (r"do_gettimeofday|struct timeval|getnstimeofday",
-     "Linux 5.6 removed the clocks that return a timeval or timespec: use ktime_get_ns()"),
-    (r"no member named .min_cwnd", "Linux has no hook min_cwnd any more: remove it"),
-    (r"net/mptcp", IMPOSSIBLE[1][1]),
-    (r"static assertion.*sizeof|BUILD_BUG_ON failed: sizeof",
-     "the state of a connection must fit into ICSK_CA_PRIV_SIZE, 256 bytes in losslab's kernels"),
-    (r"SSE register|`__(?:add|sub|mul|div|float|fix)\w*[sd]f\w*'",
-     "a kernel has no floating point: use integers, scaled by 1024 for example"),
-    (r"signedness error|comparison of distinct pointer types|__types_ok",
-     "min() and max() compare numbers of one type: use min_t(u32, a, b)"),
-    (r"undefined reference to",
-     "Linux has no such function, or keeps it to one file: the module needs a patched kernel"),
-    (r"multiple definition of",
-     "another file of the kernel has a function of this name: make it static, or rename it"),
-)  # fmt: skip
+# Patterns of the compiler's messages, and what to say about them.
+CHANGES = ROOT / "config" / "compiler-messages.tsv"
 
 
 @dataclass(frozen=True)
@@ -143,11 +119,15 @@ def files(path: Path) -> dict[str, Path]:
     return found | {COMPAT.name: COMPAT}
 
 
-def registered(text: str) -> list[str]:
-    """List the names that a source's structs register, those of macros too; "" if unknown."""
+def registered(text: str, called: bool = False) -> list[str]:
+    """List the names of a source's structs, or of those that it registers; "" if unknown."""
     macros = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+)$", text, re.MULTILINE))
     found = []
     for each in OPS.findall(text):
+        # dctcp has a second struct, to which it falls back.
+        variable = re.findall(r"tcp_congestion_ops\s+(\w+)", each)[0]
+        if called and not re.search(rf"_congestion_control\s*\(\s*&{variable}\b", text):
+            continue
         value = (re.findall(r"\.?\bname\s*[=:]\s*((?:\"[^\"]*\"|[^,}\"])+)", each) or [""])[0]
         for _ in macros:
             value = re.sub(r"\b[A-Za-z_]\w*\b(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)",
@@ -230,7 +210,11 @@ def included(folder: Path, start: Iterable[str]) -> tuple[list[str], list[str]]:
         text = code((folder / name).read_text(errors="replace"))
         for each in INCLUDED.findall(text):
             near = Path(name).parent / each
-            left.append(str(near if (folder / near).is_file() else each))
+            # A Makefile's -I may name any folder; those of headers are searched (`staged`).
+            below = [path.relative_to(folder) for path in sorted(folder.rglob(Path(each).name))
+                     if path.match(each)]  # fmt: skip
+            places = [near, Path(each), *below]
+            left.append(str(next((p for p in places if (folder / p).is_file()), each)))
     return found, missing
 
 
@@ -271,13 +255,8 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
             hint="put them there"
             + (f", or name a folder: --from {folder}" if start != folder else ""),
         )
-    if odd := [each for each in its if not SOURCE.fullmatch(each)]:
-        raise UsageError(
-            f"names of C files must have only letters, digits, _, - and ., found {odd[0]!r}",
-            hint="rename it, also in the Makefile",
-        )
     whole = "\n".join(code((folder / each).read_text(errors="replace")) for each in found)
-    names = [each for each in dict.fromkeys(registered(whole)) if each]
+    names = [each for each in dict.fromkeys(registered(whole, True) or registered(whole)) if each]
     if name not in names and len(names) > 1:
         raise UsageError(
             f"{start} must register one name (.name), or {name}, found {', '.join(names)}",
@@ -314,9 +293,9 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     return made, found, notes
 
 
-def needs_bbr3(text: str) -> bool:
+def needs_bbr3(sources: Iterable[bytes]) -> bool:
     """Return whether a source uses what only kernels with BBRv3 have."""
-    return bool(NEW_KERNEL.search(code(text)))
+    return any(NEW_KERNEL.search(code(its.decode(errors="replace"))) for its in sources)
 
 
 def prepared(text: str) -> str:
@@ -357,6 +336,8 @@ def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
     words += [f"-D{symbol}={prefix}_{symbol}" for symbol in sorted({*EXPORTED.findall(whole)})]
     here = f"$(srctree)/net/ipv4/{path.parent.name}.losslab"
     objects = " ".join(f"src/{each.removesuffix('.c')}.o" for each in its.sources)
+    folders = sorted({f"src/{each.parent}" for each in texts if each.suffix == ".h"} - {"src/."})
+    words += [f"-I{here}/{each}" for each in ("src", *folders)]
     if its.socket_options:
         fields = [f for each in its.socket_options for f in option_fields(each["value"])]
         named = [
@@ -375,7 +356,7 @@ def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
     yield (
         "Makefile", None,
         f"obj-y := tcp_{name}.o\ntcp_{name}-y := {objects}\n"
-        f"ccflags-y := {DEBUG_INFO} {' '.join(words)} -I{here}/src -I$(srctree)/net/ipv4 "
+        f"ccflags-y := {DEBUG_INFO} {' '.join(words)} -I$(srctree)/net/ipv4 "
         f"-include {here}/{COMPAT.name}\n",
     )  # fmt: skip
 
@@ -410,4 +391,5 @@ def option_code(its: Algorithm) -> str:
 
 def explained(messages: str) -> list[str]:
     """List what changed in Linux, or is impossible in it, that explains a compiler's messages."""
-    return [reason for pattern, reason in CHANGES if re.search(pattern, messages)]
+    rows = read_rows(CHANGES, "\t")
+    return [row["reason"] for row in rows if re.search(row["message"], messages)]

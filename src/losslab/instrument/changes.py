@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab import processes
-from losslab.instrument import kernel, kernels, kerneltree
+from losslab import extensions, processes
+from losslab.instrument import algorithms, kernel, kernels, kerneltree
 from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.kernels import Kernel
-from losslab.reading import UsageError
+from losslab.reading import UsageError, read_text
+from losslab.repository import ROOT
 
 PATCHES = (".patch", ".diff", ".mbox", ".eml")
 SHOWN = 5  # names in an error
@@ -74,6 +75,8 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
                 place = text.rpartition("=")[0] or _place(str(file), tree)
                 (into / place).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, into / place)
+                if f"{kerneltree.SUFFIX}/src/" in place:
+                    (into / place).write_text(algorithms.prepared(read_text(file)))
         return _change(tree, into, skipped)
 
 
@@ -112,8 +115,13 @@ def _place(given: str, tree: Path) -> str:
             return str(Path(*parts[at:]))
     name = parts[-1]
     found = sorted(str(path.relative_to(tree)) for path in tree.rglob(name) if path.is_file())
-    own = name.removeprefix("tcp_").removesuffix(".c")
-    if not found and kernels.source_of(own).is_file():
+    if not found:
+        declared = ((extensions.folder() or ROOT) / "algorithms").glob(f"*/{algorithms.FILE}")
+        found = [f"{kerneltree.IPV4}/{own.name}{kerneltree.SUFFIX}/src/{path.relative_to(own)}"
+                 for own in (each.parent for each in sorted(declared))
+                 for path in sorted(own.rglob(name))]  # fmt: skip
+    own = kernels.source_of(name.removeprefix("tcp_").removesuffix(".c"))
+    if not found and own.is_file() and own.name == name:
         return str(kerneltree.IPV4 / name)
     if len(found) != 1:
         place = found[0] if found else f"net/ipv4/{name}"

@@ -6,6 +6,7 @@ import contextlib
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,7 @@ BUILD_TAKES = "ten minutes of CPU time"
 ADDITION_TAKES = "half a minute"
 TREES = "tree"  # folder of the cache: object files of kernels to which algorithms are added
 provenance = cache.provenance
+Examine = Callable[[Path, Kernel], None]
 
 
 def fragments(spec: Kernel) -> list[Path]:
@@ -179,8 +181,12 @@ def existing(spec: Kernel | None = None) -> Path | None:
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
-def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
+def build(
+    unpinned: bool = False, spec: Kernel | None = None, examine: Examine | None = None
+) -> Path:
     """Build a kernel unless the cache has it; return its folder (linux, config, provenance.json).
+
+    `examine` may refuse the compiled tree with its added algorithms (`layouts.require_room`).
 
     If the pinned source is unavailable, `unpinned` uses Debian's newest; otherwise this raises
     UnavailableError, as it does for a public patch. Raises LosslabError if a command fails or a
@@ -203,6 +209,8 @@ def build(unpinned: bool = False, spec: Kernel | None = None) -> Path:
             return made
         added = spec.algorithms, spec.replaced
         with kerneltree.with_additions(kept, *added, partial / LOG) as tree:
+            if examine:
+                examine(tree, spec)
             source = None if facts["pinned"] else list(facts["source"].values())
             facts["hash"] = content_hash(spec, source)
             if not plain:

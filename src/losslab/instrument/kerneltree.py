@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from losslab import extensions, processes
@@ -16,6 +16,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import algorithms as algorithmfiles
 from losslab.instrument.kernels import ReplacedFile, replaced_files, source_of
 from losslab.lock import locked
+from losslab.reading import code, read_text
 from losslab.repository import ROOT, install_command
 
 # Names in a kept folder: the tree, and its net/ipv4 Makefile without added algorithms.
@@ -111,7 +112,8 @@ def with_additions(
     messages), or an algorithm has the name of one in the kernel.
     """
     makefile = (folder / MAKEFILE).read_text()
-    added = [each for path in algorithms for each in _staged(path, makefile)]
+    all_names = {path.parent.name for path in algorithms}
+    added = [each for path in algorithms for each in _staged(path, makefile, all_names)]
     sources = {place: file for place, file, _ in added if file is not None}
     sources |= {each.path: each.file for each in replaced}
     with contextlib.ExitStack() as left:
@@ -123,7 +125,9 @@ def with_additions(
         left.callback(_restore, folder)
         for each in replaced:
             _replace(folder, each)
-        lines = "".join(f"obj-y += {_object(path)}\n" for path in algorithms)
+        compiled = (f"{path.parent.name}{SUFFIX}/" if path.name == algorithmfiles.FILE
+                   else f"{path.stem}.o" for path in algorithms)  # fmt: skip
+        lines = "".join(f"obj-y += {each}\n" for each in compiled)
         lines += "".join(
             f"CFLAGS_{Path(name).stem}.o += {algorithmfiles.DEBUG_INFO}\n"
             for name in sources
@@ -196,7 +200,7 @@ def _restore(folder: Path) -> None:
     shutil.rmtree(originals, ignore_errors=True)
 
 
-def _staged(path: Path, makefile: str) -> Iterator[tuple[str, Path | None, bytes]]:
+def _staged(path: Path, makefile: str, names: Set[str]) -> Iterator[tuple[str, Path | None, bytes]]:
     """Yield an algorithm's files: path in the tree, the user's file if it is one, content."""
     name = path.parent.name
     if path.name == algorithmfiles.FILE:
@@ -215,6 +219,11 @@ def _staged(path: Path, makefile: str) -> Iterator[tuple[str, Path | None, bytes
             f'{shown(path)} must register an algorithm named like its folder (.name = "{name}"), '
             "found no such name"
         )
+    # Which code a name has that two register would depend on their order.
+    if twice := (names - {name}) & {*algorithmfiles.registered(code(read_text(path)))}:
+        raise LosslabError(
+            f"{shown(path)} must register no other algorithm's name, found {min(twice)}"
+        )
     yield str(IPV4 / path.name), path, content
 
 
@@ -230,12 +239,6 @@ def user_source(path: str) -> Path | None:
         name, file = Path(inside).stem.removeprefix("tcp_"), Path(inside).name
     found = source_of(name).parent / file
     return found if found.is_file() else None
-
-
-def _object(path: Path) -> str:
-    """Return what the Makefile of net/ipv4 names for an algorithm."""
-    declared = path.name == algorithmfiles.FILE
-    return f"{path.parent.name}{SUFFIX}/" if declared else f"{path.stem}.o"
 
 
 def _remove(tree: Path, algorithms: Sequence[Path], makefile: str) -> None:

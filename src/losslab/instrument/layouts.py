@@ -159,6 +159,31 @@ def of_sources(tree: Path, paths: Sequence[Path]) -> list[Field]:
     return sorted(_fields(types, largest, "", 0), key=lambda each: each.begin)
 
 
+def require_room(tree: Path, spec: Kernel) -> None:
+    """Refuse an algorithm whose state is larger than its room, and would overwrite the socket."""
+    header = read_text(tree / "include/net/inet_connection_sock.h")
+    most = int(re.findall(r"(?:icsk_ca_priv\[|ICSK_CA_PRIV_SIZE\s+\()(\d+)", header)[0])
+    groups = [[tree / each.path] for each in spec.replaced if each.path.endswith(".c")]
+    for path in spec.algorithms:
+        folder = tree / kerneltree.IPV4 / f"{path.parent.name}{kerneltree.SUFFIX}"
+        declared = path.name == algorithmfiles.FILE
+        groups.append([*folder.rglob("src/**/*.[ch]")] if declared else [folder.parent / path.name])
+    for files in groups:
+        text = "\n".join(code(read_text(each)) for each in files)
+        # A variable of the same name elsewhere may point to one of the kernel's structures.
+        own = r"struct\s+{0}\s*\{{|\}}[^{{;]*\b{0}\s*;"
+        names = {each for each in pointed(text) if re.search(own.format(each), text)}
+        for file in (each for each in files if each.with_suffix(".o").is_file()):
+            dump = ["env", "LC_ALL=C", "readelf", "--debug-dump=info", str(file.with_suffix(".o"))]
+            for _, its in _structures(processes.run(dump) if names else "", names):
+                if (size := its.number("byte_size")) > most:
+                    raise kerneltree.SourceError(
+                        f"the state of a connection must have at most {most} bytes, found {size} "
+                        f"in struct {its.values.get('name', '')} of "
+                        f"{kerneltree.shown(kerneltree.user_source(str(file)) or file)}"
+                    )
+
+
 def pointed(source: str) -> set[str]:
     """Return the names of the types as which a source uses a socket's state."""
     variables = {*POINTER.findall(source)}

@@ -31,6 +31,8 @@ from losslab.study.schemas import check_schema
 
 # Algorithms with TCP_CONG_NEEDS_ECN (net/ipv4/tcp_dctcp.c), which another one replaces without ECN.
 NEED_ECN = frozenset({"dctcp"})
+RESERVED = {OWN: "that programs choose their own", NONE: "no competitor",
+            background.SAME: "the foreground flow's algorithm"}  # fmt: skip
 # Axes without an effect on flows over UDP.
 OF_TCP = ("ack_thinning", "initcwnd_packets", "initrwnd_packets", "window_bytes")
 # Ranges of the integer types of modules' parameters (linux/moduleparam.h), with 64-bit longs.
@@ -255,11 +257,8 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
     check_schema(rows, "algorithms", str(path))
     if repeated := repeats(row["name"] for row in rows):
         raise UsageError(f"names must be unique in {path}, found {repeated} more than once")
-    if OWN in {row["name"] for row in rows}:
-        raise UsageError(
-            f"names in {path} must not be {OWN}, which means that programs choose their own",
-            hint="rename the algorithm",
-        )
+    for row in rows:
+        require_free(row["name"], str(path))
     if repeated := repeats(row["colour"] for row in rows):
         free = next_colour([row["colour"] for row in rows])
         raise UsageError(
@@ -267,6 +266,14 @@ def load_algorithms(path: Path) -> list[dict[str, str]]:
             hint=f"a free one is {free}",
         )
     return rows
+
+
+def require_free(name: str, where: str) -> None:
+    """Refuse a name of an algorithm that a role has for something else."""
+    if name in RESERVED:
+        raise UsageError(
+            f"an algorithm's name in {where} must not be {name}, which means {RESERVED[name]}"
+        )
 
 
 def drawn_controls(path: Path) -> list[dict[str, str]]:

@@ -103,7 +103,7 @@ class Sender:
         while now_ms < end_ms:
             while self._window_is_open() and now_ms >= self._next_send_ms:
                 self._send(now_ms)
-            timeout_at_ms = timer_started_ms + self._scheme.timeout_ms()
+            timeout_at_ms = timer_started_ms + self._of_scheme("timeout_ms")
             wake_ms = min(timeout_at_ms, end_ms)
             if self._window_is_open():
                 wake_ms = min(wake_ms, self._next_send_ms)
@@ -128,14 +128,22 @@ class Sender:
                 f"the scheme's window must be at most {WINDOW_MAX_PACKETS} packets, found "
                 f"{self._scheme.window_packets():g}"
             )
-        return in_flight < int(self._scheme.window_packets())
+        return in_flight < int(min(self._of_scheme("window_packets"), WINDOW_MAX_PACKETS))
+
+    def _of_scheme(self, name: str) -> float:
+        """Return a number of the scheme, which comparisons would otherwise take for another."""
+        value: float = getattr(self._scheme, name)()
+        least = 1e-6 if name == "timeout_ms" else 0  # without time between them, they never end
+        if not isinstance(value, (int, float)) or not value >= least:
+            sys.exit(f"the scheme's {name}() must be a number from {least:g}, found {value!r:.80}")
+        return value
 
     def _send(self, now_ms: float) -> None:
         sent_ns = self._begin_ns + round(now_ms * 1e6)
         self._socket.send(MESSAGE.pack(self._sequence, sent_ns, 0) + self._padding)
         self._scheme.on_sent(self._sequence, now_ms)
         self._sequence += 1
-        self._next_send_ms = now_ms + self._scheme.pacing_gap_ms()
+        self._next_send_ms = now_ms + self._of_scheme("pacing_gap_ms")
 
     def _receive_ack(self, now_ms: float) -> None:
         sequence, sent_ns, received_ns = MESSAGE.unpack_from(self._socket.recv(MESSAGE.size))

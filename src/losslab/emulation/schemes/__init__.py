@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from losslab import extensions
 from losslab.errors import LosslabError
@@ -108,7 +110,11 @@ def _scheme(name: str) -> type[Scheme]:
 
 
 SCHEMES: dict[str, type[Scheme]] = {name: _scheme(name) for name in extensions.names("schemes")}
-_PARAMETER = re.compile(r"([a-z_]+)=([0-9]{1,12}(?:\.[0-9]{1,18})?)")
+_PARAMETER = re.compile(r"([A-Za-z_]\w*)=([0-9]{1,12}(?:\.[0-9]{1,18})?)", re.ASCII)
+# How a parameter is read, by the annotation of its field.
+_KINDS: dict[str, Callable[[str], float]] = {
+    "float": float, "int": int, "bool": lambda text: bool(int(text)),
+}  # fmt: skip
 
 
 def make_scheme(text: str) -> Scheme:
@@ -117,16 +123,29 @@ def make_scheme(text: str) -> Scheme:
     if name not in SCHEMES:
         raise LosslabError(f"scheme must be one of {', '.join(SCHEMES)}, found {name!r}")
     scheme = SCHEMES[name]
-    parameters = [field.name for field in dataclasses.fields(scheme) if field.init]
-    values: dict[str, float] = {}
+    fields = [each for each in dataclasses.fields(scheme) if each.init]
+    kinds = {each.name: str(getattr(each.type, "__name__", each.type)) for each in fields}
+    parameters = {name: _KINDS[kind] for name, kind in kinds.items() if kind in _KINDS}
+    values: dict[str, Any] = {}
     for setting in settings:
         match = _PARAMETER.fullmatch(setting)
         if match is None or match[1] not in parameters:
             raise LosslabError(
                 f"parameters of scheme {name} must be {', '.join(parameters) or 'none'}, each as "
-                f"NAME=NUMBER, found {setting!r}"
+                f"NAME=NUMBER of at least 0, found {setting!r}"
             )
         if match[1] in values:
             raise LosslabError(f"scheme {name} must have each parameter once, found {setting!r}")
-        values[match[1]] = float(match[2])
-    return scheme(**values)
+        try:
+            values[match[1]] = parameters[match[1]](match[2])
+        except ValueError:
+            raise LosslabError(
+                f"{match[1]} of scheme {name} must be an integer, found {match[2]}"
+            ) from None
+    try:
+        return scheme(**values)
+    except Exception as error:
+        raise LosslabError(
+            f"scheme {name} must begin with each field's default value or a parameter, found "
+            f"{type(error).__name__}: {error}"
+        ) from error
