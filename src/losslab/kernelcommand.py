@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from losslab.backends.base import Job
 from losslab.campaign.instrument import instrument
 from losslab.errors import LosslabError
 from losslab.instrument import changes, image, kernel, kernels, layouts, packed, records
+from losslab.instrument.algorithms import explained
 from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.kernels import Kernel
+from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import design
 
@@ -35,6 +38,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     made.add_argument(
         "--algorithm", action="append", default=[], metavar="NAME",
         help="add the congestion control of algorithms/NAME, and boot once; may be repeated",
+    )  # fmt: skip
+    made.add_argument(
+        "--try-all", action="store_true",
+        help="build the algorithm on every kernel that this machine has compiled, and say where "
+        "it works",
     )  # fmt: skip
     records.build_options(made)
     made.set_defaults(run=_build_kernel)
@@ -54,6 +62,8 @@ def _print_source(options: argparse.Namespace) -> int:
 
 
 def _build_kernel(options: argparse.Namespace) -> int:
+    if options.try_all:
+        return _try_all(options.algorithm)
     table = design.load_names(ROOT).algorithms if options.algorithm else {}
     needed = {table.get(name, kernels.DEFAULT) for name in options.algorithm} - {kernels.DEFAULT}
     spec = kernels.get(options.name or min(needed, default=kernels.DEFAULT), options.algorithm)
@@ -95,3 +105,30 @@ def registration(spec: Kernel) -> list[str]:
         its = [f"its parameters are {', '.join(its)}"] * bool(its)
         found.append("; ".join([f"{algorithm} registers on {spec.name}", *its]))
     return found
+
+
+def _try_all(algorithms: Sequence[str]) -> int:
+    """Build algorithms on every kernel with object files; print a line each."""
+    if not algorithms:
+        raise UsageError("--try-all must have an --algorithm, found none")
+    works = False
+    for name in kernels.declared():
+        spec = kernels.get(name, algorithms)
+        if kernel.existing_objects(spec.base) is None:
+            print(f"{name}: not compiled on this machine: `losslab kernel --name {name}`")
+            continue
+        try:
+            kernel.build(True, spec, layouts.require_room)
+            said = "; ".join(registration(spec))
+            works = True
+        except LosslabError as error:
+            said = _why(error.message)
+        print(f"{name}: {said}", flush=True)
+    return 0 if works else 1
+
+
+def _why(message: str) -> str:
+    """Return the explanation of a build's error, or else its first error of the compiler."""
+    lines = message.splitlines()
+    errors = [line for line in lines if "error: " in line or "multiple definition" in line]
+    return (explained(message) or errors or lines)[0]
