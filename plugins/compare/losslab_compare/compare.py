@@ -91,8 +91,9 @@ def compared(
             notes.append(f"not comparable: {metric} (the run does not have it)")
             return
         mean = fmean(found)
+        ratio = mean / value if value and abs(mean) / LARGEST < abs(value) else None
         rows.append({"metric": metric, "unit": unit, "file": value, "run": mean, "low": min(found),
-                     "high": max(found), "ratio": _ratio(mean, value)})  # fmt: skip
+                     "high": max(found), "ratio": ratio})  # fmt: skip
 
     later = [each for each in its.intervals if each[0] > warmup_s - CLOCK_S]
     whole = sum(end - begin for begin, end, _ in later) < 2 - LACKS_S
@@ -149,25 +150,13 @@ def _lost_percent(summary: Mapping[str, Any]) -> float | None:
     return 100 * (1 - got / sent) if sent and got is not None else None
 
 
-def _ratio(run: float, file: float) -> float | None:
-    """Return run / file; None without a finite number."""
-    return run / file if file and abs(run) / LARGEST < abs(file) else None
-
-
 def _rtts(run: Replicate, kind: str, warmup_s: float) -> list[float]:
     """Return a run's RTTs after the warm-up, of pings or as the first flow's TCP smooths it."""
-    if kind == "ping":
-        return [
-            float(row["rtt_ms"])
-            for row in run.table("ping.csv")
-            if row["rtt_ms"] and float(row["t_s"]) >= warmup_s
-        ]
-    rows = [row for row in run.table("tcp.csv") if row["flow"] in FLOW_NAMES and row["srtt_ms"]]
-    return [
-        float(row["srtt_ms"])
-        for row in rows
-        if row["flow"] == rows[0]["flow"] and float(row["t_s"]) >= warmup_s
-    ]
+    rows, column = run.table("ping.csv"), "rtt_ms"
+    if kind != "ping":
+        rows = [row for row in run.table("tcp.csv") if row["flow"] in FLOW_NAMES and row["srtt_ms"]]
+        rows, column = [row for row in rows if row["flow"] == rows[0]["flow"]], "srtt_ms"
+    return [float(row[column]) for row in rows if row[column] and float(row["t_s"]) >= warmup_s]
 
 
 def by_second(intervals: Sequence[Interval]) -> dict[int, float]:
@@ -176,8 +165,7 @@ def by_second(intervals: Sequence[Interval]) -> dict[int, float]:
     for begin, end, mbit in intervals:
         if end - begin < 1 + LACKS_S:
             for second in range(math.floor(begin), math.ceil(end)):
-                part = max(begin, second), min(end, second + 1.0), mbit
-                parts[second + 1].append(part)
+                parts[second + 1].append((max(begin, second), min(end, second + 1.0), mbit))
     return {
         at: mean_mbit(its)
         for at, its in sorted(parts.items())

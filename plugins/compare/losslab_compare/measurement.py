@@ -118,8 +118,7 @@ def iperf3(report: Any, where: str) -> Measurement:
     if isinstance(report, dict) and "error" in report:
         raise UsageError(f"{where} must be a report of a whole test, found the error "
                          f"{shown(report['error'])}")  # fmt: skip
-    hint = "write it with `iperf3 --json`, without --json-stream"
-    check_schema(report, "iperf3", where, f"{hint}; losslab also reads captures (pcap) and CSV")
+    check_schema(report, "iperf3", where, FORMATS)
     test, end = report["start"]["test_start"], report["end"]
     udp = test["protocol"] == "UDP"
     sent, received = (end.get(name) or {} for name in ("sum_sent", "sum_received"))
@@ -127,30 +126,26 @@ def iperf3(report: Any, where: str) -> Measurement:
     # A receiving server has its totals in `sum_received`, a sending one in `sum_sent` only.
     total = next((its for its in (total, received, sent) if its.get("bits_per_second")), total)
     if not total:
-        raise UsageError(f"{where} must have the totals of the test, found none", hint=hint)
+        raise UsageError(f"{where} must have the totals of the test, found none")
     rows = [each for each in report["intervals"] if not each["sum"].get("omitted")]
     sending = any(row["sum"].get("sender") for row in rows)
     lost = total.get("lost_percent", 0.0) if udp else None
-    absent = {}
-    if udp and sending and "sum_received" in end and not received.get("bits_per_second"):
-        absent = dict.fromkeys(("goodput", "lost datagrams"), "only the client's report has it")
     rtts = [
         (row["sum"]["end"], stream["rtt"] / 1e3)
         for row in rows
         for stream in row["streams"]
         if stream.get("rtt") and stream.get("sender") == row["sum"].get("sender")
     ]
+    absent = {} if rtts else {"RTT": "only the sending end of a TCP test has the RTT"}
+    if udp and sending and "sum_received" in end and not received.get("bits_per_second"):
+        absent |= dict.fromkeys(("goodput", "lost datagrams"), "only the client's report has it")
     resent = None if udp else sent.get("retransmits")
     if resent is None:
         absent["retransmissions"] = (
             "UDP has none" if udp else "the report has none: only a sender under Linux counts them"
         )
-    if not rtts:
-        absent["RTT"] = "only the sending end of a TCP test has the RTT"
     both = "sum_received_bidir_reverse" in end
-    arrived = total["bits_per_second"] / 1e6
-    if total is not received:
-        arrived *= 1 - (lost or 0) / 100
+    arrived = total["bits_per_second"] / 1e6 * (1 - (total is not received) * (lost or 0) / 100)
     return Measurement(
         f"iperf3, {test['protocol']}",
         total["seconds"],
@@ -176,7 +171,7 @@ def flent(data: Mapping[str, Any], where: str, series: str = "") -> Measurement:
 
     `series` begins the names of the flows to add; by default all flows of the only direction.
     """
-    check_schema(data, "flent", where, "name a data file of flent, NAME.flent.gz")
+    check_schema(data, "flent", where, FORMATS)
     results, times = data["results"], data["x_values"]
     if uneven := [name for name, values in results.items() if len(values) != len(times)]:
         raise UsageError(f"{where} must have {len(times)} values in each series, found "

@@ -57,31 +57,19 @@ def test_report_of_iperf3_is_compared_in_every_metric_after_the_warm_up(run):
     assert "not comparable" not in notes
 
 
-def test_streams_of_iperf3_are_added_and_compared_with_all_flows(run):
-    rows, notes = compared("iperf3-streams.json", run)
-    assert rows["goodput"]["file"] == pytest.approx(42)
-    assert rows["goodput"]["run"] == 30
-    assert "adds 4 streams" in notes
-
-
-def test_receiving_end_of_iperf3_has_no_rtt(run):
-    rows, notes = compared("iperf3-reverse.json", run)
-    assert "median RTT" not in rows
-    assert "not comparable: RTT (only the sending end" in notes
-
-
-def test_bidirectional_test_of_iperf3_says_which_direction_is_compared(tmp_path):
-    report = json.loads((EXAMPLES / "iperf3-tcp.json").read_text())
-    report["end"]["sum_received_bidir_reverse"] = report["end"]["sum_received"]
-    (tmp_path / "both.json").write_text(json.dumps(report))
-    assert "only the client's direction" in read(tmp_path / "both.json").notes[0]
-
-
-def test_udp_test_of_iperf3_counts_what_arrived(run):
-    rows, notes = compared("iperf3-udp.json", run)
-    assert rows["goodput"]["file"] == pytest.approx(9.9)
-    assert "not comparable: retransmissions (UDP has none)" in notes
-    assert "not comparable: lost datagrams (the run does not have it)" in notes
+@pytest.mark.parametrize(
+    ("name", "file", "of_runs", "said"),
+    [
+        ("iperf3-streams.json", 42, 30, "adds 4 streams"),
+        ("iperf3-reverse.json", 12, 12, "not comparable: RTT (only the sending end"),
+        ("iperf3-udp.json", 9.9, 12, "not comparable: retransmissions (UDP has none)"),
+        ("iperf3-udp.json", 9.9, 12, "not comparable: lost datagrams (the run does not have it)"),
+    ],
+)
+def test_report_of_iperf3_says_what_is_not_comparable(name, file, of_runs, said, run):
+    rows, notes = compared(name, run)
+    assert (rows["goodput"]["file"], rows["goodput"]["run"]) == (pytest.approx(file), of_runs)
+    assert said in notes
 
 
 def interval(begin, end, mbit, **more):
@@ -101,6 +89,7 @@ ALL = NONE | {"bits_per_second": 18e6, "lost_percent": 40}
         ("UDP", False, {"sum": NONE | {"lost_percent": 40}, "sum_received": ALL}, 18),
         ("UDP", True, {"sum": ALL | {"lost_percent": 0}, "sum_received": NONE}, None),
         ("TCP", True, {"sum_sent": ALL, "sum_received": NONE}, 18),
+        ("TCP", False, {"sum_received": ALL, "sum_received_bidir_reverse": NONE}, 18),
     ],
 )
 def test_report_of_a_server_of_iperf3_has_the_goodput_of_its_direction(
@@ -118,6 +107,7 @@ def test_report_of_a_server_of_iperf3_has_the_goodput_of_its_direction(
     found = read(tmp_path / "server.json")
     assert found.goodput_mbit == goodput_mbit
     assert 5 not in [ms for _, ms in found.rtts_ms]
+    assert len(found.notes) == ("sum_received_bidir_reverse" in end)
     by_second = compare.by_second(found.intervals)
     assert by_second == ({} if goodput_mbit is None else pytest.approx({1: 5, 2: 20, 3: 22}, 0.01))
 
@@ -209,12 +199,8 @@ def test_file_that_is_no_measurement_is_refused_by_what_is_wrong(
 
 
 def test_command_prints_a_table_or_json(recorded, capsys):
-    words = [
-        "compare",
-        str(EXAMPLES / "iperf3-tcp.json"),
-        "--run",
-        str(recorded("bulk_cubic_loss1_")),
-    ]
+    run = str(recorded("bulk_cubic_loss1_"))
+    words = ["compare", str(EXAMPLES / "iperf3-tcp.json"), "--run", run]
     assert cli.main(words) == 0
     assert "run / file" in capsys.readouterr().out
     assert cli.main([*words, "--json"]) == 0

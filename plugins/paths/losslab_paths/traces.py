@@ -62,7 +62,7 @@ TIME_NAME = re.compile(r"(time|timestamp|t|ts|date|datetime|sec\w*|epoch|unix\w*
 LENGTH_NAME = re.compile("duration|interval|elapsed|^ms$", re.IGNORECASE)
 DELAY_NAME = re.compile("latency|delay|rtt|ping|owd", re.IGNORECASE)
 LOSS_NAME = re.compile("loss|lost", re.IGNORECASE)
-DATES = ("%Y.%m.%d_%H.%M.%S", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S")
+DATES = ("ISO 8601", "%Y.%m.%d_%H.%M.%S", "%Y/%m/%d %H:%M:%S")
 # Steps of a column of times without a unit, in s at most and in ms at least.
 STEP_MAX_S, STEP_MIN_MS = 10, 100
 # Numbers of which only the time of day is one, in s or ms since 1970.
@@ -206,12 +206,11 @@ def _table(text: str, where: str) -> Table:
     if text.lstrip()[:1] in ("[", "{"):
         table = _from_json(parse_json(text, where), where)
     else:
-        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        lines = [line.strip(" ") for line in text.splitlines() if line.strip() and line[0] != "#"]
         if not lines:
             raise UsageError(f"{where} must have rows, found none")
-        delimiter = next((each for each in "\t;," if each in lines[0]), None)
-        split = (csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if delimiter
-                 else map(str.split, lines))  # fmt: skip
+        delimiter = next((each for each in "\t;," if each in lines[0]), " ")
+        split = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
         rows = [[cell.strip() for cell in row] for row in split]
         header = not any(map(_is_number, rows[0]))
         names = [
@@ -310,8 +309,7 @@ def _increases(texts: Sequence[str]) -> bool:
 def _unit_in(name: str) -> str | None:
     if UNCLEAR.search(name):
         return None
-    found = (unit for pattern, unit in NAMED if re.search(pattern, name, re.IGNORECASE))
-    return next(found, None)
+    return next((unit for pattern, unit in NAMED if re.search(pattern, name, re.I)), None)
 
 
 def _unit(table: Table, name: str, choices: Choices) -> tuple[str, str]:
@@ -404,14 +402,11 @@ def _time(text: str, name: str, row: int) -> Fraction:
     """Return a time as a number, in s if it is a date."""
     if _is_number(text):
         return Fraction(repr(number(text)))
-    parsers: list[Callable[[str], datetime]] = [datetime.fromisoformat]
-    parsers += [lambda text, form=form: datetime.strptime(text, form) for form in DATES]  # type: ignore[misc]
-    for parse in parsers:
-        try:
-            its = parse(text)
-        except ValueError:
-            continue
-        return Fraction((its.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds())
+    for form in DATES:
+        with contextlib.suppress(ValueError):
+            iso = form == DATES[0]
+            its = datetime.fromisoformat(text) if iso else datetime.strptime(text, form)
+            return Fraction((its.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds())
     raise UsageError(f"{name} in row {row} must be a number or a date, found {shown(text)}")
 
 

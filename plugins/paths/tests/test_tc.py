@@ -173,18 +173,6 @@ tc qdisc add dev eth2 root netem delay 5ms limit 100000 loss {}
 """
 
 
-@pytest.mark.parametrize(
-    ("back", "expected", "without"),
-    [
-        ("1%", {"loss_percent": 1.0, "loss_direction": "both", "rtt_ms": 25.0}, []),
-        ("2%", {"loss_percent": 1.0, "rtt_ms": 25.0}, ["netem loss 2%"]),
-    ],
-)
-def test_two_interfaces_are_both_directions(back, expected, without):
-    reading = found(PAIR.format(back))
-    assert (axes(reading.condition), left(reading)) == (expected, without)
-
-
 DOCSIS = """
 tc qdisc add dev {} root handle 1: tbf rate 200mbit burst 3028 limit 2mb
 tc qdisc add dev {} root handle 1: tbf rate 20mbit burst 3028 limit 3028
@@ -252,21 +240,39 @@ def test_common_mistake_is_named(lines, trap):
     assert any(trap in each for each in found(f"tc qdisc add dev eth0 {lines}").traps)
 
 
-def test_netem_below_a_rate_is_no_separate_buffer():
-    lines = "tc qdisc add dev eth0 root handle 1: tbf rate 12.112mbit burst 3028 limit 9999\n"
-    lines += "tc qdisc add dev eth0 parent 1:1 netem delay 10ms limit 50"
+ADD, CHANGE = "tc qdisc add dev eth0", "tc qdisc change dev eth0"
+TBF = f"{ADD} root handle 1: tbf rate 12.112mbit burst 3028 limit 9999\n"
+POLICE = "tc filter add dev eth0 ingress matchall action police"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected", "without"),
+    [
+        (PAIR.format("1%"),
+         {"loss_percent": 1.0, "loss_direction": "both", "rtt_ms": 25.0}, []),
+        (PAIR.format("2%"), {"loss_percent": 1.0, "rtt_ms": 25.0}, ["netem loss 2%"]),
+        # netem below a rate is no separate buffer.
+        (f"{TBF}{ADD} parent 1:1 netem delay 10ms limit 50",
+         {"rate_mbit": 12.112, "rtt_ms": 10.0, "buffer_packets": 40}, ["netem limit 50"]),
+        # A change of netem keeps its rate.
+        (f"{ADD} root netem rate 8mbit limit 100\n{CHANGE} root netem delay 1ms limit 100",
+         {"rate_mbit": 8.0, "rtt_ms": 1.0, "buffer_packets": 99},
+         ["netem rate 8mbit limit 100", "netem limit 100"]),
+        (f"{ADD} root handle 1: netem delay 7ms limit 9999\n"
+         f"{ADD} parent 1:1 handle 2: tbf rate 9mbit burst 3028 limit 90840\n"
+         f"{CHANGE} handle 2: tbf rate 8mbit burst 3k limit 90840",
+         {"rtt_ms": 7.0, "rate_mbit": 8.0, "queue": "bfifo", "buffer_packets": 60},
+         ["tbf rate 9mbit burst 3028 limit 90840"]),
+        (f"{ADD} clsact\n{POLICE} rate 8mbit burst 30280 conform-exceed drop",
+         {"policer_mbit": 8.0, "policer_burst_packets": 20}, []),
+        ("link.intf1.config(bw=8, delay='7ms', max_queue_size=99)\nh1.config(ip='10.0.0.1')",
+         {"rate_mbit": 8.0, "rtt_ms": 7.0, "buffer_packets": 94},
+         ["htb burst 15k", "netem limit 99"]),
+    ],
+)  # fmt: skip
+def test_lines_that_act_together_have_the_axes_of_the_whole(lines, expected, without):
     reading = found(lines)
-    assert axes(reading.condition) == {
-        "rate_mbit": 12.112, "rtt_ms": 10.0, "buffer_packets": 40
-    }  # fmt: skip
-    assert "does not delay a packet that has waited" in dict(reading.left)["eth0: netem limit 50"]
-
-
-def test_change_of_netem_keeps_its_rate():
-    lines = "tc qdisc add dev eth0 root netem rate 8mbit limit 100\n"
-    reading = found(lines + "tc qdisc change dev eth0 root netem delay 1ms limit 100")
-    assert axes(reading.condition) == {"rate_mbit": 8.0, "rtt_ms": 1.0, "buffer_packets": 99}
-    assert "netem rate 8mbit limit 100" in left(reading)
+    assert (axes(reading.condition), left(reading)) == (expected, without)
 
 
 @pytest.mark.parametrize(
@@ -290,35 +296,9 @@ def test_commands_are_found_in_scripts(script):
     assert axes(found(script).condition) == {"rtt_ms": 7.0}
 
 
-def test_change_by_handle_is_of_its_qdisc():
-    lines = "tc qdisc add dev eth0 root handle 1: netem delay 7ms limit 9999\n"
-    lines += "tc qdisc add dev eth0 parent 1:1 handle 2: tbf rate 9mbit burst 3028 limit 90840\n"
-    reading = found(
-        lines + "tc qdisc change dev eth0 handle 2: tbf rate 8mbit burst 3k limit 90840"
-    )
-    assert axes(reading.condition) == {
-        "rtt_ms": 7.0, "rate_mbit": 8.0, "queue": "bfifo", "buffer_packets": 60
-    }  # fmt: skip
-    assert left(reading) == ["tbf rate 9mbit burst 3028 limit 90840"]
-
-
 def test_program_with_links_and_tc_has_both():
     program = "net.addLink(h1, s1, bw=8)\ns1.cmd('tc qdisc add dev s1-eth2 root netem delay 7ms')"
     assert "s1-eth2" in dict(found(program).left)
-
-
-def test_program_that_configures_an_interface_has_it():
-    program = "link.intf1.config(bw=8, delay='7ms', max_queue_size=99)\nh1.config(ip='10.0.0.1')"
-    assert axes(found(program).condition) == {
-        "rate_mbit": 8.0, "rtt_ms": 7.0, "buffer_packets": 94
-    }  # fmt: skip
-
-
-def test_policer_of_incoming_packets_by_clsact():
-    lines = "tc qdisc add dev eth0 clsact\ntc filter add dev eth0 ingress matchall action police "
-    reading = found(f"{lines}rate 8mbit burst 30280 conform-exceed drop")
-    expected = {"policer_mbit": 8.0, "policer_burst_packets": 20}
-    assert (axes(reading.condition), left(reading)) == (expected, [])
 
 
 def test_program_in_python_2_has_its_links():
