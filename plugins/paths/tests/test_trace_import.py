@@ -171,7 +171,6 @@ def test_command_says_what_it_read_and_writes_a_trace(tmp_path, monkeypatch, cap
         ("1\n", "--unit bit --interval-ms 1e6", "an opportunity every 300000 ms"),
         ("90\n", "--unit mbit --interval-ms 1000", "convert a part of it, with"),
         ("9e99\n", "--unit mbit --interval-ms 1000", "check the unit, or convert"),
-        ("0\n0\n", "--unit bit --interval-ms 1000", "must have a rate above 0"),
         ("1e-99999999\n", "--unit bit --interval-ms 1000", "must have a rate above 0"),
         ("5\n5\n", "--unit mbit --interval-ms 1000 --from-s 3", "a length above 0"),
         ("mbps,lost\n5,0\n5,0\n5,100\n", "--interval-ms 1000 --loss-column lost",

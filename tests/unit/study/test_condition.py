@@ -66,6 +66,7 @@ def test_algorithms_share_the_drawn_trace():
         ("video", "4k", "video must be one of"),
         ("app", "telnet", "app"),
         ("queue", "own", "qdisc must be set with the queue own"),
+        ("qdisc", "", "qdisc must match"),
         ("qdisc", "sfq limit 9", "and with no other, found 'sfq limit 9' with fifo"),
         ("qdisc", "red limit 9", "qdisc red must set bandwidth"),
         ("qdisc", "sfq\nqdisc del dev lo root", "qdisc must match"),
