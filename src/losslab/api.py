@@ -31,7 +31,7 @@ from losslab.campaign.tables import (
 )
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, out_folder
-from losslab.study import metrics, parameters
+from losslab.study import metrics, parameters, units
 from losslab.study.condition import AXES, Condition
 from losslab.ui import drawing, runsummary, series, tables
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from losslab.arguments import Axes, AxisLists
 
-Value = str | float
 F = TypeVar("F", bound=Callable[..., Any])
 IDENTITY = ("study", "block", "cell")
 # Default folders of runs and sweeps, in the current folder.
@@ -54,10 +53,9 @@ def _with_axes(function: F) -> F:
     own = inspect.signature(function)
     keyword, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     axes = [
-        inspect.Parameter(
-            name, keyword, default=empty if axis.default is None else axis.default
-        ) for name, axis in AXES.items()
-    ]  # fmt: skip
+        inspect.Parameter(name, keyword, default=empty if its.default is None else its.default)
+        for name, its in AXES.items()
+    ]
     *named, rest = own.parameters.values()
     function.__dict__["__signature__"] = own.replace(parameters=[*named, *axes, rest])
     return function
@@ -136,7 +134,7 @@ class Run:
         return dict(self.manifest["summary"])
 
     @property
-    def condition(self) -> dict[str, Value]:
+    def condition(self) -> dict[str, pyarguments.Value]:
         """The axes of the run, by name; `losslab axes` describes them."""
         return dict(self.manifest["cell"])
 
@@ -275,15 +273,18 @@ class Results:
     def runs(self, **axes: Unpack[Axes]) -> list[Run]:
         """List the valid runs whose axes have the given values."""
         pyarguments.require_axes(axes)
+        given = {name: pyarguments.axis_value(name, value) for name, value in axes.items()}
+
+        def chosen(point: Mapping[str, Any]) -> bool:
+            pairs = ((name, units.one(name, value, point)) for name, value in given.items())
+            return all(point[name] == AXES[name].typed(value) for name, value in pairs)
+
         with input_errors():
-            wanted = {
-                name: AXES[name].typed(pyarguments.axis_value(name, value))
-                for name, value in ({**axes} | parameters.resolved(axes)).items()
-            }
+            given |= parameters.resolved(given)
+            cells = [cell for cell in self._cells if chosen(cell.condition.to_json())]
         return [
             Run(each.folder)
-            for cell in self._cells
-            if all(getattr(cell.condition, name) == value for name, value in wanted.items())
+            for cell in cells
             for row, each in zip(cell.rows, cell.replicates, strict=True)
             if row["valid"]
         ]

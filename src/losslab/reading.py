@@ -289,7 +289,7 @@ def shown(value: object) -> str:
     """Format a value for an error message: cut long values and escape control characters."""
     text = value if isinstance(value, str) else repr(value)
     short = text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}..."
-    return short if short.isprintable() else repr(short)
+    return short if short and short.isprintable() else repr(short)
 
 
 def repeats(names: Iterable[str]) -> str:

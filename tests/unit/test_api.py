@@ -97,7 +97,7 @@ def test_means_have_the_reports_confidence_intervals(results):
 
 def test_runs_are_selected_by_axes_without_invalid_ones(results):
     assert [run.folder.name for run in results.runs(algorithm="bbr")] == ["0"]
-    assert len(results.runs(loss_percent=1)) == 6
+    assert len(results.runs(loss_percent="1%", rate_mbit="1G")) == 6
     assert results.runs(loss_percent=2) == []
     with pytest.raises(losslab.UsageError, match="found los"):
         results.runs(los=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -18,8 +19,10 @@ from losslab.emulation.goodput import quantile
 from losslab.reading import LARGEST, UsageError
 from losslab.study import metrics
 from losslab.ui import series
-from losslab_compare.measurement import Measurement, Second, read
+from losslab_compare.measurement import Interval, Measurement, mean_mbit, read
 
+# Intervals' ends are not exact, and the last second of a run may lack 0.1 s.
+CLOCK_S, LACKS_S = 0.02, 0.15
 HEAD = ("metric", "unit", "file", "run", "run's range", "run / file")
 
 
@@ -46,6 +49,12 @@ def _compare(options: argparse.Namespace) -> int:
     valid = [each for each in replicates if each.manifest["valid"]]
     if not valid:
         raise UsageError(f"{options.run_folder} must have a valid run, found none")
+    if any(each.manifest["cell"] != valid[0].manifest["cell"] for each in valid):
+        raise UsageError(
+            f"{options.run_folder} must be a run, or a cell with its runs, found runs of different "
+            "conditions",
+            hint=f"name one of them, such as {valid[0].folder}",
+        )
     rows, notes = compared(measured, valid)
     if options.json:
         print(json.dumps({"tool": measured.tool, "runs": len(valid), "metrics": rows,
@@ -82,11 +91,13 @@ def compared(
             notes.append(f"not comparable: {metric} (the run does not have it)")
             return
         mean = fmean(found)
+        ratio = mean / value if value and abs(mean) / LARGEST < abs(value) else None
         rows.append({"metric": metric, "unit": unit, "file": value, "run": mean, "low": min(found),
-                     "high": max(found), "ratio": _ratio(mean, value)})  # fmt: skip
+                     "high": max(found), "ratio": ratio})  # fmt: skip
 
-    file = {at: mbit for at, mbit in by_second(its.intervals).items() if at > warmup_s}
-    whole = len(file) < 2
+    later = [each for each in its.intervals if each[0] > warmup_s - CLOCK_S]
+    whole = sum(end - begin for begin, end, _ in later) < 2 - LACKS_S
+    file = {} if whole else by_second(later)
     if warmup_s:
         part = "are in the file's goodput" if whole else "are left out of the file's goodput"
         notes.append(f"the first {warmup_s:g} s, the run's warm-up, {part}")
@@ -98,7 +109,9 @@ def compared(
                      "flows, its RTT and retransmissions are those of the first")  # fmt: skip
     notes += [f"not comparable: {metric} ({why})" for metric, why in its.absent.items()]
     names = ["total_goodput_mbit"] * (its.streams > 1) + ["goodput_mbit", "throughput_mbit"]
-    goodput = its.goodput_mbit if whole else fmean(file.values())
+    goodput = its.goodput_mbit
+    if not whole:  # the last interval of a receiver may be of the time after the data
+        goodput = fmean(file.values()) if len(file) > 1 else mean_mbit(later)
     add("goodput", "Mbit/s", goodput, [_first(each, *names) for each in summaries])
     resent = [_first(each, "retransmits") for each in summaries]
     if its.retransmits is not None and its.seconds > 0:
@@ -106,8 +119,9 @@ def compared(
             [None if each is None else each / duration_s for each in resent])  # fmt: skip
     add("lost datagrams", "%", its.lost_percent, [_lost_percent(each) for each in summaries])
     rtts = [sorted(_rtts(each, its.rtt_of, warmup_s)) for each in runs]
+    after = [ms for at, ms in its.rtts_ms if at > warmup_s]
     for metric, share in (("median RTT", 0.5), ("95th percentile RTT", 0.95)):
-        add(metric, "ms", quantile(sorted(its.rtts_ms), share),
+        add(metric, "ms", quantile(sorted(after or [ms for _, ms in its.rtts_ms]), share),
             [quantile(each, share) for each in rtts])  # fmt: skip
     seconds = [
         dict(one_second_means(each.samples("intervals.csv"), warmup_s, duration_s)) for each in runs
@@ -115,7 +129,8 @@ def compared(
     common = sorted(set(file).intersection(*seconds))
     mean = fmean(file[at] for at in common) if common else 0
     if len(common) < 2 or not mean:
-        return rows, [*notes, "not comparable: goodput over time (no two seconds of both)"]
+        why = "no two seconds of both, by intervals of at most 1 s"
+        return rows, [*notes, f"not comparable: goodput over time ({why})"]
     variations = [_variation([each[at] for at in common]) for each in (file, *seconds)]
     add("variation of goodput", "CV", variations[0], variations[1:])
     apart = [100 * fmean(abs(file[at] - each[at]) for at in common) / mean for each in seconds]
@@ -135,35 +150,27 @@ def _lost_percent(summary: Mapping[str, Any]) -> float | None:
     return 100 * (1 - got / sent) if sent and got is not None else None
 
 
-def _ratio(run: float, file: float) -> float | None:
-    """Return run / file; None without a finite number."""
-    return run / file if file and abs(run) / LARGEST < abs(file) else None
-
-
 def _rtts(run: Replicate, kind: str, warmup_s: float) -> list[float]:
     """Return a run's RTTs after the warm-up, of pings or as the first flow's TCP smooths it."""
-    if kind == "ping":
-        return [
-            float(row["rtt_ms"])
-            for row in run.table("ping.csv")
-            if row["rtt_ms"] and float(row["t_s"]) >= warmup_s
-        ]
-    rows = [row for row in run.table("tcp.csv") if row["flow"] in FLOW_NAMES and row["srtt_ms"]]
-    return [
-        float(row["srtt_ms"])
-        for row in rows
-        if row["flow"] == rows[0]["flow"] and float(row["t_s"]) >= warmup_s
-    ]
+    rows, column = run.table("ping.csv"), "rtt_ms"
+    if kind != "ping":
+        rows = [row for row in run.table("tcp.csv") if row["flow"] in FLOW_NAMES and row["srtt_ms"]]
+        rows, column = [row for row in rows if row["flow"] == rows[0]["flow"]], "srtt_ms"
+    return [float(row[column]) for row in rows if row[column] and float(row["t_s"]) >= warmup_s]
 
 
-def by_second(intervals: Sequence[Second]) -> dict[int, float]:
-    """Return the mean goodput of each whole second, by its end; intervals name their ends."""
-    found: dict[int, list[float]] = {}
-    for at, mbit in intervals:
-        # The ends of intervals of 0.1 s are not exact.
-        found.setdefault(math.ceil(at - 0.05), []).append(mbit)
-    whole_s = max((at for at, _ in intervals), default=0) + 0.15
-    return {at: fmean(values) for at, values in found.items() if at <= whole_s}
+def by_second(intervals: Sequence[Interval]) -> dict[int, float]:
+    """Return the mean goodput of each whole second, by its end, from intervals of up to 1 s."""
+    parts: dict[int, list[Interval]] = defaultdict(list)
+    for begin, end, mbit in intervals:
+        if end - begin < 1 + LACKS_S:
+            for second in range(math.floor(begin), math.ceil(end)):
+                parts[second + 1].append((max(begin, second), min(end, second + 1.0), mbit))
+    return {
+        at: mean_mbit(its)
+        for at, its in sorted(parts.items())
+        if sum(end - begin for begin, end, _ in its) > 1 - LACKS_S
+    }
 
 
 def _variation(values: Sequence[float]) -> float | None:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median_low
 from typing import Any
 
 from losslab import reading
@@ -38,7 +38,13 @@ CSV_COLUMNS = ("t_s", "goodput_mbit", "rtt_ms", "retransmits")
 # Flows among flent's series, with their direction; others are derived from them.
 FLOWS = re.compile(r"(?:TCP|UDP) (\w+)(?!.*( sum| avg|totals|::[a-z]))")
 
-Second = tuple[float, float]  # end in s, and Mbit/s
+FORMATS = (
+    "name a report of one test of `iperf3 --json` (no --json-stream), a data file of flent, a "
+    "capture (pcap), or CSV with a column t_s"
+)
+
+Timed = tuple[float, float]  # s, and the value at this time
+Interval = tuple[float, float, float]  # begin and end in s, and Mbit/s
 
 
 @dataclass(frozen=True)
@@ -49,9 +55,9 @@ class Measurement:
     seconds: float  # duration
     goodput_mbit: float | None = None
     retransmits: float | None = None
-    rtts_ms: Sequence[float] = ()
+    rtts_ms: Sequence[Timed] = ()
     rtt_of: str = ""  # tcp: smoothed RTT of a connection; ping
-    intervals: Sequence[Second] = ()
+    intervals: Sequence[Interval] = ()
     lost_percent: float | None = None  # of datagrams
     streams: int = 1
     algorithm: str = ""
@@ -60,8 +66,23 @@ class Measurement:
     notes: Sequence[str] = ()
 
 
+def mean_mbit(intervals: Sequence[Interval]) -> float:
+    """Return the mean over time."""
+    seconds = sum(end - begin for begin, end, _ in intervals)
+    if not seconds > 0:
+        return fmean(mbit for _, _, mbit in intervals)
+    return sum((end - begin) * mbit for begin, end, mbit in intervals) / seconds
+
+
 def read(path: Path, series: str = "") -> Measurement:
     """Read a measurement; its content decides on the format. UsageError if it is of none."""
+    try:
+        return _read(path, series)
+    except UsageError as error:
+        raise UsageError(error.message, hint=error.hint or FORMATS) from error
+
+
+def _read(path: Path, series: str) -> Measurement:
     data = read_bytes(path, RESULT_BYTES, "capture only the headers: `tcpdump -s 128`")
     if data[:4] in PCAP:
         return capture(data, str(path))
@@ -97,40 +118,52 @@ def iperf3(report: Any, where: str) -> Measurement:
     if isinstance(report, dict) and "error" in report:
         raise UsageError(f"{where} must be a report of a whole test, found the error "
                          f"{shown(report['error'])}")  # fmt: skip
-    hint = "write it with `iperf3 --json`, without --json-stream"
-    check_schema(report, "iperf3", where, f"{hint}; losslab also reads captures (pcap) and CSV")
+    check_schema(report, "iperf3", where, FORMATS)
     test, end = report["start"]["test_start"], report["end"]
     udp = test["protocol"] == "UDP"
-    total = end.get("sum" if udp else "sum_received")
-    if total is None:
-        raise UsageError(f"{where} must have the totals of the test, found none", hint=hint)
-    lost = total.get("lost_percent", 0.0) if udp else None
+    sent, received = (end.get(name) or {} for name in ("sum_sent", "sum_received"))
+    total = (end.get("sum") or {}) if udp else received
+    # A receiving server has its totals in `sum_received`, a sending one in `sum_sent` only.
+    total = next((its for its in (total, received, sent) if its.get("bits_per_second")), total)
+    if not total:
+        raise UsageError(f"{where} must have the totals of the test, found none")
     rows = [each for each in report["intervals"] if not each["sum"].get("omitted")]
-    rtts = [stream["rtt"] / 1e3 for row in rows for stream in row["streams"] if stream.get("rtt")]
-    resent = None if udp else end.get("sum_sent", {}).get("retransmits")
-    absent = {}
+    sending = any(row["sum"].get("sender") for row in rows)
+    lost = total.get("lost_percent", 0.0) if udp else None
+    rtts = [
+        (row["sum"]["end"], stream["rtt"] / 1e3)
+        for row in rows
+        for stream in row["streams"]
+        if stream.get("rtt") and stream.get("sender") == row["sum"].get("sender")
+    ]
+    absent = {} if rtts else {"RTT": "only the sending end of a TCP test has the RTT"}
+    if udp and sending and "sum_received" in end and not received.get("bits_per_second"):
+        absent |= dict.fromkeys(("goodput", "lost datagrams"), "only the client's report has it")
+    resent = None if udp else sent.get("retransmits")
     if resent is None:
         absent["retransmissions"] = (
             "UDP has none" if udp else "the report has none: only a sender under Linux counts them"
         )
-    if not rtts:
-        absent["RTT"] = "only the sending end of a TCP test has the RTT"
-    both = "the test is bidirectional: only the client's direction is compared"
+    both = "sum_received_bidir_reverse" in end
+    arrived = total["bits_per_second"] / 1e6 * (1 - (total is not received) * (lost or 0) / 100)
     return Measurement(
         f"iperf3, {test['protocol']}",
         total["seconds"],
-        total["bits_per_second"] / 1e6 * (1 - (lost or 0) / 100),
+        None if "goodput" in absent else arrived,
         resent,
         rtts,
         "tcp",
         # The sender's intervals have the datagrams that were lost, too.
-        [] if lost else [(r["sum"]["end"], r["sum"]["bits_per_second"] / 1e6) for r in rows],
-        lost,
+        [] if "goodput" in absent or (lost and sending) else [
+            (its["end"] - its["seconds"], its["end"], its["bits_per_second"] / 1e6)
+            for its in (row["sum"] for row in rows)
+        ],
+        None if "goodput" in absent else lost,
         test["num_streams"],
-        end.get("sender_tcp_congestion", ""),
+        "" if both and not sending else end.get("sender_tcp_congestion", ""),
         absent,
-        [both] if "sum_received_bidir_reverse" in end else [],
-    )
+        ["the test is bidirectional: only the client's direction is compared"] if both else [],
+    )  # fmt: skip
 
 
 def flent(data: Mapping[str, Any], where: str, series: str = "") -> Measurement:
@@ -138,7 +171,7 @@ def flent(data: Mapping[str, Any], where: str, series: str = "") -> Measurement:
 
     `series` begins the names of the flows to add; by default all flows of the only direction.
     """
-    check_schema(data, "flent", where, "name a data file of flent, NAME.flent.gz")
+    check_schema(data, "flent", where, FORMATS)
     results, times = data["results"], data["x_values"]
     if uneven := [name for name, values in results.items() if len(values) != len(times)]:
         raise UsageError(f"{where} must have {len(times)} values in each series, found "
@@ -158,7 +191,8 @@ def flent(data: Mapping[str, Any], where: str, series: str = "") -> Measurement:
             if mbit is not None:
                 added[at] = added.get(at, 0.0) + mbit
     pings = [values for name, values in results.items() if name.startswith("Ping")]
-    rtts = [value for values in pings[:1] for value in values if value is not None]
+    rtts = [(at, value) for values in pings[:1] for at, value in zip(times, values, strict=True)
+            if value is not None]  # fmt: skip
     if not added:
         raise UsageError(f"{where} must have values of {flows[0]}, found none")
     absent = {"retransmissions": "flent's series of flows have none"}
@@ -166,8 +200,16 @@ def flent(data: Mapping[str, Any], where: str, series: str = "") -> Measurement:
         absent["RTT"] = "the file has no ping"
     return Measurement(
         f"flent, {', '.join(flows[:3])}", max(added) - min(added), fmean(added.values()), None,
-        rtts, "ping", sorted(added.items()), streams=len(flows), absent=absent,
+        rtts, "ping", _since(sorted(added.items()), times), streams=len(flows), absent=absent,
     )  # fmt: skip
+
+
+def _since(values: Sequence[Timed], times: Sequence[float]) -> list[Interval]:
+    """Return values that hold since the value before, and the first for the median step."""
+    first = values[0][0] if values else 0.0
+    step = median_low([b - a for a, b in itertools.pairwise(times)] or [first])
+    before = [max(0.0, first - step), *(at for at, _ in values)]
+    return [(begin, at, value) for begin, (at, value) in zip(before, values, strict=False)]
 
 
 def table(path: Path) -> Measurement:
@@ -180,7 +222,7 @@ def table(path: Path) -> Measurement:
             f"{shown(', '.join(rows[0])) if rows else 'no row'}",
             hint="rename the columns; retransmits counts from the start, times are in s",
         )
-    columns: dict[str, list[Second]] = {name: [] for name in present}
+    columns: dict[str, list[Timed]] = {name: [] for name in present}
     for line, row in enumerate(rows, 2):
         at = number(row["t_s"], f"{path}, line {line}: t_s")
         for name in present:
@@ -201,16 +243,16 @@ def table(path: Path) -> Measurement:
                 f"{name} of {path} must count from the start of the test, found "
                 f"{fallen[0][1]:g} after {fallen[0][0]:g}"
             )
-    if times[0] > START_MAX_S:
+    if times[-1] > START_MAX_S:
         raise UsageError(
-            f"t_s of {path} must count from the start of the test, found {times[0]:g} in the first "
-            "row",
+            f"t_s of {path} must count from the start of a test of at most a day, found "
+            f"{times[-1]:g} in the last row",
             hint="subtract the time of the test's start, if these are s since 1970",
         )
+    intervals = _since(flow, [at for at, _ in flow])
     return Measurement(
-        "CSV", max(times) - min([0.0, *times]), fmean(v for _, v in flow) if flow else None,
-        max(v for _, v in resent) if resent else None, [v for _, v in rtts], "ping", flow,
-        absent=absent,
+        "CSV", max(times) - min([0.0, *times]), mean_mbit(intervals) if flow else None,
+        max(v for _, v in resent) if resent else None, rtts, "ping", intervals, absent=absent,
     )  # fmt: skip
 
 
@@ -223,7 +265,7 @@ class _Flow:
     resent: int = 0
     new: list[tuple[float, int]] = field(default_factory=list)  # s, new bytes
     waiting: dict[int, float] = field(default_factory=dict)  # time sent by the next number
-    rtts_ms: list[float] = field(default_factory=list)
+    rtts_ms: list[Timed] = field(default_factory=list)
 
     def add(self, at_s: float, begin: int, octets: int) -> None:
         """Add a segment with data."""
@@ -249,7 +291,7 @@ class _Flow:
         acked = self.highest + _signed(number_ - self.highest)
         covered = [end for end in self.waiting if end <= acked]
         if acked in self.waiting:
-            self.rtts_ms.append((at_s - self.waiting[acked]) * 1e3)
+            self.rtts_ms.append((at_s, (at_s - self.waiting[acked]) * 1e3))
         for end in covered:
             del self.waiting[end]
 
@@ -277,11 +319,11 @@ def capture(data: bytes, where: str) -> Measurement:
     bins = [0.0] * (math.floor(seconds) + 1) if seconds < 86_400 else []
     for at_s, octets in flow.new if bins else ():
         bins[int(min(max(0.0, at_s - start_s), seconds))] += octets * 8e-6
-    rtts = [rtt for rtt in flow.rtts_ms if rtt >= 0]
+    rtts = [(at - start_s, rtt) for at, rtt in flow.rtts_ms if rtt >= 0]
     return Measurement(
         "capture, the connection with most data", seconds,
         sum(octets for _, octets in flow.new) * 8e-6 / seconds, flow.resent, rtts, "tcp",
-        [(n + 1.0, mbit) for n, mbit in enumerate(bins[:-1])],
+        [(n, n + 1.0, mbit) for n, mbit in enumerate(bins[:-1])],
         absent={} if rtts else {"RTT": "the capture has no acknowledgement of the data"},
         notes=["RTT and retransmissions are those at the place of the capture: the sender's are "
                "complete", "a capture's RTT is of single segments, the run's is smoothed by TCP"],

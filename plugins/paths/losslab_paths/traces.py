@@ -47,10 +47,13 @@ EMPTY_PART = "the part to convert must have a length above 0, found none"
 TOO_LONG = "check the unit, or convert a part of it, with --from-s and --to-s"
 # Units in the names of columns. `MB` is bytes to some and bits to others.
 UNCLEAR = re.compile("[MKkG]B(?!it|yte)")
+PER_S = r"([ _]*(per|/)[ _]*|[ _]+)s(ec(ond)?s?)?(?![a-z])"
 NAMED: Sequence[tuple[str, str]] = (
-    ("mbps|mbit", "mbit"), ("kbps|kbit", "kbit"), ("gbps|gbit", "gbit"),
-    (r"bytes?[ _/]*(per|/)?[ _/]*s(ec|econd)?\b", "byte/s"), ("bytes", "bytes"),
-    (r"\bbps\b|bits?[ _]*(per|/)[ _]*s|bit_s\b", "bit"), ("bits", "bits"),
+    ("mbps|mbit|megabit", "mbit"), ("kbps|kbit|kilobit", "kbit"), ("gbps|gbit|gigabit", "gbit"),
+    (f"(?<![a-z])m(ega)?bytes?{PER_S}", "mbyte/s"), (f"(?<![a-z])k(ilo)?bytes?{PER_S}", "kbyte/s"),
+    (f"(?<![a-z])bytes?{PER_S}", "byte/s"), ("(?<![a-z])k(ilo)?bytes(?![a-z])", "kbytes"),
+    ("(?<![a-z])bytes(?![a-z])", "bytes"), (f"(?<![a-z])(bps(?![a-z])|bits?{PER_S})", "bit"),
+    ("(?<![a-z])bits(?![a-z])", "bits"),
     # The data sets of University College Cork, Beyond throughput (4G 2018, 5G 2020).
     (r"^[ud]l_bitrate$", "kbit"),
 )  # fmt: skip
@@ -59,7 +62,7 @@ TIME_NAME = re.compile(r"(time|timestamp|t|ts|date|datetime|sec\w*|epoch|unix\w*
 LENGTH_NAME = re.compile("duration|interval|elapsed|^ms$", re.IGNORECASE)
 DELAY_NAME = re.compile("latency|delay|rtt|ping|owd", re.IGNORECASE)
 LOSS_NAME = re.compile("loss|lost", re.IGNORECASE)
-DATES = ("%Y.%m.%d_%H.%M.%S", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S")
+DATES = ("ISO 8601", "%Y.%m.%d_%H.%M.%S", "%Y/%m/%d %H:%M:%S")
 # Steps of a column of times without a unit, in s at most and in ms at least.
 STEP_MAX_S, STEP_MIN_MS = 10, 100
 # Numbers of which only the time of day is one, in s or ms since 1970.
@@ -203,14 +206,17 @@ def _table(text: str, where: str) -> Table:
     if text.lstrip()[:1] in ("[", "{"):
         table = _from_json(parse_json(text, where), where)
     else:
-        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        lines = [line.strip(" ") for line in text.splitlines() if line.strip() and line[0] != "#"]
         if not lines:
             raise UsageError(f"{where} must have rows, found none")
-        delimiter = next((each for each in "\t;," if each in lines[0]), None)
-        split = csv.reader(lines, delimiter=delimiter) if delimiter else map(str.split, lines)
+        delimiter = next((each for each in "\t;," if each in lines[0]), " ")
+        split = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
         rows = [[cell.strip() for cell in row] for row in split]
         header = not any(map(_is_number, rows[0]))
-        names = rows[0] if header else [str(at) for at in range(1, len(rows[0]) + 1)]
+        names = [
+            str(at) if not header else name if rows[0].count(name) == 1 else f"{name} (column {at})"
+            for at, name in enumerate(rows[0], 1)
+        ]
         table = Table(names, rows[header:], header)
     odd = [(at, len(row)) for at, row in enumerate(table.rows, 1) if len(row) != len(table.names)]
     if odd or not table.rows:
@@ -303,8 +309,7 @@ def _increases(texts: Sequence[str]) -> bool:
 def _unit_in(name: str) -> str | None:
     if UNCLEAR.search(name):
         return None
-    found = (unit for pattern, unit in NAMED if re.search(pattern, name, re.IGNORECASE))
-    return next(found, None)
+    return next((unit for pattern, unit in NAMED if re.search(pattern, name, re.I)), None)
 
 
 def _unit(table: Table, name: str, choices: Choices) -> tuple[str, str]:
@@ -367,7 +372,6 @@ def _from_times(
     since the row before.
     """
     times = [_time(text, name, row) for row, text in enumerate(table.column(name), 1)]
-    factor, why = _time_unit(name if table.header else "", times)
     periods: list[list[int]] = []
     for at, time in enumerate(times):
         if at and time < times[at - 1]:
@@ -380,6 +384,7 @@ def _from_times(
             periods[-1].append(at)
         else:
             periods.append([at])
+    factor, why = _time_unit(name if table.header else "", times)
     steps = [
         (times[later[0]] - times[earlier[0]]) * factor
         for earlier, later in itertools.pairwise(periods)
@@ -397,14 +402,11 @@ def _time(text: str, name: str, row: int) -> Fraction:
     """Return a time as a number, in s if it is a date."""
     if _is_number(text):
         return Fraction(repr(number(text)))
-    parsers: list[Callable[[str], datetime]] = [datetime.fromisoformat]
-    parsers += [lambda text, form=form: datetime.strptime(text, form) for form in DATES]  # type: ignore[misc]
-    for parse in parsers:
-        try:
-            its = parse(text)
-        except ValueError:
-            continue
-        return Fraction((its.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds())
+    for form in DATES:
+        with contextlib.suppress(ValueError):
+            iso = form == DATES[0]
+            its = datetime.fromisoformat(text) if iso else datetime.strptime(text, form)
+            return Fraction((its.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds())
     raise UsageError(f"{name} in row {row} must be a number or a date, found {shown(text)}")
 
 

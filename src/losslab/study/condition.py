@@ -396,7 +396,7 @@ def conflicts(condition: Condition) -> Iterator[str]:
             "qdisc must be set with the queue own, and with no other, found "
             f"{condition.qdisc!r} with {condition.queue}"
         )
-    kind, *words = condition.qdisc.split()
+    kind, *words = condition.qdisc.split() or [NONE]
     if kind == "red" and "bandwidth" not in words:
         yield f"qdisc red must set bandwidth, as in bandwidth 20mbit, found {condition.qdisc!r}"
     excluded = (condition.loss_percent, condition.sender_delay_ms, condition.trace != NONE)

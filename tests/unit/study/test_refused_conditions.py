@@ -35,7 +35,7 @@ trace=cellular: ecn=on | policer_mbit=5 | flows=same
 offloads=on: duplicate_percent=1 | ack_thinning=2
 shaper=htb-netem: jitter_ms=1 | loss_percent=1 | sender_delay_ms=5 | trace=cellular | rtt_ms=0
 shaper=htb-netem: queue=codel
-: queue=own | 'qdisc=sfq limit 9' | 'qdisc=red limit 9' queue=own
+: queue=own | qdisc= | 'qdisc=sfq limit 9' | 'qdisc=red limit 9' queue=own
 queue=own: 'qdisc=sfq limit 9; reboot'
 
 # Numbers and units

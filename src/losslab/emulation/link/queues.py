@@ -332,7 +332,7 @@ def queue_of(
 
     RED's average decays at `mbit` while the queue is empty. Raises LosslabError.
     """
-    kind, *words = text.split()
+    kind, *words = text.split() or [text]
     known = OPTIONS.get(kind, ())
     options: dict[str, float] = {}
     for name, word in zip(words[::2], [*words[1::2], ""], strict=False):
