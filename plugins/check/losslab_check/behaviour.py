@@ -6,7 +6,6 @@ bytes cannot differ. The tests of all other cells are one family, judged by Holm
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from losslab.campaign.results import Replicate, digest_of
+from losslab.campaign.tables import write_csv
 from losslab.reading import UsageError, read_rows
 from losslab.study import metrics
 from losslab.study.intervals import (
@@ -216,8 +216,4 @@ def trend(path: Path, commit: str, date: str, runs: Mapping[str, Sequence[Run]])
             numbers = (len(values), fmean(values), *(mean_interval(values) or ("", "")))
             shown = [f"{each:.6g}" if each != "" else "" for each in numbers]
             rows.append(dict(zip(TREND, (commit, date, cell, metric, *shown), strict=True)))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, TREND)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(path, TREND, rows)

@@ -16,6 +16,7 @@ from losslab.campaign import state
 from losslab.campaign.criteria import FAIL, INCONCLUSIVE, NOT_OBSERVABLE, PASS
 from losslab.errors import did_you_mean
 from losslab.study import metrics
+from losslab.study.studyfiles import as_list
 from losslab_conform.timeline import (
     HALF_US,
     POINT,
@@ -196,14 +197,10 @@ def _any(check: Mapping[str, Any], line: Timeline) -> Outcome:
 
 
 def _phase(check: Mapping[str, Any], line: Timeline) -> Outcome:
-    wanted = _names(check["phase"])
+    wanted = as_list(check["phase"])
     members = line.members(wanted)
     found = str(line.rows["phase"].iloc[line.point(check["at"]).row])
     return _outcome(found in members, f"phase at {check['at']} is {found}", " or ".join(wanted))
-
-
-def _names(value: str | Sequence[str]) -> list[str]:
-    return [value] if isinstance(value, str) else [*value]
 
 
 def _outcome(good: bool, text: str, wanted: str) -> Outcome:
@@ -212,7 +209,7 @@ def _outcome(good: bool, text: str, wanted: str) -> Outcome:
 
 def _next(check: Mapping[str, Any], line: Timeline) -> Outcome:
     """Judge which phase follows a span, and when."""
-    names = _names(check["next"])
+    names = as_list(check["next"])
     wanted = line.members(names)
     span = line.span(check["of"])
     begin = line.point(check["from"]) if "from" in check else line.point(span.begin_s)

@@ -18,6 +18,7 @@ from losslab.reading import UsageError, number
 from losslab.repository import ROOT
 from losslab.study import studyfiles, units
 from losslab.study.condition import AXES, Condition
+from losslab.study.studyfiles import as_list
 from losslab_conform import judge
 from losslab_conform.timeline import SPAN
 
@@ -174,9 +175,6 @@ def cases(suite: Mapping[str, Any], names: list[str], cell: str = "") -> list[Ca
             f"--case must be one of {', '.join(known)}, found {unknown[0]}"
             + did_you_mean(unknown[0], known)
         )
-
-    def as_list(value: str | list[str]) -> list[str]:
-        return [value] if isinstance(value, str) else value
 
     groups = {name: as_list(its) for name, its in suite.get("groups", {}).items()}
     interrupts = as_list(suite.get("interrupts", []))

@@ -24,6 +24,7 @@ from losslab.reading import UsageError, read_toml
 from losslab.repository import ROOT, find
 from losslab.study.names import load_algorithms
 from losslab.study.schemas import check_schema
+from losslab.study.studyfiles import as_list
 
 if TYPE_CHECKING:
     import numpy as np
@@ -195,7 +196,7 @@ def value(columns: Mapping[str, Column], its: Variable) -> Column:
     """Return a declared variable, computed from fields."""
     import numpy as np
 
-    found: Column = np.max([columns[name] for name in _names(its)], axis=0)
+    found: Column = np.max([columns[name] for name in as_list(its["field"])], axis=0)
     if "names" in its:
         names = dict(enumerate(its["names"]))
         texts = _texts(found, {str(n): name for n, name in names.items() if isinstance(name, str)})
@@ -207,14 +208,10 @@ def value(columns: Mapping[str, Column], its: Variable) -> Column:
     return np.where(found == its["none"], np.nan, scaled) if "none" in its else scaled
 
 
-def _names(its: Variable) -> list[str]:
-    return [its["field"]] if isinstance(its["field"], str) else its["field"]
-
-
 def _fields(its: Variable) -> list[str]:
     """Return the names of all fields that a variable needs."""
     within = [each for each in its.get("names", ()) if not isinstance(each, str)]
-    return _names(its) + [name for each in within for name in _fields(each)]
+    return as_list(its["field"]) + [name for each in within for name in _fields(each)]
 
 
 def _common(times: Column, events: Column) -> dict[str, Column]:
