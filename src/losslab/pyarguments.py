@@ -38,7 +38,10 @@ def axis_value(name: str, given: Any) -> Value:
     """Return an axis's value; the type is checked here, other limits by the condition."""
     value: Any = os.fspath(given) if isinstance(given, os.PathLike) else plain(given)
     if name in inputs.OF_FILES and isinstance(value, str):
-        value = inputs.value(name, value)
+        try:
+            value = inputs.value(name, value)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{name} must be a readable path, found: {error}") from error
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UsageError(f"{name} must be a number or text, found {shown(given)}")
     found: Value = value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import itertools
 import os
 import re
 import shutil
@@ -31,6 +32,8 @@ BROUGHT = "brought.tar"
 COPIED = re.compile("[A-Za-z0-9._-]{1,60}@[0-9a-f]{16}")
 # Byte code of one run must not become an input of the next.
 IGNORED = "__pycache__"
+# A folder is copied into memory and into each guest, so a mistaken path must not be the whole disk.
+FILES_MAX, BYTES_MAX = 20_000, 2**30
 # Prefix of a path relative to the current folder; other paths are relative to the repository.
 HERE = "./"
 # Ten minutes of a link with 50 Mbit/s.
@@ -326,10 +329,15 @@ def source(condition: Condition) -> Path:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """List a folder's files; LosslabError if it has none, or a link to a file outside."""
-    found = [
-        path for path in sorted(folder.rglob("*")) if path.is_file() and IGNORED not in path.parts
-    ]
+    """List a folder's files; LosslabError if it has none, too many, or a link to one outside."""
+    listed = sorted(itertools.islice(folder.rglob("*"), FILES_MAX + 1))
+    found = [path for path in listed if path.is_file() and IGNORED not in path.parts]
+    if len(listed) > FILES_MAX or sum(path.stat().st_size for path in found) > BYTES_MAX:
+        raise LosslabError(
+            f"bring must name a folder with at most {FILES_MAX} files and {BYTES_MAX >> 20} MiB, "
+            f"found more in {folder}",
+            hint="name a folder with only the files that the programs need",
+        )
     if not found:
         raise LosslabError(
             f"bring must name a folder with files, found none in {folder}",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from losslab import pyarguments
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import fingerprint, inputs
 from losslab.campaign.instrument import image_of
@@ -98,6 +99,20 @@ def test_files_from_anywhere_are_named_by_their_content(given, folder, tmp_path,
 def test_user_files_that_do_not_exist_or_have_no_name_are_refused(wrong, folder):
     with pytest.raises(UsageError, match="bring"):
         inputs.named(wrong)
+
+
+@pytest.mark.parametrize("axis", inputs.OF_FILES)
+@pytest.mark.parametrize("given", ["x" * 9999, "a\0b"], ids=["too long", "with a NUL"])
+def test_path_that_no_file_can_have_is_refused_in_python(axis, given):
+    with pytest.raises(UsageError, match=axis.removesuffix("_back")):
+        pyarguments.axis_value(axis, given)
+
+
+@pytest.mark.parametrize("limit", ["FILES_MAX", "BYTES_MAX"])
+def test_user_folder_with_too_much_is_refused(limit, folder, monkeypatch):
+    monkeypatch.setattr(inputs, limit, 1)
+    with pytest.raises(LosslabError, match="with at most"):
+        inputs.digests(dataclasses.replace(COMMAND, bring="./mine"))
 
 
 def test_user_folder_outside_the_repository_is_refused(folder, tmp_path, monkeypatch):
