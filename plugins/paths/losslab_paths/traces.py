@@ -47,7 +47,7 @@ EMPTY_PART = "the part to convert must have a length above 0, found none"
 TOO_LONG = "check the unit, or convert a part of it, with --from-s and --to-s"
 # Units in the names of columns. `MB` is bytes to some and bits to others.
 UNCLEAR = re.compile("[MKkG]B(?!it|yte)")
-PER_S = r"([ _]*(per|/)[ _]*|[ _]+)s(ec(ond)?s?)?(?![a-z])"
+PER_S = r"([ _]*(per|/)[ _]*|[ _]+)(s|secs?|seconds?)(?![a-z])"
 NAMED: Sequence[tuple[str, str]] = (
     ("mbps|mbit|megabit", "mbit"), ("kbps|kbit|kilobit", "kbit"), ("gbps|gbit|gigabit", "gbit"),
     (f"(?<![a-z])m(ega)?bytes?{PER_S}", "mbyte/s"), (f"(?<![a-z])k(ilo)?bytes?{PER_S}", "kbyte/s"),
