@@ -102,6 +102,10 @@ class Campaign:
     def start(self, workflow: Any) -> None:
         """Write the plan of the cells, test the instrument, and boot the base snapshot."""
         require_programs(workflow)
+        if workflow.local_exec:
+            # A limit of jobs per second is for clusters. Its timers, one per job, wake Snakemake
+            # until the end, and the process cannot end before them.
+            workflow.scheduler.job_rate_limiter = None
         lock.hold_for_life(STATE)
         self.plan.write(more=plan.facts(self._configfiles, self._config))
         self._test_instruments({str(f) for job in workflow.dag.needrun_jobs() for f in job.output})

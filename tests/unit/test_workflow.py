@@ -102,9 +102,8 @@ def test_plan_is_read_as_it_was_written(campaign):
 def run_of(jobs, **settings):
     """Return what `Campaign.start` asks of Snakemake's workflow before it measures."""
     named = {"local_exec": True, "deployment_settings": SimpleNamespace(deployment_method=set())}
-    return SimpleNamespace(
-        dag=SimpleNamespace(needrun_jobs=lambda: iter(jobs)), **(named | settings)
-    )
+    dag = SimpleNamespace(needrun_jobs=lambda: iter(jobs))
+    return SimpleNamespace(dag=dag, scheduler=SimpleNamespace(), **(named | settings))
 
 
 @pytest.mark.parametrize(
@@ -132,8 +131,10 @@ def test_campaign_whose_jobs_run_elsewhere_needs_no_r_here(campaign, monkeypatch
 
     monkeypatch.setattr(lock, "hold_for_life", hold)
     jobs = [SimpleNamespace(rule=SimpleNamespace(script="study.R"), output=[])]
+    run = run_of(jobs, local_exec=False)
     with pytest.raises(WorkflowError, match="it begins"):
-        campaign.start(run_of(jobs, local_exec=False))
+        campaign.start(run)
+    assert vars(run.scheduler) == {}, "a cluster keeps its limit of jobs per second"
 
 
 def test_lost_guest_and_newly_available_part_change_a_parameter(campaign, job, monkeypatch):

@@ -40,8 +40,6 @@ rule collect_study:
         expand("results/summary/{{study}}_{table}.csv", table=COLLECTED),
     log:
         "logs/collect_study/{study}.log",
-    # Before the analysis of single studies: the comparison of all waits for each table.
-    priority: 2
     conda:
         "../envs/tools.yaml"
     params:
