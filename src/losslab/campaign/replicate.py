@@ -26,7 +26,7 @@ from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.repository import INSTALLED, ROOT
 from losslab.study.condition import Condition
-from losslab.study.metrics import out_of_range, undeclared
+from losslab.study.metrics import declared, out_of_range, undeclared
 
 # Timeout of a hung guest. A guest needs up to 5 s of wall time per second of a 1 Gbit/s flow on a
 # slow, busy host; the limit is ten times as long.
@@ -59,6 +59,7 @@ def run(
     `captures` are those of `packets.links`; they change no byte of other files. Raises HostError if
     the host or the instrument failed; `out` is unchanged.
     """
+    declared()  # a user's app with a wrong declaration is refused before its run
     manifest = inputs_of(condition, seed, instrument, video, captures)
     backend = BACKENDS[instrument.backend, instrument.where]
     limit_s = timeout_s or limit_of(backend, condition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,10 @@ def read(path: Path, more: Iterable[Mapping[str, str]] = ()) -> dict[str, Metric
 @functools.cache
 def declared() -> dict[str, Metric]:
     """Return all metrics by name: those of the file and those of features."""
+    for feature in features.added():
+        if rows := [{"primary": "", **row} for row in feature.metrics]:
+            where = sys.modules[type(feature).__module__].__file__
+            check_schema(rows, "metrics", f"metrics of {where}")
     return read(FILE, (row for feature in features.all_features() for row in feature.metrics))
 
 
@@ -135,7 +140,7 @@ def problems(metric: str) -> list[str]:
 def undeclared(summary: Summary) -> list[str]:
     """Return an error message for each metric of a summary that is not declared."""
     return [
-        f"metrics must be declared in config/metrics.tsv, found {name}"
+        f"metrics must be declared, in config/metrics.tsv or by their module, found {name}"
         for name in sorted(summary.keys() - declared().keys())
     ]
 

@@ -43,7 +43,7 @@ def test_recorded_summaries_have_only_declared_metrics(root):
     assert len(found) > 30
     assert metrics.undeclared(dict.fromkeys(found)) == []
     assert metrics.undeclared({"goodput_mbits": 1.0}) == [
-        "metrics must be declared in config/metrics.tsv, found goodput_mbits"
+        "metrics must be declared, in config/metrics.tsv or by their module, found goodput_mbits"
     ]
 
 
@@ -108,3 +108,10 @@ def test_metric_of_an_axis_needs_the_axis():
     metrics.require_measured("flows_goodput_mbit", [plain, shared])
     with pytest.raises(UsageError, match="a metric of flows"):
         metrics.require_measured("flows_goodput_mbit", [plain])
+
+
+def test_wrong_declaration_of_a_users_module_is_refused_with_its_file(monkeypatch):
+    mine = type("Mine", (), {"metrics": ({"name": "a"},), "__module__": __name__})()
+    monkeypatch.setattr(metrics.features, "added", lambda: [mine])
+    with pytest.raises(UsageError, match=r"metrics of .*test_metrics.py must follow"):
+        metrics.declared.__wrapped__()
