@@ -165,7 +165,8 @@ BROKEN_PROCESS = re.compile(
     r"|[Ss]tub syscall|Syscall data was corrupted by stub|Failed to continue stub"
     r"|snapshot: a process must start"
 )
-# Causes for a guest that does not start its job. The first row counts that the console matches.
+# Causes for a guest that does not start its job. The first row counts that the console matches. A
+# killed child matches none: "check_ptrace : expected SIGSTOP, got status = 9" has no "ptrace: ".
 CAUSES = ROOT / "config" / "boot-failures.tsv"
 
 

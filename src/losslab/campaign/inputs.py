@@ -32,7 +32,7 @@ BROUGHT = "brought.tar"
 COPIED = re.compile("[A-Za-z0-9._-]{1,60}@[0-9a-f]{16}")
 # Byte code of one run must not become an input of the next.
 IGNORED = "__pycache__"
-# A folder is copied into memory and into each guest, so a mistaken path must not be the whole disk.
+# Files are copied into memory and into each guest, so a mistaken path must not be the whole disk.
 FILES_MAX, BYTES_MAX = 20_000, 2**30
 # Prefix of a path relative to the current folder; other paths are relative to the repository.
 HERE = "./"
@@ -209,6 +209,7 @@ def _copied(path: Path, name: str) -> str:
     A NAME is that of the file, or of a folder with the folder's files.
     """
     if path.is_file():
+        _require_size(path, [path])
         found = {name or path.name: path}
     else:
         prefix = f"{name}/" if name else ""
@@ -328,16 +329,20 @@ def source(condition: Condition) -> Path:
     return resolved
 
 
+def _require_size(path: Path, files: Sequence[Path], count: int = 1) -> None:
+    if count > FILES_MAX or sum(each.stat().st_size for each in files) > BYTES_MAX:
+        raise LosslabError(
+            f"bring must name at most {FILES_MAX} files and {BYTES_MAX >> 20} MiB, found more in "
+            f"{path}",
+            hint="name a folder with only the files that the programs need",
+        )
+
+
 def _files_in(folder: Path) -> list[Path]:
     """List a folder's files; LosslabError if it has none, too many, or a link to one outside."""
     listed = sorted(itertools.islice(folder.rglob("*"), FILES_MAX + 1))
     found = [path for path in listed if path.is_file() and IGNORED not in path.parts]
-    if len(listed) > FILES_MAX or sum(path.stat().st_size for path in found) > BYTES_MAX:
-        raise LosslabError(
-            f"bring must name a folder with at most {FILES_MAX} files and {BYTES_MAX >> 20} MiB, "
-            f"found more in {folder}",
-            hint="name a folder with only the files that the programs need",
-        )
+    _require_size(folder, found, len(listed))
     if not found:
         raise LosslabError(
             f"bring must name a folder with files, found none in {folder}",

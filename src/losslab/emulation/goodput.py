@@ -53,8 +53,9 @@ def read_report(path: Path) -> dict[str, Any]:
     text = path.read_text(errors="replace").strip()
     for part in (text, text.rpartition("\n")[2]):
         with contextlib.suppress(json.JSONDecodeError):
-            found: dict[str, Any] = json.loads(part)
-            return found
+            found = json.loads(part)
+            if isinstance(found, dict):
+                return found
     raise LosslabError(f"{path.name} must be a JSON report, found: {text[-200:]}")
 
 

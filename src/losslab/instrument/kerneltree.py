@@ -16,7 +16,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import algorithms as algorithmfiles
 from losslab.instrument.kernels import ReplacedFile, replaced_files, source_of
 from losslab.lock import locked
-from losslab.reading import code, read_text
+from losslab.reading import code
 from losslab.repository import ROOT, install_command
 
 # Names in a kept folder: the tree, and its net/ipv4 Makefile without added algorithms.
@@ -220,7 +220,9 @@ def _staged(path: Path, makefile: str, names: Set[str]) -> Iterator[tuple[str, P
             "found no such name"
         )
     # Which code a name has that two register would depend on their order.
-    if twice := (names - {name}) & {*algorithmfiles.registered(code(read_text(path)))}:
+    if twice := (names - {name}) & {
+        *algorithmfiles.registered(code(content.decode(errors="replace")))
+    }:
         raise LosslabError(
             f"{shown(path)} must register no other algorithm's name, found {min(twice)}"
         )

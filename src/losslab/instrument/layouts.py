@@ -161,15 +161,15 @@ def of_sources(tree: Path, paths: Sequence[Path]) -> list[Field]:
 
 def require_room(tree: Path, spec: Kernel) -> None:
     """Refuse an algorithm whose state is larger than its room, and would overwrite the socket."""
-    header = read_text(tree / "include/net/inet_connection_sock.h")
-    most = int(re.findall(r"(?:icsk_ca_priv\[|ICSK_CA_PRIV_SIZE\s+\()(\d+)", header)[0])
+    header = (tree / "include/net/inet_connection_sock.h").read_text(errors="replace")
+    most = int(re.findall(r"(?:icsk_ca_priv\[|ICSK_CA_PRIV_SIZE\s+\(?)(\d+)", header)[0])
     groups = [[tree / each.path] for each in spec.replaced if each.path.endswith(".c")]
     for path in spec.algorithms:
         folder = tree / kerneltree.IPV4 / f"{path.parent.name}{kerneltree.SUFFIX}"
         declared = path.name == algorithmfiles.FILE
         groups.append([*folder.rglob("src/**/*.[ch]")] if declared else [folder.parent / path.name])
     for files in groups:
-        text = "\n".join(code(read_text(each)) for each in files)
+        text = "\n".join(code(each.read_text(errors="replace")) for each in files)
         # A variable of the same name elsewhere may point to one of the kernel's structures.
         own = r"struct\s+{0}\s*\{{|\}}[^{{;]*\b{0}\s*;"
         names = {each for each in pointed(text) if re.search(own.format(each), text)}

@@ -108,11 +108,12 @@ def test_path_that_no_file_can_have_is_refused_in_python(axis, given):
         pyarguments.axis_value(axis, given)
 
 
-@pytest.mark.parametrize("limit", ["FILES_MAX", "BYTES_MAX"])
-def test_user_folder_with_too_much_is_refused(limit, folder, monkeypatch):
+@pytest.mark.parametrize("given", ["FILES_MAX mine=x", "BYTES_MAX mine=x", "BYTES_MAX mine/send"])
+def test_user_files_that_are_too_many_or_too_large_are_refused(given, folder, monkeypatch):
+    limit, place = given.split()
     monkeypatch.setattr(inputs, limit, 1)
-    with pytest.raises(LosslabError, match="with at most"):
-        inputs.digests(dataclasses.replace(COMMAND, bring="./mine"))
+    with pytest.raises(LosslabError, match="at most"):
+        inputs.named(place)
 
 
 def test_user_folder_outside_the_repository_is_refused(folder, tmp_path, monkeypatch):

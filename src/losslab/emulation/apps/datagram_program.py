@@ -131,9 +131,10 @@ class Sender:
         return in_flight < int(min(self._of_scheme("window_packets"), WINDOW_MAX_PACKETS))
 
     def _of_scheme(self, name: str) -> float:
-        """Return a number of the scheme, which comparisons would otherwise take for another."""
+        """Call a method of the scheme; end with an error unless it returns a number in range."""
         value: float = getattr(self._scheme, name)()
-        least = 1e-6 if name == "timeout_ms" else 0  # without time between them, they never end
+        # Timeouts with no time between them would never end.
+        least = 1e-6 if name == "timeout_ms" else 0
         if not isinstance(value, (int, float)) or not value >= least:
             sys.exit(f"the scheme's {name}() must be a number from {least:g}, found {value!r:.80}")
         return value
