@@ -45,8 +45,8 @@ enumerate <- function(words, max_words = 6) {
   paste(paste(utils::head(words, -1), collapse = ", "), "and", utils::tail(words, 1))
 }
 
-# Write the note of a figure with missing cells, or "" if none is missing. It has blocks, whose names
-# fit below a figure; the appendix lists the cells.
+# Write the note of a figure with missing cells, or "" if none is missing. It has blocks, whose
+# names fit below a figure; the appendix lists the cells.
 missing_note <- function(missing) {
   if (nrow(missing) == 0) {
     return("")

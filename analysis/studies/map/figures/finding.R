@@ -1,5 +1,5 @@
-# First page: CUBIC's goodput with a shallow buffer over that of the paper's replication, without and
-# with pauses of the bottleneck.
+# First page: CUBIC's goodput with a shallow buffer over that of the paper's replication, without
+# and with pauses of the bottleneck.
 height_cm <- 3.4
 width_cm <- 7.5
 shown <- function(cells) filter(cells, algorithm == "cubic", block == paused_block)
