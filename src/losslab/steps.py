@@ -144,7 +144,8 @@ def _collect(options: argparse.Namespace) -> int:
         )
     cells, recorded = of_plan(plan, study, options.results)
     rules = [each.cell.stopping for each in plan.of_study(study)]
-    found = tables.gather(cells, plan.left_out[study], rules, recorded)
+    left_out = {(study, block): count for block, count in plan.left_out[study].items()}
+    found = tables.gather(cells, left_out, rules, recorded)
     found.criteria = criteria.of_study(study, found)
     found.write(options.results / "summary", study)
     return 0

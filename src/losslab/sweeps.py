@@ -222,17 +222,19 @@ def write_replicates(cells: Sequence[MeasuredCell], out: Path) -> Path:
 
 
 def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[str, Any]:
-    """Return the sweep as a study's block, for use in a campaign."""
+    """Return the sweep as a study's blocks, one for each length of runs, for use in a campaign."""
     block = {
         name: list(each) if len(each) > 1 else each[0]
         for name, each in given.items()
         if not AXES[name].of_campaign
     }
-    lengths = {
-        name: float(given[name][0] if name in given else AXES[name].default or 0)
-        for name in ("duration_s", "warmup_s")
+    names = ("duration_s", "warmup_s")
+    values = [given.get(name, (AXES[name].default or 0,)) for name in names]
+    runs = {
+        f"main{number or ''}": {"replicates": replicates} | dict(zip(names, its, strict=True))
+        for number, its in enumerate(itertools.product(*(map(float, each) for each in values)))
     }
-    return {"blocks": {"main": block}, "runs": {"main": {"replicates": replicates} | lengths}}
+    return {"blocks": {name: dict(block) for name in runs}, "runs": runs}
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

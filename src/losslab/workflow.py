@@ -363,7 +363,7 @@ def require_defined_once(functions: Iterable[Path]) -> None:
     """
     first: dict[str, Path] = {}
     for path in functions:
-        for name in (path.name, *DEFINITION.findall(path.read_text())):
+        for name in (path.name, *DEFINITION.findall(reading.read_text(path))):
             other = first.setdefault(name, path)
             if other != path:
                 raise LosslabError(

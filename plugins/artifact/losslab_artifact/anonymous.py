@@ -6,6 +6,7 @@ are part of them: packing stops if a result has a name in it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -50,6 +51,12 @@ def _names_somebody(text: str) -> bool:
     return len(text) >= MIN_LENGTH and (not word or text != text.lower() or len(text) >= LONG)
 
 
+def name_of(author: dict[str, Any]) -> str:
+    """Return the name of an author of CITATION.cff, a person or an organisation."""
+    person = f"{author.get('given-names', '')} {author.get('family-names', '')}"
+    return str(author.get("name") or person.strip())
+
+
 def _of_author(author: dict[str, Any]) -> Iterable[str]:
     yield from (str(author[key]) for key in KEYS if author.get(key))
     if "family-names" in author:
@@ -60,20 +67,23 @@ def _of_author(author: dict[str, Any]) -> Iterable[str]:
 def strip(root: Path, known: Iterable[str]) -> list[str]:
     """Replace the names in an archive's folder; list the files changed.
 
-    Raises LosslabError with the files that have names and cannot be edited: results, and files that
-    are not text. Names of several words may be in either case.
+    Raises LosslabError with the files that have names and cannot be edited: results, files that are
+    not text, and files with such a name. Names of several words may be in either case.
     """
+    # JSON may have letters of other alphabets as escapes.
+    spelt = dict.fromkeys(word for each in known for word in (each, json.dumps(each)[1:-1]))
     words = [
-        (rb"%b" if each.isalnum() else rb"(?i:%b)") % re.escape(each.encode()) for each in known
+        (rb"%b" if each.isalnum() else rb"(?i:%b)") % re.escape(each.encode()) for each in spelt
     ]
     pattern = re.compile(rb"(?<!\w)(?:" + b"|".join(words) + rb")(?!\w)")
     changed, kept = [], []
     for name in contents(root):
         path = root / name
         data = path.read_bytes()
-        if not words or not pattern.search(data):
+        named = pattern.search(name.encode())
+        if not words or not (named or pattern.search(data)):
             continue
-        if Path(name).is_relative_to(RESULTS) or b"\0" in data:
+        if named or Path(name).is_relative_to(RESULTS) or b"\0" in data:
             kept.append(name)
             continue
         # A hard link may share the content with a file elsewhere.
@@ -82,8 +92,9 @@ def strip(root: Path, known: Iterable[str]) -> list[str]:
         changed.append(name)
     if kept:
         raise LosslabError(
-            "an anonymous archive must have no name of its authors in results and binary files, "
-            f"found {', '.join(kept[:5])}" + (f" and {len(kept) - 5} more" if kept[5:] else ""),
+            "an anonymous archive must have no name of its authors in results, binary files and "
+            f"names of files, found {', '.join(kept[:5])}"
+            + (f" and {len(kept) - 5} more" if kept[5:] else ""),
             hint="measure in a folder without your name, or pack without --anonymous",
         )
     return changed

@@ -84,8 +84,8 @@ def write(
 ) -> str:
     """Write an archive's appendix and experiments; return a line with their compute-hours.
 
-    `root`: the archive's folder. With LaTeX, also writes the appendix as PDF. Raises LosslabError
-    if it has more pages than venues allow, or the experiments take too long for an evaluator.
+    `root`: the archive's folder; `typeset` makes the PDF. Raises LosslabError if the experiments
+    take too long for an evaluator.
     """
     folder = root / EXPERIMENTS
     folder.mkdir()
@@ -132,7 +132,6 @@ def write(
     )  # fmt: skip
     (folder / "all.sh").write_text(text)
     (root / TEX).write_text(_text(root, runs, found, claims, wall_s, packing))
-    typeset(root)
     return f"{len(found) + 1} experiments, {total:.2f} compute-hours (at most {MAX_HOURS})"
 
 

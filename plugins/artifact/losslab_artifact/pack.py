@@ -10,23 +10,25 @@ import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from losslab import __version__, processes
-from losslab.campaign import plan
+from losslab.campaign import inputs, plan
 from losslab.campaign.plan import RecordedCampaign
 from losslab.campaign.results import CELL_FILE, read_cell
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import cache_folder
 from losslab.reading import UsageError, read_config, read_yaml
-from losslab.repository import ROOT
+from losslab.repository import ROOT, find
+from losslab.study.axes import DRAWN_TRACE, NONE
+from losslab.study.condition import Condition
 from losslab_artifact import appendix, major, verify
-from losslab_artifact.anonymous import SUBSTITUTE, names, strip
+from losslab_artifact.anonymous import SUBSTITUTE, name_of, names, strip
 from losslab_artifact.appendix import TEMPLATES, Run
 from losslab_artifact.remake import path_of
 from losslab_artifact.verify import COMMIT, INSTRUMENTS, RESULTS, contents, link, result_files
@@ -90,6 +92,8 @@ def pack(
         if anonymous:
             changed = strip(root, names(repository))
             say(f"names replaced in {len(changed)} files: {', '.join(changed)}")
+        # After names are replaced: its PDF cannot be searched for them.
+        appendix.typeset(root)
         verify.write_digests(root, contents(root))
         say(f"writing {out}")
         # In a folder with an unpredictable name: other users may be able to write next to `out`.
@@ -120,7 +124,9 @@ def _verified(work: Path, name: Path, repository: Path, processors: int) -> Reco
             hint=f"`make report CONFIG={name}`, or name the campaign that was measured",
         )
     # Before the verification, which takes minutes.
-    require_committed(repository)
+    require_committed(
+        repository, {path for cell in campaign.cells for path in _own_files(cell.condition)}
+    )
     _crates()
     options = verify.Options(0, count=0, processors=processors, repository=repository)
     found = verify.verify_results(work / RESULTS, campaign, options)
@@ -152,8 +158,29 @@ def measured(work: Path, campaign: RecordedCampaign) -> list[Run]:
     return found
 
 
-def require_committed(repository: Path) -> None:
-    """Raise LosslabError with all uncommitted files, or if there is no repository."""
+def _own_files(condition: Condition) -> Iterator[Path]:
+    """Yield a condition's traces and folders in the repository; replicates keep all others."""
+    for axis in inputs.OF_FILES:
+        name = str(getattr(condition, axis))
+        if name not in (NONE, DRAWN_TRACE) and "@" not in name:
+            yield find(f"config/traces/{name}" if axis in inputs.TRACES else name)
+
+
+def require_committed(repository: Path, used: Iterable[Path] = ()) -> None:
+    """Raise LosslabError with all uncommitted files, or if there is no repository.
+
+    `used`: files and folders of the campaign's cells, which git must not ignore.
+    """
+    inside = [path for path in used if path.is_relative_to(repository)]
+    if inside:
+        status = ["git", "-C", repository, "status", "--porcelain", "--ignored", "--", *inside]
+        ignored = [line[3:] for line in processes.run(status).splitlines() if line[:2] == "!!"]
+        if ignored:
+            raise LosslabError(
+                "an artifact must have the files that its cells use, found that git ignores "
+                f"{', '.join(ignored)}",
+                hint=f"commit them: git add --force {' '.join(ignored)}",
+            )
     changes = processes.attempt(["git", "-C", repository, "status", "--porcelain"])
     if not changes.good:
         raise LosslabError(
@@ -246,7 +273,7 @@ def describe(folder: Path, campaign: str, runs: Sequence[Run], day: str, agent: 
     crate.license = crate.add(_entity(crate, LICENSE, "CreativeWork", name="MIT License",
                                       description="The licence of code and results"))  # fmt: skip
     crate.creator = [
-        crate.add(_entity(crate, f"#author-{number}", "Organization", name=author["name"]))
+        crate.add(_entity(crate, f"#author-{number}", "Organization", name=name_of(author)))
         for number, author in enumerate(citation["authors"])
     ]
     crate.root_dataset["conformsTo"] = [

@@ -25,8 +25,8 @@ def test_campaign_to_pack_must_be_a_file_of_the_repository_and_measured(tmp_path
 
 def test_missing_package_is_named_before_the_verification(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rocrate.rocrate", None)
-    monkeypatch.setattr(pack, "require_committed", lambda repository: None)
-    recorded = SimpleNamespace(config={}, software={})
+    monkeypatch.setattr(pack, "require_committed", lambda *_: None)
+    recorded = SimpleNamespace(config={}, software={}, cells=[])
     for name in ("read_campaign", "load_campaign"):
         monkeypatch.setattr(pack.plan, name, lambda *_: recorded)
     with pytest.raises(LosslabError, match="package rocrate must be installed"):
@@ -43,6 +43,12 @@ def test_all_uncommitted_files_are_named_with_what_to_do(tmp_path):
     git("add", ".")
     git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "first")
     pack.require_committed(tmp_path)
+    (tmp_path / ".git/info/exclude").write_text("/build/")
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/tram.down").write_text("1")
+    pack.require_committed(tmp_path, [tmp_path / "kept", Path("/elsewhere")])
+    with pytest.raises(LosslabError, match="git ignores build/") as error:
+        pack.require_committed(tmp_path, [tmp_path / "build/tram.down"])
     (tmp_path / "changed").write_text("2")
     for name in ("cubic", "my-run"):
         (tmp_path / name).mkdir()

@@ -16,9 +16,8 @@ from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import at_first_use, instrument
 from losslab.campaign.packets import SENDERS_LINK
 from losslab.campaign.results import CELL_FILE
-from losslab.instrument import kernels
+from losslab.instrument import changes, kernels
 from losslab.instrument.changes import Change
-from losslab.instrument.kerneltree import COMPILED, UNCOMPILED
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import design, studyfiles
@@ -155,30 +154,10 @@ def kernel_digests(cells: Mapping[str, Cell], side: Side) -> dict[str, str | Non
 
 
 def require_compiled(cells: Mapping[str, Cell], side: Side, change: Change) -> list[str]:
-    """Return the changed files that no cell's kernel compiles; `kernel_digests` has built them.
-
-    Raises UsageError for an added file, and if none of the changed sources is compiled: "no cell
-    changed" would say nothing about it.
-    """
-    unused: set[str] | None = None
+    """Return the changed files that no cell's kernel compiles; `kernel_digests` has built them."""
     with side.active():
-        for cell in cells.values() if change.paths else ():
-            file = instrument(condition=side.of(cell.condition)).kernel.parent / UNCOMPILED
-            its = set(file.read_text().splitlines()) if file.is_file() else set()
-            unused = its if unused is None else unused & its
-    files = sorted(unused or ())
-    sources = [path for path in change.paths if Path(path).suffix in COMPILED]
-    skipped = [path for path in change.skipped if Path(path).suffix in COMPILED]
-    refused = [path for path in files if path in change.added]
-    if not set(sources) - set(files):
-        refused += [path for path in (*files, *skipped) if path not in refused]
-    for path in refused[:1]:
-        raise UsageError(
-            f"a changed source must be compiled into the kernel, found that no object has {path}",
-            hint="let the change add `obj-y += NAME.o` to its folder's Makefile, or include it in "
-            "a file that is compiled; for your own algorithm, add `--algorithm NAME`",
-        )
-    return files
+        built = [instrument(condition=side.of(cell.condition)).kernel for cell in cells.values()]
+    return changes.require_compiled(change, built)
 
 
 def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from losslab import __version__, cellspec, commands, sweeps
 from losslab.campaign import verdicts
 from losslab.campaign.criteria import FAIL, PASS
-from losslab.campaign.instrument import kernel_of
+from losslab.campaign.instrument import at_first_use, instrument, kernel_of
 from losslab.campaign.results import write_json
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels, records
@@ -178,8 +178,10 @@ def _changed(
         return
     files = out / "files"
     shutil.rmtree(files, ignore_errors=True)
-    changes.of_files(given, kernel_of(conditions[0]).base, files)
+    change = changes.of_files(given, kernel_of(conditions[0]).base, files)
     with kernels.replacing(files):
+        at_first_use(conditions[0])
+        changes.require_compiled(change, [instrument(condition=conditions[0]).kernel])
         yield files
 
 

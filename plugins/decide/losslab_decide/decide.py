@@ -167,7 +167,7 @@ def _decide(options: argparse.Namespace) -> int:
     more = max((its["more_runs"] or 0 for its in found["answers"].values()), default=0)
     found["command"] = again(options, made, more)
     write_json(found, options.out / "decision.json")
-    (options.out / "decision.html").write_text(page.html(found))
+    (options.out / "decision.html").write_bytes(page.html(found).encode())
     print(page.text(found))
     print(f"\n{options.out / 'decision.html'}\n{options.out / 'decision.json'}")
     measured = all(its["verdict"] != "not measured" for its in found["answers"].values())

@@ -115,6 +115,8 @@ def asked(options: argparse.Namespace) -> Question:
     with input_errors():
         path = units.resolved(path)
     shares = dict(read_share(text) for text in options.share)
+    if len(shares) < len(options.share):
+        raise UsageError("--share must name each algorithm once, found one twice")
     cellspec.require_algorithms([*shares])
     by_trace = path.get("trace", NO_TRACE) != NO_TRACE
     flows = options.link_flows or (2 if by_trace else MIXED_FLOWS) if shares else DEFAULT_FLOWS
@@ -170,6 +172,8 @@ def read_uses(given: Sequence[str]) -> tuple[tuple[str, ...], float | None]:
             raise UsageError(f"--use must be bulk, pages=SIZE or video, found {shown(text)}",
                              hint="a page of 300 kB is --use pages=300kB")  # fmt: skip
         if use == PAGES:
+            if page_kb is not None:
+                raise UsageError(f"--use must have one SIZE of pages, found {shown(text)}, too")
             page_kb = quantity("page_kb", size, "SIZE of pages")
             if page_kb <= 0:
                 raise UsageError(f"the SIZE of pages must be above 0, found {shown(size)}")
@@ -256,10 +260,11 @@ def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
 def _now(question: Question, name: str) -> float:
     if name == SHARE and question.shares:
         return next(iter(question.shares.values()))
-    if name not in AXES or AXES[name].kind == "str" or name in NOT_OF_PATH:
+    its = AXES.get(name)
+    if its is None or its.kind == "str" or its.of_campaign or name in NOT_OF_PATH:
         raise UsageError(f"--uncertain must name a number of the path or {SHARE} (with --share), "
                          f"found {shown(name)}")  # fmt: skip
-    return float(question.path.get(name, AXES[name].default or 0))
+    return float(question.path.get(name, its.default or 0))
 
 
 def _with(question: Question, name: str, value: float) -> Question:

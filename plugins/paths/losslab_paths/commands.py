@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -46,12 +47,17 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _from_tc(options: argparse.Namespace) -> int:
     if options.file == "-":
-        text = CONTROL.sub(" ", sys.stdin.buffer.read(CONFIG_BYTES).decode(errors="replace"))
+        data = sys.stdin.buffer.read(CONFIG_BYTES + 1) if sys.stdin else b""
+        if len(data) > CONFIG_BYTES:
+            raise UsageError(f"the lines must have at most {CONFIG_BYTES} bytes, found more")
+        text = CONTROL.sub(" ", data.decode(errors="replace"))
     else:
         text = read_text(Path(options.file), CONFIG_BYTES)
-    given = dict(pair.split("=", 1) for pair in options.var if "=" in pair)
-    if len(given) < len(options.var):
-        raise UsageError("--var must be NAME=VALUE, found none")
+    given = {}
+    for pair in options.var:
+        name, equals, given[name] = pair.partition("=")
+        if not equals or not re.search(rf"\b{re.escape(name)}\b", text):
+            raise UsageError(f"--var must be NAME=VALUE of a variable in the lines, found {pair}")
     found = Reading(tclines.read(text, given), vars(options), options.algorithm)
     condition = cellspec.condition(found.values)
     left, traps = [*dict.fromkeys(found.left)], [*dict.fromkeys(found.traps)]

@@ -166,7 +166,7 @@ class Reading:
         for egress, words in self._lines.filters:
             side = f"{egress} (incoming)" if {"ffff:", "ingress"} & {*words} else egress
             host = egress.rpartition(":")[0]
-            if "mirred" in words and "dev" in words[words.index("mirred") :]:
+            if "mirred" in words and "dev" in words[words.index("mirred") : -1]:
                 target = words[words.index("dev", words.index("mirred")) + 1]
                 incoming[f"{host}:{target}" if host else target] = side
             elif "police" in words:
@@ -196,6 +196,8 @@ class Reading:
             if given and not its:
                 known = ", ".join(sides)
                 raise UsageError(f"--{role} must be an interface of {known}, found {given}")
+            if its and its[0] in chosen.values():
+                raise UsageError(f"each role must have its own interface, found {given} for two")
             free = sorted((s for s in sides if s not in chosen.values()), key=lambda s: "(" in s)
             its = its or [s for s in free if s == f"${role.upper()}"]
             if role != "sender":

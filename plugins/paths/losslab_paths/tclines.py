@@ -81,13 +81,14 @@ EXPANSION = re.compile(
     r"\$\(\(\s*\$?\{?(?P<left>\w+)\}?\s*(?P<sign>[-+*/])\s*\$?\{?(?P<right>\w+)\}?\s*\)\)"
     r"|\$\{(?P<braced>\w+)(?::?(?P<how>[-=?+])(?P<default>[^}]*))?\}|\$(?P<plain>\w+)"
 )
-ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
+ASSIGNMENT = re.compile(r"(\w+)([-+*/%]?)=(.*)", re.DOTALL)
+COMMAND = re.compile(r"\btc\b\W+(qdisc|class|filter)\W+(add|change|replace)\b")
 REDIRECTION = re.compile(r"(?<!\S)[&\d]?>>?\s*&?\S+")
 PROMPT = re.compile(r"^\s*(?:\S+@\S+[#$]|[$>%])\s+")
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv,
 }  # fmt: skip
-LINE_MAX = 4000  # longer lines are cut
+LINE_MAX = 4000  # longer lines are left out
 # Calls of Mininet with a link's parameters, and parameters that do not change its qdiscs.
 LINK_CALLS = ("addLink", "TCLink", "TCIntf", "custom", "partial")
 LINK_PARAMETERS = {"bw", "delay", "jitter", "loss", "max_queue_size"}
@@ -138,9 +139,11 @@ class Lines:
     filters: list[tuple[str, list[str]]] = field(default_factory=list)  # egress and words
     left: list[tuple[str, str]] = field(default_factory=list)  # words and reason
     cleared: set[str] = field(default_factory=set)  # egresses whose qdiscs were deleted
+    commands: int = 0  # of tc
 
     def add(self, words: Sequence[str], host: str = "") -> None:
         """Add a command of tc, from its words after `tc`."""
+        self.commands += 1
         what = next((o for o in OBJECTS if o.startswith(words[0])), "")
         given = "".join(words[1:2]) or "list"
         verb = next((v for v in (*ADDED, "delete") if v.startswith(given)), "")
@@ -239,7 +242,11 @@ def read(text: str, given: Mapping[str, str]) -> Lines:
 
 def _shell(lines: Lines, text: str, variables: dict[str, str], given: Mapping[str, str]) -> None:
     for line in re.sub(r"\\\s*\n", " ", text).splitlines():
-        raw = _expanded(line[:LINE_MAX], variables)[:LINE_MAX]
+        raw = _expanded(line, variables) if len(line) <= LINE_MAX else line
+        if len(raw) > LINE_MAX:
+            if "tc" in raw:
+                lines.left.append((f"{raw[:60]} ...", f"a line of over {LINE_MAX} characters"))
+            continue
         bare = REDIRECTION.sub(" ", PROMPT.sub("", raw))
         lexer = shlex.shlex(bare, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
@@ -250,23 +257,30 @@ def _shell(lines: Lines, text: str, variables: dict[str, str], given: Mapping[st
                 lines.left.append((bare.strip(), f"not a line of a shell: {error}"))
             continue
         command: list[str] = []
+        before = lines.commands
         for word in words:
             if word and not set(word) <= set("();<>|&"):
                 command.append(word)
             else:
                 _command(lines, command, variables, given)
                 command = []
+        if lines.commands == before and COMMAND.search(" ".join(words)):
+            lines.left.append((bare.strip(), "not a command of a shell: write it as one"))
 
 
 def _command(
     lines: Lines, words: list[str], variables: dict[str, str], given: Mapping[str, str]
 ) -> None:
-    while words and (words[0] in ("export", "local", "readonly", "declare", "-r", "-x")):
+    while words and (words[0] in ("export", "local", "readonly", "declare", "let", "-r", "-x")):
         words = words[1:]
     while words and (match := ASSIGNMENT.fullmatch(words[0])):
-        if match[1] not in given and not re.search(r"\$|`", match[2]):
-            variables[match[1]] = match[2]
+        if match[1] not in given:
+            variables[match[1]] = match[3]
+            if match[2] or re.search(r"\$|`", match[3]):  # it is computed
+                del variables[match[1]]
         words = words[1:]
+    if words[1:2] and ASSIGNMENT.fullmatch(f"x{words[1]}") and words[0] not in given:
+        variables.pop(words[0], None)  # `(( x = y ))`
     for at, word in enumerate(words):
         program = PurePath(word).name.lstrip("$").lower()
         if " " in word:  # a command in quotes, as of `sh -c`

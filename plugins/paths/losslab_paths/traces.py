@@ -104,6 +104,12 @@ class Choices:
 SCHEDULED = {
     "rtt_column": ("rtt_ms", 1), "delay_column": ("rtt_ms", 2), "loss_column": ("loss_percent", 1),
 }  # fmt: skip
+# Units of times and delays in columns' names, with their milliseconds.
+TIME_UNITS: Mapping[str, tuple[str, int | Fraction]] = {
+    "ms": (r"ms|msec|milli\w*", 1), "s": (r"s|secs?|seconds?", 1000),
+    "us": (r"us|usec|micro\w*", Fraction(1, 1000)), "ns": (r"ns|nsec|nano\w*", Fraction(1, 10**6)),
+    "min": (r"min|minutes?", 60_000), "h": (r"h|hours?", 3_600_000),
+}  # fmt: skip
 # A run's 0 s is about so late on a trace's clock, `link_begin_ms`.
 RUN_BEGINS_MS = 1000
 CHANGES_MAX = 1000
@@ -135,12 +141,14 @@ def read(text: str, where: str, choices: Choices) -> tuple[list[Period], dict[st
     columns = {name: table.fractions(name)}
     if choices.rtt_column and choices.delay_column:
         raise UsageError("--rtt-column and --delay-column exclude each other, found both")
-    axes = dict[str, tuple[str, int]]()
+    axes = dict[str, tuple[str, Fraction]]()
     for option, (axis, factor) in SCHEDULED.items():
         if column := getattr(choices, option):
             column = _chosen(table, column, f"--{option.replace('_', '-')}")
-            columns[column], axes[axis] = table.fractions(column), (column, factor)
-            said[axis] = _called(table, column)
+            ms, unit_of = _named_unit(column) or (Fraction(1), "")
+            scaled = factor * (ms if axis == "rtt_ms" else 1)
+            columns[column], axes[axis] = table.fractions(column), (column, scaled)
+            said[axis] = _called(table, column) + (f" in {unit_of}" if unit_of else "")
     periods = []
     for length, rows in zip(lengths, merged, strict=True):
         sums = {column: sum(its[at] for at in rows) for column, its in columns.items()}
@@ -410,22 +418,28 @@ def _time(text: str, name: str, row: int) -> Fraction:
     raise UsageError(f"{name} in row {row} must be a number or a date, found {shown(text)}")
 
 
-def _time_unit(name: str, times: Sequence[Fraction]) -> tuple[int, str]:
+def _named_unit(name: str) -> tuple[Fraction, str] | None:
+    """Return the milliseconds of the unit in a column's name, and the unit; None without one."""
+    for unit, (pattern, ms) in TIME_UNITS.items():
+        if re.search(rf"(^|_|\b)({pattern})\b", name, re.IGNORECASE):
+            return Fraction(ms), f"{unit} (its name)"
+    return None
+
+
+def _time_unit(name: str, times: Sequence[Fraction]) -> tuple[Fraction, str]:
     """Return the milliseconds of a unit of times, and its name with the reason."""
-    if re.search(r"(^|_|\b)(ms|msec|milli\w*)\b", name, re.IGNORECASE):
-        return 1, "ms (its name)"
-    if re.search(r"(^|_|\b)(s|sec|second)s?\b", name, re.IGNORECASE):
-        return 1000, "s (its name)"
+    if named := _named_unit(name):
+        return named
     if times and times[0] > EPOCH_MS:
-        return 1, "ms since 1970"
+        return Fraction(1), "ms since 1970"
     if times and times[0] > EPOCH_S:
-        return 1000, "s since 1970"
+        return Fraction(1000), "s since 1970"
     steps = [b - a for a, b in itertools.pairwise(times) if b > a]
     step = statistics.median_low(steps) if steps else Fraction(0)
     if 0 < step <= STEP_MAX_S:
-        return 1000, f"s (its steps of {float(step):g})"
+        return Fraction(1000), f"s (its steps of {float(step):g})"
     if step >= STEP_MIN_MS:
-        return 1, f"ms (its steps of {float(step):g})"
+        return Fraction(1), f"ms (its steps of {float(step):g})"
     raise UsageError(
         f"the unit of the times must be clear, found steps of {float(step):g}",
         hint="set the length of a row with --interval-ms",

@@ -180,12 +180,10 @@ def longest_stall(
     """
     last: tuple[float, int] | None = None
     longest = Stall(from_s, 0.0)
-    for t_s, delivered in _delivered(folder):
-        if t_s > end_s:
-            break
-        if not delivered:
-            continue  # before the first data
-        if last is None or delivered != last[1]:
+    # Without the time before the first data.
+    rows = [(t, octets) for t, octets in _delivered(folder) if octets and t <= end_s]
+    for t_s, delivered in rows:
+        if last is None or delivered != last[1] or t_s == rows[-1][0]:
             if last and from_s <= last[0] <= until_s and t_s - last[0] > longest.length_s:
                 longest = Stall(last[0], t_s - last[0])
             last = t_s, delivered

@@ -266,7 +266,7 @@ def read_campaign(folder: Path, repository: Path) -> RecordedCampaign:
     path = folder / FILE
     try:
         data = read_json(path)
-        names, config = tuple(map(str, data["files"])), dict(data["config"])
+        names, config = (str(data["files"][0]), *map(str, data["files"][1:])), dict(data["config"])
         versions = {str(k): str(v) for k, v in data.get("software", {}).items()}
     except (LosslabError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageError(

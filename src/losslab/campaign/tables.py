@@ -185,15 +185,15 @@ class Tables:
 
 def gather(
     cells: Iterable[CellNumbers],
-    left_out: Mapping[str, int] = MappingProxyType({}),
+    left_out: Mapping[tuple[str, str], int] = MappingProxyType({}),
     rules: Sequence[StoppingRule] = (),
     recorded: Collection[str] = (),
 ) -> Tables:
     """Put cells into tables.
 
-    `left_out` has the number of cells, by block, that the campaign does not measure. Without
-    stopping `rules`, every number of replicates was fixed. `recorded` has the names of the cells
-    that are from a record.
+    `left_out` has the number of cells, by study and block, that the campaign does not measure.
+    Without stopping `rules`, every number of replicates was fixed. `recorded` has the names of the
+    cells that are from a record.
     """
     tables, measured = Tables(), list(cells)
     fixed = [StoppingRule(1, 1)] * len(measured)
@@ -218,8 +218,7 @@ def gather(
             tables.queue += [sampled | row for row in data.series["queue"]]
     tables.cells += [
         {"study": study, "block": block, "n_left_out": count}
-        for study in {row["study"] for row in tables.cells}
-        for block, count in left_out.items()
+        for (study, block), count in left_out.items()
     ]
     return tables
 

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from losslab import extensions
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, number, read_rows, shown
-from losslab.repository import REPORT, ROOT
+from losslab.repository import REPORT, ROOT, find
 
 CLAIMS = Path("results", "claims.csv")
 # The columns of judged claims that this module reads (analysis/R/claims.R writes them).
@@ -31,7 +32,7 @@ COLUMNS = (
 # What a verdict says about the source (workflow/schemas/claims.schema.yaml). Only the first two
 # count as evidence of reproduction.
 EVIDENCE = ("not fitted", "order", "fitted", "configured", "own")
-TABLE = ROOT / "report" / "verdicts.tsv"
+TABLE = find("report/verdicts.tsv")
 # Begin of the column `absent` of claims whose cells were skipped (analysis/R/claims.R).
 SKIPPED = "skipped: "
 KEYS = ("study", "claim")
@@ -87,6 +88,7 @@ def read_recorded(path: Path = TABLE) -> dict[str, dict[Name, Judged]]:
 def write_recorded(recorded: Verdicts, path: Path = TABLE) -> None:
     """Write the recorded verdicts of each campaign."""
     names = sorted({name for verdicts in recorded.values() for name in verdicts})
+    path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow([*KEYS, *recorded])
@@ -259,7 +261,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         if options.check is not None:
             check(options.claims, options.check)
         elif options.record is not None:
-            print("\n".join(record(options.claims, options.record) or ["nothing changed"]))
+            own = (extensions.campaign() or ROOT) / "report" / TABLE.name
+            print("\n".join(record(options.claims, options.record, own) or ["nothing changed"]))
         else:
             rows, names = read_claims(options.claims), {*options.names}
             if names:

@@ -189,7 +189,8 @@ def _objects(text: str, name: str) -> list[str]:
 
 def flags(folder: Path) -> tuple[list[str], list[str]]:
     """Return the compiler's options in a module's Makefile, and those that are left out."""
-    words = [word for row in FLAGS.findall(_makefile(folder)) for word in row.split()]
+    words = [word for row in FLAGS.findall(_makefile(folder))
+             for word in row.partition("#")[0].split()]  # fmt: skip
     kept = [word for word in words if FLAG.fullmatch(word)]
     # Folders of included files are always those of the algorithm.
     return kept, [word for word in words if word not in kept and not word.startswith("-I")]
@@ -200,10 +201,11 @@ def included(folder: Path, start: Iterable[str]) -> tuple[list[str], list[str]]:
     found, missing, left = [], [], list(start)
     while left:
         name = os.path.normpath(left.pop(0))
-        if name in found or name in missing or Path(name).name in OF_KERNEL:
+        own = (folder / name).is_file()
+        if name in found or name in missing or (Path(name).name in OF_KERNEL and not own):
             continue
         # A file outside of the folder would be copied to outside of its copy.
-        if name.startswith("..") or Path(name).is_absolute() or not (folder / name).is_file():
+        if name.startswith("..") or Path(name).is_absolute() or not own:
             missing.append(name)
             continue
         found.append(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,6 +78,30 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
                 if f"{kerneltree.SUFFIX}/src/" in place:
                     (into / place).write_text(algorithms.prepared(read_text(file)))
         return _change(tree, into, skipped)
+
+
+def require_compiled(change: Change, built: Iterable[Path]) -> list[str]:
+    """Return the changed files that none of the built kernels, paths of their files, compiles.
+
+    Raises UsageError for an added file, and if none of the changed sources is compiled: the kernels
+    are then those without the change.
+    """
+    lists = [its.parent / kerneltree.UNCOMPILED for its in built if change.paths]
+    each = [set(file.read_text().splitlines()) if file.is_file() else set() for file in lists]
+    files = sorted(set.intersection(*each)) if each else []
+    sources = [path for path in change.paths if Path(path).suffix in kerneltree.COMPILED]
+    skipped = [path for path in change.skipped if Path(path).suffix in kerneltree.COMPILED]
+    refused = [path for path in files if path in change.added]
+    if not set(sources) - set(files):
+        refused += [path for path in (*files, *skipped) if path not in refused]
+    for path in refused[:1]:
+        raise UsageError(
+            f"a changed source must be compiled into the kernel, found that no object has {path}",
+            hint="name it by its path in the source, such as net/ipv4/tcp_bbr.c; let the change "
+            "add `obj-y += NAME.o` to its folder's Makefile, or include it in "
+            "a file that is compiled; for your own algorithm, add `--algorithm NAME`",
+        )
+    return files
 
 
 def original(given: str, spec: Kernel) -> tuple[str, bytes]:

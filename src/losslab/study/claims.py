@@ -50,7 +50,10 @@ def check(studies: Iterable[str], root: Path) -> None:
     for name in studies:
         study = load_study(name, root)
         points = design_points(study)
-        check_claims(studyfiles.claims_file(root, name), name, points)
+        for selector in study.get("time_series", []):
+            if problems := unmatched(selector, points):
+                raise UsageError(f"time_series of study {name} must select cells: {problems[0]}")
+        check_claims(studyfiles.claims_file(root, name), name, points, root)
         for what in ("", "_curves"):
             for published in studyfiles.published(root, name, what):
                 check_published(published, points, study.get("published_numbers", []))
@@ -66,8 +69,8 @@ def design_points(study: dict[str, Any]) -> list[Point]:
     ]
 
 
-def check_claims(path: Path, study: str, points: list[Point]) -> None:
-    """Check a study's file of claims."""
+def check_claims(path: Path, study: str, points: list[Point], root: Path = ROOT) -> None:
+    """Check a study's file of claims; `root` has its published numbers."""
     content = read_yaml(path)
     claims = content.get("claims") if isinstance(content, dict) else None
     if not isinstance(claims, list) or not claims or set(content) != {"study", "since", "claims"}:
@@ -77,7 +80,7 @@ def check_claims(path: Path, study: str, points: list[Point]) -> None:
         )
     if content["study"] != study:
         raise UsageError(f"study must be {study} in {path}, found {content['study']}")
-    tables = studyfiles.published(path.parents[2], study)
+    tables = studyfiles.published(root, study)
     published = [row for table in tables for row in read_rows(table)]
     names: set[str] = set()
     for claim in claims:
@@ -109,14 +112,14 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
     for line, row in enumerate(rows, start=2):
         values: dict[str, float | str] = {key: text for key, text in row.items() if text}
         for key in numeric & values.keys():
-            with contextlib.suppress(UsageError):
+            with contextlib.suppress(UsageError):  # reported with the line below
                 values[key] = number(row[key])
         shared = {key: value for key, value in values.items() if key not in own}
-        problems = schemas.problems(shared, "published") + [
-            f"{key} must be a number, found {values[key]!r}"
-            for key in sorted(own & set(values))
+        problems = [
+            f"{key} must be a number without a unit, found {values[key]!r}"
+            for key in sorted(numeric & set(values))
             if not isinstance(values[key], float)
-        ]
+        ] or schemas.problems(shared, "published")
         selector = {key: value for key, value in values.items() if key in AXES}
         if (axes := tuple(selector)) not in known:
             known[axes] = {tuple(point[axis] for axis in axes) for point in points}

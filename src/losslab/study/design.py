@@ -151,8 +151,11 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
             )
         found = [_cell(name, block, point, run, names) for point in chosen]
         cells += [cell for cell in found if not (cell.optional and _lacks_trace(cell.condition))]
-    if repeated := repeats(cell.name for cell in cells):
-        raise LosslabError(f"study {name} must have each cell once, found twice: {repeated}")
+    if repeated := repeats(f"{cell.block} {cell.condition.slug()}" for cell in cells):
+        raise LosslabError(
+            f"study {name} must have each cell once, found twice: {repeated}",
+            hint="give another backend, place or length of runs a block of its own",
+        )
     return cells
 
 
@@ -196,9 +199,17 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
     common = {key: config[key] for key in ("backend", "where") if key in config}
     family = {"seed_family": config.get("seed_family", FIRST_FAMILY)}
     hosts = {"hosts": config.get("hosts", DEFAULT_BACKEND)}
-    studies = []
+    studies, scored = [], False
+    chosen = [config, *config.get("conform", {}).values()]
+    for algorithm in (each for its in chosen for each in its.get("algorithms", ())):
+        if algorithm not in names.algorithms:
+            raise LosslabError(
+                f"a campaign's algorithms must be in config/algorithms.tsv, found {algorithm}"
+                + did_you_mean(algorithm, names.algorithms)
+            )
     for name, runs in blocks_to_run(config, root).items():
         study = load_study(name, root, config.get("algorithms", ()))
+        scored = scored or "suite" in study
         complete_runs = {
             block: [
                 _complete(run, common, config.get("stop_early")) | family | hosts
@@ -220,6 +231,12 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
             if (count := sum(1 for _ in block_grid(study, points)) - counts[block])
         }
         studies.append(Study(name, cells, study["figures"], study["tables"], series, left_out))
+    if "algorithms" in config and not scored:
+        raise LosslabError(
+            "algorithms must be of a study with a suite, found only "
+            + ", ".join(each.name for each in studies),
+            hint="select the algorithms of other studies with `only`, in the runs of their blocks",
+        )
     return studies
 
 
@@ -227,9 +244,7 @@ def _complete(
     run: dict[str, Any], common: dict[str, Any], early: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Add a campaign's settings to a block's runs that do not have their own."""
-    found = run
-    if run.get("backend", ANY) == ANY:
-        found = common | {key: run[key] for key in run if run[key] != ANY or key not in common}
+    found = common | {key: run[key] for key in run if run[key] != ANY or key not in common}
     if early is None or "max_replicates" in run or run["replicates"] <= early["replicates"]:
         return found
     return found | early | {"max_replicates": run["replicates"]}

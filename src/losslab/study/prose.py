@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from losslab.errors import LosslabError
+from losslab.reading import read_text
 from losslab.repository import find
 from losslab.study import studyfiles
 
@@ -32,7 +33,7 @@ def check(chapters: Iterable[Path], root: Path) -> None:
     """
     problems = []
     for chapter in chapters:
-        text = chapter.read_text()
+        text = read_text(chapter)
         lines = dict(typed(text, declared(root, chapter.stem.removeprefix("_"))))
         named = set(NAMED.findall(text))
         problems += [
@@ -58,7 +59,7 @@ def declared(root: Path, study: str) -> set[float]:
         return set()
     paths = [find(f"config/studies/{study}.yaml", root), studyfiles.claims_file(root, study)]
     paths += studyfiles.published(root, study)
-    text = "\n".join(path.read_text() for path in paths if path.is_file())
+    text = "\n".join(read_text(path) for path in paths if path.is_file())
     return {float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", text)}
 
 

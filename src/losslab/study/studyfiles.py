@@ -133,6 +133,8 @@ def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[st
             hint=f"`losslab new study {name}` in your campaign's folder adds a study",
         )
     study: dict[str, Any] = load_checked(path, "study")
+    if study["study"] != name:
+        raise LosslabError(f"study must be the name of its file {path}, found {study['study']}")
     if "suite" not in study:
         return study
     suite = load_suite(study["suite"], root)

@@ -152,7 +152,7 @@ def test_study_may_have_no_claims(copy):
         ),
         ("cubic,symmetric,1,", "cubic,symmetric,0.11,", 3, "loss_percent must be one of 0, 1, 2"),
         ("235.513105", "235,5", 3, "one for each column"),
-        ("235.513105", "about 235", 3, "mean: 'about 235' is not of type 'number'"),
+        ("235.513105", "about 235", 3, "mean must be a number without a unit, found 'about 235'"),
         ("slide", "slid", 2, "'slid' was unexpected(.|\n)*schema.yaml lists every column"),
     ],
 )
@@ -173,7 +173,9 @@ def test_study_may_have_published_numbers(copy):
     replace(study, "figures:", "published_numbers: [wobble_ms]\nfigures:")
     claims.check(["loss"], copy)
     replace(path, "0.5\n", "half\n")
-    assert "line 2: wobble_ms must be a number, found 'half'" in refusal(copy, "loss")
+    assert "line 2: wobble_ms must be a number without a unit, found 'half'" in refusal(
+        copy, "loss"
+    )
 
 
 def test_kinds_of_claims_equal_the_codes(root):
