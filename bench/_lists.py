@@ -2,55 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from losslab.study import metrics
+from losslab.campaign.tables import R_LISTS, WRITER
 from losslab.study.axes import Axis
 from losslab.study.condition import AXES
 
-WRITER = "Written by `python -m bench.readme --tables`."
 LINE = 100  # length of a line of code
-
-
-def r_columns() -> str:
-    """Return the R file with the names of the axes' columns."""
-    text_columns = [name for name, axis in AXES.items() if axis.kind == "str"]
-    return f"""\
-# The columns of a cell's axes, from their declarations in src/losslab/study/condition.py.
-# {WRITER}
-
-# Together with the block, these columns identify a cell.
-condition_columns <- {_r_vector(AXES)}
-
-# Text columns; the others are numeric.
-condition_words <- {_r_vector(text_columns)}
-"""
-
-
-def r_metrics() -> str:
-    """Return the R file with the metrics' units and titles."""
-    declared = metrics.declared()
-    return f"""\
-# Units of metrics and their titles on a figure's axis, from config/metrics.tsv.
-# {WRITER}
-
-metric_units <- {_r_named({name: metric.unit for name, metric in declared.items()})}
-
-metric_titles <- {_r_named({name: metric.title for name, metric in declared.items()})}
-"""
-
-
-def _r_vector(names: Iterable[str]) -> str:
-    quoted = ", ".join(f'"{name}"' for name in names)
-    lines = textwrap.fill(quoted, 98, initial_indent="  ", subsequent_indent="  ")
-    return f"c(\n{lines}\n)"
-
-
-def _r_named(values: Mapping[str, str]) -> str:
-    lines = [f'  {name} = "{value}"' for name, value in values.items()]
-    return "c(\n" + ",\n".join(lines) + "\n)"
 
 
 def python_stub() -> str:
@@ -98,7 +57,6 @@ def _choices() -> Iterator[str]:
 
 # Files of the repository, each with what is in it.
 FILES = {
-    Path("analysis", "R", "axes.R"): r_columns,
-    Path("analysis", "R", "units.R"): r_metrics,
+    **{Path("analysis", "R", name): text for name, text in R_LISTS.items()},
     Path("src", "losslab", "arguments.pyi"): python_stub,
 }

@@ -233,9 +233,10 @@ gain_factor <- function(data, claim, level = interval_level) {
     cubic_base = other(c(claim$against, algorithm = "cubic"))
   )
   cells <- cells[stats::complete.cases(cells), ]
-  logs <- lapply(cells, function(column) {
-    lapply(column, function(cell) log(runs_of(data, cell, metric_of(claim))$value))
+  runs <- lapply(cells, function(column) {
+    lapply(column, function(cell) runs_of(data, cell, metric_of(claim)))
   })
+  logs <- lapply(runs, function(column) lapply(column, function(its) log(its$value)))
   value <- Reduce(`+`, Map(\(runs, sign) sign * vapply(runs, mean, 0), logs, c(1, -1, -1, 1)))
   all <- unlist(logs, recursive = FALSE)
   counts <- lengths(all)
@@ -249,6 +250,7 @@ gain_factor <- function(data, claim, level = interval_level) {
   }
   parts <- vapply(all, stats::var, 0) / counts / nrow(cells)^2
   freedom <- sum(parts)^2 / sum(parts^2 / (counts - 1))
+  level <- level_of(min(vapply(unlist(runs, recursive = FALSE), share_of, 0)), level)
   half <- if (sum(parts) > 0) {
     stats::qt((1 + level) / 2, freedom) * sqrt(sum(parts))
   } else {

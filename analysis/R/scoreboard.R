@@ -82,6 +82,11 @@ repeatability <- function(rows) {
 # Compare a study's published numbers with its cells: a row for each fact. Numbers without a
 # measured cell are omitted.
 scoreboard <- function(numbers, data) {
+  # A block that the campaign does not measure completely has a row, too (`gather`).
+  unknown <- setdiff(unlist(strsplit(as.character(numbers$blocks), " ")), data$cells$block)
+  if (length(unknown) > 0) {
+    stop(numbers$study[1], "_numbers must name blocks of its study, found ", unknown[1])
+  }
   rows <- lapply(seq_len(nrow(numbers)), \(i) scoreboard_row(as.list(numbers[i, ]), data))
   join_facts(dplyr::bind_rows(no_scores, rows))
 }
@@ -117,7 +122,7 @@ score_of <- function(number, claim, data) {
   over_published <- \(x) if (number$published > 0) as.numeric(x) / number$published else NA_real_
   c(
     number[c("study", "source", "place")],
-    list(cell = select_cells(data, claim)$cell, block = claim$where$block),
+    list(cell = only(select_cells(data, claim), claim)$cell, block = claim$where$block),
     number[c("metric", "over", "apart", "fact", "published", optional_numbers)],
     list(
       measured = found$value, n = found$n, ratio = over_published(found$value),

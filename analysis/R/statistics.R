@@ -90,8 +90,10 @@ ratio_columns <- c("block", setdiff(condition_columns, c("algorithm", "competito
 # numbers of the loss and of the start's delay, but not the lost packets, because the algorithms
 # send at different times.
 paired_ratios <- function(replicates) {
-  runs_of_both(replicates) |>
-    dplyr::select(dplyr::all_of(ratio_columns), algorithm, replicate, value = goodput_mbit) |>
+  share_error(runs_of_both(replicates), ratio_columns) |>
+    dplyr::select(
+      dplyr::all_of(ratio_columns), error_share, algorithm, replicate, value = goodput_mbit
+    ) |>
     tidyr::pivot_wider(names_from = algorithm, values_from = value) |>
     with_columns(c("cubic", "bbr")) |>
     dplyr::filter(!is.na(cubic), !is.na(bbr), cubic > 0) |>

@@ -53,19 +53,26 @@ read_measured <- remember(function(path, words = character()) {
 # in two million. Six digits are enough for that, and two more allow further arithmetic. Versions of
 # R, its packages and the C library differ from the fifteenth digit on.
 written_digits <- 8
+axis_digits <- 15
 
 # Write a table, with the same bytes for the same rows. Nothing else writes tables.
 write_table <- function(data, path) {
   data |>
     dplyr::ungroup() |>
-    dplyr::mutate(dplyr::across(tidyselect::where(is.double), written_number)) |>
+    # Axes identify a cell, so they keep all digits of an axis's value.
+    dplyr::mutate(
+      dplyr::across(tidyselect::any_of(condition_columns) & tidyselect::where(is.double), \(x) {
+        written_number(x, axis_digits)
+      }),
+      dplyr::across(tidyselect::where(is.double), written_number)
+    ) |>
     readr::write_csv(path)
 }
 
 # Format a number with the C library, which rounds correctly; integers stay as they are.
-written_number <- function(x) {
+written_number <- function(x, digits = written_digits) {
   # Remove the sign of a negative zero.
-  ifelse(is.na(x), NA, sprintf(paste0("%.", written_digits, "g"), x + 0))
+  ifelse(is.na(x), NA, sprintf(paste0("%.", digits, "g"), x + 0))
 }
 
 # Read replicates, ordered by cell and number, because sums and random draws depend on the order.

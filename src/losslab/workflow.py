@@ -30,6 +30,7 @@ from losslab.campaign.codelock import PACKAGE
 from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, smoke_test_record
 from losslab.campaign.plan import Planned
 from losslab.campaign.results import LOST_FILE, digest_of, read_cell
+from losslab.campaign.tables import R_LISTS
 from losslab.campaign.verdicts import TABLE, read_recorded
 from losslab.errors import LosslabError
 from losslab.instrument import analysis, image, kernels, packed
@@ -94,7 +95,19 @@ class Campaign:
         self.studies = {study.name: study for study in studies}
         claims.check(self.studies, root)
         design.check_files(self.studies.values(), root)
-        require_defined_once(studyfiles.functions(root, self.studies))
+        require_defined_once(self.functions(self.studies))
+
+    def functions(self, studies: Iterable[str]) -> list[Path]:
+        """List the R files with functions, and with the axes and metrics of a user's modules."""
+        found = studyfiles.functions(self._root, studies)
+        for path in [each for each in found if each.name in R_LISTS]:
+            own, text = STATE / "losslab" / path.name, R_LISTS[path.name]()
+            if text != path.read_text():
+                # An unchanged file keeps its time, so that its jobs do not run again.
+                if not own.is_file() or text != own.read_text():
+                    reading.write_text(own, text)
+                found[found.index(path)] = own
+        return found
 
     # Start and end of a run of the workflow
 

@@ -94,16 +94,20 @@ def test_new_study_is_a_valid_campaign(tmp_path, root, monkeypatch, capsys):
     (tmp_path / "campaign.yaml").write_text(
         "studies: { mine: { main: { replicates: 2, duration_s: 1, warmup_s: 0 } } }"
     )
+    assert cli.main(["new", "mechanism", "fading"]) == 0
     code = (
         "from pathlib import Path; from losslab.reading import read_yaml;"
         "from losslab.workflow import Campaign;"
-        "print(*sorted(Campaign(read_yaml(Path('campaign.yaml')), []).plan.cells))"
+        "its = Campaign(read_yaml(Path('campaign.yaml')), []); print(*sorted(its.plan.cells));"
+        "print([p for p in its.functions(['mine']) if 'fading_percent' in p.read_text()])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("'mine'") == 4
+    # R knows the axis of the folder's module.
+    assert "[PosixPath('.snakemake/losslab/axes.R')]" in done.stdout
     assert "# My question {#sec-mine}" in (tmp_path / "report/_mine.qmd").read_text()
     left = [p for p in tmp_path.rglob("*") if "template" in p.name and ".snakemake" not in p.parts]
     assert left == []

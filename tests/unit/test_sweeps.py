@@ -74,6 +74,9 @@ def test_written_study_has_the_sweeps_cells(root, tmp_path):
     points = list(block_grid({"defaults": {}}, left["blocks"]["main"]))
     run = left["runs"]["main"]
     assert run == {"replicates": 7, "duration_s": 3.0, "warmup_s": 1.0}
+    assert sweeps.study(given | {"duration_s": [3.0, 6.0]}, 7)["runs"] == {
+        "main": run, "main1": run | {"duration_s": 6.0}
+    }  # fmt: skip
     slugs = [Condition(**p, duration_s=3, warmup_s=1).slug() for p in points]
     assert slugs == [cell.condition.slug() for cell in sweeps.cells(given, tmp_path)]
 

@@ -8,7 +8,7 @@ for study in campaign.studies:
             f"analyse_{study}"
         input:
             **{table: f"results/summary/{study}_{table}.csv" for table in COLLECTED},
-            functions=studyfiles.functions(ROOT, [study]),
+            functions=campaign.functions([study]),
             code=studyfiles.tables(ROOT, study),
             figures=campaign.figure_code(study),
             algorithms=find("config/algorithms.tsv", ROOT),
@@ -46,7 +46,7 @@ for study in campaign.studies:
 
 rule compare_studies:
     input:
-        functions=studyfiles.functions(ROOT, campaign.studies),
+        functions=campaign.functions(campaign.studies),
         algorithms=find("config/algorithms.tsv", ROOT),
         cells=campaign.summaries("cells"),
         replicates=campaign.summaries("replicates"),

@@ -18,7 +18,7 @@ rule render_report:
             *campaign.conform_chapter(),
             ROOT / "report" / "_agreement.qmd",
         ],
-        functions=studyfiles.functions(ROOT, campaign.studies),
+        functions=campaign.functions(campaign.studies),
         extra=[
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),

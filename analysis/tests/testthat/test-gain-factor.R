@@ -33,6 +33,11 @@ test_that("the gain factor recovers the simulated factor, with an interval", {
   half <- log(found$high / found$value)
   error <- sqrt(8 * stats::var(0.01 * 1:6) / 6 / 4)
   expect_equal(half, stats::qt(0.975, 8 * 5) * error)
+  # A cell that ended early has a share of the error.
+  data <- gain_data()
+  data$replicates$error_share <- ifelse(data$replicates$cell == "bbr 7 15", 0.5, 1)
+  strict <- gain_factor(data, claim)
+  expect_equal(log(strict$high / strict$value), stats::qt(0.9875, 8 * 5) * error)
 })
 
 test_that("cells without a counterpart are ignored, and few runs have no interval", {

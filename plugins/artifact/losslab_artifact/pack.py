@@ -173,8 +173,10 @@ def require_committed(repository: Path, used: Iterable[Path] = ()) -> None:
     """
     inside = [path for path in used if path.is_relative_to(repository)]
     if inside:
-        status = ["git", "-C", repository, "status", "--porcelain", "--ignored", "--", *inside]
-        ignored = [line[3:] for line in processes.run(status).splitlines() if line[:2] == "!!"]
+        done = processes.run(
+            ["git", "-C", repository, "status", "--porcelain", "--ignored", "--", *inside]
+        )
+        ignored = [line[3:] for line in done.splitlines() if line.startswith("!!")]
         if ignored:
             raise LosslabError(
                 "an artifact must have the files that its cells use, found that git ignores "

@@ -82,7 +82,8 @@ EXPANSION = re.compile(
     r"|\$\{(?P<braced>\w+)(?::?(?P<how>[-=?+])(?P<default>[^}]*))?\}|\$(?P<plain>\w+)"
 )
 ASSIGNMENT = re.compile(r"(\w+)([-+*/%]?)=(.*)", re.DOTALL)
-COMMAND = re.compile(r"\btc\b\W+(qdisc|class|filter)\W+(add|change|replace)\b")
+# In a program's text, too: f"tc ..." is one word of a shell, `ftc ...`.
+COMMAND = re.compile(r"\b[fr]{0,2}tc\b\W+(qdisc|class|filter)\W+(add|change|replace)\b")
 REDIRECTION = re.compile(r"(?<!\S)[&\d]?>>?\s*&?\S+")
 PROMPT = re.compile(r"^\s*(?:\S+@\S+[#$]|[$>%])\s+")
 OPERATIONS: dict[str, Callable[[int, int], int]] = {

@@ -146,7 +146,7 @@ def read(text: str, where: str, choices: Choices) -> tuple[list[Period], dict[st
         if column := getattr(choices, option):
             column = _chosen(table, column, f"--{option.replace('_', '-')}")
             ms, unit_of = _named_unit(column) or (Fraction(1), "")
-            scaled = factor * (ms if axis == "rtt_ms" else 1)
+            scaled = factor * (ms if axis == "rtt_ms" else Fraction(1))
             columns[column], axes[axis] = table.fractions(column), (column, scaled)
             said[axis] = _called(table, column) + (f" in {unit_of}" if unit_of else "")
     periods = []

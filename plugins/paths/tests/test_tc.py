@@ -310,6 +310,27 @@ def test_commands_are_found_in_scripts(script):
     assert axes(found(script).condition) == {"rtt_ms": 7.0}
 
 
+@pytest.mark.parametrize(
+    ("script", "words", "reason"),
+    [
+        (f"D=40\n{change}\ntc qdisc add dev eth0 root netem delay ${{D}}ms", "netem delay $Dms",
+         "add --var")
+        for change in ("D=$((D*2+1))", "D=$(echo $D | bc)", "D=`expr $D + 5`", "D+=5",
+                       "(( D = D * 2 ))", "D*=2")
+    ] + [
+        ("os.system(f'tc qdisc add dev eth0 root netem delay {d}ms')",
+         "os.system(f'tc qdisc add dev eth0 root netem delay {d}ms')", "not a command of a shell"),
+        ("run(['tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'netem', 'loss', '1%'])",
+         "run(['tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'netem', 'loss', '1%'])", "not a"),
+        (f"tc qdisc add dev eth0 root netem loss 1% {'x' * tclines.LINE_MAX}",
+         "tc qdisc add dev eth0 root netem loss 1% xxx", "a line of over"),
+    ],
+)  # fmt: skip
+def test_line_that_cannot_be_read_is_left_out(script, words, reason):
+    reading = found(f"{script}\ntc qdisc add dev eth9 root netem loss 2%")
+    assert any(words in each and reason in why for each, why in reading.left)
+
+
 def test_program_with_links_and_tc_has_both():
     program = "net.addLink(h1, s1, bw=8)\ns1.cmd('tc qdisc add dev s1-eth2 root netem delay 7ms')"
     assert "s1-eth2" in dict(found(program).left)
@@ -353,13 +374,29 @@ def test_command_prints_the_path_and_its_status(tmp_path, capsys, monkeypatch):
         ("ip link set eth0 up\n", "must set a qdisc"),
         ("tc qdisc add dev eth0 root 'x\n", "a qdisc"),
         ("tc qdisc add root netem delay 1ms\n", "tc needs an interface"),
+        ("tc filter add dev eth0 parent 1: u32 match u32 0 0 action mirred egress redirect dev\n",
+         "must set a qdisc"),
     ],
-)
+)  # fmt: skip
 def test_text_without_tc_is_refused(text, message, tmp_path, capsys):
     file = tmp_path / "path.sh"
     file.write_text(text)
     assert cli.main(["path", "from-tc", str(file)]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--var", "RTTMS=10"], "a variable in the lines, found RTTMS=10"),
+        (["--var", "RTT_MS"], "a variable in the lines, found RTT_MS"),
+        (["--forward", "eth0", "--sender", "eth0"], "its own interface, found eth0 for two"),
+    ],
+)
+def test_option_that_fits_no_line_is_refused(words, said, tmp_path, capsys):
+    (tmp_path / "path.sh").write_text("tc qdisc add dev eth0 root netem delay ${RTT_MS}ms\n")
+    assert cli.main(["path", "from-tc", str(tmp_path / "path.sh"), *words]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_script_names_what_it_cannot_carry(capsys):

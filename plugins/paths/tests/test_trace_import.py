@@ -35,6 +35,8 @@ MBIT, SECOND = Choices(unit="mbit"), Choices(unit="mbit", interval_ms=1000)
         (COOKED, MBIT, [1000] * 3, [1.5, 0, 2]),
         ("time,rate_kbps\n0,500\n250,1500\n", Choices(), [250] * 2, [0.5, 1.5]),
         ("time_s;Mbit/s\n0;2\n5;4\n", Choices(), [5000] * 2, [2, 4]),
+        ("time_us,mbps\n0,2\n5000,4\n", Choices(), [5] * 2, [2, 4]),
+        ("time_min,mbps\n0,2\n1,4\n", Choices(), [60_000] * 2, [2, 4]),
         # Bytes since the row before.
         ("t,bytes\n1,125000\n1.5,250000\n", Choices(), [500] * 2, [2, 4]),
         ("t,kBytes\n1,125\n1.5,250\n", Choices(), [500] * 2, [2, 4]),

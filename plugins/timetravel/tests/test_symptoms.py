@@ -46,6 +46,11 @@ def test_the_stall_is_the_longest_time_without_delivered_data(tmp_path):
     assert not found.shows(replace(longer, at_s=2.5), shorter)
 
 
+def test_stall_may_last_until_the_end(tmp_path):
+    found = symptoms.stall(replicate(tmp_path / "run", 8, 8, 8, 8, 0, 0), CONDITION)
+    assert found.text == "stall of 2.000 s at 4.000 s"
+
+
 def test_run_without_a_stall_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"of at least 0\.12 s, 3 RTTs, found at most 0\.100 s"):
         symptoms.stall(replicate(tmp_path / "run", *[8] * 6), CONDITION)

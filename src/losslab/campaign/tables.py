@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import textwrap
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +19,12 @@ from losslab.emulation.app import apps
 from losslab.emulation.background.outcome import TABLE
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
+from losslab.study.metrics import declared
 
 if TYPE_CHECKING:
     from losslab.reading import Samples
 
+WRITER = "Written by `python -m bench.readme --tables`."
 # Names of connections that carry data, by source port.
 FLOW_NAMES = {str(port): name for app in apps().values() for port, name in app.ports.items()}
 # More flows would make the figures unreadable.
@@ -272,3 +275,47 @@ def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, An
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def r_columns() -> str:
+    """Return the R file with the names of the axes' columns."""
+    return f"""\
+# The columns of a cell's axes, from their declarations in src/losslab/study/condition.py.
+# {WRITER}
+
+# Together with the block, these columns identify a cell.
+condition_columns <- {_r_vector(AXES)}
+
+# Text columns; the others are numeric.
+condition_words <- {_r_vector(name for name, axis in AXES.items() if axis.kind == "str")}
+"""
+
+
+def r_metrics() -> str:
+    """Return the R file with the metrics' units and titles."""
+    units, titles = (
+        ",\n".join(f'  {name} = "{getattr(its, what)}"' for name, its in declared().items())
+        for what in ("unit", "title")
+    )
+    return f"""\
+# Units of metrics and their titles on a figure's axis, from config/metrics.tsv.
+# {WRITER}
+
+metric_units <- c(
+{units}
+)
+
+metric_titles <- c(
+{titles}
+)
+"""
+
+
+def _r_vector(names: Iterable[str]) -> str:
+    quoted = ", ".join(f'"{name}"' for name in names)
+    lines = textwrap.fill(quoted, 98, initial_indent="  ", subsequent_indent="  ")
+    return f"c(\n{lines}\n)"
+
+
+# Files of analysis/R with lists of what is declared. A user's modules declare more.
+R_LISTS = {"axes.R": r_columns, "units.R": r_metrics}

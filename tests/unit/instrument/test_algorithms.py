@@ -35,7 +35,8 @@ def module(tmp_path):
     (folder / "old.h").write_text('#include <linux/types.h>\n#include "tcp_vegas.h"\n')
     (folder / "more.c").write_text("int more(void) { return 1; }\n")
     (folder / "Makefile").write_text(
-        "obj-m += mod.o\nmod-objs := old.o \\\n  more.o\nccflags-y := -DX=2 -I$(src) $(shell id)\n"
+        "obj-m += mod.o\nmod-objs := old.o \\\n  more.o\n"
+        "ccflags-y := -DX=2 -I$(src) $(shell id) # -DDEBUG\n"
     )
     return folder
 
@@ -202,6 +203,11 @@ def test_included_file_outside_of_the_folder_is_missing(tmp_path):
     source.write_text('#include "../shared.h"\n#include "../mine/near.h"\n#include "near.h"\n')
     found = algorithms.included(tmp_path / "mine", ["tcp_mine.c"])
     assert found == (["tcp_mine.c", "near.h"], ["../shared.h", "../mine/near.h"])
+    # Its own header is used in place of the kernel's.
+    (tmp_path / "mine" / "tcp_vegas.h").write_text("")
+    source.write_text('#include "tcp_vegas.h"\n#include "tcp_dctcp.h"\n')
+    found = algorithms.included(tmp_path / "mine", ["tcp_mine.c"])
+    assert found == (["tcp_mine.c", "tcp_vegas.h"], [])
 
 
 OPTIONS = """

@@ -109,6 +109,16 @@ def test_patched_files_without_an_object_are_skipped_and_new_ones_added(tree, tm
     assert set(found.paths) == {"net/ipv4/tcp_cubic.c", "net/ipv4/new.c", "net/ipv4/Kconfig"}
     assert found.added == ("net/ipv4/new.c",)
     assert found.skipped == ("drivers/gone.c",)
+    # No object of the kernel has the new file.
+    (tmp_path / kerneltree.UNCOMPILED).write_text("net/ipv4/new.c\n")
+    with pytest.raises(LosslabError, match=r"no object has net/ipv4/new\.c"):
+        changes.require_compiled(found, [tmp_path / "linux"])
+
+
+def test_patch_of_other_paths_than_the_sources_is_refused(tree, tmp_path):
+    found = of_files(tmp_path, patch(tmp_path, "its", {"src/tcp_cubic.c": ("a\n", "b\n")}))
+    with pytest.raises(LosslabError, match=r"no object has src/tcp_cubic\.c"):
+        changes.require_compiled(found, [tmp_path / "linux"])
 
 
 @pytest.mark.parametrize("text", [None, "no patch\n"])

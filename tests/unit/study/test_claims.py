@@ -130,6 +130,14 @@ def test_malformed_claims_file_is_refused(copy, content):
     assert "report/claims/loss.yaml" in refusal(copy, "loss")
 
 
+def test_series_of_no_cell_and_study_of_another_file_are_refused(copy):
+    study = copy / "config/studies/loss.yaml"
+    replace(study, "time_series:\n  - {", "time_series:\n  - { rtt_ms: 7,")
+    assert "time_series of study loss must select cells: rtt_ms must be" in refusal(copy, "loss")
+    replace(study, "study: loss", "study: other")
+    assert "must be the name of its file" in refusal(copy, "loss")
+
+
 def test_claims_of_another_study_are_refused(copy):
     replace(copy / "report/claims/loss.yaml", "study: loss", "study: cloud")
     assert "study must be loss" in refusal(copy, "loss")
@@ -153,6 +161,7 @@ def test_study_may_have_no_claims(copy):
         ("cubic,symmetric,1,", "cubic,symmetric,0.11,", 3, "loss_percent must be one of 0, 1, 2"),
         ("235.513105", "235,5", 3, "one for each column"),
         ("235.513105", "about 235", 3, "mean must be a number without a unit, found 'about 235'"),
+        ("cubic,symmetric,1,", "cubic,symmetric,1%,", 3, "loss_percent must be a number without"),
         ("slide", "slid", 2, "'slid' was unexpected(.|\n)*schema.yaml lists every column"),
     ],
 )

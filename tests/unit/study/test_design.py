@@ -86,6 +86,26 @@ def test_run_must_select_existing_cells_once(root, only, words):
         design.load_cells(config, root)
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"algorithms": ["bbbr"]}, "found bbbr.*did you mean bbr"),
+        ({"algorithms": ["bbr"]}, "of a study with a suite, found only loss"),
+        ({"conform": {"bbr-draft": {"algorithms": ["nosuch"], "seeds": 1}}}, "found nosuch"),
+    ],
+)
+def test_algorithms_of_a_campaign_must_be_known_and_used(root, more, words):
+    with pytest.raises(LosslabError, match=words):
+        design.load_studies({"studies": {"loss": {"main": RUN}}} | more, root)
+
+
+def test_backends_must_have_their_own_blocks(root):
+    runs = [RUN | {"backend": "virtual"}, RUN | {"where": "host"}]
+    with pytest.raises(LosslabError, match="found twice: main ") as error:
+        design.load_cells({"studies": {"loss": {"main": runs}}}, root)
+    assert "a block of its own" in error.value.hint
+
+
 def test_unknown_algorithm_is_named(study, config):
     study["blocks"]["main"]["algorithm"] = ["cubic", "bbr9"]
     with pytest.raises(LosslabError, match="bbr9"):
@@ -110,7 +130,8 @@ def test_campaign_can_be_measured_in_containers(root, config):
     config["studies"]["loss"]["sensitivity"]["backend"] = "virtual"
     cells = design.load_cells(config, root)
     assert {c.real_time for c in cells if c.block == "main"} == {True}
-    assert {c.backend for c in cells if c.block == "sensitivity"} == {"virtual"}
+    others = {(c.backend, c.where) for c in cells if c.block == "sensitivity"}
+    assert others == {("virtual", "host")}
 
 
 def test_cells_in_real_time_have_separate_names_and_folders():
