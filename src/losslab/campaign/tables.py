@@ -123,7 +123,7 @@ def other_windows(goodputs: Samples, warmup_s: float, duration_s: float) -> dict
     found = {}
     for name, (start_s, end_s) in windows.items():
         megabits = seconds = before_s = 0.0
-        for until_s, goodput_mbit in _intervals(goodputs):
+        for until_s, goodput_mbit in limiters.column(goodputs, "goodput_mbit"):
             inside_s = max(0.0, min(until_s, end_s) - max(before_s, start_s))
             megabits += inside_s * goodput_mbit
             seconds += inside_s
@@ -140,18 +140,12 @@ def one_second_means(goodputs: Samples, warmup_s: float, duration_s: float) -> l
     """
     seconds: dict[int, list[float]] = defaultdict(list)
     before_s = 0.0
-    for end_s, goodput_mbit in _intervals(goodputs):
+    for end_s, goodput_mbit in limiters.column(goodputs, "goodput_mbit"):
         middle_s = (before_s + end_s) / 2
         before_s = end_s
         if warmup_s <= middle_s < duration_s:
             seconds[math.ceil(middle_s)].append(goodput_mbit)
     return [(end, sum(values) / len(values)) for end, values in sorted(seconds.items())]
-
-
-def _intervals(goodputs: Samples) -> list[tuple[float, float]]:
-    """Return the end of each interval in s, and the goodput in it."""
-    columns = (goodputs[name].tolist() for name in ("t_s", "goodput_mbit") if goodputs)
-    return list(zip(*columns, strict=True))
 
 
 @dataclass
