@@ -127,8 +127,8 @@ def _packed(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return member
 
 
-def install(kind: str, target: Path) -> bool:
-    """Unpack an archive from its `origin`; return whether `target` exists now.
+def install(kind: str, target: Path) -> Path | None:
+    """Unpack an archive from its `origin`; return `target`, or None if it does not exist then.
 
     On a problem, print a note to stderr; the caller builds it. `target` is the folder in the cache,
     named after the hash of the recipe.
@@ -137,7 +137,7 @@ def install(kind: str, target: Path) -> bool:
     # A recipe that changed since the release.
     unknown = found.pinned is not None and archive_name(kind, target.name) not in found.pinned
     if not found.place or unknown:
-        return False
+        return None
     try:
         with building(target) as partial:
             if partial is not None:
@@ -148,8 +148,8 @@ def install(kind: str, target: Path) -> bool:
             f"losslab: note: {kind} {target.name} was not fetched from {found.place}: {problem}",
             file=sys.stderr,
         )
-        return False
-    return True
+        return None
+    return target
 
 
 def archive_name(kind: str, name: str) -> str:
