@@ -123,7 +123,12 @@ def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 def mark(folder: Path, purpose: str) -> None:
     """Write the mark of a folder that losslab made and may remove."""
-    facts = {"made_by": MADE_BY, "purpose": purpose, "pid": os.getpid(), INODE: _inode(folder)}
+    facts = {
+        "made_by": MADE_BY,
+        "purpose": purpose,
+        "pid": os.getpid(),
+        INODE: folder.lstat().st_ino,
+    }
     (folder / MARK).write_text(json.dumps(facts) + "\n")
 
 
@@ -141,10 +146,6 @@ def _facts(folder: Path) -> dict[str, object]:
     return facts if isinstance(facts, dict) and facts.get("made_by") == MADE_BY else {}
 
 
-def _inode(folder: Path) -> int:
-    return folder.stat(follow_symlinks=False).st_ino
-
-
 def sweep(parent: Path, prefix: str) -> None:
     """Remove folders of `own_folder` whose owners were killed; keep those in use.
 
@@ -155,7 +156,7 @@ def sweep(parent: Path, prefix: str) -> None:
             with contextlib.suppress(OSError):
                 descriptor = _claim(path)
                 try:
-                    if _facts(path).get(INODE) == _inode(path):
+                    if _facts(path).get(INODE) == path.lstat().st_ino:
                         shutil.rmtree(path, ignore_errors=True)
                 finally:
                     os.close(descriptor)

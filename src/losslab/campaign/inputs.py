@@ -253,10 +253,10 @@ def _root_files(condition: Condition) -> dict[str, Path]:
     """Return the files of the hosts' images by their names in a job's folder."""
     roots = {host: str(getattr(condition, axis)) for host, axis in ROOTS.items()}
     found = {
-        name: path
+        f"{host}-{name}": _root_folder(root) / name
         for host, root in roots.items()
         if root != NONE
-        for name, path in rootimage.files_for_guest(_root_folder(root), host)
+        for name in ("root.tar", "root.sh")
     }
     for name, path in found.items():
         if not path.is_file():
