@@ -280,18 +280,6 @@ class QueueingDelay:
     p95_ms: float
 
 
-def delay_known(condition: Condition) -> bool:
-    """Return whether the backlog of the bottleneck determines the delay of a packet.
-
-    It does not if packets of several flows wait in queues of their own, if the backlog includes
-    packets on the netem link (htb-netem), or if packets wait at a second bottleneck, too.
-    """
-    its = condition
-    alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
-    one_queue = its.queue in SINGLE_QUEUES or alone
-    return its.shaper == "tbf" and its.second_rate_mbit == 0 and one_queue
-
-
 def phases_of(condition: Condition, seed: int) -> Sequence[Phase]:
     """List the phases of a run's path schedule; a single one without a schedule."""
     for each in mechanism.of(condition):
@@ -318,17 +306,23 @@ def delay_ms(t_s: float, backlog_bytes: float, its: Sequence[Phase]) -> float:
 
 
 def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay | None:
-    """Return the queueing delay of a run; None if it cannot be known."""
-    condition = Condition.from_json(manifest["cell"])
-    if condition.trace != NO_TRACE:
+    """Return the queueing delay of a run; None if it cannot be known.
+
+    The backlog of the bottleneck does not determine it if packets of several flows wait in queues
+    of their own, if the backlog includes packets on the netem link (htb-netem), or if packets wait
+    at a second bottleneck, too.
+    """
+    condition = its = Condition.from_json(manifest["cell"])
+    if its.trace != NO_TRACE:
         return _behind_trace(folder / LOG, manifest, condition)
-    table = folder / "queue.csv"
-    if not delay_known(condition) or not table.is_file():
+    alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
+    one_queue = its.queue in SINGLE_QUEUES or alone
+    if its.shaper != "tbf" or its.second_rate_mbit != 0 or not one_queue:
         return None
-    its = phases_of(condition, manifest["seed"])
+    phases = phases_of(condition, manifest["seed"])
     delays = sorted(
-        delay_ms(t_s, octets, its)
-        for t_s, octets in column(read_samples(table), "backlog_bytes")
+        delay_ms(t_s, octets, phases)
+        for t_s, octets in column(Replicate(folder).samples("queue.csv"), "backlog_bytes")
         if condition.warmup_s <= t_s <= condition.duration_s
     )
     p95_ms = quantile(delays, 0.95)

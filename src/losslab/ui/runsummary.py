@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from losslab.campaign import limiters
 from losslab.study import features, metrics
 from losslab.study.axes import OWN
 from losslab.study.condition import AXES, NO_TRACE, Condition
@@ -92,16 +93,12 @@ def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _queueing(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
-    from losslab.campaign import limiters  # needs numpy, which `--help` does not
-
     if (delay := limiters.queueing_delay(out, manifest)) is not None:
         yield _line("Queueing delay (mean)", delay.mean_ms, "ms")
         yield _line("Queueing delay (95th perc.)", delay.p95_ms, "ms")
 
 
 def _limits(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
-    from losslab.campaign import limiters
-
     shares = limiters.of_run(out, manifest)
     if not shares:
         return
