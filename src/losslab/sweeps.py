@@ -28,7 +28,7 @@ from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import inputs, replicate
 from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import at_first_use, instrument, video
-from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, MeasuredCell, read_cell
+from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, read_cell
 from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
 from losslab.instrument import analysis
@@ -213,14 +213,6 @@ def _shared_snapshots() -> Iterator[None]:
                 del os.environ[name]
 
 
-def write_replicates(cells: Sequence[MeasuredCell], out: Path) -> Path:
-    """Write replicates.csv, a row per run of the cells; return its path."""
-    found, path = gather(map(numbers_of, cells)), out / "replicates.csv"
-    columns = (*REPLICATE_COLUMNS, *found.metrics())
-    write_csv(path, columns, found.replicates)
-    return path
-
-
 def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[str, Any]:
     """Return the sweep as a study's blocks, one for each length of runs, for use in a campaign."""
     block = {
@@ -319,7 +311,9 @@ def run(
     measure(todo, replicates, cores, backend, where)
     measured = [read_cell(each.file).checked(each.condition) for each in todo]
     found = tables.rows(measured, varied, metric)
-    files = [*tables.write(found, varied, out, figure), write_replicates(measured, out)]
+    files = [*tables.write(found, varied, out, figure), out / "replicates.csv"]
+    runs = gather(map(numbers_of, measured))
+    write_csv(files[-1], (*REPLICATE_COLUMNS, *runs.metrics()), runs.replicates)
     if as_json:
         print(json.dumps({"cells": found, "files": [*map(str, files)]}, indent=1))
     else:

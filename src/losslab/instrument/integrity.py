@@ -229,7 +229,8 @@ def unchanged(root: Path, text: str, since_ns: int) -> bool:
     A write to a file or a change of its mode changes its ctime; adding, removing or replacing a
     file or link changes that of its folder.
     """
-    paths = (_unquoted(row.rpartition("\t")[2]) for row in text.splitlines()[1:])
+    names = (row.rpartition("\t")[2] for row in text.splitlines()[1:])
+    paths = (n.encode().decode("unicode_escape") if "\\" in n else n for n in names)
     try:
         return all(os.lstat(os.path.join(root, path)).st_ctime_ns < since_ns for path in paths)
     except OSError:  # one is missing
@@ -258,7 +259,3 @@ def _quoted(name: str) -> str:
     """Escape a name to one line of ASCII without tabs."""
     plain = name.isascii() and name.isprintable() and "\\" not in name
     return name if plain else name.encode("unicode_escape").decode()
-
-
-def _unquoted(text: str) -> str:
-    return text.encode().decode("unicode_escape") if "\\" in text else text
