@@ -153,24 +153,15 @@ def sweep(parent: Path, prefix: str) -> None:
     """
     for path in parent.iterdir():
         if path.name.startswith(prefix):
+            # OSError: it is locked, no longer there, or on a file system without locks.
             with contextlib.suppress(OSError):
-                descriptor = _claim(path)
+                descriptor = os.open(path, FOLDER)
                 try:
+                    # Root may open other users' folders.
+                    if os.fstat(descriptor).st_uid != os.geteuid():
+                        continue
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if _facts(path).get(INODE) == path.lstat().st_ino:
                         shutil.rmtree(path, ignore_errors=True)
                 finally:
                     os.close(descriptor)
-
-
-def _claim(path: Path) -> int:
-    """Lock a folder; OSError if it is locked, missing, or on a file system without locks."""
-    descriptor = os.open(path, FOLDER)
-    try:
-        # Root may open other users' folders.
-        if os.fstat(descriptor).st_uid != os.geteuid():
-            raise PermissionError(errno.EPERM, "another user's folder", str(path))
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor

@@ -7,7 +7,6 @@ command continues where it stopped, and more values or replicates are added.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import itertools
 import json
@@ -15,7 +14,7 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -158,10 +157,11 @@ def measure(
 def measure_all(jobs: Sequence[Callable[[], None]], cores: int, title: str) -> None:
     """Do jobs that measure, `cores` at a time; their guests are forks of shared snapshots.
 
-    If one fails, the others end.
+    If one fails, the others end. The environment has the snapshots' variables meanwhile.
     """
     shows = sys.stderr.isatty() or "ipykernel" in sys.modules  # a terminal or a notebook
-    with _shared_snapshots(), ThreadPoolExecutor(cores) as pool:
+    with snapshot_server.serving() as variables, ThreadPoolExecutor(cores) as pool:
+        os.environ.update(variables)
         try:
             futures = [pool.submit(job) for job in jobs]
             for done, future in enumerate(as_completed(futures), 1):
@@ -175,6 +175,9 @@ def measure_all(jobs: Sequence[Callable[[], None]], cores: int, title: str) -> N
             with interrupts.ending_threads():
                 pool.shutdown(cancel_futures=True)
             raise
+        finally:
+            for name in variables:
+                del os.environ[name]
 
 
 def measure_runs(
@@ -199,18 +202,6 @@ def measure_runs(
 
     if runs:
         measure_all([functools.partial(one, folder) for folder in runs], cores, title)
-
-
-@contextlib.contextmanager
-def _shared_snapshots() -> Iterator[None]:
-    """Share base snapshots with this process's threads."""
-    with snapshot_server.serving() as variables:
-        os.environ.update(variables)
-        try:
-            yield
-        finally:
-            for name in variables:
-                del os.environ[name]
 
 
 def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[str, Any]:
