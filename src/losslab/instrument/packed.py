@@ -25,7 +25,7 @@ from pathlib import Path
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import integrity
-from losslab.instrument.archive import MAX_BYTES, Fetcher, digest
+from losslab.instrument.archive import MAX_BYTES, Fetcher, digest, save
 from losslab.instrument.cache import building
 from losslab.reading import read_bytes, read_json, read_toml
 from losslab.repository import ROOT
@@ -179,13 +179,11 @@ def _take(source: Origin, kind: str, name: str, target: Path) -> None:
                 f"the archive has the sha256 {found[:12]}..., {says} says {text[:80]!a}"
             )
         try:
-            with archive.open("rb") as packed, plain.open("wb") as file:
-                for block in zstandard.ZstdDecompressor().read_to_iter(packed):
-                    if file.tell() + len(block) > UNPACKED_BYTES:
-                        raise LosslabError(
-                            f"the archive must have at most {UNPACKED_BYTES} bytes, found more"
-                        )
-                    file.write(block)
+            with archive.open("rb") as packed:
+                blocks = zstandard.ZstdDecompressor().read_to_iter(packed)
+                if not save(blocks, plain, UNPACKED_BYTES):
+                    most = f"at most {UNPACKED_BYTES} bytes"
+                    raise LosslabError(f"the archive must have {most}, found more")
             _refuse_members(plain)
         except (zstandard.ZstdError, tarfile.TarError) as error:
             raise LosslabError(f"the archive must be a .tar.zst, found: {error}") from error
