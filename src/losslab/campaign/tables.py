@@ -82,19 +82,16 @@ def numbers_of(cell: MeasuredCell, series: bool = False) -> CellNumbers:
             analysed[number] |= other_windows(goodputs, *times)
             intervals[number] = one_second_means(goodputs, *times)
         if series and samples is None:
-            samples = {"replicate": number} | _samples(replicate)
+            names, tcp = flow_names(replicate.folder), replicate.table("tcp.csv")
+            named = (row | {"flow": names[row["flow"]]} for row in tcp if row["flow"] in names)
+            queue = replicate.table("queue.csv")
+            samples = {
+                "replicate": number,
+                "flows": [{key: row[key] for key in FLOW_SAMPLES} for row in named],
+                "queue": [{key: row[key] for key in QUEUE_SAMPLES} for row in queue],
+            }
     hosts = [each.host for each in cell.replicates]
     return CellNumbers(cell.content, analysed, intervals, samples, hosts)
-
-
-def _samples(replicate: Replicate) -> Row:
-    names, tcp = flow_names(replicate.folder), replicate.table("tcp.csv")
-    named = (row | {"flow": names[row["flow"]]} for row in tcp if row["flow"] in names)
-    queue = replicate.table("queue.csv")
-    return {
-        "flows": [{key: row[key] for key in FLOW_SAMPLES} for row in named],
-        "queue": [{key: row[key] for key in QUEUE_SAMPLES} for row in queue],
-    }
 
 
 def flow_names(folder: Path) -> dict[str, str]:

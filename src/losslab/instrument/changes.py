@@ -77,7 +77,15 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
                 shutil.copyfile(file, into / place)
                 if f"{kerneltree.SUFFIX}/src/" in place:
                     (into / place).write_text(algorithms.prepared(read_text(file)))
-        return _change(tree, into, skipped)
+        paths = []
+        for file in sorted(path for path in into.rglob("*") if path.is_file()):
+            path = file.relative_to(into)
+            if (tree / path).is_file() and (tree / path).read_bytes() == file.read_bytes():
+                file.unlink()  # as in the source
+            else:
+                paths.append(str(path))
+        added = tuple(path for path in paths if not (tree / path).is_file())
+    return Change(into, tuple(paths), tuple(dict.fromkeys(skipped)), added)
 
 
 def require_compiled(change: Change, built: Iterable[Path]) -> list[str]:
@@ -188,16 +196,3 @@ def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
     if set(excluded) != set(paths):
         applied(*(f"--exclude={path}" for path in excluded))
     yield from excluded
-
-
-def _change(tree: Path, into: Path, skipped: Sequence[str]) -> Change:
-    """Remove files equal to the tree's from `into`."""
-    paths = []
-    for file in sorted(path for path in into.rglob("*") if path.is_file()):
-        path = file.relative_to(into)
-        if (tree / path).is_file() and (tree / path).read_bytes() == file.read_bytes():
-            file.unlink()
-        else:
-            paths.append(str(path))
-    added = tuple(path for path in paths if not (tree / path).is_file())
-    return Change(into, tuple(paths), tuple(dict.fromkeys(skipped)), added)
