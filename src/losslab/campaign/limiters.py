@@ -312,37 +312,29 @@ def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay |
     of their own, if the backlog includes packets on the netem link (htb-netem), or if packets wait
     at a second bottleneck, too.
     """
-    condition = its = Condition.from_json(manifest["cell"])
+    its = Condition.from_json(manifest["cell"])
     if its.trace != NO_TRACE:
-        return _behind_trace(folder / LOG, manifest, condition)
+        log, begin_ms = folder / LOG, manifest.get("observed", {}).get("link_begin_ms")
+        if begin_ms is None or not log.is_file():
+            return None
+        end_ms = begin_ms + 1e3 * its.duration_s
+        events = (line.split() for line in log.read_text().splitlines())
+        waits = [
+            int(delay)
+            for at_ms, kind, _, *rest in events
+            for delay in rest[:1]
+            if kind == "-" and begin_ms <= int(at_ms) <= end_ms
+        ]
+        return QueueingDelay(statistics.fmean(waits), percentile_95(waits)) if waits else None
     alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
     one_queue = its.queue in SINGLE_QUEUES or alone
     if its.shaper != "tbf" or its.second_rate_mbit != 0 or not one_queue:
         return None
-    phases = phases_of(condition, manifest["seed"])
+    phases = phases_of(its, manifest["seed"])
     delays = sorted(
         delay_ms(t_s, octets, phases)
         for t_s, octets in column(Replicate(folder).samples("queue.csv"), "backlog_bytes")
-        if condition.warmup_s <= t_s <= condition.duration_s
+        if its.warmup_s <= t_s <= its.duration_s
     )
     p95_ms = quantile(delays, 0.95)
     return None if p95_ms is None else QueueingDelay(statistics.fmean(delays), p95_ms)
-
-
-def _behind_trace(
-    log: Path, manifest: Mapping[str, Any], condition: Condition
-) -> QueueingDelay | None:
-    begin_ms = manifest.get("observed", {}).get("link_begin_ms")
-    if begin_ms is None or not log.is_file():
-        return None
-    end_ms = begin_ms + 1e3 * condition.duration_s
-    events = (line.split() for line in log.read_text().splitlines())
-    delays = [
-        int(delay)
-        for at_ms, kind, _, *rest in events
-        for delay in rest[:1]
-        if kind == "-" and begin_ms <= int(at_ms) <= end_ms
-    ]
-    if not delays:
-        return None
-    return QueueingDelay(statistics.fmean(delays), percentile_95(delays))
