@@ -197,8 +197,15 @@ def gather(
         shared = names | condition.to_json()
         shared["error_share"] = rule.error_share(len(cell["replicates"]))
         for number, replicate in enumerate(cell["replicates"]):
-            own = shared | {"replicate": number}
-            tables.replicates.append(own | _replicate_row(replicate) | data.analysed[number])
+            summary = dict(replicate["summary"])
+            # The column `rtt_ms` is the configured one.
+            summary["rtt_measured_ms"] = summary.pop("rtt_ms", None)
+            own = {key: replicate[key] for key in ("seed", "attempt")} | {
+                "replicate": number,
+                "valid": "TRUE" if replicate["valid"] else "FALSE",
+                **{key: "; ".join(replicate[key]) for key in ("reasons", "earlier_reasons")},
+            }
+            tables.replicates.append(shared | summary | own | data.analysed[number])
             tables.intervals += [
                 {**names, "replicate": number, "t_s": t_s, "goodput_mbit": goodput_mbit}
                 for t_s, goodput_mbit in data.intervals[number]
@@ -240,20 +247,6 @@ def cell_row(cell: Row, condition: Condition) -> Row:
         row["hosts"] = "containers" if "engine" in instruments[0] else "processes"
         row["place"] = instruments[0].get("where", GUEST)
     return row
-
-
-def _replicate_row(replicate: Row) -> Row:
-    summary = dict(replicate["summary"])
-    # The column `rtt_ms` is the configured one.
-    summary["rtt_measured_ms"] = summary.pop("rtt_ms", None)
-    return {
-        **summary,
-        "seed": replicate["seed"],
-        "valid": "TRUE" if replicate["valid"] else "FALSE",
-        "reasons": "; ".join(replicate["reasons"]),
-        "attempt": replicate["attempt"],
-        "earlier_reasons": "; ".join(replicate["earlier_reasons"]),
-    }
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
