@@ -245,20 +245,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(run=_sweep, interrupted=KEPT)
 
 
-def _can_draw() -> bool:
-    """Return whether R can draw the figure; say so beforehand if it cannot."""
-    try:
-        analysis.require_r("the figure of losslab sweep")
-    except HostError as error:
-        print(
-            f"losslab: note: {error}\n  -> or use the tables; after the installation, the same "
-            "command draws the finished runs",
-            file=sys.stderr,
-        )
-        return False
-    return True
-
-
 def _sweep(options: argparse.Namespace) -> int:
     if options.sysctl is not None:
         options.sysctl = combined(options.sysctl)
@@ -294,7 +280,16 @@ def run(
         several = {name for name in varied if len({getattr(c.condition, name) for c in todo}) > 1}
         varied = [name for name in varied if name in several - {"parameters"}] + ["parameters"]
     varied = varied or ["algorithm"]
-    figure = _can_draw()
+    figure = True
+    try:
+        analysis.require_r("the figure of losslab sweep")
+    except HostError as error:  # without R, the user should know it before the runs
+        figure = False
+        print(
+            f"losslab: note: {error}\n  -> or use the tables; after the installation, the same "
+            "command draws the finished runs",
+            file=sys.stderr,
+        )
     out.mkdir(parents=True, exist_ok=True)
     (out / "study.yaml").write_text(yaml.safe_dump(study(given, replicates), sort_keys=False))
     for each in todo:

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 
 from losslab.errors import HostError, LosslabError
@@ -162,9 +161,10 @@ def _tree_digest(root: Path, whole: bool) -> str:
         problems = [str(error)]
     if problems:
         pinned = f" (SHA-256 {expected[:DIGITS]}...)" if expected else ""
+        more = f" and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
         raise HostError(
             f"the image in {root} must be unchanged since its build{pinned}, found: "
-            f"{shown(problems)}",
+            f"{'; '.join(problems[:SHOWN])}{more}",
             hint=HINT.format(folder=root.parent),
         )
     with contextlib.suppress(OSError):  # another user's cache may be read-only
@@ -215,12 +215,6 @@ def differences(before: str, now: str) -> list[str]:
             what = " and ".join(name for name, one, other in pairs if one != other)
             found.append(f"{path} has another {what}")
     return found
-
-
-def shown(problems: Sequence[str]) -> str:
-    """Return the first differences and the number of others."""
-    more = f" and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-    return "; ".join(problems[:SHOWN]) + more
 
 
 def unchanged(root: Path, text: str, since_ns: int) -> bool:
