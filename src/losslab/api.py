@@ -33,7 +33,7 @@ from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, out_folder
 from losslab.study import metrics, parameters, units
 from losslab.study.condition import AXES, Condition
-from losslab.ui import drawing, runsummary, series, tables
+from losslab.ui import drawing, plot, runsummary, series, tables
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -108,7 +108,9 @@ class Run:
         runs = [pyarguments.typed("others", each, Run, "a run") for each in others]
         folders = [each.folder for each in (self, *runs)]
         load = (lambda path: series.load_state(path, trust)) if state else series.load
-        return drawing.of_runs([load(path) for path in folders])
+        drawn = [load(path) for path in folders]
+        text = plot.text(drawn, drawing.WIDTH)
+        return drawing.Drawing(text, lambda file: plot.figure(drawn, [file]))
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -216,7 +218,8 @@ class Results:
             metric: Name of the metric; by default the main metric of each cell's app.
         """
         varied, rows = self._rows(metric)
-        return drawing.of_means(rows, varied)
+        text = tables.text(rows, varied)
+        return drawing.Drawing(text, lambda file: tables.draw(rows, varied, [file]))
 
     def _rows(self, metric: str | None) -> tuple[list[str], list[dict[str, Any]]]:
         """Return the varied axes, or the algorithm, and a row of statistics per cell."""

@@ -76,7 +76,9 @@ def condition(data: Any, names: Names | None = None, own_kernel: bool = False) -
             + did_you_mean(unknown[0], AXES),
             hint="`losslab axes` lists them",
         )
-    if wrong := [v for v in data.values() if isinstance(v, str) and not _is_unicode(v)]:
+    # Python decodes other bytes of an argument to lone surrogates, which have no encoding.
+    texts = [value for value in data.values() if isinstance(value, str)]
+    if wrong := [text for text in texts if text != text.encode(errors="replace").decode()]:
         raise UsageError(f"a condition's text must be UTF-8, found {shown(wrong[0])}")
     with input_errors():
         made = Condition.from_json(units.resolved(data))
@@ -84,14 +86,6 @@ def condition(data: Any, names: Names | None = None, own_kernel: bool = False) -
     if problems := made.problems() + names.problems(made, own_kernel):
         raise UsageError("; ".join(dict.fromkeys(problems)))
     return made
-
-
-def _is_unicode(text: str) -> bool:
-    """Return whether text is Unicode; Python decodes other arguments to lone surrogates."""
-    try:
-        return bool(text.encode()) or not text
-    except UnicodeEncodeError:
-        return False
 
 
 def measure_command(condition: Condition, seed: int, out: str = "reproduced") -> str:

@@ -118,21 +118,16 @@ def _bug(error: BaseException) -> str:
     return f"{what}\n  -> this is a bug in losslab; please report it with {name}"
 
 
-class _Version(argparse.Action):
-    """Print the version and the installed kernels and images."""
+class _Print(argparse.Action):
+    """Print the version, kernels and images, or the commands by purpose and exit statuses."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from losslab.instrument.records import installed
 
-        print(f"losslab {__version__}", f"results {FORMAT}", *installed(), sep="\n")
-        parser.exit()
-
-
-class _Overview(argparse.Action):
-    """Print the commands by purpose, and the exit statuses."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(f"{commands.overview()}\n\nexit status:\n{STATUSES}")
+        if self.dest == "version":
+            print(f"losslab {__version__}", f"results {FORMAT}", *installed(), sep="\n")
+        else:
+            print(f"{commands.overview()}\n\nexit status:\n{STATUSES}")
         parser.exit()
 
 
@@ -196,8 +191,8 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     Only the module of the called command is imported: a campaign starts hundreds of them.
     """
     made: argparse.ArgumentParser = Parser(prog="losslab", add_help=False)
-    made.add_argument("-h", "--help", action=_Overview, nargs=0, help="list the commands")
-    made.add_argument("--version", action=_Version, nargs=0, help="print version and instrument")
+    made.add_argument("-h", "--help", action=_Print, nargs=0, help="list the commands")
+    made.add_argument("--version", action=_Print, nargs=0, help="print version and instrument")
 
     def overview(_: argparse.Namespace) -> int:
         print(commands.overview())

@@ -84,14 +84,6 @@ def _load(entry: metadata.EntryPoint) -> Command:
     return found
 
 
-def _refuse_absent(name: str) -> None:
-    """Refuse a command of one of this repository's packages that is not installed."""
-    if found := package_with(GROUP, name):
-        raise UsageError(
-            f"`losslab {name}` needs the package {found[0]}, found it not installed", hint=found[1]
-        )
-
-
 class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
     """The parsers of commands, with the table's help."""
 
@@ -103,11 +95,15 @@ class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
     def add(self, called: str | None = None) -> None:
         """Add all commands, or the called one with the others of its module.
 
-        If there is none of that name, add the names of all.
+        If there is none of that name, add the names of all. Raises UsageError if the command is of
+        one of this repository's packages that is not installed.
         """
         command = None if called is None else find(called)
         if called is not None and command is None:
-            _refuse_absent(called)
+            if absent := package_with(GROUP, called):
+                package, fix = absent
+                needs = f"`losslab {called}` needs the package {package}"
+                raise UsageError(f"{needs}, found it not installed", hint=fix)
             for name in installed():
                 self.add_parser(name)
             return

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from losslab import cellspec, processes, pyarguments
@@ -97,11 +98,6 @@ def examine(whole: bool = False) -> list[Section]:
     ]
 
 
-def _root(name: str) -> Path | None:
-    folder = image.existing(name)
-    return folder / "root" if folder else None
-
-
 def _present(title: str, found: object, absent: str = "not found", fix: str = SET_UP) -> Finding:
     return Finding(title, bool(found), str(found or absent), fix)
 
@@ -150,19 +146,18 @@ def _whole() -> Iterable[Finding]:
     """Verify kernels and images against their digests, and show these."""
     for spec in kernels.declared().values():
         if folder := kernel.existing(spec):
-            yield _digest(f"kernel {spec.name}", folder / "linux", [])
+            title = f"kernel {spec.name}"
+            yield _attempt(title, partial(_digest, folder / "linux", []), SET_UP)
     for name in image.names():
-        if root := _root(name):
-            pinned = "pinned" if root.parent.name in integrity.pins() else "not pinned"
-            yield _digest(f"image {name}, tree {pinned}", None, [root])
+        if folder := image.existing(name):
+            pinned = "pinned" if folder.name in integrity.pins() else "not pinned"
+            title = f"image {name}, tree {pinned}"
+            yield _attempt(title, partial(_digest, None, [folder / integrity.TREE_ROOT]), SET_UP)
 
 
-def _digest(title: str, linux: Path | None, roots: list[Path]) -> Finding:
-    def action() -> str:
-        (sha256,) = integrity.require(linux, roots, whole=True).values()
-        return f"SHA-256 {sha256}"
-
-    return _attempt(title, action, SET_UP)
+def _digest(linux: Path | None, roots: list[Path]) -> str:
+    (sha256,) = integrity.require(linux, roots, whole=True).values()
+    return f"SHA-256 {sha256}"
 
 
 def _allowed() -> Iterable[Finding]:
@@ -185,12 +180,6 @@ def _attempt(title: str, action: Callable[[], str], fix: str) -> Finding:
         return Finding(title, False, error.message, error.hint or fix)
 
 
-def _r_packages() -> str:
-    """List the R packages; raise LosslabError if one is missing or R fails."""
-    analysis.require_r("the analysis")
-    return ", ".join(analysis.r_packages())
-
-
 def _boot_seconds() -> str:
     """Boot an idle guest; return the time that this took."""
     kernel_folder, image_folder = kernel.existing(), image.existing()
@@ -209,7 +198,8 @@ def _analysis() -> Iterable[Finding]:
     rscript = shutil.which("Rscript")
     yield _present("R", rscript, fix=install_command("analysis"))
     if rscript:
-        yield _attempt("R packages", _r_packages, install_command("analysis"))
+        found = partial(analysis.require_r, "the analysis")
+        yield _attempt("R packages", lambda: ", ".join(found()), install_command("analysis"))
     yield _present("a renderer", analysis.renderer(), "none", FOR_CAMPAIGNS)
 
 

@@ -122,13 +122,9 @@ def _try_all(algorithms: Sequence[str]) -> int:
             said = "; ".join(registration(spec))
             works = True
         except LosslabError as error:
-            said = _why(error.message)
+            # The explanation of a build's error, or else its first error of the compiler.
+            lines = error.message.splitlines()
+            errors = [each for each in lines if "error: " in each or "multiple definition" in each]
+            said = (explained(error.message) or errors or lines)[0]
         print(f"{name}: {said}", flush=True)
     return 0 if works else 1
-
-
-def _why(message: str) -> str:
-    """Return the explanation of a build's error, or else its first error of the compiler."""
-    lines = message.splitlines()
-    errors = [line for line in lines if "error: " in line or "multiple definition" in line]
-    return (explained(message) or errors or lines)[0]

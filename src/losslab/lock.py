@@ -123,7 +123,12 @@ def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 def mark(folder: Path, purpose: str) -> None:
     """Write the mark of a folder that losslab made and may remove."""
-    facts = {"made_by": MADE_BY, "purpose": purpose, "pid": os.getpid(), INODE: _inode(folder)}
+    facts = {
+        "made_by": MADE_BY,
+        "purpose": purpose,
+        "pid": os.getpid(),
+        INODE: folder.lstat().st_ino,
+    }
     (folder / MARK).write_text(json.dumps(facts) + "\n")
 
 
@@ -141,10 +146,6 @@ def _facts(folder: Path) -> dict[str, object]:
     return facts if isinstance(facts, dict) and facts.get("made_by") == MADE_BY else {}
 
 
-def _inode(folder: Path) -> int:
-    return folder.stat(follow_symlinks=False).st_ino
-
-
 def sweep(parent: Path, prefix: str) -> None:
     """Remove folders of `own_folder` whose owners were killed; keep those in use.
 
@@ -152,24 +153,15 @@ def sweep(parent: Path, prefix: str) -> None:
     """
     for path in parent.iterdir():
         if path.name.startswith(prefix):
+            # OSError: it is locked, no longer there, or on a file system without locks.
             with contextlib.suppress(OSError):
-                descriptor = _claim(path)
+                descriptor = os.open(path, FOLDER)
                 try:
-                    if _facts(path).get(INODE) == _inode(path):
+                    # Root may open other users' folders.
+                    if os.fstat(descriptor).st_uid != os.geteuid():
+                        continue
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if _facts(path).get(INODE) == path.lstat().st_ino:
                         shutil.rmtree(path, ignore_errors=True)
                 finally:
                     os.close(descriptor)
-
-
-def _claim(path: Path) -> int:
-    """Lock a folder; OSError if it is locked, missing, or on a file system without locks."""
-    descriptor = os.open(path, FOLDER)
-    try:
-        # Root may open other users' folders.
-        if os.fstat(descriptor).st_uid != os.geteuid():
-            raise PermissionError(errno.EPERM, "another user's folder", str(path))
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor

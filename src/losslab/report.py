@@ -214,19 +214,16 @@ def finish(page: str, narrow: Mapping[bytes, bytes]) -> str:
         content = base64.b64decode(match[1])
         small = narrow.get(content)
         versions = {"plot wide": content, "plot narrow": small} if small else {"plot": content}
-        return "".join(
-            f'<span class="{kind}">{inlined(svg, next(count), words[1] if words else "")}</span>'
-            for kind, svg in versions.items()
-        )
+        label = f'role="img" aria-label="{words[1] if words else ""}"'
+        found = ""
+        for kind, drawing in versions.items():
+            # Identifiers must be unique on the page.
+            svg = IDENTIFIER.sub(rf"\g<1>f{next(count)}-", drawing.decode()).partition("<svg")[2]
+            found += f'<span class="{kind}"><svg {label}{svg}</span>'
+        return found
 
     script = f"<script>{(RENDER / 'page.js').read_text()}</script>"
     return IMAGE.sub(drawn, page).replace("</body>", f"{script}</body>", 1)
-
-
-def inlined(drawing: bytes, number: int, words: str) -> str:
-    """Return an SVG file as an element with a description, and identifiers unique on the page."""
-    svg = IDENTIFIER.sub(rf"\g<1>f{number}-", drawing.decode())
-    return f'<svg role="img" aria-label="{words}"' + svg.partition("<svg")[2]
 
 
 def narrow_versions(folder: Path) -> dict[bytes, bytes]:

@@ -8,7 +8,6 @@ import json
 import sys
 import tempfile
 import termios
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -119,19 +118,6 @@ def _measure(options: argparse.Namespace) -> int:
     return 0 if manifest["valid"] else 1
 
 
-@contextlib.contextmanager
-def _terminal_kept() -> Iterator[None]:
-    """Restore the terminal's settings: the guest's console sets it to raw mode."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        yield
-        return
-    before = termios.tcgetattr(sys.stdin)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-
-
 def execute(
     command: str | None, condition: Condition, seed: int, tools: Instrument
 ) -> tuple[int, str]:
@@ -141,7 +127,12 @@ def execute(
     """
     task = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
     limit_s = SESSION_TIMEOUT_S if command is None else COMMAND_TIMEOUT_S
-    with own_folder(Path(tempfile.gettempdir()), "losslab-shell-") as folder, _terminal_kept():
+    with contextlib.ExitStack() as left:
+        folder = left.enter_context(own_folder(Path(tempfile.gettempdir()), "losslab-shell-"))
+        if sys.stdin is not None and sys.stdin.isatty():
+            # The guest's console sets the terminal to raw mode.
+            before = termios.tcgetattr(sys.stdin)
+            left.callback(termios.tcsetattr, sys.stdin, termios.TCSADRAIN, before)
         job = Job(task, folder, seed, limit_s, interactive=command is None)
         status = int(runner.run(virtual.Guest(), tools, job).result["status"])
         return status, "" if command is None else (folder / "output.txt").read_text()

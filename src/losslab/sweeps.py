@@ -7,7 +7,6 @@ command continues where it stopped, and more values or replicates are added.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import itertools
 import json
@@ -15,7 +14,7 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import inputs, replicate
 from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import at_first_use, instrument, video
-from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, MeasuredCell, read_cell
+from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, read_cell
 from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
 from losslab.instrument import analysis
@@ -158,10 +157,11 @@ def measure(
 def measure_all(jobs: Sequence[Callable[[], None]], cores: int, title: str) -> None:
     """Do jobs that measure, `cores` at a time; their guests are forks of shared snapshots.
 
-    If one fails, the others end.
+    If one fails, the others end. The environment has the snapshots' variables meanwhile.
     """
     shows = sys.stderr.isatty() or "ipykernel" in sys.modules  # a terminal or a notebook
-    with _shared_snapshots(), ThreadPoolExecutor(cores) as pool:
+    with snapshot_server.serving() as variables, ThreadPoolExecutor(cores) as pool:
+        os.environ.update(variables)
         try:
             futures = [pool.submit(job) for job in jobs]
             for done, future in enumerate(as_completed(futures), 1):
@@ -175,6 +175,9 @@ def measure_all(jobs: Sequence[Callable[[], None]], cores: int, title: str) -> N
             with interrupts.ending_threads():
                 pool.shutdown(cancel_futures=True)
             raise
+        finally:
+            for name in variables:
+                del os.environ[name]
 
 
 def measure_runs(
@@ -199,26 +202,6 @@ def measure_runs(
 
     if runs:
         measure_all([functools.partial(one, folder) for folder in runs], cores, title)
-
-
-@contextlib.contextmanager
-def _shared_snapshots() -> Iterator[None]:
-    """Share base snapshots with this process's threads."""
-    with snapshot_server.serving() as variables:
-        os.environ.update(variables)
-        try:
-            yield
-        finally:
-            for name in variables:
-                del os.environ[name]
-
-
-def write_replicates(cells: Sequence[MeasuredCell], out: Path) -> Path:
-    """Write replicates.csv, a row per run of the cells; return its path."""
-    found, path = gather(map(numbers_of, cells)), out / "replicates.csv"
-    columns = (*REPLICATE_COLUMNS, *found.metrics())
-    write_csv(path, columns, found.replicates)
-    return path
 
 
 def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[str, Any]:
@@ -262,20 +245,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(run=_sweep, interrupted=KEPT)
 
 
-def _can_draw() -> bool:
-    """Return whether R can draw the figure; say so beforehand if it cannot."""
-    try:
-        analysis.require_r("the figure of losslab sweep")
-    except HostError as error:
-        print(
-            f"losslab: note: {error}\n  -> or use the tables; after the installation, the same "
-            "command draws the finished runs",
-            file=sys.stderr,
-        )
-        return False
-    return True
-
-
 def _sweep(options: argparse.Namespace) -> int:
     if options.sysctl is not None:
         options.sysctl = combined(options.sysctl)
@@ -311,7 +280,16 @@ def run(
         several = {name for name in varied if len({getattr(c.condition, name) for c in todo}) > 1}
         varied = [name for name in varied if name in several - {"parameters"}] + ["parameters"]
     varied = varied or ["algorithm"]
-    figure = _can_draw()
+    figure = True
+    try:
+        analysis.require_r("the figure of losslab sweep")
+    except HostError as error:  # without R, the user should know it before the runs
+        figure = False
+        print(
+            f"losslab: note: {error}\n  -> or use the tables; after the installation, the same "
+            "command draws the finished runs",
+            file=sys.stderr,
+        )
     out.mkdir(parents=True, exist_ok=True)
     (out / "study.yaml").write_text(yaml.safe_dump(study(given, replicates), sort_keys=False))
     for each in todo:
@@ -319,7 +297,9 @@ def run(
     measure(todo, replicates, cores, backend, where)
     measured = [read_cell(each.file).checked(each.condition) for each in todo]
     found = tables.rows(measured, varied, metric)
-    files = [*tables.write(found, varied, out, figure), write_replicates(measured, out)]
+    files = [*tables.write(found, varied, out, figure), out / "replicates.csv"]
+    runs = gather(map(numbers_of, measured))
+    write_csv(files[-1], (*REPLICATE_COLUMNS, *runs.metrics()), runs.replicates)
     if as_json:
         print(json.dumps({"cells": found, "files": [*map(str, files)]}, indent=1))
     else:

@@ -153,7 +153,7 @@ def compare_cell(
     difference is significant; see `judged`.
     """
     chosen = metric or metrics.primary([*first.summaries, *second.summaries])
-    values = _values(first, chosen), _values(second, chosen)
+    values = first.values(chosen), second.values(chosen)
     shared = sorted(values[0].keys() & values[1].keys())
     paired = len(shared) >= MIN_RUNS
     a, b = ([v[seed] for seed in (shared if paired else sorted(v))] for v in values)
@@ -187,12 +187,6 @@ def compare_cell(
     else:
         found = replace(found, confidence_interval=ratio.interval, p_value=ratio.p_value)
     return replace(found, verdict=CellVerdict.INCONSISTENT if problems else agreeing)
-
-
-def _values(cell: MeasuredCell, metric: str) -> dict[int, float]:
-    found = ((row["seed"], metrics.value(row["summary"], metric)) for row in cell.rows
-             if row["valid"])  # fmt: skip
-    return {seed: value for seed, value in found if value is not None}
 
 
 def _value_problems(first: MeasuredCell, second: MeasuredCell, metric: str | None) -> list[str]:

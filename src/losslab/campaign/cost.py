@@ -60,15 +60,11 @@ def replicate_s(condition: Condition, backend: str) -> float:
     per_s = app.per_s + AWAKE_PER_S * min(1.0, mbit / AWAKE_MBIT)
     per_gb_s = PER_GB_S + sum(feature.per_gb_s for feature in features.used_by(c))
     gigabytes = mbit * c.duration_s / 8000
-    more_s = app.start_s + _background_s(c)
+    more_s, groups = app.start_s, background.parse(c.flows)
+    if groups:
+        bulk = sum(group.count for group in groups if not group.short)
+        arrivals = sum(group.expected_arrivals(c.duration_s) for group in groups)
+        more_s += (
+            BACKGROUND_START_S + PER_FLOW_S * bulk * c.duration_s + PER_SHORT_FLOW_S * arrivals
+        )
     return FIXED_S[backend] + per_s * c.duration_s + per_gb_s * gigabytes + more_s
-
-
-def _background_s(condition: Condition) -> float:
-    """Estimate the wall time in seconds of the background flows' programs."""
-    groups, duration_s = background.parse(condition.flows), condition.duration_s
-    if not groups:
-        return 0.0
-    bulk = sum(group.count for group in groups if not group.short)
-    arrivals = sum(group.expected_arrivals(duration_s) for group in groups)
-    return BACKGROUND_START_S + PER_FLOW_S * bulk * duration_s + PER_SHORT_FLOW_S * arrivals

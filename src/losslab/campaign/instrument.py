@@ -98,7 +98,7 @@ def _kernel(spec: Kernel, command: str) -> Path:
 
     Such a build adds only algorithms to a kernel whose object files are kept.
     """
-    folder = kernel.existing(spec) or _packed(packed.KERNEL, kernel.target(spec))
+    folder = kernel.existing(spec) or packed.install(packed.KERNEL, kernel.target(spec))
     if spec == kernels.default():
         return _built(folder, "kernel", command)
     if folder is None and spec != spec.base and kernel.existing_objects(spec.base):
@@ -109,13 +109,8 @@ def _kernel(spec: Kernel, command: str) -> Path:
 def _image(name: str, command: str) -> Path:
     if name not in (image.HOST, image.ENGINE):
         command = f"losslab image --variant {name}"
-    folder = image.existing(name) or _packed(packed.IMAGE, image.target(name))
+    folder = image.existing(name) or packed.install(packed.IMAGE, image.target(name))
     return _built(folder, f"{name} image", command)
-
-
-def _packed(kind: str, target: Path) -> Path | None:
-    """Install a packed kernel or image, as on a cluster's node; return None if there is none."""
-    return target if packed.install(kind, target) else None
 
 
 def _built(folder: Path | None, name: str, command: str) -> Path:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from losslab.campaign.results import Replicate
 from losslab.emulation import mechanism
 from losslab.emulation.goodput import quantile
 from losslab.emulation.link.forward import LOG
@@ -143,11 +144,12 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
         queue = {}  # its backlog includes the packets on the netem link
     flows = [start["flow"] for start in manifest["plan"]["starts"]]
     flow = next(each for each in flows if not each["name"].startswith(COMPETITOR_PREFIX))
-    port = _port(tcp, flow["source_port"])
+    octets = tcp["delivered_bytes"]
+    # Without a known port, the flow is the connection with the most data.
+    port = flow["source_port"] or (int(tcp["flow"][octets.argmax()]) if octets.any() else None)
     phases = phases_of(condition, manifest["seed"])
     if flow["protocol"] == "udp" or port is None:
-        intervals = folder / "intervals.csv"
-        goodputs = read_samples(intervals) if intervals.is_file() else {}
+        goodputs = Replicate(folder).samples("intervals.csv")
         return of_queue(queue, goodputs, condition, phases)
     seen: dict[str, Any] = next(iter(manifest["observed"]["flows"]), {})
     kernel = {
@@ -155,12 +157,6 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
         BUFFER: seen.get("buffer_limited_share", 0.0),
     }
     return of_time(tcp, queue, port, kernel, flow["bulk"], condition, phases)
-
-
-def _port(tcp: Samples, known: int | None) -> int | None:
-    """Return the source port of a flow; that of the connection with the most data if unknown."""
-    octets = tcp["delivered_bytes"]
-    return known or (int(tcp["flow"][octets.argmax()]) if octets.any() else None)
 
 
 def of_time(
@@ -187,7 +183,7 @@ def of_time(
        always has data (`bulk`): it waits for acknowledgements or a timeout. Otherwise the sender
        had no data.
     """
-    samples = [*_backlogs(queue, "backlog_packets")]
+    samples = column(queue, "backlog_packets")
     waits = [t_s for t_s, _ in samples]
     flights = _flights(tcp, source_port, condition)
     times, totals = _totals(tcp)
@@ -224,7 +220,7 @@ def of_queue(
     """
     ends, share = goodputs.get("t_s", ()), packetsizes.of(condition).payload_share
     busy = []
-    for t_s, backlog in _backlogs(queue, "backlog_packets"):
+    for t_s, backlog in column(queue, "backlog_packets"):
         if not condition.warmup_s <= t_s <= condition.duration_s:
             continue
         used, capacity = 0.0, _capacity_mbit(t_s, condition, phases)
@@ -240,10 +236,10 @@ def _percent(counts: Mapping[str, float]) -> dict[str, float]:
     return {name: 100 * count / total for name, count in ordered if count > 0}
 
 
-def _backlogs(queue: Samples, column: str) -> Iterator[tuple[float, float]]:
-    """Yield the times of samples of the queue, and a column of its backlog."""
-    columns = (queue[name].tolist() for name in ("t_s", column) if queue)
-    return zip(*columns, strict=True)
+def column(samples: Samples, name: str) -> list[tuple[float, float]]:
+    """Return the time of each sample in s, and its value of a column; empty without samples."""
+    columns = (samples[each].tolist() for each in ("t_s", name) if samples)
+    return list(zip(*columns, strict=True))
 
 
 def _totals(tcp: Samples) -> tuple[Numbers, Numbers]:
@@ -284,18 +280,6 @@ class QueueingDelay:
     p95_ms: float
 
 
-def delay_known(condition: Condition) -> bool:
-    """Return whether the backlog of the bottleneck determines the delay of a packet.
-
-    It does not if packets of several flows wait in queues of their own, if the backlog includes
-    packets on the netem link (htb-netem), or if packets wait at a second bottleneck, too.
-    """
-    its = condition
-    alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
-    one_queue = its.queue in SINGLE_QUEUES or alone
-    return its.shaper == "tbf" and its.second_rate_mbit == 0 and one_queue
-
-
 def phases_of(condition: Condition, seed: int) -> Sequence[Phase]:
     """List the phases of a run's path schedule; a single one without a schedule."""
     for each in mechanism.of(condition):
@@ -322,37 +306,35 @@ def delay_ms(t_s: float, backlog_bytes: float, its: Sequence[Phase]) -> float:
 
 
 def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay | None:
-    """Return the queueing delay of a run; None if it cannot be known."""
-    condition = Condition.from_json(manifest["cell"])
-    if condition.trace != NO_TRACE:
-        return _behind_trace(folder / LOG, manifest, condition)
-    table = folder / "queue.csv"
-    if not delay_known(condition) or not table.is_file():
+    """Return the queueing delay of a run; None if it cannot be known.
+
+    The backlog of the bottleneck does not determine it if packets of several flows wait in queues
+    of their own, if the backlog includes packets on the netem link (htb-netem), or if packets wait
+    at a second bottleneck, too.
+    """
+    its = Condition.from_json(manifest["cell"])
+    if its.trace != NO_TRACE:
+        log, begin_ms = folder / LOG, manifest.get("observed", {}).get("link_begin_ms")
+        if begin_ms is None or not log.is_file():
+            return None
+        end_ms = begin_ms + 1e3 * its.duration_s
+        events = (line.split() for line in log.read_text().splitlines())
+        waits = [
+            int(delay)
+            for at_ms, kind, _, *rest in events
+            for delay in rest[:1]
+            if kind == "-" and begin_ms <= int(at_ms) <= end_ms
+        ]
+        return QueueingDelay(statistics.fmean(waits), percentile_95(waits)) if waits else None
+    alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
+    one_queue = its.queue in SINGLE_QUEUES or alone
+    if its.shaper != "tbf" or its.second_rate_mbit != 0 or not one_queue:
         return None
-    its = phases_of(condition, manifest["seed"])
+    phases = phases_of(its, manifest["seed"])
     delays = sorted(
-        delay_ms(t_s, octets, its)
-        for t_s, octets in _backlogs(read_samples(table), "backlog_bytes")
-        if condition.warmup_s <= t_s <= condition.duration_s
+        delay_ms(t_s, octets, phases)
+        for t_s, octets in column(Replicate(folder).samples("queue.csv"), "backlog_bytes")
+        if its.warmup_s <= t_s <= its.duration_s
     )
     p95_ms = quantile(delays, 0.95)
     return None if p95_ms is None else QueueingDelay(statistics.fmean(delays), p95_ms)
-
-
-def _behind_trace(
-    log: Path, manifest: Mapping[str, Any], condition: Condition
-) -> QueueingDelay | None:
-    begin_ms = manifest.get("observed", {}).get("link_begin_ms")
-    if begin_ms is None or not log.is_file():
-        return None
-    end_ms = begin_ms + 1e3 * condition.duration_s
-    events = (line.split() for line in log.read_text().splitlines())
-    delays = [
-        int(delay)
-        for at_ms, kind, _, *rest in events
-        for delay in rest[:1]
-        if kind == "-" and begin_ms <= int(at_ms) <= end_ms
-    ]
-    if not delays:
-        return None
-    return QueueingDelay(statistics.fmean(delays), percentile_95(delays))

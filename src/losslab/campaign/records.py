@@ -96,8 +96,7 @@ def row_of(name: str, cell: MeasuredCell) -> RecordRow:
             hint="measure it again, and name folders of campaigns in virtual time only",
         )
     metric = metrics.primary(cell.summaries)
-    found = [metrics.value(summary, metric) for summary in cell.summaries]
-    values = [value for value in found if value is not None]
+    values = [*cell.values(metric).values()]
     numbers = [fmean(values) if values else None, *(mean_interval(values) or (None, None))]
     mean, low, high = ("" if value is None else f"{value:.{DIGITS}g}" for value in numbers)
     raw = sorted((each.manifest["seed"], each.manifest[results.FILES]) for each in replicates)

@@ -34,8 +34,8 @@ WATCHDOG_S_PER_VIRTUAL_S = 50.0
 # A lost guest is retried, because the host may be the cause. A violation is not retried, because
 # the same seed gives the same bytes.
 ATTEMPTS = 2
-# Begin of a message of the guest's kernel during a run (`emulation.jobs.guest.replicate`).
-MESSAGE = re.compile(r"\[ *\d+\.\d{6}\] ")
+# Message of the guest's kernel during a run, such as by printk (`emulation.jobs.guest.replicate`).
+MESSAGE = re.compile(r"^\[ *\d+\.\d{6}\] ", re.MULTILINE)
 
 
 def run(
@@ -147,7 +147,7 @@ def attempt(
             results.write_json(sources, folder / results.ALGORITHMS_FILE)
         manifest = inputs_of_run | manifest | {"valid": not violations, "reasons": violations}
         console = job_folder / CONSOLE_FILE
-        if console.exists() and (violations or has_messages(console)):
+        if console.exists() and (violations or MESSAGE.search(console.read_text(errors="replace"))):
             shutil.move(console, folder / CONSOLE_FILE)
         results.seal(
             folder, manifest, host(started, wall_s, earlier_violations, instrument.kernel_sha256)
@@ -169,12 +169,6 @@ def kept_algorithms(condition: Condition, where: str) -> dict[str, dict[str, str
         }
         for path in paths
     }
-
-
-def has_messages(console: Path) -> bool:
-    """Return whether the kernel printed messages during the run, such as by printk."""
-    with console.open(errors="replace") as lines:
-        return any(map(MESSAGE.match, lines))
 
 
 def _take_raw_files(raw: Path, folder: Path) -> list[str]:
@@ -232,25 +226,20 @@ def host(
     kernel_sha256: str | None,
 ) -> dict[str, Any]:
     """Return the properties that vary between runs: machine, time, attempts, kernel and commit."""
+    rows = (line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines())
+    models = (text.strip() for name, _, text in rows if name.startswith("model name"))
     return {
         "started_utc": started.isoformat(timespec="seconds"),
         "wall_s": wall_s,
         "attempt": 1 + len(earlier_violations),
         "earlier_reasons": earlier_violations,
         "host_kernel": platform.release(),
-        "host_cpu": _cpu_model(),
+        "host_cpu": next(models, platform.machine()),
         # Not in the manifest: a different compiler gives a different binary with the same results.
         "kernel_sha256": kernel_sha256,
         **results.WRITTEN_BY,
         "git": git_state(ROOT) if not INSTALLED else {"commit": None, "dirty": None},
     }
-
-
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
 
 
 @functools.cache

@@ -156,8 +156,7 @@ def compare(first: Path, second: Path) -> Agreement:
 
 def names(folder: Path) -> set[str]:
     """Return the paths of the compared files, relative to a replicate's folder."""
-    found = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
-    return {str(path) for path in found} - {*NOT_COMPARED}
+    return results.files(folder) - {*NOT_COMPARED}
 
 
 def first_difference(a: bytes, b: bytes) -> str:

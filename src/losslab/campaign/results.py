@@ -29,6 +29,7 @@ from losslab.instrument.archive import digest
 from losslab.lock import own_folder
 from losslab.reading import UsageError, read_json, read_rows, read_samples, shown
 from losslab.repository import FORMAT, __version__
+from losslab.study import metrics
 from losslab.study.condition import AXES, Condition
 from losslab.study.schemas import check_schema
 
@@ -119,7 +120,7 @@ class Replicate:
             own = {key: value for key, value in record.items() if key != SELF}
             if name == HOST_FILE and record.get(SELF) != digest_of(own):
                 found.append(f"{HOST_FILE} has changed since it was written")
-        present = set(_files(self.folder))
+        present = files(self.folder)
         if not (self.folder / HOST_FILE).is_symlink():
             present.discard(HOST_FILE)  # not listed, as it contains its own digest
         passed = (MISSING, ADDED) if present_only else ()
@@ -185,6 +186,12 @@ class MeasuredCell:
     def summaries(self) -> list[Row]:
         """The summaries of the valid replicates."""
         return [row["summary"] for row in self.rows if row["valid"]]
+
+    def values(self, metric: str) -> dict[int, float]:
+        """Return the values of a metric in the valid replicates, by seed."""
+        valid = ((row["seed"], row["summary"]) for row in self.rows if row["valid"])
+        found = ((seed, metrics.value(summary, metric)) for seed, summary in valid)
+        return {seed: value for seed, value in found if value is not None}
 
     @cached_property
     def replicates(self) -> list[Replicate]:
@@ -322,10 +329,10 @@ def differences(root: Path, digests: Mapping[str, str], present: Collection[str]
     return found
 
 
-def _files(folder: Path) -> Iterator[str]:
-    """Yield the paths of all files below a folder, relative to it."""
-    for place, _, names in os.walk(folder):
-        yield from (os.path.relpath(os.path.join(place, name), folder) for name in names)
+def files(folder: Path) -> set[str]:
+    """Return the paths of all files below a folder, relative to it."""
+    found = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
+    return {os.path.relpath(path, folder) for path in found}
 
 
 # Writing
@@ -333,8 +340,8 @@ def _files(folder: Path) -> Iterator[str]:
 
 def seal(folder: Path, manifest: Mapping[str, Any], host: Mapping[str, Any]) -> None:
     """Write manifest.json and host.json with the digests of all files of a replicate."""
-    names = sorted(set(_files(folder)) - {*UNLISTED})
-    raw = {FILES: {name: digest(folder / name) for name in names}}
+    names = files(folder) - {*UNLISTED}
+    raw = {FILES: {name: digest(folder / name) for name in sorted(names)}}
     write_json({**manifest, **raw}, folder / MANIFEST_FILE)
     listed = [name for name in UNLISTED if name != HOST_FILE and (folder / name).is_file()]
     content = {**host, FILES: {name: digest(folder / name) for name in listed}}

@@ -198,9 +198,8 @@ def value(columns: Mapping[str, Column], its: Variable) -> Column:
 
     found: Column = np.max([columns[name] for name in as_list(its["field"])], axis=0)
     if "names" in its:
-        names = dict(enumerate(its["names"]))
-        texts = _texts(found, {str(n): name for n, name in names.items() if isinstance(name, str)})
-        for number, name in names.items():
+        texts = _texts(found, {str(n): s for n, s in enumerate(its["names"]) if isinstance(s, str)})
+        for number, name in enumerate(its["names"]):
             if not isinstance(name, str):
                 texts[found == number] = value(columns, name)[found == number]
         return texts

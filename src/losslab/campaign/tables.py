@@ -85,19 +85,16 @@ def numbers_of(cell: MeasuredCell, series: bool = False) -> CellNumbers:
             analysed[number] |= other_windows(goodputs, *times)
             intervals[number] = one_second_means(goodputs, *times)
         if series and samples is None:
-            samples = {"replicate": number} | _samples(replicate)
+            names, tcp = flow_names(replicate.folder), replicate.table("tcp.csv")
+            named = (row | {"flow": names[row["flow"]]} for row in tcp if row["flow"] in names)
+            queue = replicate.table("queue.csv")
+            samples = {
+                "replicate": number,
+                "flows": [{key: row[key] for key in FLOW_SAMPLES} for row in named],
+                "queue": [{key: row[key] for key in QUEUE_SAMPLES} for row in queue],
+            }
     hosts = [each.host for each in cell.replicates]
     return CellNumbers(cell.content, analysed, intervals, samples, hosts)
-
-
-def _samples(replicate: Replicate) -> Row:
-    names, tcp = flow_names(replicate.folder), replicate.table("tcp.csv")
-    named = (row | {"flow": names[row["flow"]]} for row in tcp if row["flow"] in names)
-    queue = replicate.table("queue.csv")
-    return {
-        "flows": [{key: row[key] for key in FLOW_SAMPLES} for row in named],
-        "queue": [{key: row[key] for key in QUEUE_SAMPLES} for row in queue],
-    }
 
 
 def flow_names(folder: Path) -> dict[str, str]:
@@ -126,7 +123,7 @@ def other_windows(goodputs: Samples, warmup_s: float, duration_s: float) -> dict
     found = {}
     for name, (start_s, end_s) in windows.items():
         megabits = seconds = before_s = 0.0
-        for until_s, goodput_mbit in _intervals(goodputs):
+        for until_s, goodput_mbit in limiters.column(goodputs, "goodput_mbit"):
             inside_s = max(0.0, min(until_s, end_s) - max(before_s, start_s))
             megabits += inside_s * goodput_mbit
             seconds += inside_s
@@ -143,18 +140,12 @@ def one_second_means(goodputs: Samples, warmup_s: float, duration_s: float) -> l
     """
     seconds: dict[int, list[float]] = defaultdict(list)
     before_s = 0.0
-    for end_s, goodput_mbit in _intervals(goodputs):
+    for end_s, goodput_mbit in limiters.column(goodputs, "goodput_mbit"):
         middle_s = (before_s + end_s) / 2
         before_s = end_s
         if warmup_s <= middle_s < duration_s:
             seconds[math.ceil(middle_s)].append(goodput_mbit)
     return [(end, sum(values) / len(values)) for end, values in sorted(seconds.items())]
-
-
-def _intervals(goodputs: Samples) -> list[tuple[float, float]]:
-    """Return the end of each interval in s, and the goodput in it."""
-    columns = (goodputs[name].tolist() for name in ("t_s", "goodput_mbit") if goodputs)
-    return list(zip(*columns, strict=True))
 
 
 @dataclass
@@ -209,8 +200,15 @@ def gather(
         shared = names | condition.to_json()
         shared["error_share"] = rule.error_share(len(cell["replicates"]))
         for number, replicate in enumerate(cell["replicates"]):
-            own = shared | {"replicate": number}
-            tables.replicates.append(own | _replicate_row(replicate) | data.analysed[number])
+            summary = dict(replicate["summary"])
+            # The column `rtt_ms` is the configured one.
+            summary["rtt_measured_ms"] = summary.pop("rtt_ms", None)
+            own = {key: replicate[key] for key in ("seed", "attempt")} | {
+                "replicate": number,
+                "valid": "TRUE" if replicate["valid"] else "FALSE",
+                **{key: "; ".join(replicate[key]) for key in ("reasons", "earlier_reasons")},
+            }
+            tables.replicates.append(shared | summary | own | data.analysed[number])
             tables.intervals += [
                 {**names, "replicate": number, "t_s": t_s, "goodput_mbit": goodput_mbit}
                 for t_s, goodput_mbit in data.intervals[number]
@@ -252,20 +250,6 @@ def cell_row(cell: Row, condition: Condition) -> Row:
         row["hosts"] = "containers" if "engine" in instruments[0] else "processes"
         row["place"] = instruments[0].get("where", GUEST)
     return row
-
-
-def _replicate_row(replicate: Row) -> Row:
-    summary = dict(replicate["summary"])
-    # The column `rtt_ms` is the configured one.
-    summary["rtt_measured_ms"] = summary.pop("rtt_ms", None)
-    return {
-        **summary,
-        "seed": replicate["seed"],
-        "valid": "TRUE" if replicate["valid"] else "FALSE",
-        "reasons": "; ".join(replicate["reasons"]),
-        "attempt": replicate["attempt"],
-        "earlier_reasons": "; ".join(replicate["earlier_reasons"]),
-    }
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -85,17 +85,6 @@ def read_recorded(path: Path = TABLE) -> dict[str, dict[Name, Judged]]:
     }
 
 
-def write_recorded(recorded: Verdicts, path: Path = TABLE) -> None:
-    """Write the recorded verdicts of each campaign."""
-    names = sorted({name for verdicts in recorded.values() for name in verdicts})
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow([*KEYS, *recorded])
-        for name in names:
-            writer.writerow([*name, *(verdicts.get(name, "") for verdicts in recorded.values())])
-
-
 def explained(recorded: Verdicts) -> dict[Name, str]:
     """Return what explains each claim's verdict with both families of seeds.
 
@@ -203,7 +192,13 @@ def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
         )
     found = {_name(row): Judged(row["verdict"], row["cause"]) for row in rows}
     old = before.get(campaign, {})
-    write_recorded(before | {campaign: found}, recorded)
+    now = before | {campaign: found}
+    recorded.parent.mkdir(exist_ok=True)
+    with recorded.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow([*KEYS, *now])
+        for name in sorted({name for verdicts in now.values() for name in verdicts}):
+            writer.writerow([*name, *(verdicts.get(name, "") for verdicts in now.values())])
     return [
         f"{', '.join(name)}: {old.get(name, 'none')} -> {found.get(name, 'none')}"
         for name in sorted(found.keys() | old.keys())

@@ -6,6 +6,7 @@ net/ipv4, with `algorithms/compat.h` included before each file.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -87,10 +88,8 @@ class Algorithm:
 
 
 def _toml(value: Any) -> str:
-    if isinstance(value, str):
-        return '"{}"'.format(value.replace("\\", "\\\\").replace('"', '\\"'))
-    if isinstance(value, int):
-        return str(value)
+    if isinstance(value, str | int):  # TOML has JSON's texts and integers
+        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{k} = {_toml(v)}' for k, v in value.items())} }}"
     return f"[{', '.join(map(_toml, value))}]"

@@ -54,14 +54,15 @@ def renderer() -> str:
     return str(program) if program else fallback
 
 
-def require_r(use: str) -> None:
-    """Raise HostError if `use` lacks R or an R package; LosslabError if R fails."""
+def require_r(use: str) -> list[str]:
+    """Return the R packages; HostError if `use` lacks R or one of them, LosslabError if R fails."""
     require_programs(PART, use)
     if missing := missing_r_packages():
         raise HostError(
             f"{use} needs R packages, found missing: {', '.join(missing)}",
             hint=f"run as root: {install_command(PART)}",
         )
+    return r_packages()
 
 
 def require_renderer(use: str) -> None:

@@ -124,7 +124,8 @@ class Fetcher:
                 with answer:
                     if answer.status != 200:
                         return f"HTTP {answer.status}"
-                    return _saved(answer, target, max_bytes)
+                    whole = save(answer.stream(BLOCK_BYTES), target, max_bytes)
+                    return "" if whole else f"more than {max_bytes} bytes"
             except MaxRetryError as error:
                 problem = f"cannot be reached ({error.reason})"
                 if not isinstance(error.reason, ReadTimeoutError):
@@ -147,14 +148,14 @@ class Fetcher:
         return self._pools[proxy]
 
 
-def _saved(answer: Any, target: Path, max_bytes: int) -> str:
-    """Write an answer to a file; return the problem, or an empty string."""
+def save(blocks: Iterable[bytes], target: Path, max_bytes: int) -> bool:
+    """Write blocks to a file; return whether they are at most `max_bytes`."""
     with target.open("wb") as out:
-        for block in answer.stream(BLOCK_BYTES):
+        for block in blocks:
             if out.tell() + len(block) > max_bytes:
-                return f"more than {max_bytes} bytes"
+                return False
             out.write(block)
-    return ""
+    return True
 
 
 @functools.cache

@@ -66,7 +66,7 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
     files = files_given(given)
     into.mkdir(parents=True)
     skipped: list[str] = []
-    with kerneltree.own_files(_kept(spec)) as tree:
+    with kerneltree.own_files(kernel.kept_objects(spec.base, unpinned_allowed())) as tree:
         for text, file in zip(given, files, strict=True):
             if file.is_dir() or file.suffix in PATCHES:
                 for patch in series(file) if file.is_dir() else [file]:
@@ -77,7 +77,15 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
                 shutil.copyfile(file, into / place)
                 if f"{kerneltree.SUFFIX}/src/" in place:
                     (into / place).write_text(algorithms.prepared(read_text(file)))
-        return _change(tree, into, skipped)
+        paths = []
+        for file in sorted(path for path in into.rglob("*") if path.is_file()):
+            path = file.relative_to(into)
+            if (tree / path).is_file() and (tree / path).read_bytes() == file.read_bytes():
+                file.unlink()  # as in the source
+            else:
+                paths.append(str(path))
+        added = tuple(path for path in paths if not (tree / path).is_file())
+    return Change(into, tuple(paths), tuple(dict.fromkeys(skipped)), added)
 
 
 def require_compiled(change: Change, built: Iterable[Path]) -> list[str]:
@@ -109,7 +117,7 @@ def original(given: str, spec: Kernel) -> tuple[str, bytes]:
 
     `given` is its path in the source, or its name if only one file has it.
     """
-    with kerneltree.own_files(_kept(spec)) as tree:
+    with kerneltree.own_files(kernel.kept_objects(spec.base, unpinned_allowed())) as tree:
         inside = not Path(given).is_absolute() and ".." not in Path(given).parts
         path = given if inside and (tree / given).is_file() else _place(Path(given).name, tree)
         if not (tree / path).is_file():
@@ -125,10 +133,6 @@ def series(folder: Path) -> list[Path]:
             f"a series must be a folder with patches ({', '.join(PATCHES)}), found none in {folder}"
         )
     return found
-
-
-def _kept(spec: Kernel) -> Path:
-    return kernel.kept_objects(spec.base, unpinned_allowed(False))
 
 
 def _place(given: str, tree: Path) -> str:
@@ -188,16 +192,3 @@ def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
     if set(excluded) != set(paths):
         applied(*(f"--exclude={path}" for path in excluded))
     yield from excluded
-
-
-def _change(tree: Path, into: Path, skipped: Sequence[str]) -> Change:
-    """Remove files equal to the tree's from `into`."""
-    paths = []
-    for file in sorted(path for path in into.rglob("*") if path.is_file()):
-        path = file.relative_to(into)
-        if (tree / path).is_file() and (tree / path).read_bytes() == file.read_bytes():
-            file.unlink()
-        else:
-            paths.append(str(path))
-    added = tuple(path for path in paths if not (tree / path).is_file())
-    return Change(into, tuple(paths), tuple(dict.fromkeys(skipped)), added)

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 
 from losslab.errors import HostError, LosslabError
@@ -162,9 +161,10 @@ def _tree_digest(root: Path, whole: bool) -> str:
         problems = [str(error)]
     if problems:
         pinned = f" (SHA-256 {expected[:DIGITS]}...)" if expected else ""
+        more = f" and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
         raise HostError(
             f"the image in {root} must be unchanged since its build{pinned}, found: "
-            f"{shown(problems)}",
+            f"{'; '.join(problems[:SHOWN])}{more}",
             hint=HINT.format(folder=root.parent),
         )
     with contextlib.suppress(OSError):  # another user's cache may be read-only
@@ -217,19 +217,14 @@ def differences(before: str, now: str) -> list[str]:
     return found
 
 
-def shown(problems: Sequence[str]) -> str:
-    """Return the first differences and the number of others."""
-    more = f" and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-    return "; ".join(problems[:SHOWN]) + more
-
-
 def unchanged(root: Path, text: str, since_ns: int) -> bool:
     """Return whether nothing of a list has changed since a time, without reading files.
 
     A write to a file or a change of its mode changes its ctime; adding, removing or replacing a
     file or link changes that of its folder.
     """
-    paths = (_unquoted(row.rpartition("\t")[2]) for row in text.splitlines()[1:])
+    names = (row.rpartition("\t")[2] for row in text.splitlines()[1:])
+    paths = (n.encode().decode("unicode_escape") if "\\" in n else n for n in names)
     try:
         return all(os.lstat(os.path.join(root, path)).st_ctime_ns < since_ns for path in paths)
     except OSError:  # one is missing
@@ -258,7 +253,3 @@ def _quoted(name: str) -> str:
     """Escape a name to one line of ASCII without tabs."""
     plain = name.isascii() and name.isprintable() and "\\" not in name
     return name if plain else name.encode("unicode_escape").decode()
-
-
-def _unquoted(text: str) -> str:
-    return text.encode().decode("unicode_escape") if "\\" in text else text

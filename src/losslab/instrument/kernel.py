@@ -128,14 +128,6 @@ def fetch_source(series: Series) -> Source:
     return Source(series, DEBIAN, pinned.version, found, pinned=True)
 
 
-def fetch_newest(series: Series) -> Source:
-    """Download Debian's newest source of a series, pinned or not."""
-    archives = debian_archives()
-    (file, path), *_ = apt_files(archives, series.suites, ["download", series.package])
-    found = Fetcher().fetch((file, url) for url in archive_urls(path, archives))
-    return Source(series, DEBIAN, file.name.split("_")[1], found, pinned=False)
-
-
 RECIPE = ROOT / "containers" / "kernel"
 # Configuration fragment of every kernel; a series' folder may have its own.
 FRAGMENT = "fragment.config"
@@ -256,7 +248,10 @@ def kept_objects(spec: Kernel, unpinned: bool) -> Path:
 
 
 def _source(spec: Kernel, unpinned: bool) -> Source:
-    """Download public patches, then the source: a missing patch fails the build early."""
+    """Download public patches, then the source: a missing patch fails the build early.
+
+    If the pinned source is unavailable, `unpinned` takes Debian's newest of the series.
+    """
     for patch in spec.fetched:
         patch.get()
     if spec.source:
@@ -267,7 +262,10 @@ def _source(spec: Kernel, unpinned: bool) -> Source:
         if not unpinned:
             raise
         print(f"losslab: note: building an unpinned kernel: {error.message}", file=sys.stderr)
-        return fetch_newest(spec.series)
+    archives, package = debian_archives(), spec.series.package
+    (file, path), *_ = apt_files(archives, spec.series.suites, ["download", package])
+    found = Fetcher().fetch((file, url) for url in archive_urls(path, archives))
+    return Source(spec.series, DEBIAN, file.name.split("_")[1], found, pinned=False)
 
 
 def _compiled(spec: Kernel, source: Source, work: Path, log: Path) -> Path:

@@ -150,8 +150,7 @@ def of_sources(tree: Path, paths: Sequence[Path]) -> list[Field]:
     """
     structures: list[tuple[dict[int, Entry], Entry]] = []
     for path in paths:
-        wanted = pointed(code(read_text(path)))
-        if wanted:
+        if wanted := pointed(code(read_text(path))):
             structures += _structures(_compiled(tree, path), wanted)
     if not structures:
         return []

@@ -25,7 +25,7 @@ from pathlib import Path
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import integrity
-from losslab.instrument.archive import MAX_BYTES, Fetcher, digest
+from losslab.instrument.archive import MAX_BYTES, Fetcher, digest, save
 from losslab.instrument.cache import building
 from losslab.reading import read_bytes, read_json, read_toml
 from losslab.repository import ROOT
@@ -127,8 +127,8 @@ def _packed(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return member
 
 
-def install(kind: str, target: Path) -> bool:
-    """Unpack an archive from its `origin`; return whether `target` exists now.
+def install(kind: str, target: Path) -> Path | None:
+    """Unpack an archive from its `origin`; return `target`, or None if it does not exist then.
 
     On a problem, print a note to stderr; the caller builds it. `target` is the folder in the cache,
     named after the hash of the recipe.
@@ -137,7 +137,7 @@ def install(kind: str, target: Path) -> bool:
     # A recipe that changed since the release.
     unknown = found.pinned is not None and archive_name(kind, target.name) not in found.pinned
     if not found.place or unknown:
-        return False
+        return None
     try:
         with building(target) as partial:
             if partial is not None:
@@ -148,8 +148,8 @@ def install(kind: str, target: Path) -> bool:
             f"losslab: note: {kind} {target.name} was not fetched from {found.place}: {problem}",
             file=sys.stderr,
         )
-        return False
-    return True
+        return None
+    return target
 
 
 def archive_name(kind: str, name: str) -> str:
@@ -179,13 +179,11 @@ def _take(source: Origin, kind: str, name: str, target: Path) -> None:
                 f"the archive has the sha256 {found[:12]}..., {says} says {text[:80]!a}"
             )
         try:
-            with archive.open("rb") as packed, plain.open("wb") as file:
-                for block in zstandard.ZstdDecompressor().read_to_iter(packed):
-                    if file.tell() + len(block) > UNPACKED_BYTES:
-                        raise LosslabError(
-                            f"the archive must have at most {UNPACKED_BYTES} bytes, found more"
-                        )
-                    file.write(block)
+            with archive.open("rb") as packed:
+                blocks = zstandard.ZstdDecompressor().read_to_iter(packed)
+                if not save(blocks, plain, UNPACKED_BYTES):
+                    most = f"at most {UNPACKED_BYTES} bytes"
+                    raise LosslabError(f"the archive must have {most}, found more")
             _refuse_members(plain)
         except (zstandard.ZstdError, tarfile.TarError) as error:
             raise LosslabError(f"the archive must be a .tar.zst, found: {error}") from error

@@ -269,10 +269,10 @@ def _fetch(options: argparse.Namespace) -> int:
     missing = []
     for part in options.parts or DEFAULT_PARTS:
         kind, target, folder = _part(part)
-        if folder is None and not packed.install(kind, target):
-            missing.append(part)
+        if there := folder or packed.install(kind, target):
+            print(there, flush=True)
         else:
-            print(folder or target, flush=True)
+            missing.append(part)
     if missing and not packed.origin().place:
         print(
             f"losslab: note: set {packed.PLACE} to the place of {' '.join(missing)}",

@@ -13,7 +13,7 @@ import json
 import posixpath
 import shlex
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -245,12 +245,6 @@ def _config(image: Mapping[str, Any]) -> Config:
     has_path = any(each.startswith("PATH=") for each in variables)
     return Config([*variables] if has_path else [PATH, *variables], words,
                   str(its.get("WorkingDir") or "/"))  # fmt: skip
-
-
-def files_for_guest(folder: Path, host: str) -> Iterator[tuple[str, Path]]:
-    """Yield the names in a job's folder, with the files, of a merged image of the cache."""
-    yield f"{host}-root.tar", folder / "root.tar"
-    yield f"{host}-root.sh", folder / "root.sh"
 
 
 def write(source: Path, folder: Path) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import html
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.lock import own_folder
 from losslab.reading import out_file
-from losslab.ui import plot, tables
-from losslab.ui.series import Run
+from losslab.ui import plot
 
 WIDTH = 100  # of a plot in characters
 
@@ -51,13 +49,3 @@ class Drawing:
 def preformatted(text: str) -> str:
     """Return text as HTML that keeps its lines."""
     return f'<pre style="line-height: 1.1">{html.escape(text)}</pre>'
-
-
-def of_runs(runs: Sequence[Run]) -> Drawing:
-    """Return the plot of runs over time."""
-    return Drawing(plot.text(runs, WIDTH), lambda file: plot.figure(runs, [file]))
-
-
-def of_means(rows: Sequence[Mapping[str, Any]], varied: Sequence[str]) -> Drawing:
-    """Return the plot of means over the varied axes."""
-    return Drawing(tables.text(rows, varied), lambda file: tables.draw(rows, varied, [file]))

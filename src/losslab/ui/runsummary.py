@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from losslab.campaign import limiters
 from losslab.study import features, metrics
 from losslab.study.axes import OWN
 from losslab.study.condition import AXES, NO_TRACE, Condition
@@ -44,23 +45,22 @@ FILES = {
 def text(manifest: Mapping[str, Any], out: Path) -> str:
     """Return the summary of the run in folder `out`; messages before it list the violations."""
     return "\n".join([
-        _verdict(manifest), f"  {_condition(manifest)}", *_notes(manifest), "",
-        *_numbers(manifest["summary"]), *_queueing(manifest, out), *_limits(manifest, out),
-        *_files(out), "", *_next_steps(manifest, out),
+        *_head(manifest), "", *_numbers(manifest["summary"]), *_limits(manifest, out),
+        *_files(manifest, out),
     ])  # fmt: skip
 
 
-def _verdict(manifest: Mapping[str, Any]) -> str:
-    if manifest["valid"]:
-        return "valid: all checks passed"
+def _head(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the verdict, the condition, and a note on a queue that was not checked."""
     count = len(manifest["reasons"])
-    return (
-        f"INVALID: {count} check{'s' * (count > 1)} failed, so do not use these numbers; the "
-        "reasons are above and in manifest.json"
+    yield (
+        "valid: all checks passed"
+        if manifest["valid"]
+        else (
+            f"INVALID: {count} check{'s' * (count > 1)} failed, so do not use these numbers; the "
+            "reasons are above and in manifest.json"
+        )
     )
-
-
-def _condition(manifest: Mapping[str, Any]) -> str:
     condition = Condition.from_json(manifest["cell"])
     # A trace replaces the rate.
     always = {*ALWAYS} - ({"rate_mbit"} if condition.trace != NO_TRACE else set())
@@ -69,10 +69,7 @@ def _condition(manifest: Mapping[str, Any]) -> str:
         for name, axis in AXES.items()
         if name in always or getattr(condition, name) != axis.default
     )
-    return ", ".join([*values, f"seed {manifest['seed']}"])
-
-
-def _notes(manifest: Mapping[str, Any]) -> Iterator[str]:
+    yield "  " + ", ".join([*values, f"seed {manifest['seed']}"])
     if manifest["cell"].get("queue") == OWN:
         yield (
             f"note: the queue is `{manifest['cell']['qdisc']}` as tc reads it: its settings are in "
@@ -91,17 +88,11 @@ def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
             yield _line(declared[name].label, number, declared[name].unit)
 
 
-def _queueing(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
-    from losslab.campaign import limiters  # needs numpy, which `--help` does not
-
+def _limits(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """Yield the queueing delay and what limited the first flow, if they are known."""
     if (delay := limiters.queueing_delay(out, manifest)) is not None:
         yield _line("Queueing delay (mean)", delay.mean_ms, "ms")
         yield _line("Queueing delay (95th perc.)", delay.p95_ms, "ms")
-
-
-def _limits(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
-    from losslab.campaign import limiters
-
     shares = limiters.of_run(out, manifest)
     if not shares:
         return
@@ -129,14 +120,12 @@ def _line(label: str, number: float, unit: str) -> str:
     return f"  {label:<{LABEL_WIDTH - 1}} {shown} {unit}".rstrip()
 
 
-def _files(out: Path) -> Iterator[str]:
+def _files(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """Yield the files of the run, and what to do with them."""
     if there := [name for name in FILES if (out / name).is_file()]:
         yield from ("", f"Files in {out}")
         yield from (f"  {name:<{LABEL_WIDTH}}{FILES[name]}" for name in there)
-
-
-def _next_steps(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
     folder = shlex.quote(str(out))
-    yield from ("Next", f"  losslab plot {folder}", "      draw it")
+    yield from ("", "Next", f"  losslab plot {folder}", "      draw it")
     if manifest["valid"]:
         yield from (f"  losslab rerun {folder}", "      repeat it and compare every byte")

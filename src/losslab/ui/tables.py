@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,24 +53,20 @@ def rows(
     for cell in measured:
         runs, valid = cell.rows, cell.summaries
         name = metric or metrics.primary(valid)
-        values = _values(valid, name)
+        values = [*cell.values(name).values()]
         low, high = mean_interval(values) or (None, None)
         found.append(
             {axis: getattr(cell.condition, axis) for axis in varied}
             | {"metric": name, "n_runs": len(runs), "n_valid": len(valid), "n_values": len(values)}
             | {"mean": _mean(values), "low": low, "high": high}
             | {"least": min(values, default=None), "most": max(values, default=None)}
-            | {more: _mean(_values(valid, more)) for more in MORE}
+            | {more: _mean(cell.values(more).values()) for more in MORE}
             | {"reasons": "; ".join(dict.fromkeys(each for run in runs for each in run["reasons"]))}
         )
     return found
 
 
-def _values(summaries: Sequence[metrics.Summary], name: str) -> list[float]:
-    return [v for each in summaries if (v := metrics.value(each, name)) is not None]
-
-
-def _mean(values: Sequence[float]) -> float | None:
+def _mean(values: Collection[float]) -> float | None:
     return statistics.fmean(values) if values else None
 
 
