@@ -44,11 +44,8 @@ def violations(condition=None, **changes):
     return checks.violations(evidence)
 
 
-def test_valid_run_has_no_violation():
+def test_valid_run_has_no_violation_nor_has_one_whose_packets_still_wait_in_a_queue():
     assert violations() == []
-
-
-def test_packets_that_still_wait_in_a_queue_are_explained():
     assert violations(received=98_000, queued=990) == []
 
 
@@ -155,11 +152,8 @@ def test_loss_is_checked_in_both_directions():
 AT_SENDER = dataclasses.replace(CONDITION, sender_delay_ms=0.4)
 
 
-def test_sender_with_netem_may_drop():
+def test_sender_with_netem_may_drop_but_not_too_little():
     assert violations(condition=AT_SENDER, sender_drops=400, loss_drops=0, received=99_990) == []
-
-
-def test_sender_with_netem_and_too_little_loss_is_a_violation():
     # 1 % of at least 2,222 aggregates is 22, within 19.
     found = violations(condition=AT_SENDER, sender_drops=2, loss_drops=0, received=99_990)
     assert len(found) == 1
