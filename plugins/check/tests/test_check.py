@@ -193,11 +193,14 @@ def test_p_values_are_adjusted_for_all_changed_cells():
     assert many[0].differences[0].p_adjusted == pytest.approx(min(1, 40 * p))
 
 
-def test_run_that_became_invalid_has_its_reasons_and_no_value():
+def test_invalid_and_lost_runs_have_their_reasons_and_no_value():
     after = runs(BEFORE, tag="b", reasons=["the guest's console must show no warning"])
     [found] = behaviour.compare({"x": runs(BEFORE)}, {"x": after}, METRICS)
     assert found.reasons == ["the guest's console must show no warning"]
     assert found.differences == []
+    lost = [Run(0, "lost", ["a panic"], {})]
+    [found] = behaviour.compare({"x": runs(BEFORE)}, {"x": lost}, METRICS)
+    assert (found.changed, found.runs, found.reasons) == ([0], 1, ["a panic"])
 
 
 def test_json_has_no_infinite_number():
@@ -209,12 +212,6 @@ def test_json_has_no_infinite_number():
     [row] = behaviour.as_json([change])
     assert row["differences"][0]["ratio"] is None
     assert row["differences"][0]["ratio_interval"] == [0.0, None]
-
-
-def test_cell_that_ends_with_a_lost_guest_is_reported():
-    lost = [Run(0, "lost", ["a panic"], {})]
-    [found] = behaviour.compare({"x": runs(BEFORE)}, {"x": lost}, METRICS)
-    assert (found.changed, found.runs, found.reasons) == ([0], 1, ["a panic"])
 
 
 def test_digest_covers_results_and_not_the_instrument():

@@ -310,12 +310,9 @@ def test_commands_are_found_in_scripts(script):
     assert axes(found(script).condition) == {"rtt_ms": 7.0}
 
 
-def test_program_with_links_and_tc_has_both():
+def test_program_has_its_links_also_in_python_2_and_beside_tc():
     program = "net.addLink(h1, s1, bw=8)\ns1.cmd('tc qdisc add dev s1-eth2 root netem delay 7ms')"
     assert "s1-eth2" in dict(found(program).left)
-
-
-def test_program_in_python_2_has_its_links():
     program = """
     print "topology"
     DELAY = '10ms'
