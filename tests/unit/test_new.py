@@ -158,7 +158,11 @@ def test_wrong_name_or_label_is_refused_and_changes_nothing(copy, name, label, w
     assert len(list((copy / "algorithms").iterdir())) == 1
 
 
-def test_init_writes_a_valid_campaign(tmp_path, capsys, monkeypatch):
+def test_init_writes_a_valid_campaign_but_not_to_a_folder_with_files(tmp_path, capsys, monkeypatch):
+    (tmp_path / "notes").write_text("mine")
+    assert cli.main(["init", str(tmp_path)]) == 2
+    assert "must be new or empty" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
     folder = tmp_path / "my campaign"
     assert cli.main(["init", str(folder)]) == 0
     said = capsys.readouterr().out
@@ -170,10 +174,3 @@ def test_init_writes_a_valid_campaign(tmp_path, capsys, monkeypatch):
     assert {cell.study for cell in cells} == {"loss"}
     monkeypatch.chdir(folder)
     assert cli.parser().parse_args(["cells"]).config == folder / "config/config.yaml"
-
-
-def test_init_refuses_a_folder_with_files(tmp_path, capsys):
-    (tmp_path / "notes").write_text("mine")
-    assert cli.main(["init", str(tmp_path)]) == 2
-    assert "must be new or empty" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["notes"]

@@ -89,11 +89,8 @@ def test_each_broken_run_has_one_violation(changes, word):
     assert word in found[0]
 
 
-def test_goodput_that_is_no_number_is_a_violation():
+def test_goodput_must_be_a_number_that_aggregates_of_their_size_can_reach():
     assert len(violations(goodputs=[Goodput(math.nan, 4.0)])) == 2
-
-
-def test_goodput_of_aggregates_is_bounded_by_their_size():
     offloaded = dataclasses.replace(CONDITION, offloads="on")
     few = {"condition": offloaded, "received": 1_000, "loss_drops": 10}
     assert violations(goodputs=[Goodput(500.0, 1.0)], **few) == []

@@ -37,14 +37,11 @@ def test_no_column_of_a_recorded_table_is_undeclared():
     assert missing == {}, "declare them in config/columns.tsv"
 
 
-def test_columns_of_sweeps_and_replicates_are_declared():
+def test_columns_of_sweeps_and_replicates_are_declared_and_others_are_named():
     columns = [*AXES, "metric", *tables.STATISTICS, *tables.MORE, "reasons"]
     assert dictionary.undeclared("my-sweep/sweep.csv", columns) == []
     names = [*AXES, *metrics.declared()]
     assert dictionary.undeclared("results/summary/map_replicates.csv", names) == []
-
-
-def test_undeclared_column_is_named_without_a_type():
     assert dictionary.undeclared("a/tcp.csv", ["t_s", "colour"]) == ["colour"]
     assert dictionary.describe("a/tcp.csv", ["colour"])[0].type == "any"
 
