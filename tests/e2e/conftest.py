@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from losslab.instrument import kernel, kernels
 from tests import sources
 
 CAMPAIGN = """\
@@ -16,6 +17,12 @@ studies:
     main: { replicates: 3, max_replicates: 4, half_width_percent: 50, duration_s: 2, warmup_s: 0.5 }
     slow: { replicates: 1, duration_s: 26, warmup_s: 0.5 }
 """
+
+# Of tests that compile an algorithm into the kernel.
+COMPILES = pytest.mark.skipif(
+    not (shutil.which("gcc") and kernel.existing_objects(kernels.default())),
+    reason="no object files of the kernel: run `losslab kernel --algorithm gaimd`",
+)
 
 MAJOR = "claims: [{ claim: tiny/tiny-cubic, item: Figure 1 }]\n"
 AUTHOR = ("Ada Lovelace", "ada@example.org", "ssh://git@example.org/analyst/engine.git")

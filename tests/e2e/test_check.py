@@ -1,7 +1,6 @@
 """`losslab check`, also under `git bisect run`, on the kernel's own CUBIC and BBR."""
 
 import json
-import shutil
 import subprocess
 import sys
 
@@ -10,11 +9,9 @@ import pytest
 from losslab import cli
 from losslab.instrument import kernel, kernels, kerneltree
 from losslab.instrument.archive import unpinned_allowed
+from tests.e2e.conftest import COMPILES
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("gcc") and kernel.existing_objects(kernels.default())),
-    reason="no object files of the kernel: run `losslab kernel --algorithm gaimd`",
-)
+pytestmark = COMPILES
 CELL = ["--only", "loss/cubic", "--only", "loss/bbr"]
 CUBIC, BBR = "net/ipv4/tcp_cubic.c", "net/ipv4/tcp_bbr.c"
 CELLS = [f"{s}/{a}" for s in ("loss", "deep", "fast", "shared", "short", "steps")

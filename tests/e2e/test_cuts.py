@@ -35,26 +35,26 @@ def run(tmp_path_factory):
 
 
 NIGHT = pytest.mark.nightly
-NIGHTLY = [pytest.param(name, marks=NIGHT) for name in ("web", "changing")]
+PATH = "--rate-mbit {} --rtt-ms 20 --duration-s 2 --warmup-s 0.5"
+OWN = {
+    "capture": f"--loss-percent 1 {PATH.format(20)} --buffer-packets 50 --capture r1-r2",
+    "quic": f"--app quic --loss-percent 1 {PATH.format(10)}",
+}
+NO_ENGINE = pytest.mark.skipif(image.existing(image.ENGINE) is None, reason="image: make setup")
+NO_QUIC = pytest.mark.skipif(image.existing("quic") is None, reason="losslab image --variant quic")
 
 
-@pytest.mark.parametrize("name", ["flows", "video-128x64", "capture", *NIGHTLY])
-def test_future_of_a_guest_that_was_cut_five_times_has_the_bytes_of_the_uncut_run(name, tmp_path):
-    words = "--algorithm bbr --loss-percent 1 --rate-mbit 20 --rtt-ms 20 --buffer-packets 50 "
-    words += "--duration-s 2 --warmup-s 0.5 --capture r1-r2"
-    words = words if name == "capture" else RECORD.conditions[name].measure
-    assert golden.check_cuts(words, tmp_path, 5) is None
-
-
-@pytest.mark.skipif(image.existing(image.ENGINE) is None, reason="the engine image: make setup")
-def test_future_of_containers_that_were_cut_three_times_has_the_bytes_of_the_uncut_run(tmp_path):
-    assert golden.check_cuts(RECORD.conditions["containers"].measure, tmp_path, 3) is None
-
-
-@pytest.mark.skipif(image.existing("quic") is None, reason="losslab image --variant quic")
-def test_future_of_a_quic_flow_that_was_cut_three_times_has_the_bytes_of_the_uncut_run(tmp_path):
-    words = "--app quic --loss-percent 1 --rate-mbit 10 --rtt-ms 20 --duration-s 2 --warmup-s 0.5"
-    assert golden.check_cuts(f"--algorithm bbr {words}", tmp_path, 3) is None
+@pytest.mark.parametrize(
+    ("name", "cuts"),
+    [
+        ("flows", 5), ("video-128x64", 5), ("capture", 5),
+        pytest.param("web", 5, marks=NIGHT), pytest.param("changing", 5, marks=NIGHT),
+        pytest.param("containers", 3, marks=NO_ENGINE), pytest.param("quic", 3, marks=NO_QUIC),
+    ],
+)  # fmt: skip
+def test_future_of_a_run_that_was_cut_has_the_bytes_of_the_uncut_run(name, cuts, tmp_path):
+    words = f"--algorithm bbr {OWN[name]}" if name in OWN else RECORD.conditions[name].measure
+    assert golden.check_cuts(words, tmp_path, cuts) is None
 
 
 def test_futures_with_other_losses_are_replicates_that_can_be_measured_from_the_start(

@@ -61,16 +61,13 @@ def choose(page, pane, what, value):
     )
 
 
-def test_explorer_opens_with_a_run_and_all_cells(page, explored):
+def test_explorer_opens_with_a_run_and_has_the_selected_one_in_its_address(page, explored):
     assert page.ask(CHARTS.format("a")) > 0
     assert page.ask(ROWS) == len(explored[1])
     assert f"{len(explored[1])} cells" in page.ask(
         "document.getElementById('campaign').textContent"
     )
     assert page.ask("document.querySelector('#pane-b').hidden")
-
-
-def test_selected_cell_and_replicate_are_in_the_address(page, explored):
     cell = named(explored[1], "bulk_cubic")
     choose(page, "a", "cell", cell)
     choose(page, "a", "run", "1")
@@ -93,9 +90,17 @@ def test_address_opens_two_runs_side_by_side(page, explored):
     assert tops[0] == tops[1] > 0
 
 
-def test_dragging_zooms_all_panels_and_a_double_click_resets(page, explored):
+def test_hovering_shows_values_and_dragging_zooms_in_every_panel(page, explored):
     choose(page, "a", "cell", named(explored[1], "rivals"))
     page.wait(f"{SHOWN.format('a')}.includes('rivals')")
+    page.ask("document.querySelector('#pane-a .u-over').scrollIntoView({block: 'center'})")
+    page.hover("#pane-a .u-over", 0.6)
+    values = (
+        "[...document.querySelectorAll('#pane-a .u-legend')]"
+        ".map(l => [...l.querySelectorAll('.u-value')].map(v => v.textContent))"
+    )
+    page.wait(f"{values}.every(panel => panel.every(v => v && v !== '–'))")
+    assert len(page.ask(values)) == page.ask(CHARTS.format("a")) >= 5
     page.click("#compare")
     page.wait(f"{SHOWN.format('b')}")
     whole = page.ask("lab.span()")
@@ -110,19 +115,6 @@ def test_dragging_zooms_all_panels_and_a_double_click_resets(page, explored):
     page.ask("document.querySelector('#pane-a .u-over').dispatchEvent(new MouseEvent('dblclick'))")
     page.wait(f"{WINDOW} === ''")
     assert page.ask("lab.span()") == whole
-
-
-def test_hovering_shows_values_in_every_panel(page, explored):
-    choose(page, "a", "cell", named(explored[1], "rivals"))
-    page.wait(f"{SHOWN.format('a')}.includes('rivals')")
-    page.ask("document.querySelector('#pane-a .u-over').scrollIntoView({block: 'center'})")
-    page.hover("#pane-a .u-over", 0.6)
-    values = (
-        "[...document.querySelectorAll('#pane-a .u-legend')]"
-        ".map(l => [...l.querySelectorAll('.u-value')].map(v => v.textContent))"
-    )
-    page.wait(f"{values}.every(panel => panel.every(v => v && v !== '–'))")
-    assert len(page.ask(values)) == page.ask(CHARTS.format("a")) >= 5
 
 
 def test_explorer_table_filters_and_sorts(page, explored):

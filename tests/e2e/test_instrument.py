@@ -42,16 +42,15 @@ def measure(out):
             "--warmup-s", "0.1", "--out", out]  # fmt: skip
 
 
-def test_replaced_program_is_refused_before_measuring(losslab, wrapped_iperf3, tmp_path):
+def test_replaced_program_is_refused_before_measuring_and_found_by_doctor(
+    losslab, wrapped_iperf3, tmp_path
+):
     done = losslab(*measure(tmp_path / "out"))
     assert done.returncode == 1
     assert "found: usr/bin/iperf3 has another size and content" in done.stderr
     assert "usr/bin/iperf3.real was added" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_doctor_whole_finds_a_changed_file(losslab, wrapped_iperf3):
     done = losslab("doctor", "--whole", "--json")
     assert done.returncode == 1
     findings = {each["requirement"]: each for each in json.loads(done.stdout)[-1]["findings"]}

@@ -12,6 +12,7 @@ from losslab.campaign import replicate, rerun
 from losslab.campaign.instrument import instrument
 from losslab.instrument import kernel, kernels
 from losslab.study.condition import Condition
+from tests.faults.kit import contents
 
 pytestmark = pytest.mark.nightly
 
@@ -32,10 +33,6 @@ def name(request):
 def measured(out, *words):
     status = cli.main(["measure", "--out", str(out), *CELL, *words])
     return status, json.loads((out / "manifest.json").read_text())
-
-
-def contents(folder):
-    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "host.json"}
 
 
 def test_cell_on_another_kernel_is_valid_and_repeats_its_bytes(tmp_path, name):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 
 import pytest
 
@@ -13,11 +12,9 @@ from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
 from losslab.instrument import kernel, kernels
 from losslab.study.condition import Condition
+from tests.e2e.conftest import COMPILES
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("gcc") and kernel.existing_objects(kernels.default())),
-    reason="no object files of the kernel: run `losslab kernel --algorithm gaimd`",
-)
+pytestmark = COMPILES
 TEMPLATE = kernels.source_of(new.TEMPLATE).read_text()
 SSTHRESH, AVOID = "\town->losses++;\n", "\ttcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), acked);\n"
 NULL = "an access through a NULL or invalid pointer in null_cc_ssthresh"

@@ -1,26 +1,20 @@
 """Parameters of congestion controls in a guest: those of Linux's, and of own algorithms."""
 
-import shutil
 from dataclasses import replace
-
-import pytest
 
 from losslab import new
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
-from losslab.instrument import kernel, kernels
+from losslab.instrument import kernels
 from losslab.kernelcommand import registration
 from losslab.reading import read_rows
 from losslab.repository import ROOT
 from losslab.runs import execute
 from losslab.study.condition import Condition
+from tests.e2e.conftest import COMPILES
 
 PATH = Condition(
     algorithm="cubic", rtt_ms=40, rate_mbit=20, buffer_packets=300, duration_s=2, warmup_s=0.5
-)
-compiles = pytest.mark.skipif(
-    not (shutil.which("gcc") and kernel.existing_objects(kernels.default())),
-    reason="no object files of the kernel: run `losslab kernel --algorithm gaimd`",
 )
 # The module's setter refuses 7, and changes 9.
 GAIN = """\
@@ -70,7 +64,7 @@ def test_kernel_that_refuses_a_value_says_why(tmp_path):
     assert "tcp_dctcp.dctcp_shift_g=99, found 4 (EINVAL" in " ".join(manifest["reasons"])
 
 
-@compiles
+@COMPILES
 def test_own_algorithm_has_its_parameters_from_its_first_line_on(campaign_folder, tmp_path):
     path = campaign_folder / new.new_algorithm("mine", "Mine", campaign_folder)
     text = path.read_text()
@@ -96,7 +90,7 @@ def test_own_algorithm_has_its_parameters_from_its_first_line_on(campaign_folder
         assert found in " ".join(manifest["reasons"])
 
 
-@compiles
+@COMPILES
 def test_copy_of_an_algorithm_has_its_own_parameters(campaign_folder, tmp_path):
     new.imported("cubic2", "CUBIC 2", campaign_folder, "cubic")
     condition = replace(PATH, algorithm="cubic,hystart=0", competitor="cubic2,beta=800")
@@ -169,7 +163,7 @@ value = "u32 100000"
 """
 
 
-@compiles
+@COMPILES
 def test_options_of_sockets_are_set_on_every_connection(campaign_folder, tmp_path):
     (tmp_path / "fixed.c").write_text(FIXED)
     made, notes = new.imported("fixed", "Fixed", campaign_folder, str(tmp_path / "fixed.c"))

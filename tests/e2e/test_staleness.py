@@ -14,10 +14,8 @@ from pathlib import Path
 
 import pytest
 
-COPIED = (
-    "Snakefile", "analysis", "config", "containers", "profiles", "report", "scripts", "src",
-    "workflow",
-)  # fmt: skip
+from tests import sources
+
 # One cell of each kind, in one study.
 STUDY = """\
 study: loss
@@ -84,17 +82,9 @@ LOCK.write_text("".join('["%s"]\\nsha256 = "%s"\\nversion = %d\\n' % part for pa
 
 
 @pytest.fixture(scope="module")
-def clone(root, tmp_path_factory):
+def clone(tmp_path_factory):
     """Return a copy of the project in which the cells count as measured."""
-    folder = tmp_path_factory.mktemp("clone with spaces")
-    for name in COPIED:
-        source = root / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, folder / name)
-    for name in ("README.md", "CONTRIBUTING.md"):
-        shutil.copy(root / name, folder / name)
+    folder = sources.copy(tmp_path_factory.mktemp("clone with spaces"))
     (folder / "config/studies/loss.yaml").write_text(STUDY.format())
     # These belong to the study that was there before.
     (folder / "report/claims/loss.yaml").write_text(CLAIM)

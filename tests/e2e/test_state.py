@@ -14,6 +14,7 @@ from losslab.campaign.replicate import run
 from losslab.emulation import capture
 from losslab.instrument import kernel, kernels, kerneltree, layouts
 from losslab.study.condition import Condition
+from tests.e2e.conftest import COMPILES
 from tests.e2e.test_measure import measure
 from tests.faults.kit import contents, losslab
 
@@ -37,7 +38,7 @@ def folder(tmp_path_factory):
     return made
 
 
-def test_bbr_passes_its_phases_and_estimates_the_bottlenecks_rate(folder):
+def test_bbr_passes_its_phases_also_in_a_plot_and_estimates_the_bottlenecks_rate(folder):
     rows = api.Run(folder / "bbr").state()
     rows = rows[rows["flow"] == 40001]
     found = state.phases(rows)
@@ -51,6 +52,13 @@ def test_bbr_passes_its_phases_and_estimates_the_bottlenecks_rate(folder):
     assert settled["min_rtt_ms"].between(20, 20.1).all()
     assert set(settled["pacing_gain"]) == {0.75, 1, 1.25}
     assert rows["t_s"].is_monotonic_increasing
+    done = losslab("plot", folder / "bbr", "--state")
+    assert done.returncode == 0, done.stderr
+    phases = next(line for line in done.stdout.splitlines() if "phases:" in line)
+    names = re.findall(r"([A-Z_]+) [\d.]+ s", phases)
+    assert names[:3] == ["STARTUP", "DRAIN", "PROBE_BW"]
+    assert set(names) <= {"STARTUP", "DRAIN", "PROBE_BW", "PROBE_RTT"}
+    assert "\nmax_bw_mbit\n" in done.stdout
 
 
 def test_state_changes_no_other_byte_and_has_cubics_window_and_both_flows(folder):
@@ -80,19 +88,8 @@ def test_fast_run_has_more_events_than_the_kernel_holds(tmp_path):
     assert events.nbytes > 2**25
 
 
-def test_plot_has_phases_and_variables(folder):
-    done = losslab("plot", folder / "bbr", "--state")
-    assert done.returncode == 0, done.stderr
-    phases = next(line for line in done.stdout.splitlines() if "phases:" in line)
-    names = re.findall(r"([A-Z_]+) [\d.]+ s", phases)
-    assert names[:3] == ["STARTUP", "DRAIN", "PROBE_BW"]
-    assert set(names) <= {"STARTUP", "DRAIN", "PROBE_BW", "PROBE_RTT"}
-    assert "\nmax_bw_mbit\n" in done.stdout
-
-
+@COMPILES
 def test_own_algorithms_field_is_there_by_its_name(campaign_folder, tmp_path):
-    if not (shutil.which("gcc") and kernel.existing_objects(kernels.default())):
-        pytest.skip("no object files of the kernel: run `losslab kernel --algorithm gaimd`")
     path = campaign_folder / "algorithms" / "mine" / "tcp_mine.c"
     path.parent.mkdir(parents=True)
     path.write_text(kernels.source_of(new.TEMPLATE).read_text().replace('"template"', '"mine"'))

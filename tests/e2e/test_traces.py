@@ -36,7 +36,7 @@ def started(tmp_path_factory):
     return folder / "run"
 
 
-def test_packets_leave_when_the_trace_allows_and_none_in_an_outage(started):
+def test_packets_leave_when_the_trace_allows_and_fill_the_capacity_of_the_part_used(started):
     times = tracelink.parse((started / "trace").read_text(), "the trace")
     room = Counter(ms - 500 for ms in times if ms >= 500)
     room.update(times[-1] - 500 + ms for ms in times)
@@ -46,12 +46,8 @@ def test_packets_leave_when_the_trace_allows_and_none_in_an_outage(started):
     assert [ms for ms in left if 1500 < ms <= 3500] == []
     for begin, end in ((1400, 1500), (4600, 5400)):
         assert all(left[ms] == room[ms] for ms in range(begin + 1, end + 1))
-
-
-def test_capacity_is_that_of_the_part_used(started):
     manifest = json.loads((started / "manifest.json").read_text())
     summary, begin_ms = manifest["summary"], manifest["observed"]["link_begin_ms"]
-    times = tracelink.parse((started / "trace").read_text(), "the trace")
     octets = tracelink.capacity_bytes(times, begin_ms, begin_ms + 6000, 500)
     assert summary["link_capacity_mbit"] == pytest.approx(octets * 8 / 6e6)
     share = summary["link_throughput_mbit"] / summary["link_capacity_mbit"]

@@ -73,12 +73,15 @@ def rendered(root, tmp_path_factory):
     return folder
 
 
-def test_report_is_written_as_html_and_pdf(rendered):
+def test_report_is_written_as_html_and_pdf_and_its_tables_as_latex(rendered):
     html = (rendered / "results/report/report.html").read_text()
     assert html.count("<img") + html.count("<svg") >= 6
     assert "@fig-" not in html
     assert "Figure 1" in html
     assert (rendered / "results/report/report.pdf").read_bytes().startswith(b"%PDF")
+    table = (rendered / "results/report/tables/tbl-summary-cubic.tex").read_text()
+    assert "\\toprule" in table
+    assert "\\end{tabular}" in table
 
 
 def test_every_figure_has_its_formats_data_and_description(root, rendered):
@@ -100,16 +103,19 @@ def page_of(rendered):
     return (rendered / "results/report/report.html").read_text()
 
 
-def test_first_page_has_sources_campaign_and_command(rendered):
+def test_first_page_has_sources_campaign_command_and_unpinned_cells(rendered, root):
     page = " ".join(page_of(rendered).split())
     first = page.index('id="sec-findings"')
     again = "--configfile campaign.yaml"
     order = ('id="fig-scoreboard"', "This campaign", again, 'id="sec-method"', 'id="sec-claims"')
     places = [page.index(words, first) for words in order]
     assert places == sorted(places)
+    cells = {study.name: len(study.cells) for study in madeup.studies(root)}
+    notice = f"{cells['backends']} of {sum(cells.values())} cells were measured with parts of the"
+    assert notice in page
 
 
-def test_every_link_of_the_page_resolves(rendered):
+def test_every_link_of_the_page_resolves_to_reruns_reasons_and_files(rendered):
     page = page_of(rendered)
     ids = re.findall(r'\sid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
@@ -122,10 +128,7 @@ def test_every_link_of_the_page_resolves(rendered):
     # Of most figures, only the formats on the page are drawn.
     files = {re.sub(r"^(\.\./figures/.*)\.(png|pdf)$", r"\1.svg", target) for target in files}
     assert {t for t in files if not (rendered / "results/report" / t).is_file()} == set()
-
-
-def test_figures_link_to_reruns_and_failed_claims_to_reasons(rendered):
-    page = " ".join(page_of(rendered).split())
+    page = " ".join(page.split())
     figure = page.index('id="fig-goodput"')
     behind = page[figure : page.index("</div>", figure)]
     cell = re.search(r"losslab rerun results/cells/(loss/[^/<]+)/(\d+)", behind)
@@ -136,12 +139,6 @@ def test_figures_link_to_reruns_and_failed_claims_to_reasons(rendered):
     reason = page[there : page.index("</li>", there)]
     # If made-up numbers contradict the reason, the page has a note instead.
     assert "Our two reverse paths have the same RTT" in reason or "its reason is" in reason
-
-
-def test_tables_are_written_as_latex(rendered):
-    table = (rendered / "results/report/tables/tbl-summary-cubic.tex").read_text()
-    assert "\\toprule" in table
-    assert "\\end{tabular}" in table
 
 
 @pytest.mark.skipif(browser.program() is None, reason="no Chromium here: apt-get install chromium")
@@ -190,9 +187,15 @@ def chromium(rendered, tmp_path_factory):
         assert page.complaints == []
 
 
-def test_report_of_all_studies_has_at_most_40_screens(chromium):
+def test_report_has_at_most_40_screens_and_its_contents_mark_the_section_in_view(chromium):
     chromium.size(1280, 900)
     assert chromium.ask("document.documentElement.scrollHeight") / 900 <= 40
+    for target in ("sec-method", "sec-loss"):
+        chromium.ask(f"document.getElementById('{target}').scrollIntoView()")
+        chromium.wait(
+            "document.querySelector('nav#TOC a[aria-current]')?.getAttribute('href')"
+            f" === '#{target}'"
+        )
 
 
 def test_nothing_is_wider_than_a_phone_and_figures_are_redrawn(chromium):
@@ -232,16 +235,6 @@ def test_only_tables_that_are_too_wide_for_a_phone_become_cards(chromium):
     assert {*map(tuple, chromium.ask(f"[...{others}].map({labels})"))} == {(None, None)}
 
 
-def test_contents_mark_the_section_in_view(chromium):
-    chromium.size(1280, 900)
-    for target in ("sec-method", "sec-loss"):
-        chromium.ask(f"document.getElementById('{target}').scrollIntoView()")
-        chromium.wait(
-            "document.querySelector('nav#TOC a[aria-current]')?.getAttribute('href')"
-            f" === '#{target}'"
-        )
-
-
 def test_claims_are_filtered_by_words(chromium):
     shown = "[...document.querySelectorAll('#tbl-claims tbody tr:not([hidden])')]"
     every = chromium.ask(f"{shown}.length")
@@ -271,13 +264,6 @@ def test_invalid_replicates_are_listed_and_excluded_from_means(rendered):
         and r["statistic_over"] == "replicates"
     ]  # fmt: skip
     assert [(r["n"], r["n_invalid"]) for r in summary] == [("5", "1")]
-
-
-def test_unpinned_cells_are_named_on_the_first_page(root, rendered):
-    html = " ".join((rendered / "results/report/report.html").read_text().split())
-    cells = {study.name: len(study.cells) for study in madeup.studies(root)}
-    notice = f"{cells['backends']} of {sum(cells.values())} cells were measured with parts of the"
-    assert notice in html
 
 
 def test_every_claim_has_a_verdict(root, rendered):

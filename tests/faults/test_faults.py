@@ -15,6 +15,7 @@ import pytest
 
 from losslab.backends import resources
 from losslab.instrument.cache import cache_folder
+from tests import sources
 from tests.faults import kit
 from tests.faults.kit import LOSSLAB, QUICK, ROOT, SNAKEMAKE, WAIT_S
 
@@ -251,12 +252,7 @@ def test_misspelt_word_stops_a_campaign_before_it_measures(wrong, tmp_path):
     content = "studies: {calibration: {rtt: {replicates: 2, duration_s: 1, warmup_s: 0}}}\n"
     config.write_text(content.replace(before, after))
     if wrong is CLAIM:
-        clone = tmp_path / "clone"
-        clone.mkdir()
-        for name in ("Snakefile", "analysis", "config", "containers", "profiles", "report", "src",
-                     "workflow"):  # fmt: skip
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            copy(ROOT / name, clone / name)
+        clone = sources.copy(tmp_path / "clone")
         claims = clone / "report" / "claims" / "calibration.yaml"
         assert before in claims.read_text()
         claims.write_text(claims.read_text().replace(before, after, 1))

@@ -12,17 +12,14 @@ from losslab.instrument import cache
 from losslab.reading import UsageError
 
 
-def test_second_process_with_the_same_output_folder_is_refused(tmp_path, monkeypatch):
+def test_folder_that_exists_or_that_another_process_makes_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="exists"), claimed(tmp_path):
+        pytest.fail("an existing folder was reserved")
     monkeypatch.chdir(tmp_path)
     same = tmp_path / "new" / ".." / "new" / "run"
     refused = pytest.raises(UsageError, match="another process")
     with claimed(tmp_path / "new" / "run"), refused, claimed(same):
         pytest.fail("the folder was reserved twice")
-
-
-def test_existing_folder_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="exists"), claimed(tmp_path):
-        pytest.fail("an existing folder was reserved")
 
 
 def test_lock_folder_of_another_is_refused(tmp_path, monkeypatch):

@@ -107,16 +107,15 @@ def test_host_error_has_no_traceback(monkeypatch, tmp_path, capsys, error):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_traceback_of_any_error_is_shown_on_request(monkeypatch, capsys):
-    monkeypatch.setenv("LOSSLAB_DEBUG", "1")
-    assert failing(monkeypatch, UsageError("x must be y")) == 2
-    assert "Traceback" in capsys.readouterr().err
-
-
-def test_error_messages_escape_control_characters(monkeypatch, capsys):
+def test_error_messages_escape_control_characters_and_have_a_traceback_on_request(
+    monkeypatch, capsys
+):
     assert failing(monkeypatch, UsageError("a name must be plain, found \x1b[2J\x9b2J\nhere")) == 2
     words = "losslab: error: a name must be plain, found \\x1b[2J\\x9b2J\nhere\n"
     assert capsys.readouterr().err == words
+    monkeypatch.setenv("LOSSLAB_DEBUG", "1")
+    assert failing(monkeypatch, UsageError("x must be y")) == 2
+    assert "Traceback" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,6 @@ from losslab.repository import FORMAT
 LOSSLAB = str(Path(sys.executable).parent / "losslab")
 
 
-def run(*words, **more):
-    return subprocess.run([LOSSLAB, *words], capture_output=True, text=True, check=False, **more)
-
-
 def said(capsys, *words):
     assert cli.main(list(words)) == 0
     return capsys.readouterr().out
@@ -29,16 +25,6 @@ def test_command_without_arguments_lists_commands(capsys):
     text = said(capsys)
     for name, each in commands.COMMANDS.items():
         assert (f"  {name} " in text) == (each.heading != commands.WORKFLOW), name
-
-
-def test_help_has_the_examples_of_every_command(capsys):
-    for name, _, parser in commands.leaves(cli.parser()):
-        with pytest.raises(SystemExit) as end:
-            parser.parse_args(["--help"])
-        assert end.value.code == 0
-        text = capsys.readouterr().out
-        assert "examples:" in text
-        assert all(line in text for line in commands.examples(name))
 
 
 def test_version_names_kernel_and_image(capsys):
@@ -75,12 +61,6 @@ def test_closed_pipe_is_no_error(words):
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
-
-
-def test_errors_go_to_stderr_and_nothing_to_stdout(tmp_path):
-    done = run("claims", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("losslab: error: ")
 
 
 def test_json_output_has_cells_and_axes(capsys):

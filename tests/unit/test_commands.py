@@ -47,13 +47,10 @@ def test_no_plugin_imports_another():
     assert found == []
 
 
-def test_plugins_have_the_version_and_license_texts_of_losslab():
+def test_plugins_are_installed_with_losslabs_version_and_a_page():
+    assert {name for name, _, _ in ENTRIES} <= commands.installed().keys()
     assert {p["version"] for p in PROJECTS.values()} == {cli.__version__}
     assert all((folder / "README.md").is_file() for folder in PROJECTS)
-
-
-def test_every_plugin_of_the_repository_is_installed():
-    assert {name for name, _, _ in ENTRIES} <= commands.installed().keys()
 
 
 @pytest.fixture
@@ -110,10 +107,11 @@ def described(parser):
     return {tuple(name.split()): its.format_help() for name, _, its in commands.leaves(parser)}
 
 
-def test_every_command_has_the_same_help_without_the_other_commands(capsys):
+def test_every_command_has_its_examples_and_the_same_help_without_the_other_commands(capsys):
     whole = described(cli.parser())
     assert {words[0] for words in whole} == set(commands.installed())
     for words, help_text in whole.items():
+        assert all(line in help_text for line in ("examples:", *commands.examples(" ".join(words))))
         assert described(cli.parser([*words, "--help"]))[words] == help_text
         with pytest.raises(SystemExit) as end:
             cli.main([*words, "--help"])

@@ -11,9 +11,12 @@ from tests.unit.study.test_claims import LOSS
 RUN = {"replicates": 2, "duration_s": 3, "warmup_s": 1}
 
 
-def test_only_similar_names_are_suggested():
+def test_only_similar_names_and_files_are_suggested(tmp_path):
     assert did_you_mean("FQCODEL", ["fifo", "fq_codel"]) == "; did you mean fq_codel?"
     assert did_you_mean("quick", ["fifo", "fq_codel"]) == ""
+    (tmp_path / "mine.yaml").touch()
+    with pytest.raises(losslab.UsageError, match=r"/quick\.yaml does not exist$"):
+        read_config(tmp_path / "quick.yaml")
 
 
 @pytest.mark.parametrize(
@@ -37,12 +40,6 @@ def test_misspelt_axis_in_python_has_a_suggestion(tmp_path):
         losslab.sweep(algorithm="bbr", los_percent=[0, 1], out=tmp_path / "sweep")
     with pytest.raises(losslab.UsageError, match=r"found algoritm; did you mean algorithm\?"):
         losslab.Results(tmp_path, ()).runs(algoritm="bbr")
-
-
-def test_configuration_of_another_name_has_no_suggestion(tmp_path):
-    (tmp_path / "mine.yaml").touch()
-    with pytest.raises(losslab.UsageError, match=r"/quick\.yaml does not exist$"):
-        read_config(tmp_path / "quick.yaml")
 
 
 def test_unknown_block_of_a_claim_is_reported_once(root, tmp_path):

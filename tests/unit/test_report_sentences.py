@@ -127,15 +127,11 @@ def other_campaign(root, tmp_path_factory):
     return " ".join(re.sub(r"<[^>]*>", "", html).split())
 
 
-def test_untrue_sentence_is_marked_in_other_campaigns(other_campaign):
+def test_other_campaigns_mark_untrue_sentences_and_list_those_without_numbers(other_campaign):
     page = other_campaign
     assert "Not shown in this campaign (Table 1, no. 1): “faster, by 3, than the" in page
     assert "bbr &gt; 4" in page
     assert "bbr = 3" in page
-
-
-def test_sentence_without_a_measured_number_is_listed(other_campaign):
-    page = other_campaign
     assert "Sentences without numbers" in page
     assert "_chapter.qmd, line 26: It is fast." in page
 

@@ -79,7 +79,8 @@ def experiments(
         own.pop("campaign", None)
         cells = tuple(design.load_cells(own, root)) if runs else ()
         for each in claims:
-            if not any(_selects(each.selectors[0], cell) for cell in cells):
+            points = ({"block": cell.block, **cell.condition.to_json()} for cell in cells)
+            if not any(_matches(point, each.selectors[0]) for point in points):
                 raise LosslabError(
                     "a major claim must be one that the campaign measures, found "
                     f"{study}/{each.claim}, of which it has no cell",
@@ -113,10 +114,6 @@ def _reduced(
                     entry = {key: value for key, value in run.items() if key != "only"}
                     found.setdefault(block, []).append({"only": only, **entry} if only else entry)
     return found
-
-
-def _selects(selector: Mapping[str, Any], cell: Cell) -> bool:
-    return _matches({"block": cell.block, **cell.condition.to_json()}, selector)
 
 
 def _matches(values: Mapping[str, Any], selector: Mapping[str, Any]) -> bool:

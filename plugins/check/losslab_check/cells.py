@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -119,45 +119,31 @@ def plan(options: argparse.Namespace) -> dict[str, Cell]:
         name = f"{name}-{same + 1}" if same else name
         cells[name] = Cell(each.condition, each.stopping.minimum)
     inputs.require(cell.condition for cell in cells.values())
-    return _only(cells, options.only)
-
-
-def _only(cells: dict[str, Cell], names: Sequence[str]) -> dict[str, Cell]:
-    """Return the cells with these names or scenarios; all if there are no names."""
-    for name in names:
+    for name in options.only:
         if not any(name in (cell, cell.split("/")[0]) for cell in cells):
             raise UsageError(f"--only must name one of {', '.join(cells)}, found {name}")
     return {
         cell: its
         for cell, its in cells.items()
-        if not names or {cell, cell.split("/")[0]} & {*names}
+        if not options.only or {cell, cell.split("/")[0]} & {*options.only}
     }
 
 
-def brought(folder: Path | None) -> str:
-    """Return the name of a folder of user files in conditions."""
-    return NONE if folder is None else inputs.named(folder)
-
-
-def kernel_digests(cells: Mapping[str, Cell], side: Side) -> dict[str, str | None]:
-    """Return the digest of each cell's kernel on a side; build changed kernels.
+def build(
+    cells: Mapping[str, Cell], side: Side, change: Change
+) -> tuple[dict[str, str | None], list[str]]:
+    """Build a side's kernels; return each cell's digest, and the changed files that none compiles.
 
     Raises LosslabError if a changed file does not compile, or a kernel is not built.
     """
-    found: dict[str, str | None] = {}
     with side.active():
+        tools = {}
         for name, cell in cells.items():
             condition = side.of(cell.condition)
             at_first_use(condition)
-            found[name] = instrument(condition=condition).kernel_sha256
-    return found
-
-
-def require_compiled(cells: Mapping[str, Cell], side: Side, change: Change) -> list[str]:
-    """Return the changed files that no cell's kernel compiles; `kernel_digests` has built them."""
-    with side.active():
-        built = [instrument(condition=side.of(cell.condition)).kernel for cell in cells.values()]
-    return changes.require_compiled(change, built)
+            tools[name] = instrument(condition=condition)
+    unused = changes.require_compiled(change, [each.kernel for each in tools.values()])
+    return {name: each.kernel_sha256 for name, each in tools.items()}, unused
 
 
 def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> None:

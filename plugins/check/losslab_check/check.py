@@ -20,13 +20,14 @@ from typing import Any
 from tabulate import tabulate
 
 from losslab import cellspec, processes, sweeps
-from losslab.campaign import results, verdicts
+from losslab.campaign import inputs, results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
 from losslab.reading import UsageError, out_file, out_folder
 from losslab.repository import ROOT
 from losslab.study import metrics, studyfiles
+from losslab.study.axes import NONE
 from losslab.study.schemas import check_schema
 from losslab_check import behaviour, divergence
 from losslab_check import cells as changecells
@@ -105,13 +106,11 @@ def _check(options: argparse.Namespace) -> int:
         files = out / name / "files"
         shutil.rmtree(files, ignore_errors=True)
         made.append(changes.of_files(given, spec, files))
-        sides.append(Side(files, changecells.brought(bring)))
+        sides.append(Side(files, NONE if bring is None else inputs.named(bring)))
     before, after = sides
-    old, new = (changecells.kernel_digests(cells, side) for side in sides)
-    unused = [
-        changecells.require_compiled(cells, side, change)
-        for side, change in zip(sides, made, strict=True)
-    ][1]
+    (old, _), (new, unused) = (
+        changecells.build(cells, *each) for each in zip(sides, made, strict=True)
+    )
     differ = {
         name: cell
         for name, cell in cells.items()

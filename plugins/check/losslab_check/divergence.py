@@ -7,15 +7,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from losslab.campaign import packets, rerun, state
 from losslab.campaign.packets import SENDERS_LINK, Segment
 from losslab.emulation import capture
 from losslab.reading import read_rows
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Packets shown before the first that differs, and after it.
 BEFORE, AFTER = 3, 2
@@ -106,24 +102,23 @@ def described(segment: Segment, origin_ns: int) -> str:
 
 
 def state_lines(first: Path, second: Path) -> list[str]:
-    """Describe the first difference of two runs' captured states, if both have one."""
+    """Describe the first event, by its number, at which the captured states of two runs differ.
+
+    Both must have captured it.
+    """
     files = [folder / capture.name(capture.STATE) for folder in (first, second)]
     if not all(file.is_file() for file in files):
         return []
-    return first_difference(*(state.frame(state.read(file)) for file in files))
-
-
-def first_difference(first: pd.DataFrame, second: pd.DataFrame) -> list[str]:
-    """Describe the first event, by its number, at which a variable of the state differs."""
-    variables = [each for each in first if each in second and each not in state.COLUMNS]
-    count = min(len(first), len(second))
+    frames = [state.frame(state.read(file)) for file in files]
+    variables = [each for each in frames[0] if each in frames[1] and each not in state.COLUMNS]
+    count = min(map(len, frames))
     found = []
     for name in variables:
-        a, b = (rows[name].iloc[:count] for rows in (first, second))
+        a, b = (rows[name].iloc[:count] for rows in frames)
         other = ((a != b) & ~(a.isna() & b.isna())).to_numpy().nonzero()[0]
         found += [(int(other[0]), name)] if len(other) else []
     if not found:
         return []
     at, name = min(found, key=lambda each: (each[0], variables.index(each[1])))
-    values = [f"{rows[name].iloc[at]} at {rows['t_s'].iloc[at]:.6f} s" for rows in (first, second)]
+    values = [f"{rows[name].iloc[at]} at {rows['t_s'].iloc[at]:.6f} s" for rows in frames]
     return [f"state: {name} at event {at + 1} is {values[0]} in A, {values[1]} in B"]

@@ -22,12 +22,13 @@ def test_suite_has_twelve_cells_of_cubic_and_bbr():
     assert its["deep/bbr"].condition.buffer_packets == 264
 
 
-def test_algorithms_are_added_and_cells_selected():
+def test_options_add_algorithms_select_cells_and_set_their_kernel():
     assert "loss/gaimd" in plan("--algorithm", "gaimd")
     assert list(plan("--only", "loss", "--only", "deep/bbr")) == [
         "loss/cubic", "loss/bbr", "deep/bbr"
     ]  # fmt: skip
     assert {cell.replicates for cell in plan("--full").values()} == {20}
+    assert {cell.condition.kernel for cell in plan("--kernel", "6.1").values()} == {"6.1"}
 
 
 @pytest.mark.parametrize(
@@ -42,10 +43,6 @@ def test_algorithms_are_added_and_cells_selected():
 def test_unknown_names_are_refused(words, message):
     with pytest.raises(UsageError, match=message):
         plan(*words)
-
-
-def test_kernel_is_an_axis_of_all_cells():
-    assert {cell.condition.kernel for cell in plan("--kernel", "6.1").values()} == {"6.1"}
 
 
 def test_program_replaces_tcp_in_scenarios_without_other_flows():

@@ -13,7 +13,8 @@ from losslab_check import behaviour, check
 from losslab_check.behaviour import CellChange, Difference, Run
 
 WORSE = Difference("x", "goodput_mbit", 8, 10, 9, 0.9, (0.88, 0.92), (-1.2, -0.8), 1e-6, 1e-5)
-BETTER = Difference("x", "retransmits", 8, 0, 3, None, None, (2, 4), 1e-6, 1e-5)
+MORE = Difference("x", "retransmits", 8, 0, 3, None, None, (2, 4), 1e-6, 1e-5)
+LESS = Difference("x", "retransmits", 8, 9, 3, 0.3, None, (-7, -5), 1e-6, 1e-5)
 QUIET = Difference("x", "goodput_mbit", 8, 10, 10.5, 1.05, (0.9, 1.2), (-1, 2), 0.4, 1.0)
 
 
@@ -22,28 +23,24 @@ def change(*differences, reasons=()):
 
 
 @pytest.mark.parametrize(
-    ("fail_on", "count"), [(check.CHANGED, 2), (check.MOVED, 1), (check.WORSE, 1)]
+    ("its", "counts"),
+    [
+        (change(WORSE, QUIET), [2, 1, 1]),
+        (change(QUIET), [1, 0, 0]),
+        (change(MORE), [2, 1, 1]),
+        (change(LESS), [2, 1, 0]),
+        (change(reasons=["the guest must power off"]), [2, 1, 1]),
+    ],
 )
-def test_worse_metric_always_fails(fail_on, count):
-    assert len(check.failures([change(WORSE, QUIET)], fail_on)) == count
+def test_changed_bytes_moved_and_worse_metrics_fail_as_chosen_and_invalid_runs_always(its, counts):
+    assert [len(check.failures([its], fail_on)) for fail_on in check.FAILS] == counts
 
 
-def test_changed_bytes_alone_fail_by_default():
-    quiet = [change(QUIET)]
-    assert check.failures(quiet, check.CHANGED) == ["loss/cubic: 2 of 8 runs have other bytes"]
-    assert check.failures(quiet, check.MOVED) == check.failures(quiet, check.WORSE) == []
-
-
-def test_more_retransmissions_are_worse_and_less_are_not():
-    assert len(check.failures([change(BETTER)], check.WORSE)) == 1
-    less = Difference("x", "retransmits", 8, 9, 3, 0.3, None, (-7, -5), 1e-6, 1e-5)
-    assert check.failures([change(less)], check.WORSE) == []
-    assert len(check.failures([change(less)], check.MOVED)) == 1
-
-
-def test_invalid_run_fails_in_any_case():
-    found = check.failures([change(reasons=["the guest must power off"])], check.WORSE)
-    assert found == ["loss/cubic: the guest must power off"]
+def test_failures_name_cell_and_reason():
+    found = check.failures([change(reasons=["the guest must power off"])], check.CHANGED)
+    assert found == [
+        "loss/cubic: 2 of 8 runs have other bytes", "loss/cubic: the guest must power off",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -95,9 +92,9 @@ def row(*differences, **more):
 
 
 def test_reports_name_cells_metrics_intervals_and_first_differences(snapshot):
-    moved = data(row(WORSE, BETTER, QUIET), skipped=["README"])
+    moved = data(row(WORSE, MORE, QUIET), skipped=["README"])
     check_schema(moved, "check", "the report")
-    invalid = data(row(WORSE, BETTER, QUIET, reasons=["the guest must power off\n99 % done"]))
+    invalid = data(row(WORSE, MORE, QUIET, reasons=["the guest must power off\n99 % done"]))
     quiet = data(row(QUIET), same_kernel=["loss/bbr"])
     for its in (data(), moved, quiet):
         assert check.markdown(its) == snapshot
@@ -158,11 +155,8 @@ BEFORE = [10.0, 10.2, 9.9, 10.1, 10.0, 9.8]
 AFTER = [10.1, 10.3, 9.7, 10.3, 10.1, 9.9]
 
 
-def test_cell_with_the_same_bytes_is_not_reported():
+def test_cell_is_reported_if_its_bytes_differ_also_without_a_moved_metric():
     assert behaviour.compare({"x": runs(BEFORE)}, {"x": runs(BEFORE)}, METRICS) == []
-
-
-def test_cell_with_other_bytes_is_reported_without_a_moved_metric():
     [found] = behaviour.compare({"x": runs(BEFORE)}, {"x": runs(BEFORE, tag="b")}, METRICS)
     assert found.changed == [0, 1, 2, 3, 4, 5]
     assert [each.verdict for each in found.differences] == ["", ""]
@@ -199,11 +193,14 @@ def test_p_values_are_adjusted_for_all_changed_cells():
     assert many[0].differences[0].p_adjusted == pytest.approx(min(1, 40 * p))
 
 
-def test_run_that_became_invalid_has_its_reasons_and_no_value():
+def test_invalid_and_lost_runs_have_their_reasons_and_no_value():
     after = runs(BEFORE, tag="b", reasons=["the guest's console must show no warning"])
     [found] = behaviour.compare({"x": runs(BEFORE)}, {"x": after}, METRICS)
     assert found.reasons == ["the guest's console must show no warning"]
     assert found.differences == []
+    lost = [Run(0, "lost", ["a panic"], {})]
+    [found] = behaviour.compare({"x": runs(BEFORE)}, {"x": lost}, METRICS)
+    assert (found.changed, found.runs, found.reasons) == ([0], 1, ["a panic"])
 
 
 def test_json_has_no_infinite_number():
@@ -215,12 +212,6 @@ def test_json_has_no_infinite_number():
     [row] = behaviour.as_json([change])
     assert row["differences"][0]["ratio"] is None
     assert row["differences"][0]["ratio_interval"] == [0.0, None]
-
-
-def test_cell_that_ends_with_a_lost_guest_is_reported():
-    lost = [Run(0, "lost", ["a panic"], {})]
-    [found] = behaviour.compare({"x": runs(BEFORE)}, {"x": lost}, METRICS)
-    assert (found.changed, found.runs, found.reasons) == ([0], 1, ["a panic"])
 
 
 def test_digest_covers_results_and_not_the_instrument():

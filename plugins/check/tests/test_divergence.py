@@ -8,7 +8,7 @@ from losslab_check import divergence
 from tests.unit.campaign.test_state import bbr, captured
 
 
-def test_first_packet_is_shown_between_those_around_it():
+def test_first_packet_that_differs_is_shown_between_those_around_it_or_at_the_end():
     assert divergence.packet_lines(["a", "b"], ["a", "b"]) == []
     assert divergence.packet_lines([*"abcdefgh"], [*"abcdxfgh"]) == [
         "packet 5 on the sender's link differs:",
@@ -16,9 +16,6 @@ def test_first_packet_is_shown_between_those_around_it():
         *(f"  A     {packet}" for packet in "efg"),
         *(f"  B     {packet}" for packet in "xfg"),
     ]
-
-
-def test_run_that_ends_before_the_other_has_no_further_packet():
     assert divergence.packet_lines(["a"], ["a", "b"])[2:] == [
         "  A     no further packet",
         "  B     b",

@@ -67,10 +67,9 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    numbers = (row["file"], row["run"])
     ends = "" if row["low"] == row["high"] else f"{row['low']:.4g} to {row['high']:.4g}"
     ratio = "" if row["ratio"] is None else f"{row['ratio']:.3f}"
-    shown = ("" if each is None else f"{each:.4g}" for each in numbers)
+    shown = ("" if each is None else f"{each:.4g}" for each in (row["file"], row["run"]))
     return [row["metric"], row["unit"], *shown, ends, ratio]
 
 

@@ -77,29 +77,25 @@ def mean_mbit(intervals: Sequence[Interval]) -> float:
 def read(path: Path, series: str = "") -> Measurement:
     """Read a measurement; its content decides on the format. UsageError if it is of none."""
     try:
-        return _read(path, series)
+        data = read_bytes(path, RESULT_BYTES, "capture only the headers: `tcpdump -s 128`")
+        if data[:4] in PCAP:
+            return capture(data, str(path))
+        if data.startswith(PCAPNG):
+            raise UsageError(
+                f"{path} must be a capture in the format pcap, found pcapng",
+                hint=f"convert it: `editcap -F pcap {path} converted.pcap`",
+            )
+        packed = data.startswith(GZIP)
+        if not packed and data.lstrip()[:1] != b"{":
+            return table(path)
+        text = _unpacked(path) if packed else reading.read_text(path, RESULT_BYTES)
+        # iperf3 writes the sizes of socket buffers once for each stream, under the same key.
+        found = reading.parse_json(text, str(path), duplicates=True)
+        if isinstance(found, dict) and "results" in found:
+            return flent(found, str(path), series)
+        return iperf3(found, str(path))
     except UsageError as error:
         raise UsageError(error.message, hint=error.hint or FORMATS) from error
-
-
-def _read(path: Path, series: str) -> Measurement:
-    data = read_bytes(path, RESULT_BYTES, "capture only the headers: `tcpdump -s 128`")
-    if data[:4] in PCAP:
-        return capture(data, str(path))
-    if data.startswith(PCAPNG):
-        raise UsageError(
-            f"{path} must be a capture in the format pcap, found pcapng",
-            hint=f"convert it: `editcap -F pcap {path} converted.pcap`",
-        )
-    if not data.startswith(GZIP) and data.lstrip()[:1] != b"{":
-        return table(path)
-    packed = data.startswith(GZIP)
-    text = _unpacked(path) if packed else reading.read_text(path, RESULT_BYTES)
-    # iperf3 writes the sizes of socket buffers once for each stream, under the same key.
-    found = reading.parse_json(text, str(path), duplicates=True)
-    if isinstance(found, dict) and "results" in found:
-        return flent(found, str(path), series)
-    return iperf3(found, str(path))
 
 
 def _unpacked(path: Path) -> str:
@@ -289,11 +285,9 @@ class _Flow:
         if self.highest is None:
             return
         acked = self.highest + _signed(number_ - self.highest)
-        covered = [end for end in self.waiting if end <= acked]
         if acked in self.waiting:
             self.rtts_ms.append((at_s, (at_s - self.waiting[acked]) * 1e3))
-        for end in covered:
-            del self.waiting[end]
+        self.waiting = {end: sent for end, sent in self.waiting.items() if end > acked}
 
 
 def _signed(difference: int) -> int:

@@ -225,9 +225,8 @@ def record(
 
 def _cause(attempt: Attempt, name: str) -> dict[str, str]:
     """Return the command that finds the packets that cause a failure, if it may depend on any."""
-    if attempt.result["verdict"] != FAIL or not commands.find("why"):
-        return {}
-    if not loses_at_random(attempt.condition):
+    lost = attempt.result["verdict"] == FAIL and loses_at_random(attempt.condition)
+    if not lost or not commands.find("why"):
         return {}
     case = f"{name}/{attempt.case.name}"
     words = [attempt.result["folder"], "--case", case, "--out", f"why-{attempt.case.name}"]

@@ -157,15 +157,14 @@ def of_case(
     case: Mapping[str, Any], line: Timeline
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the outcomes of a case's stimulus and of its steps, as data."""
-
-    def outcomes(checks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        return [
-            {key: check[key] for key in ("step", "ours") if key in check}
-            | judge(check, line)._asdict()
+    held, steps = (
+        [
+            {key: check[key] for key in NOTES if key in check} | judge(check, line)._asdict()
             for check in checks
         ]
-
-    return outcomes(case.get("holds", ())), outcomes(case["expect"])
+        for checks in (case.get("holds", ()), case["expect"])
+    )
+    return held, steps
 
 
 def verdict_of(
@@ -178,11 +177,12 @@ def verdict_of(
                 verdict = NOT_OBSERVABLE if wanted == NOT_OBSERVABLE else INCONCLUSIVE
                 return verdict, f"stimulus: {each['text']}"
     verdict = min((each["verdict"] for each in steps), key=VERDICTS.index)
-    own = [each for each in steps if each["verdict"] == verdict]
-    ours = [f" (ours: {each['ours']})" if "ours" in each else "" for each in own]
     return verdict, "; ".join(
-        (f"step {each['step']}: " if "step" in each else "") + each["text"] + its
-        for each, its in zip(own, ours, strict=True)
+        (f"step {each['step']}: " if "step" in each else "")
+        + each["text"]
+        + (f" (ours: {each['ours']})" if "ours" in each else "")
+        for each in steps
+        if each["verdict"] == verdict
     )
 
 

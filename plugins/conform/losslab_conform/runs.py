@@ -174,16 +174,6 @@ class Attempt:
         if self.case.phase and (found := kept.get(self.inputs)):
             self.begin_s, self.before = found["at_s"], found["trigger"]["before"]
 
-    def refuse_other_apps(self) -> None:
-        """Set the result if the case's axes need another app."""
-        try:
-            self.case.condition(self.axes, self.begin_s)
-        except LosslabError as error:
-            self.result = {
-                "verdict": NOT_OBSERVABLE, "why": error.message, "command": "", "holds": [],
-                "steps": [],
-            }  # fmt: skip
-
     def find_begin(self, runs: Runs) -> None:
         """Set the time at which the phase began in the first run."""
         if invalid := runs.violations(self.condition, self.seed):
@@ -215,8 +205,9 @@ class Attempt:
         condition, begin_s = self.condition, self.begin_s or 0.0
         if invalid := runs.violations(condition, self.seed):
             self.end(runs, INCONCLUSIVE, f"the run is invalid: {invalid}")
-        elif other := self._parted(runs):
-            self.end(runs, INCONCLUSIVE, other)
+        elif self.before and runs.until(condition, self.seed, begin_s) != self.before:
+            why = f"the second run differs from the first before {begin_s:.6f} s"
+            self.end(runs, INCONCLUSIVE, why)
         else:
             self.line = runs.line(self.case, condition, self.seed, begin_s)
             held, steps = judge.of_case(self.case.data, self.line)
@@ -225,13 +216,6 @@ class Attempt:
             if self.before:
                 self.result["trigger"] = {"inputs": self.inputs, "before": self.before}
         self.result["folder"] = str(runs.folder(condition, self.seed))
-
-    def _parted(self, runs: Runs) -> str:
-        """Return that the second run differs from the first before T; "" if it does not."""
-        begin_s = self.begin_s or 0.0
-        if not self.before or runs.until(self.condition, self.seed, begin_s) == self.before:
-            return ""
-        return f"the second run differs from the first before {begin_s:.6f} s"
 
 
 def judged(
@@ -248,7 +232,11 @@ def judged(
     found = [Attempt(case, seed, axes, case.known_s) for case in cases for seed in seeds]
     for each in found:
         if axes.get("app") == QUIC:  # its log says which phases it has, after a run
-            each.refuse_other_apps()
+            try:
+                each.case.condition(axes, each.begin_s)
+            except LosslabError as error:  # its axes need another app
+                each.result = {"verdict": NOT_OBSERVABLE, "why": error.message, "command": ""}
+                each.result |= {"holds": [], "steps": []}
             continue
         algorithm = each.condition.algorithm
         if missing := each.case.missing_phases(algorithm):
@@ -261,8 +249,7 @@ def judged(
     for each in first:
         if each.case.phase:
             each.find_begin(runs)
-    triggered = [each for each in todo if each.case.phase]
-    again = [each for each in triggered if not each.result]
+    again = [each for each in todo if each.case.phase and not each.result]
     runs.measure(((each.condition, each.seed) for each in again), "second runs")
     for each in todo:
         if not each.result:

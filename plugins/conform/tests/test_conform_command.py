@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,6 +36,8 @@ cases:
     expect: [{ step: 2, next: DOWN, of: UP 2 }]
 """
 CELL = "cells: { fast: { set: { rate_mbit: 40 }, cases: [by-time] } }\ncases:"
+# In the folder of a test.
+OWN = Path("config/suites/own.yaml")
 BBR3 = {"algorithm": "bbr3"}
 
 
@@ -42,10 +45,9 @@ BBR3 = {"algorithm": "bbr3"}
 def folder(tmp_path, monkeypatch):
     """Make a campaign's folder with a suite, in which the test runs."""
     (tmp_path / ".losslab-folder").touch()
-    file = tmp_path / "config" / "suites" / "own.yaml"
-    file.parent.mkdir(parents=True)
-    file.write_text(SUITE)
     monkeypatch.chdir(tmp_path)
+    OWN.parent.mkdir(parents=True)
+    OWN.write_text(SUITE)
     return tmp_path
 
 
@@ -170,9 +172,9 @@ def test_failure_that_the_record_does_not_have_ends_with_status_1(folder, measur
     assert conformed("--against", str(bad)) == 2
 
 
-def test_failure_has_the_numbers_and_a_command_that_repeats_its_run(folder, measured, capsys):
+def test_failure_has_its_numbers_its_command_and_a_strip_with_its_phases(folder, measured, capsys):
     measured.rows = rows(bound=2.0)
-    assert conformed("--junit", "new/junit.xml") == 1
+    assert conformed("--junit", "new/junit.xml", "--html", "new/page.html") == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].endswith("step 1: bound at T is 2, must be 1")
     assert lines[2].split()[:4] == ["losslab", "measure", "--algorithm", "bbr3"]
@@ -180,19 +182,13 @@ def test_failure_has_the_numbers_and_a_command_that_repeats_its_run(folder, meas
     root = ET.parse(folder / "new/junit.xml").getroot()
     assert root.attrib == {"name": "own.bbr3", "tests": "2", "failures": "1", "skipped": "0"}
     assert [case[0].tag for case in root] == ["failure", "system-out"]
-
-
-def test_page_has_a_strip_with_the_phases_of_each_case(folder, measured):
-    measured.rows = rows(bound=2.0)
-    assert conformed("--html", "new/page.html") == 1
     root = ET.parse(folder / "new/page.html").getroot()
     cases = list(root.iter("details"))
     assert [case.find("summary/b").get("class") for case in cases] == [FAIL, PASS]
     for case in cases:
         assert len(case.findall(".//rect")) == 5
-        assert [text.text for text in case.findall(".//text")][:-1] == rows()["phase"][
-            ::100
-        ].tolist()
+        words = [text.text for text in case.findall(".//text")]
+        assert words[:-1] == rows()["phase"][::100].tolist()
         assert case.find(".//path/title").text == "in_flight_packets"
     assert "must be 1" in "".join(cases[0].itertext())
 
@@ -213,9 +209,8 @@ def test_worst_verdict_of_the_seeds_counts(folder, measured, monkeypatch, capsys
 
 
 def test_cell_replaces_defaults_and_has_its_cases_only(folder, measured, capsys):
-    file = folder / "config" / "suites" / "own.yaml"
     shares = SUITE.replace("rate_mbit=5", "rate_mbit={0.5 rate_mbit}")
-    file.write_text(shares.replace("cases:", CELL, 1))
+    OWN.write_text(shares.replace("cases:", CELL, 1))
     assert conformed("--cell", "fast", "--json") == 0
     [(condition, _)] = measured.measured
     assert (condition.rate_mbit, condition.changes) == (40, "at_s=2.5,rate_mbit=20")
@@ -225,15 +220,14 @@ def test_cell_replaces_defaults_and_has_its_cases_only(folder, measured, capsys)
     assert conformed("--against", str(record)) == 2
     assert "must be of the cell default, found fast" in capsys.readouterr().err
     assert conformed("--cell", "fats") == 2
-    file.write_text(shares.replace("0.5 rate_mbit", "0.5 rate"))
+    OWN.write_text(shares.replace("0.5 rate_mbit", "0.5 rate"))
     assert conformed() == 2
 
 
 def test_failure_on_a_path_with_losses_has_the_command_that_finds_their_packets(
     folder, measured, capsys
 ):
-    file = folder / "config" / "suites" / "own.yaml"
-    file.write_text(SUITE.replace("{T+0.5},rate_mbit=5", "{T+0.5},loss_percent=5"))
+    OWN.write_text(SUITE.replace("{T+0.5},rate_mbit=5", "{T+0.5},loss_percent=5"))
     measured.rows = rows("SLOW UP DOWN UP SLOW", bound=2.0)
     assert conformed() == 1
     causes = [line for line in capsys.readouterr().out.splitlines() if "losslab why" in line]
@@ -299,7 +293,7 @@ def quic_run(folder, states):
 
 @pytest.mark.parametrize(("states", "found"), [(True, PASS), (False, NOT_OBSERVABLE)])
 def test_quic_sender_is_judged_by_what_its_log_says(folder, monkeypatch, states, found):
-    (folder / "config" / "suites" / "own.yaml").write_text(QUIC_SUITE)
+    OWN.write_text(QUIC_SUITE)
     measured = []
 
     def measure(self, wanted, _):
@@ -367,19 +361,17 @@ def test_wrong_request_is_refused_before_anything_runs(folder, capsys, words, me
     ],
 )
 def test_misspelt_suite_is_refused_with_the_place(folder, old, new, problem):
-    file = folder / "config" / "suites" / "own.yaml"
-    file.write_text(SUITE.replace(old, new))
+    OWN.write_text(SUITE.replace(old, new))
     with pytest.raises(UsageError, match=r"own\.yaml") as refused:
         suite.load("own")
     assert problem in refused.value.message
 
 
 def test_axis_that_does_not_exist_is_refused(folder, capsys):
-    file = folder / "config" / "suites" / "own.yaml"
-    file.write_text(SUITE.replace("rate_mbit: 10,", "rate_mbits: 10,"))
+    OWN.write_text(SUITE.replace("rate_mbit: 10,", "rate_mbits: 10,"))
     assert conformed() == 2
     assert "did you mean rate_mbit" in capsys.readouterr().err
-    file.write_text(SUITE.replace("{T+0.5}", "{T+9}"))
+    OWN.write_text(SUITE.replace("{T+0.5}", "{T+9}"))
     assert conformed() == 2
     assert "error: case by-time: every change must come before" in capsys.readouterr().err
 

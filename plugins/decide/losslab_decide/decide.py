@@ -48,7 +48,7 @@ from losslab_decide.question import (
     others,
     quantity,
 )
-from losslab_decide.verdict import Answer, Comparison, Measure, answer, change, compare, headline
+from losslab_decide.verdict import Answer, Measure, answer, change, compare, headline
 
 # The first measure of a use decides, the others are shown.
 USES: dict[str, tuple[str, ...]] = {
@@ -223,19 +223,17 @@ class Plan:
     def _at(
         cls, variants: tuple[Variant, ...], duration_s: float, budget_s: float, runs: int | None
     ) -> Plan:
-        def each_s(variant: Variant) -> tuple[float, float]:
-            its = [cell.condition for _, cell in cells(variant.question, duration_s)]
-            once = sum(cost.replicate_s(each, VIRTUAL) for each in its)
-            return cost.CELL_S[VIRTUAL] * len(its), once * MODEL
-
-        costs = [each_s(variant) for variant in variants]
-        fixed_s = sum(cell_s for cell_s, _ in costs)
-        more_s = fixed_s + MIN_RUNS * sum(once for _, once in costs[1:])
-        fit = int((budget_s - more_s) / costs[0][1])
+        every = [[cell for _, cell in cells(each.question, duration_s)] for each in variants]
+        fixed_s = sum(cost.CELL_S[VIRTUAL] * len(its) for its in every)
+        own_s, *others_s = (
+            MODEL * sum(cost.replicate_s(each.condition, VIRTUAL) for each in its) for its in every
+        )
+        more_s = fixed_s + MIN_RUNS * sum(others_s)
+        fit = int((budget_s - more_s) / own_s)
         # Other paths are worth less than a precise answer.
         least = PRECISE_RUNS if len(variants) > 1 else MIN_RUNS
         number_ = runs or max(least, min(RUNS_MAX, fit))
-        return cls(variants, duration_s, number_, MIN_RUNS, more_s + number_ * costs[0][1])
+        return cls(variants, duration_s, number_, MIN_RUNS, more_s + number_ * own_s)
 
     def notes(self, cores: int) -> Iterator[str]:
         """Yield what is measured."""
@@ -304,12 +302,13 @@ def decision(outcomes: Sequence[Outcome], made: Plan) -> dict[str, Any]:
     answers = base.answers()
     shown_ = [(use, name) for use in its.uses for name in USES[use]]
     rows = [
-        _row(part, name, compare(choice, its.choices[0], base.values[name], more_is_better))
+        {"part": part, "measure": name} | asdict(measure)
+        | asdict(compare(choice, its.choices[0], base.values[name], measure.more_is_better))
         for part, name in [*shown_, *((COST, name) for name in COSTS)]
         if name in base.values
-        for more_is_better in [MEASURES[name].more_is_better]
+        for measure in [MEASURES[name]]
         for choice in its.choices[1:]
-    ]
+    ]  # fmt: skip
     elsewhere = [(each.variant, each.answers()) for each in outcomes[1:]]
     return {
         "headline": headline(answers, its.choices[0]),
@@ -337,10 +336,6 @@ def decision(outcomes: Sequence[Outcome], made: Plan) -> dict[str, Any]:
 def _said(its: Answer) -> dict[str, Any]:
     return {"verdict": its.verdict, "choices": list(its.choices), "more_runs": its.more_runs,
             "text": str(its)}  # fmt: skip
-
-
-def _row(part: str, name: str, its: Comparison) -> dict[str, Any]:
-    return {"part": part, "measure": name, **asdict(MEASURES[name]), **asdict(its)}
 
 
 def again(options: argparse.Namespace, made: Plan, more: int = 0) -> str:

@@ -90,46 +90,40 @@ def compare(
     level = 1 - (1 - LEVEL) / pairs
     ratio = ratio_interval(own, others, paired=True, level=level)
     found = fmean(own), fmean(others)
-    verdict = _verdict(ratio, found, more_is_better, level)
-    more = _more_runs(ratio, len(seeds), level) if verdict is Verdict.INCONCLUSIVE else None
-    return Comparison(choice, other, len(seeds), found, ratio, verdict, more)
+    judged = _judged(ratio, found, more_is_better, len(seeds), level)
+    return Comparison(choice, other, len(seeds), found, ratio, *judged)
 
 
-def _verdict(
-    ratio: Ratio, means: tuple[float, float], more_is_better: bool, level: float
-) -> Verdict:
-    """Judge a ratio by its confidence interval, or by the test of the means if a mean is zero."""
+def _judged(
+    ratio: Ratio, means: tuple[float, float], more_is_better: bool, n: int, level: float
+) -> tuple[Verdict, int | None]:
+    """Judge a ratio by its confidence interval, or by the test of the means if a mean is zero.
+
+    Also return how many more runs would decide an inconclusive one if ratio and variance stay; None
+    if too many.
+    """
     above = (means[0] > means[1]) == more_is_better
     side = Verdict.BETTER if above else Verdict.WORSE
     if ratio.value is None or ratio.interval is None or min(*ratio.interval, ratio.value) <= 0:
         if means[0] == means[1]:
-            return Verdict.NO_MATTER
+            return Verdict.NO_MATTER, None
         significant = ratio.p_value is not None and ratio.p_value < 1 - level
-        return side if significant else Verdict.INCONCLUSIVE
+        return side if significant else Verdict.INCONCLUSIVE, None
     low, high = (math.log(end) for end in ratio.interval)
     if max(-low, high) < UNIMPORTANT:
-        return Verdict.NO_MATTER
-    apart = low > 0 or high < 0
-    return side if apart and abs(math.log(ratio.value)) > UNIMPORTANT else Verdict.INCONCLUSIVE
-
-
-def _more_runs(ratio: Ratio, n: int, level: float) -> int | None:
-    """Return how many more runs would decide if ratio and variance stay; None if too many."""
-    if ratio.value is None or ratio.interval is None or min(*ratio.interval, ratio.value) <= 0:
-        return None
-    low, high = (math.log(end) for end in ratio.interval)
+        return Verdict.NO_MATTER, None
     distance = abs(math.log(ratio.value))
+    if (low > 0 or high < 0) and distance > UNIMPORTANT:
+        return side, None
     # Above 5 %, the interval must exclude 1; below, it must not reach 5 %.
     needed = distance if distance > UNIMPORTANT else UNIMPORTANT - distance
     deviation = (high - low) / 2 * math.sqrt(n) / t_quantile(level, n - 1)
-    counts = range(n + 1, RUNS_MAX + 1)
     enough = (
-        count
-        for count in counts
+        count - n
+        for count in range(n + 1, RUNS_MAX + 1)
         if t_quantile(level, count - 1) * deviation / math.sqrt(count) < needed
     )
-    found = next(enough, None)
-    return None if found is None else found - n
+    return Verdict.INCONCLUSIVE, next(enough, None)
 
 
 def answer(choices: Sequence[str], values: Mapping[str, Values], more_is_better: bool) -> Answer:

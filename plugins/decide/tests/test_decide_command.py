@@ -30,7 +30,7 @@ def plan(*words):
     return decide.Plan.of(variants, 600.0, given)
 
 
-def test_operators_question_becomes_flows_of_the_others_and_of_the_choice():
+def test_operators_question_becomes_flows_of_the_others_and_of_the_choice_or_none():
     found = decide.asked(options(
         "cubic", "bbr", *PATH, "--share", "cubic=30%", "--use", "bulk", "--use", "pages=300kB",
         "--use", "video",
@@ -41,9 +41,6 @@ def test_operators_question_becomes_flows_of_the_others_and_of_the_choice():
     assert found.point("bbr", "iperf3")["flows"] == (
         "cubic,count=3+same,count=6+same,size_kb=300,arrivals_per_s=8.33"
     )
-
-
-def test_question_without_others_has_one_flow():
     found = decide.asked(options("cubic", "bbr"))
     assert found.point("bbr", "iperf3")["flows"] == "none"
 
@@ -136,13 +133,12 @@ def test_plan_stays_within_the_budget_and_leaves_out_the_last_paths():
     assert large.left_out[-1:] == ("rate_mbit 400 Mbit/s",)
 
 
-def test_number_and_length_of_runs_can_be_given():
+def test_number_and_length_of_runs_are_given_or_follow_from_the_path():
     found = plan(*PATH, "--replicates", "7", "--duration-s", "6s")
     assert (found.runs, found.duration_s) == (7, 6)
-
-
-def test_runs_on_a_long_path_last_fifty_round_trips():
     assert plan("--rtt-ms", "600ms", "--rate-mbit", "2M").duration_s >= 30
+    with pytest.raises(UsageError, match="10 of 3000 kB take"):
+        plan("--rate-mbit", "0.01", "--use", "pages=3MB")
 
 
 def test_long_flows_of_the_others_are_told_from_those_of_the_choice():
@@ -214,8 +210,3 @@ def test_command_measures_the_same_again_with_more_runs():
     repeated = options(*words[2:])
     assert (repeated.replicates, repeated.duration_s) == (12, "20")
     assert decide.asked(repeated).path == {**question.path, "duration_s": 20}
-
-
-def test_paths_that_are_too_slow_for_pages_are_refused():
-    with pytest.raises(UsageError, match="10 of 3000 kB take"):
-        plan("--rate-mbit", "0.01", "--use", "pages=3MB")

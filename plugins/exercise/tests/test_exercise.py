@@ -156,12 +156,9 @@ def test_files_that_are_no_submission_are_rows_with_a_problem(submitted, teacher
     assert problems["loss-17.json"] == ""
 
 
-def test_folder_without_a_started_exercise_is_refused_with_the_command(submitted, capsys):
+def test_missing_changed_or_other_runs_are_not_submitted(submitted, capsys):
     assert cli.main(["exercise", "submit", "loss-18"]) == 2
     assert "losslab exercise start LESSON" in capsys.readouterr().err
-
-
-def test_changed_or_other_runs_are_not_submitted(submitted, capsys):
     run = submitted.parent / "loss-17" / "bbr"
     (run / "tcp.csv").write_text("better\n")
     assert cli.main(["exercise", "submit", "loss-17"]) == 1

@@ -7,6 +7,7 @@ import base64
 import html
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,7 +18,6 @@ import numpy as np
 
 from losslab.campaign import records, results
 from losslab.campaign.results import MANIFEST_FILE
-from losslab.errors import LosslabError
 from losslab.reading import out_file, read_rows, whole_option, write_text
 from losslab.repository import find
 from losslab.study.condition import AXES
@@ -222,9 +222,4 @@ def _page(index: dict[str, Any], blobs: Sequence[str]) -> str:
         "index": deflated(index),
         "runs": "\n".join(blobs),
     }
-    for name, content in parts.items():
-        place = f"{{{{{name}}}}}"
-        if text.count(place) != 1:
-            raise LosslabError(f"{FOLDER / 'explorer.html'} must have one {place}")
-        text = text.replace(place, content)
-    return text
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], text)

@@ -50,12 +50,9 @@ def test_slice_keeps_minimum_and_maximum_in_order():
     assert set(drawn[6:]) == {None}
 
 
-def test_last_sample_is_in_the_last_slice():
+def test_last_sample_zeros_and_runs_without_time_are_in_slices():
     _, steps = explorer.sliced(line([0, 5], [1, 2]), 5.0)
     assert steps[-2] is not None
-
-
-def test_zeros_and_runs_without_time_are_no_errors():
     assert set(undone(*explorer.sliced(line([0, 1], [0, 0]), 1.0))) == {0, None}
     assert set(undone(*explorer.sliced(line([], []), 0.0))) == {None}
 

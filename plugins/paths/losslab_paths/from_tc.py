@@ -438,11 +438,9 @@ class Reading:
         self._losses(sender if sender.values.get("loss_percent") else f, back)
         delay_ms = _round(sender.delay_ms)
         self._settle({"sender_delay_ms": delay_ms} if delay_ms else {}, sender.said("rtt_ms"))
-        for group in GROUPS:
-            self._settle(f.among(*group), f.said(*group))
-        self._settle(sender.among("sender_queue"), sender.said("sender_queue"))
-        for name in OF_BACK:
-            self._settle(back.among(name), back.said(name))
+        groups = [(f, group) for group in GROUPS] + [(sender, ("sender_queue",))]
+        for d, names in groups + [(back, (name,)) for name in OF_BACK]:
+            self._settle(d.among(*names), d.said(*names))
         both = {*LOSSES, "sender_queue"}
         of_back = {*OF_BACK, "data_batch_ms", *(() if loop else OF_BOTTLENECK)}
         elsewhere = (

@@ -40,16 +40,14 @@ def script(condition: Condition) -> str:
     to_receiver = interface("r2", "receiver")
     # The forward netem link precedes the bottleneck: both are on one interface.
     for qdisc in sorted(qdiscs, key=lambda q: q.where != to_receiver):
-        role = "reverse"
+        forward = qdisc.where in (to_receiver, bottleneck())
+        role = "forward" if forward else "sender" if qdisc.where.host == "sender" else "reverse"
         its = qdisc
         if qdisc.where == to_receiver:
-            its, role = replace(qdisc, parent=under, handle=f"{number}:"), "forward"
+            its = replace(qdisc, parent=under, handle=f"{number}:")
             under, number = f"parent {number}:1", number + 1
-        elif qdisc.where == bottleneck():
-            role = "forward"
-            its = replace(qdisc, parent=under) if qdisc.parent == "root" else qdisc
-        elif qdisc.where.host == "sender":
-            role = "sender"
+        elif forward and qdisc.parent == "root":
+            its = replace(qdisc, parent=under)
         if isinstance(its, DualPi2):
             its = replace(its, arguments=f"limit {its.limit}")
         text = re.sub(r" seed \d+", "", its.command())

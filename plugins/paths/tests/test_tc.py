@@ -331,12 +331,9 @@ def test_line_that_cannot_be_read_is_left_out(script, words, reason):
     assert any(words in each and reason in why for each, why in reading.left)
 
 
-def test_program_with_links_and_tc_has_both():
+def test_program_has_its_links_also_in_python_2_and_beside_tc():
     program = "net.addLink(h1, s1, bw=8)\ns1.cmd('tc qdisc add dev s1-eth2 root netem delay 7ms')"
     assert "s1-eth2" in dict(found(program).left)
-
-
-def test_program_in_python_2_has_its_links():
     program = """
     print "topology"
     DELAY = '10ms'

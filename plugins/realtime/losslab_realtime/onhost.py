@@ -150,11 +150,6 @@ def turn() -> Iterator[Turn]:
         yield Turn(lock, source)
 
 
-def _root(name: str) -> Path | None:
-    folder = image.existing(name)
-    return folder / "root" if folder else None
-
-
 class OnHost:
     """Mininet hosts on this machine's kernel."""
 
@@ -163,15 +158,17 @@ class OnHost:
         start_s=START_S,
     )  # fmt: skip
     title = "virtual backend's hosts on this kernel, in real time"
+    image_name, containers = image.HOST, False
 
     def requirements(self) -> Iterator[Finding]:
         """Yield what `losslab doctor` checks."""
-        return preflight.host(_root(image.HOST), containers=False)
+        folder = image.existing(self.image_name)
+        return preflight.host(folder / "root" if folder else None, containers=self.containers)
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
-        """Refuse a machine that cannot measure a condition; see `Backend.ready`."""
-        preflight.require(image_root, condition, containers=False)
-        return {"where": HOST}
+        """Refuse a machine that cannot measure a condition; return its engine's versions, too."""
+        versions = preflight.require(image_root, condition, self.containers)
+        return {"where": HOST} | ({"docker": versions} if self.containers else {})
 
     @contextlib.contextmanager
     def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
@@ -212,15 +209,7 @@ class EngineOnHost(OnHost):
         command="make containernet", start_s=ENGINE_START_S,
     )  # fmt: skip
     title = "containernet backend on this kernel, in real time"
-
-    def requirements(self) -> Iterator[Finding]:
-        """Yield what `losslab doctor` checks."""
-        return preflight.host(_root(image.ENGINE))
-
-    def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
-        """Refuse a machine that cannot measure a condition; return its engine's versions."""
-        versions = preflight.require(image_root, condition, containers=True)
-        return {"where": HOST, "docker": versions}
+    image_name, containers = image.ENGINE, True
 
     @contextlib.contextmanager
     def start(self, tools: Instrument, job: Job) -> Iterator[Start]:

@@ -23,7 +23,7 @@ class Api:
         self.listed.remove(container)
 
 
-def test_only_own_containers_are_removed():
+def test_only_own_containers_are_removed_also_after_an_error():
     mine, other, foreign = (
         {"Labels": {LABEL: "losslab-abc"}, "Names": ["/losslab-abc.r1"]},
         {"Labels": {LABEL: "losslab-def"}, "Names": ["/losslab-def.r1"]},
@@ -34,9 +34,6 @@ def test_only_own_containers_are_removed():
     assert api.listed == [other, foreign]
     assert hostjob.remove(api) == ["losslab-def.r1"]
     assert api.listed == [foreign]
-
-
-def test_containers_are_removed_after_an_error():
     api = Api([{"Labels": {LABEL: "x"}, "Names": ["/x.r1"]}])
     with pytest.raises(ValueError, match="broken"), hostjob.owned(api, "x"):
         raise ValueError("broken")

@@ -8,7 +8,6 @@ changed their congestion control is no replicate of a condition; its manifest ha
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from losslab.emulation import droplist
 from losslab.emulation.mechanism import loss_percent
 from losslab.emulation.topology import interface, reverse_router
 from losslab.errors import LosslabError
-from losslab.reading import UsageError
+from losslab.reading import UsageError, read_rows
 from losslab.study.axes import NONE, derived_seed
 from losslab.study.condition import Condition
 from losslab_timetravel.cut import Cut, cut
@@ -135,10 +134,11 @@ class Past:
         redrawn = draw is not None or change.loss_percent is not None
         if redrawn or change.of_losses:
             self._require_lists(redrawn)
+        losing = Condition.from_json(self.condition.to_json() | {"loss_percent": 1.0})
         found = []
-        for way in droplist.DIRECTIONS:
+        for way, direction in droplist.DIRECTIONS.items():
             device = droplist.device(way, reverse_router(path))
-            if redrawn and self._lossy(way):
+            if redrawn and loss_percent(losing, direction) > 0:  # packets can be lost at random
                 seed = derived_seed(self.seed, f"future-{way}-{draw or 0}")
                 found.append(f"draw {device} {seed} {round(loss / 100 * CERTAIN)}")
             for kind in ("only", "drop", "spare"):
@@ -153,11 +153,6 @@ class Past:
                 )
             found.append(f"algorithm {interface('sender', 'r1').name} {change.algorithm}")
         return found
-
-    def _lossy(self, way: str) -> bool:
-        """Return whether packets of a direction can be lost at random."""
-        losing = Condition.from_json(self.condition.to_json() | {"loss_percent": 1.0})
-        return loss_percent(losing, droplist.DIRECTIONS[way]) > 0
 
     def _require_lists(self, redrawn: bool) -> None:
         """Raise UsageError if the path does not allow drop lists, or new draws of its losses."""
@@ -208,9 +203,8 @@ def past(
 
 def drops_of(folder: Path) -> list[Drop]:
     """Return the packets that were dropped in a job with a cut, given its folder."""
-    with (folder / droplist.TABLE).open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["outcome"] == "dropped"]
     return [
         Drop(row["direction"], int(row["number"]), float(row["t_s"]), int(row["bytes"]))
-        for row in rows
+        for row in read_rows(folder / droplist.TABLE)
+        if row["outcome"] == "dropped"
     ]

@@ -59,11 +59,6 @@ class Stall:
         """Time by which a future has the same stall, if it has it."""
         return self.begin_s + self.length_s + LATER_S
 
-    def remains(self, folder: Path, after_s: float) -> bool:
-        """Return whether a replicate has a stall after a time that is almost as long."""
-        found = longest_stall(folder, after_s, self.begin_s + LATER_S)
-        return found.length_s >= SAME * self.length_s
-
 
 def stall(folder: Path, condition: Condition) -> Symptom:
     """Return a replicate's longest stall; UsageError if it is too short to be one."""
@@ -74,11 +69,13 @@ def stall(folder: Path, condition: Condition) -> Symptom:
             f"the run must have a stall of at least {min_s:g} s, {MIN_STALL_RTTS} RTTs, found at "
             f"most {found.length_s:.3f} s without delivered data"
         )
+
+    def shows(future: Future, _: Future) -> bool:
+        again = longest_stall(future.folder, future.at_s, found.begin_s + LATER_S)
+        return again.length_s >= SAME * found.length_s
+
     text = f"stall of {found.length_s:.3f} s at {found.begin_s:.3f} s"
-    return Symptom(
-        text, found.begin_s, found.until_s,
-        lambda future, _: found.remains(future.folder, future.at_s),
-    )  # fmt: skip
+    return Symptom(text, found.begin_s, found.until_s, shows)
 
 
 def timeout(folder: Path, condition: Condition, manifest: Mapping[str, Any]) -> Symptom:
@@ -181,18 +178,14 @@ def longest_stall(
     last: tuple[float, int] | None = None
     longest = Stall(from_s, 0.0)
     # Without the time before the first data.
-    rows = [(t, octets) for t, octets in _delivered(folder) if octets and t <= end_s]
+    every = ((float(row["t_s"]), int(row["delivered_bytes"])) for row in samples(folder))
+    rows = [(t, octets) for t, octets in every if octets and t <= end_s]
     for t_s, delivered in rows:
         if last is None or delivered != last[1] or t_s == rows[-1][0]:
             if last and from_s <= last[0] <= until_s and t_s - last[0] > longest.length_s:
                 longest = Stall(last[0], t_s - last[0])
             last = t_s, delivered
     return longest
-
-
-def _delivered(folder: Path) -> list[tuple[float, int]]:
-    """Return the bytes that a replicate's largest flow had delivered, by time."""
-    return [(float(row["t_s"]), int(row["delivered_bytes"])) for row in samples(folder)]
 
 
 def samples(folder: Path) -> list[dict[str, str]]:

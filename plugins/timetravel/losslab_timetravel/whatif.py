@@ -227,18 +227,14 @@ def _note_not_dropped(future: Future, at_s: float) -> None:
 
 def _run(past: Past, changes: Sequence[Change], draws: int, out: Path) -> list[list[Future]]:
     """Run all futures, by change; with draws, those without a change come first."""
-    if not draws:
-        return [
-            [its] for its in past.run_all([(each, out / _name(each), None) for each in changes])
-        ]
-    found = past.run_all(
-        [
-            (each, out / _name(each) / f"{draw:03}", draw)
-            for each in (REDRAWN, *changes)
-            for draw in range(1, draws + 1)
-        ]
-    )
-    return [found[at : at + draws] for at in range(0, len(found), draws)]
+    numbers: list[int | None] = [*range(1, draws + 1)] or [None]
+    wanted = [
+        (each, out / _name(each) / (f"{draw:03}" if draw else ""), draw)
+        for each in ((REDRAWN, *changes) if draws else changes)
+        for draw in numbers
+    ]
+    found = past.run_all(wanted)
+    return [found[at : at + len(numbers)] for at in range(0, len(found), len(numbers))]
 
 
 def _name(change: Change) -> str:

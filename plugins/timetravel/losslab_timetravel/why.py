@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from losslab import __version__, cellspec
 from losslab.campaign import replicate, rerun
@@ -120,10 +119,8 @@ class Search:
 
     def cause(self, symptom: Symptom) -> list[int] | None:
         """Return the 1-minimal cause of a symptom; None if it does not depend on `drops`."""
-        spared, untouched = (
-            symptom.shows(each, self.spared) for each in (self.spared, self.untouched)
-        )
-        if spared or not untouched:
+        base = self.spared
+        if symptom.shows(base, base) or not symptom.shows(self.untouched, base):
             return None
         return self.reduction(symptom).minimise(range(len(self.drops)))
 
@@ -173,12 +170,22 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _why(options: argparse.Namespace) -> int:
     recorded = Recorded.of(options)
     cause = find(recorded, _symptom(recorded, options), options.out, options.at)
-    ends = cause.at_s, cause.symptom.until_s
     folders = cause.folders[CAUSE], cause.folders[WITHOUT]
     manifest = rerun.load_manifest(cause.folders[CAUSE])
-    condition = Condition.from_json(manifest["cell"])
+    command = cellspec.measure_command(Condition.from_json(manifest["cell"]), manifest["seed"])
+    senders = [*sender(*folders, cause.at_s, cause.symptom.until_s)]
     if options.json:
-        facts = as_json(cause) | {"command": cellspec.measure_command(condition, manifest["seed"])}
+        facts = {
+            "symptom": cause.symptom.text,
+            "cut_s": cause.at_s,
+            "packets": [vars(each) for each in cause.packets],
+            "candidates": cause.candidates,
+            "futures": cause.futures,
+            "core_s": cause.core_s,
+            "runs": {name: str(folder) for name, folder in cause.folders.items()},
+            "sender": senders,
+            "command": command,
+        }
         print(json.dumps(facts, indent=1))
         return 0
     print(f"{cause.symptom.text}: caused by {len(cause.packets)} of {cause.candidates} packets")
@@ -186,25 +193,10 @@ def _why(options: argparse.Namespace) -> int:
         print(f"  {line}")
     print(f"dropped after the cut at {cause.at_s:g} s; without any one of them it does not occur.")
     print(f"{cause.futures} futures, {cause.core_s:.1f} core-s.\n")
-    print("\n".join(sender(*folders, *ends)))
+    print("\n".join(senders))
     print(f"\nBoth over time: losslab plot {shlex.join(map(str, folders))}")
-    print(f"Reproduce it from the start: {cellspec.measure_command(condition, manifest['seed'])}")
+    print(f"Reproduce it from the start: {command}")
     return 0
-
-
-def as_json(cause: Cause) -> dict[str, Any]:
-    """Return a cause as data: its dropped packets, and what the sender did in both runs."""
-    folders = cause.folders[CAUSE], cause.folders[WITHOUT]
-    return {
-        "symptom": cause.symptom.text,
-        "cut_s": cause.at_s,
-        "packets": [vars(each) for each in cause.packets],
-        "candidates": cause.candidates,
-        "futures": cause.futures,
-        "core_s": cause.core_s,
-        "runs": {name: str(folder) for name, folder in cause.folders.items()},
-        "sender": [*sender(*folders, cause.at_s, cause.symptom.until_s)],
-    }
 
 
 def _symptom(recorded: Recorded, options: argparse.Namespace) -> Symptom:

@@ -23,20 +23,13 @@ from losslab.errors import GuestLostError, HostError, LosslabError
 CPUS = [10 * os.getpid() + number for number in (1, 2)]
 
 
-@pytest.mark.parametrize("guests", [1, 2, 3, 4, 7, 2 * PLACES_PER_CPU])
-def test_guests_are_spread_evenly_over_cpus(guests: int) -> None:
+@pytest.mark.parametrize("guests", [1, 2, 3, 4, 7, 2 * PLACES_PER_CPU, 2 * PLACES_PER_CPU + 1])
+def test_guests_are_spread_evenly_over_cpus_also_without_free_slots(guests: int) -> None:
     with contextlib.ExitStack() as stack:
         held = Counter(stack.enter_context(own_cpu(CPUS)) for _ in range(guests))
     counts = [held[cpu] for cpu in CPUS]
     assert sum(counts) == guests
     assert max(counts) - min(counts) <= 1
-
-
-def test_more_guests_than_slots_share_a_cpu() -> None:
-    with contextlib.ExitStack() as stack:
-        for _ in range(2 * PLACES_PER_CPU):
-            stack.enter_context(own_cpu(CPUS))
-        assert stack.enter_context(own_cpu(CPUS)) in CPUS
 
 
 LOW = {"nofile": 1000, "as": 2 * 2**30, "fsize": 2 * 2**30 - 1}
@@ -206,42 +199,42 @@ def test_guest_that_never_began_is_a_host_error(tmp_path):
         result_of(tmp_path, None, started=False)
 
 
-@pytest.mark.parametrize(
-    ("status", "console", "full", "fix"),
-    [
-        (-9, "", False, "out of memory"),
-        (-15, "", False, "start again"),
-        (-24, "", False, "ulimit -t"),
-        (-6, "Kernel panic - not syncing: Kernel mode signal 7", False, "free memory"),
-        (1, "", True, "free memory"),
-    ],
-)
-def test_guest_killed_by_the_host_is_a_host_error(tmp_path, status, console, full, fix):
-    with pytest.raises(HostError, match=r"found it (killed by SIG|full)") as error:
-        result_of(tmp_path, status, console, full=full)
-    assert fix in error.value.hint
+CRASHED = '{"error": "BlockingIOError: [Errno 11]", "kind": "crashed"}'
+GOOD, FAILED = '{"reasons": []}', '{"reasons": ["iperf3 must exit with 0, found -7"]}'
+KILLED, LIMIT = "found it killed by SIG", "found a limit reached"
+MEMORY = "UML ran out of memory on the host side! This can happen due to"
 
 
 @pytest.mark.parametrize(
-    ("console", "fix"),
+    ("kind", "status", "console", "result", "full", "words", "fix"),
     [
-        ("start_userspace : clone failed, errno = 11", "ulimit -u"),
-        ("UML ran out of memory on the host side! This can happen due to", "vm.max_map_count"),
+        (HostError, -9, "", None, False, KILLED, "out of memory"),
+        (HostError, -9, "", GOOD, False, KILLED, "out of memory"),
+        (HostError, -15, "", None, False, KILLED, "start again"),
+        (HostError, -24, "", None, False, KILLED, "ulimit -t"),
+        (HostError, -6, "Kernel panic - not syncing: Kernel mode signal 7", None, False,
+         r"found it (killed by SIG|full)", "free memory"),
+        (HostError, 1, "", None, True, "found it full", "free memory"),
+        (HostError, 0, "start_userspace : clone failed, errno = 11", CRASHED, False, LIMIT,
+         "ulimit -u"),
+        (HostError, 0, MEMORY, CRASHED, False, LIMIT, "vm.max_map_count"),
+        (HostError, 0, "", FAILED, True, "guest's memory, found it full", ""),
+        # result.json can reach the host before the raw files do.
+        *((GuestLostError, status, "", GOOD, False,
+           f"must power off by itself, found exit status {status}", "") for status in (1, -6)),
+        (GuestLostError, None, "", None, False, "must end within 9 s", ""),
+        (GuestLostError, 1, "", None, False, "result.json, found none", ""),
+        (GuestLostError, 0, "", '{"err', False, "result.json, found none", ""),
+        (GuestLostError, 0, "", '{"error": "KeyError: 3", "kind": "crashed"}', False,
+         "must not crash, found KeyError: 3", ""),
     ],
-)
-def test_host_limit_is_named_with_its_fix(tmp_path, console, fix):
-    crashed = '{"error": "BlockingIOError: [Errno 11]", "kind": "crashed"}'
-    with pytest.raises(HostError, match="found a limit reached") as error:
-        result_of(tmp_path, 0, console, result=crashed)
+)  # fmt: skip
+def test_guest_without_a_whole_result_is_lost_or_a_host_error_with_its_fix(
+    tmp_path, kind, status, console, result, full, words, fix
+):
+    with pytest.raises(kind, match=words) as error:
+        result_of(tmp_path, status, console, result=result, full=full)
     assert fix in error.value.hint
-
-
-def test_check_that_failed_without_memory_is_a_host_error(tmp_path):
-    with pytest.raises(HostError, match="guest's memory, found it full"):
-        result_of(
-            tmp_path, 0, result='{"reasons": ["iperf3 must exit with 0, found -7"]}', full=True
-        )
-    assert result_of(tmp_path, 0, result='{"reasons": []}', full=True) == {"reasons": []}
 
 
 # Messages of a guest's kernel when one of its host processes is killed, by function.
@@ -284,35 +277,11 @@ def test_guest_whose_host_process_was_killed_is_lost_whatever_it_reports(
     assert "dmesg" in error.value.hint
 
 
-@pytest.mark.parametrize("status", [1, -6])
-def test_result_counts_only_if_the_guest_powered_off(tmp_path, status):
-    """result.json can reach the host before the raw files do."""
-    with pytest.raises(
-        GuestLostError, match=f"must power off by itself, found exit status {status}"
-    ):
-        result_of(tmp_path, status, result='{"reasons": []}')
-    with pytest.raises(HostError, match="found it killed"):
-        result_of(tmp_path, -9, result='{"reasons": []}')
-
-
-def test_kernel_warning_is_a_violation(tmp_path):
+def test_kernel_warning_is_a_violation_and_full_memory_alone_is_none(tmp_path):
     console = "WARNING: CPU: 0 PID: 31 at net/ipv4/tcp_input.c:2858 tcp_fastretrans_alert"
-    found = result_of(tmp_path, 0, console, result='{"reasons": []}')
+    assert result_of(tmp_path, 0, result=GOOD, full=True) == {"reasons": []}
+    found = result_of(tmp_path, 0, console, result=GOOD)
     assert found["reasons"] == [f"the kernel must print no warning, found: {console}"]
-
-
-@pytest.mark.parametrize(
-    ("status", "result", "words"),
-    [
-        (None, None, "must end within 9 s"),
-        (1, None, "result.json, found none"),
-        (0, '{"err', "result.json, found none"),
-        (0, '{"error": "KeyError: 3", "kind": "crashed"}', "must not crash, found KeyError: 3"),
-    ],
-)
-def test_guest_without_a_result_is_lost(tmp_path, status, result, words):
-    with pytest.raises(GuestLostError, match=words):
-        result_of(tmp_path, status, result=result)
 
 
 @pytest.mark.parametrize(

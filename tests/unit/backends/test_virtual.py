@@ -23,21 +23,15 @@ def command_line(monkeypatch, tmp_path, guest=Guest, **tools):
         return start.begin(None)
 
 
-def test_freshly_booted_guest_applies_its_seed_like_a_fork(monkeypatch, tmp_path):
+def test_command_line_has_the_jobs_seed_and_the_kernels_boot_options(monkeypatch, tmp_path):
     words = command_line(monkeypatch, tmp_path)
     assert f"random.seed={BOOT_SEED}" in words
     assert f"snapshot=stay:{derived_seed(7, 'kernel')}" in words
-
-
-def test_kernel_without_snapshots_boots_with_the_jobs_seed(monkeypatch, tmp_path):
     words = command_line(monkeypatch, tmp_path, snapshots=False)
     seeds = [word for word in words if word.startswith("random.seed=")]
     # The kernel uses the last seed.
     assert seeds[-1] == f"random.seed={derived_seed(7, 'kernel')}"
     assert not any(word.startswith("snapshot=") for word in words)
-
-
-def test_kernels_boot_options_are_on_its_command_line(monkeypatch, tmp_path):
     assert "seccomp=on" in command_line(monkeypatch, tmp_path, boot=("seccomp=on",))
     assert "seccomp=on" not in command_line(monkeypatch, tmp_path)
 

@@ -82,6 +82,8 @@ def shares(rows, packets=0, kernel=IDLE, bulk=True, condition=None, phases=None)
         (sorted_by_time(samples(10, 500, 24), samples(9, 500, 24, 40002)), {}, "path"),
         (samples(10, 86, 24), {}, "congestion window"),
         (samples(10, 500, 12), {}, "pacing"),
+        # A13: TCP Brutal's 1 Mbit/s, with a window of 17 packets, were a valid flow of 1 Mbit/s.
+        (samples(0.96, 17, 1.0), {}, "pacing"),
         (samples(10, 500, 24), {"kernel": {**IDLE, limiters.RECEIVER: 1.0}}, "receive window"),
         (samples(10, 500, 24), {"kernel": {**IDLE, limiters.BUFFER: 1.0}}, "send buffer"),
         (samples(10, 500, 24), {"bulk": False}, "sending application"),
@@ -93,12 +95,6 @@ def shares(rows, packets=0, kernel=IDLE, bulk=True, condition=None, phases=None)
 )
 def test_flow_is_limited_by_what_holds_it_back(rows, more, limit):
     assert shares(rows, **more) == {limit: 100}
-
-
-def test_algorithm_that_paces_at_a_low_rate_is_limited_by_pacing():
-    """A13: TCP Brutal at its default of 1 Mbit/s was measured as a valid flow of 1 Mbit/s."""
-    # It sets a window of twice the rate times the RTT: 17 packets.
-    assert shares(samples(0.96, 17, 1.0)) == {"pacing": 100}
 
 
 def test_path_limits_only_in_the_phase_that_is_slow():

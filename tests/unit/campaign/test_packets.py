@@ -55,7 +55,7 @@ def over_ipv6(frame):
     return bytes(12) + struct.pack("!H", 0x86DD) + ip + payload
 
 
-def test_segments_over_ipv6_are_those_over_ipv4():
+def test_segments_have_both_ports_and_are_the_same_over_ipv6():
     frames = [data(0), ack(1000, (2000, 3000)), data(1000)]
     content = capture(*frames)
     pings = [frame(1, probes.echo_request(number)) for number in (0, 1, 0)]
@@ -63,10 +63,7 @@ def test_segments_over_ipv6_are_those_over_ipv4():
         old, new = (RECORD.pack(7, 0, len(e), len(e))[8:] + e for e in (each, over_ipv6(each)))
         content = content.replace(old, new)
     assert packets.segments(content) == packets.segments(capture(*frames))
-
-
-def test_segments_have_both_ports():
-    _, seen = packets.segments(capture(data(0), ack(1000)))
+    _, seen = packets.segments(capture(*frames))
     assert {(each.port, each.remote_port) for each in seen} == {(PORT, 5201)}
 
 

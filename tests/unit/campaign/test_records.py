@@ -208,15 +208,14 @@ def test_record_has_a_row_per_cell_with_counts_mean_and_interval(row_record):
     assert (two.replicates, two.valid, two.mean, two.low) == (4, 3, "100", "")
 
 
-def test_digest_does_not_depend_on_the_code_that_measured(tmp_path, row_record, capsys):
+def test_same_results_agree_with_their_record_whatever_code_measured_them(
+    folder, row_record, capsys, tmp_path
+):
+    assert compare(folder, row_record) == 0
+    assert "A and B agree: same bytes in 2 cells." in capsys.readouterr().out
     write_cell(tmp_path / "other", "one", VALUES, fingerprint=CODE | {"digest": "new"})
     assert compare(tmp_path / "other", row_record, "--common") == 0
     assert "only in B" not in capsys.readouterr().out
-
-
-def test_same_campaign_agrees_with_its_record(folder, row_record, capsys):
-    assert compare(folder, row_record) == 0
-    assert "A and B agree: same bytes in 2 cells." in capsys.readouterr().out
 
 
 def test_other_bytes_do_not_agree_and_say_where_the_mean_lies(tmp_path, row_record, capsys):
@@ -234,13 +233,10 @@ def test_second_part_of_a_campaign_keeps_the_rows_of_the_first(tmp_path, row_rec
     assert f"recorded 1 cell in {row_record}, 1 new or changed" in capsys.readouterr().out
 
 
-def test_cell_in_real_time_is_not_recorded(tmp_path):
+def test_cells_in_real_time_and_lost_guests_are_not_recorded(tmp_path):
     write_cell(tmp_path / "real", "one", VALUES, instrument={"where": "host"})
     with pytest.raises(LosslabError, match="real time"):
         records.update_record(tmp_path / "real", tmp_path / "record.tsv")
-
-
-def test_lost_guest_is_not_recorded(tmp_path):
     folder = write_cell(tmp_path / "results", "one", VALUES)
     sealed.edit(folder / "0" / "manifest.json", lost=True)
     sealed.reseal(folder / "0")

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from losslab import cli
+from losslab import api, cli
 from losslab.campaign import cellrun, fingerprint, results, tables
 from losslab.campaign.results import DamagedError, Replicate, read_cell, read_cells
 from losslab.errors import LosslabError
@@ -100,6 +100,7 @@ def test_damage_of_any_file_is_found_by_every_reader(cell, name, damage):
         lambda: tables.numbers_of(read_cell(cell)),
         lambda: results.cell_content("study", "block", CONDITION, cell.parent, 2),
         lambda: series.load(whole),
+        lambda: api.Run(whole).summary,
     ):
         with pytest.raises(DamagedError):
             read()

@@ -44,11 +44,8 @@ def violations(condition=None, **changes):
     return checks.violations(evidence)
 
 
-def test_valid_run_has_no_violation():
+def test_valid_run_has_no_violation_nor_has_one_whose_packets_still_wait_in_a_queue():
     assert violations() == []
-
-
-def test_packets_that_still_wait_in_a_queue_are_explained():
     assert violations(received=98_000, queued=990) == []
 
 
@@ -92,11 +89,8 @@ def test_each_broken_run_has_one_violation(changes, word):
     assert word in found[0]
 
 
-def test_goodput_that_is_no_number_is_a_violation():
+def test_goodput_must_be_a_number_that_aggregates_of_their_size_can_reach():
     assert len(violations(goodputs=[Goodput(math.nan, 4.0)])) == 2
-
-
-def test_goodput_of_aggregates_is_bounded_by_their_size():
     offloaded = dataclasses.replace(CONDITION, offloads="on")
     few = {"condition": offloaded, "received": 1_000, "loss_drops": 10}
     assert violations(goodputs=[Goodput(500.0, 1.0)], **few) == []
@@ -155,11 +149,8 @@ def test_loss_is_checked_in_both_directions():
 AT_SENDER = dataclasses.replace(CONDITION, sender_delay_ms=0.4)
 
 
-def test_sender_with_netem_may_drop():
+def test_sender_with_netem_may_drop_but_not_too_little():
     assert violations(condition=AT_SENDER, sender_drops=400, loss_drops=0, received=99_990) == []
-
-
-def test_sender_with_netem_and_too_little_loss_is_a_violation():
     # 1 % of at least 2,222 aggregates is 22, within 19.
     found = violations(condition=AT_SENDER, sender_drops=2, loss_drops=0, received=99_990)
     assert len(found) == 1

@@ -283,17 +283,13 @@ def test_every_metric_lies_in_its_range(recorded, kind):
             assert metrics.out_of_range({name: math.nan}), name
 
 
-def test_pings_beside_a_trace_driven_link_are_no_loaded_rtt(recorded):
+def test_trace_driven_link_has_no_loaded_rtt_and_its_drops_are_the_bottlenecks(recorded):
     """A8: the loaded RTT was 40 ms beside a queue that delayed packets by 245 ms."""
     its = recorded["datagram"]
     assert its.plan.path_spec.by_trace
     assert its.result()["summary"]["rtt_loaded_ms"] is None
     assert recorded["iperf3"].result()["summary"]["rtt_loaded_ms"] > 0
-
-
-def test_drops_of_a_trace_driven_link_are_drops_of_the_bottleneck(recorded):
-    """A8: the bottleneck's drops were 0 beside 8 `link_drops`."""
-    its = recorded["datagram"]
+    # The bottleneck's drops were 0 beside 8 `link_drops`.
     counts = replace(its.counted, link_drops=8, received=1000, sent=1008)
     result = its.result(counted=counts)
     assert result["summary"]["bottleneck_drops"] == 8

@@ -124,16 +124,13 @@ def test_sampled_queue_equals_that_of_tc(waiting):
     )
 
 
-def test_answer_about_an_inner_qdisc_is_ignored(waiting):
+def test_interface_without_a_root_qdisc_is_an_error_whatever_its_inner_ones(waiting):
     [reply] = map(bytes.fromhex, QUEUE["replies"])
     root = struct.pack("=I", probes.TC_H_ROOT)
     assert reply.count(root) == 1
     inner = reply.replace(root, struct.pack("=I", 0x0001_0000))
     with pytest.raises(OSError, match="no root qdisc"):
         waiting(QUEUE | {"replies": [inner.hex()]})
-
-
-def test_interface_without_a_root_qdisc_is_an_error(waiting):
     with pytest.raises(OSError, match="interface 99"):
         waiting(QUEUE, index=99)
 

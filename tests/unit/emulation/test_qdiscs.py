@@ -220,9 +220,7 @@ def action(kind, options):
 def of_kernel(kind, number, content):
     """Return a netlink dump of one filter."""
     options = attribute(number, attribute(1, content))
-    return dict(
-        [(qdiscs.TCA_KIND, kind + b"\0"), (qdiscs.TCA_OPTIONS, options)]
-    )  # fmt: skip
+    return {qdiscs.TCA_KIND: kind + b"\0", qdiscs.TCA_OPTIONS: options}
 
 
 def test_ack_thinning_is_read_back_with_its_number():
@@ -264,14 +262,12 @@ def test_qdisc_unknown_to_tc_is_listed():
     assert hosts._documents(text) == [[{"kind": "dualpi2", "options": {}, "bytes": 7}]]
 
 
-def test_accurate_ecn_is_refused_without_kernel_support(monkeypatch):
+def test_accurate_ecn_and_dualpi2_are_refused_without_kernel_support(monkeypatch):
     monkeypatch.setattr(hosts, "ACCURATE_ECN_SYSCTL", "net.ipv4.no_such_thing")
     hosts.require_ecn(make_plan(DUAL, 7).hosts)
     with pytest.raises(LosslabError, match="ecn accurate needs a kernel with Accurate ECN"):
         hosts.require_ecn(make_plan(dataclasses.replace(DUAL, ecn="accurate"), 7).hosts)
 
-
-def test_dualpi2_is_refused_without_kernel_support(monkeypatch):
     class Tc:
         said = "Error: Specified qdisc kind is unknown."
 

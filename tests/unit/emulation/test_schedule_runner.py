@@ -59,8 +59,10 @@ def loss_violations(text, *states, **more):
 LOSSY = "at_s=4,loss_percent=1"
 
 
-def test_phase_with_its_loss_rate_is_valid():
+def test_phase_with_its_loss_rate_or_a_drop_list_is_valid():
     assert loss_violations(LOSSY, state(10), state(5_010), state(14_910, 100)) == []
+    states = state(), state(5_000), state(14_800, 200)
+    assert loss_violations(LOSSY, *states, drop_list="data 5") == []
 
 
 @pytest.mark.parametrize(
@@ -77,11 +79,6 @@ def test_phase_with_its_loss_rate_is_valid():
 def test_phase_with_another_loss_rate_is_a_violation(states, words):
     [reason] = loss_violations(LOSSY, *states)
     assert words in reason
-
-
-def test_losses_of_a_drop_list_are_not_compared_with_the_rate():
-    states = state(), state(5_000), state(14_800, 200)
-    assert loss_violations(LOSSY, *states, drop_list="data 5") == []
 
 
 def test_outage_with_delivered_packets_is_a_violation():

@@ -14,17 +14,18 @@ from losslab.instrument import analysis
 from losslab.instrument.archive import UnavailableError
 
 
-def test_missing_r_is_named_with_the_command_that_installs_it(monkeypatch):
+def test_missing_r_packages_of_it_or_renderer_are_named(monkeypatch):
+    monkeypatch.setattr(processes, "run", lambda *words, **how: "ragg svglite")
+    with pytest.raises(HostError, match="a test needs R packages, found missing: ragg, svglite"):
+        analysis.require_r("a test")
     monkeypatch.setattr(repository.shutil, "which", lambda name: None)
     with pytest.raises(HostError, match="found missing: r-base-core") as error:
         analysis.require_r("a test")
     assert "r-base-core r-cran-tidyverse" in error.value.hint
-
-
-def test_missing_r_packages_are_named(monkeypatch):
-    monkeypatch.setattr(processes, "run", lambda *words, **how: "ragg svglite")
-    with pytest.raises(HostError, match="a test needs R packages, found missing: ragg, svglite"):
-        analysis.require_r("a test")
+    monkeypatch.setattr(analysis, "quarto", lambda: None)
+    monkeypatch.setattr(analysis.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(HostError, match="a test needs Quarto, or pandoc and typst, found none"):
+        analysis.require_renderer("a test")
 
 
 def program(folder, name, script, monkeypatch):
@@ -41,13 +42,6 @@ def test_killed_r_is_not_taken_for_missing_packages(tmp_path, monkeypatch):
         analysis.require_r("a test")
     # `losslab sweep` goes on without a figure only if something is missing: a HostError.
     assert not isinstance(error.value, HostError)
-
-
-def test_missing_renderer_is_named(monkeypatch):
-    monkeypatch.setattr(analysis, "quarto", lambda: None)
-    monkeypatch.setattr(analysis.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(HostError, match="a test needs Quarto, or pandoc and typst, found none"):
-        analysis.require_renderer("a test")
 
 
 NAME = "quarto-1.9.9-linux-amd64.tar.gz"

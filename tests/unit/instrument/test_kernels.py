@@ -15,15 +15,12 @@ from losslab.study.condition import DEFAULT_KERNEL
 PATCH = b"--- a/x\n+++ b/x\n"
 
 
-def test_every_declared_kernel_has_its_pins_and_patches():
+def test_every_declared_kernel_has_its_pins_patches_and_hash():
     for which in kernels.declared().values():
         assert kernel.pins(which.series).version.startswith(f"{which.series.name}.")
         assert all(path.is_file() for path in which.patches)
         assert "0010-hostfs-limits.patch" in which.patch_names
         assert kernels.of_key(which.key) == which
-
-
-def test_kernels_have_distinct_hashes():
     hashes = [kernel.content_hash(which) for which in kernels.declared().values()]
     assert len(set(hashes)) == len(hashes)
     assert kernels.get(DEFAULT_KERNEL) == kernels.get("6.12") == kernels.default()

@@ -106,10 +106,15 @@ def test_backends_must_have_their_own_blocks(root):
     assert "a block of its own" in error.value.hint
 
 
-def test_unknown_algorithm_is_named(study, config):
+def test_unknown_or_missing_algorithm_is_named(study, config):
     study["blocks"]["main"]["algorithm"] = ["cubic", "bbr9"]
     with pytest.raises(LosslabError, match="bbr9"):
         design.study_cells(study, config["studies"]["loss"], NAMES)
+    study["defaults"].pop("algorithm", None)
+    for block in study["blocks"].values():
+        block.pop("algorithm", None)
+    with pytest.raises(LosslabError, match="a condition must set algorithm"):
+        design.study_cells(study, {"main": RUN}, NAMES)
 
 
 def test_time_series_are_kept_for_matching_cells(root, config):
@@ -146,14 +151,6 @@ def test_cells_in_real_time_have_separate_names_and_folders():
     assert [key for key, each in cells.items() if each.real_time] == [
         ("virtual", "host"), ("containernet", "host"),
     ]  # fmt: skip
-
-
-def test_study_without_an_algorithm_is_refused(study):
-    study["defaults"].pop("algorithm", None)
-    for block in study["blocks"].values():
-        block.pop("algorithm", None)
-    with pytest.raises(LosslabError, match="a condition must set algorithm"):
-        design.study_cells(study, {"main": RUN}, NAMES)
 
 
 def test_block_of_too_many_cells_is_refused_at_once(study):

@@ -37,12 +37,11 @@ def test_no_column_of_a_recorded_table_is_undeclared():
     assert missing == {}, "declare them in config/columns.tsv"
 
 
-def test_columns_of_a_sweep_are_declared():
+def test_columns_of_sweeps_and_replicates_are_declared_and_others_are_named():
     columns = [*AXES, "metric", *tables.STATISTICS, *tables.MORE, "reasons"]
     assert dictionary.undeclared("my-sweep/sweep.csv", columns) == []
-
-
-def test_undeclared_column_is_named_without_a_type():
+    names = [*AXES, *metrics.declared()]
+    assert dictionary.undeclared("results/summary/map_replicates.csv", names) == []
     assert dictionary.undeclared("a/tcp.csv", ["t_s", "colour"]) == ["colour"]
     assert dictionary.describe("a/tcp.csv", ["colour"])[0].type == "any"
 
@@ -66,11 +65,6 @@ def test_column_has_the_meaning_of_its_table(path, name, unit, said):
     assert said in column.description
 
 
-def test_every_axis_and_metric_is_a_column_of_replicates():
-    names = [*AXES, *metrics.declared()]
-    assert dictionary.undeclared("results/summary/map_replicates.csv", names) == []
-
-
 def test_columns_of_a_study_are_in_a_file_with_the_studys_name():
     studies = set(studyfiles.study_names(ROOT))
     assert {path.stem for path in listed("config/columns/*.tsv")} <= studies
@@ -88,15 +82,12 @@ def test_column_of_a_table_without_description_is_refused(monkeypatch, tmp_path)
         dictionary.tables.cache_clear()
 
 
-def test_command_prints_the_columns_of_a_file(capsys):
+def test_command_prints_the_columns_of_a_file_or_of_every_table(capsys):
     path = next(path for path in RECORDED if path.name == "queue.csv")
     assert cli.main(["columns", str(path)]) == 0
     assert "Packets in the queue." in capsys.readouterr().out
     assert cli.main(["columns", str(path), "--json"]) == 0
     assert [its["name"] for its in json.loads(capsys.readouterr().out)] == header(path)
-
-
-def test_command_without_a_file_prints_every_table(capsys):
     assert cli.main(["columns"]) == 0
     printed = capsys.readouterr().out
     assert "## `tcp.csv`" in printed and "| `cwnd_packets` | integer | packets |" in printed

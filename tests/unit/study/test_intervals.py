@@ -129,9 +129,11 @@ def test_students_distribution_equals_rs(root, freedom):
     same([t_quantile(level, freedom) for level in levels], theirs[1])
 
 
-def test_adjusted_p_values_equal_rs(root):
+def test_adjusted_p_values_and_constants_equal_rs(root):
     methods = {"BH": adjusted, "holm": holm}
-    theirs = by_r(root, [f'p.adjust({r_vector(P_VALUES)}, "{name}")' for name in methods])
+    calls = [f'p.adjust({r_vector(P_VALUES)}, "{name}")' for name in methods]
+    *theirs, [least], [level] = by_r(root, [*calls, "min_runs", "interval_level"])
+    assert [least, level] == [intervals.MIN_RUNS, intervals.LEVEL]
     for ours, values in zip(methods.values(), theirs, strict=True):
         same(ours(P_VALUES), values)
         assert ours([]) == []
@@ -151,11 +153,6 @@ def test_fewer_than_five_runs_have_no_interval_and_no_p_value(n):
     for one, other in ((a, a), (a, b), (b, [0.0] * n)):
         found = ratio_interval(one, other, paired=True)
         assert (found.interval, found.p_value) == (None, None)
-
-
-def test_constants_equal_the_reports(root):
-    [[least], [level]] = by_r(root, ["min_runs", "interval_level"])
-    assert [least, level] == [intervals.MIN_RUNS, intervals.LEVEL]
 
 
 def test_half_width_is_that_of_the_confidence_interval():

@@ -47,22 +47,21 @@ def test_recorded_summaries_have_only_declared_metrics(root):
     ]
 
 
-def test_every_metric_belongs_to_an_app_an_axis_or_all_cells():
-    for its in metrics.declared().values():
-        assert set(its.of) <= APPS | set(AXES) | OTHERS, its.name
-
-
-def test_every_app_has_a_primary_metric():
+def test_every_app_has_a_primary_metric_of_which_the_first_with_a_value_counts():
     primary = [metrics.declared()[name] for name in metrics.primary_names()]
     assert [its.name for its in primary] == [
         "goodput_mbit", "download_s", "throughput_mbit", "rtt_ms",
     ]  # fmt: skip
     assert {app for its in primary for app in its.of} >= APPS
+    assert metrics.primary_value({"goodput_mbit": 5.0, "rtt_ms": 1.0}) == 5.0
+    assert metrics.primary_value({"goodput_mbit": None, "download_s": 2.0}) == 2.0
+    assert metrics.primary_value({}) is None
 
 
-def test_metric_names_end_with_their_unit():
+def test_every_metric_has_a_known_provider_and_ends_with_its_unit():
     ends = {"mbit": "Mbit/s", "ms": "ms", "s": "s", "percent": "%", "packets": "packets"}
     for name, its in metrics.declared().items():
+        assert set(its.of) <= APPS | set(AXES) | OTHERS, name
         end = name.rpartition("_")[2]
         if end in ends and "_per_" not in name:
             assert its.unit == ends[end], name
@@ -94,12 +93,6 @@ def test_unknown_metric_is_refused_with_the_nearest_names():
         metrics.require_declared("goodput_mbits", [])
     assert "goodput_mbit" in error.value.hint
     metrics.require_declared("goodput_mbit", [])
-
-
-def test_first_primary_metric_of_a_cell_counts():
-    assert metrics.primary_value({"goodput_mbit": 5.0, "rtt_ms": 1.0}) == 5.0
-    assert metrics.primary_value({"goodput_mbit": None, "download_s": 2.0}) == 2.0
-    assert metrics.primary_value({}) is None
 
 
 def test_metric_of_an_axis_needs_the_axis():

@@ -57,14 +57,6 @@ def test_value_that_the_kernel_can_measure_is_accepted(root, values):
     assert names.problems(condition(**values | {"kernel": DEFAULT_KERNEL}), own_kernel=True) == []
 
 
-def test_need_of_an_unknown_axis_is_refused(root, tmp_path):
-    path = tmp_path / "kernels.toml"
-    text = (root / "config" / "kernels.toml").read_text()
-    path.write_text(text.replace('axis = "ecn"', 'axis = "enc"'))
-    with pytest.raises(LosslabError, match=r"needs\.1\.axis: .enc. is not one of"):
-        design.load_kernels(path)
-
-
 def test_kernels_change_names_but_not_seeds():
     other = condition(kernel="6.1")
     assert design.Cell("s", "b", other, None).name.endswith("_kernel-6.1")
@@ -87,6 +79,7 @@ def test_algorithm_of_an_unknown_kernel_is_refused(root, tmp_path):
         ('default = "6.12"', 'default = "5.4"', "found no 5.4"),
         ('series = "6.1"', 'series = "5.4"', "found no 5.4"),
         ('label = "Linux 6.1"', 'lable = "Linux 6.1"', "lable"),
+        ('axis = "ecn"', 'axis = "enc"', r"needs\.1\.axis: .enc. is not one of"),
     ],
 )
 def test_malformed_declaration_is_named(root, tmp_path, before, after, words):
@@ -115,20 +108,14 @@ def contrast(colour):
     return 1.05 / (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05)
 
 
-def test_colours_can_be_seen_on_white(root):
+def test_colours_of_controls_differ_and_can_be_seen_on_white(root):
     rows = names.load_algorithms(root / "config" / "algorithms.tsv")
     colours = [*(row["colour"] for row in rows), *names.COLOURS]
     assert [each for each in colours if contrast(each) < MIN_CONTRAST] == []
-
-
-def test_no_two_controls_share_a_colour(root):
     rows = names.drawn_controls(root / "config" / "algorithms.tsv")
     assert {"cubic", "ewma", "fixed"} <= {row["name"] for row in rows}
     colours = [row["colour"] for row in rows]
     assert len({*colours}) == len(colours)
-
-
-def test_used_colours_are_not_given_again():
     assert names.next_colour([]) == names.COLOURS[0]
     assert names.next_colour(names.COLOURS[:5]) == names.COLOURS[5]
     others = [names.next_colour(names.COLOURS)]

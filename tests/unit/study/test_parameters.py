@@ -66,11 +66,13 @@ def test_any_other_text_is_refused_without_a_traceback(text):
             assert error.message
 
 
-def test_parameters_of_flows_are_those_of_their_algorithms():
+def test_parameters_of_flows_and_of_the_axis_are_those_of_their_algorithms():
     flows = "bbr,count=2,a=1+same,b=2+reno"
     condition = Condition(algorithm="cubic,b=2", flows=flows, parameters="x.c=3")
     assert condition.flows == "bbr,count=2+same+reno"
     assert condition.parameters == "bbr.a=1+cubic.b=2+x.c=3"
+    condition = Condition(algorithm="mine", flows="mine,gain=3", parameters="mine.gain=3")
+    assert (condition.flows, condition.parameters) == ("mine", "mine.gain=3")
 
 
 def test_parameters_in_a_studys_named_flows_are_those_of_the_point():
@@ -81,11 +83,6 @@ def test_parameters_in_a_studys_named_flows_are_those_of_the_point():
     }  # fmt: skip
     wrong = schemas.problems(study, "study")
     assert not [problem for problem in wrong if problem.startswith("flows")]
-
-
-def test_parameters_of_the_axis_are_those_of_an_algorithm_without_any():
-    condition = Condition(algorithm="mine", flows="mine,gain=3", parameters="mine.gain=3")
-    assert (condition.flows, condition.parameters) == ("mine", "mine.gain=3")
 
 
 def test_cells_that_differ_only_in_parameters_are_paired_and_others_keep_their_seeds():

@@ -24,18 +24,12 @@ def test_every_section_of_rfc_9743_is_covered_or_excluded(rfc):
     assert [each["section"] for each in rfc["sections"]] == asked
 
 
-def test_tested_algorithm_replaces_the_placeholder(rfc):
+def test_blocks_of_a_suite_have_the_tested_algorithms_and_buffers_in_packets(rfc):
     made = studyfiles.blocks(rfc, ["vegas"])
     assert {p["algorithm"] for p in made["beside-cubic"]} == {"vegas"}
     assert {p["competitor"] for p in made["rack"]} == {"vegas"}
-
-
-def test_buffers_in_bdp_become_packets(rfc):
     # 10 Mbit/s times 40 ms are 400,000 bits, or 33.03 packets.
     assert [p["buffer_packets"] for p in studyfiles.blocks(rfc, ["bbr"])["fifo"]] == [7, 33, 264]
-
-
-def test_scenario_of_another_kernel_omits_algorithms_that_need_their_own(rfc):
     made = studyfiles.blocks(rfc, ["bbr3", "bbr"], {"bbr3": "6.12-bbr3"})
     assert {point["algorithm"] for point in made["two-queues"]} == {"bbr"}
     assert {point["algorithm"] for point in made["fifo"]} == {"bbr3", "bbr"}
@@ -49,15 +43,12 @@ def test_every_algorithm_can_be_scored(root, algorithm, form):
     assert {algorithm, "reno"} <= found
 
 
-def test_campaign_may_name_other_algorithms(root, rfc):
+def test_campaign_may_name_other_algorithms_and_a_form(root, rfc):
     runs = {"score": {"collapse": studyfiles.runs(rfc, studyfiles.QUICK)["collapse"]}}
     cells = design.load_cells({"studies": runs, "algorithms": ["gaimd", "reno"]}, root)
     assert [cell.condition.algorithm for cell in cells] == ["gaimd", "reno"]
     own = design.load_cells({"studies": runs}, root)
     assert "vegas" in [cell.condition.algorithm for cell in own]
-
-
-def test_campaign_may_name_a_form(root, rfc):
     cells = design.load_cells({"studies": {"score": "quick"}, "algorithms": ["reno"]}, root)
     assert {cell.block for cell in cells} == set(studyfiles.runs(rfc, studyfiles.QUICK))
     with pytest.raises(LosslabError, match="names no suite"):
@@ -143,9 +134,12 @@ def studies(copy):
     return design.load_studies(read_yaml(copy / "config/quick.yaml"), copy)
 
 
-def test_every_study_has_its_files(root, copy):
+def test_every_study_has_its_files_and_an_unlisted_figure_is_reported(root, copy):
     assert len(studyfiles.study_names(root)) >= 7
     design.check_files(studies(copy), copy)
+    (copy / "analysis/studies/loss/figures/new.R").write_text("draw <- function(data) NULL\n")
+    with pytest.raises(LosslabError, match="found other files: new"):
+        design.check_files(studies(copy), copy)
 
 
 @pytest.mark.parametrize(
@@ -155,12 +149,6 @@ def test_every_study_has_its_files(root, copy):
 def test_missing_file_of_a_study_is_named(copy, file):
     (copy / file).unlink()
     with pytest.raises(LosslabError, match=f"files of study loss are missing: {file}"):
-        design.check_files(studies(copy), copy)
-
-
-def test_unlisted_figure_is_reported(copy):
-    (copy / "analysis/studies/loss/figures/new.R").write_text("draw <- function(data) NULL\n")
-    with pytest.raises(LosslabError, match="found other files: new"):
         design.check_files(studies(copy), copy)
 
 

@@ -120,27 +120,6 @@ def test_schema_of_studies_accepts_numbers_with_units(axes, said):
     assert problems == [] if said is None else said in problems[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "said", "meant"),
-    [
-        ("rate_mbit", "10,20M,1G", [10, 20, 1000]),
-        ("rtt_ms", "10ms:50ms:20ms", [10, 30, 50]),
-        ("loss_percent", "0.5%", [0.5]),
-        ("buffer_packets", "1bdp,2MB,70", ["1bdp", "2MB", 70]),
-    ],
-)
-def test_sweep_accepts_units_in_lists_and_ranges(name, said, meant):
-    assert sweeps.values(AXES[name], said) == meant
-
-
-@pytest.mark.parametrize(
-    ("name", "said"), [("rtt_ms", "1s:3s"), ("buffer_packets", "1MB:3MB:1MB"), ("rtt_ms", "20M")]
-)
-def test_sweep_refuses_ranges_without_a_clear_step(name, said):
-    with pytest.raises(UsageError, match=f"{name} must"):
-        sweeps.values(AXES[name], said)
-
-
 def test_each_cell_of_a_sweep_has_its_own_bdp(tmp_path):
     given = {"algorithm": ["cubic"], "rate_mbit": [20.0, 40.0], "rtt_ms": [40.0],
              "buffer_packets": ["1bdp", "2MB", 70.0]}  # fmt: skip

@@ -94,7 +94,7 @@ def test_malformed_table_is_named_with_its_folder(recorded, tmp_path):
         series.load(tmp_path / "run")
 
 
-def test_runs_are_named_by_their_differences(recorded):
+def test_runs_are_named_by_their_differences_or_by_seed_and_folder(recorded):
     runs = [series.load(recorded(name) / "0") for name in ("bulk_cubic", "bulk_bbr")]
     assert series.labels(runs) == ["cubic", "bbr"]
     assert series.labels(runs, without=["algorithm"]) == ["", ""]
@@ -104,9 +104,6 @@ def test_runs_are_named_by_their_differences(recorded):
     manifest = runs[0].manifest | {"cell": runs[0].manifest["cell"] | drops}
     long = series.labels([runs[0], dataclasses.replace(runs[0], manifest=manifest)])
     assert long == ["drop list none", "drop list data 0,1,2,3,4,5,6,7,8,9,10,11,12,13,…"]
-
-
-def test_runs_of_one_name_are_distinguished_by_seed_or_folder(recorded):
     cell = recorded("bulk_cubic")
     runs = [series.load(cell / number) for number in ("0", "1", "1")]
     seeds = [run.manifest["seed"] for run in runs]

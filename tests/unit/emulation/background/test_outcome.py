@@ -111,13 +111,19 @@ def test_total_goodput_of_other_apps_covers_the_flows_window(tmp_path):
     assert found.summary["total_goodput_mbit"] == pytest.approx(50, rel=1e-3)
 
 
-def test_fairness_covers_the_time_in_which_all_flows_run(tmp_path):
+def test_fairness_covers_the_time_in_which_all_flows_run_and_no_flow_with_a_rate(tmp_path):
     """An ended flow does not count as a flow without goodput."""
     found = collected(tmp_path, made("same,start_s=2,end_s=5+same,end_s=8"), [10.0, 10.0]).summary
     assert found["jain_index"] == pytest.approx(1, abs=1e-3)
     assert found["flows_goodput_mbit"] == pytest.approx((3 + 7) / 9 * 10, rel=0.03)
     apart = collected(tmp_path, made("same,end_s=4+same,start_s=5"), [10.0, 10.0]).summary
     assert "jain_index" not in apart
+    found = collected(tmp_path, made("same+bbr,rate_mbit=2"), [10.0, 10.0])
+    assert found.summary["jain_index"] == pytest.approx(1.0)
+    found = collected(tmp_path, made("bbr,rate_mbit=2"), [2.0])
+    assert found.summary["flows_goodput_mbit"] == pytest.approx(2.0, rel=0.01)
+    assert not {"jain_index", "short_flows"} & set(found.summary)
+    assert [e.bulk for e in found.evidence] == [False]
 
 
 def test_each_bottleneck_limits_its_own_flows(tmp_path):
@@ -131,15 +137,6 @@ def test_each_bottleneck_limits_its_own_flows(tmp_path):
     rates = [45.0 if s.over == "second" else 5.0 for s in plan.background.streams]
     [reason] = collected(tmp_path, plan, rates).violations
     assert reason.startswith("flows over the second bottleneck must stay below its 50 Mbit/s")
-
-
-def test_flow_with_a_rate_is_no_part_of_fairness(tmp_path):
-    found = collected(tmp_path, made("same+bbr,rate_mbit=2"), [10.0, 10.0])
-    assert found.summary["jain_index"] == pytest.approx(1.0)
-    found = collected(tmp_path, made("bbr,rate_mbit=2"), [2.0])
-    assert found.summary["flows_goodput_mbit"] == pytest.approx(2.0, rel=0.01)
-    assert not {"jain_index", "short_flows"} & set(found.summary)
-    assert [e.bulk for e in found.evidence] == [False]
 
 
 def test_flows_with_a_size_have_completion_times(tmp_path):

@@ -43,11 +43,8 @@ def codel_drops(arrivals_per_ms, duration_ms):
     return [int(line.split()[0]) for line in lines if " d " in line]
 
 
-def test_codel_passes_a_burst():
+def test_codel_passes_a_burst_and_drops_faster_from_a_standing_queue():
     assert codel_drops(lambda ms: 40 if ms == 0 else 0, 200) == []
-
-
-def test_codel_drops_faster_from_a_standing_queue():
     drops = codel_drops(lambda ms: 21 if ms == 0 else 1, 600)
     # Above 5 ms since the first departure; drops begin an interval later, then at interval/sqrt(n).
     assert drops[0] == pytest.approx(107, abs=3)
@@ -73,16 +70,13 @@ def standing(queue, arrivals_per_ms, duration_ms=4000):
     return statistics.fmean(delays), kinds.count("d") / kinds.count("+")
 
 
-def test_pie_holds_its_target_and_drops_the_excess():
+def test_pie_holds_its_target_drops_the_excess_and_passes_a_burst():
     delay_ms, dropped = standing(queue_of("pie", 1000, seed=7), 1.25, 40_000)
     assert delay_ms == pytest.approx(15, abs=3)
     assert dropped == pytest.approx(0.2, abs=0.02)
     assert standing(queue_of("pie target 40ms", 1000, seed=7), 1.25, 40_000)[0] == pytest.approx(
         40, abs=6
     )
-
-
-def test_pie_passes_a_link_with_room_and_a_burst():
     assert standing(queue_of("pie", 1000, seed=7), 0.95) == (pytest.approx(1, abs=0.5), 0)
     trace_link, lines = link(list(range(1, 1001)), queue_of("pie", 1000, seed=7))
     for _ in range(60):
