@@ -148,7 +148,10 @@ def of_suite(path):
         "limit_packets": [math.nan, 9, 8],
         "delivered_packets": [1, 2, 3], "lost_packets": [0, 0, 1], "sample_packets": [1.0, 1, 1],
     })  # fmt: skip
-    for case in suite.cases(suite.read(path), []):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(studyfiles, "suite_path", lambda *_: path)
+        selected = suite.load("mine")
+    for case in suite.cases(selected, []):
         condition = case.condition({"algorithm": "cubic"}, case.known_s)
         in_range(condition)
         line = Timeline(rows, condition, ["FAST", "SLOW"], case.groups, case.interrupts, 0.7)

@@ -6,7 +6,7 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 33_100, "plugins": 10_700, "tests": 30_600, "bench": 3_000}
+LINES = {"src": 33_100, "plugins": 10_700, "tests": 30_400, "bench": 3_000}
 FILES = {"src": 154, "plugins": 51, "tests": 236, "bench": 15}
 LONGEST = 600
 
