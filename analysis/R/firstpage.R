@@ -55,15 +55,18 @@ gap_ratio <- function(at, column = "ratio") {
   number_if_there(table_if_there("cloud_gap.csv", words = "step"), column, block == at)
 }
 
-# CUBIC's goodputs of a column of the table of pauses over those of the replication, below 1 Gbit/s,
-# from whose logs the pauses are derived; NA if the campaign has only a few.
+# CUBIC's goodputs of a column of the table of pauses over those of the replication, where that
+# leaves at least a fifth of the link unused; below 1 Gbit/s, from whose logs the pauses are derived.
+# NA if the campaign has only a few.
 pause_factors <- function(column, few = 6) {
   rows <- table_if_there("map_pauses.csv")
   if (is.null(rows)) {
     return(NA_real_)
   }
   rows <- rows[rows$algorithm == "cubic" & rows$rate_mbit < 1000, ]
-  factors <- rows[[column]] / sqrt(rows$replication_least_mbit * rows$replication_most_mbit)
+  replication <- sqrt(rows$replication_least_mbit * rows$replication_most_mbit)
+  unfilled <- which(replication < 0.8 * theoretical_goodput(rows$rate_mbit))
+  factors <- (rows[[column]] / replication)[unfilled]
   if (sum(!is.na(factors)) < few) NA_real_ else factors[!is.na(factors)]
 }
 

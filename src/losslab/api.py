@@ -331,8 +331,7 @@ def measure(
     limit_s = pyarguments.timeout_s(timeout_s)
     accepted = pyarguments.typed("allow_invalid", allow_invalid, bool, "True or False")
     links = packets.links(pyarguments.names("captures", captures), condition, where)
-    digest = fingerprint.of(condition, backend, where).digest
-    default = RUNS / f"{condition.full_name()}_{digest}" / "_".join([str(number), *sorted(links)])
+    default = _default_folder(condition, backend, where, number, links)
     folder = out_folder(pyarguments.folder("out", default if out is None else out))
     at_first_use(condition, backend, where)
     tools = instrument(backend, where, condition)
@@ -409,6 +408,13 @@ def _other(folder: Path, condition: Condition) -> str:
         f"a run with the seed {manifest['seed']}, the captures {captured} and its own version of "
         "losslab, kernel and image"
     )
+
+
+def _default_folder(
+    condition: Condition, backend: str, where: str, seed: int, links: Sequence[str]
+) -> Path:
+    digest = fingerprint.of(condition, backend, where).digest
+    return RUNS / f"{condition.full_name()}_{digest}" / "_".join([str(seed), *sorted(links)])
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

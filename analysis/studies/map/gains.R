@@ -69,10 +69,10 @@ gains <- function(replicates) {
       cubic_mbit = mean(goodput_mbit[algorithm == "cubic"]),
       bbr_retransmits = mean(retransmits[algorithm == "bbr"]),
       cubic_retransmits = mean(retransmits[algorithm == "cubic"]),
-      .groups = "drop"
+      error_share = min(error_share), .groups = "drop"
     )
   found |>
-    with_columns(c("ratio", "low", "high", "error", "df", "n_over", "n_under")) |>
+    with_columns(c("ratio", "low", "high", "error", "df", "n_over", "n_under", "error_share")) |>
     dplyr::mutate(winner = winner(ratio, low, high)) |>
     with_columns(c("bbr_mbit", "cubic_mbit", "bbr_retransmits", "cubic_retransmits")) |>
     dplyr::relocate(
@@ -209,6 +209,7 @@ factorial_effects <- function(conditions) {
     RTT = "rtt_ms", rate = "rate_mbit", buffer = "buffer_packets", loss = "loss_percent"
   )
   conditions$log_gain <- log(conditions$ratio)
+  level <- level_of(min(1, conditions$error_share))
   main <- if (nrow(conditions) > 0) {
     lapply(names(factors), function(name) main_effect(conditions, factors, name))
   }
@@ -221,7 +222,7 @@ factorial_effects <- function(conditions) {
   dplyr::bind_rows(no_effects, main, products) |>
     dplyr::filter(pairs > 0) |>
     dplyr::mutate(
-      reach = ifelse(error == 0, 0, stats::qt(0.975, df) * error),
+      reach = ifelse(error == 0, 0, stats::qt((1 + level) / 2, df) * error),
       factor = exp(log_factor), low = exp(log_factor - reach), high = exp(log_factor + reach),
       reach = NULL
     ) |>

@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 
 from bench import _lists as lists
+from losslab.campaign import tables
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
 from losslab.study import axes, design, dictionary, schemas
@@ -119,4 +120,4 @@ def test_new_axis_is_one_declaration(wider, root):
         assert "wobble_ms" in schemas.schema.__wrapped__(name)["$defs"]["axis"]["enum"]
     row = "| `wobble_ms` | ms | [0, 100] | `0` | how uneven the delay is |\n"
     assert row in dictionary.axes_table() + "\n"
-    assert '"wobble_ms"' in lists.r_columns()
+    assert '"wobble_ms"' in tables.r_columns()
