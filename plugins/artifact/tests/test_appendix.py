@@ -64,6 +64,7 @@ def test_appendix_of_eight_claims_has_two_pages(campaign, runs, quick, venue):
     ]
     (campaign / "results/claims.csv").write_text("\n".join([head, *rows, ""]))
     write(campaign, runs, quick, majors, venue)
+    appendix.typeset(campaign)
     assert (campaign / appendix.PDF).read_bytes().startswith(b"%PDF")
 
 
