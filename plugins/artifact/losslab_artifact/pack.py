@@ -88,12 +88,13 @@ def pack(
         packing = appendix.Packing(str(name), day, size, instrument, spent_s, venue, anonymous)
         say(appendix.write(root, runs, campaign, majors, packing, repository))
         agent = processes.run(["git", "-C", repository, "log", "-1", "--format=%cn"]).strip()
+        # Before the PDF, which cannot be searched for names, and the sizes in the description.
+        changed = strip(root, names(repository)) if anonymous else []
+        appendix.typeset(root)
         describe(root, str(name), runs, day, SUBSTITUTE if anonymous else agent)
         if anonymous:
-            changed = strip(root, names(repository))
+            changed += strip(root, names(repository))
             say(f"names replaced in {len(changed)} files: {', '.join(changed)}")
-        # After names are replaced: its PDF cannot be searched for them.
-        appendix.typeset(root)
         verify.write_digests(root, contents(root))
         say(f"writing {out}")
         # In a folder with an unpredictable name: other users may be able to write next to `out`.
