@@ -56,8 +56,8 @@ gap_ratio <- function(at, column = "ratio") {
 }
 
 # CUBIC's goodputs of a column of the table of pauses over those of the replication, where that
-# leaves at least a fifth of the link unused; below 1 Gbit/s, from whose logs the pauses are derived.
-# NA if the campaign has only a few.
+# leaves at least a fifth of the link unused; below 1 Gbit/s, from whose logs the pauses are
+# derived. NA if the campaign has only a few.
 pause_factors <- function(column, few = 6) {
   rows <- table_if_there("map_pauses.csv")
   if (is.null(rows)) {
