@@ -89,11 +89,12 @@ def pack(
         say(appendix.write(root, runs, campaign, majors, packing, repository))
         agent = processes.run(["git", "-C", repository, "log", "-1", "--format=%cn"]).strip()
         # Before the PDF, which cannot be searched for names, and the sizes in the description.
-        changed = strip(root, names(repository)) if anonymous else []
+        known = names(repository) if anonymous else []
+        changed = strip(root, known) if anonymous else []
         appendix.typeset(root)
         describe(root, str(name), runs, day, SUBSTITUTE if anonymous else agent)
         if anonymous:
-            changed += strip(root, names(repository))
+            changed += strip(root, known)
             say(f"names replaced in {len(changed)} files: {', '.join(changed)}")
         verify.write_digests(root, contents(root))
         say(f"writing {out}")
@@ -172,23 +173,20 @@ def require_committed(repository: Path, used: Iterable[Path] = ()) -> None:
 
     `used`: files and folders of the campaign's cells, which git must not ignore.
     """
-    inside = [path for path in used if path.is_relative_to(repository)]
-    if inside:
-        done = processes.run(
-            ["git", "-C", repository, "status", "--porcelain", "--ignored", "--", *inside]
-        )
-        ignored = [line[3:] for line in done.splitlines() if line.startswith("!!")]
-        if ignored:
-            raise LosslabError(
-                "an artifact must have the files that its cells use, found that git ignores "
-                f"{', '.join(ignored)}",
-                hint=f"commit them: git add --force {' '.join(ignored)}",
-            )
-    changes = processes.attempt(["git", "-C", repository, "status", "--porcelain"])
+    status = ("git", "-C", repository, "status", "--porcelain")
+    changes = processes.attempt([*status])
     if not changes.good:
         raise LosslabError(
             f"{repository} must be a git repository, found none",
             hint="clone losslab with git: an artifact names its commit",
+        )
+    inside = [path for path in used if path.is_relative_to(repository)]
+    seen = processes.run([*status, "--ignored", "--", *inside]).splitlines() if inside else []
+    if ignored := [line[3:] for line in seen if line.startswith("!!")]:
+        raise LosslabError(
+            "an artifact must have the files that its cells use, found that git ignores "
+            f"{', '.join(ignored)}",
+            hint=f"commit them: git add --force {' '.join(ignored)}",
         )
     lines = changes.out.splitlines()
     new = [line[3:] for line in lines if line.startswith("??")]

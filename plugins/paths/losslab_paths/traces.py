@@ -10,7 +10,7 @@ import math
 import re
 import shlex
 import statistics
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from fractions import Fraction
@@ -110,6 +110,7 @@ TIME_UNITS: Mapping[str, tuple[str, int | Fraction]] = {
     "us": (r"us|usec|micro\w*", Fraction(1, 1000)), "ns": (r"ns|nsec|nano\w*", Fraction(1, 10**6)),
     "min": (r"min|minutes?", 60_000), "h": (r"h|hours?", 3_600_000),
 }  # fmt: skip
+DELAY_UNITS = ("ms", "s", "us", "ns")  # `rtt_min` is a minimum
 # A run's 0 s is about so late on a trace's clock, `link_begin_ms`.
 RUN_BEGINS_MS = 1000
 CHANGES_MAX = 1000
@@ -145,7 +146,7 @@ def read(text: str, where: str, choices: Choices) -> tuple[list[Period], dict[st
     for option, (axis, factor) in SCHEDULED.items():
         if column := getattr(choices, option):
             column = _chosen(table, column, f"--{option.replace('_', '-')}")
-            ms, unit_of = _named_unit(column) or (Fraction(1), "")
+            ms, unit_of = _named_unit(column, DELAY_UNITS) or (Fraction(1), "")
             scaled = factor * (ms if axis == "rtt_ms" else Fraction(1))
             columns[column], axes[axis] = table.fractions(column), (column, scaled)
             said[axis] = _called(table, column) + (f" in {unit_of}" if unit_of else "")
@@ -418,9 +419,10 @@ def _time(text: str, name: str, row: int) -> Fraction:
     raise UsageError(f"{name} in row {row} must be a number or a date, found {shown(text)}")
 
 
-def _named_unit(name: str) -> tuple[Fraction, str] | None:
+def _named_unit(name: str, units: Iterable[str] = TIME_UNITS) -> tuple[Fraction, str] | None:
     """Return the milliseconds of the unit in a column's name, and the unit; None without one."""
-    for unit, (pattern, ms) in TIME_UNITS.items():
+    for unit in units:
+        pattern, ms = TIME_UNITS[unit]
         if re.search(rf"(^|_|\b)({pattern})\b", name, re.IGNORECASE):
             return Fraction(ms), f"{unit} (its name)"
     return None

@@ -138,6 +138,17 @@ def test_trace_has_the_capacity_of_its_rates_to_the_packet_and_the_millisecond(p
     assert tracelink.parse(tracelink.write(times), "it") == times
 
 
+@pytest.mark.parametrize(
+    ("name", "rtts_ms"),
+    [("rtt", [40, 50]), ("rtt_ms", [40, 50]), ("rtt_min", [40, 50]), ("rtt_s", [40_000, 50_000]),
+     ("rtt_us", [0.04, 0.05])],
+)  # fmt: skip
+def test_delay_has_the_unit_in_its_columns_name(name, rtts_ms):
+    text = f"time_s,mbps,{name}\n0,1,40\n1,1,50\n"
+    periods, _ = traces.read(text, "file", Choices(rtt_column=name))
+    assert [each.axes["rtt_ms"] for each in periods] == rtts_ms
+
+
 def test_outage_has_no_opportunity():
     periods, _ = traces.read("12\n0\n0\n12\n", "file", SECOND)
     times = traces.times_of(periods)
