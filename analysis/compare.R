@@ -55,7 +55,7 @@ filter(paths, !is.na(ratio)) |>
 
 # The scoreboard of all published numbers. No study of the campaign may have any.
 published <- as.character(unlist(snakemake@input[["published"]]))
-names(published) <- tools::file_path_sans_ext(basename(published))
+names(published) <- basename(dirname(published))
 numbers <- Map(
   \(study, path) published_numbers(study, read_published(path)), names(published), published
 )

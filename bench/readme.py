@@ -41,7 +41,6 @@ MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 SCOREBOARD_MARK = "<!-- scoreboard: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
 ITEMS_MARK = "<!-- items: written by `python -m bench.readme` -->\n"
-CLAIMS = ROOT / "report" / "claims"
 RECORDS = ROOT / "docs" / "results"
 GRADES = ("within_5", "within_25", "within_2")
 
@@ -61,7 +60,7 @@ def answer(table: Path) -> str:
     n = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     ours = {key: _lost(row["measured"]) for key, row in rows.items()}
     theirs = {key: _lost(row["published"]) for key, row in rows.items()}
-    path = yaml.safe_load((ROOT / "config/studies/loss.yaml").read_text())["defaults"]
+    path = yaml.safe_load((ROOT / "studies/loss/study.yaml").read_text())["defaults"]
     text = (
         f"On a {path['rate_mbit'] / 1000:g} Gbit/s path, **1 % packet loss costs CUBIC "
         f"{ours['cubic', 1]} % of its goodput and BBR {ours['bbr', 1]} %** (published: "
@@ -144,7 +143,7 @@ def items() -> str:
     for item, of in claims.items():
         name = item.removeprefix("figure ")
         study, _, figure = name.partition("_")
-        script = Path("analysis", "studies", study, "figures", f"{figure}.R")
+        script = Path("studies", study, "figures", f"{figure}.R")
         if not (ROOT / script).is_file():
             raise SystemExit(f"readme: error: an item must be a figure of the report, found {item}")
         times = " | ".join(f"{each[study]:.0f} min" for each in minutes)
@@ -225,7 +224,9 @@ def _orders(campaign: str) -> dict[str, Counter[str]]:
     return {
         study: Counter(
             recorded[study, claim["id"]].verdict
-            for claim in yaml.safe_load((CLAIMS / f"{study}.yaml").read_text())["claims"]
+            for claim in yaml.safe_load((ROOT / "studies" / study / "claims.yaml").read_text())[
+                "claims"
+            ]
             if claim["evidence"] == "order"
             and (study, claim["id"]) in recorded
             and recorded[study, claim["id"]].verdict != "not measured"

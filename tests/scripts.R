@@ -38,7 +38,7 @@ attempt <- function(what, code) {
 }
 
 functions_of <- function(study) {
-  files <- Sys.glob(file.path("analysis/studies", study, "*.R"))
+  files <- Sys.glob(file.path("studies", study, "*.R"))
   files[basename(files) != "tables.R"]
 }
 
@@ -53,17 +53,17 @@ run_script <- function(path, input, output, study = character()) {
 }
 
 analyse_study <- function(job, study) {
+  own <- file.path("studies", study)
   inside <- function(...) file.path(job$folder, "results", paste0(...))
   summary <- function(table) inside("summary/", study, table, ".csv")
-  published <- \(what) Filter(file.exists, paste0("config/published/", study, what, ".csv"))
+  published <- \(name) Filter(file.exists, file.path(own, name))
   collected <- c("cells", "replicates", "intervals", "flows", "queue", "criteria")
-  described <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))
+  described <- yaml::read_yaml(file.path(own, "study.yaml"))
   figures <- if (job$until == "claims") character() else unlist(described$figures)
   files <- function(suffixes) {
     suffixes <- rep(suffixes, each = length(figures))
     as.list(sprintf("%s/%s_%s.%s", inside("figures"), study, figures, suffixes))
   }
-  own <- file.path("analysis/studies", study)
   dir.create(inside("tables"), showWarnings = FALSE)
   dir.create(inside("figures"), showWarnings = FALSE)
   attempt(paste(job$name, study), run_script(
@@ -72,7 +72,7 @@ analyse_study <- function(job, study) {
       list(
         functions = character(), code = file.path(own, "tables.R"),
         figures = sprintf("%s/figures/%s.R", own, figures), algorithms = "config/algorithms.tsv",
-        published = published(""), curves = published("_curves")
+        published = published("published.csv"), curves = published("curves.csv")
       ),
       stats::setNames(as.list(summary(paste0("_", collected))), collected)
     ),
@@ -92,7 +92,7 @@ knit_report <- function(job) {
   dir.create(folder)
   results <- file.path(job$folder, "results")
   studies <- unlist(job$studies)
-  chapters <- file.path("report", paste0("_", c(studies, "agreement"), ".qmd"))
+  chapters <- c(file.path("studies", studies, "chapter.qmd"), "report/_agreement.qmd")
   file.copy(
     c(
       "config/algorithms.tsv", "report/coverage.csv", "report/speed.csv",
@@ -108,7 +108,7 @@ knit_report <- function(job) {
   )
   # Chapters show figures without reading their content.
   for (study in studies) {
-    figures <- yaml::read_yaml(file.path("config/studies", paste0(study, ".yaml")))$figures
+    figures <- yaml::read_yaml(file.path("studies", study, "study.yaml"))$figures
     file.create(file.path(folder, paste0(study, "_", unlist(figures), ".svg")))
   }
   file.create(file.path(
@@ -140,14 +140,14 @@ compare_studies <- function(job) {
     as.list(file.path(job$folder, "results/summary", paste0(unlist(job$studies), table, ".csv")))
   }
   table <- function(name) file.path(job$folder, "results/tables", paste0(name, ".csv"))
-  published <- file.path("config/published", paste0(unlist(job$studies), ".csv"))
+  published <- file.path("studies", unlist(job$studies), "published.csv")
   figures <- outer(c("path", "agreement_paths", "scoreboard"), c("svg", "txt"), paste, sep = ".")
   attempt(paste(job$name, "comparisons"), run_script(
     "analysis/compare.R",
     list(
       functions = character(), algorithms = "config/algorithms.tsv",
       cells = summaries("_cells"), replicates = summaries("_replicates"),
-      claims = as.list(file.path("report/claims", paste0(unlist(job$studies), ".yaml"))),
+      claims = as.list(file.path("studies", unlist(job$studies), "claims.yaml")),
       published = as.list(published[file.exists(published)])
     ),
     list(

@@ -17,8 +17,8 @@ COMMANDS = {
         "Rscript",
         "--vanilla",
         "-e",
-        'found <- lintr::lint_dir("analysis", cache = TRUE); print(found); '
-        "quit(status = length(found) > 0)",
+        'found <- lapply(c("analysis", "studies"), lintr::lint_dir, cache = TRUE); print(found); '
+        "quit(status = sum(lengths(found)) > 0)",
     ],
     **{
         f"shell syntax of {path.name}": ["sh", "-n", str(path)]

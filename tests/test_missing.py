@@ -135,4 +135,4 @@ def test_every_column_of_every_study_is_in_the_data_dictionary(folder, name):
         header = path.read_text().partition("\n")[0]
         found = dictionary.undeclared(str(path), next(csv.reader([header]), []))
         missing |= {str(path.relative_to(results)): found} if found else {}
-    assert missing == {}, "declare them in config/columns.tsv or config/columns/STUDY.tsv"
+    assert missing == {}, "declare them in config/columns.tsv or studies/STUDY/columns.tsv"

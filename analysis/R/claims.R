@@ -1,4 +1,4 @@
-# Numbers of claims. Claims are data (report/claims/*.yaml): a kind with parameters computes one
+# Numbers of claims. Claims are data (studies/*/claims.yaml): a kind with parameters computes one
 # number from cells, with its confidence interval. verdicts.R compares it with the claim's limit.
 #
 # `where` selects cells by block and axes. `metric` and `statistic` (default: mean) select the

@@ -29,7 +29,7 @@ listed_numbers <- function(study, published) {
     return(tibble::tibble(study = character(), source = character()))
   }
   rows <- with_columns(of_study(published), optional_numbers)
-  refuse <- \(...) stop("analysis/studies/", study, ": ", study, "_numbers must ", ...)
+  refuse <- \(...) stop("studies/", study, ": ", study, "_numbers must ", ...)
   lacking <- setdiff(c("place", "blocks", "metric", "published"), names(rows))
   if (length(lacking) > 0) refuse("have the column ", lacking[1], ", found none")
   unknown <- setdiff(rows$metric, names(metric_units))

@@ -37,7 +37,7 @@ remember <- function(read) {
   }
 }
 
-analysis_path <- function(path) sub(".*/analysis/", "analysis/", path)
+analysis_path <- function(path) sub(".*/(analysis|studies)/", "\\1/", path)
 
 # Join a message's lines: tidyverse messages have a line for each calling function.
 one_line <- function(text) {

@@ -121,18 +121,13 @@ def _study(options: argparse.Namespace) -> int:
         raise UsageError(f"a study's name must match {STUDY_NAME}, found {name!r}")
     _require_line("title", title)
     template = ROOT / "config" / "template" / "study"
-    files = {
-        Path(str(path.relative_to(template)).replace(TEMPLATE, name)): path
-        for path in sorted(template.rglob("*"))
-        if path.is_file()
-    }
-    if present := [str(path) for path in files if find(path).exists() or (folder / path).exists()]:
-        raise UsageError(f"a study's name must be new, found {', '.join(present)}")
-    for path, source in files.items():
-        text = source.read_text().replace(TITLE, title).replace(TEMPLATE, name)
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-        print(f"Wrote {path}")
+    place = Path("studies", name)
+    if find(place).exists() or (folder / place).exists():
+        raise UsageError(f"a study's name must be new, found {place}")
+    shutil.copytree(template, folder / place)
+    for path in sorted((folder / place).rglob("*.*")):
+        path.write_text(path.read_text().replace(TITLE, title).replace(TEMPLATE, name))
+        print(f"Wrote {path.relative_to(folder)}")
     print(
         "Next: add it to your campaign's `studies`, for example to config/config.yaml:\n"
         f"        {name}: {{ main: {{ replicates: 5, duration_s: 4, warmup_s: 2 }} }}\n"

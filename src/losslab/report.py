@@ -28,7 +28,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import analysis
 from losslab.reading import parse_json, read_rows
 from losslab.repository import ROOT, listed
-from losslab.study import prose
+from losslab.study import prose, studyfiles
 
 RENDER = ROOT / "report" / "render"
 # Files that both renderers use.
@@ -80,7 +80,7 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
     prose.check((file for file in texts if file.suffix == ".qmd"), ROOT)
     with tempfile.TemporaryDirectory(prefix="losslab-report-") as name:
         staging = Path(name)
-        for file in (parts.document, *parts.chapters, *parts.extra_files, *OF_BOTH):
+        for file in (parts.document, *parts.extra_files, *OF_BOTH):
             shutil.copy(file, staging / file.name)
         if parts.recorded:
             check(staging / "claims.csv", parts.campaign)
@@ -120,7 +120,7 @@ def facts(parts: Parts, renderer: str) -> dict[str, Any]:
         "renderer": renderer,
         "recorded": parts.recorded,
         # A reference to one of these that has no data is removed; any other is an error.
-        "labels": labels_of([*listed("report/*.qmd"), *parts.chapters]),
+        "labels": labels_of([*listed("report/*.qmd"), *listed("studies/*/*.qmd"), *parts.chapters]),
         "declared": parts.declared,
         "families": [
             {"claim": "/".join(name), "first": first[name].verdict,
@@ -138,7 +138,7 @@ def labels_of(documents: Sequence[Path]) -> list[str]:
 
 def has_data(chapter: Path, staging: Path) -> bool:
     """Return whether a study's chapter has a cell with a valid run; other chapters have data."""
-    cells = staging / f"{chapter.stem.removeprefix('_')}_cells.csv"
+    cells = staging / f"{studyfiles.study_of(chapter)}_cells.csv"
     if not cells.is_file():
         return True
     return any(row["n_valid"] not in ("", "0") for row in read_rows(cells, columns=("n_valid",)))
@@ -148,9 +148,8 @@ def copy_scripts(scripts: Sequence[Path], folder: Path) -> None:
     """Copy scripts; those of a study go to a folder with its name."""
     folder.mkdir(parents=True, exist_ok=True)
     for script in scripts:
-        # Paths below the last folder called analysis, without studies/.
-        below = f"/{script}".rpartition("/analysis/")[2].removeprefix("studies/")
-        target = folder / below
+        # Paths below the last folder called studies or analysis.
+        target = folder / re.split("/(?:studies|analysis)/", f"/{script}")[-1]
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(script, target)
 

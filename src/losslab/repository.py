@@ -1,7 +1,7 @@
 """Version of losslab, and place of the files that it reads.
 
 They are in a clone, or in the copy that an installed package has. A campaign's folder
-(`losslab init`) may have files of its own at the same paths, such as `config/studies/mine.yaml`,
+(`losslab init`) may have files of its own at the same paths, such as `studies/mine/study.yaml`,
 which come first.
 """
 

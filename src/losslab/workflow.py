@@ -36,7 +36,7 @@ from losslab.errors import LosslabError
 from losslab.instrument import analysis, image, kernels, packed
 from losslab.instrument import records as built
 from losslab.instrument.archive import digest
-from losslab.repository import ROOT, find, listed
+from losslab.repository import ROOT, find
 from losslab.study import claims, design, metrics, studyfiles
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
@@ -278,7 +278,7 @@ class Campaign:
 
         A chapter may ask for these values only, measured in this campaign or not.
         """
-        known = (path.stem for path in listed("config/studies/*.yaml", self._root))
+        known = studyfiles.study_names(self._root)
         names, own = sorted({*self.studies, *known}), self._config.get("algorithms", ())
         studies = (load_study(name, self._root, own) for name in names)
         return json.dumps(declared_values(studies))
@@ -299,12 +299,14 @@ class Campaign:
 
     def figure_code(self, study: str) -> list[Path]:
         """List the R files that draw a study's figures."""
-        return [studyfiles.figure(self._root, study, name) for name in self.studies[study].figures]
+        names = [f"figures/{name}.R" for name in self.studies[study].figures]
+        return [studyfiles.file(self._root, study, name) for name in names]
 
     def scripts(self) -> list[Path]:
         """List the R scripts that the report links to."""
         own = (
-            [studyfiles.tables(self._root, name), *self.figure_code(name)] for name in self.studies
+            [studyfiles.file(self._root, name, studyfiles.TABLES), *self.figure_code(name)]
+            for name in self.studies
         )
         return [self._root / "analysis" / "compare.R", *itertools.chain.from_iterable(own)]
 

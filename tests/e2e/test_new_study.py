@@ -21,11 +21,11 @@ def test_new_study_needs_only_files_under_its_name(root):
         if path.is_file()
     }
     assert found == {
-        "config/studies/tiny.yaml", "config/published/tiny.csv", "report/_tiny.qmd",
-        "report/claims/tiny.yaml", "analysis/studies/tiny/tables.R",
-        "analysis/studies/tiny/figures/goodput.R",
+        "studies/tiny/study.yaml", "studies/tiny/published.csv", "studies/tiny/chapter.qmd",
+        "studies/tiny/claims.yaml", "studies/tiny/tables.R",
+        "studies/tiny/figures/goodput.R",
         # An optional function that table and figure share.
-        "analysis/studies/tiny/losses.R",
+        "studies/tiny/losses.R",
     }  # fmt: skip
     assert [name for name in found if (root / name).exists()] == []
 
@@ -72,8 +72,8 @@ EDITS = {
     # Shared files can affect everything.
     ("analysis/R/theme.R",): {"analyse_tiny", "compare_studies"},
     # Files of other studies affect nothing.
-    ("analysis/studies/tiny/figures/goodput.R", "analysis/studies/loss/figures/goodput.R",
-     "analysis/studies/map/gains.R"): {"analyse_tiny"},
+    ("studies/tiny/figures/goodput.R", "studies/loss/figures/goodput.R",
+     "studies/map/gains.R"): {"analyse_tiny"},
 }  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_edited_file_remakes_exactly_its_dependents(repository, work, files):
 @pytest.mark.nightly
 def test_failed_render_leaves_the_last_report(repository, work, tmp_path):
     copy = shutil.copytree(work, tmp_path / "copy", symlinks=True)
-    page, chapter = copy / "results/report/report.html", repository / "report/_tiny.qmd"
+    page, chapter = copy / "results/report/report.html", repository / "studies/tiny/chapter.qmd"
     last, text = page.read_bytes(), chapter.read_text()
     chapter.write_text(f"{text}\nSee @fig-nowhere.\n")
     try:

@@ -68,7 +68,7 @@ DEPENDENT = [
     (("containers/kernel/fragment.config",), ALL),
     (
         (
-            "README.md", "report/_loss.qmd", "src/losslab/report.py",
+            "README.md", "studies/loss/chapter.qmd", "src/losslab/report.py",
             "src/losslab/campaign/tables.py", "src/losslab/emulation/apps/ffmpeg.py",
         ),
         set(),
@@ -85,11 +85,11 @@ LOCK.write_text("".join('["%s"]\\nsha256 = "%s"\\nversion = %d\\n' % part for pa
 def clone(tmp_path_factory):
     """Return a copy of the project in which the cells count as measured."""
     folder = sources.copy(tmp_path_factory.mktemp("clone with spaces"))
-    (folder / "config/studies/loss.yaml").write_text(STUDY.format())
+    (folder / "studies/loss/study.yaml").write_text(STUDY.format())
     # These belong to the study that was there before.
-    (folder / "report/claims/loss.yaml").write_text(CLAIM)
-    (folder / "config/published/loss.csv").unlink()
-    shutil.rmtree(folder / "analysis/studies/loss/figures")
+    (folder / "studies/loss/claims.yaml").write_text(CLAIM)
+    (folder / "studies/loss/published.csv").unlink()
+    shutil.rmtree(folder / "studies/loss/figures")
     (folder / "config/kinds.yaml").write_text(CAMPAIGN)
     (folder / "config/traces/stairs").write_text("10\n20\n")
     environment = folder / "environment"

@@ -116,7 +116,7 @@ def test_own_algorithm_and_study_in_a_campaigns_folder(campaigns, tmp_path):
     here = tmp_path / "here"
     run(here, losslab, "new", "algorithm", "mine")
     run(here, losslab, "new", "study", "mystudy", "--title", "My question")
-    study = here / "config" / "studies" / "mystudy.yaml"
+    study = here / "studies/mystudy/study.yaml"
     study.write_text(study.read_text().replace("[cubic, bbr]", "[cubic, bbr, mine]"))
     blocks = "  mystudy:\n    main: { replicates: 2, duration_s: 1, warmup_s: 0 }\n"
     (here / "config" / "config.yaml").write_text(f"campaign: mine\nstudies:\n{blocks}")

@@ -34,7 +34,7 @@ NAME = "seam"
 # Larger files are compressed: nobody reviews them as text.
 PLAIN_BYTES = 6_000
 # Files of the repository that the analysis needs besides the study's.
-NEEDED = ("analysis", "config", "report/claims", "tests/scripts.R")
+NEEDED = ("analysis", "config", "studies", "tests/scripts.R")
 
 
 def project(folder: Path) -> Path:
@@ -52,7 +52,7 @@ def project(folder: Path) -> Path:
 
 def load_study(folder: Path) -> design.Study:
     """Read the study of a `project`; its own file has the run settings."""
-    runs = read_yaml(folder / f"config/studies/{NAME}.yaml")["runs"]
+    runs = read_yaml(folder / f"studies/{NAME}/study.yaml")["runs"]
     [study] = design.load_studies({"studies": {NAME: runs}}, folder)
     return study
 
@@ -88,7 +88,7 @@ def pack(folder: Path, cells: Path = CELLS) -> None:
 
 def in_plan(project: Path, folder: Path) -> plan.CampaignPlan:
     """Write the plan of the study of a `project` to the results folder in `folder`."""
-    runs = read_yaml(project / f"config/studies/{NAME}.yaml")["runs"]
+    runs = read_yaml(project / f"studies/{NAME}/study.yaml")["runs"]
     _, found = plan.make({"studies": {NAME: runs}}, project, records.available)
     found.write(folder / "results")
     return found

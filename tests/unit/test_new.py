@@ -95,7 +95,7 @@ def test_new_study_is_a_valid_campaign(tmp_path, root, monkeypatch, capsys):
     assert done.stdout.count("'mine'") == 4
     # R knows the axis of the folder's module.
     assert "[PosixPath('.snakemake/losslab/axes.R')]" in done.stdout
-    assert "# My question {#sec-mine}" in (tmp_path / "report/_mine.qmd").read_text()
+    assert "# My question {#sec-mine}" in (tmp_path / "studies/mine/chapter.qmd").read_text()
     left = [p for p in tmp_path.rglob("*") if "template" in p.name and ".snakemake" not in p.parts]
     assert left == []
 

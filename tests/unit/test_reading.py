@@ -109,7 +109,7 @@ def test_every_yaml_file_means_the_same_to_snakemake():
     """Snakemake reads configurations with PyYAML's YAML 1.1."""
     files = [
         path
-        for folder in ("config", "report/claims", "workflow/schemas")
+        for folder in ("config", "studies", "workflow/schemas")
         for path in sorted((ROOT / folder).rglob("*.yaml"))
     ]
     found = {path: reading.read_yaml(path) for path in files}
@@ -142,7 +142,7 @@ def test_yaml_has_the_scalars_of_version_1_2():
 
 def test_callers_cannot_change_a_checked_file_and_a_changed_file_is_checked(root, tmp_path):
     path = tmp_path / "loss.yaml"
-    text = (root / "config/studies/loss.yaml").read_text()
+    text = (root / "studies/loss/study.yaml").read_text()
     path.write_text(text)
     first = schemas.load_checked(path, "study")
     first["defaults"].clear()

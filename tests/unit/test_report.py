@@ -100,8 +100,8 @@ def test_mistake_in_a_chapter_is_named(either, tmp_path, wrong, words):
 
 
 def test_scripts_are_beside_the_page_in_their_studys_folder(tmp_path):
-    clone = tmp_path / "studies" / "clone" / "analysis"
-    for name in ("studies/x/figures/a.R", "studies/x/tables.R", "compare.R"):
+    clone = tmp_path / "studies" / "clone"
+    for name in ("studies/x/figures/a.R", "studies/x/tables.R", "analysis/compare.R"):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).write_text(name)
     report.copy_scripts(sorted(clone.rglob("*.R")), tmp_path / "scripts")
@@ -121,7 +121,8 @@ def test_pdf_has_the_date_of_the_last_run(tmp_path):
 def test_chapter_of_a_study_without_a_valid_run_is_not_printed(fallback, tmp_path):
     for study, count in (("lost", "0"), ("some", "2")):
         (tmp_path / f"{study}_cells.csv").write_text(f"cell,n_valid\na,0\nb,{count}\n,\n")
-        chapter = tmp_path / f"_{study}.qmd"
+        chapter = tmp_path / study / "chapter.qmd"
+        chapter.parent.mkdir()
         chapter.write_text(f"# Chapter {study}\n")
     document = tmp_path / "doc.qmd"
     document.write_text(DOCUMENT.replace("{{", "{").replace("}}", "}").replace("{more}", ""))
@@ -129,7 +130,7 @@ def test_chapter_of_a_study_without_a_valid_run_is_not_printed(fallback, tmp_pat
     (tmp_path / "style.css").touch()
     names = ("known.bib", "style.css", "lost_cells.csv", "some_cells.csv")
     beside = [tmp_path / name for name in names]
-    chapters = [tmp_path / "_lost.qmd", tmp_path / "_some.qmd"]
+    chapters = [tmp_path / study / "chapter.qmd" for study in ("lost", "some")]
     report.render(report.Parts(document, chapters, beside), tmp_path / "o.html", tmp_path / "o.pdf")
     html = (tmp_path / "o.html").read_text()
     assert "Chapter some" in html

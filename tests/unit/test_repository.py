@@ -11,7 +11,7 @@ from losslab import extensions, repository
 
 @pytest.fixture
 def folder(campaign_folder):
-    for name in ("config/studies/loss.yaml", "config/studies/own.yaml"):
+    for name in ("studies/loss/study.yaml", "studies/own/study.yaml"):
         (campaign_folder / name).parent.mkdir(parents=True, exist_ok=True)
         (campaign_folder / name).write_text("mine")
     return campaign_folder
@@ -19,20 +19,20 @@ def folder(campaign_folder):
 
 def test_own_file_comes_before_losslabs(folder):
     for name in ("own", "loss"):
-        assert repository.find(f"config/studies/{name}.yaml").read_text() == "mine"
-    assert repository.find("config/studies/map.yaml").parents[2] == repository.ROOT
-    found = {path.stem: path for path in repository.listed("config/studies/*.yaml")}
+        assert repository.find(f"studies/{name}/study.yaml").read_text() == "mine"
+    assert repository.find("studies/map/study.yaml").parents[2] == repository.ROOT
+    found = {path.parent.name: path for path in repository.listed("studies/*/study.yaml")}
     assert list(found) == sorted(found)
     assert {path.parents[2] for path in found.values()} == {folder, repository.ROOT}
     assert (found["loss"], found["own"]) == tuple(
-        folder / f"config/studies/{name}.yaml" for name in ("loss", "own")
+        folder / f"studies/{name}/study.yaml" for name in ("loss", "own")
     )
 
 
 def test_folder_without_the_mark_adds_nothing(folder):
     (folder / extensions.MARK).unlink()
-    assert repository.find("config/studies/loss.yaml").parents[2] == repository.ROOT
-    assert not repository.find("config/studies/own.yaml").exists()
+    assert repository.find("studies/loss/study.yaml").parents[2] == repository.ROOT
+    assert not repository.find("studies/own/study.yaml").exists()
 
 
 def test_import_reads_no_folder_and_writes_nothing(tmp_path):

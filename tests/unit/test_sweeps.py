@@ -74,7 +74,7 @@ def test_every_combination_is_a_cell_with_its_own_folder(tmp_path):
 def test_written_study_has_the_sweeps_cells(root, tmp_path):
     given = {"algorithm": ["cubic", "bbr"], "rtt_ms": [20.0], "duration_s": [3.0]}
     left = sweeps.study(given, 7)
-    study = read_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "studies/loss/study.yaml")
     study = {k: v for k, v in study.items() if k != "time_series"} | {"defaults": {}} | left
     design.check_schema(study, "study", "study.yaml")
     points = list(block_grid({"defaults": {}}, left["blocks"]["main"]))

@@ -9,11 +9,11 @@ for study in campaign.studies:
         input:
             **{table: f"results/summary/{study}_{table}.csv" for table in COLLECTED},
             functions=campaign.functions([study]),
-            code=studyfiles.tables(ROOT, study),
+            code=studyfiles.file(ROOT, study, studyfiles.TABLES),
             figures=campaign.figure_code(study),
             algorithms=find("config/algorithms.tsv", ROOT),
             published=studyfiles.published(ROOT, study),
-            curves=studyfiles.published(ROOT, study, "_curves"),
+            curves=studyfiles.published(ROOT, study, studyfiles.CURVES),
         output:
             summary=f"results/summary/{study}.csv",
             ratios=f"results/summary/{study}_ratios.csv",
@@ -50,7 +50,10 @@ rule compare_studies:
         algorithms=find("config/algorithms.tsv", ROOT),
         cells=campaign.summaries("cells"),
         replicates=campaign.summaries("replicates"),
-        claims=[studyfiles.claims_file(ROOT, study) for study in campaign.studies],
+        claims=[
+            studyfiles.file(ROOT, study, studyfiles.CLAIMS)
+            for study in campaign.studies
+        ],
         published=[
             file
             for study in campaign.studies

@@ -14,7 +14,10 @@ rule render_report:
         ],
         # A chapter per study, in the configuration's order.
         chapters=[
-            *[studyfiles.chapter(ROOT, study) for study in campaign.studies],
+            *[
+                studyfiles.file(ROOT, study, studyfiles.CHAPTER)
+                for study in campaign.studies
+            ],
             *campaign.conform_chapter(),
             ROOT / "report" / "_agreement.qmd",
         ],

@@ -143,9 +143,9 @@ test_that("margins of claims are the repeatability limits that they name", {
   checked <- 0
   for (study in c("loss", "cellular")) {
     folder <- "../../.."
-    published <- read_published(file.path(folder, "config/published", paste0(study, ".csv")))
+    published <- read_published(file.path(folder, "studies", study, "published.csv"))
     margins <- repeatability(listed_numbers(study, published))
-    path <- file.path(folder, "report/claims", paste0(study, ".yaml"))
+    path <- file.path(folder, "studies", study, "claims.yaml")
     for (claim in yaml::read_yaml(path)$claims) {
       if (!grepl("repeatability", claim$limit_because) || is.null(claim$within)) next
       margin <- margins[[paste(study, metric_of(claim))]]

@@ -45,13 +45,13 @@ class Experiment:
 
 
 def read_major(path: Path = ROOT / FILE, root: Path = ROOT) -> list[Major]:
-    """Read the list of major claims; LosslabError if one is no claim of `report/claims`."""
+    """Read the list of major claims; LosslabError if one is no claim of a study."""
     content = read_yaml(path)
     check_schema(content, "artifact", str(path))
     found = []
     for number, entry in enumerate(content["claims"], start=2):
         study, _, name = entry["claim"].partition("/")
-        file = studyfiles.claims_file(root, study)
+        file = studyfiles.file(root, study, studyfiles.CLAIMS)
         known = {each["id"]: each for each in read_yaml(file)["claims"]} if file.is_file() else {}
         if name not in known:
             raise UsageError(

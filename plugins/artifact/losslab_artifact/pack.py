@@ -319,7 +319,7 @@ def _add_measuring(crate: Any, runs: Sequence[Run], campaign: str, agent: str) -
     action["startTime"] = min(run.started_utc for run in runs)
     action["endTime"] = max(ends).isoformat(timespec="seconds")
     action["actionStatus"] = "http://schema.org/CompletedActionStatus"
-    inputs = (campaign, "config/studies/", "config/published/")
+    inputs = (campaign, "studies/")
     action["object"] = [each for each in crate.data_entities if each.id in inputs]
     action["instrument"] = [crate.mainEntity, *tools]
     action["result"] = [each for each in crate.data_entities if each.id.startswith(str(RESULTS))]

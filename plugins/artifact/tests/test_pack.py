@@ -95,7 +95,7 @@ def described(campaign, root, runs):
     """Return the folder of an archive with its description, and the entities by name."""
     # `make test` installs the validator.
     pytest.importorskip("rocrate_validator", reason="scripts/group.sh artifact")
-    for name in ("Snakefile", "config/quick.yaml", "config/studies/loss.yaml"):
+    for name in ("Snakefile", "config/quick.yaml", "studies/loss/study.yaml"):
         (campaign / name).parent.mkdir(parents=True, exist_ok=True)
         (campaign / name).write_text((root / name).read_text())
     pack.describe(campaign, "config/quick.yaml", runs, "2026-01-31", "Ada")
@@ -127,6 +127,6 @@ def test_action_says_who_measured_what_when_and_with_what(described):
     identifiers = {
         key: {each["@id"] for each in action[key]} for key in ("object", "instrument", "result")
     }
-    assert identifiers["object"] == {"config/quick.yaml", "config/studies/"}
+    assert identifiers["object"] == {"config/quick.yaml", "studies/"}
     assert identifiers["instrument"] == {"Snakefile", "#kernel-0123"}
     assert "results/claims.csv" in identifiers["result"]

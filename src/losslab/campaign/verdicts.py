@@ -178,7 +178,7 @@ def check(claims: Path, campaign: str, recorded: Path = TABLE) -> None:
             hint=f"record them with `losslab claims --record {campaign}`",
         )
     found = problems(read_claims(claims), known[campaign])
-    hint = f"give reasons in report/claims/STUDY.yaml; then `losslab claims --record {campaign}`"
+    hint = f"give reasons in studies/STUDY/claims.yaml; then `losslab claims --record {campaign}`"
     require_as_recorded(found, "claims", f"{recorded}, {campaign}", hint)
 
 

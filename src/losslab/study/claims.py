@@ -53,8 +53,8 @@ def check(studies: Iterable[str], root: Path) -> None:
         for selector in study.get("time_series", []):
             if problems := unmatched(selector, points):
                 raise UsageError(f"time_series of study {name} must select cells: {problems[0]}")
-        check_claims(studyfiles.claims_file(root, name), name, points, root)
-        for what in ("", "_curves"):
+        check_claims(studyfiles.file(root, name, studyfiles.CLAIMS), name, points, root)
+        for what in (studyfiles.PUBLISHED, studyfiles.CURVES):
             for published in studyfiles.published(root, name, what):
                 check_published(published, points, study.get("published_numbers", []))
 

@@ -147,7 +147,7 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
         if problems := studyfiles.unmatched(only, points):
             raise LosslabError(
                 f"`only` must select cells of block {block} of study {name}: {problems[0]}",
-                hint=f"compare with the block in config/studies/{name}.yaml",
+                hint=f"compare with the block in studies/{name}/study.yaml",
             )
         found = [_cell(name, block, point, run, names) for point in chosen]
         cells += [cell for cell in found if not (cell.optional and _lacks_trace(cell.condition))]
@@ -182,7 +182,7 @@ def _cell(study: str, block: str, point: Point, run: dict[str, Any], names: Name
     if problems:
         raise LosslabError(
             f"block {block} of study {study}, cell {condition.slug()}: " + "; ".join(problems),
-            hint=f"edit config/studies/{study}.yaml or the configuration",
+            hint=f"edit studies/{study}/study.yaml or the configuration",
         )
     rule = StoppingRule(minimum, maximum, run.get("half_width_percent"))
     family = run.get("seed_family", FIRST_FAMILY)
@@ -262,12 +262,12 @@ def blocks_to_run(config: dict[str, Any], root: Path) -> dict[str, dict[str, Any
     }
     if not config.get("others"):
         return studies
-    for path in listed("config/studies/*.yaml", root):
-        if path.stem in studies:
+    for name in studyfiles.study_names(root):
+        if name in studies:
             continue
-        if (runs := load_study(path.stem, root).get("runs")) is not None:
-            check_schema({"studies": {path.stem: runs}}, "config", f"`runs` of {path}")
-            studies[path.stem] = runs
+        if (runs := load_study(name, root).get("runs")) is not None:
+            check_schema({"studies": {name: runs}}, "config", f"`runs` of study {name}")
+            studies[name] = runs
     return studies
 
 
@@ -280,20 +280,17 @@ def load_cells(config: dict[str, Any], root: Path) -> list[Cell]:
 def check_files(studies: Iterable[Study], root: Path) -> None:
     """Check that studies have all files that their YAML files name, and no other figures."""
     for study in studies:
-        yaml = find(f"config/studies/{study.name}.yaml", root)
-        drawn = {studyfiles.figure(root, study.name, name) for name in study.figures}
-        needed = [
-            studyfiles.chapter(root, study.name),
-            studyfiles.tables(root, study.name),
-            *sorted(drawn),
-        ]
-        if missing := [str(path.relative_to(root)) for path in needed if not path.is_file()]:
+        yaml = studyfiles.file(root, study.name, "study.yaml")
+        drawn = {f"figures/{name}.R" for name in study.figures}
+        needed = (studyfiles.CHAPTER, studyfiles.TABLES, *sorted(drawn))
+        paths = [studyfiles.file(root, study.name, name) for name in needed]
+        if missing := [str(path.relative_to(root)) for path in paths if not path.is_file()]:
             raise LosslabError(
                 f"files of study {study.name} are missing: {', '.join(missing)}",
                 hint=f"write them, or remove figures from {yaml}",
             )
-        present = listed(f"analysis/studies/{study.name}/figures/*.R", root)
-        if unnamed := [path.stem for path in present if path not in drawn]:
+        present = listed(f"studies/{study.name}/figures/*.R", root)
+        if unnamed := [path.stem for path in present if f"figures/{path.name}" not in drawn]:
             raise LosslabError(
                 f"{yaml} must name all of the study's figures, found other files: "
                 f"{', '.join(unnamed)}"

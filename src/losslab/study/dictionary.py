@@ -1,7 +1,7 @@
 """Options of the axes, and the commands `axes`, `metrics` and `columns`.
 
 `config/columns.tsv` declares the tables and columns of losslab's CSV files,
-`config/columns/STUDY.tsv` the columns of a study's own tables. Columns of axes and metrics follow
+`studies/STUDY/columns.tsv` the columns of a study's own tables. Columns of axes and metrics follow
 from their declarations.
 """
 
@@ -84,15 +84,16 @@ class Table:
 def tables() -> dict[str, Table]:
     """Return the declared tables by pattern, and columns of any table as the table ANY."""
     found = {ANY: Table(ANY, "Columns that several tables have.", {})}
-    for path in (FILE, *listed("config/columns/*.tsv")):
+    for path in (FILE, *listed("studies/*/columns.tsv")):
         rows = read_rows(path, "\t")
         check_schema(rows, "columns", str(path))
         for row in sorted(rows, key=lambda row: row["column"] != ""):  # descriptions first
             patterns = row["tables"].split()
             if path != FILE:  # names of a study's tables; ANY includes the data of its figures
-                figures = [f"figures/{path.stem}_*.csv"] * (row["tables"] == ANY)
-                patterns = [f"tables/{path.stem}_{name}.csv" for name in patterns] + figures
-                text = f"Columns of the study {path.stem}."
+                study = path.parent.name
+                figures = [f"figures/{study}_*.csv"] * (row["tables"] == ANY)
+                patterns = [f"tables/{study}_{name}.csv" for name in patterns] + figures
+                text = f"Columns of the study {study}."
                 found |= {p: Table(p, text, {}) for p in patterns if p not in found}
             elif not row["column"]:
                 found[row["tables"]] = Table(row["tables"], row["description"], {})
@@ -111,7 +112,7 @@ def tables() -> dict[str, Table]:
 
 def describe(path: str, names: Iterable[str]) -> list[Column]:
     """Return the columns of a file; an undeclared one has the type any."""
-    unknown = "Not declared in config/columns.tsv or config/columns/STUDY.tsv."
+    unknown = "Not declared in config/columns.tsv or studies/STUDY/columns.tsv."
     return [_column(path, name) or Column(name, UNDECLARED, "", unknown) for name in names]
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from losslab.errors import LosslabError
 from losslab.reading import read_text
-from losslab.repository import find
 from losslab.study import studyfiles
 
 # Front matter, code, comments and quotations.
@@ -28,20 +27,19 @@ def check(chapters: Iterable[Path], root: Path) -> None:
     """Raise LosslabError with each typed number without a source, and each comment without use.
 
     The study's configuration, published numbers or claims have the number, or a comment of the
-    chapter names its source: `<!-- typed 93 %: the source's figure 2 -->`. A study's chapter has
-    its name; `root` has the studies.
+    chapter names its source: `<!-- typed 93 %: the source's figure 2 -->`. `root` has
+    the studies.
     """
     problems = []
     for chapter in chapters:
-        text = read_text(chapter)
-        lines = dict(typed(text, declared(root, chapter.stem.removeprefix("_"))))
+        text, study = read_text(chapter), studyfiles.study_of(chapter)
+        place = f"{study}/{chapter.name}".removeprefix("/")
+        lines = dict(typed(text, declared(root, study)))
         named = set(NAMED.findall(text))
         problems += [
-            f"{chapter.name}, line {line}: {words}"
-            for words, line in lines.items()
-            if words not in named
+            f"{place}, line {line}: {words}" for words, line in lines.items() if words not in named
         ] + [
-            f"{chapter.name}, a comment names the source of {words}, which is not in the prose"
+            f"{place}, a comment names the source of {words}, which is not in the prose"
             for words in sorted(named - lines.keys())
         ]
     if problems:
@@ -55,10 +53,10 @@ def check(chapters: Iterable[Path], root: Path) -> None:
 
 def declared(root: Path, study: str) -> set[float]:
     """Return the numbers in a study's configuration, published numbers and claims."""
-    if study not in studyfiles.study_names(root):
+    if not study:
         return set()
-    paths = [find(f"config/studies/{study}.yaml", root), studyfiles.claims_file(root, study)]
-    paths += studyfiles.published(root, study)
+    names = ("study.yaml", studyfiles.CLAIMS, studyfiles.PUBLISHED)
+    paths = [studyfiles.file(root, study, name) for name in names]
     text = "\n".join(read_text(path) for path in paths if path.is_file())
     return {float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", text)}
 

@@ -114,6 +114,10 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+# Files of a study in its folder, studies/NAME, besides its own R functions.
+CHAPTER, CLAIMS, TABLES = "chapter.qmd", "claims.yaml", "tables.R"
+PUBLISHED, CURVES = "published.csv", "curves.csv"
+
 # The value that stands for the scored algorithm, and the axes that may have it.
 TESTED = "tested"
 ROLES = ("algorithm", "competitor")
@@ -125,16 +129,18 @@ QUICK, FULL = FORMS
 @input_errors()
 def load_study(name: str, root: Path, algorithms: Sequence[str] = ()) -> dict[str, Any]:
     """Load a study; add the blocks and runs of the suite that it names, for some `algorithms`."""
-    path = find(f"config/studies/{name}.yaml", root)
+    path = file(root, name, "study.yaml")
     if not path.is_file():
-        names = [each.stem for each in listed("config/studies/*.yaml", root)]
+        names = study_names(root)
         raise LosslabError(
             f"a study must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
             hint=f"`losslab new study {name}` in your campaign's folder adds a study",
         )
     study: dict[str, Any] = load_checked(path, "study")
     if study["study"] != name:
-        raise LosslabError(f"study must be the name of its file {path}, found {study['study']}")
+        raise LosslabError(
+            f"study must be the name of its folder in {path}, found {study['study']}"
+        )
     if "suite" not in study:
         return study
     suite = load_suite(study["suite"], root)
@@ -269,12 +275,22 @@ def form_runs(study: str, root: Path, form: str) -> dict[str, Any]:
 
 def study_names(root: Path) -> list[str]:
     """List the names of all studies of the repository `root`."""
-    return [path.stem for path in listed("config/studies/*.yaml", root)]
+    return [path.parent.name for path in listed("studies/*/study.yaml", root)]
 
 
-def published(root: Path, study: str, what: str = "") -> list[Path]:
-    """List the file of a study's published numbers, or of its `_curves`, if it has one."""
-    path = find(f"config/published/{study}{what}.csv", root)
+def file(root: Path, study: str, name: str) -> Path:
+    """Return the path of a file of a study; it need not exist."""
+    return find(f"studies/{study}/{name}", root)
+
+
+def study_of(chapter: Path) -> str:
+    """Return the study of a chapter, or "" for a chapter without one."""
+    return chapter.parent.name if chapter.name == CHAPTER else ""
+
+
+def published(root: Path, study: str, name: str = PUBLISHED) -> list[Path]:
+    """List the file of a study's published numbers, or of its curves, if it has one."""
+    path = file(root, study, name)
     return [path] if path.exists() else []
 
 
@@ -284,28 +300,8 @@ def suite_files(root: Path, study: str) -> list[Path]:
     return [suite_path(named, root)] if named else []
 
 
-def claims_file(root: Path, study: str) -> Path:
-    """Return the path of a study's claims."""
-    return find(f"report/claims/{study}.yaml", root)
-
-
-def chapter(root: Path, study: str) -> Path:
-    """Return the path of a study's chapter of the report."""
-    return find(f"report/_{study}.qmd", root)
-
-
-def tables(root: Path, study: str) -> Path:
-    """Return the path of the R file that makes a study's tables."""
-    return find(f"analysis/studies/{study}/tables.R", root)
-
-
-def figure(root: Path, study: str, name: str) -> Path:
-    """Return the path of the R file that draws one of a study's figures."""
-    return find(f"analysis/studies/{study}/figures/{name}.R", root)
-
-
 def functions(root: Path, studies: Iterable[str]) -> list[Path]:
     """List the R files with functions: those that all studies share, and the given studies' own."""
     shared = listed("analysis/R/*.R", root)
-    own = [path for study in studies for path in listed(f"analysis/studies/{study}/*.R", root)]
-    return [*shared, *(path for path in own if path.name != "tables.R")]
+    own = [path for study in studies for path in listed(f"studies/{study}/*.R", root)]
+    return [*shared, *(path for path in own if path.name != TABLES)]

@@ -216,7 +216,7 @@ WORDS = {
 }  # fmt: skip
 FILES = {
     "campaign": (text("config/quic.yaml"), of_campaign),
-    "claims": (text("report/claims/quic.yaml"), lambda p: claims.check_claims(p, "quic", GRID)),
+    "claims": (text("studies/quic/claims.yaml"), lambda p: claims.check_claims(p, "quic", GRID)),
     "kernels.toml": (text("config/kernels.toml"), lambda p: finite(design.load_kernels(p))),
     "manifest.json": (recorded("*/0/manifest.json.gz"),
                       lambda p: finite(results.read_manifest(p))),

@@ -23,7 +23,7 @@ CHUNK = re.compile(r"^```\{r\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 REASONS = [
     (study, sentence)
     for study in studyfiles.study_names(ROOT)
-    for claim in read_yaml(studyfiles.claims_file(ROOT, study))["claims"]
+    for claim in read_yaml(studyfiles.file(ROOT, study, studyfiles.CLAIMS))["claims"]
     for sentence in claim.get("reason", [])
 ]
 CONFIGS = {
@@ -35,7 +35,7 @@ RECORDS = ROOT / "docs" / "results"
 
 def test_every_reference_has_a_target(root):
     """The report removes references to what a campaign has no data for."""
-    paths = list((root / "report").glob("*.qmd"))
+    paths = [*root.glob("report/*.qmd"), *root.glob("studies/*/*.qmd")]
     defined = set(report.labels_of(paths))
     for path in paths:
         assert set(REFERENCE.findall(path.read_text())) - defined == set(), path.name
@@ -56,20 +56,20 @@ def test_names_of_r_code_are_not_overwritten(root):
     functions = studyfiles.functions(root, studyfiles.study_names(root))
     require_defined_once(functions)
     assert len(names := defined(functions)) > 50
-    scripts = [*(root / "analysis" / "studies").glob("*/figures/*.R"),
-               *(studyfiles.tables(root, its) for its in studyfiles.study_names(root))]  # fmt: skip
-    for script in scripts:
+    for script in [*root.glob("studies/*/figures/*.R"), *root.glob("studies/*/tables.R")]:
         assert not defined([script]) & names, script
-    chapters = {path.name: assigned(path) for path in (root / "report").glob("*.qmd")}
+    paths = {path.stem: path for path in root.glob("report/*.qmd")}
+    paths |= {f"_{path.parent.name}": path for path in root.glob("studies/*/*.qmd")}
+    chapters = {name: assigned(path) for name, path in paths.items()}
     for name, its in chapters.items():
         assert set(its) & names == set(), name
         own = {word for word, function in its.items() if function}
         for other, theirs in chapters.items():
             if other != name:
-                taken = own | (set(its) if name == "index.qmd" else set())
+                taken = own | (set(its) if name == "index" else set())
                 assert not taken & set(theirs), f"{other} assigns names of {name}"
             if other.startswith("_") and name.startswith("_") and other != name:
-                called = re.findall(r"\b([A-Za-z][\w.]*)\(", (root / "report" / other).read_text())
+                called = re.findall(r"\b([A-Za-z][\w.]*)\(", paths[other].read_text())
                 assert not (set(called) - set(theirs)) & own, f"{other} calls functions of {name}"
 
 

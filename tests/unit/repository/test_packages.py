@@ -96,10 +96,11 @@ def used(paths):
 
 
 def test_r_packages_of_the_sources_are_those_of_debian_and_conda(root):
-    everything = set((root / "analysis").rglob("*.R"))
+    everything = {path for name in ("analysis", "studies") for path in (root / name).rglob("*.R")}
     tests = {path for path in everything if "tests" in path.parts[len(root.parts) :]}
     # Quarto knits with rmarkdown, and the linters' test calls lintr.
-    work = used([*(everything - tests), *(root / "report").rglob("*.[Rq]*")]) | {"rmarkdown"}
+    chapters = [*(root / "report").rglob("*.[Rq]*"), *root.glob("studies/*/*.qmd")]
+    work = used([*(everything - tests), *chapters]) | {"rmarkdown"}
     more = used([*tests, *(root / "tests").glob("*.R")]) | {"lintr"}
     assert set(analysis.r_packages("analysis")) == work
     assert set(analysis.r_packages("tests")) == more - work

@@ -110,7 +110,8 @@ def test_snakemake_parses_the_commands_of_pages():
 
 # A path from the root, in a code span or in the list of folders; and a step of the layout page.
 PATH = re.compile(
-    r"(?:^|`)((?:src|config|workflow|containers|tests|analysis|report|bench)/[\w/.-]+)", re.M
+    r"(?:^|`)((?:src|config|workflow|containers|tests|analysis|studies|report|bench)/[\w/.-]+)",
+    re.M,
 )
 STEP = re.compile(r"^\d+\. `(?:\w+\.)?(\w+)` \(([\w/.]+)\)", re.M)
 
@@ -233,7 +234,7 @@ def test_readme_has_the_number_of_cells(root, capsys):
     text = (root / "README.md").read_text()
     cli.main(["cells", "--config", str(root / "config/quick.yaml")])
     assert f"measures {len(capsys.readouterr().out.splitlines())} cells" in text
-    known = len(list((root / "config/studies").glob("*.yaml")))
+    known = len(list(root.glob("studies/*/study.yaml")))
     quick = read_yaml(root / "config/quick.yaml")
     measured = len(design.load_studies(quick, root))
     said = f"one of {known} studies. `make report` measures the quick campaign, {measured} of them"

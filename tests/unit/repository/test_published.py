@@ -1,6 +1,6 @@
 """Published numbers, against a second transcription that was made independently of the first.
 
-`tests/expected/published` has it in the columns and units of `config/published`.
+`tests/expected/published` has it in the columns and units of the studies.
 """
 
 import csv
@@ -12,7 +12,7 @@ from losslab.reading import read_yaml
 from losslab.repository import ROOT
 from losslab.study import schemas
 
-FIRST, SECOND = "config/published", "tests/expected/published"
+FIRST, SECOND = "studies/{}/published.csv", "tests/expected/published/{}.csv"
 # Columns that name a row.
 NAMES = {
     "loss": ("algorithm", "path", "loss_percent", "reading"),
@@ -24,10 +24,10 @@ NAMES = {
 CONTEST = NAMES["cellular"][:3]
 
 
-def ours(study, axes, folder=FIRST):
+def ours(study, axes, file=FIRST):
     """Read a study's published numbers: name and numbers of each row."""
-    with (ROOT / folder / f"{study}.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    with (ROOT / file.format(study)).open(newline="") as table:
+        rows = list(csv.DictReader(table))
     return [
         (
             tuple(row[axis] for axis in axes),
@@ -44,8 +44,8 @@ def ours(study, axes, folder=FIRST):
 @pytest.mark.parametrize("study", NAMES)
 def test_published_numbers_are_those_of_the_second_transcription(study):
     found, wanted = (
-        sorted(ours(study, NAMES[study], folder), key=lambda row: (row[0], sorted(row[1].items())))
-        for folder in (FIRST, SECOND)
+        sorted(ours(study, NAMES[study], file), key=lambda row: (row[0], sorted(row[1].items())))
+        for file in (FIRST, SECOND)
     )
     # Of repeated runs, the first transcription has the mean, in four digits.
     different = [
@@ -57,9 +57,9 @@ def test_published_numbers_are_those_of_the_second_transcription(study):
 
 
 def test_curves_have_a_recorded_origin():
-    sources = read_yaml(ROOT / "config/published/sources.yaml")
+    sources = read_yaml(ROOT / "studies/sources.yaml")
     assert schemas.problems(sources, "sources") == []
-    curves = {path.name for path in (ROOT / "config/published").glob("*_curves.csv")}
+    curves = {str(path.relative_to(ROOT / "studies")) for path in ROOT.glob("studies/*/curves.csv")}
     assert curves == set(sources)
     cited = (ROOT / "report/references.bib").read_text()
     assert all(f"{{{source['citation']}," in cited for source in sources.values())

@@ -78,7 +78,7 @@ def test_intervals_are_written_in_mathematical_notation(text, inside, outside):
 
 
 def test_study_may_set_every_axis_except_durations(root):
-    study = read_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "studies/loss/study.yaml")
     study["blocks"]["main"] = {name: PLAIN.to_json()[name] for name in OF_STUDIES}
     design.check_schema(study, "study", "loss.yaml")
     study["blocks"]["main"]["duration_s"] = 3
@@ -111,7 +111,7 @@ def test_new_axis_is_one_declaration(wider, root):
     ]  # fmt: skip
     assert options(["--algorithm", "cubic", "--wobble-ms", "2"]).wobble_ms == 2.0
     made = schemas.schema.__wrapped__("study")
-    study = read_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "studies/loss/study.yaml")
     study["blocks"]["main"]["wobble_ms"] = [1, 2]
     assert jsonschema.Draft202012Validator(made).is_valid(study)
     study["blocks"]["main"]["wobble_ms"] = [1, 200]

@@ -51,7 +51,7 @@ def test_study_names_flows_and_crosses_them():
 
 
 def test_schema_has_every_key_of_flows(root):
-    study = read_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "studies/loss/study.yaml")
     spec = {"algorithm": "same", "sizes": "pareto", "over": "both", "direction": "back"}
     study["flows"] = {"all": [spec | {name: 1 for name in background.KEYS if name not in spec}]}
     design.check_schema(study, "study", "loss.yaml")

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from losslab.errors import LosslabError
-from losslab.study import claims
+from losslab.study import claims, studyfiles
 
 # Claims in which tests make mistakes; they do not change with the study's own claims.
 LOSS = """\
@@ -50,9 +50,8 @@ claims:
 @pytest.fixture
 def copy(root, tmp_path):
     """Return a copy of the studies, claims and published numbers."""
-    for folder in ("config/studies", "config/published", "report/claims"):
-        shutil.copytree(root / folder, tmp_path / folder)
-    (tmp_path / "report/claims/loss.yaml").write_text(LOSS)
+    shutil.copytree(root / "studies", tmp_path / "studies")
+    (tmp_path / "studies/loss/claims.yaml").write_text(LOSS)
     return tmp_path
 
 
@@ -69,7 +68,7 @@ def refusal(copy, study):
 
 
 def test_every_claims_file_is_valid(root):
-    claims.check([path.stem for path in (root / "config/studies").glob("*.yaml")], root)
+    claims.check(studyfiles.study_names(root), root)
 
 
 # Studies, text of their claims, and the mistake that replaces it.
@@ -115,7 +114,7 @@ MISTAKES = [
 def test_mistake_in_a_claim_names_it_and_allowed_values(copy, snapshot):
     said = []
     for study, old, new in MISTAKES:
-        path = copy / "report" / "claims" / f"{study}.yaml"
+        path = copy / "studies" / study / "claims.yaml"
         text = path.read_text()
         replace(path, old, new)
         message = refusal(copy, study).replace(f"{copy}/", "")
@@ -126,25 +125,25 @@ def test_mistake_in_a_claim_names_it_and_allowed_values(copy, snapshot):
 
 @pytest.mark.parametrize("content", ["study: loss\nclaims: []\n", "claims: [{id: a}]\n", "- a\n"])
 def test_malformed_claims_file_is_refused(copy, content):
-    (copy / "report/claims/loss.yaml").write_text(content)
-    assert "report/claims/loss.yaml" in refusal(copy, "loss")
+    (copy / "studies/loss/claims.yaml").write_text(content)
+    assert "studies/loss/claims.yaml" in refusal(copy, "loss")
 
 
 def test_series_of_no_cell_and_study_of_another_file_are_refused(copy):
-    study = copy / "config/studies/loss.yaml"
+    study = copy / "studies/loss/study.yaml"
     replace(study, "time_series:\n  - {", "time_series:\n  - { rtt_ms: 7,")
     assert "time_series of study loss must select cells: rtt_ms must be" in refusal(copy, "loss")
     replace(study, "study: loss", "study: other")
-    assert "must be the name of its file" in refusal(copy, "loss")
+    assert "must be the name of its folder" in refusal(copy, "loss")
 
 
 def test_claims_of_another_study_are_refused(copy):
-    replace(copy / "report/claims/loss.yaml", "study: loss", "study: cloud")
+    replace(copy / "studies/loss/claims.yaml", "study: loss", "study: cloud")
     assert "study must be loss" in refusal(copy, "loss")
 
 
 def test_study_may_have_no_claims(copy):
-    (copy / "report/claims/loss.yaml").unlink()
+    (copy / "studies/loss/claims.yaml").unlink()
     assert "does not exist" in refusal(copy, "loss")
 
 
@@ -166,7 +165,7 @@ def test_study_may_have_no_claims(copy):
     ],
 )
 def test_mistake_in_a_published_table_is_named(copy, old, new, line, words):
-    path = copy / "config" / "published" / "loss.csv"
+    path = copy / "studies/loss/published.csv"
     replace(path, old, new)
     message = refusal(copy, "loss")
     assert message.startswith(f"{path}, line {line}")
@@ -174,11 +173,11 @@ def test_mistake_in_a_published_table_is_named(copy, old, new, line, words):
 
 
 def test_study_may_have_published_numbers(copy):
-    path = copy / "config" / "published" / "loss.csv"
+    path = copy / "studies/loss/published.csv"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0] + ",wobble_ms", *(f"{line},0.5" for line in lines[1:])]))
     assert "'wobble_ms' was unexpected" in refusal(copy, "loss")
-    study = copy / "config/studies/loss.yaml"
+    study = copy / "studies/loss/study.yaml"
     replace(study, "figures:", "published_numbers: [wobble_ms]\nfigures:")
     claims.check(["loss"], copy)
     replace(path, "0.5\n", "half\n")

@@ -18,7 +18,7 @@ def config(root):
 
 @pytest.fixture
 def study(root):
-    return read_yaml(root / "config/studies/loss.yaml")
+    return read_yaml(root / "studies/loss/study.yaml")
 
 
 def test_quick_campaign_has_every_study_with_enough_replicates(root):

@@ -13,7 +13,7 @@ NOT_IN_QUICK = ("alpha", "beta", "ewma-other-trace")
 
 def claimed_cells(study, root):
     """Return the cells of a study that its claims select, without claims about all cells."""
-    for claim in read_yaml(studyfiles.claims_file(root, study.name))["claims"]:
+    for claim in read_yaml(studyfiles.file(root, study.name, studyfiles.CLAIMS))["claims"]:
         meant = [*meant_cells(study, claim)]
         if claim["id"] in NOT_IN_QUICK:
             continue
@@ -23,7 +23,7 @@ def claimed_cells(study, root):
 
 def cells_of_causes(study, root):
     """Return the cells of a study that show the causes of its claims' verdicts."""
-    for claim in read_yaml(studyfiles.claims_file(root, study.name))["claims"]:
+    for claim in read_yaml(studyfiles.file(root, study.name, studyfiles.CLAIMS))["claims"]:
         for sentence in claim.get("reason", []):
             if sentence.get("cause"):
                 meant = meant_cells(study, sentence["shown_by"])

@@ -67,7 +67,7 @@ def test_column_has_the_meaning_of_its_table(path, name, unit, said):
 
 def test_columns_of_a_study_are_in_a_file_with_the_studys_name():
     studies = set(studyfiles.study_names(ROOT))
-    assert {path.stem for path in listed("config/columns/*.tsv")} <= studies
+    assert {path.parent.name for path in listed("studies/*/columns.tsv")} <= studies
 
 
 def test_column_of_a_table_without_description_is_refused(monkeypatch, tmp_path):

@@ -90,7 +90,7 @@ def test_malformed_declaration_is_named(root, tmp_path, before, after, words):
 
 
 def test_declared_kernel_is_refused_on_the_host(root):
-    study = read_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "studies/loss/study.yaml")
     study["blocks"]["main"] = {"algorithm": "cubic", "kernel": "6.1"}
     run = {"replicates": 1, "duration_s": 5, "warmup_s": 1, "where": "host"}
     with pytest.raises(LosslabError, match=r"which uses this machine's kernel, found 6\.1"):

@@ -8,7 +8,7 @@ from tests.conftest import ROOT
 
 
 def test_typed_numbers_of_our_chapters_have_sources():
-    prose.check(sorted((ROOT / "report").rglob("*.qmd")), ROOT)
+    prose.check([*ROOT.glob("report/*.qmd"), *ROOT.glob("studies/*/*.qmd")], ROOT)
 
 
 def test_typed_numbers_are_found_outside_code_comments_and_quotations():
@@ -28,16 +28,17 @@ def test_numbers_of_the_studys_files_are_declared():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("# Mine\n\nIt loses 93 %.\n", "_mine.qmd, line 3: 93 %"),
+        ("# Mine\n\nIt loses 93 %.\n", "mine/chapter.qmd, line 3: 93 %"),
         (
             "It loses 93 %.\n\n<!-- typed 94 %: a guess -->\n",
-            "_mine.qmd, a comment names the source of 94 %, which is not in the prose",
+            "mine/chapter.qmd, a comment names the source of 94 %, which is not in the prose",
         ),
     ],
     ids=["without a source", "comment without use"],
 )
 def test_a_typed_number_without_a_source_is_refused(text, problem, tmp_path):
-    chapter = tmp_path / "_mine.qmd"
+    chapter = tmp_path / "mine/chapter.qmd"
+    chapter.parent.mkdir()
     chapter.write_text(text)
     with pytest.raises(LosslabError) as refused:
         prose.check([chapter], ROOT)

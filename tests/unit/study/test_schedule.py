@@ -36,7 +36,7 @@ def test_list_of_changes_becomes_an_axis_value():
 
 
 def test_study_may_name_its_changes(root):
-    study = read_yaml(root / "config/studies/loss.yaml")
+    study = read_yaml(root / "studies/loss/study.yaml")
     study["changes"] = {"step": [{"at_s": 2, "rate_mbit": 5}, {"at_s": 3, "outage_s": 0.5}]}
     study["blocks"] = {"main": {"algorithm": "cubic", "changes": ["none", "step"]}}
     design.check_schema(study, "study", "loss.yaml")

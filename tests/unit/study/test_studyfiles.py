@@ -95,8 +95,9 @@ def test_mistakes_in_a_suite_are_refused(root, rfc, tmp_path, change, words):
 
 
 def test_study_of_a_suite_has_no_blocks(root, tmp_path):
-    shutil.copytree(root / "config", tmp_path / "config")
-    path = tmp_path / "config/studies/score.yaml"
+    for folder in ("config", "studies"):
+        shutil.copytree(root / folder, tmp_path / folder)
+    path = tmp_path / "studies/score/study.yaml"
     path.write_text(path.read_text() + "blocks: { more: { algorithm: cubic } }\n")
     with pytest.raises(LosslabError, match="blocks"):
         studyfiles.load_study("score", tmp_path)
@@ -125,7 +126,7 @@ def test_values_of_all_blocks_are_declared():
 
 @pytest.fixture
 def copy(root, tmp_path):
-    for folder in ("config", "analysis", "report"):
+    for folder in ("config", "studies"):
         shutil.copytree(root / folder, tmp_path / folder)
     return tmp_path
 
@@ -137,14 +138,14 @@ def studies(copy):
 def test_every_study_has_its_files_and_an_unlisted_figure_is_reported(root, copy):
     assert len(studyfiles.study_names(root)) >= 7
     design.check_files(studies(copy), copy)
-    (copy / "analysis/studies/loss/figures/new.R").write_text("draw <- function(data) NULL\n")
+    (copy / "studies/loss/figures/new.R").write_text("draw <- function(data) NULL\n")
     with pytest.raises(LosslabError, match="found other files: new"):
         design.check_files(studies(copy), copy)
 
 
 @pytest.mark.parametrize(
     "file",
-    ["report/_loss.qmd", "analysis/studies/loss/tables.R", "analysis/studies/loss/figures/cwnd.R"],
+    ["studies/loss/chapter.qmd", "studies/loss/tables.R", "studies/loss/figures/cwnd.R"],
 )
 def test_missing_file_of_a_study_is_named(copy, file):
     (copy / file).unlink()
@@ -153,7 +154,7 @@ def test_missing_file_of_a_study_is_named(copy, file):
 
 
 def test_studies_follow_others_in_a_campaign(root, copy):
-    shutil.copy(root / "tests/fixtures/study/config/studies/tiny.yaml", copy / "config/studies")
+    shutil.copytree(root / "tests/fixtures/study/studies/tiny", copy / "studies/tiny")
     quick = read_yaml(copy / "config/quick.yaml")
     names = [study.name for study in design.load_studies(quick, copy)]
     assert "tiny" not in names
@@ -164,8 +165,9 @@ def test_studies_follow_others_in_a_campaign(root, copy):
 
 
 def test_runs_of_following_studies_are_checked(root, copy):
-    text = (root / "tests/fixtures/study/config/studies/tiny.yaml").read_text()
-    path = copy / "config/studies/tiny.yaml"
+    text = (root / "tests/fixtures/study/studies/tiny/study.yaml").read_text()
+    path = copy / "studies/tiny/study.yaml"
+    path.parent.mkdir()
     path.write_text(text.replace("warmup_s: 0", "warmupp_s: 0"))
-    with pytest.raises(LosslabError, match=r"`runs` of .*tiny.yaml .*\n.*warmupp_s"):
+    with pytest.raises(LosslabError, match=r"`runs` of study tiny .*\n.*warmupp_s"):
         design.load_studies(read_yaml(copy / "config/config.yaml"), copy)
