@@ -38,8 +38,6 @@ class BuildWithFiles(build_py):
 
     def _files(self) -> list[str]:
         found = [path for name in FILES for path in (Path(name), *Path(name).rglob("*"))]
-        # Which package of this repository has which command.
-        found += Path("plugins").glob("*/pyproject.toml")
         return [str(path) for path in found if path.is_file() and _is_packed(path)]
 
 

@@ -44,7 +44,7 @@ from losslab.instrument import image
 from losslab.reading import read_yaml
 from losslab.study.condition import AXES, IN_NAMES
 from losslab.study.design import check_schema
-from losslab_timetravel import futures, whatif
+from losslab.tools.timetravel import futures, whatif
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "tests" / "golden" / "golden.yaml"

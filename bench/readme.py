@@ -32,7 +32,7 @@ from losslab.campaign.verdicts import read_recorded
 from losslab.instrument import kernels
 from losslab.reading import read_json, read_rows, read_yaml
 from losslab.study import design, dictionary
-from losslab_artifact import major
+from losslab.tools.artifact import major
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"

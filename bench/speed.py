@@ -34,7 +34,7 @@ from losslab.backends.snapshot import Fork, Snapshots
 from losslab.campaign.instrument import instrument
 from losslab.errors import LosslabError
 from losslab.study.condition import Condition
-from losslab_realtime import watch
+from losslab.tools.realtime import watch
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE, PAGE = ROOT / "report" / "speed.csv", ROOT / "docs" / "reference" / "speed.md"

@@ -15,6 +15,6 @@ dry_run=$!
 # Snakemake's linter is slow, so only `make test` runs it.
 pytest --numprocesses auto --maxprocesses 8 --dist loadgroup --quiet -m "not alone and not nightly" --durations=5 \
     --deselect "tests/test_linters.py::test_linter_finds_nothing[snakemake --lint]" \
-    tests/unit plugins tests/test_linters.py "$@" || status=1
+    tests/unit tests/test_linters.py "$@" || status=1
 wait "$dry_run" || { status=1 && cat "$folder/output"; }
 exit "$status"

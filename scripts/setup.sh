@@ -91,7 +91,7 @@ build() {
     others="$quarto $kernel $image $more"
 }
 
-stamp="$(cat pyproject.toml plugins/*/pyproject.toml requirements*.lock scripts/setup.sh | sha256sum | cut -d' ' -f1) $(pwd)"
+stamp="$(cat pyproject.toml requirements*.lock scripts/setup.sh | sha256sum | cut -d' ' -f1) $(pwd)"
 if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
     echo "losslab: making .venv"
     rm -rf .venv
@@ -104,12 +104,10 @@ if [ "$(cat .venv/losslab-stamp 2>/dev/null || true)" != "$stamp" ]; then
         requirements-build.lock requirements.lock | $install --require-hashes -r /dev/stdin; then
         [ "$mode" = tools ] || [ -n "$place" ] || build
     fi
-    plugins="$(dirname plugins/*/pyproject.toml | sed 's/^/-e /')"
-    # shellcheck disable=SC2086 # a list of options
     if $install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock; then
-        $install --no-build-isolation --no-deps -e . $plugins
+        $install --no-build-isolation --no-deps -e .
     elif [ "${LOSSLAB_UNPINNED:-0}" != 0 ]; then
-        $install -e '.[campaign,dev]' $plugins
+        $install -e '.[campaign,dev]'
     else
         echo "losslab: error: pip could not install the Python packages pinned in requirements*.lock." >&2
         echo "  -> check the network, or use current versions: LOSSLAB_UNPINNED=1 make setup" >&2

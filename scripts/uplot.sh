@@ -3,7 +3,7 @@
 # version, change version and integrity there (`npm view uplot@VERSION dist.integrity`), run this script,
 # and write the printed hashes there.
 set -eu
-cd "$(dirname "$0")/../plugins/explorer/losslab_explorer/page/uplot"
+cd "$(dirname "$0")/../src/losslab/tools/explorer/page/uplot"
 
 value() { sed -n "s/^$1 = \"\(.*\)\"\$/\1/p" source.toml; }
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from losslab.errors import LosslabError
-from losslab_realtime.preflight import ask_engine
+from losslab.tools.realtime.preflight import ask_engine
 
 # Counters and random numbers change by themselves.
 RESTLESS = (

@@ -17,14 +17,11 @@ OTHERS_TRACE = "config/traces/others"
 def build(folder: Path) -> Path:
     """Build the wheel in a copy of the clone's files, as pip leaves files in its source folder.
 
-    The wheel of the plug-in conform lies beside it.
-
     The copy also has a trace of others, as a clone may.
     """
     source = sources.copy(folder / "source")
     (source / OTHERS_TRACE).write_text("1\n")
-    _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source),
-         str(source / "plugins" / "conform"))  # fmt: skip
+    _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source))
     (wheel,) = folder.glob("losslab-*.whl")
     return wheel
 
@@ -63,7 +60,7 @@ def install(wheel: Path, folder: Path, extras: tuple[str, ...] = ("",)) -> Path:
             if place.exists() and not (packages / top).exists():
                 (packages / top).symlink_to(place)
     _pip("--python", str(folder / "bin" / "python"), "install", "--no-deps", "--no-index",
-         str(wheel), *map(str, wheel.parent.glob("losslab_*.whl")))  # fmt: skip
+         str(wheel))  # fmt: skip
     return folder / "bin"
 
 

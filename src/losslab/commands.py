@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 from collections.abc import Iterator
 from importlib import metadata
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from losslab.errors import LosslabError
-from losslab.reading import UsageError, read_rows
-from losslab.repository import PACKAGE, package_with
+from losslab.reading import read_rows
+from losslab.repository import PACKAGE
 
 GROUP = "losslab.commands"
 WORKFLOW = "the workflow"  # commands of its rules, which the overview does not list
@@ -65,10 +63,8 @@ def installed() -> dict[str, Command]:
 
 
 def sources(name: str) -> list[str]:
-    """List the files of the package that adds a command; none if it is not installed."""
-    command = None if name in COMMANDS else find(name)
-    spec = importlib.util.find_spec(command.module.partition(".")[0]) if command else None
-    found = Path(spec.origin).parent.rglob("*.*") if spec and spec.origin else []
+    """List the files of a command's package in `losslab.tools`."""
+    found = (PACKAGE / "tools" / name).rglob("*.*")
     return sorted(str(path) for path in found if path.suffix != ".pyc")
 
 
@@ -95,15 +91,10 @@ class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
     def add(self, called: str | None = None) -> None:
         """Add all commands, or the called one with the others of its module.
 
-        If there is none of that name, add the names of all. Raises UsageError if the command is of
-        one of this repository's packages that is not installed.
+        If there is none of that name, add the names of all.
         """
         command = None if called is None else find(called)
         if called is not None and command is None:
-            if absent := package_with(GROUP, called):
-                package, fix = absent
-                needs = f"`losslab {called}` needs the package {package}"
-                raise UsageError(f"{needs}, found it not installed", hint=fix)
             for name in installed():
                 self.add_parser(name)
             return

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tomllib
 from collections.abc import Container
 from pathlib import Path
 
@@ -74,18 +73,6 @@ def images(root: Path = ROOT) -> dict[str, Path]:
     """Return the folders of all images' recipes by name, losslab's and a user's own."""
     found = {path.parent.name: path.parent for path in (root / "containers").glob("*/packages.txt")}
     return found | recipes("images", "packages.txt", found)
-
-
-def package_with(group: str, name: str) -> tuple[str, str] | None:
-    """Return this repository's package with an entry point, and the command that installs it."""
-    for path in ROOT.glob("plugins/*/pyproject.toml"):
-        project = tomllib.loads(path.read_text())["project"]
-        if name in project["entry-points"].get(group, ()):
-            source: object = path.parent
-            if INSTALLED:
-                source = f"{project['name']}, or plugins/{path.parent.name} in a clone"
-            return project["name"], f"python -m pip install {source}"
-    return None
 
 
 def debian_packages(part: str) -> dict[str, str | None]:

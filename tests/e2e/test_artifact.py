@@ -13,7 +13,7 @@ import pytest
 from losslab.campaign import plan, rerun
 from losslab.campaign.results import FILES, HOST_FILE, MANIFEST_FILE, SELF, write_json
 from losslab.errors import LosslabError
-from losslab_artifact import pack, remake, verify
+from losslab.tools.artifact import pack, remake, verify
 from tests import sealed
 from tests.e2e.conftest import AUTHOR
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from losslab.instrument import kernel, kernels, kerneltree
-from losslab_conform import conform
+from losslab.tools.conform import conform
 from tests.faults.kit import losslab
 
 # Changes of BBRv3 that break cases.

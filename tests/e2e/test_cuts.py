@@ -11,7 +11,7 @@ from bench import golden
 from losslab import cli
 from losslab.campaign import packets, rerun
 from losslab.instrument import image
-from losslab_timetravel.symptoms import COUNTER
+from losslab.tools.timetravel.symptoms import COUNTER
 
 RECORD = golden.load()
 WORDS = shlex.split(

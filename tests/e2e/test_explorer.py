@@ -3,7 +3,7 @@
 import pytest
 
 from losslab.campaign import results, tables
-from losslab_explorer import explorer
+from losslab.tools.explorer import explorer
 from tests import browser
 from tests.golden import seam
 

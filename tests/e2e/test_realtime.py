@@ -21,7 +21,7 @@ import pytest
 from losslab.emulation.shaping import path_qdiscs
 from losslab.instrument import image
 from losslab.study.condition import Condition
-from losslab_realtime import onhost, preflight
+from losslab.tools.realtime import onhost, preflight
 from tests import host_state
 
 ROOT = Path(__file__).resolve().parents[2]

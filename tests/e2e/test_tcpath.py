@@ -8,7 +8,7 @@ import pytest
 from losslab import runs
 from losslab.campaign.instrument import instrument
 from losslab.study.condition import Condition
-from losslab_paths import to_tc
+from losslab.tools.paths import to_tc
 
 BASE = {"algorithm": "cubic", "rate_mbit": 20, "rtt_ms": 40, "buffer_packets": 66}
 CONDITIONS = {

@@ -10,11 +10,10 @@ from __future__ import annotations
 from importlib import metadata
 
 from losslab import extensions
-from losslab.backends.base import CONTAINERNET, GUEST, HOST, VIRTUAL, Backend, Needs
+from losslab.backends.base import CONTAINERNET, GUEST, VIRTUAL, Backend, Needs
 from losslab.backends.virtual import EngineGuest, Guest
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
-from losslab.repository import package_with
 
 # By kind of hosts.
 GROUPS = {VIRTUAL: "losslab.backends", CONTAINERNET: "losslab.backends.containernet"}
@@ -25,12 +24,6 @@ class _Backends(dict[tuple[str, str], Backend]):
 
     def __missing__(self, key: tuple[str, str]) -> Backend:
         kind, where = key
-        if package := package_with(GROUPS.get(kind, ""), where):
-            raise UsageError(
-                f"the backend {kind} with --where {where} needs the package {package[0]}, found it "
-                "not installed",
-                hint=package[1],
-            )
         found = ", ".join(f"{name} on {place}" for name, place in self)
         raise UsageError(f"the backend must be one of {found}, found {kind} on {where}")
 
@@ -58,5 +51,4 @@ for _kind, _group in GROUPS.items():
     for _entry in metadata.entry_points(group=_group):
         BACKENDS[_kind, _entry.name] = _load(_kind, _entry)
 NAMES = tuple(GROUPS)
-# Without its package, BACKENDS says how to install the backend on the host.
-PLACES = tuple(dict.fromkeys([where for _, where in BACKENDS] + [HOST]))
+PLACES = tuple(dict.fromkeys(where for _, where in BACKENDS))

@@ -88,7 +88,7 @@ def test_unwritable_record_is_an_error(cache):
         record(cache)
 
 
-@pytest.mark.parametrize("wheels", [[], ["losslab", "losslab_exercise", "scipy"]])
+@pytest.mark.parametrize("wheels", [[], ["losslab", "mine", "scipy"]])
 def test_serve_prints_the_lines_to_paste(wheels, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(records.http.server.ThreadingHTTPServer, "serve_forever", lambda _: None)
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "empty"))
@@ -104,7 +104,7 @@ def test_serve_prints_the_lines_to_paste(wheels, tmp_path, monkeypatch, capsys):
     program = "~/losslab/bin/losslab" if wheels else "losslab"
     assert re.fullmatch(rf"  LOSSLAB_INSTRUMENTS=http://127\.0\.0\.1:\d+ {program} setup", last)
     names = [line.rpartition("--trusted-host 127.0.0.1 ")[2] for line in install[1:]]
-    assert names == (["losslab losslab-exercise"] if wheels else [])
+    assert names == (["losslab mine"] if wheels else [])
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert cli.main([*words, str(port)]) == 1

@@ -20,12 +20,12 @@ from losslab.instrument import kernels
 from losslab.reading import UsageError
 from losslab.study import claims, design, studyfiles
 from losslab.study.condition import AXES
-from losslab_compare import compare, measurement
-from losslab_conform import judge, suite
-from losslab_conform.timeline import Timeline
-from losslab_decide import question
-from losslab_paths import from_tc, tclines, traces
-from losslab_timetravel import whatif
+from losslab.tools.compare import compare, measurement
+from losslab.tools.conform import judge, suite
+from losslab.tools.conform.timeline import Timeline
+from losslab.tools.decide import question
+from losslab.tools.paths import from_tc, tclines, traces
+from losslab.tools.timetravel import whatif
 from tests.conftest import ROOT
 from tests.unit.campaign.test_state import BBR, bbr
 
@@ -166,7 +166,7 @@ def of_measurement(path):
 
 
 def examples(*names):
-    folder = ROOT / "plugins/compare/tests/examples"
+    folder = ROOT / "tests/unit/tools/compare/examples"
     return [(folder / name).read_bytes() for name in names]
 
 

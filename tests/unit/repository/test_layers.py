@@ -113,12 +113,27 @@ def test_modules_import_each_other_in_no_circle():
     graphlib.TopologicalSorter(graph).prepare()  # CycleError names the modules of a circle
 
 
+def test_core_imports_no_tool_and_no_tool_another():
+    found = set()
+    for module in MODULES:
+        place = module.split("/")
+        mine = ".".join(place[:2]) if place[0] == "tools" else "none"
+        found |= {
+            f"{mine} imports {name}"
+            for name in own(imports(PACKAGE / module))
+            if name.startswith("tools.") and not under(name, {mine})
+        }
+    # The symptoms of `losslab why` may be cases of a suite.
+    assert {each.partition(" ")[0] for each in found} <= {"tools.timetravel"}
+    assert all("tools.conform." in each for each in found)
+
+
 def test_core_imports_no_feature():
     """`study/features.py` finds apps and path mechanisms by their files."""
     found = {
         f"{module} imports {name}"
         for module in MODULES
-        if not module.startswith(tuple(f"{name.replace('.', '/')}/" for name in FEATURES))
+        if not module.startswith(("tools/", *(f"{f.replace('.', '/')}/" for f in FEATURES)))
         for name in own(imports(PACKAGE / module, types=False))
         if under(name, FEATURES)
     }
@@ -128,7 +143,8 @@ def test_core_imports_no_feature():
 def test_programs_are_started_by_one_module():
     """Inside emulated hosts Mininet starts programs, too."""
     users = [m for m in MODULES if "subprocess" in imports(PACKAGE / m)]
-    assert [m for m in users if not m.startswith("emulation/")] == ["processes.py"]
+    hosts = ("emulation/", "tools/realtime/")
+    assert [m for m in users if not m.startswith(hosts)] == ["processes.py"]
 
 
 def test_image_and_r_have_the_constants_of_the_emulation(root):

@@ -11,7 +11,7 @@ from losslab import doctor
 from losslab.instrument import analysis
 from losslab.repository import ROOT
 
-PROGRAMS = ("src", "plugins/realtime/losslab_realtime", "bench", "scripts")
+PROGRAMS = ("src", "bench", "scripts")
 # Programs that packages.sh calls.
 OF_SHELL = ("sh", "dirname", "sed", "awk", "grep")
 INSTALL = re.compile(r"apt-get install (?!-)([a-z0-9.+ -]+)")

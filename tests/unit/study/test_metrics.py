@@ -10,7 +10,7 @@ import pytest
 from losslab.reading import UsageError
 from losslab.study import metrics
 from losslab.study.condition import AXES, Condition
-from losslab_realtime.watch import Findings
+from losslab.tools.realtime.watch import Findings
 
 HEAD = "name\tlabel\tunit\tbetter\tprimary\tof\tdescription\n"
 APPS = set(AXES["app"].choices)

@@ -1,0 +1,1 @@
+"""Commands that the core does not need, a package each. None imports another."""

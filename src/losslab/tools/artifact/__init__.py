@@ -1,0 +1,1 @@
+"""Commands `artifact` and `verify`: pack a campaign for others, and verify results."""

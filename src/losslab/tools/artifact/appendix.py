@@ -1,0 +1,297 @@
+"""Artifact appendix for review committees, in LaTeX, made from a campaign's results.
+
+Its headings are those of the venue's own template, and it has two pages at most. Claims are
+numbered C1, C2, ... and experiments E1, E2, ...; C1 is that the bytes are the same, and E1 verifies
+the archive. Each other experiment measures the cells of one study's major claims again.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import string
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from losslab import __version__, processes
+from losslab.campaign.plan import RecordedCampaign
+from losslab.campaign.verdicts import read_claims
+from losslab.errors import LosslabError
+from losslab.reading import read_rows, read_yaml
+from losslab.repository import ROOT, debian_packages
+from losslab.tools.artifact.major import Experiment, Major, experiments
+from losslab.tools.artifact.remake import path_of
+from losslab.tools.artifact.verify import COMMIT, EXPERIMENTS, RESULTS, SAMPLE
+
+TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATE, SCRIPT = TEMPLATES / "appendix.yaml", TEMPLATES / "experiment.sh"
+VENUES = ("acm", "eurosys", "ndss", "usenix")
+TEX, PDF = "APPENDIX.tex", "APPENDIX.pdf"
+MAX_PAGES, MAX_HOURS = 2, 5
+# Disk space of kernel, image and .venv besides the results, in GB.
+TOOLS_GB = 1.5
+# Parts of scripts/packages.txt that `make verify-artifact` installs.
+PARTS = ("python", "analysis", "tests")
+SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    each: f"\\{each}" for each in "&%$#_{}"
+}
+
+
+class Tex(string.Template):
+    """Text with facts: @{name}."""
+
+    delimiter = "@"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Valid replicate of a campaign."""
+
+    path: str  # its folder, from the root
+    algorithm: str
+    instrument: dict[str, Any]
+    started_utc: str  # as 2026-01-31T12:00:00+00:00
+    wall_s: float
+    virtual: bool = True  # in virtual time: the same seed gives the same bytes
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Facts about an archive that only packing knows."""
+
+    campaign: str  # path of the configuration file in the repository
+    day: str  # as 2026-01-31
+    result_bytes: int
+    with_instrument: bool
+    verification_s: float  # CPU time of the verification, while packing
+    venue: str = "acm"
+    anonymous: bool = False
+
+
+def write(
+    root: Path,
+    runs: Sequence[Run],
+    campaign: RecordedCampaign,
+    majors: Sequence[Major],
+    packing: Packing,
+    repository: Path = ROOT,
+) -> str:
+    """Write an archive's appendix and experiments; return a line with their compute-hours.
+
+    `root`: the archive's folder; `typeset` makes the PDF. Raises LosslabError if the experiments
+    take too long for an evaluator.
+    """
+    folder = root / EXPERIMENTS
+    folder.mkdir()
+    found = experiments(campaign.config, majors, repository)
+    claims = {
+        (row["study"], row["claim"]): row for row in read_claims(root / RESULTS / "claims.csv")
+    }
+    for major in majors:
+        if claims.get((major.study, major.claim), {}).get("measured", "") == "":
+            raise LosslabError(
+                "a major claim must have a number in the packed campaign, found none for "
+                f"{major.study}/{major.claim}",
+                hint="choose another claim, or pack a campaign with its cells",
+            )
+    wall_s = {each.label: sum(run.wall_s for run in _runs_of(runs, each)) for each in found}
+    sample = min(SAMPLE, len(runs))
+    wall_s["E1"] = packing.verification_s + sample * sum(r.wall_s for r in runs) / max(len(runs), 1)
+    total = sum(wall_s.values()) / 3600
+    if total > MAX_HOURS:
+        times = ", ".join(f"{label} {s / 3600:.1f}" for label, s in sorted(wall_s.items()))
+        raise LosslabError(
+            f"the experiments must take {MAX_HOURS} compute-hours at most, found {total:.1f}: "
+            f"{times}",
+            hint="choose claims with fewer or shorter runs in report/major-claims.yaml",
+        )
+    script = Tex(SCRIPT.read_text())
+    for each in found:
+        (folder / f"{each.label}.yaml").write_text(
+            yaml.safe_dump(dict(each.config), sort_keys=False)
+        )
+        text = script.substitute(
+            label=each.label, study=each.study, config=f"{EXPERIMENTS}/{each.label}.yaml",
+            facts=f"{_cells(len(each.cells))}, {wall_s[each.label] / 60:.1f} compute-minutes",
+            claims=" ".join(f"{each.study}/{major.claim}" for major in each.claims),
+        )  # fmt: skip
+        (folder / f"{each.label}.sh").write_text(text)
+    (folder / "E1.sh").write_text(
+        "#!/bin/sh\n# E1: verify the archive, C1.\n"
+        'cd "$(dirname "$0")/.." && make verify-artifact\n'
+    )
+    text = script.substitute(
+        label="all", study="", config=packing.campaign, claims="",
+        facts=f"the whole campaign, {sum(r.wall_s for r in runs) / 3600:.1f} compute-hours",
+    )  # fmt: skip
+    (folder / "all.sh").write_text(text)
+    (root / TEX).write_text(_text(root, runs, found, claims, wall_s, packing))
+    return f"{len(found) + 1} experiments, {total:.2f} compute-hours (at most {MAX_HOURS})"
+
+
+def _runs_of(runs: Sequence[Run], experiment: Experiment) -> list[Run]:
+    """Return the recorded runs of an experiment's cells."""
+    places = {str(RESULTS / path_of(cell)) for cell in experiment.cells}
+    return [run for run in runs if str(Path(run.path).parent) in places]
+
+
+def _text(
+    root: Path,
+    runs: Sequence[Run],
+    found: Sequence[Experiment],
+    claims: Mapping[tuple[str, str], dict[str, str]],
+    wall_s: Mapping[str, float],
+    packing: Packing,
+) -> str:
+    """Return the appendix in LaTeX."""
+    data = read_yaml(TEMPLATE)
+    venue = data["venues"][packing.venue]
+    facts = {
+        "about": escaped(" ".join(read_yaml(ROOT / "CITATION.cff")["abstract"].split())),
+        "campaign": escaped(packing.campaign),
+        "runs": f"{len(runs):,}",
+        "cells": str(len({Path(run.path).parent for run in runs})),
+        "claims": str(len(claims)),
+        "commit": (root / COMMIT).read_text().strip()[:12],
+        "contents": "results, kernel and image" if packing.with_instrument else "results",
+        "instrument": "in the archive" if packing.with_instrument else "built by set-up",
+        "disk_gb": f"{packing.result_bytes / 1e9 + TOOLS_GB:.1f}",
+        "machine": escaped(_origin(root, "machine")),
+        "kernel": escaped(_origin(root, "kernel")),
+        "packages": str(sum(len(debian_packages(part)) for part in PARTS)),
+        "human": str(len(wall_s)),
+        "hours": f"{sum(wall_s.values()) / 3600:.2f}",
+        "all_hours": f"{sum(run.wall_s for run in runs) / 3600:.2f}",
+        "reduced_cells": str(sum(len(each.cells) for each in found)),
+        "names": venue["badges"],
+        "version_number": __version__,
+        "version": __version__,
+        "snakemake": metadata.version("snakemake"),
+        "day": packing.day,
+        "algorithms": escaped(", ".join(sorted({run.algorithm for run in runs if run.algorithm}))),
+        "experiment_names": f"E1 to E{len(found) + 1}",
+        "claims_list": _claims(found, claims),
+        "experiments_list": _experiments(runs, found, wall_s),
+    }  # fmt: skip
+    texts = dict(data["texts"])
+    if packing.anonymous:
+        texts["place"] = texts["anonymous_place"]
+    facts["place"] = texts["place"]
+    filled = {name: Tex(text).substitute(facts) for name, text in texts.items()}
+    body = Tex(venue["body"]).substitute(facts | filled)
+    return Tex(data["document"]).substitute(body=body)
+
+
+def _claims(found: Sequence[Experiment], claims: Mapping[tuple[str, str], dict[str, str]]) -> str:
+    """Return the major claims as a list; those against the sources have their ratio."""
+    items = [
+        r"\item[(C1)] \emph{Our bytes.} Each run in virtual time gives the same bytes on every "
+        "machine, and every table and figure follows from them. Proven by E1. Tolerance: none.",
+    ]
+    for experiment in found:
+        for major in experiment.claims:
+            row = claims[major.study, major.claim]
+            items.append(
+                rf"\item[({major.label})] {escaped(row['sentence'])} {_measured(row)} Proven by "
+                rf"{experiment.label}; shown in {escaped(major.item)}."
+            )
+    return _list(items)
+
+
+def _measured(row: Mapping[str, str]) -> str:
+    """Return a claim's number with its interval, the published number, the ratio and verdict."""
+    unit = f" {row['unit']}" if row["unit"] else ""
+    interval = f" [{float(row['low']):.3g}, {float(row['high']):.3g}]" if row["low"] else ""
+    words = f"Ours: {float(row['measured']):.3g}{interval}{unit}, n={row['n']}"
+    if row["published"]:
+        words += f"; source: {float(row['published']):.3g}{unit}"
+        if float(row["published"]) * float(row["measured"]) > 0:
+            ratio = float(row["measured"]) / float(row["published"])
+            words += f"; ratio {ratio:.2f}"
+    text = escaped(f"{words}; limit: {row['tolerance']}; {row['verdict']}.")
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", text)
+
+
+def _experiments(
+    runs: Sequence[Run], found: Sequence[Experiment], wall_s: Mapping[str, float]
+) -> str:
+    """Return the experiments as a list, with their human- and compute-minutes."""
+    items = [
+        rf"\item[(E1)] \emph{{The archive}} [1 human-minute + {_minutes(wall_s['E1'])}]. "
+        r"\emph{Execution:} \texttt{sh experiments/E1.sh} compares all digests, makes tables, "
+        f"claims and report again, and measures {min(SAMPLE, len(runs))} runs again, which it "
+        r"draws at random. \emph{Results:} \texttt{VERIFIED}.",
+    ]
+    for each in found:
+        names = ", ".join(major.label for major in each.claims)
+        own = _runs_of(runs, each)
+        same = (
+            r"\texttt{same bytes} for each cell"
+            if all(run.virtual for run in own)
+            else r"\texttt{no significant difference} for each cell, because time is real"
+        )
+        items.append(
+            rf"\item[({each.label})] \emph{{Study {escaped(each.study)}: {names}}} [1 human-minute "
+            rf"+ {_minutes(wall_s[each.label])}]. \emph{{Preparation:}} none. "
+            rf"\emph{{Execution:}} \texttt{{sh experiments/{each.label}.sh}} measures "
+            rf"{_cells(len(each.cells))} in {len(own)} runs. \emph{{Results:}} {same}, and the "
+            f"numbers of {names}."
+        )
+    return _list(items)
+
+
+def _list(items: Sequence[str]) -> str:
+    begin = r"\begin{description}\setlength{\itemsep}{0pt}\setlength{\parskip}{0pt}"
+    return "\n".join([begin, *items, r"\end{description}"])
+
+
+def _cells(number: int) -> str:
+    return f"{number} cell" + "s" * (number != 1)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} compute-minutes"
+
+
+def escaped(text: str) -> str:
+    """Return plain text as LaTeX."""
+    return "".join(SPECIAL.get(each, each) for each in text)
+
+
+def typeset(root: Path) -> Path | None:
+    """Make the appendix's PDF and return its path; None without LaTeX.
+
+    Raises LosslabError if LaTeX fails or the pages are too many.
+    """
+    if shutil.which("pdflatex") is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="losslab-tex-") as folder:
+        shutil.copy(root / TEX, folder)
+        options = "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"
+        command = ["pdflatex", *options, TEX]
+        done = processes.attempt(command, cwd=Path(folder))
+        pages = re.search(r"Output written on .*\((\d+) pages?", done.out.replace("\n", ""))
+        if not done.good or pages is None:
+            wrong = [line for line in done.out.splitlines() if line.startswith("!")]
+            raise LosslabError(f"LaTeX must typeset {TEX}, found: {' '.join(wrong) or done.out}")
+        if int(pages[1]) > MAX_PAGES:
+            raise LosslabError(
+                f"the appendix must have {MAX_PAGES} pages at most, found {pages[1]}",
+                hint="choose fewer claims, or shorter texts of `item`, in report/major-claims.yaml",
+            )
+        shutil.copy(Path(folder) / PDF, root / PDF)
+    return root / PDF
+
+
+def _origin(root: Path, part: str) -> str:
+    """Return a part of the campaign's provenance from its table."""
+    path = root / RESULTS / "tables" / "origin.csv"
+    if not path.is_file():
+        return "not recorded"
+    return "; ".join(row["what"] for row in read_rows(path) if row["part"] == part)

@@ -1,0 +1,172 @@
+"""A decision on one page: text for a terminal, and HTML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from tabulate import tabulate
+
+from losslab.study.axes import short
+from losslab.tools.decide.verdict import UNIMPORTANT
+from losslab.ui import webpage
+
+Found = Mapping[str, Any]
+COMPARED = ("", "measure", "mean", "ratio", "95 % CI", "n", "verdict")
+# Factors beyond these are shown as such, and others as percent.
+PERCENT = (0.5, 2.0)
+# Smallest and largest end of a drawing's scale.
+LEAST, MOST = math.log(1.2), math.log(8)
+
+
+def text(found: Found) -> str:
+    """Return the page for a terminal."""
+    lines = [found["headline"], *costs(found), ""]
+    rows = [[part, *cells] for part, _, cells in _rows(found)]
+    lines.append(tabulate(rows, COMPARED, tablefmt="plain", disable_numparse=True))
+    lines += ["", "What would change the decision"]
+    lines += [f"  {line}" for line in changes(found)]
+    lines += [f"invalid: {line}" for line in invalid(found)]
+    lines += ["", *(f"{name}: {value}" for name, value in _question(found))]
+    return "\n".join([*lines, "", *_notes(found), "", found["command"]])
+
+
+def html(found: Found) -> str:
+    """Return the page as HTML, without other files and without scripts."""
+    ends = [end for its in found["comparisons"] for end in its["ratio"]["interval"] or []]
+    scale = min(MOST, max([LEAST, *(abs(math.log(end)) for end in ends if 0 < end < math.inf)]))
+    rows = [
+        [*map(escape, [part, *cells]), _interval(its["ratio"], scale, str(its["verdict"]))]
+        for part, its, cells in _rows(found)
+    ]
+    lost = invalid(found)
+    return webpage.page(
+        found["headline"],
+        [
+            *(f"<p>{escape(line)}</p>" for line in costs(found)),
+            webpage.bullets(f"{use}: {its['text']}" for use, its in found["answers"].items()),
+            "<h2>By how much, and at whose cost</h2>",
+            webpage.table(
+                (*COMPARED, "less \N{LEFTWARDS ARROW} 1 \N{RIGHTWARDS ARROW} more"), rows
+            ),
+            "<h2>What would change the decision</h2>",
+            webpage.bullets(changes(found)),
+            "<h2>Invalid runs</h2>" + webpage.bullets(lost) if lost else "",
+            "<h2>The question</h2>",
+            webpage.table((), ((name, escape(value)) for name, value in _question(found))),
+            webpage.bullets(_notes(found)),
+            f"<pre>{escape(found['command'])}</pre>",
+        ],
+    )
+
+
+def _rows(found: Found) -> Iterator[tuple[str, Found, list[str]]]:
+    """Yield the part, the comparison and the cells of each row."""
+    before = ""
+    for its in found["comparisons"]:
+        part, before = "" if its["part"] == before else its["part"], its["part"]
+        own, other = (_number(mean) for mean in its["means"])
+        means = f"{its['other']} {other}, {its['choice']} {own} {its['unit']}"
+        value, ends = _ratio(its["ratio"])
+        yield part, its, [its["title"], means, value, ends, str(its["n"]), str(its["verdict"])]
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3g}"
+
+
+def _ratio(ratio: Found) -> tuple[str, str]:
+    """Return a ratio and its interval as text: small changes in percent, others as factors."""
+    value, ends = ratio["value"], ratio["interval"] or ()
+    if value is None:
+        return "", ""
+    low, high = PERCENT
+    if low < min([value, *ends]) and max([value, *ends]) < high:
+        its, *others = (f"{100 * (each - 1):+.0f}" for each in (value, *ends))
+        return f"{its} %", " to ".join(others)
+    its, *others = (f"{each:.2g}" for each in (value, *ends))
+    return f"{its} times", " to ".join(others)
+
+
+def _interval(ratio: Found, scale: float, verdict: str) -> str:
+    """Draw a ratio's confidence interval on a logarithmic scale, with the band of 5 %."""
+    value, ends = ratio["value"], ratio["interval"]
+    if not value or ends is None or min(value, *ends) <= 0:
+        return ""
+    low, high, at = ((1 + math.log(each) / scale) / 2 for each in (*ends, value))
+    band = [(1 + end / scale) / 2 for end in (-UNIMPORTANT, UNIMPORTANT)]
+    return webpage.interval((low, high), at, band, verdict.split()[0])
+
+
+def costs(found: Found) -> list[str]:
+    """Say what a recommended choice costs, compared with the first."""
+    lines = []
+    named = {name for its in found["answers"].values() for name in its["choices"]
+             if its["verdict"] == "better"}  # fmt: skip
+    for choice in (each for each in found["question"]["choices"] if each in named):
+        worse = [
+            f"{its['title'][0].lower()}{its['title'][1:]} {_ratio(its['ratio'])[0]}".rstrip()
+            for its in found["comparisons"]
+            if (its["part"], its["choice"], its["verdict"]) == ("cost", choice, "worse")
+        ]
+        lines += [f"Cost of {choice}: {', '.join(worse)}."] if worse else []
+    return lines
+
+
+def changes(found: Found) -> list[str]:
+    """Say which other paths change the decision."""
+    paths = found["other_paths"]
+    if not paths:
+        return ["not measured: no other paths"]
+    lines = [
+        f"{path['path']}: {use} {its['change']}: {its['text']}"
+        for path in paths
+        for use, its in path["answers"].items()
+        if its["change"]
+    ]
+    same = sum(not any(its["change"] for its in path["answers"].values()) for path in paths)
+    names = ", ".join(dict.fromkeys(path["name"] for path in paths))
+    return [*lines, f"{same} of {len(paths)} other paths do not change it, with other {names}"]
+
+
+def invalid(found: Found) -> list[str]:
+    """List the violations of invalid runs, and what to change for uses that are not measured."""
+    lines = [f"{reason} (runs: {count})" for reason, count in found["violations"].items()]
+    lost = [use for use, its in found["answers"].items() if its["verdict"] == "not measured"]
+    whole = [
+        path["path"]
+        for path in found["other_paths"]
+        if all(path["answers"][use]["verdict"] != "not measured" for use in lost)
+    ]
+    path = [f"{name} {short(value)}" for name, value in found["question"]["path"].items()]
+    if lost and whole:
+        lines.append(f"{', '.join(lost)} can be measured with one of: {', '.join(whole)}")
+    elif lost:
+        lines.append(f"{', '.join(lost)} has too few valid runs: change one of {', '.join(path)}")
+    return lines
+
+
+def _question(found: Found) -> Iterator[tuple[str, str]]:
+    its = found["question"]
+    path = [f"{name} {short(value)}" for name, value in its["path"].items()]
+    yield "Path", ", ".join(path) or "the default path"
+    others = ", ".join(f"{count} {name}" for name, count in its["others"].items())
+    more = f"; of the others: {others}" if others else ""
+    yield "Long flows", f"{its['flows']}{more}; the rest use the choice"
+    pages = f", {its['page_kb']:g} kB, {its['pages_per_s']:.3g} per s" if its["page_kb"] else ""
+    yield "Users", ", ".join(its["uses"]) + pages
+    yield "Choices", ", ".join(its["choices"])
+    each = f"{found['runs']} of {found['duration_s']:g} s for each choice"
+    yield "Runs", f"{each}, {found['other_runs']} on each other path, with the same seeds"
+
+
+def _notes(found: Found) -> Sequence[str]:
+    left = ", ".join(found["left_out"])
+    return [
+        "A choice is better if its whole confidence interval (CI) is, and its mean by more than "
+        "5 %. A difference does not matter if the whole interval is within 5 %.",
+        "Each interval has its own error of 5 %, shared by the pairs of more than two choices.",
+        *([f"The budget was too small for {left}."] if left else []),
+    ]

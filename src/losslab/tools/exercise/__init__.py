@@ -1,0 +1,1 @@
+"""Command `exercise`: exercises for a class, and their grading by bytes."""

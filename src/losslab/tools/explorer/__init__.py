@@ -1,0 +1,1 @@
+"""Command `explorer`: one page with all cells of a campaign and their runs over time."""

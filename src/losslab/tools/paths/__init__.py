@@ -1,0 +1,1 @@
+"""Commands `path` and `trace`: paths and traces of other tools as conditions, and back."""

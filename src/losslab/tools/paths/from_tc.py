@@ -1,0 +1,600 @@
+"""The condition that lines of tc describe, and the words that no axis has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from losslab.emulation import mechanism, shaping
+from losslab.emulation.qdiscs import DUALPI2
+from losslab.reading import UsageError
+from losslab.study.axes import OWN, short
+from losslab.study.condition import AXES, Condition
+from losslab.study.packetsizes import DEFAULT
+from losslab.tools.paths import tclines as tc
+from losslab.tools.paths.tclines import COUNTS, PERCENT, RATES, SIZES, TIMES, Lines, Node
+
+# Defaults of the kernel: of queues' options (net/sched/sch_*.c), and of a leaf of HTB, whose
+# limit is the interface's txqueuelen.
+QUEUE_DEFAULTS = {
+    "codel": "limit 1000 target 5ms interval 100ms noecn",
+    "fq_codel": "limit 10240 flows 1024 target 5ms interval 100ms quantum 1514 memory_limit 32m "
+    "ecn drop_batch 64",
+    "pie": "limit 1000 target 15ms tupdate 15ms alpha 2 beta 20 noecn nobytemode",
+    "cake": "rtt 100ms internet diffserv3 triple-isolate nonat nowash no-ack-filter split-gso "
+    "noatm raw overhead 0",
+    DUALPI2: "limit 10000",
+    "red": "avpkt 1000 probability 0.02",
+}  # fmt: skip
+LEAF_PACKETS, NETEM_PACKETS = 1000, shaping.NETEM_DEFAULT_LIMIT_PACKETS
+# cake_reconfigure, net/sched/sch_cake.c
+CAKE_BYTES_MIN, CAKE_PACKETS, CAKE_RTT_S = 4 * 2**20, 10_240, 0.1
+IN_ORDER_BITS = 1e12  # netem's rate on losslab's own paths, only to keep packets in order
+MBIT = {unit: bits / 1e6 for unit, bits in RATES.items()}
+DEFAULT_MBIT = float(AXES["rate_mbit"].default or 0)
+FRAME_BYTES = DEFAULT.frame_bytes  # lines of tc do not have the MTU, which is Ethernet's
+BUCKET_BYTES = shaping.BURST_FRAMES * FRAME_BYTES
+HZ = 250  # of most distributions' kernels until 2024
+# Reasons of words without an axis, by option; of netem, `more` are its second and third values.
+REASONS = {
+    "corrupt": "no axis; TCP drops a damaged packet, so the same share of loss comes close",
+    "slot": "batches of losslab have a constant interval and no limit",
+    "seed": "losslab derives the seeds of netem from --seed",
+    "gap": "losslab draws each early packet independently",
+    "more": "draws of losslab are independent and have no correlation",
+    "peakrate": "the bottleneck has no peak rate",
+    "maxrate": "no limit of a flow's pacing rate",
+}
+LOSSES = ("loss_percent", "loss_burst_packets")
+ONE_BRANCH = "all packets take one path"
+ONLY_FORWARD = "only the forward path has it"
+OF_BACK = ("ack_thinning", "ack_batch_ms")
+# Words of filters for all packets, and of the one that ACK thinning has.
+EVERY_PACKET = (" matchall ", " u32 0 0 ", " 0.0.0.0/0 ", " determ ")
+MORE = ("delay", "loss", "duplicate", "reorder")  # a second value is a correlation
+QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red", DUALPI2)
+# Queues of the kernel that only the axis qdisc has, and those whose options it can have.
+OWN_QUEUES = ("fq", "sfq", "fq_pie", "pfifo_head_drop")
+WITH_OPTIONS = ("codel", "fq_codel", "pie", "red")
+PACKET_LIMITS = ("pfifo", DUALPI2, *shaping.LIMITED_IN_PACKETS)
+DUALPI2_KERNEL = "7.2"
+ROOTS, NODES_MAX = ("root", "filter"), 500
+FQ, FQ_LIMIT = ("limit", "flow_limit"), str(shaping.FQ_PACKETS)
+# Axes of the forward path that are set together.
+QUEUE_AXES = ("queue", "buffer_packets", "mark_packets", "kernel", "qdisc")
+OF_BOTTLENECK = ("rate_mbit", "queue", "buffer_packets")  # of the reverse one: `reverse_` before
+GROUPS = (
+    ("jitter_ms", "jitter_order"), ("duplicate_percent",), ("reorder_percent", "reorder_ms"),
+    ("policer_mbit", "policer_burst_packets"), ("sender_queue",), ("data_batch_ms",),
+)  # fmt: skip
+
+
+@dataclass
+class Direction:
+    """Settings of one direction."""
+
+    name: str
+    delay_ms: float = 0.0  # the smallest
+    values: dict[str, Any] = field(default_factory=dict)  # by axis
+    words: dict[str, list[str]] = field(default_factory=dict)  # by axis
+    # Limit of each netem, its delay, and whether packets also wait in it for the rate.
+    limits: list[tuple[int, float, bool, str]] = field(default_factory=list)
+    queue: Node | None = None
+    overlaps: bool = False  # a netem below the rate delays a packet while it queues, not after it
+
+    def set(self, words: Sequence[str], **values: Any) -> None:
+        """Set axes, with the words that do it."""
+        self.values |= values
+        for name in values:
+            self.words.setdefault(name, []).extend(words)
+
+    def among(self, *names: str) -> dict[str, Any]:
+        """Return the axes of these names that are set."""
+        return {name: self.values[name] for name in names if name in self.values}
+
+    def said(self, *names: str) -> list[str]:
+        """Return the words of these axes."""
+        return list(dict.fromkeys(word for name in names for word in self.words.get(name, [])))
+
+
+class Reading:
+    """The condition that lines of tc describe, and what it leaves out."""
+
+    def __init__(self, lines: Lines, roles: Mapping[str, str | None], algorithm: str) -> None:
+        self.left = list(lines.left)  # words, reason
+        self.taken: list[tuple[str, str]] = []  # words, axes
+        self.traps: list[str] = []
+        self.values: dict[str, Any] = {"algorithm": algorithm}
+        self._lines = lines
+        sides, incoming = self._sides()
+        forward, reverse, sender = self._roles(sides, roles, incoming)
+        self._combine(forward, reverse, sender)
+
+    @property
+    def condition(self) -> Condition:
+        """Return the condition."""
+        return Condition.from_json(self.values)
+
+    # Words.
+
+    def _leave(self, node: Node, text: str, reason: str) -> None:
+        self.left.append((f"{node.egress}: {node.kind} {text}".rstrip(), reason))
+
+    def _pop(self, node: Node, name: str, units: Mapping[str, float]) -> tuple[float, str] | None:
+        """Take the next word of an option: its value, and the text; None if there is none."""
+        words = node.options.get(name)
+        if not words:
+            return None
+        word = words.pop(0)
+        if not words:
+            del node.options[name]
+        try:
+            number = tc.value(word, units)
+        except ValueError as error:
+            self._leave(node, f"{name} {word}", str(error))
+            return None
+        more = "... " if name in node.begun else ""
+        node.begun.add(name)
+        text = f"{node.egress}: {node.kind} {name} {more}{word}"
+        if units in (RATES, MBIT) and word.lower().endswith("bps"):
+            self.traps.append(f"{text}: bps is bytes per second in tc, and bit bits per second")
+        return number, text
+
+    def _rest(self, node: Node, unused: Sequence[str] = ()) -> None:
+        """Leave out the words that were not taken, except those without an effect here."""
+        for name, words in node.options.items():
+            if name in unused:
+                self._unused(f"{node.egress}: {node.kind} {' '.join([name, *words])}")
+            else:
+                reason = REASONS.get(name, REASONS["more"] if words and name in MORE else "no axis")
+                more = ["..."] if name in node.begun else []
+                self._leave(node, " ".join([name, *more, *words]), reason)
+        if node.outside:
+            self._leave(node, " ".join(node.outside), "no axis")
+        node.options, node.outside = {}, []
+
+    def _unused(self, text: str, why: str = "") -> None:
+        self.taken.append((text, "no effect" + (why and f": {why}")))
+
+    # Interfaces and their directions.
+
+    def _sides(self) -> tuple[dict[str, list[Node]], dict[str, str]]:
+        """Return nodes by direction, and the interfaces whose packets come from another."""
+        incoming, policers = dict[str, str](), []
+        for egress, words in self._lines.filters:
+            side = f"{egress} (incoming)" if {"ffff:", "ingress"} & {*words} else egress
+            host = egress.rpartition(":")[0]
+            if "mirred" in words and "dev" in words[words.index("mirred") : -1]:
+                target = words[words.index("dev", words.index("mirred")) + 1]
+                incoming[f"{host}:{target}" if host else target] = side
+            elif "police" in words:
+                rest = tc.options("police", words[words.index("police") + 1 :])
+                policers.append(Node(side, "police", "filter", "", rest))
+            elif "determ" in words:
+                policers.append(Node(side, "gact", "filter", "", {"ok": words[-1:]}))
+            if not any(every in f" {' '.join(words)} " for every in EVERY_PACKET):
+                self.left.append((f"{egress}: filter {' '.join(words)}", ONE_BRANCH))
+        sides: dict[str, list[Node]] = {}
+        for node in [*self._lines.nodes.values(), *policers]:
+            sides.setdefault(incoming.get(node.egress, node.egress), []).append(node)
+        return sides, incoming
+
+    def _roles(
+        self,
+        sides: dict[str, list[Node]],
+        roles: Mapping[str, str | None],
+        incoming: dict[str, str],
+    ) -> tuple[Direction, Direction | None, Direction | None]:
+        """Return the forward path, the reverse path and the sender's own interface."""
+        chosen: dict[str, str] = {}
+        for role in ("sender", "forward", "reverse"):
+            given = roles.get(role)
+            named = {side: side.rpartition(":")[2] for side in sides}
+            its = [s for s, n in named.items() if incoming.get(given or "", given) in (s, n)]
+            if given and not its:
+                known = ", ".join(sides)
+                raise UsageError(f"--{role} must be an interface of {known}, found {given}")
+            if its and its[0] in chosen.values():
+                raise UsageError(f"each role must have its own interface, found {given} for two")
+            free = sorted((s for s in sides if s not in chosen.values()), key=lambda s: "(" in s)
+            its = its or [s for s in free if s == f"${role.upper()}"]
+            if role != "sender":
+                its = its or [s for s in free if s not in ("$SENDER", "$REVERSE", "$FORWARD")]
+            chosen |= {role: its[0]} if its else {}
+        reason = "a path has two interfaces: name them with --forward and --reverse"
+        self.left += [(side, reason) for side in sides if side not in chosen.values()]
+        if not sides:
+            unused = "; ".join(f"{words} ({why})" for words, why in self.left) or "none"
+            raise UsageError(
+                "the lines must set a qdisc, as `tc qdisc add dev eth0 root netem delay 50ms` or "
+                f"`addLink(h1, s1, bw=10)`, found {unused}"
+            )
+        found = {role: self._direction(side, sides[side]) for role, side in chosen.items()}
+        forward = found.get("forward", Direction(""))
+        if forward.name.rpartition(":")[2] == "lo" and "reverse" not in found:
+            self.traps.append("lo carries both directions: its delay and loss count twice")
+            found["reverse"] = forward
+        return forward, found.get("reverse"), found.get("sender")
+
+    def _direction(self, name: str, nodes: list[Node]) -> Direction:
+        d = Direction(name)
+        if len(nodes) > NODES_MAX:
+            raise UsageError(f"{name} must have at most {NODES_MAX} qdiscs, found {len(nodes)}")
+        chain = [node for node in nodes if node.parent == "filter"]
+        for root in nodes:
+            if root.parent == "root" and not root.is_class:
+                chain += _chain(root, [node for node in nodes if node.parent not in ROOTS])
+        self.left += [(node.text, ONE_BRANCH) for node in nodes if node not in chain]
+        for at, node in enumerate(chain):
+            inner = at < len(chain) - 1
+            if node.kind == "netem":
+                self._netem(d, node)
+            elif node.kind in ("tbf", "htb"):
+                self._rate_limit(d, node, inner)
+            elif node.kind == "fq" and node.parent == "root":
+                d.set([f"{node.egress}: fq"], sender_queue="fq")
+                self._rest(node, [n for n in FQ if node.options.get(n) == [FQ_LIMIT]])
+            elif node.kind in OWN_QUEUES:
+                d.set([node.text], queue=OWN, qdisc=node.asked)
+            elif node.kind in QUEUES:
+                self._queue(d, node)
+            elif node.kind in ("police", "gact"):
+                self._filter(d, node)
+            else:
+                self._rest(node)
+                self._leave(node, "", "no axis for this qdisc")
+        return d
+
+    # Qdiscs.
+
+    def _netem(self, d: Direction, node: Node) -> None:
+        none = (0.0, "")
+        delay_s, text = self._pop(node, "delay", TIMES) or none
+        around_s, more = self._pop(node, "delay", TIMES) or none
+        delay_ms, around_ms = delay_s * 1e3, around_s * 1e3
+        if "distribution" in node.options:
+            around_ms = round(around_ms * math.sqrt(3), 3)
+            reason = "uniform jitter instead, with the same mean and standard deviation"
+            self._leave(node, " ".join(["distribution", *node.options.pop("distribution")]), reason)
+        rate, rate_text = self._pop(node, "rate", RATES) or (math.inf, "")
+        if around_ms > delay_ms:
+            self.left.append((more, "its jitter must be at most its delay"))
+            around_ms = 0.0
+        if around_ms:
+            order = "kept" if rate_text else "mixed"
+            d.set([more], jitter_ms=_round(2 * around_ms), jitter_order=order)
+            if order == "mixed":
+                self.traps.append(f"{more}: netem's jitter reorders packets unless it has a rate")
+        smallest_ms = delay_ms - around_ms
+        d.delay_ms += smallest_ms
+        if text:
+            d.words.setdefault("rtt_ms", []).append(text)
+        self._loss(d, node)
+        self._axis(d, node, "duplicate", PERCENT, "duplicate_percent")
+        reorder = self._pop(node, "reorder", PERCENT)
+        if reorder:
+            d.set([reorder[1]], reorder_percent=reorder[0], reorder_ms=_round(smallest_ms))
+            if node.options.get("gap") == ["1"]:
+                del node.options["gap"]
+        slots = node.options.get("slot", [])
+        if len(set(slots)) == 1 and len(slots) < 3 and (slot := self._pop(node, "slot", TIMES)):
+            self._pop(node, "slot", TIMES)
+            d.set([slot[1]], **dict.fromkeys(("data_batch_ms", OF_BACK[1]), _round(1e3 * slot[0])))
+        slow = rate < IN_ORDER_BITS
+        d.overlaps = d.overlaps or "rate_mbit" in d.values
+        limit, limit_text = self._pop(node, "limit", SIZES) or (NETEM_PACKETS, "")
+        limit_text = limit_text or f"{node.egress}: netem limit {NETEM_PACKETS} (the default)"
+        d.limits.append((int(limit), delay_ms, slow or d.overlaps, limit_text))
+        if slow:
+            self._rate(d, rate, rate_text)
+        self._rest(node)
+
+    def _loss(self, d: Direction, node: Node) -> None:
+        words = node.options.pop("loss", [])
+        model = words.pop(0) if words[:1] in (["gemodel"], ["state"], ["random"]) else "random"
+        name = "loss" if model == "random" else f"loss {model}"
+        node.options |= {name: words} if words else {}
+        found: list[tuple[float, str]] = []
+        while (model != "random" or not found) and (pair := self._pop(node, name, PERCENT)):
+            found.append(pair)
+        if not found:
+            return
+        (p, text), *more = found
+        names = [text, *(each[1] for each in more)]
+        numbers = [each[0] / 100 for each in more]
+        share, burst, p = p / 100, 1.0, p / 100
+        if model != "random" and (p or numbers):
+            defaults = [1 - p, 1.0, 0.0] if model == "gemodel" else [1 - p, 0.0, 1.0, 0.0]
+            r, *others = [*numbers, *defaults[len(numbers) :]]
+            bad = p / (p + r) if p + r else 0.0
+            share = bad
+            if model == "gemodel" and others != [1.0, 0.0]:
+                share = bad * others[0] + (1 - bad) * others[1]
+                reason = "a burst of losslab drops every packet; the mean loss is kept"
+                self.left += [(each, reason) for each in names[2:]]
+            elif model == "state" and (others[0] or others[2]):
+                self.left += [(each, "bursts have two states") for each in names[1:]]
+            burst = 1 / r if r and not math.isclose(r, 1 - p) else 1.0
+        d.set(names[:2], loss_percent=_round(100 * share, 9 if model == "random" else 6))
+        if burst > 1:
+            d.set(names[:2], loss_burst_packets=_round(burst, 6))
+
+    def _rate(self, d: Direction, bits: float, text: str) -> None:
+        mbit = _round(bits / 1e6)
+        d.set([text], rate_mbit=min(mbit, d.values.get("rate_mbit", mbit)))
+
+    def _rate_limit(self, d: Direction, node: Node, inner: bool) -> None:
+        rate, text = self._pop(node, "rate", RATES) or (0.0, "")
+        rate, text = self._pop(node, "ceil", RATES) or (rate, text)
+        for name in ("cburst", "burst"):
+            burst, words = self._pop(node, name, SIZES) or (float(BUCKET_BYTES), "")
+            if words and burst < rate / 8 / HZ:
+                self.traps.append(
+                    f"{words} is {burst:.0f} bytes, less than rate / HZ ({rate / 8 / HZ:.0f} bytes "
+                    f"at {HZ} Hz): without high-resolution timers, the rate is not reached"
+                )
+            if words and burst < FRAME_BYTES:
+                self.traps.append(f"{words}: tbf drops each packet larger than its bucket")
+            if words and abs(burst - BUCKET_BYTES) > FRAME_BYTES:
+                self.left.append((words, f"{burst:.0f} bytes; losslab's bucket has {BUCKET_BYTES}"))
+            elif words:
+                self.taken.append((words, f"losslab's bucket of {BUCKET_BYTES} bytes"))
+        has_bucket = bool(words)
+        latency, words = self._pop(node, "latency", TIMES) or (0.0, "")
+        limit, words = self._pop(node, "limit", SIZES) or (rate / 8 * latency + burst, words)
+        if text:
+            self._rate(d, rate, text)
+        if node.kind == "tbf" and not (has_bucket and words and limit):
+            self.traps.append(
+                f"{node.egress}: tc refuses tbf without a burst and a limit or latency"
+            )
+        if node.kind == "tbf" and not inner and words:
+            packets = max(1, int(limit // FRAME_BYTES))
+            d.set([_sized(words, limit)], queue="bfifo", buffer_packets=packets)
+        elif words:
+            self._unused(words, "the qdisc below has the queue")
+        elif node.is_class and not inner:
+            d.set(
+                [f"{node.egress}: pfifo (the default)"], queue="fifo", buffer_packets=LEAF_PACKETS
+            )
+        unused = [] if "peakrate" in node.options else ["mtu"]
+        self._rest(node, [*unused, "default", "r2q", "quantum", "prio"])
+
+    def _queue(self, d: Direction, node: Node) -> None:
+        kind, defaults = node.kind, tc.options(node.kind, QUEUE_DEFAULTS.get(node.kind, "").split())
+        bandwidth = self._pop(node, "bandwidth", RATES) if kind == "cake" else None
+        if bandwidth:
+            self._rate(d, *bandwidth)
+        unit, units = (1, COUNTS) if kind in PACKET_LIMITS else (FRAME_BYTES, SIZES)
+        name = "memlimit" if kind == "cake" else "limit"
+        limit, text = self._pop(node, name, units) or (0.0, f"{node.egress}: {kind}")
+        if kind == "cake":
+            unit = shaping.queued_bytes(DEFAULT.mtu_bytes)
+            rtt_s = _peek(node, "rtt", TIMES, CAKE_RTT_S)
+            of_rate = bandwidth[0] / 8 * rtt_s * 4 if bandwidth else math.inf
+            limit = limit or min(max(of_rate, CAKE_BYTES_MIN), CAKE_PACKETS * FRAME_BYTES)
+        elif not limit:
+            limit = tc.value(defaults.get("limit", [str(LEAF_PACKETS * unit)])[0], units)
+        packets = max(1, int(limit // unit))
+        how = text if unit == 1 else _sized(text, limit, unit)
+        d.set([how], queue={"pfifo": "fifo"}.get(kind, kind), buffer_packets=packets)
+        low, high = (_peek(node, each, SIZES, 0.0) for each in ("min", "max"))
+        if kind == "red" and high == low + 1:
+            d.set([], queue="red-step", mark_packets=max(1, int(low // FRAME_BYTES)))
+        if kind == DUALPI2:
+            d.set([], kernel=DUALPI2_KERNEL)
+        d.queue = node
+
+    def _axis(
+        self, d: Direction, node: Node, name: str, units: Mapping[str, float], axis: str
+    ) -> None:
+        """Set an axis to the next word of an option."""
+        number, text = self._pop(node, name, units) or (0.0, "")
+        if text:
+            d.set([text], **{axis: _round(number)})
+
+    def _filter(self, d: Direction, node: Node) -> None:
+        self._axis(d, node, "ok", COUNTS, "ack_thinning")
+        self._axis(d, node, "rate", MBIT, "policer_mbit")
+        burst, text = self._pop(node, "burst", SIZES) or (0.0, "")
+        if text:
+            packets = max(2, int(burst // FRAME_BYTES))
+            d.set([_sized(text, burst)], policer_burst_packets=packets)
+        self._rest(node, ["drop", "flowid", "conform-exceed", "action", "mtu"])
+
+    # Axes.
+
+    def _settle(self, values: dict[str, Any], words: Sequence[str], why: str = "") -> None:
+        """Set axes if the condition allows it, or else leave out the words."""
+        if not values:
+            return
+        if problems := Condition.from_json(self.values | values).problems():
+            self.left += [(word, problems[0]) for word in words]
+            return
+        self.values |= values
+        axes = ", ".join(f"{name}={short(its)}" for name, its in values.items())
+        self.taken.append(("; ".join(words), f"{axes}{f' ({why})' if why else ''}"))
+
+    def _combine(self, f: Direction, r: Direction | None, s: Direction | None) -> None:
+        """Set the axes from the forward path, the reverse path and the sender's interface."""
+        back, sender = r or Direction(""), s or Direction("")
+        loop = back is f
+        if sender.values.get("queue") == "fq_codel":
+            sender.words["sender_queue"] = sender.said("queue", "buffer_packets")
+            sender.values = {"sender_queue": "fq_codel"}
+        for name in ("rate_mbit", "queue", "buffer_packets"):
+            if name in sender.values and name not in f.values:
+                f.set(sender.said(name), **{name: sender.values[name]})
+        self._settle(f.among("rate_mbit"), f.said("rate_mbit"))
+        # On the reverse path, which has no jitter, the mean delay counts.
+        back_ms = back.delay_ms + back.values.get("jitter_ms", 0.0) / 2
+        parts = [ms for ms in (f.delay_ms, back_ms, sender.delay_ms) if ms]
+        words = [word for d in (f, back, sender) for word in d.said("rtt_ms")]
+        how = f"one-way delays of {' + '.join(f'{ms:g}' for ms in parts)} ms"
+        self._settle({"rtt_ms": _round(sum(parts))} if parts else {}, words, how)
+        self._bottlenecks(f, back)
+        self._losses(sender if sender.values.get("loss_percent") else f, back)
+        delay_ms = _round(sender.delay_ms)
+        self._settle({"sender_delay_ms": delay_ms} if delay_ms else {}, sender.said("rtt_ms"))
+        groups = [(f, group) for group in GROUPS] + [(sender, ("sender_queue",))]
+        for d, names in groups + [(back, (name,)) for name in OF_BACK]:
+            self._settle(d.among(*names), d.said(*names))
+        both = {*LOSSES, "sender_queue"}
+        of_back = {*OF_BACK, "data_batch_ms", *(() if loop else OF_BOTTLENECK)}
+        elsewhere = (
+            (f, {*f.values} - {"ack_thinning"}, "only the reverse path has it"),
+            (back, both | of_back, ONLY_FORWARD),
+            (sender, both, "losslab has it on a router, where TCP does not see it"),
+        )
+        for d, used, reason in elsewhere:
+            self.left += [(each, reason) for each in d.said(*sorted(d.values.keys() - used))]
+        for limit, _, _, text in sender.limits:
+            if limit != NETEM_PACKETS:
+                self.left.append((text, f"the sender's netem has a limit of {NETEM_PACKETS}"))
+        self._mistakes(f, r, s)
+
+    def _bottlenecks(self, f: Direction, back: Direction) -> None:
+        """Set rates below netem, buffers and queues of both directions."""
+        if back is f:  # lo
+            back = Direction("")
+        one_interface = (
+            f.overlaps and back.overlaps and f.values == back.values
+            and [each[:3] for each in f.limits] == [each[:3] for each in back.limits]
+            and f.values.keys() == {"rate_mbit"} and len(f.limits) == 1
+        )  # fmt: skip
+        if one_interface:
+            found = {"shaper": "htb-netem", "buffer_packets": f.limits[0][0]}
+            self._settle(found, [f.limits[0][3], back.limits[0][3]], "rate above netem, both ends")
+            return
+        for d in (f, back):
+            self._limits(d)
+            if d.queue and "ecn" in d.queue.options:
+                words = f"{d.queue.egress}: {d.queue.kind} ecn"
+                self._settle({"ecn": "on"}, [words], "the hosts, too")
+            self._compare(d, own=d is f)
+        self._settle(f.among(*QUEUE_AXES), f.said(*QUEUE_AXES))
+        forward_packets = self.values.get("buffer_packets", AXES["buffer_packets"].default)
+        for names in (OF_BOTTLENECK[:1], OF_BOTTLENECK[1:]):
+            its = back.among(*names)
+            if its.get("buffer_packets") == forward_packets:  # the default
+                del its["buffer_packets"]
+            self._settle({f"reverse_{n}": each for n, each in its.items()}, back.said(*names))
+
+    def _mistakes(self, f: Direction, r: Direction | None, s: Direction | None) -> None:
+        """Note common mistakes, and what the lines do not set."""
+        if f.limits and (r is None or r is f) and s is None:
+            once = f"{f.name} delays only the packets that leave it: the RTT grows once, not twice"
+            self.traps += [once] if r is None and f.delay_ms else []
+            self.traps.append(
+                f"if {f.name} is the sender's own interface, add --sender {f.name}: TCP sees netem "
+                "there, which is another path (sender_delay_ms)"
+            )
+        for name in ("rate_mbit", "rtt_ms", "buffer_packets"):
+            if name not in self.values:
+                default = short(AXES[name].default or 0)
+                self.traps.append(f"the lines do not set {name}, so it is {default}")
+
+    def _losses(self, f: Direction, back: Direction) -> None:
+        ours, theirs, words = f.among(*LOSSES), back.among(*LOSSES), back.said(*LOSSES)
+        if ours and ours == theirs:
+            both = list(dict.fromkeys([*f.said(*LOSSES), *words]))
+            self._settle(ours | {"loss_direction": "both"}, both)
+            self.traps.append("loss in both directions also drops acknowledgements")
+        elif ours:
+            self._settle(ours, f.said(*LOSSES))
+            self.left += [(each, "loss is in one direction, or the same in both") for each in words]
+        else:
+            self._settle(theirs and theirs | {"loss_direction": "back"}, words)
+
+    def _limits(self, d: Direction) -> None:
+        """Set the buffer from the limits of netem, which count the packets in the delay, too."""
+        mbit = d.values.get("rate_mbit", DEFAULT_MBIT)
+        for limit, delay_ms, waits, text in d.limits:
+            packets = math.ceil(mbit * 1e3 * delay_ms / 8 / FRAME_BYTES)
+            flight = f"{mbit:g} Mbit/s x {delay_ms:g} ms are {packets} packets"
+            if limit <= packets:
+                self.left.append((text, f"netem drops packets beyond it: {flight}"))
+            elif not waits or "buffer_packets" in d.values:
+                self._unused(text, f"never full: {flight}")
+            else:
+                d.set([text], queue="fifo", buffer_packets=limit - packets)
+                reason = f"counts the packets in the delay, too: {flight}"
+                if d.overlaps:
+                    reason += "; below a rate, netem does not delay a packet that has waited"
+                self.left += [(text, reason)] if packets else []
+
+    def _compare(self, d: Direction, own: bool) -> None:
+        """Take the queue's options that losslab sets; the others need the queue `own`, or stay."""
+        node = d.queue
+        if node is None:
+            return
+        base = {n: self.values[n] for n in ("algorithm", "rate_mbit", "ecn") if n in self.values}
+        trial = Condition.from_json(base | d.among("rate_mbit", *QUEUE_AXES))
+        same = []
+        if not trial.problems():
+            (made, *_) = shaping.queue(trial, mechanism.of(trial))
+            words = f"{QUEUE_DEFAULTS.get(made.kind, '')} {made.arguments}"
+            ours = tc.options(made.kind, words.split())
+            asked = node.options.items()
+            same = [name for name, its in asked if name in ours and _same(its, ours[name])]
+        if own and node.kind in WITH_OPTIONS and node.options.keys() - same:
+            d.values = {n: v for n, v in d.values.items() if n not in QUEUE_AXES}
+            d.set([f"{node.egress}: {node.asked}"], queue=OWN, qdisc=node.asked)
+        else:
+            self._rest(node, same)
+
+
+def _round(number: float, digits: int = 9) -> float:
+    return float(f"{number:.{digits}g}")
+
+
+def _peek(node: Node, name: str, units: Mapping[str, float], default: float) -> float:
+    """Return the value of an option, which is not taken; the default if there is none."""
+    try:
+        return tc.value((node.options.get(name) or [""])[0], units)
+    except ValueError:
+        return default
+
+
+def _sized(text: str, octets: float, unit: int = FRAME_BYTES) -> str:
+    """Return the words of a size with its number of packets."""
+    return f"{text} is {octets:.0f} bytes, {octets / unit:.1f} packets of {unit} bytes"
+
+
+def _same(words: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether two options have the same values, in any unit."""
+    for units in (SIZES, TIMES, RATES):
+        try:
+            if [tc.value(e, units) for e in words] == [tc.value(e, units) for e in others]:
+                return True
+        except ValueError:
+            continue
+    return words == others
+
+
+def _chain(here: Node, tree: Sequence[Node], default: str = "") -> list[Node]:
+    """Return the qdiscs and classes from a node to one leaf.
+
+    A branch with a netem or a token bucket is preferred, then the default class.
+    """
+    major = here.handle.partition(":")[0]
+    if default_of := here.options.get("default"):
+        default = f"{major}:{default_of[0].lower().removeprefix('0x').lstrip('0')}"
+    classes = {node.handle for node in tree if node.is_class}
+    below = [
+        node for node in tree
+        if node.parent == here.handle
+        or (not here.is_class and node.parent not in classes
+            and major and node.parent.partition(":")[0] == major)
+    ]  # fmt: skip
+    rest = [node for node in tree if node not in below]
+    branches = [_chain(node, rest, default) for node in below]
+
+    def rank(branch: Sequence[Node]) -> tuple[bool, bool, bool]:
+        kinds = {node.kind for node in branch}
+        chosen = any(node.handle == default for node in branch)
+        return bool(kinds & {"netem", "tbf"}), chosen, bool(kinds & {*QUEUES})
+
+    return [here, *max(branches, key=rank, default=[])]

@@ -1,0 +1,140 @@
+"""Appendix of an archive: headings of the venues' templates, claims, experiments and two pages."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from losslab.campaign import plan
+from losslab.errors import LosslabError
+from losslab.repository import ROOT
+from losslab.study import design
+from losslab.tools.artifact import appendix, major
+from losslab.tools.artifact.remake import path_of
+
+MAJOR = """\
+claims:
+  - { claim: loss/cubic-10, item: Figure 3_a }
+  - { claim: map/row-4, item: Table 2 }
+"""
+
+
+@pytest.fixture(scope="module")
+def quick():
+    return plan.load_campaign(ROOT / "config" / "quick.yaml", ROOT)
+
+
+@pytest.fixture
+def majors(tmp_path):
+    (tmp_path / "major.yaml").write_text(MAJOR)
+    return major.read_major(tmp_path / "major.yaml")
+
+
+def write(campaign, runs, quick, majors, venue="acm", seconds=60, anonymous=False):
+    packing = appendix.Packing(
+        "config/quick.yaml", "2026-01-31", 5_000_000, True, seconds, venue, anonymous
+    )
+    return appendix.write(campaign, runs, quick, majors, packing)
+
+
+@pytest.mark.parametrize("venue", appendix.VENUES)
+def test_appendix_of_a_venue_has_its_headings_and_no_place_for_a_fact(
+    campaign, runs, quick, majors, venue
+):
+    write(campaign, runs, quick, majors, venue)
+    text = (campaign / appendix.TEX).read_text()
+    assert len(re.findall(r"\\sub(?:sub)?section\{(.*)\}$", text, re.M)) >= 11
+    assert "@{" not in text
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs Debian's texlive-latex-base")
+@pytest.mark.parametrize("venue", appendix.VENUES)
+def test_appendix_of_eight_claims_has_two_pages(campaign, runs, quick, venue):
+    """The claims are losslab's own; their sentences stand for the longest in the repository."""
+    majors = major.read_major()
+    assert 5 <= 1 + len(majors) <= 8
+    head = (campaign / "results/claims.csv").read_text().splitlines()[0]
+    sentence = "In the paper's condition 1 % loss costs CUBIC 70 % or more of its throughput " * 2
+    rows = [
+        f"{m.study},{m.claim},{sentence},slide 1,order,70,76.15,74.2,77.9,10,Mbit/s,at least 70,"
+        "theirs,,reproduced,,,,none"
+        for m in majors
+    ]
+    (campaign / "results/claims.csv").write_text("\n".join([head, *rows, ""]))
+    write(campaign, runs, quick, majors, venue)
+    appendix.typeset(campaign)
+    assert (campaign / appendix.PDF).read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs Debian's texlive-latex-base")
+def test_longer_appendix_is_refused(tmp_path):
+    (tmp_path / appendix.TEX).write_text(
+        r"\documentclass{article}\begin{document}1\newpage 2\newpage 3\end{document}"
+    )
+    with pytest.raises(LosslabError, match="must have 2 pages at most, found 3"):
+        appendix.typeset(tmp_path)
+
+
+def test_our_bytes_and_the_sources_are_separate_claims(campaign, runs, quick, majors):
+    write(campaign, runs, quick, majors)
+    items = dict(
+        re.findall(r"\\item\[\((C\d)\)\] (.*)$", (campaign / appendix.TEX).read_text(), re.M)
+    )
+    assert list(items) == ["C1", "C2", "C3"]
+    assert "same bytes" in items["C1"]
+    assert "ratio" not in items["C1"]
+    assert items["C2"] == (
+        r"CUBIC loses 5 \% \& more\_. Ours: 76.2 [74.2, 77.9] \%, n=10; source: 70 \%; "
+        r"ratio 1.09; limit: at least 70; reproduced. Proven by E2; shown in Figure 3\_a."
+    )
+    # The signs do not break from their numbers.
+    assert "Ours: $-$1.1 [$-$1.2, $-$1], n=10; source: $-$1; ratio 1.10" in items["C3"]
+
+
+def test_experiments_have_the_cells_of_their_claims_and_the_recorded_minutes(
+    campaign, runs, quick, majors
+):
+    [loss, _] = major.experiments(quick.config, majors)
+    # One of three made-up runs of 30 s is of a cell that C2 needs.
+    run = appendix.Run(f"results/{path_of(loss.cells[0])}/0", *list(vars(runs[0]).values())[1:])
+    line = write(campaign, [run, *runs[1:]], quick, majors)
+    folder = campaign / "experiments"
+    assert {path.name for path in folder.iterdir()} == {
+        "E1.sh", "E2.sh", "E2.yaml", "E3.sh", "E3.yaml", "all.sh"
+    }  # fmt: skip
+    text = (campaign / appendix.TEX).read_text()
+    # E1: 60 s of verification, and a sample of all three runs.
+    assert "(E1)] \\emph{The archive} [1 human-minute + 2.5 compute-minutes]" in text
+    assert "(E2)] \\emph{Study loss: C2} [1 human-minute + 0.5 compute-minutes]" in text
+    assert "(E3)] \\emph{Study map: C3} [1 human-minute + 0.0 compute-minutes]" in text
+    assert line == "3 experiments, 0.05 compute-hours (at most 5)"
+    cells = design.load_cells(yaml.safe_load((folder / "E3.yaml").read_text()), ROOT)
+    assert {cell.condition.algorithm for cell in cells} == {"bbr", "cubic"}
+    # The same cells, with as many and as long runs: the bytes are the campaign's.
+    assert set(cells) < set(quick.cells)
+    subprocess.run(["sh", "-n", *folder.glob("*.sh")], check=True)
+    assert "losslab claims map/row-4 --claims" in (folder / "E3.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        ("[{ claim: loss/bbr-latency, item: a }]", "must have a number .*loss/bbr-latency"),
+        ("[{ claim: quic/quic-clean, item: a }]", "that the campaign measures.*quic/quic-clean"),
+        ("[{ claim: loss/cubic-01, item: a }]", "found loss/cubic-01; did you mean"),
+        ("[{ claim: none/any, item: a }]", "must be one of "),
+        ("[{ claim: loss/cubic-10 }]", "'item' is a required property"),
+        ("[]", "claims"),
+    ],
+)  # fmt: skip
+def test_claims_that_cannot_be_shown_are_refused(campaign, runs, quick, tmp_path, claims, words):
+    (tmp_path / "major.yaml").write_text(f"claims: {claims}\n")
+    with pytest.raises(LosslabError, match=f"(?s){words}"):
+        write(campaign, runs, quick, major.read_major(tmp_path / "major.yaml"))
+
+
+def test_experiments_of_more_than_five_hours_are_refused(campaign, runs, quick, majors):
+    with pytest.raises(LosslabError, match=r"5 compute-hours at most, found 6\.0: E1 6\.0, "):
+        write(campaign, runs, quick, majors, seconds=6 * 3600)

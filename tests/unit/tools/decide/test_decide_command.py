@@ -1,0 +1,212 @@
+"""`losslab decide`: its questions, plans, refused requests, and its page."""
+
+import argparse
+import json
+import re
+
+import pytest
+
+from losslab import cli
+from losslab.reading import UsageError
+from losslab.tools.decide import decide, page
+from losslab.tools.decide.question import Question
+
+PATH = [
+    "--rate-mbit", "200M", "--rtt-ms", "40ms", "--loss-percent", "0.5%", "--loss-burst-packets",
+    "5", "--buffer-packets", "2MB",
+]  # fmt: skip
+
+
+def options(*words):
+    parser = argparse.ArgumentParser()
+    decide.add_commands(parser.add_subparsers())
+    return parser.parse_args(["decide", *words, "--cores", "2", "--out", "out"])
+
+
+def plan(*words):
+    given = options("cubic", "bbr", *words)
+    question = decide.asked(given)
+    variants = [decide.Variant("", 0.0, question), *decide.others(question, given.uncertain)]
+    return decide.Plan.of(variants, 600.0, given)
+
+
+def test_operators_question_becomes_flows_of_the_others_and_of_the_choice_or_none():
+    found = decide.asked(options(
+        "cubic", "bbr", *PATH, "--share", "cubic=30%", "--use", "bulk", "--use", "pages=300kB",
+        "--use", "video",
+    ))  # fmt: skip
+    assert found.path["buffer_packets"] == 1321
+    assert found.apps == ["iperf3", "ffmpeg"]
+    # 10 % of 200 Mbit/s are 8.33 pages of 300 kB per second.
+    assert found.point("bbr", "iperf3")["flows"] == (
+        "cubic,count=3+same,count=6+same,size_kb=300,arrivals_per_s=8.33"
+    )
+    found = decide.asked(options("cubic", "bbr"))
+    assert found.point("bbr", "iperf3")["flows"] == "none"
+
+
+def test_path_comes_from_lines_of_tc(tmp_path, capsys):
+    (tmp_path / "path.sh").write_text(
+        "tc qdisc add dev eth0 root handle 1: netem delay 20ms loss 1%\n"
+        "tc qdisc add dev eth0 parent 1: tbf rate 8mbit burst 2k limit 90k\n"
+    )
+    found = decide.asked(
+        options("cubic", "bbr", "--from-tc", str(tmp_path / "path.sh"), "--loss-percent", "2")
+    )
+    assert (found.path["rtt_ms"], found.path["rate_mbit"]) == (20, 8)
+    assert found.path["loss_percent"] == 2
+    assert "beware" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bbr"], "between two"),
+        (["bbr", "bbr"], "between two"),
+        (["cubic", "bbrr"], "did you mean bbr"),
+        (["cubic", "bbr", "--share", "nobody=30%"], "found nobody"),
+        (["cubic", "bbr", "--share", "cubic=3%"], "found 0 of cubic of 10 flows"),
+        (["cubic", "bbr", "--share", "cubic=99%"], "found 10 of cubic of 10 flows"),
+        (["cubic", "bbr", "--share", "cubic=100%"], "below 100 %"),
+        (["cubic", "bbr", "--share", "cubic=30ms"], "must be in %"),
+        (["cubic", "bbr", "--share", "cubic"], "percentage of --share"),
+        (["cubic", "bbr", "--share", "cubic=30%", "--share", "cubic=20%"], "found one twice"),
+        (["cubic", "bbr", "--use", "pages=3kB", "--use", "pages=2MB"], "must have one SIZE"),
+        (["cubic", "bbr", "--uncertain", "duration_s=5..10"], "found duration_s"),
+        (["cubic", "bbr", "--use", "pages"], "pages=SIZE"),
+        (["cubic", "bbr", "--use", "games"], "bulk, pages=SIZE or video"),
+        (["cubic", "bbr", "--use", "pages=0"], "must be above 0"),
+        (["cubic", "bbr", "--use", "pages=3ms"], "must be in kB"),
+        (["cubic", "bbr", "--rtt-ms", "40Mbit"], "rtt_ms must be in ms"),
+        (["cubic", "bbr", "--rtt-ms", "0", "--loss-percent", "1"], "rate_mbit must be at most 50"),
+        (["cubic", "bbr", "--uncertain", "queue"], "found queue"),
+        (["cubic", "bbr", "--uncertain", "share"], "found share"),
+        (["cubic", "bbr", "--uncertain", "loss_percent=1"], "LOW..HIGH"),
+        (["cubic", "bbr", "--uncertain", "loss_percent"], "the path has loss_percent 0"),
+        (["cubic", "bbr", "--uncertain", "loss_percent=1..200"], "loss_percent=1..200"),
+        (["cubic", "bbr", "--uncertain", "loss_percent=1..x"], "a bound of loss_percent"),
+        (["cubic", "bbr", "--budget", "1s"], "--budget must be enough"),
+        (["cubic", "bbr", "--budget", "soon"], "--budget"),
+        (["cubic", "bbr", "--trace", "cellular", "--use", "video", "--share", "cubic=50%"],
+         "--trace"),
+        (["cubic", "bbr", "--trace", "cellular", "--use", "pages=9"], "--trace"),
+        (["cubic", "bbr", "--from-tc", "absent.sh"], "absent.sh does not exist"),
+    ],
+)  # fmt: skip
+def test_question_that_cannot_be_measured_is_refused_by_the_name_of_its_option(
+    words, said, capsys, tmp_path
+):
+    out = tmp_path / "out"
+    assert cli.main(["decide", *words, "--estimate", "--out", str(out)]) == 2
+    assert said in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_estimate_measures_nothing(capsys, tmp_path):
+    out = tmp_path / "out"
+    assert cli.main(["decide", "cubic", "bbr", *PATH, "--estimate", "--out", str(out)]) == 0
+    assert "idle cores" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_uncertain_values_are_halved_and_doubled_or_at_the_users_bounds():
+    given = options("cubic", "bbr", *PATH)
+    question = decide.asked(given)
+    found = [(each.name, each.value) for each in decide.others(question, [])]
+    assert found[:4] == [("loss_percent", 0.25), ("loss_percent", 1.0),
+                         ("buffer_packets", 660), ("buffer_packets", 2642)]  # fmt: skip
+    assert {name for name, _ in found} == {"loss_percent", "buffer_packets", "rtt_ms", "rate_mbit"}
+    bounds = ["loss_percent=0.1..2%", "rtt_ms=20ms..0.1s"]
+    assert [(each.name, each.value) for each in decide.others(question, bounds)] == [
+        ("loss_percent", 0.1), ("loss_percent", 2), ("rtt_ms", 20), ("rtt_ms", 100),
+    ]  # fmt: skip
+    assert list(decide.others(question, ["none"])) == []
+
+
+def test_plan_stays_within_the_budget_and_leaves_out_the_last_paths():
+    question = [*PATH, "--share", "cubic=30%", "--use", "bulk", "--use", "video"]
+    large, small = plan(*question), plan("--rate-mbit", "2M", "--rtt-ms", "40ms")
+    assert large.core_s <= 600
+    assert small.core_s <= 600
+    assert small.runs == decide.RUNS_MAX
+    assert large.runs >= decide.PRECISE_RUNS
+    assert large.left_out[-1:] == ("rate_mbit 400 Mbit/s",)
+
+
+def test_number_and_length_of_runs_are_given_or_follow_from_the_path():
+    found = plan(*PATH, "--replicates", "7", "--duration-s", "6s")
+    assert (found.runs, found.duration_s) == (7, 6)
+    assert plan("--rtt-ms", "600ms", "--rate-mbit", "2M").duration_s >= 30
+    with pytest.raises(UsageError, match="10 of 3000 kB take"):
+        plan("--rate-mbit", "0.01", "--use", "pages=3MB")
+
+
+def test_long_flows_of_the_others_are_told_from_those_of_the_choice():
+    question = Question(("a", "b"), {}, {"cubic": 30.0}, 10, ("bulk", "pages"), 300.0, 200.0)
+    flows = [
+        {"name": "1-1", "goodput_mbit": "4"}, {"name": "1-2", "goodput_mbit": "6"},
+        {"name": "2-1", "goodput_mbit": "20"}, {"name": "3-1", "goodput_mbit": ""},
+    ]  # fmt: skip
+    found = decide.of_run({"goodput_mbit": 30.0, "fct_median_s": 0.2}, flows, question)
+    assert found == {"own_goodput_mbit": 25, "others_goodput_mbit": 5, "fct_median_s": 0.2}
+
+
+def decided(lost=False):
+    """Return a decision on made-up values: b is faster, and the loss decides."""
+    question = Question(("a", "b"), {"loss_percent": 0.5}, {"cubic": 30.0}, 10, ("bulk",))
+    base = decide.Outcome(decide.Variant("", 0.0, question))
+    other = decide.Outcome(decide.Variant("loss_percent", 0.25, question))
+    low = {seed: 10.0 + seed for seed in range(3 if lost else 6)}
+    high = {seed: 3 * value for seed, value in low.items()}
+    base.values = {"own_goodput_mbit": {"a": low, "b": high},
+                   "rtt_loaded_ms": {"a": low, "b": high}}  # fmt: skip
+    base.violations = ["idle RTT must be <40 ms>"] * 3 if lost else []
+    more = {seed: 10.0 + seed for seed in range(6)}
+    other.values = {"own_goodput_mbit": {"a": more, "b": more}}
+    made = decide.Plan((base.variant, other.variant), 10.0, 6, 5, 1.0, ("rtt_ms 80 ms",))
+    return decide.decision([base, other], made) | {"command": "losslab decide a b"}
+
+
+def test_decision_says_choice_cost_and_what_flips_it():
+    found = decided()
+    assert found["headline"] == "Use b for bulk."
+    assert [(row["part"], row["verdict"]) for row in found["comparisons"]] == [
+        ("bulk", "better"), ("cost", "worse"),
+    ]  # fmt: skip
+    assert page.costs(found) == ["Cost of b: mean RTT during the traffic 3 times."]
+    assert page.changes(found) == [
+        "loss_percent 0.25 %: bulk flips: does not matter",
+        "0 of 1 other paths do not change it, with other loss_percent",
+    ]
+    text = page.text(found)
+    for part in ("Use b", "3 times", "worse", "bulk flips", "too small for rtt_ms 80 ms"):
+        assert part in text
+    json.dumps(found, allow_nan=False)
+
+
+def test_use_without_valid_runs_says_why_and_on_which_path_it_can_be_measured():
+    found = decided(lost=True)
+    assert found["answers"]["bulk"]["verdict"] == "not measured"
+    assert page.invalid(found) == [
+        "idle RTT must be <40 ms> (runs: 3)",
+        "bulk can be measured with one of: loss_percent 0.25 %",
+    ]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_page_needs_no_other_file_and_escapes_what_it_quotes(lost):
+    text = page.html(decided(lost))
+    assert re.search(r"<script|https?:|@import|url\(", text) is None
+    assert "<40" not in text
+    assert ("Cost of b" in text) != lost
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_command_measures_the_same_again_with_more_runs():
+    given = options("cubic", "bbr", *PATH, "--share", "cubic=30%", "--use", "bulk")
+    question = decide.asked(given)
+    made = decide.Plan((decide.Variant("", 0.0, question),), 20.0, 8, 5, 1.0)
+    words = decide.again(given, made, 4).split()
+    repeated = options(*words[2:])
+    assert (repeated.replicates, repeated.duration_s) == (12, "20")
+    assert decide.asked(repeated).path == {**question.path, "duration_s": 20}
