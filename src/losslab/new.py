@@ -128,12 +128,14 @@ def _study(options: argparse.Namespace) -> int:
     for path in sorted((folder / place).rglob("*.*")):
         path.write_text(path.read_text().replace(TITLE, title).replace(TEMPLATE, name))
         print(f"Wrote {path.relative_to(folder)}")
-    print(
-        "Next: add it to your campaign's `studies`, for example to config/config.yaml:\n"
-        f"        {name}: {{ main: {{ replicates: 5, duration_s: 4, warmup_s: 2 }} }}\n"
-        "      losslab cells --config config/config.yaml\n"
-        "      snakemake --cores all"
-    )
+    if folder == ROOT:
+        print(f"Next: losslab cells {name}    # the full campaign has it, by its `runs`")
+    else:
+        print(
+            "Next: copy its `runs` to your campaign's `studies`, for example in config/config.yaml:"
+        )
+        print(f"        {name}: {{ main: {{ replicates: 5, duration_s: 4, warmup_s: 2 }} }}")
+    print("      snakemake --cores all")
     return 0
 
 
