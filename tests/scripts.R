@@ -52,6 +52,10 @@ run_script <- function(path, input, output, study = character()) {
   source(path, local = environment)
 }
 
+figures_of <- function(study) {
+  sub("[.]R$", "", basename(Sys.glob(file.path("studies", study, "figures/*.R"))))
+}
+
 analyse_study <- function(job, study) {
   own <- file.path("studies", study)
   inside <- function(...) file.path(job$folder, "results", paste0(...))
@@ -59,7 +63,7 @@ analyse_study <- function(job, study) {
   published <- \(name) Filter(file.exists, file.path(own, name))
   collected <- c("cells", "replicates", "intervals", "flows", "queue", "criteria")
   described <- yaml::read_yaml(file.path(own, "study.yaml"))
-  figures <- if (job$until == "claims") character() else unlist(described$figures)
+  figures <- if (job$until == "claims") character() else figures_of(study)
   files <- function(suffixes) {
     suffixes <- rep(suffixes, each = length(figures))
     as.list(sprintf("%s/%s_%s.%s", inside("figures"), study, figures, suffixes))
@@ -108,8 +112,7 @@ knit_report <- function(job) {
   )
   # Chapters show figures without reading their content.
   for (study in studies) {
-    figures <- yaml::read_yaml(file.path("studies", study, "study.yaml"))$figures
-    file.create(file.path(folder, paste0(study, "_", unlist(figures), ".svg")))
+    file.create(file.path(folder, paste0(study, "_", figures_of(study), ".svg")))
   }
   file.create(file.path(
     folder, c("scoreboard.svg", "agreement_paths.svg", "path.svg")

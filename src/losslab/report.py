@@ -185,7 +185,7 @@ def check_pictures(text: str, folder: Path) -> None:
     if missing:
         raise LosslabError(
             f"pictures must exist, found no {', '.join(missing)}",
-            hint="list a study's figures in its YAML file",
+            hint="a figure NAME of a study is drawn by its file figures/NAME.R",
         )
 
 

@@ -21,7 +21,6 @@ STUDY = """\
 study: loss
 title: A cell of each kind
 source: a test
-figures: []
 tables: []
 defaults: {{ path: symmetric, algorithm: cubic, loss_percent: 0, rtt_ms: 20, rate_mbit: 10,
   buffer_packets: 40, offloads: "off", loss_direction: data }}

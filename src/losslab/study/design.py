@@ -230,7 +230,8 @@ def load_studies(config: dict[str, Any], root: Path) -> list[Study]:
             for block, points in study["blocks"].items()
             if (count := sum(1 for _ in block_grid(study, points)) - counts[block])
         }
-        studies.append(Study(name, cells, study["figures"], study["tables"], series, left_out))
+        figures = [path.stem for path in listed(f"studies/{name}/figures/*.R", root)]
+        studies.append(Study(name, cells, figures, study["tables"], series, left_out))
     if "algorithms" in config and not scored:
         raise LosslabError(
             "algorithms must be of a study with a suite, found only "
@@ -278,20 +279,9 @@ def load_cells(config: dict[str, Any], root: Path) -> list[Cell]:
 
 @input_errors()
 def check_files(studies: Iterable[Study], root: Path) -> None:
-    """Check that studies have all files that their YAML files name, and no other figures."""
+    """Check that studies have the files that each must have."""
     for study in studies:
-        yaml = studyfiles.file(root, study.name, "study.yaml")
-        drawn = {f"figures/{name}.R" for name in study.figures}
-        needed = (studyfiles.CHAPTER, studyfiles.TABLES, *sorted(drawn))
+        needed = (studyfiles.CHAPTER, studyfiles.TABLES)
         paths = [studyfiles.file(root, study.name, name) for name in needed]
         if missing := [str(path.relative_to(root)) for path in paths if not path.is_file()]:
-            raise LosslabError(
-                f"files of study {study.name} are missing: {', '.join(missing)}",
-                hint=f"write them, or remove figures from {yaml}",
-            )
-        present = listed(f"studies/{study.name}/figures/*.R", root)
-        if unnamed := [path.stem for path in present if f"figures/{path.name}" not in drawn]:
-            raise LosslabError(
-                f"{yaml} must name all of the study's figures, found other files: "
-                f"{', '.join(unnamed)}"
-            )
+            raise LosslabError(f"files of study {study.name} are missing: {', '.join(missing)}")

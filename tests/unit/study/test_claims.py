@@ -178,7 +178,7 @@ def test_study_may_have_published_numbers(copy):
     path.write_text("\n".join([lines[0] + ",wobble_ms", *(f"{line},0.5" for line in lines[1:])]))
     assert "'wobble_ms' was unexpected" in refusal(copy, "loss")
     study = copy / "studies/loss/study.yaml"
-    replace(study, "figures:", "published_numbers: [wobble_ms]\nfigures:")
+    replace(study, "tables:", "published_numbers: [wobble_ms]\ntables:")
     claims.check(["loss"], copy)
     replace(path, "0.5\n", "half\n")
     assert "line 2: wobble_ms must be a number without a unit, found 'half'" in refusal(
