@@ -4,8 +4,9 @@ The kernel copies the beginning of each packet into a ring buffer that holds the
 read afterwards. During the run no process wakes up and no clock is read. Layouts: TPACKET_V2 of
 linux/if_packet.h, and the pcap format (draft-ietf-opsawg-pcap) with nanoseconds.
 
-The state is the kernel's record of events (kernel patch 0017) in the sender's network namespace. It
-is read with each ping, when a process is awake anyway, and compressed in parts (`pack`).
+The state is the kernel's record of events (net/ipv4/tcp_record.c) in the sender's network
+namespace. It is read with each ping, when a process is awake anyway, and compressed in parts
+(`pack`).
 """
 
 from __future__ import annotations

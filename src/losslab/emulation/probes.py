@@ -413,8 +413,9 @@ QUEUE_SAMPLE = struct.Struct("=QQIII4x")
 class Record:
     """The kernel's own samples in the namespace in which it is created, taken at exact times.
 
-    A guest's kernel samples in a soft interrupt and keeps the samples in memory (kernel patch
-    0017), so that no program wakes up for them and no clock is read. It begins with an order.
+    A guest's kernel samples in a soft interrupt and keeps the samples in memory
+    (net/ipv4/tcp_record.c), so that no program wakes up for them and no clock is read. It begins
+    with an order.
     """
 
     def __init__(self) -> None:

@@ -158,7 +158,8 @@ def content_hash(spec: Kernel | None = None, source: list[str] | None = None) ->
     ]
     if source is None:
         source = [spec.source.sha256] if spec.source else pins(spec.series).facts()
-    return hash_files(spec.series.patches, *settings, *source, *spec.facts())
+    files = [path for path in kernels.SOURCE.rglob("*") if path.is_file()]
+    return hash_files([*spec.series.patches, *files], *settings, *source, *spec.facts())
 
 
 def target(spec: Kernel | None = None, pinned: bool = True) -> Path:
@@ -273,6 +274,7 @@ def _compiled(spec: Kernel, source: Source, work: Path, log: Path) -> Path:
     log.touch()
     tree = work / kerneltree.NAME
     source.unpack(work, tree, log)
+    shutil.copytree(kernels.SOURCE, tree, dirs_exist_ok=True)
     for patch in (*spec.series.patches, *spec.own_patches):
         path = patch if isinstance(patch, Path) else patch.get()
         processes.run(["patch", "-p1", "--forward", "--fuzz=0", "-i", path], log=log, cwd=tree)

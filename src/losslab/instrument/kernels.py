@@ -22,8 +22,9 @@ from losslab.reading import UsageError, read_toml, shown
 from losslab.repository import ROOT, find, recipes
 
 FILE = ROOT / "config" / "kernels.toml"
-# Folder of the patches that apply to every series.
+# Patches of every series that has no other of the same name, and new files of every series' source.
 COMMON = ROOT / "containers" / "kernel" / "common"
+SOURCE = ROOT / "containers" / "kernel" / "source"
 # File that declares a user's own kernel, in its folder in `kernels`.
 OWN = "kernel.toml"
 # Value of a condition's kernel axis for the default kernel.
@@ -50,9 +51,9 @@ class Series:
     @property
     def patches(self) -> list[Path]:
         """Patches of this repository for the series and for all series, in order."""
-        folders = (self.folder / "patches", COMMON)
-        found = (path for folder in folders for path in folder.glob("*.patch"))
-        return sorted(found, key=lambda path: path.name)
+        folders = (COMMON, self.folder / "patches")
+        found = {path.name: path for folder in folders for path in folder.glob("*.patch")}
+        return [found[name] for name in sorted(found)]
 
     @property
     def tarball(self) -> str:
