@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,8 +34,6 @@ ENGINE_IMAGES, ENGINE_START_S = ("host", "engine"), 300.0
 # Files of a job's folder: the job, its result, its output, and a file that the job creates when it
 # starts.
 JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
-# Files that a job or its backend makes in the job's folder.
-ENDED_FILES = (RESULT_FILE, CONSOLE_FILE, STARTED, "raw")
 # Parts of a long console that are kept: bytes of its beginning and end, and lines of trouble.
 KEPT_BYTES, KEPT_TROUBLE = 2**20, 100
 # Lines of a guest's console after which its kernel measures nothing.
@@ -119,8 +117,7 @@ class End:
 
     status: int | None  # None if losslab killed it
     scratch_full: bool = False  # at any time
-    # Addresses of the endless loop that the guest's kernel was in, innermost first; None without.
-    spun: Sequence[int] | None = None
+    spun: bool = False  # the guest's kernel was in an endless loop
     program_spun: bool = False  # a program was in an endless loop without a system call
     crash: str = ""  # what the code of the guest's kernel did, and where
 

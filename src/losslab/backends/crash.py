@@ -1,23 +1,19 @@
 """Where the code of a guest's kernel crashes or spins: function, file, line and source.
 
-A crashed kernel does not say where it divided by zero. With its seed it crashes again at the same
-place, so the job runs once more while ptrace(2) stops the kernel at its fault. A kernel in an
-endless loop is stopped where it is.
+A kernel that panics prints its stack and where it was (kernel patch 0020). One in an endless loop
+does so when it gets SIGILL.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from losslab import interrupts, processes
+from losslab import processes
 from losslab.instrument import kernel, kerneltree
 
 # Texts of a panic after a signal, and what the kernel's code did.
@@ -29,21 +25,16 @@ FAULTS = (
     ("Kernel mode signal 4", "an invalid instruction"),
 )
 LOOP = "an endless loop"
-SIGNALS = {signal.SIGFPE, signal.SIGSEGV, signal.SIGILL}
 # CPU time that a guest's kernel spends without waiting for one of its programs. A flow of 1 Gbit/s
 # has it wait thousands of times in each second of CPU time.
 SPIN_CPU_S = 20.0
 # CPU time that a program spends without a system call. No virtual time passes meanwhile, so a
 # program that busy-waits never ends.
 PROGRAM_CPU_S = 30.0
-# Requests and structures of ptrace(2) on x86-64 (sys/ptrace.h, sys/user.h, bits/waitflags.h).
-CONT, GETREGS, DETACH, SEIZE, INTERRUPT = 7, 12, 17, 0x4206, 0x4207
-REGISTERS, RIP, RSP, WORD_BYTES = 27, 16, 19, 8
-WALL = 0x40000000
-# The binary of User-Mode Linux begins at START (arch/x86/um/vmlinux.lds.S), in all versions.
-TEXT = range(0x60000000, 0x62000000)
-STACK_BYTES, MOST_ADDRESSES = 4096, 40
-# From the panic itself to the code that called it. Further out, the stack has old addresses, too.
+# Addresses of a panic: the stack's, innermost first, and that of the instruction. Further out, the
+# stack has old ones, too.
+CALL = re.compile(r"^ *(?:\[ *\d+\.\d+\] *)?\[<(\w+)>\]", re.MULTILINE)
+AT = re.compile(r"at \[<(\w+)>\]")
 MOST_CALLS = 8
 # A line of `addr2line --pretty-print`.
 LINE = re.compile(r"^(?:0x\w+: | \(inlined by\) )(.+) at (.*):(\d+|\?)", re.MULTILINE)
@@ -92,18 +83,6 @@ class Spin:
             return "kernel"
         return "program" if programs_s - self._programs_s > PROGRAM_CPU_S else ""
 
-    def addresses(self) -> list[int]:
-        """Return where it is, innermost first; nothing if this process may not trace it."""
-        try:
-            _ptrace(SEIZE, self._pid)
-            _ptrace(INTERRUPT, self._pid)
-            os.waitpid(self._pid, WALL)
-            found = _addresses(self._pid)
-            _ptrace(DETACH, self._pid)
-        except OSError:
-            return []
-        return found
-
 
 def _cpu_s(pid: int | str) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -117,70 +96,18 @@ def _programs_cpu_s(pid: int) -> float:
     return 0.0
 
 
-def traced(pid: int, limit_s: float) -> list[int]:
-    """Trace a guest's kernel to its end; return where its last fault was, innermost first."""
-    found: list[int] = []
-    _ptrace(SEIZE, pid)
-    late = threading.Timer(limit_s, os.kill, (pid, signal.SIGKILL))
-    late.start()
-    try:
-        while True:
-            interrupts.heed()
-            _, status = os.waitpid(pid, WALL)
-            if not os.WIFSTOPPED(status):
-                return found
-            number, event = os.WSTOPSIG(status), status >> 16
-            if number in SIGNALS and not event:
-                found = _addresses(pid)
-            _ptrace(CONT, pid, 0 if event else number)
-    finally:
-        late.cancel()
-
-
-def _ptrace(request: int, pid: int, data: int | ctypes.Array[ctypes.c_ulong] = 0) -> None:
-    call = ctypes.CDLL(None, use_errno=True).ptrace
-    call.restype = ctypes.c_long
-    call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-    if call(request, pid, None, data) == -1:
-        raise OSError(ctypes.get_errno(), "ptrace")
-
-
-def _addresses(pid: int) -> list[int]:
-    """Return a stopped kernel's instruction, and what on its stack may be a return address."""
-    registers = (ctypes.c_ulong * REGISTERS)()
-    _ptrace(GETREGS, pid, registers)
-    with contextlib.suppress(OSError), Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
-        memory.seek(registers[RSP])
-        stack = memory.read(STACK_BYTES)
-        words = (
-            int.from_bytes(stack[at : at + WORD_BYTES], "little")
-            for at in range(0, len(stack), WORD_BYTES)
-        )
-        # The call is before its return address.
-        calls = [word - 1 for word in words if word in TEXT]
-        return [registers[RIP], *calls][:MOST_ADDRESSES]
-    return [registers[RIP]]
-
-
-def explained(
-    linux: Path, console: str, spun: Sequence[int] | None, again: Callable[[], Sequence[int]]
-) -> str:
-    """Say what the kernel's code did and where; "" if it did not crash or spin.
-
-    `linux` is the kernel. `spun` has the addresses of an endless loop, if there was one. `again`
-    runs the job again and returns those of its fault.
-    """
-    kind = LOOP if spun is not None else next((k for text, k in FAULTS if text in console), "")
+def explained(linux: Path, console: str, spun: bool = False) -> str:
+    """Say what the kernel's code did and where; "" if it did not crash or spin."""
+    kind = LOOP if spun else next((k for text, k in FAULTS if text in console), "")
     panic = re.search(r"Kernel panic - not syncing: (.+)", console)
-    if spun is None and panic is None:
+    if not spun and panic is None:
         return ""
-    if not kind:
-        # A panic of the code itself, such as by BUG(), after which the kernel shows its stack.
-        calls = re.findall(r"^ *(?:\[ *\d+\.\d+\] *)?\[<(\w+)>\]", console, re.MULTILINE)
-        spun = [int(call, 16) - 1 for call in calls[:MOST_CALLS]]
-    found = list(_frames(linux, again() if spun is None else spun))
+    # A call is before its return address.
+    calls = [int(call, 16) - 1 for call in CALL.findall(console)[:MOST_CALLS]]
+    found = list(_frames(linux, [*(int(at, 16) for at in AT.findall(console)), *calls]))
     own = next((frame for frame in found if frame.path is not None), None)
     if not kind:
+        # A panic of the code itself, such as by BUG().
         return f"a panic, `{panic[1].strip()}`, in {own.text()}" if own and panic else ""
     if own is None:
         return f"{kind} in {found[0].text()}" if found else kind

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from losslab import interrupts, processes
 from losslab.backends import base, crash
 from losslab.backends.base import Backend, End, Instrument, Job, Outcome, Start
 from losslab.errors import HostError, LosslabError
-from losslab.lock import own_folder
 
 # In real time, more frequent polling would take CPU time from the measurement.
 START_POLL_S, POLL_S = 0.05, 0.5
+PANIC_S = 10.0  # for a kernel to say where it is
 # Share of a job's limit after which it is mentioned. Usual jobs take a tenth of their limit.
 NOTE_SHARE = 0.15
 # Size of a guest's console above which its middle is left out while it still runs.
 CONSOLE_BYTES = 2**24
 
 
-def run(backend: Backend, tools: Instrument, job: Job, repeatable: bool = True) -> Outcome:
+def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
     """Run one job to its end; if this process is interrupted or killed, the job ends, too.
 
-    If its guest's kernel crashes, a `repeatable` job runs again to find where. Raises HostError if
-    there is no room for the job's files; also see `Backend.result`.
+    Raises HostError if there is no room for the job's files; also see `Backend.result`.
     """
     try:
         with backend.start(tools, job) as start:
@@ -38,12 +38,7 @@ def run(backend: Backend, tools: Instrument, job: Job, repeatable: bool = True) 
         base.shorten(job.folder / base.CONSOLE_FILE)
         console = (job.folder / base.CONSOLE_FILE).read_text(errors="replace")
         if backend.needs.guest and end.status != 0:
-
-            def again() -> list[int]:
-                return _traced(backend, tools, job) if repeatable and not job.interactive else []
-
-            found = crash.explained(tools.kernel, console, end.spun, again)
-            end = replace(end, crash=found)
+            end = replace(end, crash=crash.explained(tools.kernel, console, end.spun))
     except OSError as error:
         raise HostError(
             f"a job's files must fit into its scratch folder and into {job.folder.parent}, "
@@ -59,22 +54,6 @@ def run(backend: Backend, tools: Instrument, job: Job, repeatable: bool = True) 
         if job.snapshots is not None:
             job.snapshots.drop()
         raise
-
-
-def _traced(backend: Backend, tools: Instrument, job: Job) -> list[int]:
-    """Run a job again in a guest of its own, and return where its kernel crashes."""
-    with own_folder(job.folder.parent, "losslab-again-") as folder:
-
-        def made(inside: str, names: list[str]) -> list[str]:
-            return [n for n in names if n in base.ENDED_FILES or Path(inside, n).is_symlink()]
-
-        shutil.copytree(job.folder, folder, ignore=made, dirs_exist_ok=True)
-        again = replace(job, folder=folder, alone=True, snapshots=None, control=None)
-        try:
-            with backend.start(tools, again) as start, begun(start, again) as process:
-                return crash.traced(process.pid, job.timeout_s)
-        except OSError:  # of ptrace(2) or the copy
-            return []
 
 
 def wait_for_end(start: Start, job: Job) -> End:
@@ -112,7 +91,8 @@ def _wait(process: processes.Running, start: Start, job: Job) -> End:
             full = full or shutil.disk_usage(start.scratch).free < base.SCRATCH_FULL_BYTES
             base.shorten(job.folder / base.CONSOLE_FILE, most_bytes=CONSOLE_BYTES)
             if (spins := spin.whose()) == "kernel":
-                return End(None, full, spin.addresses())
+                os.kill(process.pid, signal.SIGILL)
+                return End(processes.wait(process, PANIC_S), full, spun=True)
             if spins:
                 return End(None, full, program_spun=True)
         limit_s = job.timeout_s

@@ -47,7 +47,7 @@ class Cut:
         Raises LosslabError if the job fails, as in `backends.runner.run`.
         """
         task = self._task(folder, more)
-        return runner.run(_Future(self, tuple(orders)), self.tools, task, repeatable=False)
+        return runner.run(_Future(self, tuple(orders)), self.tools, task)
 
     @contextlib.contextmanager
     def again(
