@@ -13,8 +13,8 @@ condition_columns <- c(
   "trace_start_s", "qdisc", "sysctl", "initcwnd_packets", "initrwnd_packets", "window_bytes",
   "mtu_bytes", "ip_version", "sender_command", "receiver_command", "listens", "bring", "size_kb",
   "app_rate_mbit", "app_pattern", "response_kb", "request_bytes", "think_ms", "requests", "env",
-  "sender_root", "receiver_root", "testcase", "until", "competitor_sender_command",
-  "competitor_receiver_command", "competitor_listens", "image", "duration_s", "warmup_s"
+  "testcase", "until", "competitor_sender_command", "competitor_receiver_command",
+  "competitor_listens", "image", "duration_s", "warmup_s"
 )
 
 # Text columns; the others are numeric.
@@ -23,6 +23,6 @@ condition_words <- c(
   "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue", "kernel",
   "parameters", "flows", "changes", "pauses", "jitter_order", "reverse_queue", "ecn", "drop_list",
   "qdisc", "sysctl", "sender_command", "receiver_command", "listens", "bring", "app_pattern",
-  "env", "sender_root", "receiver_root", "testcase", "until", "competitor_sender_command",
-  "competitor_receiver_command", "competitor_listens", "image"
+  "env", "testcase", "until", "competitor_sender_command", "competitor_receiver_command",
+  "competitor_listens", "image"
 )

@@ -248,8 +248,7 @@ BESIDE = (
 # Axes that the apps' programs set.
 OF_PROGRAMS = (
     "sender_command", "receiver_command", "bring", "listens", "image", "scheme", "env", "until",
-    "sender_root", "receiver_root", "testcase",
-    "competitor_sender_command", "competitor_receiver_command", "competitor_listens",
+    "testcase", "competitor_sender_command", "competitor_receiver_command", "competitor_listens",
     "size_kb", "app_rate_mbit", "app_pattern", "response_kb", "request_bytes", "think_ms",
     "requests",
 )  # fmt: skip

@@ -102,8 +102,6 @@ class Axes(TypedDict, total=False):
     think_ms: Number
     requests: Number
     env: Text
-    sender_root: Text
-    receiver_root: Text
     testcase: Text
     until: Until | Text
     competitor_sender_command: Text
@@ -180,8 +178,6 @@ class AxisLists(TypedDict, total=False):
     think_ms: Number | Iterable[Number]
     requests: Number | Iterable[Number]
     env: Text | Iterable[Text]
-    sender_root: Text | Iterable[Text]
-    receiver_root: Text | Iterable[Text]
     testcase: Text | Iterable[Text]
     until: Until | Text | Iterable[Until | Text]
     competitor_sender_command: Text | Iterable[Text]

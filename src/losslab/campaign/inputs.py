@@ -16,9 +16,8 @@ from typing import IO, Any
 
 from losslab.emulation.link import tracelink
 from losslab.errors import HostError, LosslabError, did_you_mean
-from losslab.instrument import rootimage
 from losslab.instrument.archive import digest
-from losslab.instrument.cache import building, cache_folder
+from losslab.instrument.cache import cache_folder
 from losslab.instrument.kernels import PublicFile
 from losslab.lock import own_folder
 from losslab.reading import UsageError, input_errors, read_text, read_toml, shown
@@ -46,8 +45,7 @@ TRACES = {"trace": "trace", "trace_back": "trace-back"}
 # Environment variable: a folder with copies of the public traces of config/traces.toml.
 COPIES = "LOSSLAB_TRACES"
 # Axes that name files of the user.
-ROOTS = {"sender": "sender_root", "receiver": "receiver_root"}
-OF_FILES = ("bring", *ROOTS.values(), *TRACES)
+OF_FILES = ("bring", *TRACES)
 IMPORT = "docs/how-to/paths.md says how to convert other files"
 
 
@@ -55,8 +53,6 @@ def value(axis: str, given: str) -> str:
     """Return the value that names a user's files in conditions."""
     if axis in TRACES:
         return named_trace(given)
-    if axis in ROOTS.values():
-        return _named_root(axis, given)
     return named(given) if axis == "bring" else given
 
 
@@ -228,45 +224,6 @@ def _copied(path: Path, name: str) -> str:
     return bring
 
 
-def _named_root(axis: str, given: str) -> str:
-    """Return an image's name in conditions, NAME@DIGEST; its merged layers are in the cache."""
-    path = Path(given)
-    if given == NONE or (COPIED.fullmatch(given) and not path.exists()):
-        return given
-    if not path.is_file():
-        raise UsageError(
-            f"{axis} must name a tar file, found no file {shown(given)}",
-            hint="save an image with `docker save IMAGE -o FILE`",
-        )
-    name = f"{_label(given, 'image')[:60]}@{digest(path)[:DIGEST_DIGITS]}"
-    with building(_root_folder(name)) as folder:
-        if folder is not None:
-            rootimage.write(path, folder)
-    return name
-
-
-def _root_folder(name: str) -> Path:
-    return cache_folder() / "roots" / name
-
-
-def _root_files(condition: Condition) -> dict[str, Path]:
-    """Return the files of the hosts' images by their names in a job's folder."""
-    found = {
-        f"{host}-{name}": _root_folder(root) / name
-        for host, axis in ROOTS.items()
-        if (root := str(getattr(condition, axis))) != NONE
-        for name in ("root.tar", "root.sh")
-    }
-    for name, path in found.items():
-        if not path.is_file():
-            raise UsageError(
-                f"the cache must have the image of the {name.partition('-')[0]}, found no {path}",
-                hint="measure once with the image's file: --sender-root FILE or "
-                "--receiver-root FILE",
-            )
-    return found
-
-
 def _tar_path(bring: str) -> Path:
     return cache_folder() / "brought" / bring / BROUGHT
 
@@ -359,7 +316,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 def digests(condition: Condition) -> dict[str, str]:
     """Return the SHA-256 of a condition's user files by path, with " x" if executable."""
-    found = {name: digest(path) for name, path in _root_files(condition).items()}
+    found = {}
     for name, executable, content in _user_files(condition):
         code = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
         found[name] = code + (" x" if executable else "")
@@ -367,9 +324,7 @@ def digests(condition: Condition) -> dict[str, str]:
 
 
 def give(condition: Condition, job_folder: Path, name: str) -> None:
-    """Copy a condition's user files into the folder `name` of a job's folder, and its images."""
-    for file, path in _root_files(condition).items():
-        shutil.copyfile(path, job_folder / file)
+    """Copy a condition's user files into the folder `name` of a job's folder."""
     for member, executable, content in _user_files(condition):
         target = job_folder / name / member
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -380,18 +335,12 @@ def give(condition: Condition, job_folder: Path, name: str) -> None:
 
 def require(conditions: Iterable[Condition]) -> None:
     """Refuse conditions whose traces or user files are missing or malformed; read each once."""
-    commands = [axis for axis in AXES if axis.endswith("_command")]
-    axes = (*OF_FILES, *commands, "rate_mbit", "trace_start_s")
+    axes = (*OF_FILES, "rate_mbit", "trace_start_s")
     distinct = {tuple(getattr(its, axis) for axis in axes): its for its in conditions}
     with input_errors():
         for each in distinct.values():
             for text in trace_texts(each).values():
                 _require_fit(each, tracelink.parse(text, "the trace"))
-            for host, axis in ROOTS.items():
-                root = str(getattr(each, axis))
-                for command in (getattr(each, f"{of}{host}_command") for of in ("", "competitor_")):
-                    if NONE not in (root, command):
-                        rootimage.require_command(_root_folder(root), host, command)
             for _ in _user_files(each):
                 pass
 

@@ -270,8 +270,6 @@ class Condition:
     think_ms: float = OF_FEATURE
     requests: int = OF_FEATURE
     env: str = OF_FEATURE
-    sender_root: str = OF_FEATURE
-    receiver_root: str = OF_FEATURE
     testcase: str = OF_FEATURE
     until: str = OF_FEATURE
     competitor_sender_command: str = OF_FEATURE

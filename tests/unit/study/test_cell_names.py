@@ -49,8 +49,6 @@ STEP = st.builds("{}={}".format, NUMBERS, NUMBERS | st.just(stream.UNLIMITED))
 TEXTS = {
     "app_pattern": st.lists(STEP, min_size=1, max_size=4).map(",".join),
     "testcase": st.from_regex(AXES["testcase"].pattern, fullmatch=True),
-    "sender_root": st.from_regex(AXES["sender_root"].pattern, fullmatch=True),
-    "receiver_root": st.from_regex(AXES["receiver_root"].pattern, fullmatch=True),
     "parameters": st.lists(
         PARAMETER, min_size=1, max_size=3, unique_by=lambda p: p.split("=")[0]
     ).map("+".join),

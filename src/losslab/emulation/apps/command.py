@@ -42,8 +42,6 @@ FIRST_OWN = 11
 TIME, COMPLETION = "duration", "completion"
 # Variables that the programs have of losslab.
 VARIABLES = ("SENDER", "RECEIVER", "LOGS", "DURATION_S")
-# The command that runs an image's own program.
-ENTRYPOINT = "entrypoint"
 
 
 def _environment(condition: Condition) -> dict[str, str]:
@@ -84,36 +82,12 @@ def _addresses(condition: Condition, pair: int) -> Addresses | None:
     return sender, receiver
 
 
-def _contract(rooted: bool, serves: bool, testcase: str) -> str:
+def _contract(serves: bool, testcase: str) -> str:
     """Return the variables of the QUIC Interop Runner's endpoints (its README)."""
-    role, logs = "server" if serves else "client", "/logs" if rooted else "$LOGS"
+    role = "server" if serves else "client"
     return (
         f"export ROLE={role} TESTCASE={testcase} SERVERNAME=server "
-        f"QLOGDIR={logs}/qlog/ SSLKEYLOGFILE={logs}/keys.log; mkdir -p $LOGS/qlog; "
-    )
-
-
-def _in_root(name: str, host: str, command: str, folder: str) -> str:
-    """Return the shell text that runs a command in a copy of its host's image.
-
-    The folders www and certs of the user's files are its /www and /certs, and $LOGS is /logs. Two
-    scripts of the QUIC Interop Runner's images, which wait for its simulator, do nothing.
-    """
-    root = f"/tmp/{name}-root"
-    inner = '"$@"' if command == ENTRYPOINT else f"sh -c {shlex.quote(command)}"
-    at = "$image_folder" if command == ENTRYPOINT else folder
-    return (
-        f"mkdir {root} && tar -xf {JOB}/{host}-root.tar -C {root} || exit; "
-        f"for each in proc sys dev mnt/out; do mkdir -p {root}/$each && "
-        f"mount --rbind /$each {root}/$each || exit; done; "
-        f"mkdir -p {root}/tmp {root}/etc {root}/logs {root}/downloads; chmod 1777 {root}/tmp; "
-        f"mount --bind $LOGS {root}/logs || exit; for each in www certs; do if [ -d $each ]; then "
-        f"mkdir -p {root}/$each && mount --bind $each {root}/$each || exit; fi; done; "
-        f"for each in setup.sh wait-for-it.sh; do if [ -e {root}/$each ]; then rm {root}/$each; "
-        f"printf '#!/bin/sh\\n' >{root}/$each; chmod +x {root}/$each; fi; done; "
-        f'rm -f {root}/etc/hosts; printf "127.0.0.1 localhost\\n${{SENDER}} sender\\n${{RECEIVER}} '
-        f'receiver\\n${{SERVER}} server server4 server46\\n" >{root}/etc/hosts; '
-        f". {JOB}/{host}-root.sh; exec unshare --root={root} --wd={at} -- {inner}"
+        "QLOGDIR=$LOGS/qlog/ SSLKEYLOGFILE=$LOGS/keys.log; mkdir -p $LOGS/qlog; "
     )
 
 
@@ -126,19 +100,17 @@ def _flow(condition: Condition, pair: int) -> Flow:
     logs, duration = str(JOB / LOGS / prefix.rstrip("-")), plain(condition.duration_s)
     values = (sender_address, receiver_address, logs, duration)
     variables = dict(zip(VARIABLES, values, strict=True)) | _environment(condition)
-    if {condition.testcase, condition.sender_root, condition.receiver_root} != {NONE}:
+    if condition.testcase != NONE:
         variables["SERVER"] = sender_address if listens == "sender" else receiver_address
     exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
     def program(host: str, command: str) -> Timed:
         text = f"export {exports}; mkdir -p $LOGS; cd {folder} || exit; "
-        rooted = getattr(condition, f"{host}_root") != NONE
         if condition.testcase != NONE:
             serves = host == ("sender" if listens == "sender" else "receiver")
-            text += _contract(rooted, serves, condition.testcase)
-        text += _in_root(f"{prefix}{host}", host, command, str(folder)) if rooted else command
+            text += _contract(serves, condition.testcase)
         log = f"{prefix}{host}.log"
-        return Timed(host, ["sh", "-c", text], log, until_s=condition.duration_s)
+        return Timed(host, ["sh", "-c", text + command], log, until_s=condition.duration_s)
 
     ends = [program("receiver", receiver_command), program("sender", sender_command)]
     listener, caller = reversed(ends) if listens == "sender" else ends
@@ -228,15 +200,6 @@ def _text_axis(help: str, named: str, **more: Any) -> Any:
     return axis(NONE, help=help, named=named, digested=True, commas=True, **more)
 
 
-def _root_axis(host: str) -> Any:
-    return axis(
-        NONE,
-        help=f"container image of the {host}'s programs: a file of `docker save`, an OCI layout "
-        "or a root folder, as tar; the command `entrypoint` runs its own program",
-        pattern="none|[A-Za-z0-9._-]{1,60}@[0-9a-f]{16}", named=host + "-root-{}", seed=Seed.NEVER,
-    )  # fmt: skip
-
-
 def _listens_axis(prefix: str, more: str) -> Any:
     return axis(
         "receiver",
@@ -272,8 +235,6 @@ class Command(App):
             "variables for the programs, NAME=VALUE ..., quoted as in a shell", "env-{}",
             repeated=" ", seed=Seed.NEVER,
         ),
-        "sender_root": _root_axis("sender"),
-        "receiver_root": _root_axis("receiver"),
         "testcase": axis(
             NONE,
             help="test case of the QUIC Interop Runner's endpoint contract: the programs have "
@@ -338,8 +299,6 @@ class Command(App):
         return [
             *(f"on the {host}: {text!r}" for sender, receiver, _ in pairs
               for host, text in (("receiver", receiver), ("sender", sender)) if text != NONE),
-            *(f"in the image {root!r}" for root in (condition.sender_root, condition.receiver_root)
-              if root != NONE),
             *([f"both with copies of the files in {condition.bring!r}"]
               if condition.bring != NONE else []),
         ]  # fmt: skip
