@@ -37,6 +37,7 @@ from losslab.study import design, metrics, parameters, units
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
+from losslab.study.names import unusual_parameters
 from losslab.study.studyfiles import POINTS_MAX, block_grid
 from losslab.ui import tables
 
@@ -271,7 +272,9 @@ def run(
 ) -> int:
     """Measure a sweep, print its table and write its files; return the exit status."""
     todo = cells(given, out, cellspec.on_own_kernel(backend, where))
-    for note in units.notes(given, [each.condition.to_json() for each in todo]):
+    notes = [*units.notes(given, [each.condition.to_json() for each in todo])]
+    notes += [note for each in todo for note in unusual_parameters(each.condition)]
+    for note in dict.fromkeys(notes):
         print(f"losslab: {note}", file=sys.stderr)
     if metric is not None:
         metrics.require_measured(metric, [each.condition for each in todo])
