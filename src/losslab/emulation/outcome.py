@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from losslab.emulation import accounting, checks, goodput, hosts, probes
 from losslab.emulation.app import apps
-from losslab.emulation.background import outcome as background
-from losslab.emulation.background.outcome import BackgroundResults
+from losslab.emulation.flows import outcome as background
+from losslab.emulation.flows.outcome import BackgroundResults
 from losslab.emulation.mechanism import MechanismResult
 from losslab.emulation.plan import Plan
 from losslab.emulation.programs import ANY, Flow
