@@ -17,7 +17,7 @@ PACKAGE = payload.PACKAGE
 BASE = {"extensions", "errors", "interrupts", "processes", "lock", "reading", "repository"}
 PACKAGES = {
     # Loading a study checks names of schemes and what apps need.
-    "study": BASE | {"emulation.schemes", "emulation.app", "emulation.background"},
+    "study": BASE | {"emulation.schemes", "emulation.app", "emulation.flows"},
     "emulation": {"extensions", "errors"}
     | {f"study.{name}" for name in ("axes", "schedule", "condition", "background", "features",
                                     "hostsettings", "packetsizes", "parameters")},

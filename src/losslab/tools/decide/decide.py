@@ -22,8 +22,8 @@ from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import cost, limiters
 from losslab.campaign.instrument import at_first_use
 from losslab.campaign.results import MeasuredCell, read_cell, write_json
-from losslab.emulation.background.feature import FLOWS_MAX
-from losslab.emulation.background.outcome import TABLE
+from losslab.emulation.flows.feature import FLOWS_MAX
+from losslab.emulation.flows.outcome import TABLE
 from losslab.reading import UsageError, out_folder, whole_option
 from losslab.study import metrics
 from losslab.study.axes import short
