@@ -19,11 +19,9 @@ PROGRAMS = {"app": "command", "sender_command": SENDS, "receiver_command": "exec
 PLANTED = {
     "rate": ({}, "path", "path"),
     "competitor": ({"competitor": "cubic"}, "path", "path"),
-    "policer": (
-        {"policer_mbit": 5, "policer_burst_packets": 20}, "congestion window", "path"
-    ),
+    "policer": ({"policer_mbit": 5, "policer_burst_packets": 20}, "path", "path"),
     "loss": ({"loss_percent": 2, "rtt_ms": 80}, "congestion window", "path"),
-    "timeouts": ({"loss_percent": 40}, "congestion window", "congestion window"),
+    "timeouts": ({"loss_percent": 25}, "congestion window", "congestion window"),
     "window": ({"window_bytes": 65535, "rtt_ms": 100}, "receive window", "receive window"),
     "scaling": (
         {"sysctl": "both:net.ipv4.tcp_window_scaling=0", "rtt_ms": 100}, "receive window",
@@ -87,7 +85,7 @@ def test_b5_sweep_names_the_window_behind_bbrs_estimate(tmp_path, capsys):
     said = capsys.readouterr()
     lines = json.loads(said.out)["warnings"]
     assert any(limiters.ESTIMATE in line and "loss_percent 15" in line for line in lines)
-    assert all("try --receive-buffer large" in line for line in lines)
+    assert all("try --receive-buffer large" in line for line in lines if "receive" in line)
     assert "of 4 runs" in said.err
     # Without the limit, nothing is said, and the goodput is higher.
     large = api.sweep(
