@@ -214,12 +214,12 @@ def finish(page: str, narrow: Mapping[bytes, bytes]) -> str:
         small = narrow.get(content)
         versions = {"plot wide": content, "plot narrow": small} if small else {"plot": content}
         label = f'role="img" aria-label="{words[1] if words else ""}"'
-        found = ""
+        figure = ""
         for kind, drawing in versions.items():
             # Identifiers must be unique on the page.
             svg = IDENTIFIER.sub(rf"\g<1>f{next(count)}-", drawing.decode()).partition("<svg")[2]
-            found += f'<span class="{kind}"><svg {label}{svg}</span>'
-        return found
+            figure += f'<span class="{kind}"><svg {label}{svg}</span>'
+        return figure
 
     script = f"<script>{(RENDER / 'page.js').read_text()}</script>"
     return IMAGE.sub(drawn, page).replace("</body>", f"{script}</body>", 1)
