@@ -343,6 +343,7 @@ class Condition:
 
         Raises LosslabError if they have an unknown key, or lack an axis that has no default.
         """
+        data = {name: value for name, value in data.items() if (name, value) not in REMOVED}
         if unknown := sorted(set(data) - set(AXES)):
             raise LosslabError(f"unknown condition keys: {', '.join(unknown)[:MAX_QUOTED]!r}")
         if missing := [name for name in AXES if AXES[name].default is None and name not in data]:
@@ -351,6 +352,8 @@ class Condition:
 
 
 AXES = declared(Condition)
+# Removed axes, which earlier records and runs have at their default.
+REMOVED = (("receiver_root", NONE), ("sender_root", NONE))
 QUEUES = tuple(AXES["queue"].choices)
 # The order of the parts in a cell's name; other axes follow in the order of their fields.
 _FIRST = (
