@@ -178,7 +178,7 @@ class Condition:
     )  # fmt: skip
     kernel: str = axis(
         DEFAULT_KERNEL,
-        help="kernel of the hosts, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 as "
+        help="kernel of the hosts, a name of `kernels.toml` (quoted in a study: YAML reads 7.2 as "
         "a number); `default`: the one that `algorithms.tsv` has for the algorithm, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
     )  # fmt: skip

@@ -97,7 +97,7 @@ def load_names(root: Path) -> Names:
     algorithms = {row["name"]: row["kernel"] for row in rows}
     needs = tuple(
         Need(
-            each["axis"], each.get("value"), each["what"],
+            each["axis"], each["value"], each["what"],
             frozenset(name for name, its in kernels.items() if its["series"] in each["series"]),
         )
         for each in data.get("needs", [])
