@@ -10,6 +10,7 @@ from losslab.backends import payload
 from losslab.emulation.topology import INTERFACES
 from losslab.instrument import image
 from losslab.study import packetsizes
+from tests.sources import tracked
 
 PACKAGE = payload.PACKAGE
 # Imports that each package may have besides its own modules. All others are commands, which may
@@ -29,7 +30,7 @@ PACKAGES = {
 }  # fmt: skip
 # Packages on emulated hosts besides the standard library; `docker` only for containers.
 HOSTS_PACKAGES = {"emulation/containers.py": {"docker"}}
-MODULES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
+MODULES = sorted(str(path.relative_to(PACKAGE)) for path in tracked("src/losslab/*.py"))
 FEATURES = ("emulation.apps", "emulation.path")
 
 
