@@ -41,7 +41,7 @@ VALUES = {
 
 def conditions(root):
     """Yield every recorded condition and its cell's name, under campaign, study and block."""
-    for path in sorted((root / "config").glob("*.yaml")):
+    for path in [*sorted((root / "config/campaigns").glob("*.yaml")), root / "config/config.yaml"]:
         for cell in design.load_cells(read_yaml(path), root):
             yield (path.stem, cell.study, cell.block), cell.name, cell.condition
     draw = random.Random(1)
