@@ -143,7 +143,13 @@ class Run:
     @property
     def limits(self) -> dict[str, float]:
         """Limits of the first flow, in percent of its time, such as `path` and `pacing`."""
-        return limiters.of_run(self.folder, self.manifest)
+        return dict(limiters.of_run(self.folder, self.manifest).shares)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What limited the first flow if it was not the path; `losslab measure` prints it."""
+        limits = limiters.of_run(self.folder, self.manifest)
+        return [*limiters.warnings(limits, Condition.from_json(self.condition))]
 
     @property
     def queueing_delay(self) -> limiters.QueueingDelay | None:
@@ -209,7 +215,14 @@ class Results:
     def _repr_html_(self) -> str:
         """Show the means of each cell's main metric."""
         shown = self.means().drop(columns=[*IDENTITY])
-        return shown.to_html(index=False, float_format="{:.4g}".format)
+        table: str = shown.to_html(index=False, float_format="{:.4g}".format)
+        return table + (drawing.preformatted("\n".join(self.warnings)) if self.warnings else "")
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        """What limited the first flows if it was not the path, a line for each cause."""
+        varied, _ = self._rows(None)
+        return limiters.of_cells(self._cells, lambda its: tables.cell_name(its, varied))
 
     def plot(self, metric: str | None = None) -> drawing.Drawing:
         """Plot the means over the varied axes, as `losslab sweep` does; notebooks show the plot.

@@ -24,7 +24,7 @@ import yaml
 from losslab import cellspec, interrupts
 from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import inputs, replicate
+from losslab.campaign import inputs, limiters, replicate
 from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, read_cell
@@ -300,10 +300,14 @@ def run(
     files = [*tables.write(found, varied, out, figure), out / "replicates.csv"]
     runs = gather(map(numbers_of, measured))
     write_csv(files[-1], (*REPLICATE_COLUMNS, *runs.metrics()), runs.replicates)
+    warnings = limiters.of_cells(measured, lambda its: tables.cell_name(its, varied))
     if as_json:
-        print(json.dumps({"cells": found, "files": [*map(str, files)]}, indent=1))
+        data = {"cells": found, "files": [*map(str, files)], "warnings": warnings}
+        print(json.dumps(data, indent=1))
     else:
         print("\n".join([tables.text(found, varied), "", *map(str, files)]))
+    for warning in warnings:
+        print(f"losslab: warning: {warning}", file=sys.stderr)
     for row in (row for row in found if row["reasons"]):
         cell = ", ".join(f"{name} {short(row[name])}" for name in varied)
         print(f"losslab: invalid: {cell}: {row['reasons']}", file=sys.stderr)

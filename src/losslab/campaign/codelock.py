@@ -29,7 +29,7 @@ COMMON, CONTAINERS = "emulation", "backends/containers"
 # Other files are of the common part.
 FILES = {
     CONTAINERS: ("emulation/containers.py", "emulation/jobs/engineguest.py"),
-    "background": ("emulation/background/*", "study/background.py"),
+    "background": ("emulation/flows/*", "study/background.py"),
     "apps/datagram": ("emulation/apps/datagram_program.py", "emulation/schemes/__init__.py"),
     "apps/web": ("emulation/apps/page_server.py",),
     "path/schedule": ("emulation/schedule_runner.py", "study/schedule.py"),

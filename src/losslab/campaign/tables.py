@@ -16,7 +16,7 @@ from losslab.backends.base import GUEST
 from losslab.campaign import limiters
 from losslab.campaign.results import MeasuredCell, Replicate, Row
 from losslab.emulation.app import apps
-from losslab.emulation.background.outcome import TABLE
+from losslab.emulation.flows.outcome import TABLE
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
 from losslab.study.metrics import declared

@@ -19,7 +19,7 @@ from typing import Any
 from tabulate import tabulate
 
 from losslab.emulation.app import apps
-from losslab.emulation.background import feature as background
+from losslab.emulation.flows import feature as background
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.reading import input_errors, read_rows, read_text

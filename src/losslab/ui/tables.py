@@ -22,7 +22,7 @@ from losslab.campaign.results import MeasuredCell
 from losslab.campaign.tables import write_csv
 from losslab.study import metrics
 from losslab.study.axes import short
-from losslab.study.condition import AXES
+from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import MIN_RUNS, mean_interval
 from losslab.ui import plot
 
@@ -64,6 +64,11 @@ def rows(
             | {"reasons": "; ".join(dict.fromkeys(each for run in runs for each in run["reasons"]))}
         )
     return found
+
+
+def cell_name(condition: Condition, varied: Sequence[str]) -> str:
+    """Return the name of a cell in messages: its values of the varied axes."""
+    return ", ".join(f"{name} {short(getattr(condition, name))}" for name in varied)
 
 
 def _mean(values: Collection[float]) -> float | None:

@@ -104,7 +104,7 @@ def test_serve_prints_the_lines_to_paste(wheels, tmp_path, monkeypatch, capsys):
     program = "~/losslab/bin/losslab" if wheels else "losslab"
     assert re.fullmatch(rf"  LOSSLAB_INSTRUMENTS=http://127\.0\.0\.1:\d+ {program} setup", last)
     names = [line.rpartition("--trusted-host 127.0.0.1 ")[2] for line in install[1:]]
-    assert names == (["losslab mine"] if wheels else [])
+    assert names == (["losslab"] if wheels else [])
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert cli.main([*words, str(port)]) == 1

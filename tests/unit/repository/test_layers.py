@@ -20,7 +20,7 @@ BASE = {"extensions", "errors", "interrupts", "processes", "lock", "moved", "rea
 OF_BASE = {"errors", "extensions", "interrupts", "moved"}
 PACKAGES = {
     # Loading a study checks names of schemes and what apps need.
-    "study": BASE | {"emulation.schemes", "emulation.app", "emulation.background"},
+    "study": BASE | {"emulation.schemes", "emulation.app", "emulation.flows"},
     "emulation": {"extensions", "errors"}
     | {f"study.{name}" for name in ("axes", "schedule", "condition", "background", "features",
                                     "hostsettings", "packetsizes", "parameters")},

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import goodput, qlog
 from losslab.emulation.app import USER_FILES, App
+from losslab.emulation.arrivals import ARRIVALS, Addresses
+from losslab.emulation.connections import prefix_of
 from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, Goodput
 from losslab.emulation.programs import ANY, ANY_PORT, NO_PORT, Flow, Timed, Timeline, UserPrograms
 from losslab.emulation.topology import (
@@ -21,7 +23,6 @@ from losslab.emulation.topology import (
     interface,
     reverse_router,
 )
-from losslab.emulation.userprograms import ARRIVALS, Addresses, prefix_of
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, OWN, Seed, axis, plain
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import goodput
 from losslab.emulation.app import App
-from losslab.emulation.background.outcome import acked_bytes, seconds_between
-from losslab.emulation.background.plan import KILOBYTE, MODULE, PROGRAM, size_bytes
+from losslab.emulation.flows.outcome import acked_bytes, seconds_between
+from losslab.emulation.flows.plan import KILOBYTE, MODULE, PROGRAM, size_bytes
 from losslab.emulation.goodput import Deliveries, Goodput, quantile
 from losslab.emulation.programs import Flow, OnClock, Program, Timeline
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS, at_version

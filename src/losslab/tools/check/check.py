@@ -20,7 +20,7 @@ from typing import Any
 from tabulate import tabulate
 
 from losslab import cellspec, processes, sweeps
-from losslab.campaign import inputs, results, verdicts
+from losslab.campaign import inputs, limiters, results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels
@@ -132,6 +132,7 @@ def _check(options: argparse.Namespace) -> int:
         "same_kernel": [name for name in cells if name not in differ],
         "runs": sum(cell.replicates for cell in cells.values()),
         "changed": _with_first(found, cells, then, sides, out, options.cores),
+        "warnings": [line for name in (BASELINE, CHANGE) for line in _limits(differ, out / name)],
     }
     check_schema(data, "check", "the report")
     text = markdown(data)
@@ -176,6 +177,13 @@ def _runs(cells: Iterable[str], out: Path, compared: Sequence[str]) -> dict[str,
         ]
         for name in cells
     }
+
+
+def _limits(cells: Iterable[str], out: Path) -> list[str]:
+    """Return what limited the flows of a side's cells if it was not the path."""
+    measured = {name: results.read_cell(out / name / CELL_FILE) for name in cells}
+    names = {cell.condition: name for name, cell in measured.items()}
+    return [f"{out.name}: {line}" for line in limiters.of_cells(measured.values(), names.__getitem__)]
 
 
 def _with_first(
@@ -269,6 +277,7 @@ def _paragraphs(data: Mapping[str, Any]) -> Iterator[str]:
         f"these runs find with a probability of {100 * behaviour.POWER:.0f} %; a smaller one may "
         "have been missed."
     )
+    yield from (f"- warning, {line}" for line in data.get("warnings", ()))
     for row in changed:
         for reason in row["reasons"]:
             yield f"- **{row['cell']}: invalid after the change**: {reason}"

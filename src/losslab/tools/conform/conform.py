@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from losslab import __version__, cellspec, commands, sweeps
-from losslab.campaign import verdicts
+from losslab.campaign import limiters, verdicts
 from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import at_first_use, instrument, kernel_of
-from losslab.campaign.results import write_json
+from losslab.campaign.results import Replicate, write_json
 from losslab.errors import LosslabError
 from losslab.instrument import changes, kernels, records
 from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option, write_text
@@ -147,7 +147,8 @@ def _conform(options: argparse.Namespace) -> int:
     for each in found:
         row = {"seed": each.seed} | each.result | _cause(each, options.suite)
         results.setdefault(each.case.name, []).append(row)
-    data = record(selected, options, cases, results)
+    limits = limiters.of_runs(map(Replicate, runs.used), lambda its: its.full_name())
+    data = record(selected, options, cases, results) | ({"warnings": limits} if limits else {})
     write_json(data, out / RECORD)
     if options.junit:
         write_text(options.junit, junit(data))
@@ -314,6 +315,7 @@ def text(data: Mapping[str, Any]) -> str:
     counts = Counter(each["verdict"] for each in data["cases"])
     lines.append(", ".join(f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS)
                            if counts[verdict]))  # fmt: skip
+    lines += [f"warning: {line}" for line in data.get("warnings", ())]
     return "\n".join(lines)
 
 

@@ -29,7 +29,8 @@ def page(data: Mapping[str, Any], lines: Mapping[str, Timeline]) -> str:
     legend = ", ".join(f'<span style="color:{c}">{name}</span>' for name, c in LINES.items())
     head = f"<p>{escape(data['source'])}. Lines: {legend}. The dashed line is T.</p>"
     cases = (_case(row, lines.get(row["case"])) for row in data["cases"])
-    return webpage.page(f"{data['suite']}: {data['algorithm']}", [head, *cases])
+    limits = webpage.bullets(f"warning: {line}" for line in data.get("warnings", ()))
+    return webpage.page(f"{data['suite']}: {data['algorithm']}", [head, *cases, limits])
 
 
 def _case(row: Mapping[str, Any], line: Timeline | None) -> str:

@@ -51,6 +51,7 @@ class Runs:
     cores: int
     files: Path | None = None  # replaced files of the kernel
     captures: Sequence[str] = (capture.STATE,)
+    used: dict[Path, None] = field(default_factory=dict)  # folders of all runs, in order
     _rows: dict[Path, pd.DataFrame] = field(default_factory=dict)
 
     def folder(self, condition: Condition, seed: int) -> Path:
@@ -64,6 +65,7 @@ class Runs:
         for condition, seed in dict.fromkeys(wanted):
             at_first_use(condition)
             folder, tools = self.folder(condition, seed), instrument(condition=condition)
+            self.used[folder] = None
             captures = self._captures(condition)
             whole = all((folder / capture.name(each)).is_file() for each in captures)
             if not whole or finished(folder, condition, seed, tools) is None:

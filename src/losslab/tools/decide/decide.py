@@ -19,11 +19,11 @@ from typing import Any
 
 from losslab import cellspec, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import cost
+from losslab.campaign import cost, limiters
 from losslab.campaign.instrument import at_first_use
-from losslab.campaign.results import read_cell, write_json
-from losslab.emulation.background.feature import FLOWS_MAX
-from losslab.emulation.background.outcome import TABLE
+from losslab.campaign.results import MeasuredCell, read_cell, write_json
+from losslab.emulation.flows.feature import FLOWS_MAX
+from losslab.emulation.flows.outcome import TABLE
 from losslab.reading import UsageError, out_folder, whole_option
 from losslab.study import metrics
 from losslab.study.axes import short
@@ -87,6 +87,7 @@ class Outcome:
     # By measure and choice, the value of each seed.
     values: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
+    measured: list[MeasuredCell] = field(default_factory=list)
 
     def answers(self) -> dict[str, Answer]:
         """Return the answer for each use."""
@@ -267,6 +268,7 @@ def outcome(variant: Variant, duration_s: float, out: Path) -> Outcome:
     found, its = Outcome(variant), variant.question
     for choice, cell in cells(its, duration_s, out):
         measured = read_cell(cell.file).checked(cell.condition)
+        found.measured.append(measured)
         for row, replicate in zip(measured.rows, measured.replicates, strict=True):
             found.violations += row["reasons"]
             values = of_run(row["summary"], replicate.table(TABLE), its) if row["valid"] else {}
@@ -330,6 +332,11 @@ def decision(outcomes: Sequence[Outcome], made: Plan) -> dict[str, Any]:
         "other_runs": made.other_runs,
         "left_out": list(made.left_out),
         "violations": Counter(each for one in outcomes for each in one.violations),
+        "warnings": [
+            f"{one.variant.label}: {line}" if one.variant.label else line
+            for one in outcomes
+            for line in limiters.of_cells(one.measured, lambda its: its.algorithm)
+        ],
     }  # fmt: skip
 
 

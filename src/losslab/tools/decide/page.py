@@ -29,6 +29,7 @@ def text(found: Found) -> str:
     lines += ["", "What would change the decision"]
     lines += [f"  {line}" for line in changes(found)]
     lines += [f"invalid: {line}" for line in invalid(found)]
+    lines += [f"warning: {line}" for line in found["warnings"]]
     lines += ["", *(f"{name}: {value}" for name, value in _question(found))]
     return "\n".join([*lines, "", *_notes(found), "", found["command"]])
 
@@ -54,6 +55,7 @@ def html(found: Found) -> str:
             "<h2>What would change the decision</h2>",
             webpage.bullets(changes(found)),
             "<h2>Invalid runs</h2>" + webpage.bullets(lost) if lost else "",
+            f"<h2>Warnings</h2>{webpage.bullets(found['warnings'])}" if found["warnings"] else "",
             "<h2>The question</h2>",
             webpage.table((), ((name, escape(value)) for name, value in _question(found))),
             webpage.bullets(_notes(found)),

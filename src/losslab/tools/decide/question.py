@@ -244,6 +244,13 @@ def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
                 raise UsageError(f"--uncertain must be NAME=LOW..HIGH, found {shown(text)}")
             axis = "share_percent" if name == SHARE else name
             values = [quantity(axis, each, f"a bound of {name}") for each in (low, high)]
+            is_given = name == SHARE or name in question.path
+            if is_given and not min(values) <= now <= max(values):
+                raise UsageError(
+                    f"--uncertain {name} must have bounds around {short(now)}, the value of your "
+                    f"path, found {shown(bounds)}",
+                    hint=f"give another --{name.replace('_', '-')}, or bounds around it",
+                )
         whole = name in AXES and AXES[name].kind == "int"
         for value in (round(each) if whole else float(f"{each:.9g}") for each in values):
             try:

@@ -8,9 +8,9 @@ import statistics
 import pytest
 
 from losslab.emulation.accounting import CounterDeltas
-from losslab.emulation.background import outcome
-from losslab.emulation.background import plan as planning
-from losslab.emulation.background.feature import RTTS_MAX
+from losslab.emulation.flows import outcome
+from losslab.emulation.flows import plan as planning
+from losslab.emulation.flows.feature import RTTS_MAX
 from losslab.emulation.plan import make_plan, sample_interval_s
 from losslab.emulation.topology import INTERFACES
 from tests.unit.emulation.test_checks import TRAFFIC
@@ -77,7 +77,7 @@ def test_senders_arguments_have_every_flow_within_the_limit():
     condition = dataclasses.replace(CONDITION, duration_s=10.0, flows="same,count=1000")
     made = planning.plan_background_flows(condition, 7, 0)
     command = made.callers(123, 0.0)[0].command
-    assert command[:5] == ["python3", "-m", "losslab.emulation.background.program", "send", "5300"]
+    assert command[:5] == ["python3", "-m", "losslab.emulation.flows.program", "send", "5300"]
     assert command[5] == "123"
     flows_sent = [values for chunk in command[6:] for values in json.loads(chunk)]
     assert len(flows_sent) == 1000

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from losslab.emulation.app import apps
-from losslab.emulation.background.plan import MODULE, extra_rtts_ms
+from losslab.emulation.flows.plan import MODULE, extra_rtts_ms
 from losslab.emulation.mechanism import mechanisms
 from losslab.errors import LosslabError
 from losslab.study import background, features

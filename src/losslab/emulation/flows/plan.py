@@ -1,4 +1,4 @@
-r"""Plan of background flows: extra links, and one stream for each flow with its random draws.
+r"""Plan of background flows: extra links, and each flow with its random draws.
 
 Extra links are access links with their own base RTT, and a second bottleneck:
 
@@ -89,17 +89,17 @@ def qdiscs_of(condition: Condition, seed: int) -> list[Qdisc]:
     ]
     if not condition.second_rate_mbit:
         return delays
-    own = path_qdiscs(replace(condition, rate_mbit=condition.second_rate_mbit), seed)
+    of_path = path_qdiscs(replace(condition, rate_mbit=condition.second_rate_mbit), seed)
     moved = {bottleneck(): SECOND[0], interface("sender", "r1"): ENTRY[0]}
     # A policer polices the first bottleneck only.
-    found = [
-        replace(q, where=moved[q.where])
-        for q in own
-        if q.where in moved and not isinstance(q, Filter)
+    over_r4 = [
+        replace(qdisc, where=moved[qdisc.where])
+        for qdisc in of_path
+        if qdisc.where in moved and not isinstance(qdisc, Filter)
     ]
-    assert found[1].expected["rate"] == math.floor(condition.second_rate_mbit * 1e6 / 8)
+    assert over_r4[1].expected["rate"] == math.floor(condition.second_rate_mbit * 1e6 / 8)
     last = netem_link(condition, "data").qdiscs(LAST[0], seed, "netem-data-second")
-    return [*delays, *found, *last]
+    return [*delays, *over_r4, *last]
 
 
 def network_of(condition: Condition) -> NetworkExtension:
@@ -146,17 +146,17 @@ PARETO_SHAPE = 1.1
 PARETO_MAX = 1000.0  # largest size divided by the smallest
 # Flows per command-line argument, which may have 128 KiB (MAX_ARG_STRLEN, linux/binfmts.h).
 CHUNK = 500
-# Fields of a stream that the sender's program needs (`program.Sending`).
+# Fields of a flow that the sender's program needs (`program.Sending`).
 SENT = (
     "source", "source_port", "destination", "algorithm", "start_s", "end_s", "size_bytes",
     "rate_mbit",
 )  # fmt: skip
-MODULE = "losslab.emulation.background.program"
+MODULE = "losslab.emulation.flows.program"
 PROGRAM = [*PYTHON, MODULE]
 
 
 @dataclass(frozen=True)
-class Stream:
+class PlannedFlow:
     """One flow of data from the sender to the receiver."""
 
     name: str
@@ -189,32 +189,32 @@ class BackgroundFlows:
 
     flow: Flow  # both programs
     algorithms: list[str]  # all that a draw may select
-    streams: list[Stream]
+    streams: list[PlannedFlow]  # manifests have this name
     network: NetworkExtension  # extra hosts and links
     qdiscs: list[Qdisc]  # of the extra links
     second_rate_mbit: float  # 0: no second bottleneck
     # Flows from the receiver to the sender, and their programs.
     back: Flow | None
-    back_streams: list[Stream]
+    back_streams: list[PlannedFlow]
     pools: dict[str, int]  # pools of groups, by the first part of their flows' names
 
     @property
-    def directions(self) -> list[tuple[Flow, list[Stream]]]:
+    def directions(self) -> list[tuple[Flow, list[PlannedFlow]]]:
         """List both pairs of programs that have flows, with these."""
-        both = ((self.flow, self.streams), (self.back, self.back_streams))
-        return [(flow, streams) for flow, streams in both if flow and streams]
+        pairs = ((self.flow, self.streams), (self.back, self.back_streams))
+        return [(programs, flows) for programs, flows in pairs if programs and flows]
 
     def callers(self, origin_ns: int, warmup_s: float) -> list[Program]:
         """Return the sending programs with the monotonic clock at the replicate's 0 s."""
-        found = []
-        for flow, streams in self.directions:
-            values = [[getattr(stream, name) for name in SENT] for stream in streams]
+        senders = []
+        for programs, flows in self.directions:
+            values = [[getattr(flow, name) for name in SENT] for flow in flows]
             chunks = [json.dumps(values[at : at + CHUNK]) for at in range(0, len(values), CHUNK)]
             # Only the sender's connections are sampled.
-            mark = ["--mark", str(warmup_s)] if flow is self.back else []
-            command = [*flow.caller.command, str(origin_ns), *chunks, *mark]
-            found.append(replace(flow.caller, command=command))
-        return found
+            mark = ["--mark", str(warmup_s)] if programs is self.back else []
+            command = [*programs.caller.command, str(origin_ns), *chunks, *mark]
+            senders.append(replace(programs.caller, command=command))
+        return senders
 
 
 def own_start_s(seed: int) -> float:
@@ -234,25 +234,25 @@ def plan_background_flows(
     if not groups:
         return None
     ready_s = LEAD_S + setup_rtts * condition.rtt_ms / 1e3
-    streams = [
-        stream
+    flows = [
+        flow
         for number, group in enumerate(groups, 1)
-        for stream in _streams(group, number, condition, seed, ready_s)
+        for flow in _flows_of(group, number, condition, seed, ready_s)
     ]
-    streams.sort(key=lambda stream: stream.start_s)
-    streams = [replace(s, source_port=SOURCE_PORT + n) for n, s in enumerate(streams)]
-    back = [stream for stream in streams if stream.upload]
-    streams = [stream for stream in streams if not stream.upload]
+    flows.sort(key=lambda flow: flow.start_s)
+    flows = [replace(flow, source_port=SOURCE_PORT + n) for n, flow in enumerate(flows)]
+    uploads = [flow for flow in flows if flow.upload]
+    downloads = [flow for flow in flows if not flow.upload]
     pools = {str(n): group.pool for n, group in enumerate(groups, 1) if group.pool}
     # In pools, the first byte of each flow counts.
     noted = ["--size", "0"] if pools else []
-    uploads = _programs(condition, "uploads", ("receiver", "sender"), len(back), noted)
+    uploading = _programs(condition, "uploads", ("receiver", "sender"), len(uploads), noted)
     return BackgroundFlows(
-        flow=_programs(condition, "flows", ("sender", "receiver"), len(streams), noted),
-        back=uploads if back else None,
-        back_streams=back,
+        flow=_programs(condition, "flows", ("sender", "receiver"), len(downloads), noted),
+        back=uploading if uploads else None,
+        back_streams=uploads,
         algorithms=sorted({_algorithm(group, condition) for group in groups}),
-        streams=streams,
+        streams=downloads,
         network=network_of(condition),
         qdiscs=qdiscs_of(condition, seed),
         second_rate_mbit=condition.second_rate_mbit,
@@ -279,9 +279,9 @@ def _algorithm(group: Group, condition: Condition) -> str:
     return condition.algorithm if group.algorithm == SAME else group.algorithm
 
 
-def _streams(
+def _flows_of(
     group: Group, number: int, condition: Condition, seed: int, ready_s: float
-) -> Iterator[Stream]:
+) -> Iterator[PlannedFlow]:
     """Draw the flows of a group, which start at `ready_s` at the earliest; ports are set later."""
     end_s = condition.duration_s if group.end_s is None else group.end_s
     rtt_ms = condition.rtt_ms if group.rtt_ms is None else group.rtt_ms
@@ -293,16 +293,16 @@ def _streams(
             starts.append(at_s)
             at_s += rng.expovariate(group.arrivals_per_s)
     else:
-        planned_s = [group.start_s + each * group.every_s for each in range(group.count)]
+        planned_s = [group.start_s + index * group.every_s for index in range(group.count)]
         starts = [max(at_s, ready_s) + rng.uniform(0, START_JITTER_S) for at_s in planned_s]
     source, destination = SENDER_ADDRESS, DESTINATIONS[group.over]
     if rtt_ms != condition.rtt_ms:
         source = access_links(condition)[rtt_ms][0].address
     if group.direction == "back":
         source, destination = RECEIVER_ADDRESS, SENDER_ADDRESS
-    for each, start_s in enumerate(starts, 1):
-        yield Stream(
-            name=f"{number}-{each}",
+    for index, start_s in enumerate(starts, 1):
+        yield PlannedFlow(
+            name=f"{number}-{index}",
             algorithm=_algorithm(group, condition),
             source=source,
             source_port=0,

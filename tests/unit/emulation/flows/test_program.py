@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from losslab.emulation.background import program
-from losslab.emulation.background.program import Sending, Source
+from losslab.emulation.flows import program
+from losslab.emulation.flows.program import Sending, Source
 
 HERE = "127.0.0.1"
 
@@ -127,7 +127,7 @@ def test_program_may_open_as_many_files_as_it_has_flows(flows, status):
     """The test needs its own process because the raised limit remains."""
     words = (
         "import resource, socket\n"
-        "from losslab.emulation.background.program import allow_files\n"
+        "from losslab.emulation.flows.program import allow_files\n"
         "_, most = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))\n"
         f"allow_files({flows})\n"

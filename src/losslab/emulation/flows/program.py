@@ -94,28 +94,29 @@ def request(
     The next request follows `think_ns` after a response's last byte.
     """
     block = bytearray(READ_BYTES)
-    asked: list[dict[str, int]] = []
+    exchanges: list[dict[str, int]] = []
     with _listening(address, port) as listener:
         connection, (_, source_port, *_) = listener.accept()
         with connection:
             ended = source_port == END_PORT
-            while not ended and (not count or len(asked) < count):
-                asked.append({"sent_ns": time.monotonic_ns(), "bytes": 0})
+            while not ended and (not count or len(exchanges) < count):
+                exchange = {"sent_ns": time.monotonic_ns(), "bytes": 0}
+                exchanges.append(exchange)
                 with contextlib.suppress(BlockingIOError, ConnectionError):
                     connection.sendall(bytes(request_bytes))
-                    while (left := response_bytes - asked[-1]["bytes"]) > 0:
+                    while (left := response_bytes - exchange["bytes"]) > 0:
                         # The first byte wakes; and the run's end, if a reset was lost.
-                        _wake_for(connection, min(BLOCK_BYTES, left) if asked[-1]["bytes"] else 1)
+                        _wake_for(connection, min(BLOCK_BYTES, left) if exchange["bytes"] else 1)
                         if connection not in select.select([connection, listener], [], [])[0]:
                             connection.setblocking(False)
                         octets = connection.recv_into(block, min(left, len(block)), MSG_TRUNC)
-                        asked[-1].setdefault("first_ns", time.monotonic_ns())
-                        asked[-1]["bytes"] += octets
-                    asked[-1]["done_ns"] = time.monotonic_ns()
-                ended = "done_ns" not in asked[-1] or _ends(listener, think_ns)
+                        exchange.setdefault("first_ns", time.monotonic_ns())
+                        exchange["bytes"] += octets
+                    exchange["done_ns"] = time.monotonic_ns()
+                ended = "done_ns" not in exchange or _ends(listener, think_ns)
             if source_port != END_PORT:
                 listener.accept()[0].close()
-    return {str(source_port): {"bytes": sum(each["bytes"] for each in asked), "requests": asked}}
+    return {str(source_port): {"bytes": sum(e["bytes"] for e in exchanges), "requests": exchanges}}
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslab.emulation.background import outcome
+from losslab.emulation.flows import outcome
 from losslab.emulation.goodput import Deliveries
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import Timeline

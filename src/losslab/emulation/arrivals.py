@@ -1,4 +1,4 @@
-"""User programs' traffic: what arrives at the receiver's link, and their TCP connections.
+"""What arrives at a link: counts of user programs' packets and of their new bytes.
 
 A BPF program at a packet socket counts IPv4 packets by protocol inside the kernel, because a reader
 of packets in user space would slow a guest down (layouts: linux/bpf.h, bpf(2)). It follows each TCP
@@ -9,7 +9,6 @@ may fill a gap, or repeat what has arrived. ICMP is not counted: losslab's own p
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -18,14 +17,9 @@ import re
 import socket
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from losslab.emulation.hosts import inside
-from losslab.emulation.probes import OPEN_STATES, TcpProbe, TcpSample
-from losslab.emulation.programs import Flow, Host, Process, UserPrograms
-from losslab.emulation.topology import interface
 from losslab.errors import LosslabError
 
 SYSTEM_CALLS = {"x86_64": 321, "aarch64": 280}  # bpf, by machine
@@ -119,10 +113,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def _call(command: int, attributes: bytes) -> int:
     block = ctypes.create_string_buffer(attributes, ATTRIBUTES_BYTES)
     number = SYSTEM_CALLS.get(platform.machine(), -1)
-    found = int(_libc.syscall(number, command, block, ATTRIBUTES_BYTES))
-    if found < 0:
+    result = int(_libc.syscall(number, command, block, ATTRIBUTES_BYTES))
+    if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return found
+    return result
 
 
 class Map:
@@ -177,10 +171,10 @@ def attach(sock: socket.socket, code: bytes) -> None:
     try:
         program = _call(PROG_LOAD, attributes)
     except OSError as error:
-        said = log.value.decode(errors="replace").strip().splitlines()
+        messages = log.value.decode(errors="replace").strip().splitlines()
         raise LosslabError(
             "the kernel must accept losslab's BPF program, found: "
-            + (" / ".join(said[-3:]) or str(error.strerror))
+            + (" / ".join(messages[-3:]) or str(error.strerror))
         ) from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_BPF, program)
@@ -295,6 +289,13 @@ def _program(pair: Addresses | None, counts: int, connections: int, events: int)
     )
 
 
+ARRIVALS = "arrivals.csv"
+ARRIVAL_COLUMNS = (
+    "t_s,packets,ip_bytes,tcp_bytes,tcp_new_bytes,udp_bytes,sender_ended,receiver_ended,"
+    "sender_pending"
+)
+
+
 @dataclass(frozen=True)
 class Arrived:
     """Counts since the probe began."""
@@ -304,6 +305,13 @@ class Arrived:
     tcp_bytes: int  # payload of TCP, repetitions included
     tcp_new_bytes: int  # payload of TCP that arrived for the first time
     udp_bytes: int  # payload of UDP
+
+    def row(self, t_s: float, flags: str) -> str:
+        """Format as a line of `ARRIVAL_COLUMNS`; `flags` are its last three."""
+        counts = (
+            self.packets, self.ip_bytes, self.tcp_bytes, self.tcp_new_bytes, self.udp_bytes,
+        )  # fmt: skip
+        return f"{t_s:.6f},{','.join(map(str, counts))},{flags}"
 
 
 class Gaps:
@@ -395,160 +403,3 @@ class ArrivalProbe:
         self.socket.close()
         for each in self._maps:
             each.close()
-
-
-ENDS = ("sender", "receiver")
-ARRIVALS, CONNECTIONS = "arrivals.csv", "connections.csv"
-ARRIVAL_COLUMNS = (
-    "t_s,packets,ip_bytes,tcp_bytes,tcp_new_bytes,udp_bytes,sender_ended,receiver_ended,"
-    "sender_pending"
-)
-CONNECTION_COLUMNS = (
-    "host,local_port,remote_port,algorithm,sent_bytes,busy_s,rwnd_limited_s,sndbuf_limited_s"
-)
-# In place of the algorithm of a connection that closed before it could be read.
-UNKNOWN = "unknown"
-# struct inet_diag_sockid: ports, addresses, interface, cookie, which identifies a socket.
-IDENTITY = struct.Struct("!HH16s16s4x8s")
-MAPPED = bytes(10) + b"\xff\xff"  # an IPv4 address in a socket of IPv6
-LOOPBACK = 127
-
-
-@dataclass
-class Connection:
-    """A connection between the hosts, as one of its ends sees it."""
-
-    host: str
-    ports: tuple[int, int]  # local, remote
-    algorithms: list[str]  # in the order in which they were found
-    last: TcpSample | None = None
-
-    def row(self) -> str:
-        """Format as a line of `CONNECTION_COLUMNS`."""
-        fields = [self.host, *map(str, self.ports), " ".join(self.algorithms)]
-        if self.last is None:
-            return ",".join([*fields, "", "", "", ""])
-        times_s = (self.last.busy_s, self.last.rwnd_limited_s, self.last.sndbuf_limited_s)
-        return ",".join([*fields, str(self.last.sent_bytes), *(f"{t:.6f}" for t in times_s)])
-
-
-def ends(identity: bytes) -> tuple[int, int, bytes, set[bytes]] | None:
-    """Return local and remote port, cookie and addresses; None if the socket stays on its host."""
-    local_port, remote_port, *addresses, cookie = IDENTITY.unpack(identity)
-    local, remote = (a[12:] if a.startswith(MAPPED) else a[:4] for a in addresses)
-    if local == remote or remote[0] == LOOPBACK:
-        return None
-    return local_port, remote_port, cookie, {local, remote}
-
-
-class PairProbe:
-    """Arrivals and connections of a pair of programs; all of them without addresses of its own."""
-
-    def __init__(self, hosts: Mapping[str, Host], flow: Flow) -> None:
-        pair = flow.addresses if isinstance(flow, UserPrograms) else None
-        self._addresses = {socket.inet_aton(each) for each in pair or ()}
-        self._logs = {each.host: each.log for each in (flow.listener, flow.caller)}
-        self.prefix = prefix_of(flow)
-        self.by_remote_port = flow.listener.host == "sender"
-        with inside(hosts["receiver"].pid):
-            self.arrivals = ArrivalProbe(interface("receiver", "r2").name, pair)
-        self.connections: dict[tuple[str, bytes], Connection] = {}
-        self.read_ports: set[tuple[int, int]] = set()  # of the sender's connections
-        self.pending = False  # at the last sample, for a connection of the sender
-        self.rows = [ARRIVAL_COLUMNS]
-
-    def has(self, addresses: set[bytes]) -> bool:
-        """Return whether a connection with these addresses is the pair's."""
-        return not self._addresses or bool(self._addresses & addresses)
-
-    def count(self, t_s: float, ended: Mapping[str, bool]) -> None:
-        """Count what has arrived at `t_s`, after a sample; `ended` says which log is complete."""
-        found = self.arrivals.counts()
-        flags = ",".join(str(int(ended.get(self._logs[host], False))) for host in ENDS)
-        self.rows.append(
-            f"{t_s:.6f},{found.packets},{found.ip_bytes},{found.tcp_bytes},{found.tcp_new_bytes},"
-            f"{found.udp_bytes},{flags},{int(self.pending)}"
-        )
-
-
-def prefix_of(flow: Flow) -> str:
-    """Return the prefix of the names of a pair's files."""
-    return flow.name.removesuffix("command")
-
-
-class UserProgramsProbe:
-    """Probe of both ends of user programs' traffic.
-
-    A connection is read when it opens, carries its first data and closes, and at each sample.
-    """
-
-    def __init__(self, hosts: Mapping[str, Host], flows: Sequence[Flow]) -> None:
-        self._probes: list[tuple[str, TcpProbe]] = []
-        self._closing = contextlib.ExitStack()
-        for host in ENDS:
-            with inside(hosts[host].pid):
-                for family in (socket.AF_INET, socket.AF_INET6):
-                    probe = TcpProbe(family, OPEN_STATES)
-                    self._probes.append((host, probe))
-                    self._closing.callback(probe.close)
-        self._pairs = [PairProbe(hosts, flow) for flow in flows]
-        for pair in self._pairs:
-            self._closing.callback(pair.arrivals.close)
-        self.descriptors = [pair.arrivals.socket.fileno() for pair in self._pairs]
-
-    def sample(self) -> list[TcpSample]:
-        """Read all connections; return samples of the sender's.
-
-        A sample's `source_port` is the port of the end that opens connections, because a server's
-        connections share its own port.
-        """
-        samples = []
-        for each in self._pairs:
-            each.pending = False
-        for host, probe in self._probes:
-            for identity, sample in probe.identified():
-                if (found := ends(identity)) is None:
-                    continue
-                local, remote, cookie, addresses = found
-                pair = next((each for each in self._pairs if each.has(addresses)), None)
-                if pair is None:  # a background flow's
-                    samples += [sample] if host == "sender" else []
-                    continue
-                connection = pair.connections.setdefault(
-                    (host, cookie), Connection(host, (local, remote), [])
-                )
-                connection.last = sample
-                if sample.algorithm not in connection.algorithms:
-                    connection.algorithms.append(sample.algorithm)
-                if host == "sender":
-                    pair.read_ports.add((local, remote))
-                    pair.pending |= sample.pending
-                    port = remote if pair.by_remote_port else local
-                    samples.append(replace(sample, source_port=port))
-        return samples
-
-    def read_opened(self) -> None:
-        """Read the connections if one of them opened, carried its first data, or closed."""
-        opened = [set(pair.arrivals.opened()) for pair in self._pairs]
-        self.sample()
-        for pair, found in zip(self._pairs, opened, strict=True):
-            for ports in sorted(found - pair.read_ports):
-                key = ("sender", struct.pack("!HH", *ports))
-                pair.connections[key] = Connection("sender", ports, [UNKNOWN])
-
-    def count(self, t_s: float, processes: Iterable[Process]) -> None:
-        """Count what has arrived at `t_s`, after a sample, given the programs."""
-        ended = {each.program.log: each.ended for each in processes}
-        for pair in self._pairs:
-            pair.count(t_s, ended)
-
-    def write(self, folder: Path) -> None:
-        """Write arrivals.csv and connections.csv of each pair."""
-        for pair in self._pairs:
-            (folder / f"{pair.prefix}{ARRIVALS}").write_text("\n".join(pair.rows) + "\n")
-            rows = [CONNECTION_COLUMNS, *(each.row() for each in pair.connections.values())]
-            (folder / f"{pair.prefix}{CONNECTIONS}").write_text("\n".join(rows) + "\n")
-
-    def close(self) -> None:
-        """Close all sockets."""
-        self._closing.close()

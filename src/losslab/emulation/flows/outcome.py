@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.accounting import CounterDeltas, Traffic
 from losslab.emulation.app import apps
-from losslab.emulation.background.plan import ENTRY, LAST, SECOND, BackgroundFlows, Stream
 from losslab.emulation.checks import FlowEvidence
+from losslab.emulation.flows.plan import ENTRY, LAST, SECOND, BackgroundFlows, PlannedFlow
 from losslab.emulation.goodput import Deliveries, jain_index, quantile, read_report
 from losslab.study.background import BOTTLENECKS
 
@@ -38,12 +38,12 @@ MIN_WINDOW_S = 0.5
 class FlowRecord:
     """One background flow of a replicate: plan, both ends' reports, and samples."""
 
-    stream: Stream
+    planned: PlannedFlow
     sent: Mapping[str, Any]  # the sender's report
     received: Mapping[str, Any]  # the receiver's report
     start_s: float
     end_s: float
-    its: Deliveries | None  # samples of its connection
+    deliveries: Deliveries | None  # of its connection, from samples
 
     @property
     def finished(self) -> bool:
@@ -62,7 +62,7 @@ class FlowRecord:
         """
         if t_s >= self.end_s:
             return self.acked_bytes
-        return self.its.until(t_s) if self.its else 0
+        return self.deliveries.until(t_s) if self.deliveries else 0
 
     def marked_mbit(self, seconds: float) -> float:
         """Return the rate of the bytes that were acknowledged after the warm-up, of an upload."""
@@ -72,34 +72,34 @@ class FlowRecord:
     def carried_mbit(self, plan: Plan) -> float:
         """Return the goodput averaged from the end of the warm-up to the run's end."""
         seconds = plan.duration_s - plan.warmup_s
-        if self.stream.upload:
+        if self.planned.upload:
             return self.marked_mbit(seconds)
-        if self.stream.size_bytes is None:
-            return in_window(self.its, plan)
+        if self.planned.size_bytes is None:
+            return in_window(self.deliveries, plan)
         octets = self.acked_until(plan.duration_s) - self.acked_until(plan.warmup_s)
         return octets * 8 / 1e6 / seconds
 
     def goodput_mbit(self, plan: Plan) -> float | None:
         """Return the goodput of its time in the window; None if that is short, or with a size."""
         begin_s, end_s = max(self.start_s, plan.warmup_s), min(self.end_s, plan.duration_s)
-        if self.stream.size_bytes is not None or end_s - begin_s < MIN_WINDOW_S:
+        if self.planned.size_bytes is not None or end_s - begin_s < MIN_WINDOW_S:
             return None
-        if self.stream.upload:
+        if self.planned.upload:
             return self.marked_mbit(end_s - begin_s)
-        return mbit(self.its, begin_s, end_s)
+        return mbit(self.deliveries, begin_s, end_s)
 
     @property
     def fct_s(self) -> float | None:
         """Return the flow completion time, connect to last byte read; None if unfinished."""
-        sized = self.stream.size_bytes is not None and self.finished
+        sized = self.planned.size_bytes is not None and self.finished
         return seconds_between(self.sent, self.received, "ended_ns") if sized else None
 
     def row(self, plan: Plan) -> str:
         """Format as a line of the table."""
-        stream, rate_mbit, fct_s = self.stream, self.goodput_mbit(plan), self.fct_s
+        planned, rate_mbit, fct_s = self.planned, self.goodput_mbit(plan), self.fct_s
         values = (
-            stream.name, stream.algorithm, stream.source_port, f"{stream.rtt_ms:g}",
-            f"{self.start_s:.6f}", f"{self.end_s:.6f}", stream.size_bytes,
+            planned.name, planned.algorithm, planned.source_port, f"{planned.rtt_ms:g}",
+            f"{self.start_s:.6f}", f"{self.end_s:.6f}", planned.size_bytes,
             self.sent.get("how", "not started"), None if rate_mbit is None else f"{rate_mbit:.6f}",
             self.received.get("bytes", 0), self.sent.get("retransmits"),
             None if fct_s is None else f"{fct_s:.6f}",
@@ -122,21 +122,21 @@ def seconds_between(
     return float(received[event] - sent["started_ns"]) / 1e9
 
 
-def mbit(its: Deliveries | None, begin_s: float, end_s: float) -> float | None:
+def mbit(deliveries: Deliveries | None, begin_s: float, end_s: float) -> float | None:
     """Return the goodput in a window; None if the window is too short."""
     if end_s - begin_s < MIN_WINDOW_S:
         return None
-    return its.sampled_mbit(begin_s, end_s) if its else 0.0
+    return deliveries.sampled_mbit(begin_s, end_s) if deliveries else 0.0
 
 
-def in_window(its: Deliveries | None, plan: Plan) -> float:
+def in_window(deliveries: Deliveries | None, plan: Plan) -> float:
     """Return the goodput between the warm-up and the configured end; 0 without a connection."""
-    if its is None:
+    if deliveries is None:
         return 0.0
     if any(flow.protocol == "tcp" for flow in plan.flows):
-        return its.mbit(plan.warmup_s, plan.duration_s)
+        return deliveries.mbit(plan.warmup_s, plan.duration_s)
     # Before the first background flow there are no samples, because no connection is open.
-    octets = its.until(plan.duration_s) - its.until(plan.warmup_s)
+    octets = deliveries.until(plan.duration_s) - deliveries.until(plan.warmup_s)
     return octets * 8 / 1e6 / (plan.duration_s - plan.warmup_s)
 
 
@@ -144,8 +144,8 @@ def shares(
     records: Sequence[FlowRecord], samples: Mapping[int, Deliveries], plan: Plan, timeline: Timeline
 ) -> dict[str, float | None]:
     """Compare all bulk flows, including the foreground flow, while all of them run."""
-    bulk = [record for record in records if record.stream.bulk]
-    flows = [record.its for record in bulk]
+    bulk = [record for record in records if record.planned.bulk]
+    flows = [record.deliveries for record in bulk]
     starts_s = [record.start_s for record in bulk]
     first = next((f for f in plan.flows if f.bulk and f.protocol == "tcp"), None)
     if first is not None and first.source_port is not None:
@@ -203,21 +203,21 @@ def pool_summary(
     background: BackgroundFlows, records: Sequence[FlowRecord], plan: Plan
 ) -> dict[str, float | None]:
     """Summarise the flows of each pool."""
-    found: dict[str, float | None] = {}
+    summary: dict[str, float | None] = {}
     for pool in sorted({*background.pools.values()}):
-        own = [r for r in records if background.pools.get(r.stream.name.split("-")[0]) == pool]
-        after = [record for record in own if record.start_s >= plan.warmup_s]
-        sized = completion([record for record in after if record.stream.size_bytes is not None])
-        firsts = (seconds_between(each.sent, each.received, "first_ns") for each in after)
+        members = [r for r in records if background.pools.get(r.planned.name.split("-")[0]) == pool]
+        after = [record for record in members if record.start_s >= plan.warmup_s]
+        sized = completion([record for record in after if record.planned.size_bytes is not None])
+        firsts = (seconds_between(r.sent, r.received, "first_ns") for r in after)
         names = ("short_unfinished", "fct_mean_s", "fct_median_s", "fct_p95_s")
-        found |= {
-            f"pool{pool}_goodput_mbit": sum(record.carried_mbit(plan) for record in own),
+        summary |= {
+            f"pool{pool}_goodput_mbit": sum(record.carried_mbit(plan) for record in members),
             f"pool{pool}_first_byte_median_s": quantile(
                 sorted(s for s in firsts if s is not None), 0.5
             ),
             **{f"pool{pool}_{name}": sized[name] for name in names if sized},
         }
-    return found
+    return summary
 
 
 TABLE = "flows.csv"
@@ -258,29 +258,34 @@ def collect(
         received |= read_report(folder / flow.listener.log)
     samples = Deliveries.read_all(folder / "tcp.csv")
     records = []
-    for stream in (*background.streams, *background.back_streams):
-        port = str(stream.source_port)
-        report, its = sent.get(port, {}), samples.get(stream.source_port)
+    for planned in (*background.streams, *background.back_streams):
+        port = str(planned.source_port)
+        report, deliveries = sent.get(port, {}), samples.get(planned.source_port)
         start_s, end_s = (
             (report[name] - timeline.origin_ns) / 1e9 if name in report else planned_s
-            for name, planned_s in (("started_ns", stream.start_s), ("ended_ns", stream.end_s))
+            for name, planned_s in (("started_ns", planned.start_s), ("ended_ns", planned.end_s))
         )
-        records.append(FlowRecord(stream, report, received.get(port, {}), start_s, end_s, its))
+        records.append(
+            FlowRecord(planned, report, received.get(port, {}), start_s, end_s, deliveries)
+        )
     lines = [",".join(COLUMNS), *(record.row(plan) for record in records)]
     (folder / TABLE).write_text("\n".join(lines) + "\n")
-    own = _foreground_mbit(summary, samples, plan)
-    over = dict.fromkeys(BOTTLENECKS, 0.0)
-    downloads = [record for record in records if not record.stream.upload]
-    uploads_mbit = sum(record.carried_mbit(plan) for record in records if record.stream.upload)
+    foreground_mbit = _foreground_mbit(summary, samples, plan)
+    over_mbit = dict.fromkeys(BOTTLENECKS, 0.0)
+    downloads = [record for record in records if not record.planned.upload]
+    uploads_mbit = sum(record.carried_mbit(plan) for record in records if record.planned.upload)
     for record in downloads:
-        over[record.stream.over] += record.carried_mbit(plan)
-    background_mbit, second = sum(over.values()), own + over["both"] + over["second"]
-    sized = [r for r in downloads if r.stream.size_bytes is not None and r.start_s >= plan.warmup_s]
+        over_mbit[record.planned.over] += record.carried_mbit(plan)
+    background_mbit = sum(over_mbit.values())
+    second_mbit = foreground_mbit + over_mbit["both"] + over_mbit["second"]
+    sized = [
+        r for r in downloads if r.planned.size_bytes is not None and r.start_s >= plan.warmup_s
+    ]
     violations = [violation for record in records for violation in _violations(record, plan)]
-    if 0 < background.second_rate_mbit < second:
+    if 0 < background.second_rate_mbit < second_mbit:
         violations.append(
             f"flows over the second bottleneck must stay below its {background.second_rate_mbit:g} "
-            f"Mbit/s, found {second:.1f}"
+            f"Mbit/s, found {second_mbit:.1f}"
         )
     reverse_mbit = plan.path_spec.effect.reverse_rate_mbit
     if uploads_mbit > reverse_mbit:
@@ -293,14 +298,14 @@ def collect(
     return BackgroundResults(
         summary={
             "flows_goodput_mbit": background_mbit,
-            "total_goodput_mbit": own + background_mbit,
+            "total_goodput_mbit": foreground_mbit + background_mbit,
             **({"upload_goodput_mbit": uploads_mbit} if background.back else {}),
             **shares(downloads, samples, plan, timeline),
             **completion(sized),
             **pool_summary(background, records, plan),
             "flows_retransmits": sum(record.sent.get("retransmits", 0) for record in records),
         },
-        first_mbit=own + over["both"] + over["first"],
+        first_mbit=foreground_mbit + over_mbit["both"] + over_mbit["first"],
         evidence=_evidence(records),
         violations=violations,
     )
@@ -316,12 +321,11 @@ def _foreground_mbit(
     """
     ports = [flow.source_port for flow in plan.flows if flow.protocol == "tcp"]
     if ports and None not in ports:
-        found = (samples.get(port) for port in ports if port is not None)
-        return sum(in_window(its, plan) for its in found)
+        return sum(in_window(samples.get(port), plan) for port in ports if port is not None)
     # losslab does not know the ports. User programs may end earlier.
     seconds = plan.duration_s - plan.warmup_s
-    own = apps()[plan.app].goodputs(summary, plan)
-    return sum(each.mbit * (each.seconds / seconds) for each in own)
+    goodputs = apps()[plan.app].goodputs(summary, plan)
+    return sum(goodput.mbit * (goodput.seconds / seconds) for goodput in goodputs)
 
 
 def _violations(record: FlowRecord, plan: Plan) -> Iterator[str]:
@@ -331,31 +335,32 @@ def _violations(record: FlowRecord, plan: Plan) -> Iterator[str]:
     that was not sent; of a finished flow it must have read all. No RTT may be below the base RTT,
     except with early packets or a path schedule.
     """
-    name = f"flow {record.stream.name}"
+    name = f"flow {record.planned.name}"
     if "how" not in record.sent:
         yield f"{name} must be started and ended, found it was not"
         return
     sent, read = record.sent["told_bytes"], record.received.get("bytes", 0)
     low = sent if record.finished else record.acked_bytes
-    if not low <= read <= sent or (record.finished and sent != record.stream.size_bytes):
+    if not low <= read <= sent or (record.finished and sent != record.planned.size_bytes):
         yield (
             f"{name} must deliver at least the {low} acknowledged bytes and at most the {sent} "
             f"sent, found {read}"
         )
-    found, min_ms = record.sent.get("min_rtt_ms"), record.stream.rtt_ms
-    stamped = found is not None and float(found).is_integer()
+    rtt_ms, base_ms = record.sent.get("min_rtt_ms"), record.planned.rtt_ms
+    stamped = rtt_ms is not None and float(rtt_ms).is_integer()
     effect = plan.path_spec.effect
     early_ms = effect.below_ms + (STAMP_ROUNDING_MS if stamped else RTT_ROUNDING_MS)
     constant = effect.mean_rate_mbit is None
-    if constant and found is not None and found < min_ms - early_ms:
-        yield f"{name} must have an RTT of at least {min_ms:g} ms, found {found:g} ms"
+    if constant and rtt_ms is not None and rtt_ms < base_ms - early_ms:
+        yield f"{name} must have an RTT of at least {base_ms:g} ms, found {rtt_ms:g} ms"
 
 
 def _not_on_time(records: Sequence[FlowRecord], plan: Plan, timeline: Timeline) -> Iterator[str]:
     """Yield the flows, including the foreground flow, that did not start on time."""
     first = plan.starts[0]
     starts_s = [
-        (f"flow {record.stream.name}", record.stream.start_s, record.start_s) for record in records
+        (f"flow {record.planned.name}", record.planned.start_s, record.start_s)
+        for record in records
     ]
     if first.at_s is not None and first.flow.name in timeline.started_s:
         starts_s.append((first.flow.name, first.at_s, timeline.started_s[first.flow.name]))
@@ -366,23 +371,24 @@ def _not_on_time(records: Sequence[FlowRecord], plan: Plan, timeline: Timeline) 
 
 def _evidence(records: Sequence[FlowRecord]) -> list[FlowEvidence]:
     """Return each bulk flow's algorithm and limits, and those of all other flows together."""
-    found, others = list[FlowEvidence](), dict[str, set[str]]()
+    evidence, limited = list[FlowEvidence](), dict[str, set[str]]()
     for record in records:
-        sent, expected = record.sent, record.stream.algorithm
-        had = {sent["algorithm"]} if "algorithm" in sent else set[str]()
-        if not record.stream.bulk:
-            others.setdefault(expected, set()).update(had)
+        sent, expected = record.sent, record.planned.algorithm
+        used = {sent["algorithm"]} if "algorithm" in sent else set[str]()
+        if not record.planned.bulk:
+            limited.setdefault(expected, set()).update(used)
             continue
         busy_s = sent.get("busy_s", 0.0)
         window, buffer = (
             float(sent.get(name, 0.0) / busy_s) if busy_s else 0.0
             for name in ("rwnd_limited_s", "sndbuf_limited_s")
         )
-        found.append(FlowEvidence(f"flow {record.stream.name}", expected, [*had], window, buffer))
-    for expected, algorithms in sorted(others.items()):
+        name = f"flow {record.planned.name}"
+        evidence.append(FlowEvidence(name, expected, [*used], window, buffer))
+    for expected, algorithms in sorted(limited.items()):
         name = f"flows of a size or rate under {expected}"
-        found.append(FlowEvidence(name, expected, sorted(algorithms), 0.0, 0.0, bulk=False))
-    return found
+        evidence.append(FlowEvidence(name, expected, sorted(algorithms), 0.0, 0.0, bulk=False))
+    return evidence
 
 
 def of_all_links(counted: Traffic, background: BackgroundFlows, between: CounterDeltas) -> Traffic:
@@ -410,7 +416,7 @@ def link_metrics(
     dropped = counted.bottleneck_drops + counted.link_drops
     offered = counted.received - counted.duplicates + counted.loss_drops + dropped
     lost_percent = 100 * dropped / offered if offered else None
-    found: dict[str, float | None] = {"bottleneck_loss_percent": lost_percent}
+    metrics: dict[str, float | None] = {"bottleneck_loss_percent": lost_percent}
     if SECOND in background.network.links:
-        found["second_bottleneck_drops"] = between.qdisc(SECOND[0])
-    return found
+        metrics["second_bottleneck_drops"] = between.qdisc(SECOND[0])
+    return metrics
