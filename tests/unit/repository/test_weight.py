@@ -6,8 +6,8 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 43_600, "tests": 30_400, "bench": 3_000}
-FILES = {"src": 207, "tests": 236, "bench": 15}
+LINES = {"src": 44_100, "tests": 30_600, "bench": 3_000}
+FILES = {"src": 210, "tests": 237, "bench": 15}
 LONGEST = 600
 
 PATTERNS = {
