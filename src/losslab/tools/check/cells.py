@@ -113,11 +113,11 @@ def plan(options: argparse.Namespace) -> dict[str, Cell]:
     }
     runs = {name: run for name, run in runs.items() if study["blocks"][name]}
     cells: dict[str, Cell] = {}
-    for each in design.study_cells(study, runs, design.load_names(ROOT)):
-        name = f"{each.block}/{each.condition.algorithm}"
+    for cell in design.study_cells(study, runs, design.load_names(ROOT)):
+        name = f"{cell.block}/{cell.condition.algorithm}"
         same = sum(1 for other in cells if other == name or other.startswith(f"{name}-"))
         name = f"{name}-{same + 1}" if same else name
-        cells[name] = Cell(each.condition, each.stopping.minimum)
+        cells[name] = Cell(cell.condition, cell.stopping.minimum)
     inputs.require(cell.condition for cell in cells.values())
     for name in options.only:
         if not any(name in (cell, cell.split("/")[0]) for cell in cells):
