@@ -124,15 +124,16 @@ def _built(spec: Kernel, hosts: str, backend: str, where: str) -> Mapping[str, s
     identified by the sources of its build, and a machine's own kernel by its version.
     """
 
-    def identity(kind: ModuleType, key: Any) -> str:
+    def identity(kind: ModuleType, key: Any) -> list[str]:
         built = kind.existing(key)
-        unpinned = built == kind.target(key, pinned=False)
-        return digest_of(kind.provenance(built)) if unpinned else str(kind.content_hash(key))
+        if built == kind.target(key, pinned=False):
+            return [digest_of(kind.provenance(built))]
+        return codelock.kernel_version(key) if kind is kernel else [str(kind.content_hash(key))]
 
     needs, machine = BACKENDS[backend, where].needs, os.uname()
     names = (hosts, *needs.images[1:])
-    images = {part: identity(image, name) for part, name in zip(IMAGES, names, strict=False)}
+    images = {part: identity(image, name)[0] for part, name in zip(IMAGES, names, strict=False)}
     of_kernel = (
-        [identity(kernel, spec), *spec.boot] if needs.guest else [machine.release, machine.version]
+        [*identity(kernel, spec), *spec.boot] if needs.guest else [machine.release, machine.version]
     )
     return images | {KERNEL: digest_of(of_kernel)}
