@@ -82,6 +82,12 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
         staging = Path(name)
         for file in (parts.document, *parts.extra_files, *OF_BOTH):
             shutil.copy(file, staging / file.name)
+        for chapter in parts.chapters:
+            # R looks here for the line of a false sentence.
+            study = studyfiles.study_of(chapter)
+            target = staging / (f"studies/{study}/{chapter.name}" if study else chapter.name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(chapter, target)
         if parts.recorded:
             check(staging / "claims.csv", parts.campaign)
         shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]

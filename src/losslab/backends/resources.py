@@ -154,7 +154,7 @@ DENIED = (
     ),
 )
 # Messages of a guest's kernel about a host process of the guest that was killed or does not respond
-# (arch/um/os-Linux/skas/process.c and mem.c, Linux 6.1 to 7.2, and patches 0005 and 0007). The
+# (arch/um/os-Linux/skas/process.c and mem.c, Linux 6.12 to 7.2, and patches 0005 and 0007). The
 # program in that process gets SIGSEGV, so later failures are not the guest's fault.
 BROKEN_PROCESS = re.compile(
     r"errno = (3|10)\b"  # ESRCH, ECHILD: the process was killed from outside

@@ -74,16 +74,15 @@ class Guest:
     def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
         """Prepare a fork of a snapshot, or a guest that is booted for the job."""
         self.add_files(tools, job.folder)
-        alone = job.alone or job.interactive or not tools.snapshots
+        alone = job.alone or job.interactive
         # A guest for a single job is quicker to boot than to boot and fork.
         if alone or (job.snapshots is None and connect(tools) is None):
             with self._resources(tools) as guest, resources.own_cpu() as cpu:
                 _prepare(tools, job, job.folder)
                 seed = _kernel_seed(job)
-                # The guest does not wait. It has the job's seed from the beginning if its kernel
-                # has no snapshots, or if it runs in real time, in which waiting takes time.
-                waits = tools.snapshots and not job.interactive
-                arguments = [f"snapshot=stay:{seed}" if waits else f"random.seed={seed}"]
+                # The guest does not wait. It has the job's seed from the beginning if it runs in
+                # real time, in which waiting takes time.
+                arguments = [f"{'random.seed=' if job.interactive else 'snapshot=stay:'}{seed}"]
                 command = guest.command(tools, arguments, virtual_time=not job.interactive)
                 yield Start(
                     lambda console: guest.spawn(

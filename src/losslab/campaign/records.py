@@ -1,9 +1,9 @@
 """Records of measured cells, with which others check or report a campaign without its raw files.
 
-A record such as docs/results/quick.tsv has a row per cell: the number of runs, the primary metric
-with its confidence interval, and a digest of all raw files.
+A record such as recorded/quick/record.tsv has a row per cell: the number of runs, the primary
+metric with its confidence interval, and a digest of all raw files.
 
-A folder such as docs/results/full has the numbers from which a report is made: a file
+A folder such as recorded/full has the numbers from which a report is made: a file
 STUDY.jsonl.xz per study, with a line per cell, and `cells.tsv`, which says what each cell was
 measured for. A campaign that names the folder (`recorded`) measures only the cells that it lacks.
 
@@ -31,6 +31,7 @@ from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import DamagedError, MeasuredCell, Row, digest_of, whole_file
 from losslab.campaign.tables import CellNumbers, write_csv
 from losslab.errors import LosslabError
+from losslab.moved import now_at
 from losslab.reading import TABLE_BYTES, UsageError, number, parse_json, read_rows, whole
 from losslab.repository import ROOT
 from losslab.study import metrics
@@ -340,7 +341,8 @@ def _read_study(path: Path) -> dict[str, Row]:
 def _read_index(folder: Path) -> dict[Name, str]:
     if not (folder / INDEX).is_file():
         raise UsageError(
-            f"a folder of recorded numbers must have {INDEX}, found none in {folder}",
+            f"a folder of recorded numbers must have {INDEX}, found none in {folder}"
+            f"{now_at(folder)}",
             hint="`losslab record RESULTS RECORD --numbers FOLDER` writes such a folder",
         )
     rows = read_rows(folder / INDEX, "\t", INDEX_COLUMNS)

@@ -98,7 +98,7 @@ def load_names(root: Path) -> Names:
     needs = tuple(
         Need(
             need["axis"],
-            need.get("value"),
+            need["value"],
             need["what"],
             frozenset(name for name, k in kernels.items() if k["series"] in need["series"]),
         )

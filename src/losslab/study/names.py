@@ -109,7 +109,7 @@ class Need:
     """Values of an axis that only some kernels can measure."""
 
     axis: str
-    value: str | None  # None: every value but the default
+    value: str
     what: str  # what the other kernels lack
     kernels: frozenset[str]
 
@@ -118,7 +118,7 @@ class Need:
         value = getattr(condition, self.axis)
         if self.axis == "sysctl":
             return f":{self.value}=" in value
-        return bool(value == self.value if self.value else value != AXES[self.axis].default)
+        return bool(value == self.value)
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def suite_path(name: str, root: Path) -> Path:
     """Return the path of a suite, a user's own or of `root`; the file need not exist."""
     own = extensions.folder()
     path = own / "suites" / f"{name}.yaml" if own else root
-    return path if path.is_file() else find(f"config/suites/{name}.yaml", root)
+    return path if path.is_file() else find(f"suites/{name}/suite.yaml", root)
 
 
 @input_errors()
@@ -164,16 +164,19 @@ def load_suite(name: str, root: Path = ROOT) -> dict[str, Any]:
     """Load a suite and check the constraints that its schema cannot express."""
     path = suite_path(name, root)
     if not path.is_file():
-        of_user = sorted((extensions.folder() or root).glob("suites/*.yaml"))
-        names = sorted({path.stem for path in (*listed("config/suites/*.yaml", root), *of_user)})
+        own = {path.stem for path in (extensions.folder() or root).glob("suites/*.yaml")}
+        names = sorted(own | {path.parent.name for path in listed("suites/*/suite.yaml", root)})
         raise UsageError(
             f"a suite must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
-            hint="to add a suite, write config/suites/NAME.yaml in your campaign's folder",
+            hint="to add a suite, write suites/NAME/suite.yaml in your campaign's folder",
         )
     suite: dict[str, Any] = load_checked(path, "suite")
     problems = [*_problems(suite)]
     if suite["suite"] != name:
-        problems = [f"suite must be the file's name, {name}, found {suite['suite']}", *problems]
+        problems = [
+            f"suite must be the name of its folder or file, {name}, found {suite['suite']}",
+            *problems,
+        ]
     if problems:
         raise UsageError(f"{path} is not consistent:\n    " + "\n    ".join(problems))
     return suite

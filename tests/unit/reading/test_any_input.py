@@ -217,7 +217,7 @@ WORDS = {
                    for each in recorded("*/cell.json")], of_condition),
 }  # fmt: skip
 FILES = {
-    "campaign": (text("config/quic.yaml"), of_campaign),
+    "campaign": (text("config/campaigns/quic.yaml"), of_campaign),
     "claims": (text("studies/quic/claims.yaml"), lambda p: claims.check_claims(p, "quic", GRID)),
     "kernels.toml": (text("config/kernels.toml"), lambda p: finite(design.load_kernels(p))),
     "manifest.json": (recorded("*/0/manifest.json.gz"),

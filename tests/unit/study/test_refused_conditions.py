@@ -57,8 +57,8 @@ ip_version=6: mtu_bytes=1279 | app=web | flows=cubic | trace=cellular
 app=datagram: scheme=ewma,gain=2 | scheme=ewma,alpha | scheme=fixed,window=-1
 app=datagram: scheme=ewma,_rate_per_ms=1 | scheme=bbr window_bytes=300
 app=quic: ack_thinning=9 | initcwnd_packets=9 | initrwnd_packets=9
-: queue=dualpi2 | ecn=accurate kernel=6.1 | ecn=accurate algorithm=bbr3
-: kernel=6.1 'drop_list=data 3' | sysctl=both:net.ipv4.tcp_rto_max_ms=1000
+: queue=dualpi2 | ecn=accurate kernel=6.12 | ecn=accurate algorithm=bbr3
+: sysctl=both:net.ipv4.tcp_rto_max_ms=1000
 
 # Drop lists, pauses and path schedules
 : drop_list= | drop_list=data | drop_list=12 | 'drop_list=data 0' | 'drop_list=data 2,1'

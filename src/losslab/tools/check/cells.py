@@ -58,7 +58,7 @@ class Side:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose cells."""
-    parser.add_argument("--suite", default=SUITE, help="suite of config/suites (default ci)")
+    parser.add_argument("--suite", default=SUITE, help="suite of suites/ (default ci)")
     parser.add_argument(
         "--algorithm", action="append", default=[], metavar="NAME",
         help="also run the scenarios with this algorithm; may be repeated",
