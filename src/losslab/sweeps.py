@@ -37,6 +37,7 @@ from losslab.study import design, metrics, parameters, units
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
+from losslab.study.names import unusual_parameters
 from losslab.study.studyfiles import POINTS_MAX, block_grid
 from losslab.ui import tables
 
@@ -280,7 +281,9 @@ def run(
     """Measure a sweep, print its table and write its files; return the exit status."""
     todo = cells(given, out, cellspec.on_own_kernel(backend, where))
     conditions = [cell.condition for cell in todo]
-    for note in units.notes(given, [condition.to_json() for condition in conditions]):
+    notes = [*units.notes(given, [condition.to_json() for condition in conditions])]
+    notes += [note for condition in conditions for note in unusual_parameters(condition)]
+    for note in dict.fromkeys(notes):
         print(f"losslab: {note}", file=sys.stderr)
     if metric is not None:
         metrics.require_measured(metric, conditions)

@@ -30,16 +30,20 @@ from losslab.campaign.compare import CellDifference, CellVerdict, Comparison, co
 from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import DamagedError, MeasuredCell, Row, digest_of, whole_file
 from losslab.campaign.tables import CellNumbers, write_csv
+from losslab.emulation.path.schedule import phases_of as schedule_of
 from losslab.errors import LosslabError
 from losslab.moved import now_at
 from losslab.reading import TABLE_BYTES, UsageError, number, parse_json, read_rows, whole
 from losslab.repository import ROOT
 from losslab.study import metrics
+from losslab.study.condition import NO_TRACE
 from losslab.study.design import Cell, Study
 from losslab.study.intervals import mean_interval
 from losslab.study.schemas import check_schema
 
-RECORD_SUFFIX = ".tsv"
+RECORD_SUFFIX, RECORD = ".tsv", "record.tsv"
+# Share by which a rate may exceed that of the path, because its interval has an end.
+RATE_SLACK = 0.01
 # Significant digits of the recorded numbers.
 DIGITS = 6
 SUFFIX, INDEX = ".jsonl.xz", "cells.tsv"
@@ -96,14 +100,20 @@ def row_of(name: str, cell: MeasuredCell) -> RecordRow:
             f"a recorded cell must be whole, found {cell.file.parent}: {problem}",
             hint="measure it again, and name folders of campaigns in virtual time only",
         )
-    metric = metrics.primary(cell.summaries)
-    values = [*cell.values(metric).values()]
-    numbers = [fmean(values) if values else None, *(mean_interval(values) or (None, None))]
-    mean, low, high = ("" if value is None else f"{value:.{DIGITS}g}" for value in numbers)
     raw = sorted((each.manifest["seed"], each.manifest[results.FILES]) for each in replicates)
     study, _, short = name.partition("/")
-    counts = len(replicates), len(cell.summaries)
-    return RecordRow(study, short, *counts, metric, mean, low, high, digest_of(raw))
+    return RecordRow(study, short, *_numbers(cell.rows), digest_of(raw))
+
+
+def _numbers(rows: Sequence[Row]) -> tuple[int, int, str, str, str, str]:
+    """Return the columns of a recorded cell that follow from its rows, in their order."""
+    summaries = [row["summary"] for row in rows if row["valid"]]
+    metric = metrics.primary(summaries)
+    found = (metrics.value(summary, metric) for summary in summaries)
+    values = [value for value in found if value is not None]
+    numbers = [fmean(values) if values else None, *(mean_interval(values) or (None, None))]
+    mean, low, high = ("" if value is None else f"{value:.{DIGITS}g}" for value in numbers)
+    return len(rows), len(summaries), metric, mean, low, high
 
 
 def read_record(path: Path) -> dict[str, RecordRow]:
@@ -189,9 +199,16 @@ def _float(text: str) -> float | None:
 
 
 def available(folder: Path, cells: Iterable[Cell]) -> set[Name]:
-    """Return the cells whose recorded numbers are those that a new measurement would give."""
+    """Return the cells whose recorded numbers are those that a new measurement would give.
+
+    Raises UsageError for numbers that no run can have, and for others than in the record beside the
+    folder, `record.tsv`, if it is there. Whoever forges numbers must forge that, too, and its
+    digests of raw files are those that a new measurement has.
+    """
     index = _read_index(folder)
     recorded: dict[str, list[Cell]] = {}
+    beside = folder / RECORD
+    rows = read_record(beside) if beside.is_file() else {}
     for cell in cells:
         then = index.get((cell.study, cell.name))
         kinds = (VIRTUAL, CONTAINERNET) if cell.any_backend else (cell.backend,)
@@ -201,13 +218,40 @@ def available(folder: Path, cells: Iterable[Cell]) -> set[Name]:
     for study, of_study in recorded.items():
         numbers = read(folder, study, {cell.name for cell in of_study})
         for cell in of_study:
-            if others := plan.contradictions(numbers[cell.name].content, cell):
+            content = numbers[cell.name].content
+            others = plan.contradictions(content, cell) or [*impossible(content, cell)]
+            row = rows.get(f"{cell.study}/{cell.name}")
+            if row and _numbers(content["replicates"]) != astuple(row)[2:-1]:
+                others.append(f"other numbers than in {beside}")
+            if others:
                 raise UsageError(
                     f"{file_of(folder, study)} must have the cells of this campaign, found in "
                     f"{cell.name}: {others[0]}",
                     hint=f"{HINT}, or measure the cell again",
                 )
     return {(cell.study, cell.name) for of_study in recorded.values() for cell in of_study}
+
+
+def impossible(content: Row, cell: Cell) -> Iterable[str]:
+    """Yield what no run of a cell can have: a violation in a valid run, or an impossible number.
+
+    A path delivers no more than the rates of its bottlenecks, both directions together.
+    """
+    condition = cell.condition
+    rates = [phase.values["rate_mbit"] for phase in schedule_of(condition)]
+    most_mbit = max(rates) + condition.second_rate_mbit + condition.reverse_rate_mbit
+    units = {name: metric.unit for name, metric in metrics.declared().items()}
+    for replicate, row in enumerate(content["replicates"]):
+        where, summary = f"replicate {replicate}", row["summary"]
+        if row["valid"] != (not row["reasons"]):
+            yield f"{where} is {'valid with' if row['valid'] else 'invalid without'} a violation"
+        if not row["valid"]:
+            continue
+        yield from (f"{where}: {problem}" for problem in metrics.out_of_range(summary))
+        for name, value in summary.items() if condition.trace == NO_TRACE else ():
+            rate = isinstance(value, int | float) and units.get(name) == "Mbit/s"
+            if rate and value > most_mbit * (1 + RATE_SLACK):
+                yield f"{where}: {name} {value:g} on a path of {most_mbit:g} Mbit/s"
 
 
 def _measured_for(cell: Cell, now: str) -> str:

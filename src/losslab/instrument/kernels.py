@@ -323,8 +323,9 @@ def require_parameters(spec: Kernel, linux: Path) -> None:
             found_names = re.findall(rb"\0%b\.(\w+)(?=\0)" % module.encode(), content)
             known = sorted({each.decode() for each in found_names})
             has = f"has {', '.join(known)}" if known else "is not one of them"
+            own = find(f"kernels/{spec.name}/{OWN}")
             raise UsageError(
                 f"a boot parameter of kernel {spec.name} must be one of its modules', found "
                 f"{found[0]}; {module} {has}{did_you_mean(name, known)}",
-                hint=f"correct it in {FILE}, or in the axis parameters",
+                hint=f"correct it in {own if own.is_file() else FILE}, or in the axis parameters",
             )

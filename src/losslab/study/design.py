@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError, did_you_mean
-from losslab.reading import input_errors, option_fields, read_toml, repeats
+from losslab.reading import input_errors, option_fields, read_rows, read_toml, repeats
 from losslab.repository import find, images, listed, recipes
 from losslab.study import studyfiles, units
 from losslab.study.axes import DRAWN_TRACE, limited
@@ -104,9 +104,15 @@ def load_names(root: Path) -> Names:
         )
         for need in data.get("needs", [])
     )
+    rows = read_rows(root / "config" / "kernel-names.tsv", "\t", ("what", "name"))
+    known = {
+        what: frozenset(row["name"] for row in rows if row["what"] == what)
+        for what in ("qdisc", "sysctl")
+    }
     return Names(
-        algorithms, frozenset(kernels), frozenset(images(root)) - {ENGINE}, data["default"], needs
-    )
+        algorithms, frozenset(kernels), frozenset(images(root)) - {ENGINE}, data["default"], needs,
+        known["qdisc"], known["sysctl"],
+    )  # fmt: skip
 
 
 @input_errors()

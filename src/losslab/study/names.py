@@ -24,7 +24,7 @@ from losslab.reading import (
     repeats,
 )
 from losslab.repository import find
-from losslab.study import background, parameters
+from losslab.study import background, hostsettings, parameters
 from losslab.study.axes import NONE, OWN, Span
 from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
@@ -43,6 +43,8 @@ INTEGERS = {
 }  # fmt: skip
 SWITCHES = {"bool", "invbool", "bint"}
 ON_OFF = ("0", "1", "n", "y", "N", "Y", "off", "on")
+# The name of an interface in a sysctl's name.
+OF_INTERFACE = re.compile(r"\.(conf|neigh)\.[^.]+\.")
 # A leading zero would be octal.
 WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 
@@ -55,6 +57,9 @@ class Parameter:
     default: str
     mode: str  # permissions of its file in /sys/module
     span: str = ""  # range that `algorithm.toml` declares, as of `axes.Span`
+    # Values that make sense, as of `axes.Span`, and what others do.
+    sensible: str = ""
+    otherwise: str = ""
 
     def problem(self, value: str) -> str:
         """Return why a value is impossible; "" if it is possible."""
@@ -79,7 +84,9 @@ def parameters_of(algorithm: str) -> dict[str, Parameter]:
     folder = find(f"algorithms/{algorithm}")
     if not folder.is_dir():
         return {
-            row["parameter"]: Parameter(row["type"], row["default"], row["mode"])
+            row["parameter"]: Parameter(
+                row["type"], row["default"], row["mode"], "", row["sensible"], row["otherwise"]
+            )
             for row in read_rows(find("config/parameters.tsv"), "\t")
             if row["algorithm"] == algorithm
         }
@@ -130,6 +137,9 @@ class Names:
     images: frozenset[str] = frozenset()  # folders of `containers/` with images for hosts
     default_kernel: str = DEFAULT_KERNEL
     needs: tuple[Need, ...] = ()  # values of axes that only some kernels can measure
+    # Of the default kernel, from kernel-names.tsv; empty: not known.
+    qdiscs: frozenset[str] = frozenset()
+    sysctls: frozenset[str] = frozenset()
 
     def problems(self, condition: Condition, own_kernel: bool = False) -> list[str]:
         """List the names of a condition that are unknown or exclude each other.
@@ -175,6 +185,7 @@ class Names:
             )
         elif not own_kernel:
             problems += self._lacking(condition)
+            problems += self._unknown(condition)
         if condition.parameters != NONE:
             problems += self._parameter_problems(condition, own_kernel)
         for name in used if own_kernel else ():
@@ -197,7 +208,7 @@ class Names:
             return
         # A changed kernel may have others. Its binary is read before it measures.
         changed = find(f"kernels/{condition.kernel}/kernel.toml").is_file()
-        changed = changed or bool(os.environ.get("LOSSLAB_KERNEL_FILES"))
+        changed = changed or _files_replaced()
         used = _with_kernels_tcp(condition)
         for algorithm, values in parameters.parse(condition.parameters).items():
             if algorithm not in used and condition.algorithm != OWN:
@@ -230,6 +241,31 @@ class Names:
             if need.of(condition) and kernel in self.kernels - need.kernels
         ]
 
+    def _unknown(self, condition: Condition) -> Iterator[str]:
+        """Yield the qdiscs and sysctls that the default kernel does not have.
+
+        Those of other kernels are not known before they are booted.
+        """
+        kernel = self.kernel(condition)
+        other = kernel not in (DEFAULT_KERNEL, self.default_kernel) or _files_replaced()
+        if other or condition.problems():
+            return
+        kind = condition.qdisc.partition(" ")[0]
+        if self.qdiscs and kind not in (NONE, *self.qdiscs):
+            yield (
+                f"the kind of qdisc must be one of the kernel's ({', '.join(sorted(self.qdiscs))}),"
+                f" found {kind:.40}{did_you_mean(kind, self.qdiscs)}"
+            )
+        settings = hostsettings.parse(condition.sysctl).values()
+        needed = {each.value for each in self.needs if each.axis == "sysctl"}
+        for name in sorted({name for its in settings for name in its} - needed):
+            general = OF_INTERFACE.sub(r".\1.*.", name)
+            if self.sysctls and general not in self.sysctls:
+                yield (
+                    f"a sysctl must be one that the kernel has for a network namespace, found "
+                    f"{name:.80}{did_you_mean(name, self.sysctls)}"
+                )
+
     def kernel(self, condition: Condition) -> str:
         """Return the kernel of a condition: its algorithms', or else its own."""
         return next(iter(self._required(condition)), condition.kernel)
@@ -238,6 +274,11 @@ class Names:
         """Return the kernels that a condition's algorithms need, without the default."""
         found = {self.algorithms.get(each, DEFAULT_KERNEL) for each in algorithms_of(condition)}
         return found - {DEFAULT_KERNEL}
+
+
+def _files_replaced() -> bool:
+    """Return whether files of the kernel's source are replaced (`kernels.REPLACED_FILES`)."""
+    return bool(os.environ.get("LOSSLAB_KERNEL_FILES"))
 
 
 def algorithms_of(condition: Condition) -> set[str]:
@@ -252,6 +293,19 @@ def _with_kernels_tcp(condition: Condition) -> set[str]:
     groups = [group.algorithm for group in background.parse(condition.flows)]
     others = {condition.algorithm if name == background.SAME else name for name in groups}
     return others | {flow.algorithm for flow in own if flow.protocol != "udp"}
+
+
+def unusual_parameters(condition: Condition) -> Iterator[str]:
+    """Yield which parameters have values that Linux accepts but that make no sense."""
+    for algorithm, its in parameters.parse(condition.parameters).items():
+        known = parameters_of(algorithm)
+        for name, value in its.items():
+            sensible = known[name].sensible if name in known else ""
+            if sensible and WHOLE.fullmatch(value) and int(value) not in Span.of(sensible):
+                yield (
+                    f"{name} of {algorithm} should be in {sensible}, found {value}: "
+                    f"{known[name].otherwise}"
+                )
 
 
 def load_algorithms(path: Path) -> list[dict[str, str]]:

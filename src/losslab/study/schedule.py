@@ -52,6 +52,11 @@ def _parse_change(part: str) -> dict[str, float]:
             f"each of the changes must set {AT} and at least one of {', '.join([*SET, OUTAGE])}, "
             f"found {part!r}"
         )
+    if change.get("rate_mbit") == 0:
+        raise LosslabError(
+            f"rate_mbit of changes must be above 0, found 0 in {part!r}; for a time in which no "
+            f"packet arrives, write {OUTAGE}=SECONDS"
+        )
     if change.get(OUTAGE, 1) <= 0:
         raise LosslabError(f"{OUTAGE} of changes must be positive, found {change[OUTAGE]:g}")
     return change

@@ -29,6 +29,9 @@ LANGUAGES = ("flows", "changes", "pauses")
 SIZES = ("buffer_packets", "mark_packets", "reverse_buffer_packets", "policer_burst_packets")
 RELATIVE = SIZES[:3]
 
+# A loss of at most so many percent may be a fraction: 0.01 for 1 %.
+FRACTION_PERCENT = 0.1
+
 TIMES = {"ns": "1e-9", "us": "1e-6", "µs": "1e-6", "ms": "1e-3", "s": "1", "min": "60"}
 # In any case. Not `Mbps`, which is bytes to tc, and bits to others.
 RATES = {"bit": "1", "k": "1e3", "kbit": "1e3", "m": "1e6", "mbit": "1e6", "g": "1e9",
@@ -181,7 +184,13 @@ def _pair(match: re.Match[str]) -> str:
 
 
 def notes(given: Mapping[str, Iterable[Any]], points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what sizes that were given with units became in some points, in whole packets."""
+    """Yield what a user may not expect of values: sizes in whole packets, and tiny losses."""
+    losses = dict.fromkeys(float(point.get("loss_percent", 0)) for point in points)
+    for percent in (each for each in losses if 0 < each <= FRACTION_PERCENT):
+        yield (
+            f"loss_percent {percent:g} is 1 packet in {100 / percent:,.0f}; for {100 * percent:g} %"
+            f" of the packets, write {100 * percent:g}"
+        )
     for name in SIZES:
         for text in given.get(name, ()):
             if not isinstance(text, str):
