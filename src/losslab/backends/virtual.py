@@ -208,9 +208,9 @@ class EngineGuest(Guest):
     def requirements(self) -> Iterator[base.Finding]:
         """Yield what `losslab doctor` checks."""
         for name, found in (
-            ("pinned kernel", kernel.existing()),
-            ("engine image (Docker, Containernet)", image.existing(image.ENGINE)),
-            ("host image", image.existing()),
+            ("pinned kernel", kernel.part().existing()),
+            ("engine image (Docker, Containernet)", image.part(image.ENGINE).existing()),
+            ("host image", image.part().existing()),
         ):
             yield base.Finding(
                 name, found is not None, str(found or "not built"), "make containernet"
