@@ -139,7 +139,7 @@ def cannot_measure(backend: str) -> str | None:
     """
     if backend == VIRTUAL:
         return None
-    built = image.existing(image.ENGINE) is not None
+    built = image.part(image.ENGINE).existing() is not None
     return None if built else "the engine image is not built: run `make containernet`"
 
 
