@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from losslab import lock, reading, worker
+from losslab import extensions, lock, moved, reading, worker
 from losslab.backends import snapshot_server
 from losslab.campaign import cost, inputs, instrument, plan, records
 from losslab.campaign.cellrun import SELF_TEST, self_test
@@ -48,7 +48,7 @@ STATE = Path(".snakemake")
 # Tables of a study's cells that `losslab collect` writes.
 COLLECTED = ("cells", "replicates", "intervals", "flows", "queue", "criteria")
 # The default configurations of `snakemake` and of `make report`.
-FULL, QUICK = "config/config.yaml", "config/quick.yaml"
+FULL, QUICK = "config/config.yaml", "config/campaigns/quick.yaml"
 # Output of the rule that renders the report.
 RENDERED = ".snakemake/losslab/rendered"
 # Top-level definitions of R files.
@@ -89,6 +89,7 @@ class Campaign:
     ) -> None:
         """Load and check the studies of a configuration."""
         self._config, self._configfiles, self._root = config, list(configfiles), root
+        moved.require_new_places(extensions.campaign())
         for path in self._configfiles:  # Snakemake accepts repeated keys
             reading.read_config(Path(path))
         studies, self.plan = plan.make(config, root, records.available)

@@ -23,7 +23,7 @@ BULK = ["--rate-mbit", 20, "--rtt-ms", 20, "--buffer-packets", 60]
 PHASES = ["STARTUP", "DRAIN", "PROBE_BW", "PROBE_RTT", "PROBE_BW"]
 # An algorithm of each kernel, and those of which the layouts are compiled again here; all of them
 # take a minute.
-KERNELS = {"6.1": {"cubic"}, "6.12": {"bbr"}, "6.12-bbr3": {"bbr3"}, "7.2": {"dctcp"}}
+KERNELS = {"6.12": {"bbr"}, "6.12-bbr3": {"bbr3"}, "7.2": {"dctcp"}}
 
 
 @pytest.fixture(scope="module")

@@ -63,13 +63,13 @@ def part_of(file: str) -> str:
 def digests() -> Mapping[str, str]:
     """Return the SHA-256 of the sources of each part; a user's modules are no part."""
     backends = (path.relative_to(PACKAGE) for path in (PACKAGE / "backends").glob("*.py"))
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for file in sorted(
         {*payload.files(), *map(str, backends)} - IGNORED - extensions.files().keys()
     ):
-        its = found.setdefault(part_of(file), hashlib.sha256())
-        its.update(f"{file}\n".encode() + (PACKAGE / file).read_bytes())
-    return {part: its.hexdigest() for part, its in sorted(found.items())}
+        digest = parts.setdefault(part_of(file), hashlib.sha256())
+        digest.update(f"{file}\n".encode() + (PACKAGE / file).read_bytes())
+    return {part: digest.hexdigest() for part, digest in sorted(parts.items())}
 
 
 @functools.cache
@@ -84,10 +84,10 @@ def used(condition: Condition, backend: str, where: str) -> list[str]:
     modules = [type(runner).__module__]
     modules += [m for feature in features.used_by(condition) for m in feature.modules(condition)]
     files = [module.removeprefix("losslab.").replace(".", "/") + ".py" for module in modules]
-    found = {COMMON, *map(part_of, [*files, runner.needs.job])}
+    parts = {COMMON, *map(part_of, [*files, runner.needs.job])}
     if backend == CONTAINERNET:  # also with a job of another package
-        found.add(CONTAINERS)
-    return sorted(found.union(*(NEEDS.get(part, ()) for part in found)) & digests().keys())
+        parts.add(CONTAINERS)
+    return sorted(parts.union(*(NEEDS.get(part, ()) for part in parts)) & digests().keys())
 
 
 def version(part: str) -> str:

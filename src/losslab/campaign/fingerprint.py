@@ -129,8 +129,10 @@ def _built(spec: Kernel, hosts: str, backend: str, where: str) -> Mapping[str, s
         unpinned = built == kind.target(key, pinned=False)
         return digest_of(kind.provenance(built)) if unpinned else str(kind.content_hash(key))
 
-    needs, own = BACKENDS[backend, where].needs, os.uname()
+    needs, machine = BACKENDS[backend, where].needs, os.uname()
     names = (hosts, *needs.images[1:])
-    found = {part: identity(image, name) for part, name in zip(IMAGES, names, strict=False)}
-    built = [identity(kernel, spec), *spec.boot] if needs.guest else [own.release, own.version]
-    return found | {KERNEL: digest_of(built)}
+    images = {part: identity(image, name) for part, name in zip(IMAGES, names, strict=False)}
+    of_kernel = (
+        [identity(kernel, spec), *spec.boot] if needs.guest else [machine.release, machine.version]
+    )
+    return images | {KERNEL: digest_of(of_kernel)}

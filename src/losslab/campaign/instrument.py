@@ -26,8 +26,6 @@ from losslab.study.names import Names, algorithms_of
 
 # The names of the images in a manifest.
 PARTS = ("image", "engine")
-# The patches that snapshots and cuts need. On a kernel without the first, every job boots a guest.
-SNAPSHOT_PATCH, CUT_PATCH = "0013-um-copies-of-copies.patch", "0015-um-cuts.patch"
 Part = tuple[str, str]  # packed.IMAGE or packed.KERNEL, and a name
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
@@ -65,18 +63,14 @@ def instrument(
     provenance |= runner.ready(roots[-1], condition)
     parts = (provenance[part] for part in ("kernel", *PARTS) if part in provenance)
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
-    patches = kernel.provenance(linux).get("patches", [])
     engine_root = roots[1] if len(roots) > 1 else None
     boot = (*spec.boot, *parameters.boot_words(condition.parameters))
     if boot and needs.guest:
         kernels.require_parameters(replace(spec, boot=boot), binary)
     if spec.boot:
         provenance["kernel"] |= {"boot": list(spec.boot)}
-    return Instrument(
-        binary, roots[0], provenance, backend, where, engine_root, SNAPSHOT_PATCH in patches,
-        CUT_PATCH in patches and needs.guest, boot,
-        digests[binary] if needs.guest else None,
-    )  # fmt: skip
+    sha256 = digests[binary] if needs.guest else None
+    return Instrument(binary, roots[0], provenance, backend, where, engine_root, boot, sha256)
 
 
 def require_first(tools: Instrument, records: Path) -> None:

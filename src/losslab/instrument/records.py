@@ -145,7 +145,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     for command, parts in ((made, default), (taken, few), (served, few)):
         command.add_argument(
             "parts", nargs="*", metavar="PART",
-            help="kernel-6.12, kernel-6.1, objects-6.12, image-host, image-engine ... "
+            help="kernel-6.12, kernel-7.2, objects-6.12, image-host, image-engine ... "
             f"(default: {parts})",
         )  # fmt: skip
     for command in (made, served):

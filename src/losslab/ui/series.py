@@ -284,7 +284,9 @@ def axis_text(name: str, value: Value) -> str:
     """Format an axis and its value: `rate 5 Mbit/s`."""
     axis = AXES[name]
     if isinstance(value, str):
-        return value if axis.always_named else f"{name.replace('_', ' ')} {value}"
+        # `cubic` says what it is, `on` does not.
+        plain = axis.always_named and value not in ("on", "off")
+        return value if plain else f"{name.replace('_', ' ')} {value}"
     title = re.sub("_(percent|ms|mbit|packets|bytes|s)$", "", name).replace("_", " ")
     title = title.upper() if title == "rtt" else title
     number = value if isinstance(value, int) else f"{value:g}"

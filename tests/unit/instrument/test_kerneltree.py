@@ -161,20 +161,20 @@ def linux(*build):
 
 
 def test_algorithm_is_added_to_a_kernels_objects(compilations, mine, capsys):
-    plain, with_mine = (kernels.get("6.1", names) for names in ([], ["mine"]))
+    plain, with_mine = (kernels.get("7.2", names) for names in ([], ["mine"]))
     assert linux(False, plain) == ["obj-y := tcp.o tcp_cubic.o"]
     assert linux(False, with_mine) == ["obj-y := tcp.o tcp_cubic.o", *with_lines("mine")]
-    assert compilations == ["6.1"]
+    assert compilations == ["7.2"]
     said = capsys.readouterr().err
-    assert "kernel 6.1: takes ten minutes of CPU time" in said
-    assert "kernel 6.1 with mine: takes half a minute" in said
+    assert "kernel 7.2: takes ten minutes of CPU time" in said
+    assert "kernel 7.2 with mine: takes half a minute" in said
     shutil.rmtree(kernel.existing(plain))
     assert linux(False, plain) == ["obj-y := tcp.o tcp_cubic.o"]
-    assert compilations == ["6.1"]
+    assert compilations == ["7.2"]
     shutil.rmtree(kernel.existing_objects(plain))
     shutil.rmtree(kernel.existing(with_mine))
     kernel.build(False, with_mine)
-    assert compilations == ["6.1", "6.1"]
+    assert compilations == ["7.2", "7.2"]
 
 
 @pytest.fixture

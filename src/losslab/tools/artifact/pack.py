@@ -247,7 +247,8 @@ def campaign_file(path: Path, repository: Path = ROOT) -> Path:
     if not (isinstance(content, dict) and "studies" in content and name.is_relative_to(repository)):
         raise UsageError(
             f"a campaign must be a configuration file below {repository}, found {path}",
-            hint="name one such as config/quick.yaml; an artifact has the repository's files only",
+            hint="name one such as config/campaigns/quick.yaml; an artifact has the repository's "
+            "files only",
         )
     return name.relative_to(repository)
 

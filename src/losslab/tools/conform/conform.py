@@ -42,7 +42,7 @@ WIDTH = max(map(len, VERDICTS))
 def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `conform`."""
     command = parsers.add_parser("conform")
-    command.add_argument("suite", help="suite of config/suites")
+    command.add_argument("suite", help="suite of suites/")
     command.add_argument(
         "algorithm", nargs="?", help="algorithm to judge; without it, the cases are listed"
     )

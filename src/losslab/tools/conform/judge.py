@@ -40,6 +40,8 @@ COMPARED = (*COMPARISONS, "share", "set")
 ORDER = {
     "at_least": np.greater_equal, "at_most": np.less_equal, "above": np.greater, "below": np.less,
 }  # fmt: skip
+# Comparisons that only numbers have.
+NUMERIC = (*ORDER, "near")
 # The keys that each subject may have.
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "value": ("at", *COMPARED),
@@ -108,8 +110,23 @@ def problems(check: Mapping[str, Any]) -> Iterator[str]:
                 + did_you_mean(str(text), known)
             )
     yield from _place_problems(check)
+    yield from _number_problems(check)
     for alternative in check.get("any", ()):
         yield from problems(alternative)
+
+
+def _number_problems(check: Mapping[str, Any]) -> Iterator[str]:
+    """Yield comparisons by order with something that is no number, and empty ranges."""
+    for key in (key for key in NUMERIC if key in check):
+        value = check[key]
+        its = OPERAND.fullmatch(value) if isinstance(value, str) else None
+        if isinstance(value, bool) or (isinstance(value, str) and its is None):
+            yield f"{key} must be a number, or a variable such as `0.9 rate`, found {value!r}"
+        elif its and "metric" in check:
+            yield f"{key} of a metric must be a number, found {value!r}"
+    ends = [check[key] for key in ("at_least", "at_most") if key in check]
+    if len(ends) == 2 and all(type(end) in (int, float) for end in ends) and ends[0] > ends[1]:
+        yield f"at_least must be at most at_most ({ends[1]:g}), found {ends[0]:g}"
 
 
 def _place_problems(check: Mapping[str, Any]) -> Iterator[str]:
