@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.errors import HostError, LosslabError, did_you_mean
+from losslab.moved import now_at
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +87,7 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
     except FileNotFoundError as error:
-        raise UsageError(f"{path} does not exist") from error
+        raise UsageError(f"{path} does not exist{now_at(path)}") from error
     except (OSError, ValueError) as error:
         found = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"{path} must be a readable file, found: {found}") from error
@@ -129,14 +130,25 @@ def read_json(path: Path, max_bytes: int = RESULT_BYTES) -> Any:
 def read_config(path: Path) -> Any:
     """Read a configuration as Snakemake does: JSON if the name ends in .json, or else YAML.
 
-    The error for a missing file names similar ones of its folder.
+    The error for a missing file names its new place, or similar ones of its folder.
     """
     if not path.exists():
         # Names are compared without their suffixes, which would make all of them similar.
-        others = (each for each in path.parent.glob("*") if each.suffix in CONFIG_SUFFIXES)
+        folders = (path.parent, path.parent / "campaigns")
+        others = (
+            each
+            for place in folders
+            for each in place.glob("*")
+            if each.suffix in CONFIG_SUFFIXES and not now_at(each)
+        )
         similar = [str(each) for each in others if did_you_mean(path.stem, [each.stem])]
-        raise UsageError(f"{path} does not exist{did_you_mean(str(path), similar)}")
-    return read_json(path, CONFIG_BYTES) if path.suffix == ".json" else read_yaml(path)
+        place = now_at(path) or did_you_mean(str(path), similar)
+        raise UsageError(f"{path} does not exist{place}")
+    content = read_json(path, CONFIG_BYTES) if path.suffix == ".json" else read_yaml(path)
+    # Snakemake itself reads the file first, and would only say that it does not exist.
+    if isinstance(content, dict) and content.keys() == {"moved"}:
+        raise UsageError(f"{path} has moved: it is now {content['moved']}")
+    return content
 
 
 def parse_json(text: str, where: str, duplicates: bool = False) -> Any:

@@ -180,7 +180,7 @@ class Condition:
     )  # fmt: skip
     kernel: str = axis(
         DEFAULT_KERNEL,
-        help="kernel of the hosts, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 as "
+        help="kernel of the hosts, a name of `kernels.toml` (quoted in a study: YAML reads 7.2 as "
         "a number); `default`: the one that `algorithms.tsv` has for the algorithm, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
     )  # fmt: skip
@@ -344,6 +344,7 @@ class Condition:
 
         Raises LosslabError if they have an unknown key, or lack an axis that has no default.
         """
+        data = {name: value for name, value in data.items() if (name, value) not in REMOVED}
         if unknown := sorted(set(data) - set(AXES)):
             raise LosslabError(f"unknown condition keys: {', '.join(unknown)[:MAX_QUOTED]!r}")
         if missing := [name for name in AXES if AXES[name].default is None and name not in data]:
@@ -352,6 +353,8 @@ class Condition:
 
 
 AXES = declared(Condition)
+# Removed axes, which earlier records and runs have at their default.
+REMOVED = (("receiver_root", NONE), ("sender_root", NONE))
 QUEUES = tuple(AXES["queue"].choices)
 # The order of the parts in a cell's name; other axes follow in the order of their fields.
 _FIRST = (

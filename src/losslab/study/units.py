@@ -86,20 +86,21 @@ def value(name: str, given: Any, point: Mapping[str, Any] | None = None) -> Any:
         return given if point is None else _relative(name, given, count, word, point)
     spelt = word.lower().removesuffix("/s") if unit and unit.units is RATES else word
     if unit is None or spelt not in unit.units:
-        of = f"in {unit.name}, such as {unit.examples}" if unit else "a number without a unit"
-        more = ", or 1bdp or 30ms of the path" if name in RELATIVE else ""
-        raise LosslabError(f"{name} must be {of}{more}, found {shown(given)}")
+        form = f"in {unit.name}, such as {unit.examples}" if unit else "a number without a unit"
+        if name in RELATIVE:
+            form += ", or 1bdp or 30ms of the path"
+        raise LosslabError(f"{name} must be {form}, found {shown(given)}")
     frame = frame_of(point or {})
     one = Decimal(frame if name in SIZES else unit.size)
     size = one if spelt == unit.name == "packets" else Decimal(unit.units[spelt])
-    found = float(Decimal(repr(count)) * size / one)
-    if abs(found) > LARGEST:
+    converted = float(Decimal(repr(count)) * size / one)
+    if abs(converted) > LARGEST:
         raise LosslabError(f"{name} must be a finite number, found {shown(given)}")
-    if name in SIZES and 0 < found < 0.5:
+    if name in SIZES and 0 < converted < 0.5:
         raise LosslabError(
             f"{name} must be at least a packet of {frame} bytes, found {shown(given)}"
         )
-    return round(found) if name in SIZES else found
+    return round(converted) if name in SIZES else converted
 
 
 def frame_of(point: Mapping[str, Any]) -> int:
@@ -150,12 +151,12 @@ def number_option(
     def read(text: str) -> float:
         with input_errors():
             given = value(name.replace("-", "_"), text)
-        found = given if isinstance(given, float) else number(given, name)
-        if found <= above:
-            raise UsageError(f"{name} must be above {above:g}, found {found:g}")
-        if found < least:
-            raise UsageError(f"{name} must be at least {least:g}, found {found:g}")
-        return found
+        parsed = given if isinstance(given, float) else number(given, name)
+        if parsed <= above:
+            raise UsageError(f"{name} must be above {above:g}, found {parsed:g}")
+        if parsed < least:
+            raise UsageError(f"{name} must be at least {least:g}, found {parsed:g}")
+        return parsed
 
     return read
 
@@ -170,8 +171,8 @@ def one(name: str, given: Any, point: Mapping[str, Any]) -> Any:
     if isinstance(given, str) and name in LANGUAGES:
         return PAIR.sub(_pair, given)
     if isinstance(given, str) and name in AXES:
-        its = AXES[name]
-        return value(name, given, point) if its.kind != "str" else its.typed(given)
+        axis = AXES[name]
+        return value(name, given, point) if axis.kind != "str" else axis.typed(given)
     return given
 
 
