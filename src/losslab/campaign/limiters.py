@@ -108,7 +108,8 @@ class _Flights:
         reached = octets >= REACHED * rate * np.maximum(end_s - begin_s, 1e-9)
         window_octets = self.cwnd_packets * self.sizes.segment_bytes
         below_window = self.pacing_mbit * 1e6 / 8 * self.rtt_s < BELOW_WINDOW * window_octets
-        return (self.pacing_mbit > 0) & reached & below_window
+        held: Flags = (self.pacing_mbit > 0) & reached & below_window
+        return held
 
 
 def _flights(tcp: Samples, source_port: int, condition: Condition) -> _Flights:
@@ -233,7 +234,7 @@ def causes(limits: Limits, condition: Condition) -> dict[str, float]:
     intended = condition.app == "stream" and largest == APPLICATION
     if limits.estimate_percent:
         found[ESTIMATE] = limits.estimate_percent
-    elif largest not in (None, PATH) and not intended:
+    elif largest is not None and largest != PATH and not intended:
         found[largest] = limits.shares[largest]
     for name in (RECEIVER, BUFFER):
         if (percent := limits.shares.get(name, 0.0)) >= NOTED_PERCENT:
