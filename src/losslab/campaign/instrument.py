@@ -15,8 +15,8 @@ from losslab.backends.registry import BACKENDS
 from losslab.emulation.app import apps
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import built, image, integrity, kernel, kernels, layouts, packed
-from losslab.instrument.archive import unpinned_allowed
 from losslab.instrument.cache import building, cache_folder, progress
+from losslab.instrument.fetch import unpinned_allowed
 from losslab.instrument.kernels import Kernel
 from losslab.repository import INSTALLED, ROOT, SET_UP, require_programs
 from losslab.study import design, parameters

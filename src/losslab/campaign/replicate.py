@@ -22,7 +22,7 @@ from losslab.emulation import capture
 from losslab.emulation.app import USER_FILES
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import algorithms, layouts
-from losslab.instrument.archive import digest
+from losslab.instrument.fetch import digest
 from losslab.lock import own_folder
 from losslab.repository import INSTALLED, ROOT
 from losslab.study.condition import Condition

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from losslab import extensions, processes
 from losslab.instrument import algorithms, kernel, kernels, kerneltree
-from losslab.instrument.archive import unpinned_allowed
+from losslab.instrument.fetch import unpinned_allowed
 from losslab.instrument.kernels import Kernel
 from losslab.reading import UsageError, read_text
 from losslab.repository import ROOT

@@ -20,9 +20,9 @@ from losslab.backends.base import Job
 from losslab.campaign.instrument import instrument
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import (
-    archive,
     built,
     changes,
+    fetch,
     image,
     integrity,
     kernel,
@@ -232,7 +232,7 @@ def _build_image(options: argparse.Namespace) -> int:
     name = options.variant or image.HOST
     if options.pin_tree:
         return _show([_pin_tree(name)])
-    build = partial(image.part(name).build, archive.unpinned_allowed(options.unpinned))
+    build = partial(image.part(name).build, fetch.unpinned_allowed(options.unpinned))
     built.make(IMAGE, name, build, options.record, options.optional)
     return 0
 
@@ -282,7 +282,7 @@ def _build_kernel(options: argparse.Namespace) -> int:
                 hint=f"`losslab new algorithm {name}` makes its skeleton",
             )
     part = kernel.part(spec, layouts.require_room)
-    build = partial(part.build, archive.unpinned_allowed(options.unpinned))
+    build = partial(part.build, fetch.unpinned_allowed(options.unpinned))
     built.make(KERNEL, spec.key, build, options.record, options.optional)
     if spec.algorithms and image.part().existing():
         _show(registration(spec))

@@ -14,16 +14,9 @@ from typing import Any
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import cache, integrity, kernels, kerneltree, packed
-from losslab.instrument.archive import (
-    Fetcher,
-    File,
-    apt_files,
-    archive_urls,
-    debian_archives,
-    digest,
-    snapshot_urls,
-)
 from losslab.instrument.cache import building, hash_files, progress
+from losslab.instrument.debian import apt_files, archive_urls, debian_archives, snapshot_urls
+from losslab.instrument.fetch import Fetcher, File, digest
 from losslab.instrument.kernels import Kernel, Series
 from losslab.instrument.part import Part, pinned_or_newest
 from losslab.reading import read_toml

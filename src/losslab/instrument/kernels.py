@@ -17,7 +17,7 @@ from typing import Any
 from losslab.errors import did_you_mean
 from losslab.instrument import algorithms as algorithmfiles
 from losslab.instrument import packed
-from losslab.instrument.archive import Fetcher, File, UnavailableError, digest
+from losslab.instrument.fetch import Fetcher, File, UnavailableError, digest
 from losslab.reading import UsageError, read_toml, shown
 from losslab.repository import ROOT, find, recipes
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import algorithms, archive, kernel, kernels, kerneltree, packed
+from losslab.instrument import algorithms, fetch, kernel, kernels, kerneltree, packed
 
 MAKEFILE = """\
 linux: $(wildcard net/ipv4/*.c) net/ipv4/Makefile
@@ -51,7 +51,7 @@ def compiled(kept, *algorithms):
 
 
 def replaced(path, file):
-    return kernels.ReplacedFile(path, file, archive.digest(file))
+    return kernels.ReplacedFile(path, file, fetch.digest(file))
 
 
 def test_replaced_files_are_compiled_and_restored_also_after_a_killed_build(kept, tmp_path):
