@@ -163,7 +163,7 @@ def content_hash(spec: Kernel | None = None, source: list[str] | None = None) ->
 def part(spec: Kernel | None = None, examine: Examine | None = None) -> Part:
     """Return a kernel as a part, whose folder has linux, config and provenance.json.
 
-    `examine` may refuse the compiled tree with its added algorithms (`layouts.require_room`).
+    `examine` may refuse the compiled tree with its added algorithms (`kernelsource.require_room`).
     Making it raises LosslabError if a command fails or a symbol is missing from the finished
     configuration, and UnavailableError without a public patch.
     """

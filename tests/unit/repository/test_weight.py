@@ -6,7 +6,7 @@ from tests.conftest import ROOT
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 43_600, "tests": 30_400, "bench": 3_000}
+LINES = {"src": 43_100, "tests": 30_100, "bench": 3_000}
 FILES = {"src": 206, "tests": 236, "bench": 15}
 LONGEST = 600
 
