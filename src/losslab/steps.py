@@ -50,8 +50,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     collected = commands.add_parser("collect")
     collected.add_argument("study", help="a study of results/plan.json")
     collected.set_defaults(run=_collect)
-    for each in (cell, collected):
-        each.add_argument("--results", type=Path, default=RESULTS, help="folder with plan.json")
+    for subparser in (cell, collected):
+        subparser.add_argument(
+            "--results", type=Path, default=RESULTS, help="folder with plan.json"
+        )
 
 
 def _smoke_test(options: argparse.Namespace) -> int:
@@ -61,15 +63,15 @@ def _smoke_test(options: argparse.Namespace) -> int:
         built.write({"absent": missing}, options.record)
         return 0
     # On the machine's own kernel, each cell checks what it needs.
-    found = "not run: each cell refuses a machine that cannot measure it"
+    result = "not run: each cell refuses a machine that cannot measure it"
     if BACKENDS[options.backend, options.where].needs.guest:
         spec = kernels.of_key(options.kernel)
         hosts = replace(cellrun.SELF_TEST, image=options.image)
         tools = instrument(options.backend, options.where, hosts, spec)
         require_first(tools, options.record.parent)
-        found = cellrun.self_test(tools)
-    print(found)
-    built.write({"found": found}, options.record)
+        result = cellrun.self_test(tools)
+    print(result)
+    built.write({"found": result}, options.record)
     return 0
 
 
@@ -146,7 +148,7 @@ def _collect(options: argparse.Namespace) -> int:
     cells, recorded = of_plan(plan, study, options.results)
     rules = [each.cell.stopping for each in plan.of_study(study)]
     left_out = {(study, block): count for block, count in plan.left_out[study].items()}
-    found = tables.gather(cells, left_out, rules, recorded)
-    found.criteria = criteria.of_study(study, found)
-    found.write(options.results / "summary", study)
+    study_tables = tables.gather(cells, left_out, rules, recorded)
+    study_tables.criteria = criteria.of_study(study, study_tables)
+    study_tables.write(options.results / "summary", study)
     return 0

@@ -22,9 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from losslab import analysis, lock, reading, worker
+from losslab import analysis, extensions, lock, moved, reading, worker
 from losslab.backends import snapshot_server
-from losslab.campaign import inputs, instrument, plan, records
+from losslab.campaign import cost, inputs, instrument, plan, records
 from losslab.campaign.cellrun import SELF_TEST, self_test
 from losslab.campaign.codelock import PACKAGE
 from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, smoke_test_record
@@ -47,7 +47,7 @@ STATE = Path(".snakemake")
 # Tables of a study's cells that `losslab collect` writes.
 COLLECTED = ("cells", "replicates", "intervals", "flows", "queue", "criteria")
 # The default configurations of `snakemake` and of `make report`.
-FULL, QUICK = "config/config.yaml", "config/quick.yaml"
+FULL, QUICK = "config/config.yaml", "config/campaigns/quick.yaml"
 # Output of the rule that renders the report.
 RENDERED = ".snakemake/losslab/rendered"
 # Top-level definitions of R files.
@@ -88,6 +88,7 @@ class Campaign:
     ) -> None:
         """Load and check the studies of a configuration."""
         self._config, self._configfiles, self._root = config, list(configfiles), root
+        moved.require_new_places(extensions.campaign())
         for path in self._configfiles:  # Snakemake accepts repeated keys
             reading.read_config(Path(path))
         studies, self.plan = plan.make(config, root, records.available)
@@ -120,7 +121,9 @@ class Campaign:
             workflow.scheduler.job_rate_limiter = None
         lock.hold_for_life(STATE)
         self.plan.write(more=plan.facts(self._configfiles, self._config))
-        self._test_instruments({str(f) for job in workflow.dag.needrun_jobs() for f in job.output})
+        outputs = {str(f) for job in workflow.dag.needrun_jobs() for f in job.output}
+        self._expect(workflow, outputs)
+        self._test_instruments(outputs)
         # One boot and one import of losslab for all cells. Jobs on other machines find no server,
         # and do both themselves.
         server = contextlib.ExitStack()
@@ -128,6 +131,20 @@ class Campaign:
         os.environ |= server.enter_context(worker.serving())
         os.environ[plan.HOSTS] = str(plan.with_hosts(self._config)["hosts"])
         atexit.register(server.close)
+
+    def _expect(self, workflow: Any, outputs: set[str]) -> None:
+        """Give the progress on the screen the estimated times of the cells to measure."""
+        from snakemake_logger_plugin_losslab import LogHandler
+
+        for handler in workflow.logger_manager.plugin_handlers:
+            if isinstance(handler, LogHandler) and handler.progress:
+                handler.progress.expect(
+                    {
+                        path: cost.cell_s(planned.cell)
+                        for planned in self.plan.cells.values()
+                        if (path := str(planned.file())) in outputs
+                    }
+                )
 
     def _test_instruments(self, outputs: set[str]) -> None:
         """Run the self-test of every instrument that is about to measure cells.
@@ -247,6 +264,19 @@ class Campaign:
             str(each.file())
             for each in self.plan.cells.values()
             if study in (None, each.cell.study) and not each.recorded
+        ]
+
+    def deleted(self, _: Any) -> list[str]:
+        """List the results that are absent though their study's tables are there.
+
+        Snakemake does not miss them, because it needs them for these tables only.
+        """
+        return [
+            path
+            for study in self.studies
+            if Path(f"results/summary/{study}_{COLLECTED[0]}.csv").exists()
+            for path in self.results(study)
+            if not Path(path).exists()
         ]
 
     def records(self, study: str | None = None) -> list[str]:

@@ -216,7 +216,10 @@ def test_changed_raw_file_without_its_digest_stops_the_workflow(forger, reposito
 def test_changed_results_are_not_packed(work, repository, tmp_path, monkeypatch, without_guests):
     shutil.copytree(work / "results", tmp_path / "results")
     Forger(tmp_path).substitute("results/claims.csv", "tiny-cubic", "tiny-bbr")
-    for name, words in (("tiny", r"verified before(.|\n)*claims.csv"), ("quick", "must have the")):
+    for name, words in (
+        ("tiny", r"verified before(.|\n)*claims.csv"),
+        ("campaigns/quick", "must have the"),
+    ):
         with pytest.raises(LosslabError, match=words):
             pack.pack(
                 tmp_path, Path(f"config/{name}.yaml"), tmp_path / "a.tar.gz", False,

@@ -20,6 +20,7 @@ from losslab.study.condition import seed_of
 from losslab.workflow import Campaign, require_defined_once
 from tests import sealed
 
+MAP = "config/campaigns/map.yaml"
 CONFIG = {
     "campaign": "mine",
     "studies": {
@@ -87,7 +88,7 @@ def test_campaign_with_suites_judges_each_algorithm_on_its_kernel(tmp_path, monk
 
 
 def test_plan_is_read_as_it_was_written(campaign):
-    campaign.plan.write(more=plan.facts(["config/quick.yaml"], CONFIG))
+    campaign.plan.write(more=plan.facts(["config/campaigns/quick.yaml"], CONFIG))
     again = CampaignPlan.read()
     assert again == campaign.plan
     assert plan.read_campaign(Path("results"), ROOT).config == CONFIG
@@ -96,11 +97,26 @@ def test_plan_is_read_as_it_was_written(campaign):
     assert "sensitivity" in json.loads(campaign.declared(None))["block"]
 
 
+def test_deleted_cells_are_wanted_again_if_their_tables_are_there(campaign, job):
+    assert campaign.deleted(None) == []  # a first run, whose tables need all cells
+    table = Path("results/summary") / f"{job.study}_cells.csv"
+    table.parent.mkdir(parents=True)
+    table.touch()
+    assert campaign.deleted(None) == campaign.results(job.study)
+    kept, *others = campaign.deleted(None)
+    Path(kept).parent.mkdir(parents=True)
+    Path(kept).touch()
+    assert campaign.deleted(None) == others
+
+
 def run_of(jobs, **settings):
     """Return what `Campaign.start` asks of Snakemake's workflow before it measures."""
     named = {"local_exec": True, "deployment_settings": SimpleNamespace(deployment_method=set())}
     dag = SimpleNamespace(needrun_jobs=lambda: iter(jobs))
-    return SimpleNamespace(dag=dag, scheduler=SimpleNamespace(), **(named | settings))
+    manager = SimpleNamespace(plugin_handlers=[])
+    return SimpleNamespace(
+        dag=dag, scheduler=SimpleNamespace(), logger_manager=manager, **(named | settings)
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,11 +189,11 @@ def test_lost_cells_are_named_at_the_end(campaign, job, capsys):
     ("names", "command"),
     [
         (["config/config.yaml"], "snakemake --cores all"),
-        (["config/quick.yaml"], "make report"),
-        (["config/map.yaml"], "make report CONFIG=config/map.yaml"),
+        (["config/campaigns/quick.yaml"], "make report"),
+        ([MAP], f"make report CONFIG={MAP}"),
         (
-            ["config/map.yaml", "config/quic.yaml"],
-            "snakemake --cores all --configfile config/map.yaml config/quic.yaml",
+            [MAP, "config/campaigns/quic.yaml"],
+            f"snakemake --cores all --configfile {MAP} config/campaigns/quic.yaml",
         ),
         (["../mine.yaml"], "snakemake --cores all --configfile mine.yaml"),
         (["../my file.yaml"], "snakemake --cores all --configfile 'my file.yaml'"),

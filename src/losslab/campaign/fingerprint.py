@@ -124,13 +124,16 @@ def _built(spec: Kernel, hosts: str, backend: str, where: str) -> Mapping[str, s
     identified by the sources of its build, and a machine's own kernel by its version.
     """
 
-    def identity(part: Part) -> str:
+    def identity(part: Part, recipe: list[str]) -> list[str]:
         folder = part.existing()
         unpinned = folder is not None and folder == part.target(pinned=False)
-        return digest_of(cache.provenance(folder)) if folder and unpinned else part.recipe
+        return [digest_of(cache.provenance(folder))] if folder and unpinned else recipe
 
-    needs, own = BACKENDS[backend, where].needs, os.uname()
+    needs, machine = BACKENDS[backend, where].needs, os.uname()
     names = (hosts, *needs.images[1:])
-    found = {part: identity(image.part(name)) for part, name in zip(IMAGES, names, strict=False)}
-    built = [identity(kernel.part(spec)), *spec.boot] if needs.guest else [own.release, own.version]
-    return found | {KERNEL: digest_of(built)}
+    images = [image.part(name) for name in names]
+    parts = {name: identity(p, [p.recipe])[0] for name, p in zip(IMAGES, images, strict=False)}
+    of_kernel = [machine.release, machine.version]
+    if needs.guest:
+        of_kernel = [*identity(kernel.part(spec), codelock.kernel_version(spec)), *spec.boot]
+    return parts | {KERNEL: digest_of(of_kernel)}

@@ -13,15 +13,15 @@ from typing import Any, Protocol
 
 from losslab.emulation import accounting, checks, goodput, hosts, probes
 from losslab.emulation.app import apps
-from losslab.emulation.background import outcome as background
-from losslab.emulation.background.outcome import BackgroundResults
+from losslab.emulation.connections import CONNECTIONS, prefix_of
+from losslab.emulation.flows import outcome as background
+from losslab.emulation.flows.outcome import BackgroundResults
 from losslab.emulation.mechanism import MechanismResult
 from losslab.emulation.plan import Plan
 from losslab.emulation.programs import ANY, Flow
 from losslab.emulation.schedule_runner import ScheduleRunner
 from losslab.emulation.topology import ALGORITHM_SYSCTL, interface
 from losslab.emulation.traffic import Run
-from losslab.emulation.userprograms import CONNECTIONS, prefix_of
 from losslab.errors import HostError, LosslabError
 from losslab.study.axes import OWN
 

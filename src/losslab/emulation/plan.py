@@ -14,7 +14,7 @@ from typing import Any
 
 from losslab.emulation import mechanism
 from losslab.emulation.app import apps
-from losslab.emulation.background.plan import (
+from losslab.emulation.flows.plan import (
     BackgroundFlows,
     own_start_s,
     plan_background_flows,

@@ -148,8 +148,14 @@ class Kernel:
         return [
             *(f"{patch.name} {patch.sha256}" for patch in self.fetched),
             *(f"{path.name} {digest(path)}" for path in self.patches),
+            *self.added_facts(),
+        ]
+
+    def added_facts(self) -> list[str]:
+        """List the inputs of its build that its base does not have."""
+        return [
             *(f"{name} {sha256}" for name, sha256 in self.algorithm_digests().items()),
-            *(f"{each.path} {each.sha256}" for each in self.replaced),
+            *(f"{file.path} {file.sha256}" for file in self.replaced),
             # Earlier kernels do not say which files were compiled.
             *(["with compiled.UNCOMPILED"] if self.replaced else []),
         ]
@@ -322,8 +328,9 @@ def require_parameters(spec: Kernel, linux: Path) -> None:
             found_names = re.findall(rb"\0%b\.(\w+)(?=\0)" % module.encode(), content)
             known = sorted({each.decode() for each in found_names})
             has = f"has {', '.join(known)}" if known else "is not one of them"
+            own = find(f"kernels/{spec.name}/{OWN}")
             raise UsageError(
                 f"a boot parameter of kernel {spec.name} must be one of its modules', found "
                 f"{found[0]}; {module} {has}{did_you_mean(name, known)}",
-                hint=f"correct it in {FILE}, or in the axis parameters",
+                hint=f"correct it in {own if own.is_file() else FILE}, or in the axis parameters",
             )

@@ -196,11 +196,11 @@ class OnHost:
                 "of memory",
                 hint="free memory, and start again",
             )
-        found = load_result(job)
-        if end.status is None or not found:
+        outcome = load_result(job)
+        if end.status is None or not outcome:
             raise without_result(job, end, "job", last_output)
-        refuse_failure(found)
-        return found
+        refuse_failure(outcome)
+        return outcome
 
 
 class EngineOnHost(OnHost):

@@ -37,7 +37,7 @@ cases:
 """
 CELL = "cells: { fast: { set: { rate_mbit: 40 }, cases: [by-time] } }\ncases:"
 # In the folder of a test.
-OWN = Path("config/suites/own.yaml")
+OWN = Path("suites/own/suite.yaml")
 BBR3 = {"algorithm": "bbr3"}
 
 
@@ -355,14 +355,14 @@ def test_wrong_request_is_refused_before_anything_runs(folder, capsys, words, me
         ("enter UP 2", "leave UP 2", "trigger"),
         ("enter UP 2", "enter UP zero", "must be such as"),
         ("step: 1, ", "", "step"),
-        ("suite: own", "suite: other", "must be the file's name, own, found other"),
+        ("suite: own", "suite: other", "must be the name of its folder or file, own, found other"),
         ("trigger: 2\n    set: {", "note: none\n    set: { rate_mbit: 5 } #", "a place with T"),
         ("set: {", "set: { algorithm: bbr,", "must have no algorithm"),
     ],
 )
 def test_misspelt_suite_is_refused_with_the_place(folder, old, new, problem):
     OWN.write_text(SUITE.replace(old, new))
-    with pytest.raises(UsageError, match=r"own\.yaml") as refused:
+    with pytest.raises(UsageError, match=r"own/suite\.yaml") as refused:
         suite.load("own")
     assert problem in refused.value.message
 

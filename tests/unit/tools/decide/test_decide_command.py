@@ -85,6 +85,8 @@ def test_path_comes_from_lines_of_tc(tmp_path, capsys):
         (["cubic", "bbr", "--uncertain", "loss_percent"], "the path has loss_percent 0"),
         (["cubic", "bbr", "--uncertain", "loss_percent=1..200"], "loss_percent=1..200"),
         (["cubic", "bbr", "--uncertain", "loss_percent=1..x"], "a bound of loss_percent"),
+        (["cubic", "bbr", "--rate-mbit", "5", "--uncertain", "rate_mbit=10..20"],
+         "must have bounds around 5, the value of your path, found 10..20"),
         (["cubic", "bbr", "--budget", "1s"], "--budget must be enough"),
         (["cubic", "bbr", "--budget", "soon"], "--budget"),
         (["cubic", "bbr", "--trace", "cellular", "--use", "video", "--share", "cubic=50%"],
