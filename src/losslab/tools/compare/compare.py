@@ -178,7 +178,7 @@ def _resent_of(run: Replicate, begin_s: float) -> float | None:
     if samples:
         before = [count for at_s, count in samples if at_s <= begin_s]
         return (samples[-1][1] - max(before, default=0)) / (duration_s - begin_s)
-    return None if total is None else total / duration_s
+    return None if total is None else float(total / duration_s)
 
 
 def _lost_percent(summary: Mapping[str, Any]) -> float | None:
