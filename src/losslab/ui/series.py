@@ -142,15 +142,15 @@ def load_state(folder: Path, trusted: bool) -> Run:
     names = {port: name for port, name in flow_names(folder).items() if port in busiest}
     names = names or {port: port for port in busiest[:MAX_BACKGROUND_FLOWS]}
     flows = {name: rows[ports == port] for port, name in names.items()}
-    own = {flow: str(its["algorithm"].iloc[-1]) for flow, its in flows.items()}
+    algorithms = {flow: str(its["algorithm"].iloc[-1]) for flow, its in flows.items()}
     windows = [each for each in run.series if each.panel == "cwnd"]
-    lines = [replace(each, algorithm=own.get(each.flow, "")) for each in windows]
+    lines = [replace(each, algorithm=algorithms.get(each.flow, "")) for each in windows]
     panels = {"cwnd": PANELS["cwnd"]}
-    for flow, its in flows.items():
-        for name in state.variables(its, own[flow]):
-            if its[name].dtype != object and its[name].nunique() > 1:
+    for flow, flow_rows in flows.items():
+        for name in state.variables(flow_rows, algorithms[flow]):
+            if flow_rows[name].dtype != object and flow_rows[name].nunique() > 1:
                 panels[name] = Panel(name, "")
-                lines.append(Series(name, name, flow, *_steps(its, name), own[flow]))
+                lines.append(Series(name, name, flow, *_steps(flow_rows, name), algorithms[flow]))
     bands = tuple(state.phases(next(iter(flows.values()))))
     return replace(run, series=tuple(lines), panels=panels, bands=bands)
 

@@ -98,7 +98,8 @@ class Spans:
             + len(self.seeds_of(name)) * cost.replicate_s(cell.condition, VIRTUAL)
             for name, cell in self.cells.items()
         )
-        return seconds * (cost.SIDE_BY_SIDE if cores > 1 else 1.0) / cores / 60
+        slowdown = cost.SIDE_BY_SIDE if cores > 1 else 1.0
+        return seconds * slowdown / cores / 60
 
     def judged(self, runs: Runs) -> dict[str, list[Result]]:
         """Measure the cells; return the only result of each case by name."""
