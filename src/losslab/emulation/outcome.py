@@ -18,7 +18,7 @@ from losslab.emulation.flows import outcome as background
 from losslab.emulation.flows.outcome import BackgroundResults
 from losslab.emulation.mechanism import MechanismResult
 from losslab.emulation.plan import Plan
-from losslab.emulation.programs import ANY, Flow
+from losslab.emulation.programs import ANY, Flow, in_manifests
 from losslab.emulation.schedule_runner import ScheduleRunner
 from losslab.emulation.topology import ALGORITHM_SYSCTL, interface
 from losslab.emulation.traffic import Run
@@ -235,7 +235,7 @@ def _app(m: Measured) -> Part:
     programs = [program for flow in m.plan.flows for program in (flow.listener, flow.caller)]
     observed = {
         "started_s": m.run.timeline.started_s,
-        "commands": {each.log.removesuffix(".log"): each.command for each in programs},
+        "commands": {p.log.removesuffix(".log"): in_manifests(p.command) for p in programs},
     }
     app = apps()[m.plan.app]
     found = [] if m.failed else app.violations(m.plan, m.folder)
