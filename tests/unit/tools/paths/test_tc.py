@@ -22,7 +22,7 @@ ROWS = [
 
 
 def found(text, algorithm="cubic", variables=(), **roles):
-    return from_tc.Reading(tclines.read(text, dict(variables)), roles, algorithm)
+    return from_tc.Reading(tclines.read(text, dict(variables)).lines(), roles, algorithm)
 
 
 def left(reading):
@@ -320,8 +320,8 @@ def test_commands_are_found_in_scripts(script):
     ] + [
         ("os.system(f'tc qdisc add dev eth0 root netem delay {d}ms')",
          "os.system(f'tc qdisc add dev eth0 root netem delay {d}ms')", "not a command of a shell"),
-        ("run(['tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'netem', 'loss', '1%'])",
-         "run(['tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'netem', 'loss', '1%'])", "not a"),
+        ("run(['tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'netem', 'loss', loss])",
+         "run(['tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'netem', 'loss', loss])", "--run"),
         (f"tc qdisc add dev eth0 root netem loss 1% {'x' * tclines.LINE_MAX}",
          "tc qdisc add dev eth0 root netem loss 1% xxx", "a line of over"),
     ],
