@@ -671,7 +671,7 @@ class Reading:
         for limit, delay_ms, waits, text in d.limits:
             if d.unknown.keys() & {"rate_mbit", "rtt_ms"}:
                 self.left.append((text, "the packets in the delay are not known"))
-                if "buffer_packets" not in d.values:
+                if (waits or "rate_mbit" in d.unknown) and "buffer_packets" not in d.values:
                     d.unknown.setdefault("buffer_packets", text)
                 continue
             packets = math.ceil(mbit * 1e3 * delay_ms / 8 / FRAME_BYTES)

@@ -91,9 +91,12 @@ def _inside(name: str, words: list[str]) -> tuple[str, list[str]]:
             break
         if name in ("su", "vagrant") and rest[0] == "-c":
             return host, rest[1:2]
-        rest = rest[2 if rest[0] in WITH_VALUE else 1 :]
+        with_value = ("-t", "--target") if name == "nsenter" else WITH_VALUE
+        rest = rest[2 if rest[0] in with_value else 1 :]
     if name not in ("sudo", "doas", "nsenter", "su"):
         host, rest = (rest[0].rpartition("@")[2], rest[1:]) if rest else ("", [])
+        if name == "kubectl" and "--" in rest:  # the pod's container is before it
+            rest = rest[rest.index("--") :]
         rest = rest[1:] if rest[:1] == ["--"] else rest
     return host, rest
 

@@ -18,8 +18,10 @@ from losslab.tools.paths import inguest, tclines
 from losslab.tools.paths.tclines import Command, Link, Source
 
 TIMEOUT_S = 300.0
-# tc and kernels lack these in some configurations, so their refusal says nothing about a file.
-CANNOT = ("kind is unknown", "Unknown qdisc", "Unknown filter", "Cannot find", "not supported")
+# Beginnings of the kernel's answers. Words that tc does not know are left out one by one.
+OF_KERNEL = ("RTNETLINK answers", "Error: ")
+# Kernels lack these in some configurations, so their refusal says nothing about a file.
+CANNOT = ("kind is unknown", "not supported", "No such file or directory", "Unknown")
 
 
 def run(data: bytes, arguments: Sequence[str]) -> Source:
@@ -80,14 +82,14 @@ def judge(source: Source) -> None:
         return
     for command, answer in zip(commands, answers, strict=True):
         device = command.words[command.words.index("dev") + 1]
-        if answer and not any(each in answer for each in CANNOT):
+        if answer.startswith(OF_KERNEL) and not any(each in answer for each in CANNOT):
             if (command.host, device) not in unclear:
                 command.refused = f"Linux refuses it: {answer[:200]}"
 
 
 def _is_unclear(word: str) -> bool:
-    """Return whether only a shell or Python knows what a word is."""
-    return bool(tclines.UNCLEAR.search(word)) and not word.replace("_", "").isalpha()
+    """Return whether a word has parts that only a shell or Python knows."""
+    return bool(tclines.UNCLEAR.search(word)) and not word.replace("_", "").isalnum()
 
 
 def _short(words: Sequence[str]) -> list[str]:

@@ -76,6 +76,8 @@ LATER = "a later line replaces it; a path that changes has the axis changes"
 UNKNOWN = "has no value in these lines; add --var NAME=VALUE, or --run"
 # In a word that only a shell or Python knows.
 UNCLEAR = re.compile(r"[${}()*/<>`\[\]]|%[sdf(]|\.(?=[a-z])|^[a-z_]\w*$", re.IGNORECASE)
+LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp)
+LOOPED = "in a loop, which is not executed: add --run"
 NO_COMMAND = "not a command of a shell: write it as one, or add --run"
 ADDED = ("add", "change", "replace")
 OBJECTS = ("qdisc", "class", "filter")
@@ -511,6 +513,9 @@ def _mininet(text: str, source: Source) -> list[tuple[tuple[str, ...], dict[str,
         name for name, its in named.items()
         if isinstance(its, ast.Call) and ast.unparse(its.func).endswith("addHost")
     }  # fmt: skip
+    looped = {
+        id(node) for loop in nodes if isinstance(loop, LOOPS) for node in ast.walk(loop)
+    }  # fmt: skip
     found: list[tuple[tuple[str, ...], dict[str, str]]] = []
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda each: each.lineno):
@@ -518,6 +523,8 @@ def _mininet(text: str, source: Source) -> list[tuple[tuple[str, ...], dict[str,
         parameters = {n: v for n, v in _keywords(call, named) if n not in OF_NAMES}
         if function == "config" and parameters.keys() & LINK_PARAMETERS:
             found.append(((owner,), parameters))
+        elif function in LINK_CALLS and id(call) in looped:
+            source.left.append((ast.unparse(call), LOOPED))
         elif function in LINK_CALLS:
             ends = [*(ast.unparse(each).strip("'\"") for each in call.args), "one end", "other end"]
             if parameters or function == "addLink":
