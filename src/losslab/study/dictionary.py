@@ -91,8 +91,8 @@ def tables() -> dict[str, Table]:
             patterns = row["tables"].split()
             if path != FILE:  # names of a study's tables; ANY includes the data of its figures
                 study = path.parent.name
-                figures = [f"figures/{study}_*.csv"] * (row["tables"] == ANY)
-                patterns = [f"tables/{study}_{name}.csv" for name in patterns] + figures
+                figures = [f"figures/{study}/*.csv"] * (row["tables"] == ANY)
+                patterns = [f"tables/{study}/{name}.csv" for name in patterns] + figures
                 text = f"Columns of the study {study}."
                 found |= {p: Table(p, text, {}) for p in patterns if p not in found}
             elif not row["column"]:

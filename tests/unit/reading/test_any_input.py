@@ -161,9 +161,7 @@ def of_suite(path):
 def of_measurement(path):
     found = measurement.read(path, "TCP upload" if b"results" in path.read_bytes() else "")
     finite(dataclasses.asdict(found))
-    made = types.SimpleNamespace(
-        manifest=RUN, table=lambda _: [], samples=lambda _: []
-    )
+    made = types.SimpleNamespace(manifest=RUN, table=lambda _: [], samples=lambda _: [])
     json.dumps(compare.compared(found, [made]), allow_nan=False)
 
 

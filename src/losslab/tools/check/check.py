@@ -183,7 +183,9 @@ def _limits(cells: Iterable[str], out: Path) -> list[str]:
     """Return what limited the flows of a side's cells if it was not the path."""
     measured = {name: results.read_cell(out / name / CELL_FILE) for name in cells}
     names = {cell.condition: name for name, cell in measured.items()}
-    return [f"{out.name}: {line}" for line in limiters.of_cells(measured.values(), names.__getitem__)]
+    return [
+        f"{out.name}: {line}" for line in limiters.of_cells(measured.values(), names.__getitem__)
+    ]
 
 
 def _with_first(
