@@ -31,7 +31,7 @@ report: setup ## Measure the quick configuration and write results/report/report
 
 claims: setup ## Print every claim with its number, confidence interval, limit, verdict and reason
 	@.venv/bin/losslab cells --config $(CONFIG) >/dev/null
-	.venv/bin/snakemake --quiet all --cores $(CORES) --configfile $(CONFIG) --until compare_studies
+	.venv/bin/snakemake --cores $(CORES) --configfile $(CONFIG) --until compare_studies
 	@.venv/bin/losslab claims
 
 figure: setup ## Measure and draw the README's figure, and write its caption

@@ -27,6 +27,7 @@ import yaml
 
 from bench import _lists as lists
 from losslab import commands
+from losslab.backends import base
 from losslab.campaign import cost, plan, records
 from losslab.campaign.verdicts import read_recorded
 from losslab.instrument import kernels
@@ -204,7 +205,8 @@ def reference(name: str) -> tuple[Path, str]:
 def _minutes(config: Path) -> Counter[str]:
     """Return the estimated CPU-minutes of each study of a campaign, at most."""
     found: Counter[str] = Counter()
-    for cell in design.load_cells(plan.with_hosts(read_yaml(config)), ROOT):
+    # Not containers, even if this machine has their image: the README is the same everywhere.
+    for cell in design.load_cells(read_yaml(config) | {"hosts": base.VIRTUAL}, ROOT):
         one_s = cost.replicate_s(cell.condition, cell.backend)
         found[cell.study] += (cost.CELL_S[cell.backend] + cell.stopping.maximum * one_s) / 60
     return found

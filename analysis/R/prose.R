@@ -191,8 +191,9 @@ strings_in <- function(call) {
   unlist(lapply(as.list(call)[-1], strings_in))
 }
 
-# Find the chapter and line of a text, as "studies/loss/chapter.qmd, line 12: "; "" if no chapter here has it.
-locate_text <- function(words, chapters = Sys.glob(c("studies/*/*.qmd", "*.qmd"))) {
+# Find the chapter and line of a text, as "studies/loss/chapter.qmd, line 12: "; "" if no chapter
+# here has it.
+locate_text <- function(words, chapters = Sys.glob(c("*.qmd", "studies/*/*.qmd"))) {
   # Search for the longest piece of each text without line breaks, quotes and backslashes.
   pieces <- vapply(strsplit(words, "[\n\"\\\\]"), function(parts) {
     if (length(parts) == 0) "" else parts[which.max(nchar(parts))]

@@ -50,14 +50,14 @@ RUNS, SWEEPS = Path("results", "runs"), Path("results", "sweeps")
 
 def _with_axes(function: F) -> F:
     """Add the axes to a function's signature, which notebooks complete."""
-    own = inspect.signature(function)
+    signature = inspect.signature(function)
     keyword, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     axes = [
-        inspect.Parameter(name, keyword, default=empty if its.default is None else its.default)
-        for name, its in AXES.items()
+        inspect.Parameter(name, keyword, default=empty if axis.default is None else axis.default)
+        for name, axis in AXES.items()
     ]
-    *named, rest = own.parameters.values()
-    function.__dict__["__signature__"] = own.replace(parameters=[*named, *axes, rest])
+    *named, rest = signature.parameters.values()
+    function.__dict__["__signature__"] = signature.replace(parameters=[*named, *axes, rest])
     return function
 
 
@@ -166,10 +166,10 @@ class Run:
 
         path = self.folder / f"{pyarguments.typed('name', name, str, 'text')}.csv"
         if not path.is_file():
-            found = sorted(each.stem for each in self.folder.glob("*.csv"))
+            names = sorted(file.stem for file in self.folder.glob("*.csv"))
             raise LosslabError(
                 f"a table must be one of the run's files, found no {path}",
-                hint=f"this run has {', '.join(found)}",
+                hint=f"this run has {', '.join(names)}",
             )
         return pd.read_csv(path)
 
@@ -281,10 +281,10 @@ class Results:
         """
         varied, rows = self._rows(metric)
         names = [{key: row[key] for key in IDENTITY} for row in self._tables.cells]
-        found = [named | row for named, row in zip(names, rows, strict=True)]
+        means = [named | row for named, row in zip(names, rows, strict=True)]
         columns = [*IDENTITY, *varied, "metric", *tables.STATISTICS]
         # Cells without five valid runs have no interval.
-        return _frame(found, columns).astype({end: float for end in ("mean", "low", "high")})
+        return _frame(means, columns).astype({end: float for end in ("mean", "low", "high")})
 
     def runs(self, **axes: Unpack[Axes]) -> list[Run]:
         """List the valid runs whose axes have the given values."""
@@ -299,9 +299,9 @@ class Results:
             given |= parameters.resolved(given)
             cells = [cell for cell in self._cells if chosen(cell.condition.to_json())]
         return [
-            Run(each.folder)
+            Run(replicate.folder)
             for cell in cells
-            for row, each in zip(cell.rows, cell.replicates, strict=True)
+            for row, replicate in zip(cell.rows, cell.replicates, strict=True)
             if row["valid"]
         ]
 

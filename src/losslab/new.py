@@ -65,10 +65,12 @@ SHAPES = ("15", "16", "17", "18", "3", "4", "8", "0", "1", "2", "5", "6")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `init` and `new`."""
+    """Add `init`, `trust` and `new`."""
     folder = commands.add_parser("init")
     folder.add_argument("folder", type=Path, help="new or empty folder")
     folder.set_defaults(run=_init)
+    trust = commands.add_parser("trust")
+    trust.set_defaults(run=_trust)
     command = commands.add_parser("new")
     kinds = command.add_subparsers(required=True, metavar="KIND")
     made = kinds.add_parser("algorithm", help="a congestion control, compiled into the kernel")
@@ -105,11 +107,27 @@ def _init(options: argparse.Namespace) -> int:
     shutil.copytree(ROOT / "config" / "template" / "campaign", folder, dirs_exist_ok=True)
     (folder / PROFILE).parent.mkdir(parents=True)
     shutil.copy(ROOT / PROFILE, folder / PROFILE)
+    extensions.trust(folder)
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     print(
         f"Wrote {', '.join(files)} to {folder}\n"
         f"Next: cd {shlex.quote(str(folder))} && snakemake --cores all --dry-run"
     )
+    return 0
+
+
+def _trust(options: argparse.Namespace) -> int:
+    """Let the code of the current campaign's folder run with the user's rights."""
+    place = extensions.campaign()
+    if place is None:
+        raise UsageError(
+            f"losslab trust must be started in a campaign's folder, found no {extensions.MARK} in "
+            f"{Path.cwd()}",
+            hint="change to the folder, or make one: `losslab init my-campaign`",
+        )
+    extensions.trust(place)
+    modules = [str(path.relative_to(place)) for path in extensions.own_modules(place)]
+    print(f"losslab loads the modules of {place}: {', '.join(modules) or 'it has none yet'}")
     return 0
 
 
@@ -327,7 +345,7 @@ def _known_source(name: str) -> Iterator[Path]:
         return
     known = {row["name"]: row["kernel"] for row in load_algorithms(find(ALGORITHMS))}
     its_kernel = kernels.get(known.get(name, kernels.DEFAULT)).base
-    tree = kernel.existing_objects(its_kernel)
+    tree = kernel.objects(its_kernel).existing()
     folder = (tree or Path()) / kerneltree.NAME / kerneltree.IPV4
     # Without the lock, a file could be the change that another command tries.
     with kerneltree.own_files(tree) if tree else contextlib.nullcontext():

@@ -57,6 +57,9 @@ LARGEST = 1e100
 MAX_SHOWN_LENGTH = 60
 # No configuration nests deeper; libyaml's C code would overflow the stack.
 MAX_DEPTH = 100
+# Values of a YAML file, with those that aliases repeat. The largest file of the repository has some
+# thousands.
+MAX_NODES = 100_000
 # With less free space, a run cannot be written.
 MIN_FREE_BYTES = 4 * 2**20
 
@@ -191,15 +194,39 @@ def parse_yaml(text: str, where: str) -> Any:
     import yaml
 
     with _syntax("YAML", where, yaml.YAMLError):
-        depth = 0
-        for event in yaml.parse(text, _yaml_loader()):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:
-                raise ValueError(f"more than {MAX_DEPTH} nested lists or mappings")
+        _require_size(yaml.parse(text, _yaml_loader()))
         data = yaml.load(text, _yaml_loader())
         json.dumps(data, allow_nan=False)  # refuses an alias to its own node, too
     return data
+
+
+def _require_size(events: Iterable[Any]) -> None:
+    """Refuse a YAML document that is nested too deeply, or too large with all aliases expanded.
+
+    An alias repeats its anchor's nodes: 300 bytes may stand for a billion values.
+    """
+    import yaml
+
+    nodes = 0  # with those that aliases repeat
+    sizes: dict[str, int] = {}  # nodes below each anchor
+    open_nodes: list[tuple[str | None, int]] = []  # anchor, and the nodes before it
+    for event in events:
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_nodes.pop()
+            if anchor is not None:
+                sizes[anchor] = nodes - before
+        elif isinstance(event, yaml.AliasEvent):
+            nodes += sizes.get(event.anchor, 1)
+        elif isinstance(event, yaml.NodeEvent):
+            nodes += 1
+            if isinstance(event, yaml.CollectionStartEvent):
+                open_nodes.append((event.anchor, nodes - 1))
+            elif event.anchor is not None:
+                sizes[event.anchor] = 1
+        if len(open_nodes) > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_DEPTH} nested lists or mappings")
+        if nodes > MAX_NODES:
+            raise ValueError(f"more than {MAX_NODES} values, with those that aliases repeat")
 
 
 @contextlib.contextmanager

@@ -86,14 +86,15 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
             shutil.copy(file, staging / file.name)
         if parts.results is not None:
             link_results(parts.results, [*map(studyfiles.study_of, parts.chapters)], staging)
+        for chapter in parts.chapters:
+            # R looks here for the line of a false sentence.
+            study = studyfiles.study_of(chapter)
+            target = staging / (f"studies/{study}/{chapter.name}" if study else chapter.name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(chapter, target)
         if parts.recorded:
             check(staging / "claims.csv", parts.campaign)
         shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
-        for chapter in parts.chapters:  # messages name a chapter and its line
-            study = studyfiles.study_of(chapter)
-            place = staging / "studies" / study if study else staging
-            place.mkdir(parents=True, exist_ok=True)
-            shutil.copy(chapter, place)
         (staging / "_chapters.md").write_text("\n".join(shown))
         (staging / "latex").mkdir()
         program, document = analysis.quarto(), parts.document
@@ -236,12 +237,12 @@ def finish(page: str, narrow: Mapping[bytes, bytes]) -> str:
         small = narrow.get(content)
         versions = {"plot wide": content, "plot narrow": small} if small else {"plot": content}
         label = f'role="img" aria-label="{words[1] if words else ""}"'
-        found = ""
+        figure = ""
         for kind, drawing in versions.items():
             # Identifiers must be unique on the page.
             svg = IDENTIFIER.sub(rf"\g<1>f{next(count)}-", drawing.decode()).partition("<svg")[2]
-            found += f'<span class="{kind}"><svg {label}{svg}</span>'
-        return found
+            figure += f'<span class="{kind}"><svg {label}{svg}</span>'
+        return figure
 
     script = f"<script>{(RENDER / 'page.js').read_text()}</script>"
     return IMAGE.sub(drawn, page).replace("</body>", f"{script}</body>", 1)

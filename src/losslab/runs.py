@@ -24,6 +24,7 @@ from losslab.reading import UsageError, input_errors, out_folder, read_config
 from losslab.repository import ROOT, find
 from losslab.study import design, dictionary, units
 from losslab.study.condition import AXES, Condition
+from losslab.study.names import unusual_parameters
 from losslab.ui import plot, runsummary, tables
 
 # Limits of wall time of a command in the shell and of a session at a terminal.
@@ -94,7 +95,10 @@ def condition_of(options: argparse.Namespace) -> Condition:
     condition = cellspec.condition(axes, own_kernel=own_kernel)
     inputs.require([condition])
     given = {name: [getattr(options, name)] for name in AXES}
-    for note in (*units.notes(given, [condition.to_json()]), *inputs.notes(condition)):
+    for note in (
+        *units.notes(given, [condition.to_json()]), *unusual_parameters(condition),
+        *inputs.notes(condition),
+    ):  # fmt: skip
         print(f"losslab: {note}", file=sys.stderr)
     return condition
 

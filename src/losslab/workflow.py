@@ -24,7 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from losslab import extensions, lock, moved, reading, worker
 from losslab.backends import snapshot_server
-from losslab.campaign import inputs, instrument, plan, records
+from losslab.campaign import cost, inputs, instrument, plan, records
 from losslab.campaign.cellrun import SELF_TEST, self_test
 from losslab.campaign.codelock import PACKAGE
 from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, smoke_test_record
@@ -33,8 +33,7 @@ from losslab.campaign.results import LOST_FILE, digest_of, read_cell
 from losslab.campaign.tables import R_LISTS
 from losslab.campaign.verdicts import TABLE, read_recorded
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, image, kernels, packed
-from losslab.instrument import records as built
+from losslab.instrument import analysis, built, image, kernels, packed
 from losslab.instrument.archive import digest
 from losslab.repository import ROOT, find
 from losslab.study import claims, design, metrics, studyfiles
@@ -122,7 +121,9 @@ class Campaign:
             workflow.scheduler.job_rate_limiter = None
         lock.hold_for_life(STATE)
         self.plan.write(more=plan.facts(self._configfiles, self._config))
-        self._test_instruments({str(f) for job in workflow.dag.needrun_jobs() for f in job.output})
+        outputs = {str(f) for job in workflow.dag.needrun_jobs() for f in job.output}
+        self._expect(workflow, outputs)
+        self._test_instruments(outputs)
         # One boot and one import of losslab for all cells. Jobs on other machines find no server,
         # and do both themselves.
         server = contextlib.ExitStack()
@@ -130,6 +131,20 @@ class Campaign:
         os.environ |= server.enter_context(worker.serving())
         os.environ[plan.HOSTS] = str(plan.with_hosts(self._config)["hosts"])
         atexit.register(server.close)
+
+    def _expect(self, workflow: Any, outputs: set[str]) -> None:
+        """Give the progress on the screen the estimated times of the cells to measure."""
+        from snakemake_logger_plugin_losslab import LogHandler
+
+        for handler in workflow.logger_manager.plugin_handlers:
+            if isinstance(handler, LogHandler) and handler.progress:
+                handler.progress.expect(
+                    {
+                        path: cost.cell_s(planned.cell)
+                        for planned in self.plan.cells.values()
+                        if (path := str(planned.file())) in outputs
+                    }
+                )
 
     def _test_instruments(self, outputs: set[str]) -> None:
         """Run the self-test of every instrument that is about to measure cells.
@@ -249,6 +264,19 @@ class Campaign:
             str(each.file())
             for each in self.plan.cells.values()
             if study in (None, each.cell.study) and not each.recorded
+        ]
+
+    def deleted(self, _: Any) -> list[str]:
+        """List the results that are absent though their study's tables are there.
+
+        Snakemake does not miss them, because it needs them for these tables only.
+        """
+        return [
+            path
+            for study in self.studies
+            if Path(f"results/summary/{study}_{COLLECTED[0]}.csv").exists()
+            for path in self.results(study)
+            if not Path(path).exists()
         ]
 
     def records(self, study: str | None = None) -> list[str]:

@@ -128,7 +128,7 @@ def snakemake(folder, *words, target=("--until", "measure_cell")):
 def cells(done):
     """Return the cells that a dry run would measure."""
     assert done.returncode == 0, done.stdout + done.stderr
-    return set(re.findall(r"Job \d+: Measure (\S+)", done.stdout + done.stderr))
+    return set(re.findall(r"Job \d+: Measure loss/(\S+)", done.stdout + done.stderr))
 
 
 def measured_again(done):

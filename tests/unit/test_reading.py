@@ -13,6 +13,7 @@ from losslab import reading
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_json, read_text, read_toml
 from losslab.study import schemas
+from tests.sources import tracked
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -107,11 +108,7 @@ def test_samples_have_the_numbers_of_python(tmp_path):
 
 def test_every_yaml_file_means_the_same_to_snakemake():
     """Snakemake reads configurations with PyYAML's YAML 1.1."""
-    files = [
-        path
-        for folder in ("config", "studies", "workflow/schemas")
-        for path in sorted((ROOT / folder).rglob("*.yaml"))
-    ]
+    files = tracked("config/*.yaml", "studies/*.yaml", "workflow/schemas/*.yaml")
     found = {path: reading.read_yaml(path) for path in files}
     assert found == {path: yaml.load(path.read_text(), yaml.CSafeLoader) for path in files}
 
@@ -147,8 +144,8 @@ def test_callers_cannot_change_a_checked_file_and_a_changed_file_is_checked(root
     first = schemas.load_checked(path, "study")
     first["defaults"].clear()
     assert schemas.load_checked(path, "study") == reading.read_yaml(path) != first
-    path.write_text(text.replace("figures:", "figurs:", 1))
-    with pytest.raises(LosslabError, match="figurs"):
+    path.write_text(text.replace("defaults:", "defalts:", 1))
+    with pytest.raises(LosslabError, match="defalts"):
         schemas.load_checked(path, "study")
 
 

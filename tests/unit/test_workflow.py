@@ -97,11 +97,26 @@ def test_plan_is_read_as_it_was_written(campaign):
     assert "sensitivity" in json.loads(campaign.declared(None))["block"]
 
 
+def test_deleted_cells_are_wanted_again_if_their_tables_are_there(campaign, job):
+    assert campaign.deleted(None) == []  # a first run, whose tables need all cells
+    table = Path("results/summary") / f"{job.study}_cells.csv"
+    table.parent.mkdir(parents=True)
+    table.touch()
+    assert campaign.deleted(None) == campaign.results(job.study)
+    kept, *others = campaign.deleted(None)
+    Path(kept).parent.mkdir(parents=True)
+    Path(kept).touch()
+    assert campaign.deleted(None) == others
+
+
 def run_of(jobs, **settings):
     """Return what `Campaign.start` asks of Snakemake's workflow before it measures."""
     named = {"local_exec": True, "deployment_settings": SimpleNamespace(deployment_method=set())}
     dag = SimpleNamespace(needrun_jobs=lambda: iter(jobs))
-    return SimpleNamespace(dag=dag, scheduler=SimpleNamespace(), **(named | settings))
+    manager = SimpleNamespace(plugin_handlers=[])
+    return SimpleNamespace(
+        dag=dag, scheduler=SimpleNamespace(), logger_manager=manager, **(named | settings)
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,9 +157,9 @@ def test_lost_guest_and_newly_available_part_change_a_parameter(campaign, job, m
     (folder / "lost.json").write_text(json.dumps(note))
     assert campaign.lost(job) == note["when_utc"]
     (folder / "lost.json").write_text(json.dumps(note | {"absent": "no kernel"}))
-    monkeypatch.setattr("losslab.instrument.records.in_cache", lambda kind, name: None)
+    monkeypatch.setattr("losslab.instrument.built.in_cache", lambda kind, name: None)
     assert campaign.lost(job) == ""
-    monkeypatch.setattr("losslab.instrument.records.in_cache", lambda kind, name: {"hash": "1"})
+    monkeypatch.setattr("losslab.instrument.built.in_cache", lambda kind, name: {"hash": "1"})
     assert campaign.lost(job) == note["when_utc"]
     monkeypatch.setattr("losslab.campaign.inputs.has_public_traces", lambda condition: False)
     assert campaign.lost(job) == ""

@@ -25,7 +25,7 @@ rule measure_cell:
         rule=campaign.stopping_rule,
         lost=campaign.lost,
     message:
-        "Measure {wildcards.cell}"
+        "Measure {wildcards.study}/{wildcards.cell}"
     shell:
         "losslab cell {wildcards.study}/{wildcards.cell} &> {log:q}"
 

@@ -56,8 +56,6 @@ class Instrument:
     backend: str = VIRTUAL
     where: str = GUEST
     engine_root: Path | None = None  # if hosts are containers
-    snapshots: bool = True  # its kernel supports snapshots
-    cuts: bool = True  # its kernel supports cuts
     boot: tuple[str, ...] = ()  # arguments of its kernel's command line
     kernel_sha256: str | None = None  # of its binary; None for this machine's own kernel
 

@@ -247,8 +247,11 @@ def advice(cause: str, condition: Condition) -> str:
         return "set a larger net.ipv4.tcp_wmem with --sysctl"
     if cause not in (RECEIVER, ESTIMATE):
         return "the goodput is not the path's capacity"
-    given = [f"--{name.replace('_', '-')}" for name in ("window_bytes", "sysctl", "initrwnd_packets")
-             if getattr(condition, name) != AXES[name].default]  # fmt: skip
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in ("window_bytes", "sysctl", "initrwnd_packets")
+        if getattr(condition, name) != AXES[name].default
+    ]
     if given:
         return f"try it without {' and '.join(given)}"
     if condition.receive_buffer == LARGE:

@@ -92,7 +92,7 @@ def inputs_of(
     captures: Sequence[str],
 ) -> dict[str, Any]:
     """Return the entries of a manifest that do not depend on the results; arguments as of `run`."""
-    found = {
+    entries = {
         "backend": instrument.backend,
         "cell": condition.to_json(),
         "seed": seed,
@@ -102,8 +102,11 @@ def inputs_of(
         "video_sha256": None if video is None else digest(video),
         "summary": {},
     }
-    found |= {"brought_sha256": digests} if (digests := inputs.digests(condition)) else {}
-    return found | ({"captures": list(captures)} if captures else {})
+    if digests := inputs.digests(condition):
+        entries["brought_sha256"] = digests
+    if captures:
+        entries["captures"] = list(captures)
+    return entries
 
 
 def attempt(

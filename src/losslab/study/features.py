@@ -68,12 +68,13 @@ def modules(kind: str) -> dict[str, Any]:
     features: dict[str, Feature] = {}
     for name in extensions.names(kind):
         module = extensions.load(kind, name)
-        if not isinstance(found := getattr(module, "FEATURE", None), Feature):
+        feature = getattr(module, "FEATURE", None)
+        if not isinstance(feature, Feature):
             raise LosslabError(
                 f"{module.__file__} must define FEATURE, an object of its class, "
-                f"found {found!r:.80}"
+                f"found {feature!r:.80}"
             )
-        features[name] = found
+        features[name] = feature
     return dict(sorted(features.items(), key=lambda item: (item[1].order, item[0])))
 
 

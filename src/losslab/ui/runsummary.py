@@ -55,8 +55,8 @@ def _head(manifest: Mapping[str, Any]) -> Iterator[str]:
         "valid: all checks passed"
         if manifest["valid"]
         else (
-            f"INVALID: {count} check{'s' * (count > 1)} failed, so do not use these numbers; the "
-            "reasons are above and in manifest.json"
+            f"INVALID: {count} {'check' if count == 1 else 'checks'} failed, so do not use these "
+            "numbers; the reasons are above and in manifest.json"
         )
     )
     condition = Condition.from_json(manifest["cell"])

@@ -13,12 +13,10 @@ from losslab.study import dictionary, metrics, studyfiles
 from losslab.study.condition import AXES
 from losslab.ui import tables
 from tests.conftest import ROOT
+from tests.sources import tracked
 
-RECORDED = sorted(
-    path
-    for folder in ("tests/golden/cells", "tests/golden/expected", "tests/expected/analysis/output")
-    for path in (ROOT / folder).rglob("*.csv*")
-)
+FOLDERS = ("tests/golden/cells", "tests/golden/expected", "tests/expected/analysis/output")
+RECORDED = tracked(*(f"{folder}/*.csv*" for folder in FOLDERS))
 
 
 def header(path):

@@ -133,6 +133,11 @@ def _upload_problems(groups: Sequence[Group], condition: Condition) -> Iterator[
     uploads = [group for group in groups if group.direction == "back"]
     if any(group.rtt_ms is not None or group.over != "both" for group in uploads):
         yield "flows with direction=back must have neither rtt_ms nor over"
+    if uploads and condition.reverse_rate_mbit == 0:
+        yield (
+            "flows with direction=back need reverse_rate_mbit, the rate of the reverse path, found "
+            "none: without it, nothing limits an upload"
+        )
     for name, default in (("ecn", "off"), ("ack_thinning", 1), ("second_rate_mbit", 0.0)):
         if uploads and (found := getattr(condition, name)) != default:
             yield f"flows with direction=back need {name} {default}, found {found}"

@@ -20,7 +20,7 @@ from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import at_first_use, instrument, kernel_of
 from losslab.campaign.results import Replicate, write_json
 from losslab.errors import LosslabError
-from losslab.instrument import changes, kernels, records
+from losslab.instrument import built, changes, kernels
 from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option, write_text
 from losslab.study import studyfiles
 from losslab.study.condition import DEFAULT_KERNEL, Condition
@@ -118,7 +118,7 @@ def _conform(options: argparse.Namespace) -> int:
     # The app may not have what some cases need.
     conditions = [case.condition(axes, case.known_s) for case in cases if not options.app]
     before = load(options.against, options.suite, options.cell) if options.against else None
-    if options.needs and (missing := records.absent(options.needs)):
+    if options.needs and (missing := built.absent(options.needs)):
         write_json(record(selected, options, [], {}) | {"absent": missing}, options.record)
         return 0
     form = studyfiles.FULL if options.full else studyfiles.QUICK
@@ -142,20 +142,15 @@ def _conform(options: argparse.Namespace) -> int:
     with _changed(options.change, conditions, out) as files:
         seeds, runs = range(1, (options.seeds or 1) + 1), Runs(out, options.cores, files)
         of_runs, kept = [case for case in cases if not case.spans], kept_triggers(out, before)
-        found = judged(of_runs, axes, seeds, runs, kept)
+        attempts = judged(of_runs, axes, seeds, runs, kept)
         results = spans.judged(runs)
-    for each in found:
-        row = {"seed": each.seed} | each.result | _cause(each, options.suite)
-        results.setdefault(each.case.name, []).append(row)
+    for attempt in attempts:
+        row = {"seed": attempt.seed} | attempt.result | _cause(attempt, options.suite)
+        results.setdefault(attempt.case.name, []).append(row)
     limits = limiters.of_runs(map(Replicate, runs.used), lambda its: its.full_name())
     data = record(selected, options, cases, results) | ({"warnings": limits} if limits else {})
     write_json(data, out / RECORD)
-    if options.junit:
-        write_text(options.junit, junit(data))
-    if options.html:
-        shown = {row["case"]: deciding(row)["seed"] for row in data["cases"]}
-        lines = {a.case.name: a.line for a in found if a.line and shown[a.case.name] == a.seed}
-        write_text(options.html, page.page(data, lines))
+    _write_pages(options, data, attempts)
     print(json.dumps(data, indent=1) if options.json else text(data))
     if options.record:
         write_json(data, options.record)
@@ -167,6 +162,19 @@ def _conform(options: argparse.Namespace) -> int:
         f"with {out / RECORD} if the change is meant",
     )  # fmt: skip
     return 0
+
+
+def _write_pages(
+    options: argparse.Namespace, data: Mapping[str, Any], attempts: Sequence[Attempt]
+) -> None:
+    """Write the verdicts as JUnit XML and as a page, if the options name files for them."""
+    if options.junit:
+        write_text(options.junit, junit(data))
+    if options.html:
+        seeds = {row["case"]: deciding(row)["seed"] for row in data["cases"]}
+        decisive = (each for each in attempts if seeds[each.case.name] == each.seed)
+        lines = {each.case.name: each.line for each in decisive if each.line}
+        write_text(options.html, page.page(data, lines))
 
 
 @contextlib.contextmanager
@@ -264,22 +272,22 @@ def kept_triggers(out: Path, before: Mapping[str, Any] | None) -> dict[str, Resu
 def worse(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     """List cases whose verdict, or number by more than its interval, is worse than recorded."""
     known = {each["case"]: each for each in before["cases"]}
-    found = []
-    for each in now["cases"]:
-        old, name = known.get(each["case"]), f"case {each['case']} ({each['title']})"
+    worsened = []
+    for case in now["cases"]:
+        old, name = known.get(case["case"]), f"case {case['case']} ({case['title']})"
         was = old["verdict"] if old else "not recorded"
-        if VERDICTS.index(each["verdict"]) < VERDICTS.index(old["verdict"] if old else PASS) and (
-            old or each["verdict"] == FAIL
+        if VERDICTS.index(case["verdict"]) < VERDICTS.index(old["verdict"] if old else PASS) and (
+            old or case["verdict"] == FAIL
         ):
-            found.append(f"{name}: was {was}, is {each['verdict']}")
+            worsened.append(f"{name}: was {was}, is {case['verdict']}")
         elif old:
-            steps = (deciding(row)["steps"] for row in (old, each))
-            found += [
+            steps = (deciding(row)["steps"] for row in (old, case))
+            worsened += [
                 f"{name}: was {one['text']}; is {other['text']}"
                 for one, other in zip(*steps, strict=False)
                 if _number_is_worse(one.get("number", {}), other.get("number", {}))
             ]
-    return found
+    return worsened
 
 
 def _number_is_worse(old: Mapping[str, float], new: Mapping[str, float]) -> bool:
@@ -302,8 +310,8 @@ def text(data: Mapping[str, Any]) -> str:
     cell = f", {data['cell']}" if "cell" in data else ""
     lines = [f"{data['suite']}{cell}: {data['source']}; {data['algorithm']}"]
     for row in data["cases"]:
-        its = deciding(row)
-        why = its["why"]
+        decisive = deciding(row)
+        why = decisive["why"]
         if row["verdict"] == PASS and len(why) > SHOWN:
             why = f"{why[:SHOWN]} ..."
         count = sum(each["verdict"] == row["verdict"] for each in row["seeds"])
@@ -311,7 +319,9 @@ def text(data: Mapping[str, Any]) -> str:
         share = f" ({count} of {total} seeds)" if total > 1 else ""
         lines.append(f"{row['verdict']:{WIDTH}} {heading(row)}{share}: {why}")
         if row["verdict"] == FAIL:
-            lines += [f"{'':{WIDTH}}     {its[k]}" for k in ("command", "cause") if its.get(k)]
+            lines += [
+                f"{'':{WIDTH}}     {decisive[k]}" for k in ("command", "cause") if decisive.get(k)
+            ]
     counts = Counter(each["verdict"] for each in data["cases"])
     lines.append(", ".join(f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS)
                            if counts[verdict]))  # fmt: skip
@@ -343,11 +353,11 @@ def junit(data: Mapping[str, Any]) -> str:
         failures=str(failures), skipped=str(skipped),
     )  # fmt: skip
     for row in rows:
-        its = deciding(row)
+        decisive = deciding(row)
         name = heading(row).strip()
         case = ET.SubElement(root, "testcase", classname=data["suite"], name=name)
         kind = {FAIL: "failure", PASS: "system-out"}.get(row["verdict"], "skipped")
-        message = {} if row["verdict"] == PASS else {"message": its["why"]}
-        ET.SubElement(case, kind, message).text = f"{its['why']}\n{its['command']}"
+        message = {} if row["verdict"] == PASS else {"message": decisive["why"]}
+        ET.SubElement(case, kind, message).text = f"{decisive['why']}\n{decisive['command']}"
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
