@@ -299,9 +299,9 @@ class Results:
             given |= parameters.resolved(given)
             cells = [cell for cell in self._cells if chosen(cell.condition.to_json())]
         return [
-            Run(each.folder)
+            Run(replicate.folder)
             for cell in cells
-            for row, each in zip(cell.rows, cell.replicates, strict=True)
+            for row, replicate in zip(cell.rows, cell.replicates, strict=True)
             if row["valid"]
         ]
 

@@ -123,7 +123,7 @@ class _Print(argparse.Action):
     """Print the version, kernels and images, or the commands by purpose and exit statuses."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from losslab.instrument.records import installed
+        from losslab.instrument.built import installed
 
         if self.dest == "version":
             print(f"losslab {__version__}", f"results {FORMAT}", *installed(), sep="\n")

@@ -345,7 +345,7 @@ def _known_source(name: str) -> Iterator[Path]:
         return
     known = {row["name"]: row["kernel"] for row in load_algorithms(find(ALGORITHMS))}
     its_kernel = kernels.get(known.get(name, kernels.DEFAULT)).base
-    tree = kernel.existing_objects(its_kernel)
+    tree = kernel.objects(its_kernel).existing()
     folder = (tree or Path()) / kerneltree.NAME / kerneltree.IPV4
     # Without the lock, a file could be the change that another command tries.
     with kerneltree.own_files(tree) if tree else contextlib.nullcontext():

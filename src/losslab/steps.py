@@ -22,7 +22,7 @@ from losslab.campaign.instrument import (
 from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import LOST_FILE, RESULTS, cell_content, replace_json, write_json
 from losslab.errors import did_you_mean
-from losslab.instrument import image, integrity, kernel, kernels, records
+from losslab.instrument import built, image, integrity, kernel, kernels
 from losslab.instrument.archive import UnavailableError
 from losslab.reading import UsageError
 from losslab.repository import ROOT
@@ -58,9 +58,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _smoke_test(options: argparse.Namespace) -> int:
     """Measure a short cell with kernel and image; record an unavailable one instead."""
-    missing = next(filter(None, map(records.absent, options.needs)), "")
+    missing = next(filter(None, map(built.absent, options.needs)), "")
     if missing:
-        records.write({"absent": missing}, options.record)
+        built.write({"absent": missing}, options.record)
         return 0
     # On the machine's own kernel, each cell checks what it needs.
     result = "not run: each cell refuses a machine that cannot measure it"
@@ -71,7 +71,7 @@ def _smoke_test(options: argparse.Namespace) -> int:
         require_first(tools, options.record.parent)
         result = cellrun.self_test(tools)
     print(result)
-    records.write({"found": result}, options.record)
+    built.write({"found": result}, options.record)
     return 0
 
 
@@ -87,7 +87,7 @@ def _cell(options: argparse.Namespace) -> int:
     planned = plan.cells[study, name]
     cell, out = planned.cell, planned.file(options.results)
     record = options.results / "instrument" / Path(smoke_test_record(cell)).name
-    if missing := _absent_trace(cell) or records.absent(record):
+    if missing := _absent_trace(cell) or built.absent(record):
         # Retried at a later start, like a lost guest's cell, if the cache then has the part.
         when = datetime.now(UTC).isoformat(timespec="seconds")
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -128,8 +128,9 @@ def read_ahead() -> None:
     for cell in {smoke_test_record(each.cell): each.cell for each in plan.cells.values()}.values():
         fingerprint.of(cell.condition, cell.backend, cell.where)
         of = BACKENDS[cell.backend, cell.where].needs
-        linux = kernel.existing(kernel_of(cell.condition)) if of.guest else None
-        images = map(image.existing, (image_of(cell.condition), *of.images[1:]))
+        linux = kernel.part(kernel_of(cell.condition)).existing() if of.guest else None
+        names = (image_of(cell.condition), *of.images[1:])
+        images = (image.part(name).existing() for name in names)
         integrity.require(
             linux and linux / "linux", [each / integrity.TREE_ROOT for each in images if each]
         )

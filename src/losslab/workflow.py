@@ -33,8 +33,7 @@ from losslab.campaign.results import LOST_FILE, digest_of, read_cell
 from losslab.campaign.tables import R_LISTS
 from losslab.campaign.verdicts import TABLE, read_recorded
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, image, kernels, packed
-from losslab.instrument import records as built
+from losslab.instrument import analysis, built, image, kernels, packed
 from losslab.instrument.archive import digest
 from losslab.repository import ROOT, find
 from losslab.study import claims, design, metrics, studyfiles

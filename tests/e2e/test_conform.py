@@ -121,7 +121,7 @@ def changed(tmp_path):
 
 @pytest.mark.nightly
 def test_changed_bbr3_fails_what_its_change_breaks(changed, tmp_path):
-    with kerneltree.own_files(kernel.existing_objects(kernels.get("6.12-bbr3"))) as tree:
+    with kerneltree.own_files(kernel.objects(kernels.get("6.12-bbr3")).existing()) as tree:
         text = (tree / kerneltree.IPV4 / "tcp_bbr.c").read_text()
     for old, new in MUTANT.items():
         assert old in text

@@ -40,8 +40,12 @@ OWN = {
     "capture": f"--loss-percent 1 {PATH.format(20)} --buffer-packets 50 --capture r1-r2",
     "quic": f"--app quic --loss-percent 1 {PATH.format(10)}",
 }
-NO_ENGINE = pytest.mark.skipif(image.existing(image.ENGINE) is None, reason="image: make setup")
-NO_QUIC = pytest.mark.skipif(image.existing("quic") is None, reason="losslab image --variant quic")
+NO_ENGINE = pytest.mark.skipif(
+    image.part(image.ENGINE).existing() is None, reason="image: make setup"
+)
+NO_QUIC = pytest.mark.skipif(
+    image.part("quic").existing() is None, reason="losslab image --variant quic"
+)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from losslab.instrument import archive, integrity, records
+from losslab.instrument import archive, built, integrity
 from tests.faults import kit
 
 
@@ -74,7 +74,7 @@ def test_kernel_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_pat
         command = kit.cell_command(tmp_path, 1, kit.CONDITION | {"loss_percent": percent})
         return kit.run(*command, env=os.environ | cache.environment)
 
-    records.write({"found": ""}, tmp_path / "instrument/smoke-test-virtual-guest.json")
+    built.write({"found": ""}, tmp_path / "instrument/smoke-test-virtual-guest.json")
     first = cell(1)
     assert first.returncode == 0, first.stderr
     linux, digest = cache.kernel / "linux", cache.kernel / integrity.LINUX_DIGEST

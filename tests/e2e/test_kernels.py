@@ -25,7 +25,7 @@ CELL = [
 
 @pytest.fixture(params=OTHERS)
 def name(request):
-    if kernel.existing(kernels.get(request.param)) is None:
+    if kernel.part(kernels.get(request.param)).existing() is None:
         pytest.skip(f"`{kernels.get(request.param).command}`: ten minutes")
     return request.param
 
@@ -81,7 +81,7 @@ def test_losses_of_a_run_on_another_kernel_can_be_changed_and_listed(tmp_path, n
 
 
 def test_algorithm_selects_its_kernel(tmp_path):
-    if kernel.existing(kernels.get("6.12-bbr3")) is None:
+    if kernel.part(kernels.get("6.12-bbr3")).existing() is None:
         pytest.skip("`losslab kernel --name 6.12-bbr3`: ten minutes")
     status, manifest = measured(tmp_path / "out", "--algorithm", "bbr3")
     assert (status, manifest["cell"]["kernel"]) == (0, "default")
@@ -90,7 +90,7 @@ def test_algorithm_selects_its_kernel(tmp_path):
 
 def test_features_of_newer_kernels_mark_and_are_counted(tmp_path):
     """DualPI2 with Accurate ECN; every other kernel refuses both."""
-    if kernel.existing(kernels.get("7.2")) is None:
+    if kernel.part(kernels.get("7.2")).existing() is None:
         pytest.skip(f"`{kernels.get('7.2').command}`: ten minutes")
     words = ("--algorithm", "cubic", "--loss-percent", "0", "--ecn", "accurate")
     status, manifest = measured(tmp_path / "a", *words, "--queue", "dualpi2", "--kernel", "7.2")

@@ -6,7 +6,7 @@ from losslab import new
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.instrument import kernels
-from losslab.kernelcommand import registration
+from losslab.instrument.commands import registration
 from losslab.reading import read_rows
 from losslab.repository import ROOT
 from losslab.runs import execute

@@ -126,7 +126,7 @@ def test_state_outside_of_losslabs_kernel_is_refused(tmp_path, words, reason):
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_layouts_are_those_of_the_kernels_sources(name, every):
-    kept = kernel.existing_objects(kernels.get(name))
+    kept = kernel.objects(kernels.get(name)).existing()
     if kept is None or not shutil.which("gcc"):
         pytest.skip(f"no object files of the kernel: run `losslab kernel --name {name}`")
     known = layouts.typed(json.loads(layouts.TABLE.read_text())[name])

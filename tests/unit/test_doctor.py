@@ -4,7 +4,8 @@ import sys
 import pytest
 
 from losslab import doctor
-from losslab.instrument import image, kernel
+from losslab.instrument import kernel, kernels
+from losslab.instrument.part import Part
 from tests.faults.kit import forbid
 
 # System call numbers on x86-64, from the kernel's syscall_64.tbl.
@@ -12,8 +13,7 @@ PERSONALITY, PTRACE = 135, 101
 
 
 def test_missing_requirement_comes_with_its_fix(monkeypatch):
-    monkeypatch.setattr(kernel, "existing", lambda *variant, **which: None)
-    monkeypatch.setattr(image, "existing", lambda *variant, **which: None)
+    monkeypatch.setattr(Part, "existing", lambda part: None)
     virtual = doctor.Section("virtual", list(doctor._virtual()))
     assert not virtual.usable
     text = virtual.text()
@@ -47,7 +47,8 @@ def test_other_ways_to_measure_take_one_line_each():
 
 
 def test_other_kernels_are_listed(monkeypatch):
-    monkeypatch.setattr(kernel, "existing", lambda spec: spec.name == "7.2" or None)
+    recipe = kernel.content_hash(kernels.get("7.2"))
+    monkeypatch.setattr(Part, "existing", lambda part: part.recipe == recipe or None)
     assert [finding.line() for finding in doctor._other_kernels()] == [
         "  ok       built: 7.2",
         "  ok       not built: 6.12-bbr3 (`losslab kernel --name NAME`)",

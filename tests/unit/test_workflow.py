@@ -157,9 +157,9 @@ def test_lost_guest_and_newly_available_part_change_a_parameter(campaign, job, m
     (folder / "lost.json").write_text(json.dumps(note))
     assert campaign.lost(job) == note["when_utc"]
     (folder / "lost.json").write_text(json.dumps(note | {"absent": "no kernel"}))
-    monkeypatch.setattr("losslab.instrument.records.in_cache", lambda kind, name: None)
+    monkeypatch.setattr("losslab.instrument.built.in_cache", lambda kind, name: None)
     assert campaign.lost(job) == ""
-    monkeypatch.setattr("losslab.instrument.records.in_cache", lambda kind, name: {"hash": "1"})
+    monkeypatch.setattr("losslab.instrument.built.in_cache", lambda kind, name: {"hash": "1"})
     assert campaign.lost(job) == note["when_utc"]
     monkeypatch.setattr("losslab.campaign.inputs.has_public_traces", lambda condition: False)
     assert campaign.lost(job) == ""

@@ -210,9 +210,9 @@ class EngineGuest(Guest):
     def requirements(self) -> Iterator[base.Finding]:
         """Yield what `losslab doctor` checks."""
         for name, part in (
-            ("pinned kernel", kernel.existing()),
-            ("engine image (Docker, Containernet)", image.existing(image.ENGINE)),
-            ("host image", image.existing()),
+            ("pinned kernel", kernel.part().existing()),
+            ("engine image (Docker, Containernet)", image.part(image.ENGINE).existing()),
+            ("host image", image.part().existing()),
         ):
             yield base.Finding(
                 name, part is not None, str(part or "not built"), "make containernet"

@@ -1,8 +1,9 @@
-"""Versions of the measuring code, in parts: the common part, and one per feature and backend.
+"""Versions of the measuring code and of the kernels, in parts.
 
-`code.lock` has a digest and a version of each part. `python -m bench.golden` writes it: a part
-whose golden runs have the same bytes as before keeps its version, so an edit without effect on
-results measures nothing again. A part that was edited since counts as another version.
+The code has a common part, and one per feature and backend. `code.lock` has a digest and a version
+of each part, and of each kernel. `python -m bench.golden` writes it: a part whose golden runs have
+the same bytes as before keeps its version, so an edit without effect on results measures nothing
+again. A part that was edited since counts as another version.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from losslab import extensions
 from losslab.backends import payload
 from losslab.backends.base import CONTAINERNET
 from losslab.backends.registry import BACKENDS
+from losslab.instrument import kernel
+from losslab.instrument.kernels import Kernel
 from losslab.study import features
 from losslab.study.condition import Condition
 
@@ -94,3 +97,20 @@ def version(part: str) -> str:
     """Return the version of a part; a digest if its sources are not those in code.lock."""
     digest, locked = digests()[part], lock().get(part, {})
     return str(locked["version"]) if locked.get("sha256") == digest else digest[:DIGITS]
+
+
+def kernel_part(name: str) -> str:
+    """Return the name of a kernel's entry in code.lock."""
+    return f"kernel {name}"
+
+
+def kernel_version(spec: Kernel) -> list[str]:
+    """Return what identifies the bytes of a pinned kernel's runs.
+
+    It is the recipe of the first kernel that left the same bytes, or its own recipe, and the files
+    of algorithms that are added to it.
+    """
+    recipe = kernel.content_hash(spec.base)
+    locked = lock().get(kernel_part(spec.name), {})
+    version = str(locked["version"]) if locked.get("sha256") == recipe else recipe
+    return [version, *spec.added_facts()]

@@ -151,7 +151,7 @@ def with_hosts(config: Any) -> Any:
     """Return a campaign's configuration with the kind of hosts for `backend: any`."""
     if not isinstance(config, Mapping):
         return config  # the configuration's schema refuses it
-    here = VIRTUAL if image.existing(image.ENGINE) is None else CONTAINERNET
+    here = VIRTUAL if image.part(image.ENGINE).existing() is None else CONTAINERNET
     return {"hosts": os.environ.get(HOSTS, here)} | dict(config)
 
 

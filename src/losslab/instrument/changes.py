@@ -66,7 +66,7 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
     files = files_given(given)
     into.mkdir(parents=True)
     skipped: list[str] = []
-    with kerneltree.own_files(kernel.kept_objects(spec.base, unpinned_allowed())) as tree:
+    with kerneltree.own_files(kernel.objects(spec.base).build(unpinned_allowed())) as tree:
         for text, file in zip(given, files, strict=True):
             if file.is_dir() or file.suffix in PATCHES:
                 for patch in series(file) if file.is_dir() else [file]:
@@ -117,7 +117,7 @@ def original(given: str, spec: Kernel) -> tuple[str, bytes]:
 
     `given` is its path in the source, or its name if only one file has it.
     """
-    with kerneltree.own_files(kernel.kept_objects(spec.base, unpinned_allowed())) as tree:
+    with kerneltree.own_files(kernel.objects(spec.base).build(unpinned_allowed())) as tree:
         inside = not Path(given).is_absolute() and ".." not in Path(given).parts
         path = given if inside and (tree / given).is_file() else _place(Path(given).name, tree)
         if not (tree / path).is_file():

@@ -149,8 +149,14 @@ class Kernel:
         return [
             *(f"{patch.name} {patch.sha256}" for patch in self.fetched),
             *(f"{path.name} {digest(path)}" for path in self.patches),
+            *self.added_facts(),
+        ]
+
+    def added_facts(self) -> list[str]:
+        """List the inputs of its build that its base does not have."""
+        return [
             *(f"{name} {sha256}" for name, sha256 in self.algorithm_digests().items()),
-            *(f"{each.path} {each.sha256}" for each in self.replaced),
+            *(f"{file.path} {file.sha256}" for file in self.replaced),
             # Earlier kernels do not say which files were compiled.
             *(["with compiled.UNCOMPILED"] if self.replaced else []),
         ]

@@ -79,8 +79,9 @@ def of(spec: Kernel) -> Layouts:
     Those of a user's algorithm, kernel or changed source are compiled once, from the kernel's
     object files.
     """
-    built = kernel.existing(spec) or kernel.target(spec)
-    pinned = built != kernel.target(spec, pinned=False)
+    part = kernel.part(spec)
+    built = part.existing() or part.target()
+    pinned = built != part.target(pinned=False)
     known = typed(read_json(TABLE, TABLE_BYTES).get(spec.name, {})) if pinned else {}
     if known and spec == spec.base:
         return known
@@ -118,7 +119,7 @@ def _make(spec: Kernel, pinned: bool, known: bool, folder: Path) -> None:
     with building(folder) as partial:
         if partial is not None:
             added = spec.algorithms, spec.replaced, partial / kernel.LOG
-            kept = kernel.kept_objects(spec.base, unpinned=not pinned)
+            kept = kernel.objects(spec.base).build(unpinned=not pinned)
             with kerneltree.with_additions(kept, *added) as tree:
                 found = of_tree(tree, spec.algorithms, None if every else only)
                 (partial / TABLE.name).write_text(text(found))
@@ -280,7 +281,7 @@ def main() -> None:
     found = {}
     for name in kernels.declared():
         spec = kernels.get(name)
-        kept = kernel.existing_objects(spec)
+        kept = kernel.objects(spec).existing()
         if kept is not None:
             with kerneltree.own_files(kept) as tree:
                 found[name] = text(of_tree(tree, ()))

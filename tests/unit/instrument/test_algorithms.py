@@ -2,6 +2,7 @@
 
 import contextlib
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
@@ -108,9 +109,10 @@ def test_algorithm_of_a_kernel_is_copied_from_the_file_that_registers_it(
     tree.mkdir(parents=True)
     (tree / "tcp_bbr.c").write_text(OPS.replace("NAME", '"bbr3"'))
     (tree / "tcp_bbr1.c").write_text(OPS.replace("NAME", '"bbr"'))
-    monkeypatch.setattr(
-        kernel, "existing_objects", lambda spec: tmp_path if spec.name == new.BBR3 else None
+    objects = lambda spec: SimpleNamespace(  # noqa: E731
+        existing=lambda: tmp_path if spec.name == new.BBR3 else None
     )
+    monkeypatch.setattr(kernel, "objects", objects)
     monkeypatch.setattr(kerneltree, "own_files", contextlib.nullcontext)
     found, _ = made(campaign_folder, "mine", "bbr3")
     assert (found.registers, list(found.sources)) == ("bbr3", ["tcp_bbr.c"])

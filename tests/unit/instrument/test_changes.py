@@ -1,6 +1,7 @@
 """Changes of a kernel's source; a small tree stands in for the kernel's."""
 
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,7 +23,7 @@ def tree(monkeypatch, tmp_path):
         path = folder / "linux" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(kernel, "kept_objects", lambda *_: folder)
+    monkeypatch.setattr(kernel, "objects", lambda _: SimpleNamespace(build=lambda _: folder))
     return folder / "linux"
 
 

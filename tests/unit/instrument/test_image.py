@@ -69,8 +69,8 @@ def build_image(monkeypatch, unpinned):
     monkeypatch.setattr(image, "_build", build)
     monkeypatch.setattr(image, "lock", lambda name=image.HOST: lock_of("bash"))
     monkeypatch.setattr(image, "resolve", lambda name: lock_of("bash", content=b"newer"))
-    folder = image.build(image.HOST, unpinned)
-    assert image.existing() == folder
+    folder = image.part().build(unpinned)
+    assert image.part().existing() == folder
     return image.provenance(folder), made
 
 
@@ -78,7 +78,7 @@ def test_image_with_other_packages_is_refused_without_permission(server, monkeyp
     server.files[MAIN + "b/bash/bash_1_all.deb"] = b"newer"
     with pytest.raises(UnavailableError, match=r"bash_1_all\.deb"):
         build_image(monkeypatch, unpinned=False)
-    assert image.existing() is None
+    assert image.part().existing() is None
     facts, made = build_image(monkeypatch, unpinned=True)
     assert facts == {"pinned": False}
     assert made == [lock_of("bash", content=b"newer")]
@@ -88,7 +88,7 @@ def test_image_with_other_packages_is_refused_without_permission(server, monkeyp
         build_image(monkeypatch, unpinned=False)
     server.files[SNAPSHOT + "b/bash/bash_1_all.deb"] = b"bash"
     assert build_image(monkeypatch, unpinned=False)[0] == {"pinned": True}
-    assert image.target().name != image.target(pinned=False).name
+    assert image.part().target().name != image.part().target(pinned=False).name
 
 
 def test_bytes_are_replaced_only_if_found_once(tmp_path):
@@ -152,14 +152,14 @@ def test_containernet_without_the_pinned_commit_is_refused(monkeypatch, tmp_path
 def test_instrument_is_pinned_if_all_its_parts_are(server, monkeypatch, tmp_path, pinned):
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
     for folder, facts in (
-        (kernel.target(), {"pinned": True, "hash": "k"}),
-        (image.target(pinned=pinned), {"pinned": pinned, "hash": "i"}),
+        (kernel.part().target(), {"pinned": True, "hash": "k"}),
+        (image.part().target(pinned=pinned), {"pinned": pinned, "hash": "i"}),
     ):
         (folder / "root").mkdir(parents=True)
         (folder / "provenance.json").write_text(json.dumps(facts))
-    (kernel.target() / "linux").touch()
-    sha256 = archive.digest(kernel.target() / "linux")
-    (kernel.target() / integrity.LINUX_DIGEST).write_text(sha256)
+    (kernel.part().target() / "linux").touch()
+    sha256 = archive.digest(kernel.part().target() / "linux")
+    (kernel.part().target() / integrity.LINUX_DIGEST).write_text(sha256)
     assert instrument.instrument().provenance["pinned"] is pinned
 
 

@@ -56,10 +56,10 @@ def test_public_patch_is_taken_with_its_digest_only(patch, tmp_path, monkeypatch
 
 
 def test_missing_public_patch_is_refused_before_the_source_is_fetched(patch, monkeypatch):
-    monkeypatch.setattr(kernel, "fetch_source", lambda series: pytest.fail("too early"))
+    monkeypatch.setattr(kernel, "fetch_source", lambda *_: pytest.fail("too early"))
     which = dataclasses.replace(kernels.default(), name="new", fetched=(patch,))
     with pytest.raises(UnavailableError, match="not there"):
-        kernel.build(spec=which)
+        kernel.part(which).build()
 
 
 def test_changed_public_patch_makes_another_kernel(patch):

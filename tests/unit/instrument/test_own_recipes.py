@@ -92,7 +92,7 @@ def test_own_image_adds_packages_to_the_hosts(written, capsys):
     assert "mine" in image.names()
     assert image.packages("mine") == [*image.packages(), "netcat-openbsd"]
     assert "mine" in design.load_names(ROOT).images
-    kernel.target().mkdir(parents=True)
+    kernel.part().target().mkdir(parents=True)
     assert cli.main([*MEASURE, "--image", "mine"]) == 1
     said = capsys.readouterr().err
     assert f"{path.with_name('packages.lock')} must pin the packages of the image mine" in said

@@ -192,12 +192,12 @@ def made_of(tmp_path):
 @pytest.mark.parametrize("module", [kernel, image])
 def test_set_up_fetches_without_building(module, made_of, tmp_path, monkeypatch):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
-    wanted = module.target()
+    wanted = module.part().target()
     made_of(module.__name__.rpartition(".")[2], wanted.name)
     monkeypatch.setenv(packed.PLACE, str(tmp_path / "instruments"))
     # A build would fail: its requirements are absent.
     monkeypatch.setenv("LOSSLAB_ARCHIVE", "http://127.0.0.1:1/debian")
-    assert module.build() == module.existing() == wanted
+    assert module.part().build() == module.part().existing() == wanted
 
 
 @pytest.mark.parametrize(

@@ -224,16 +224,16 @@ def packed_instrument(containers: bool = False) -> list[Path]:
     """
     out = cache_folder() / "archives"
     archives = []
-    parts = [(packed.KERNEL, kernel.existing()), (packed.IMAGE, image.existing())]
-    parts += [(packed.IMAGE, image.existing(image.ENGINE))] if containers else []
-    for kind, folder in parts:
+    parts = [kernel.part(), image.part(), *([image.part(image.ENGINE)] if containers else [])]
+    for part in parts:
+        folder = part.existing()
         if folder is None:
             raise LosslabError(
-                f"the pinned {kind} must be built, found none", hint="run `make setup`"
+                f"the pinned {part.kind} must be built, found none", hint="run `make setup`"
             )
-        archive = out / f"{kind}-{folder.name}.tar.zst"
+        archive = out / f"{part.kind}-{folder.name}.tar.zst"
         if not archive.is_file():
-            packed.pack(folder, kind, out)
+            packed.pack(folder, part.kind, out)
         archives += sorted(out.glob(f"{archive.name}*"))
     return archives
 

@@ -20,7 +20,7 @@ from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import at_first_use, instrument, kernel_of
 from losslab.campaign.results import Replicate, write_json
 from losslab.errors import LosslabError
-from losslab.instrument import changes, kernels, records
+from losslab.instrument import built, changes, kernels
 from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option, write_text
 from losslab.study import studyfiles
 from losslab.study.condition import DEFAULT_KERNEL, Condition
@@ -118,7 +118,7 @@ def _conform(options: argparse.Namespace) -> int:
     # The app may not have what some cases need.
     conditions = [case.condition(axes, case.known_s) for case in cases if not options.app]
     before = load(options.against, options.suite, options.cell) if options.against else None
-    if options.needs and (missing := records.absent(options.needs)):
+    if options.needs and (missing := built.absent(options.needs)):
         write_json(record(selected, options, [], {}) | {"absent": missing}, options.record)
         return 0
     form = studyfiles.FULL if options.full else studyfiles.QUICK

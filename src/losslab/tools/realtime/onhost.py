@@ -164,7 +164,7 @@ class OnHost:
 
     def requirements(self) -> Iterator[Finding]:
         """Yield what `losslab doctor` checks."""
-        folder = image.existing(self.image_name)
+        folder = image.part(self.image_name).existing()
         return preflight.host(folder / "root" if folder else None, containers=self.containers)
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:

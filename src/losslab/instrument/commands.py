@@ -1,128 +1,55 @@
-"""Commands that build, pin, pack and fetch kernels and images, and the workflow's records of them.
+"""The commands `image`, `instrument`, `kernel` and `source`: build, pin, pack and fetch parts.
 
-A record has the provenance of the kernel or image in the cache. If the cache has changed since, the
-record is outdated: the workflow removes it at its next start, and builds again.
+With an added algorithm, `kernel` also boots the kernel once.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import http.server
-import json
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from losslab.backends import runner, virtual
+from losslab.backends.base import Job
+from losslab.campaign.instrument import instrument
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import archive, cache, image, integrity, kernel, kernels, packed
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument import (
+    archive,
+    built,
+    changes,
+    image,
+    integrity,
+    kernel,
+    kernels,
+    layouts,
+    packed,
+)
+from losslab.instrument.algorithms import explained
+from losslab.instrument.kernels import Kernel
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
-from losslab.reading import UsageError, read_json, whole_option
+from losslab.instrument.part import Part
+from losslab.reading import UsageError, whole_option
 from losslab.repository import ROOT, SET_UP
-
-FOLDER = Path("results", "instrument")
-
-
-def path(kind: str, name: str) -> Path:
-    """Return the path of the record of a kernel (by its key) or an image."""
-    return FOLDER / f"{kind}-{name}.json"
-
-
-def read(record: Path) -> dict[str, Any]:
-    """Read a record; return an empty one if it is missing or malformed."""
-    try:
-        content = read_json(record)
-    except UsageError:
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def in_cache(kind: str, name: str) -> dict[str, Any] | None:
-    """Return the provenance of the current recipe's kernel or image in the cache, or None."""
-    folder = kernel.existing(kernels.of_key(name)) if kind == KERNEL else image.existing(name)
-    return None if folder is None else cache.provenance(folder)
-
-
-def installed() -> list[str]:
-    """Describe the default backend's kernel and image, one line each with the hash."""
-    lines = []
-    for part, folder, target in (
-        ("kernel", kernel.existing(), kernel.target()),
-        ("image", image.existing(), image.target()),
-    ):
-        if folder is None:
-            lines.append(f"{part} {target.name}, not built")
-            continue
-        origin = cache.provenance(folder)
-        version = f"Linux {origin['version']}" if part == "kernel" else f"Debian {origin['suite']}"
-        pinned = "" if origin["pinned"] else ", UNPINNED"
-        lines.append(f"{part} {folder.name}, {version}{pinned}")
-    return lines
-
-
-def remove_outdated() -> None:
-    """Remove the records of kernels and images that the cache has changed since."""
-    for record in [*FOLDER.glob(f"{KERNEL}-*.json"), *FOLDER.glob(f"{IMAGE}-*.json")]:
-        kind, _, name = record.stem.partition("-")
-        content = read(record)
-        complete = "absent" in content or "made_of" in content
-        with contextlib.suppress(LosslabError, OSError):  # its recipe was removed
-            if not complete or content.get("made_of") != in_cache(kind, name):
-                record.unlink()
-
-
-def absent(record: Path) -> str:
-    """Return why a kernel or image is unavailable, or an empty string."""
-    return str(read(record).get("absent", ""))
-
-
-def make(
-    kind: str, name: str, build: Callable[[], Path], record: Path | None, optional: bool = False
-) -> None:
-    """Build a kernel (by its key) or image unless the cache has it.
-
-    Write the record; without `record`, print the folder. If it is `optional` and its sources are
-    unavailable, record that instead of failing.
-    """
-    content: dict[str, Any] = {}
-    try:
-        folder = build()
-        content["made_of"] = in_cache(kind, name)
-        if record is None:
-            print(folder)
-    except UnavailableError as error:
-        if not optional:
-            raise
-        content["absent"] = f"{kind} {name} is not there: its sources are unavailable"
-        print(f"losslab: note: no {name} {kind}: {error}", file=sys.stderr)
-    if record is not None:
-        write(content, record)
-
-
-def write(content: dict[str, Any], record: Path) -> None:
-    """Write a record; LosslabError if it is not writable."""
-    try:
-        record.parent.mkdir(parents=True, exist_ok=True)
-        record.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
-    except OSError as error:
-        raise LosslabError(f"{record} must be writable, found: {error}") from error
-
+from losslab.study import design
 
 DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
 WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernels.default().key}")
 OTHERS = [f"{IMAGE}-{image.ENGINE}", f"{IMAGE}-ffmpeg", f"{KERNEL}-6.12-bbr3"]
+# What a kernel has registered, and the time to boot one and read it.
+AVAILABLE, BOOT_TIMEOUT_S = "/proc/sys/net/ipv4/tcp_available_congestion_control", 60.0
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `image` and `instrument`."""
+    """Add `image`, `instrument`, `kernel` and `source`."""
     made = commands.add_parser("image")
     made.add_argument("--variant", metavar="NAME", help="default: host")
-    choice = build_options(made)
+    choice = _build_options(made)
     choice.add_argument(
         "--relock", action="store_true", help="pin Debian's newest packages, and build nothing"
     )
@@ -165,8 +92,31 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     taken.set_defaults(run=_fetch)
     served.set_defaults(run=_serve, interrupted="the archives are kept")
 
+    made = commands.add_parser("kernel")
+    made.add_argument(
+        "--name",
+        help="kernel of config/kernels.toml or kernels/ (default: the algorithm's, or else 6.12)",
+    )
+    made.add_argument(
+        "--algorithm", action="append", default=[], metavar="NAME",
+        help="add the congestion control of algorithms/NAME, and boot once; may be repeated",
+    )  # fmt: skip
+    made.add_argument(
+        "--try-all", action="store_true",
+        help="build the algorithm on every kernel that this machine has compiled, and say where "
+        "it works",
+    )  # fmt: skip
+    _build_options(made)
+    made.set_defaults(run=_build_kernel)
+    printed = commands.add_parser("source")
+    printed.add_argument("file", metavar="FILE", help="name or path, such as tcp_cubic.c")
+    printed.add_argument(
+        "--kernel", default=kernels.DEFAULT, metavar="NAME", help="kernel of config/kernels.toml"
+    )
+    printed.set_defaults(run=_print_source)
 
-def build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+
+def _build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
     """Add options for users and for the workflow; return the group of the former."""
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument(
@@ -180,16 +130,11 @@ def build_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiv
     return choice
 
 
-def _part(name: str) -> tuple[str, Path, Path | None]:
-    """Return a part's kind, its folder in the cache, and the existing folder, if any."""
+def _part(name: str) -> Part:
+    """Return the part with a name such as kernel-6.12, objects-6.12 or image-host."""
     kind, _, rest = name.partition("-")
-    if kind in (KERNEL, OBJECTS):
-        spec = kernels.of_key(rest)
-        if kind == OBJECTS:
-            return kind, kernel.objects(spec), kernel.existing_objects(spec)
-        return kind, kernel.target(spec), kernel.existing(spec)
-    if kind == IMAGE and rest in image.names():
-        return kind, image.target(rest), image.existing(rest)
+    if kind in (KERNEL, OBJECTS) or (kind == IMAGE and rest in image.names()):
+        return built.part(kind, rest)
     raise LosslabError(
         f"a part must be a kernel or its objects ({', '.join(kernels.declared())}) "
         f"or an image ({', '.join(image.names())}), found {name}",
@@ -198,9 +143,9 @@ def _part(name: str) -> tuple[str, Path, Path | None]:
 
 
 def _pack(options: argparse.Namespace) -> int:
-    built = [part for part in OTHERS if _part(part)[2]]
+    others = [part for part in OTHERS if _part(part).existing()]
     archives: list[Path] = []
-    for part in options.parts or [*WITH_OBJECTS, *built]:
+    for part in options.parts or [*WITH_OBJECTS, *others]:
         archives.append(_packed(part, options.out))
         print(archives[-1], flush=True)
         kind, _, key = part.partition("-")
@@ -212,14 +157,15 @@ def _pack(options: argparse.Namespace) -> int:
 
 
 def _packed(part: str, out: Path) -> Path:
-    kind, _, folder = _part(part)
+    its = _part(part)
+    folder = its.existing()
     if folder is None:
         raise LosslabError(
             f"{part} must be built before it is packed, found no folder",
             hint=f"`{SET_UP}` builds the default ones, `losslab kernel` and `losslab image` "
             "the others",
         )
-    return packed.pack(folder, kind, out)
+    return packed.pack(folder, its.kind, out)
 
 
 def server(folder: Path, address: str, port: int) -> http.server.ThreadingHTTPServer:
@@ -238,8 +184,8 @@ def server(folder: Path, address: str, port: int) -> http.server.ThreadingHTTPSe
 def _serve(options: argparse.Namespace) -> int:
     with server(options.out, options.address, options.port) as serving:
         for part in options.parts or DEFAULT_PARTS:
-            kind, target, _ = _part(part)
-            if not (options.out / packed.archive_name(kind, target.name)).is_file():
+            its = _part(part)
+            if not (options.out / packed.archive_name(its.kind, its.target().name)).is_file():
                 _packed(part, options.out)
         host = options.address or _own_address()
         place = f"http://{host}:{serving.server_port}"
@@ -268,9 +214,8 @@ def _own_address() -> str:
 def _fetch(options: argparse.Namespace) -> int:
     missing = []
     for part in options.parts or DEFAULT_PARTS:
-        kind, target, folder = _part(part)
-        if there := folder or packed.install(kind, target):
-            print(there, flush=True)
+        if folder := _part(part).fetch():
+            print(folder, flush=True)
         else:
             missing.append(part)
     if missing and not packed.origin().place:
@@ -283,12 +228,12 @@ def _fetch(options: argparse.Namespace) -> int:
 
 def _build_image(options: argparse.Namespace) -> int:
     if options.relock:
-        return show(image.relock(*([options.variant] if options.variant else [])))
+        return _show(image.relock(*([options.variant] if options.variant else [])))
     name = options.variant or image.HOST
     if options.pin_tree:
-        return show([_pin_tree(name)])
-    build = partial(image.build, name, archive.unpinned_allowed(options.unpinned))
-    make(IMAGE, name, build, options.record, options.optional)
+        return _show([_pin_tree(name)])
+    build = partial(image.part(name).build, archive.unpinned_allowed(options.unpinned))
+    built.make(IMAGE, name, build, options.record, options.optional)
     return 0
 
 
@@ -303,7 +248,7 @@ def _pin_tree(name: str) -> str:
     kept = {each: row for each, row in before.items() if each in recipes}
     integrity.write_pins(kept)
     try:
-        root = image.build(name) / integrity.TREE_ROOT
+        root = image.part(name).build() / integrity.TREE_ROOT
         sha256 = integrity.require(None, [root], whole=True)[root]
         kept[recipe] = (name, sha256)
     finally:
@@ -311,7 +256,84 @@ def _pin_tree(name: str) -> str:
     return f"{name}: tree {sha256}"
 
 
-def show(changes: Sequence[str]) -> int:
+def _show(changes: Sequence[str]) -> int:
     """Print changes, a line each."""
     print("\n".join(changes or ["nothing changed"]))
     return 0
+
+
+def _print_source(options: argparse.Namespace) -> int:
+    path, content = changes.original(options.file, kernels.get(options.kernel))
+    print(f"losslab: {path}", file=sys.stderr)
+    sys.stdout.write(content.decode())
+    return 0
+
+
+def _build_kernel(options: argparse.Namespace) -> int:
+    if options.try_all:
+        return _try_all(options.algorithm)
+    table = design.load_names(ROOT).algorithms if options.algorithm else {}
+    needed = {table.get(name, kernels.DEFAULT) for name in options.algorithm} - {kernels.DEFAULT}
+    spec = kernels.get(options.name or min(needed, default=kernels.DEFAULT), options.algorithm)
+    for name in options.algorithm:
+        if kernels.source_of(name) not in spec.algorithms:
+            raise LosslabError(
+                f"an added algorithm must be in {kernels.source_of(name)}, found no such file",
+                hint=f"`losslab new algorithm {name}` makes its skeleton",
+            )
+    part = kernel.part(spec, layouts.require_room)
+    build = partial(part.build, archive.unpinned_allowed(options.unpinned))
+    built.make(KERNEL, spec.key, build, options.record, options.optional)
+    if spec.algorithms and image.part().existing():
+        _show(registration(spec))
+    return 0
+
+
+def registration(spec: Kernel) -> list[str]:
+    """Boot a kernel once; return a line on each added algorithm, which it must register."""
+    tools = instrument(spec=spec)
+    read = f"cat {AVAILABLE} >available; dmesg | grep losslab: >log; "
+    read += "grep -s . /sys/module/*/parameters/* >values"
+    with tempfile.TemporaryDirectory(prefix="losslab-boot-") as name:
+        task = {"kind": "command", "command": ["sh", "-c", f"{read} || true"]}
+        runner.run(virtual.Guest(), tools, Job(task, Path(name), 1, BOOT_TIMEOUT_S, alone=True))
+        available = (Path(name) / "available").read_text().split()
+        log = (Path(name) / "log").read_text(errors="replace").splitlines()
+        values = (Path(name) / "values").read_text(errors="replace").splitlines()
+    said, found = [line.partition("losslab: ")[2] for line in log], []
+    for algorithm in (path.parent.name for path in spec.algorithms):
+        if algorithm not in available:
+            raise LosslabError(
+                f"{algorithm} must register when {spec.title} boots, found that it does not: "
+                f"{'; '.join(said) or 'its init function did not return'}",
+                hint="its init function must return tcp_register_congestion_control(&...); a "
+                "negative number is an error: -22 a missing function, -17 a name that is taken",
+            )
+        place = f"/sys/module/tcp_{algorithm.replace('-', '_')}/parameters/"
+        its = [v.removeprefix(place).replace(":", "=", 1) for v in values if v.startswith(place)]
+        its = [f"its parameters are {', '.join(its)}"] * bool(its)
+        found.append("; ".join([f"{algorithm} registers on {spec.name}", *its]))
+    return found
+
+
+def _try_all(algorithms: Sequence[str]) -> int:
+    """Build algorithms on every kernel with object files; print a line each."""
+    if not algorithms:
+        raise UsageError("--try-all must have an --algorithm, found none")
+    works = False
+    for name in kernels.declared():
+        spec = kernels.get(name, algorithms)
+        if kernel.objects(spec.base).existing() is None:
+            print(f"{name}: not compiled on this machine: `losslab kernel --name {name}`")
+            continue
+        try:
+            kernel.part(spec, layouts.require_room).build(unpinned=True)
+            said = "; ".join(registration(spec))
+            works = True
+        except LosslabError as error:
+            # The explanation of a build's error, or else its first error of the compiler.
+            lines = error.message.splitlines()
+            errors = [each for each in lines if "error: " in each or "multiple definition" in each]
+            said = (explained(error.message) or errors or lines)[0]
+        print(f"{name}: {said}", flush=True)
+    return 0 if works else 1
