@@ -140,7 +140,7 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> dict[str, float]:
     if condition.second_rate_mbit > 0:
         return {}
     tcp, queue = map(read_samples, tables)
-    if condition.shaper != "tbf":
+    if condition.shaper == "htb-netem":
         queue = {}  # its backlog includes the packets on the netem link
     flows = [start["flow"] for start in manifest["plan"]["starts"]]
     flow = next(each for each in flows if not each["name"].startswith(COMPETITOR_PREFIX))
@@ -300,7 +300,7 @@ def delay_ms(t_s: float, backlog_bytes: float, its: Sequence[Phase]) -> float:
         if left_s <= 0:
             continue
         if bits <= rate * left_s:
-            return 1e3 * (now_s + bits / rate - t_s)
+            return 1e3 * (now_s + (bits / rate if bits else 0.0) - t_s)
         now_s, bits = phase.end_s, bits - rate * left_s
     return 1e3 * (now_s + bits / (its[-1].values["rate_mbit"] * 1e6) - t_s)
 
@@ -328,7 +328,7 @@ def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay |
         return QueueingDelay(statistics.fmean(waits), percentile_95(waits)) if waits else None
     alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
     one_queue = its.queue in SINGLE_QUEUES or alone
-    if its.shaper != "tbf" or its.second_rate_mbit != 0 or not one_queue:
+    if its.shaper == "htb-netem" or its.second_rate_mbit != 0 or not one_queue:
         return None
     phases = phases_of(its, manifest["seed"])
     delays = sorted(
