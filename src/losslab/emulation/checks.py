@@ -113,6 +113,8 @@ def _of_goodput(e: Evidence) -> Iterator[str]:
     for each in e.goodputs:
         mean_mbit = path.effect.mean_rate_mbit or path.rate_mbit
         rate_mbit = mean_mbit if each.in_window else e.max_rate_mbit
+        if path.exact and path.by_trace:
+            rate_mbit = math.inf  # the trace is the rate
         burst_bytes = e.buckets * e.bucket_bytes
         burst_mbit = burst_bytes * 8 / 1e6 / each.seconds if each.seconds else 0.0
         # "not at most" is true for nan, too.

@@ -208,7 +208,8 @@ class LinkStep:
 class Link(Qdisc):
     """Exact link: it sends one packet at a time, and each takes its bytes over the rate.
 
-    Its child is the queue. A list of several steps begins when `begin` says so.
+    Its child is the queue. A list of several steps begins when `begin` says so. A link without
+    steps sends nothing until it follows a trace.
     """
 
     steps: tuple[LinkStep, ...] = ()
@@ -220,6 +221,8 @@ class Link(Qdisc):
 
     def __post_init__(self) -> None:
         """Refuse a list that the kernel would refuse."""
+        if not self.steps:
+            return
         times = [step.at_ns for step in self.steps]
         if times[:1] != [0] or times != sorted(set(times)):
             raise LosslabError(
@@ -234,14 +237,32 @@ class Link(Qdisc):
 
     def begin(self, begin_ns: int) -> None:
         """Set the list, whose 0 is at `begin_ns` of CLOCK_MONOTONIC, in this network namespace."""
-        lines = "".join(f"{step.at_ns} {step.rate} {step.flags}\n" for step in self.steps)
-        text = f"{self._place} {begin_ns} steps {int(self.record)}\n{lines}"
+        lines = [f"{step.at_ns} {step.rate} {step.flags}" for step in self.steps]
+        self._write(f"{begin_ns} steps", lines)
+
+    def follow(self, begin_ns: int, lines: Sequence[str]) -> None:
+        """Follow a trace from `begin_ns` on: opportunities in ms, as lines of a file."""
+        self._write(f"{begin_ns} trace", lines)
+        self.require_trace(lines)
+
+    def require_trace(self, lines: Sequence[str]) -> None:
+        """Require that the link follows a trace."""
+        first, *found = self.read()
+        if " trace " not in first or found != lines:
+            raise LosslabError(
+                f"link on {self.where.name} must follow a trace of {len(lines)} opportunities, "
+                f"found {first!r} and {len(found)}"
+            )
+
+    def _write(self, what: str, lines: Sequence[str]) -> None:
+        text = "\n".join([f"{self._place} {what} {int(self.record)}", *lines, ""])
         with _opened(LINK_FILE, os.O_WRONLY) as file:
-            _ = os.write(file, text.encode())
+            os.write(file, text.encode())
 
     def complete(self) -> None:
         """Set the first rate."""
-        self.begin(NOT_YET_NS)
+        if self.steps:
+            self.begin(NOT_YET_NS)
 
     def read(self, what: str = "") -> list[str]:
         """Return the lines of the link's settings, or of its `record`, in this namespace."""
@@ -252,6 +273,8 @@ class Link(Qdisc):
 
     def read_into(self, state: dict[str, Any]) -> None:
         """Read the steps, with the packets, bytes and losses of each, into the host's state."""
+        if not self.steps:
+            return
         _, *lines = self.read()
         steps = [[int(word) for word in line.split()] for line in lines]
         state.setdefault("rates", {})[self._place] = steps
@@ -262,6 +285,8 @@ class Link(Qdisc):
 
     def deviations(self, state: Mapping[str, Any]) -> list[str]:
         """List a deviation if the steps are not the planned ones."""
+        if not self.steps:
+            return []
         expected = [[step.at_ns, step.rate, step.flags] for step in self.steps]
         found = [numbers[:3] for numbers in state["rates"][self._place]]
         if found == expected:

@@ -14,9 +14,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation.link.banded import banded
 from losslab.emulation.mechanism import Mechanism, netem_link, of
 from losslab.emulation.qdiscs import (
     DUALPI2,
+    UNLIMITED,
     DualPi2,
     LinkStep,
     Qdisc,
@@ -27,7 +29,7 @@ from losslab.emulation.qdiscs import (
     token_bucket,
 )
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
-from losslab.study.axes import OWN, derived_seed, plain
+from losslab.study.axes import NONE, OWN, derived_seed, plain
 from losslab.study.packetsizes import DEFAULT, frame_bytes
 
 if TYPE_CHECKING:
@@ -245,6 +247,23 @@ def _bottleneck(condition: Condition, mechanisms: Sequence[Mechanism], seed: int
     return rate_qdisc(condition, bottleneck(), condition.rate_mbit, "root", "1:")
 
 
+def _limited(condition: Condition, mechanisms: Sequence[Mechanism], seed: int) -> list[Qdisc]:
+    """List the bottleneck's qdiscs.
+
+    With a trace, an exact link without a rate is above the one that follows the trace: it loses the
+    packets of outages.
+    """
+    queues = queue(condition, mechanisms)
+    if not exact(condition) or condition.trace == NONE:
+        return [_bottleneck(condition, mechanisms, seed), *queues]
+    steps = next(
+        (its for each in mechanisms if (its := each.link_steps(condition, seed))),
+        [LinkStep(0, UNLIMITED)],
+    )
+    handles = ("40:", "41:", "42:")
+    return [link(bottleneck(), steps), *banded(bottleneck(), "parent 1:1", handles, queues)]
+
+
 def path_qdiscs(condition: Condition, seed: int) -> list[Qdisc]:
     """List the qdiscs of a condition, the sender's first.
 
@@ -254,7 +273,7 @@ def path_qdiscs(condition: Condition, seed: int) -> list[Qdisc]:
     if condition.shaper == "htb-netem":
         return [_sender(condition, seed), *one_interface(condition, seed)]
     back, mechanisms = reverse_router(condition.path), of(condition)
-    limited = [_bottleneck(condition, mechanisms, seed), *queue(condition, mechanisms)]
+    limited = _limited(condition, mechanisms, seed)
     if condition.bare:
         return limited
     return [

@@ -468,11 +468,13 @@ def _ip_conflicts(condition: Condition) -> Iterator[str]:
             f"app must be one of {', '.join(able)} with ip_version 6, found {condition.app}, "
             "whose programs have IPv4 addresses"
         )
-    others = ("flows", "second_rate_mbit", "trace")
+    others = ["flows", "second_rate_mbit"]
+    if condition.shaper != "link":
+        others.append("trace")
     if used := [name for name in others if getattr(condition, name) != AXES[name].default]:
         yield (
             f"{', '.join(used)} must be at the default with ip_version 6: background flows, a "
-            "second bottleneck and trace-driven links have IPv4 addresses"
+            "second bottleneck and the trace-driven links of tbf have IPv4 addresses"
         )
 
 

@@ -201,7 +201,9 @@ class Schedule(Mechanism):
 
     def link_steps(self, condition: Condition, seed: int) -> list[LinkStep]:
         found = phases_of(condition)
-        return link_steps(found, [rate_of(phase.values["rate_mbit"]) for phase in found])
+        unlimited = condition.trace != NONE
+        rates = [UNLIMITED if unlimited else rate_of(p.values["rate_mbit"]) for p in found]
+        return link_steps(found, rates)
 
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
         """Return what loses the packets of the reverse path in an outage, with exact links."""

@@ -6,7 +6,7 @@
  * A token bucket sends what fits into its bucket in no time, so everything that
  * is short or starts after a pause is too fast there. The queue is a child qdisc
  * of any kind. A packet that is being sent is still in the child, and counts in
- * the child's limit, as below tbf.
+ * the child's limit, as below tbf; with a trace, it is not, as in mahimahi.
  *
  * Times are exact even if timers are late: before each arrival and departure, the
  * link first does what was due until then. If a packet ends at T and another one
@@ -88,6 +88,7 @@ struct link_sched_data {
 	struct qdisc_skb_head sent;	/* until the parent takes them */
 
 	bool sending;
+	struct sk_buff *taken;	/* what is sent, if it is not in the child any more */
 	s64 due;	/* a packet's end, or the opportunity that it waits for */
 	s64 began;
 	u64 carry;	/* bits * 1e9 for which the last ns had no time left */
@@ -211,9 +212,13 @@ static void link_begin(struct link_sched_data *q, s64 now, bool idle)
 		q->room = 0;
 	}
 	/* A packet leaves the queue when it is sent, so a queue decides as late as it can. */
-	if (q->steps || q->room) {
+	if (q->steps) {
 		skb = qdisc_peek_dequeued(q->qdisc);
 		link_record_drops(q, now, packets, bytes);
+	} else if (q->room) {
+		skb = qdisc_dequeue_peeked(q->qdisc);
+		q->taken = skb;
+		link_record_drops(q, now, packets - !!skb, skb ? bytes - qdisc_pkt_len(skb) : bytes);
 	}
 	if (skb) {
 		q->sending = true;
@@ -237,9 +242,10 @@ static void link_end(struct Qdisc *sch)
 	struct link_sched_data *q = qdisc_priv(sch);
 	struct link_step *step = q->steps ? q->steps + q->step : NULL;
 	bool lost = step && step->flags & LINK_LOSES;
-	struct sk_buff *skb = qdisc_dequeue_peeked(q->qdisc);
+	struct sk_buff *skb = q->taken ?: qdisc_dequeue_peeked(q->qdisc);
 	u32 bytes;
 
+	q->taken = NULL;
 	if (!skb)	/* somebody emptied the child */
 		return;
 	bytes = qdisc_pkt_len(skb);
@@ -380,6 +386,9 @@ static void link_reset(struct Qdisc *sch)
 	qdisc_reset(q->qdisc);
 	q->sending = false;
 	q->due = NEVER;
+	if (q->taken)
+		rtnl_kfree_skbs(q->taken, q->taken);
+	q->taken = NULL;
 	if (q->sent.head)
 		rtnl_kfree_skbs(q->sent.head, q->sent.tail);
 	q->sent = (struct qdisc_skb_head) {};
@@ -434,8 +443,10 @@ static int link_graft(struct Qdisc *sch, unsigned long arg, struct Qdisc *new,
 	struct link_sched_data *q = qdisc_priv(sch);
 
 	*old = qdisc_replace(sch, new ?: &noop_qdisc, &q->qdisc);
-	q->sending = false;	/* the packet went with the old child */
-	q->due = NEVER;
+	if (!q->taken) {	/* what was sent went with the old child */
+		q->sending = false;
+		q->due = NEVER;
+	}
 	return 0;
 }
 
