@@ -191,6 +191,11 @@ class Schedule(Mechanism):
                 f"every change must come before the run's end at {its.duration_s:g} s, found one "
                 f"at {last_s:g} s"
             )
+        elif exact(its):
+            try:
+                link(bottleneck(), self.link_steps(its, 0))
+            except LosslabError as error:
+                yield f"changes must be at least 1 ns apart: {error.message}"
         for phase in found[1:]:
             if phase.values["rtt_ms"] == 0:
                 yield "changes must keep rtt_ms above 0, because a path without delay has no netem"
