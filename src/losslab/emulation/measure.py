@@ -181,7 +181,10 @@ def measure(
             before = hosts.read_back(plan.hosts, ready.handles)
             changes = plan.parts.get("changes")
             others, sizes = plan.background_qdiscs, plan.path_spec.sizes
-            sessions = [ScheduleRunner(changes, ready.handles, others, sizes)] if changes else []
+            timed = plan.timed_links
+            sessions = (
+                [ScheduleRunner(changes, ready.handles, others, timed, sizes)] if changes else []
+            )
             cuts = [] if cut_s is None else [Announcement(plan, cut_s)]
             noted: dict[str, Any] = {}
             with contextlib.ExitStack() as stack:
