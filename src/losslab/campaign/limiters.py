@@ -202,7 +202,7 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> Limits:
     if condition.second_rate_mbit > 0:
         return Limits({})
     tcp, queue = map(read_samples, tables)
-    if condition.shaper != "tbf":
+    if condition.shaper == "htb-netem":
         queue = {}  # its backlog includes the packets on the netem link
     flows = [start["flow"] for start in manifest["plan"]["starts"]]
     flow = next(each for each in flows if not each["name"].startswith(COMPETITOR_PREFIX))
@@ -461,7 +461,7 @@ def delay_ms(t_s: float, backlog_bytes: float, phases: Sequence[Phase]) -> float
         if left_s <= 0:
             continue
         if bits <= rate * left_s:
-            return 1e3 * (now_s + bits / rate - t_s)
+            return 1e3 * (now_s + (bits / rate if bits else 0.0) - t_s)
         now_s, bits = phase.end_s, bits - rate * left_s
     return 1e3 * (now_s + bits / (phases[-1].values["rate_mbit"] * 1e6) - t_s)
 
@@ -489,7 +489,7 @@ def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay |
         return QueueingDelay(statistics.fmean(waits), percentile_95(waits)) if waits else None
     alone = condition.app in ONE_FLOW and condition.competitor == NONE and condition.flows == NONE
     one_queue = condition.queue in SINGLE_QUEUES or alone
-    if condition.shaper != "tbf" or condition.second_rate_mbit != 0 or not one_queue:
+    if condition.shaper == "htb-netem" or condition.second_rate_mbit != 0 or not one_queue:
         return None
     phases = phases_of(condition, manifest["seed"])
     delays = sorted(
