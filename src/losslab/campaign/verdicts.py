@@ -93,12 +93,13 @@ def explained(recorded: Verdicts) -> dict[Name, str]:
     kind of the cause. Other claims are absent.
     """
     families = [recorded.get(name, {}) for name in FAMILIES]
-    found = {}
+    explanations = {}
     for name in families[0].keys() & families[1].keys():
-        causes = {each[name].cause for each in families if each[name].verdict not in AGREEING}
+        judged = [family[name] for family in families]
+        causes = {one.cause for one in judged if one.verdict not in AGREEING}
         if "none" not in causes:
-            found[name] = max(causes, default="agrees")
-    return found
+            explanations[name] = max(causes, default="agrees")
+    return explanations
 
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
@@ -130,27 +131,27 @@ def read_claims(path: Path) -> list[Row]:
 
 def problems(claims: Sequence[Row], recorded: Mapping[Name, Judged]) -> list[str]:
     """List claims that differ without a supported reason, and changed verdicts."""
-    found = []
+    problems = []
     for row in claims:
         name, before = f"{row['study']}, {row['claim']}", recorded.get(_name(row))
         number = f"{_number(row)}, {row['tolerance']}"
         if row["unsupported"]:
-            found.append(f"{name} is {row['verdict']} ({number}): {row['unsupported']}")
+            problems.append(f"{name} is {row['verdict']} ({number}): {row['unsupported']}")
         if before is None:
-            found.append(f"{name} is {row['verdict']} ({number}), but has no recorded verdict")
+            problems.append(f"{name} is {row['verdict']} ({number}), but has no recorded verdict")
         elif row["absent"].startswith(SKIPPED):
             continue  # as in a campaign without network, which lacks the public traces
         elif before.verdict != row["verdict"]:
-            found.append(f"{name} was {before.verdict} and is {row['verdict']} ({number})")
+            problems.append(f"{name} was {before.verdict} and is {row['verdict']} ({number})")
         elif before.cause != row["cause"]:
-            found.append(f"the cause of {name} was {before.cause} and is {row['cause']}")
+            problems.append(f"the cause of {name} was {before.cause} and is {row['cause']}")
     names, studies = {*map(_name, claims)}, {row["study"] for row in claims}
-    found += [
+    problems += [
         f"{study}, {claim} has a recorded verdict, but does not exist"
         for study, claim in recorded
         if study in studies and (study, claim) not in names
     ]
-    return found
+    return problems
 
 
 def _name(row: Row) -> Name:
@@ -177,9 +178,9 @@ def check(claims: Path, campaign: str, recorded: Path = TABLE) -> None:
             f"{recorded} must have the verdicts of {campaign}, found {', '.join(known)}",
             hint=f"record them with `losslab claims --record {campaign}`",
         )
-    found = problems(read_claims(claims), known[campaign])
+    differences = problems(read_claims(claims), known[campaign])
     hint = f"give reasons in studies/STUDY/claims.yaml; then `losslab claims --record {campaign}`"
-    require_as_recorded(found, "claims", f"{recorded}, {campaign}", hint)
+    require_as_recorded(differences, "claims", f"{recorded}, {campaign}", hint)
 
 
 def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
@@ -190,9 +191,9 @@ def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
             "a claim that differs must have a reason, found\n"
             + "\n".join(f"- {', '.join(_name(row))}: {row['unsupported']}" for row in unsupported)
         )
-    found = {_name(row): Judged(row["verdict"], row["cause"]) for row in rows}
+    judged = {_name(row): Judged(row["verdict"], row["cause"]) for row in rows}
     old = before.get(campaign, {})
-    now = before | {campaign: found}
+    now = before | {campaign: judged}
     recorded.parent.mkdir(exist_ok=True)
     with recorded.open("w", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
@@ -200,9 +201,9 @@ def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
         for name in sorted({name for verdicts in now.values() for name in verdicts}):
             writer.writerow([*name, *(verdicts.get(name, "") for verdicts in now.values())])
     return [
-        f"{', '.join(name)}: {old.get(name, 'none')} -> {found.get(name, 'none')}"
-        for name in sorted(found.keys() | old.keys())
-        if found.get(name) != old.get(name)
+        f"{', '.join(name)}: {old.get(name, 'none')} -> {judged.get(name, 'none')}"
+        for name in sorted(judged.keys() | old.keys())
+        if judged.get(name) != old.get(name)
     ]
 
 
@@ -224,16 +225,19 @@ def table(claims: Sequence[Row]) -> str:
             lines += textwrap.wrap(text, 100, initial_indent=INDENT, subsequent_indent=INDENT)
     lasting = explained(read_recorded())
     for evidence in EVIDENCE:
-        if its := [row for row in claims if row["evidence"] == evidence]:
-            counts = Counter(row["verdict"] for row in its)
-            found = ", ".join(f"{counts[each]} {each}" for each in ORDER[::-1] if counts[each])
-            caused = [_name(row) in lasting for row in its if row["cause"] != "none"]
+        rows = [row for row in claims if row["evidence"] == evidence]
+        if rows:
+            counts = Counter(row["verdict"] for row in rows)
+            summary = ", ".join(f"{counts[v]} {v}" for v in ORDER[::-1] if counts[v])
+            caused = [_name(row) in lasting for row in rows if row["cause"] != "none"]
             if caused:
-                rest = caused.count(False)
-                found += f"; runs show the cause of {caused.count(True)} with both recorded "
-                found += "families of seeds"
-                found += f" ({rest} more with these seeds only)" if rest else ""
-            lines.append(f"{evidence:14}  {found}")
+                summary += (
+                    f"; runs show the cause of {caused.count(True)} with both recorded families of "
+                    "seeds"
+                )
+            if chance := caused.count(False):
+                summary += f" ({chance} more with these seeds only)"
+            lines.append(f"{evidence:14}  {summary}")
     return "\n".join(lines)
 
 
@@ -256,8 +260,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         if options.check is not None:
             check(options.claims, options.check)
         elif options.record is not None:
-            own = (extensions.campaign() or ROOT) / "report" / TABLE.name
-            print("\n".join(record(options.claims, options.record, own) or ["nothing changed"]))
+            table_of_user = (extensions.campaign() or ROOT) / "report" / TABLE.name
+            changes = record(options.claims, options.record, table_of_user)
+            print("\n".join(changes or ["nothing changed"]))
         else:
             rows, names = read_claims(options.claims), {*options.names}
             if names:
