@@ -264,6 +264,7 @@ def _paragraphs(data: Mapping[str, Any]) -> Iterator[str]:
         paths = ", ".join(f"`{path}`" for path in data["skipped"])
         change += f"\nSkipped, as no result depends on them in this kernel: {paths}."
     yield change
+    yield from (f"- warning, {line}" for line in data.get("warnings", ()))
     if not changed:
         return
     if moved:
@@ -279,7 +280,6 @@ def _paragraphs(data: Mapping[str, Any]) -> Iterator[str]:
         f"these runs find with a probability of {100 * behaviour.POWER:.0f} %; a smaller one may "
         "have been missed."
     )
-    yield from (f"- warning, {line}" for line in data.get("warnings", ()))
     for row in changed:
         for reason in row["reasons"]:
             yield f"- **{row['cell']}: invalid after the change**: {reason}"
