@@ -33,7 +33,7 @@ draw_to_files <- function(code, data, output) {
   height_cm <- definitions$height_cm
   if (is.function(height_cm)) height_cm <- height_cm(data)
   if (!inherits(figure, "ggplot")) stop("draw must return a plot, found ", class(figure)[1])
-  name <- paste0(snakemake@params[["study"]], "_", sub("[.]R$", "", basename(code)))
+  name <- sub("[.]R$", "", basename(code))
   files_of <- function(kind) {
     paths <- as.character(unlist(output[[kind]]))
     paths[sub("[.].*", "", basename(paths)) == name]
@@ -67,8 +67,7 @@ data$replicates |>
 table_paths <- as.character(unlist(snakemake@output[["tables"]]))
 written <- character()
 source_study(snakemake@input[["code"]], "tables")$tables(data, function(rows, table) {
-  name <- paste0(snakemake@params[["study"]], "_", table, ".csv")
-  path <- table_paths[basename(table_paths) == name]
+  path <- table_paths[basename(table_paths) == paste0(table, ".csv")]
   if (length(path) == 0) stop("the study's YAML file must list each table, found no ", table)
   write_table(rows, path)
   written <<- c(written, path)

@@ -37,7 +37,9 @@ from losslab.tools.artifact import major
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
-FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
+TABLE = "loss_decrease.csv"
+# Copies of a campaign's results.
+COPIES = {"figures/loss/goodput.svg": "loss_goodput.svg", "tables/loss/decrease.csv": TABLE}
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 SCOREBOARD_MARK = "<!-- scoreboard: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
@@ -143,7 +145,7 @@ def items() -> str:
         claims.setdefault(each.item, []).append(f"`{each.study}/{each.claim}`")
     for item, of in claims.items():
         name = item.removeprefix("figure ")
-        study, _, figure = name.partition("_")
+        study, _, figure = name.partition("/")
         script = Path("studies", study, "figures", f"{figure}.R")
         if not (ROOT / script).is_file():
             raise SystemExit(f"readme: error: an item must be a figure of the report, found {item}")
@@ -266,16 +268,15 @@ def main() -> None:
         readme.write_text(replaced(readme.read_text(), ITEMS_MARK, items()))
         return
     results = options.results
-    wanted = (results / "figures" / FIGURE, results / "tables" / TABLE)
-    for path in wanted:
+    for path in map(results.joinpath, COPIES):
         if not path.is_file():
             raise SystemExit(
                 f"readme: error: a campaign's results must have {path}, found no such file\n"
                 "  -> run `make figure`, which measures first"
             )
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for path in wanted:
-        shutil.copyfile(path, FOLDER / path.name)
+    for source, copy in COPIES.items():
+        shutil.copyfile(results / source, FOLDER / copy)
     board = results / "tables" / "scoreboard_sources.csv"
     if board.is_file():
         campaign = read_json(results / plan.FILE)["config"]["campaign"]

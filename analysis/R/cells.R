@@ -88,7 +88,7 @@ breakable <- function(cell) gsub("_", "_\u200b", escape_markdown(cell), fixed = 
 
 # Write the notice on cells that were not measured with the pinned kernel and images, or "" if there
 # are none. It is plain text for the document's header.
-unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
+unpinned_notice <- function(paths = Sys.glob("summary/*/cells.csv")) {
   cells <- dplyr::bind_rows(lapply(paths, read_cells)) |>
     dplyr::filter(!is.na(cell))
   unpinned <- cells$unpinned[!is.na(cells$unpinned)]
@@ -104,7 +104,7 @@ unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
 }
 
 # Write the end of the report's subtitle: whether hosts were containers, and in how many cells.
-subtitle_of_hosts <- function(paths = Sys.glob("*_cells.csv")) {
+subtitle_of_hosts <- function(paths = Sys.glob("summary/*/cells.csv")) {
   cells <- dplyr::bind_rows(lapply(paths, read_cells)) |>
     dplyr::filter(!is.na(hosts))
   containers <- sum(cells$hosts == "containers")

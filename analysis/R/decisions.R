@@ -10,7 +10,7 @@ unimportant_share <- 0.05
 # its mean by more than 5 %. Returns one row, or none if the campaign does not have both.
 decision <- function(situation, study, metric_name, options, ..., by = "algorithm",
                      more_is_better = TRUE) {
-  rows <- table_if_there(paste0(study, ".csv"))
+  rows <- table_if_there(summary_path(study, "statistics"))
   if (is.null(rows)) {
     return(NULL)
   }
