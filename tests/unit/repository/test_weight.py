@@ -4,8 +4,8 @@ from tests.sources import tracked
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 43_000, "tests": 30_200, "bench": 3_000, "kernel": 5_000}
-FILES = {"src": 205, "tests": 235, "bench": 15, "kernel": 41}
+LINES = {"src": 43_100, "tests": 30_500, "bench": 3_300, "kernel": 5_000}
+FILES = {"src": 205, "tests": 236, "bench": 16, "kernel": 41}
 
 PATTERNS = {
     "src": ["src/*.py"],

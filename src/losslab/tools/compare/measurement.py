@@ -125,7 +125,7 @@ def iperf3(report: Any, where: str) -> Measurement:
         raise UsageError(f"{where} must have the totals of the test, found none")
     rows = [each for each in report["intervals"] if not each["sum"].get("omitted")]
     sending = any(row["sum"].get("sender") for row in rows)
-    lost = total.get("lost_percent", 0.0) if udp else None
+    lost = total.get("lost_percent") if udp else None
     rtts = [
         (row["sum"]["end"], stream["rtt"] / 1e3)
         for row in rows
@@ -135,6 +135,8 @@ def iperf3(report: Any, where: str) -> Measurement:
     absent = {} if rtts else {"RTT": "only the sending end of a TCP test has the RTT"}
     if udp and sending and "sum_received" in end and not received.get("bits_per_second"):
         absent |= dict.fromkeys(("goodput", "lost datagrams"), "only the client's report has it")
+    elif udp and lost is None:
+        absent["lost datagrams"] = "the report has none"
     resent = None if udp else sent.get("retransmits")
     if resent is None:
         absent["retransmissions"] = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from losslab.emulation import mechanism, shaping
 from losslab.emulation.qdiscs import DUALPI2
-from losslab.reading import UsageError
+from losslab.reading import UsageError, shown
 from losslab.study.axes import OWN, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.packetsizes import DEFAULT
@@ -206,7 +206,7 @@ class Reading:
         reason = "a path has two interfaces: name them with --forward and --reverse"
         self.left += [(side, reason) for side in sides if side not in chosen.values()]
         if not sides:
-            unused = "; ".join(f"{words} ({why})" for words, why in self.left) or "none"
+            unused = "; ".join(f"{shown(words)} ({why})" for words, why in self.left) or "none"
             raise UsageError(
                 "the lines must set a qdisc, as `tc qdisc add dev eth0 root netem delay 50ms` or "
                 f"`addLink(h1, s1, bw=10)`, found {unused}"
