@@ -10,7 +10,7 @@ from setuptools.command.build_py import build_py
 FILES = (
     "CITATION.cff", "LICENSE", "Snakefile", "algorithms", "analysis", "config", "containers",
     "profiles/default", "report", "requirements-build.lock", "requirements.lock",
-    "scripts/packages.txt", "studies", "workflow",
+    "scripts/packages.txt", "studies", "suites", "workflow",
 )  # fmt: skip
 IGNORED = {"__pycache__", "tests"}
 # Traces of others, which git ignores too, may not be distributed.

@@ -66,8 +66,8 @@ def algorithms() -> Sequence[str]:
 
 def built(condition: Condition) -> bool:
     """Return whether a condition's kernel and image are built here."""
-    kernel_built = kernel.existing(kernel_of(condition)) is not None
-    return kernel_built and image.existing(image_of(condition)) is not None
+    kernel_built = kernel.part(kernel_of(condition)).existing() is not None
+    return kernel_built and image.part(image_of(condition)).existing() is not None
 
 
 def number(span: Span, kind: str, rng: random.Random) -> float:
@@ -326,7 +326,9 @@ def refused_axis(problem: str) -> str:
 def condition(rng: random.Random, refused: Counter[str]) -> Condition:
     """Draw a condition that losslab accepts; count the refused ones by axis."""
     names = design.load_names(ROOT)
-    available = {app: share for app, share in APPS.items() if app != "quic" or image.existing(app)}
+    available = {
+        app: share for app, share in APPS.items() if app != "quic" or image.part(app).existing()
+    }
     [app] = rng.choices(list(available), list(available.values()))
     while True:
         try:

@@ -9,7 +9,7 @@ from losslab.reading import read_rows
 
 pytestmark = pytest.mark.nightly
 
-RECORD = "docs/results/full"
+RECORD = "recorded/full"
 
 
 @pytest.fixture(scope="module")

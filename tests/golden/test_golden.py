@@ -79,7 +79,7 @@ def test_golden_conditions_cover_every_choice():
 
 def test_byte_code_of_the_image_ignores_source_times():
     """A copied image has other times, and compiling takes longer than reading byte code."""
-    root = image.existing() / "root"
+    root = image.part().existing() / "root"
     compiled = list(root.glob("usr/lib/python3*/**/*.pyc"))
     assert len(compiled) > 500
     # PEP 552: a 1 in the second word means a hash that is never checked.

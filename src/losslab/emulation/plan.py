@@ -14,7 +14,7 @@ from typing import Any
 
 from losslab.emulation import mechanism
 from losslab.emulation.app import apps
-from losslab.emulation.background.plan import (
+from losslab.emulation.flows.plan import (
     BackgroundFlows,
     own_start_s,
     plan_background_flows,
@@ -22,7 +22,7 @@ from losslab.emulation.background.plan import (
 from losslab.emulation.hosts import HostPlan
 from losslab.emulation.mechanism import Effect, Mechanism, loss_percent
 from losslab.emulation.probes import ping_frame_bytes
-from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow
+from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow, in_manifests
 from losslab.emulation.qdiscs import Link, Qdisc
 from losslab.emulation.shaping import exact, path_qdiscs
 from losslab.emulation.topology import (
@@ -176,7 +176,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data, without absent parts."""
-        found = {name: part for name, part in asdict(self).items() if part is not None}
+        content = asdict(self, dict_factory=_with_manifests_commands)
+        found = {name: part for name, part in content.items() if part is not None}
         for host in found["hosts"].values():
             for name in ("udp_offloads", "kernels_sysctls", "route_attributes", "routes6"):
                 if not host[name]:
@@ -202,6 +203,11 @@ class Plan:
             found["promise"]["more"] = more
         parts: dict[str, Any] = found.pop("parts")
         return {"links": []} | found | parts
+
+
+def _with_manifests_commands(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a dataclass, the command of a program as manifests have it."""
+    return {n: in_manifests(value) if n == "command" else value for n, value in fields}
 
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:

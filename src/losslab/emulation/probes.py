@@ -36,15 +36,15 @@ def request(kind: int, flags: int, body: bytes) -> bytes:
 
 def attributes(data: bytes) -> dict[int, bytes]:
     """Parse netlink attributes into payloads by type; NLA_ALIGNTO is 4."""
-    found = {}
+    payloads = {}
     at = 0
     while at + 4 <= len(data):
         length, kind = ATTRIBUTE_HEADER.unpack_from(data, at)
         if length < 4:
             break
-        found[kind & 0x3FFF] = data[at + 4 : at + length]
+        payloads[kind & 0x3FFF] = data[at + 4 : at + length]
         at += (length + 3) & ~3
-    return found
+    return payloads
 
 
 def split(part: bytes) -> Iterator[tuple[int, bytes]]:
@@ -81,12 +81,12 @@ def dump(kind: int, body: bytes) -> list[tuple[int, bytes]]:
 
 def answer(sock: socket.socket) -> list[tuple[int, bytes]]:
     """Return the messages of a dump that a socket has asked for; OSError if it is refused."""
-    found: list[tuple[int, bytes]] = []
+    messages: list[tuple[int, bytes]] = []
     while True:
         for kind, payload in split(sock.recv(PART_BYTES)):
             if kind == NLMSG_DONE:
-                return found
-            found.append((kind, payload))
+                return messages
+            messages.append((kind, payload))
 
 
 def write_csv(path: Path, columns: str, rows: Iterable[str]) -> None:

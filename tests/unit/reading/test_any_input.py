@@ -97,7 +97,7 @@ def of_condition(data):
 
 
 def of_tc(data):
-    lines = tclines.read(word(data), {"1": "eth1"})
+    lines = tclines.read(word(data), {"1": "eth1"}).lines()
     in_range(from_tc.Reading(lines, {}, "cubic").condition)
 
 
@@ -161,7 +161,7 @@ def of_suite(path):
 def of_measurement(path):
     found = measurement.read(path, "TCP upload" if b"results" in path.read_bytes() else "")
     finite(dataclasses.asdict(found))
-    made = types.SimpleNamespace(manifest=RUN, table=lambda _: [])
+    made = types.SimpleNamespace(manifest=RUN, table=lambda _: [], samples=lambda _: [])
     json.dumps(compare.compared(found, [made]), allow_nan=False)
 
 
@@ -215,7 +215,7 @@ WORDS = {
                    for each in recorded("*/cell.json")], of_condition),
 }  # fmt: skip
 FILES = {
-    "campaign": (text("config/quic.yaml"), of_campaign),
+    "campaign": (text("config/campaigns/quic.yaml"), of_campaign),
     "claims": (text("studies/quic/claims.yaml"), lambda p: claims.check_claims(p, "quic", GRID)),
     "kernels.toml": (text("config/kernels.toml"), lambda p: finite(design.load_kernels(p))),
     "manifest.json": (recorded("*/0/manifest.json.gz"),

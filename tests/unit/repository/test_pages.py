@@ -13,6 +13,7 @@ from losslab.reading import read_rows, read_yaml
 from losslab.repository import ROOT
 from losslab.study import design
 from tests import pages
+from tests.sources import tracked
 
 SHOWN = pages.shown(ROOT)
 EXAMPLES = [
@@ -41,13 +42,13 @@ def of(*programs):
 
 def test_every_program_named_in_pages_exists():
     known = {"losslab", "make", "python", "pytest", "snakemake"} | OTHERS
-    known |= {path.name for path in (ROOT / "scripts").iterdir()}
+    known |= {path.name for path in tracked("scripts/*")}
     assert {str(c) for c in SHOWN if pages.program(c) not in known} == set()
     assert {"README.md", "docs/tutorial.md"} <= {command.page for command in SHOWN}
 
 
 def test_scripts_accept_the_arguments_of_pages():
-    groups = {path.stem for path in (ROOT / "requirements").glob("*.lock")}
+    groups = {path.stem for path in tracked("requirements/*.lock")}
     listed = (ROOT / "scripts/packages.txt").read_text()
     parts = set(re.findall(r"^([a-z]+) ", listed, re.MULTILINE))
     wrong = [str(c) for c in of("group.sh") if not groups.issuperset(c.words[1:])]
@@ -117,7 +118,7 @@ STEP = re.compile(r"^\d+\. `(?:\w+\.)?(\w+)` \(([\w/.]+)\)", re.M)
 
 
 def test_paths_and_functions_named_by_guides_exist():
-    guides = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
+    guides = tracked("README.md", "CONTRIBUTING.md", "docs/*.md")
     named = {(guide.name, path) for guide in guides for path in PATH.findall(guide.read_text())}
     assert len(named) > 40
     wrong = [f"{g}: {path}" for g, path in named if "NAME" not in path
@@ -140,8 +141,7 @@ def test_modules_and_tests_named_in_pages_exist():
 def test_environment_variables_are_documented():
     text = (ROOT / "docs/reference/environment.md").read_text()
     explained = set(re.findall(r"^\| `(LOSSLAB_\w+)`", text, re.MULTILINE))
-    code = [*ROOT.glob("src/**/*.py"), *ROOT.glob("scripts/*.sh"), *ROOT.glob("config/*.toml"),
-            *ROOT.glob("analysis/R/*.R")]  # fmt: skip
+    code = tracked("src/*.py", "scripts/*.sh", "config/*.toml", "analysis/R/*.R")
     read = re.compile(
         r'(?:environ(?:\.get)?[(\[]|Sys\.getenv\(|= |variable = |\$\{)"?(LOSSLAB_[A-Z0-9_]+)'
     )
@@ -178,11 +178,11 @@ CLOUD = "_loss0_symmetric_iperf3_rtt21_offloads-off_rate600_"
 
 
 def test_findings_are_the_recorded_numbers(root):
-    rows = read_rows(root / "docs/results/full.tsv", "\t")
+    rows = read_rows(root / "recorded/full/record.tsv", "\t")
     means = {row["cell"]: float(row["mean"]) for row in rows}
     cells = [WEB.format(*each) for each in (("web", ""), ("web", "_vs-cubic"))]
     alone, separated = means[cells[0]], means[WEB.format("aqm", "_fq-codel_vs-cubic")]
-    recorded = records.read(root / "docs/results/full", "bufferbloat", cells)[cells[1]]
+    recorded = records.read(root / "recorded/full", "bufferbloat", cells)[cells[1]]
     times = sorted(run["summary"]["download_s"] for run in recorded.content["replicates"])
     page = (
         f"a web page takes {median(times):.1f} s instead of {alone:.1f} s",
@@ -232,10 +232,10 @@ def test_findings_on_quic_stacks_are_those_of_the_table(root):
 
 def test_readme_has_the_number_of_cells(root, capsys):
     text = (root / "README.md").read_text()
-    cli.main(["cells", "--config", str(root / "config/quick.yaml")])
+    cli.main(["cells", "--config", str(root / "config/campaigns/quick.yaml")])
     assert f"measures {len(capsys.readouterr().out.splitlines())} cells" in text
-    known = len(list(root.glob("studies/*/study.yaml")))
-    quick = read_yaml(root / "config/quick.yaml")
+    known = len(tracked("studies/*/study.yaml"))
+    quick = read_yaml(root / "config/campaigns/quick.yaml")
     measured = len(design.load_studies(quick, root))
     said = f"one of {known} studies. `make report` measures the quick campaign, {measured} of them"
     assert said in text

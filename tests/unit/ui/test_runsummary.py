@@ -126,4 +126,4 @@ def test_backlog_that_is_not_the_paths_queue_is_no_limit(recorded, changes, limi
     copy.mkdir(exist_ok=True)
     (copy / "queue.csv").write_text("\n".join(full))
     (copy / "tcp.csv").write_text((folder / "tcp.csv").read_text())
-    assert list(limiters.of_run(copy, manifest)) == limits
+    assert list(limiters.of_run(copy, manifest).shares) == limits

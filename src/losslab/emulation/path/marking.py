@@ -23,6 +23,9 @@ MARKING = (*MARK_WITH_OPTION, "cake", "dualpi2", OWN)
 # A flow with ECN sends all packets with ECT except its handshake and retransmissions (RFC 3168,
 # 6.1.5). A flow without ECN sends none.
 CAPABLE_SHARE_MIN = 0.5
+# Packets of one direction that open, acknowledge and close a connection, as SYN, ACK and FIN. They
+# matter for flows of a few packets.
+CONTROL_PACKETS = 4
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,8 @@ class Marking(Mechanism):
                 )
             return
         # Without TCP, the programs decide.
-        due = t.received - t.retransmits - t.pings
+        # Those that open and close a connection carry none.
+        due = max(0, t.received - t.retransmits - t.pings - CONTROL_PACKETS * len(e.flows))
         if self.ecn != KERNEL and e.flows and t.ecn_capable < CAPABLE_SHARE_MIN * due:
             yield (
                 f"with ecn {self.ecn}, at least {100 * CAPABLE_SHARE_MIN:g} % of {due} packets "

@@ -153,24 +153,24 @@ def run_workflow(
 
 def compare(results: Path, made: Path, campaign: RecordedCampaign) -> Remade:
     """Compare the files of a results folder with those made again."""
-    found = Remade()
+    remade = Remade()
     here = plan.software()
     then = campaign.software or here
-    found.software = [
+    remade.software = [
         f"{name} {then.get(name, 'none')} then, {here.get(name, 'none')} now"
         for name in sorted(then.keys() | here.keys())
         if then.get(name) != here.get(name)
     ]
     names, made_names = set(files(results)), set(files(made))
-    found.files = len(made_names)
+    remade.files = len(made_names)
     for name in sorted(names | made_names):
         if name not in names:
-            found.findings.append(Finding(STAGE, name, "missing, though the workflow makes it"))
+            remade.findings.append(Finding(STAGE, name, "missing, though the workflow makes it"))
         elif name not in made_names:
-            found.findings.append(Finding(STAGE, name, "not made by the campaign's workflow"))
-        elif difference := _difference(results / name, made / name, found):
-            found.findings.append(Finding(STAGE, name, difference))
-    return found
+            remade.findings.append(Finding(STAGE, name, "not made by the campaign's workflow"))
+        elif difference := _difference(results / name, made / name, remade):
+            remade.findings.append(Finding(STAGE, name, difference))
+    return remade
 
 
 def files(results: Path) -> list[str]:
