@@ -25,11 +25,13 @@ source_study <- function(path, names, ...) {
 
 # Draw one figure to the rule's files of its name, and describe it in others.
 draw_to_files <- function(code, data, output) {
-  own <- source_study(
+  definitions <- source_study(
     code, c("draw", "height_cm"), shown = identity, width_cm = figure_width_cm
   )
-  cells <- own$shown(data$cells)
-  figure <- own$draw(data)
+  cells <- definitions$shown(data$cells)
+  figure <- definitions$draw(data)
+  height_cm <- definitions$height_cm
+  if (is.function(height_cm)) height_cm <- height_cm(data)
   if (!inherits(figure, "ggplot")) stop("draw must return a plot, found ", class(figure)[1])
   name <- sub("[.]R$", "", basename(code))
   files_of <- function(kind) {
@@ -38,8 +40,7 @@ draw_to_files <- function(code, data, output) {
   }
   builds <- save_figure(
     figure, c(files_of("figure"), files_of("others")),
-    height_cm = if (is.function(own$height_cm)) own$height_cm(data) else own$height_cm,
-    missing = missing_cells(cells), width_cm = own$width_cm
+    height_cm = height_cm, missing = missing_cells(cells), width_cm = definitions$width_cm
   )
   describe_in_files(figure, cells, files_of("described"), builds)
 }

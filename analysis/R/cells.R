@@ -64,9 +64,9 @@ missing_cells_lines <- function(cells) {
     vapply(split(missing, factor(missing$block, unique(missing$block))), function(block) {
       all <- sum(cells$block == block$block[1] & !is.na(cells$cell))
       names <- paste0("`", block$cell, "`")
-      which <- if (nrow(block) == all) "all" else paste(nrow(block), "of", all)
+      share <- if (nrow(block) == all) "all" else paste(nrow(block), "of", all)
       paste0(
-        "Block `", block$block[1], "`: no valid replicate in ", which, " cells: ",
+        "Block `", block$block[1], "`: no valid replicate in ", share, " cells: ",
         enumerate(names), ". ", reasons_text(block$why)
       )
     }, ""),

@@ -148,7 +148,7 @@ recorded_text <- function(origin, n_cells) {
 
 # Collect the facts in the box on the first page, named by their labels.
 campaign_facts <- function(name, overview, origin, command, renderer) {
-  found <- function(part) {
+  part_text <- function(part) {
     rows <- origin[origin$part == part, ]
     counted <- if (nrow(rows) > 1) paste0(" (", rows$cells, " cells)") else ""
     paste0(escape_markdown(rows$what), counted, collapse = "; ")
@@ -161,11 +161,13 @@ campaign_facts <- function(name, overview, origin, command, renderer) {
   )
   facts <- c(
     Campaign = paste0(if (name == "") "custom" else paste0("*", name, "*"), ": ", runs),
-    Measured = joined(c(found("measured on"), found("machine"), found("time"))),
+    Measured = joined(c(part_text("measured on"), part_text("machine"), part_text("time"))),
     Recorded = recorded_text(origin, sum(overview$cells)),
-    Code = found("losslab"),
-    Kernel = joined(c(found("kernel"), paste0("BBR: ", found("BBR"))[found("BBR") != ""])),
-    Image = sub("^(.)", "packages \\1", found("image's packages")),
+    Code = part_text("losslab"),
+    Kernel = joined(c(
+      part_text("kernel"), if (part_text("BBR") != "") paste0("BBR: ", part_text("BBR"))
+    )),
+    Image = sub("^(.)", "packages \\1", part_text("image's packages")),
     Rendered = paste("with", renderer), `To repeat` = paste0("`", command, "`")
   )
   facts[facts != ""]

@@ -83,14 +83,15 @@ cells_of_table <- function(study, name, values = NULL) {
   if (NROW(rows) == 0 || NROW(cells) == 0) {
     return(character())
   }
-  both <- intersect(names(rows), names(cells))
-  both <- both[vapply(both, function(its) any(rows[[its]] %in% cells[[its]]), logical(1))]
+  shared <- intersect(names(rows), names(cells))
+  overlaps <- function(column) any(rows[[column]] %in% cells[[column]])
+  shared <- shared[vapply(shared, overlaps, logical(1))]
   # Join the columns to one text; without common columns, all rows match.
-  joined <- function(table) do.call(paste, c(list(rep("", nrow(table))), unname(table[both])))
+  joined <- function(table) do.call(paste, c(list(rep("", nrow(table))), unname(table[shared])))
   agrees <- joined(cells) %in% joined(rows)
-  for (part in strsplit(paste(values, collapse = ""), ", *")[[1]]) {
-    its <- strsplit(part, "=")[[1]]
-    agrees <- agrees & cells[[its[[1]]]] %in% strsplit(its[[2]], " ")[[1]]
+  for (assignment in strsplit(paste(values, collapse = ""), ", *")[[1]]) {
+    sides <- strsplit(assignment, "=")[[1]]
+    agrees <- agrees & cells[[sides[[1]]]] %in% strsplit(sides[[2]], " ")[[1]]
   }
   cells$cell[agrees]
 }

@@ -22,10 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from losslab import processes
+from losslab import analysis, processes
 from losslab.campaign.verdicts import FAMILIES, check, explained, read_recorded
 from losslab.errors import LosslabError
-from losslab.instrument import analysis
 from losslab.reading import parse_json, read_rows
 from losslab.repository import ROOT, listed
 from losslab.study import prose, studyfiles

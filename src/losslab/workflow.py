@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from losslab import extensions, lock, moved, reading, worker
+from losslab import analysis, extensions, lock, moved, reading, worker
 from losslab.backends import snapshot_server
 from losslab.campaign import cost, inputs, instrument, plan, records
 from losslab.campaign.cellrun import SELF_TEST, self_test
@@ -33,8 +33,8 @@ from losslab.campaign.results import LOST_FILE, digest_of, read_cell
 from losslab.campaign.tables import R_LISTS
 from losslab.campaign.verdicts import record_of
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, built, image, kernels, packed
-from losslab.instrument.archive import digest
+from losslab.instrument import built, image, kernels, packed
+from losslab.instrument.fetch import digest
 from losslab.repository import ROOT, find
 from losslab.study import claims, design, metrics, studyfiles
 from losslab.study.design import Cell

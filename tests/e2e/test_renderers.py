@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from losslab import report
-from losslab.instrument import analysis
+from losslab import analysis, report
 
 LETTERS = "ABCDEFGHIJ"
 SVG = (
@@ -91,7 +90,7 @@ def test_quarto_prints_what_its_replacement_prints(root, tmp_path, monkeypatch):
     name, page, pdf = rendered(root, tmp_path / "quarto")
     assert re.fullmatch(r"Quarto \d+[.]\d+[.]\d+", name)
     again = rendered(root, tmp_path / "again")
-    monkeypatch.setattr("losslab.instrument.analysis.quarto", lambda: None)
+    monkeypatch.setattr("losslab.analysis.quarto", lambda: None)
     name, other_page, other_pdf = rendered(root, tmp_path / "replacement")
     assert name == "knitr, pandoc and typst"
     for what, pattern in OF_PAGE.items():

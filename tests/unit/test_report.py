@@ -3,9 +3,8 @@ import re
 
 import pytest
 
-from losslab import report
+from losslab import analysis, report
 from losslab.errors import LosslabError
-from losslab.instrument import analysis
 
 DOCUMENT = """---
 title: Test

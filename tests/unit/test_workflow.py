@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 from snakemake.exceptions import WorkflowError
 
-from losslab import cli, lock
+from losslab import analysis, cli, lock
 from losslab.campaign import fingerprint, plan, records
 from losslab.campaign.plan import CampaignPlan
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, image, kernels
+from losslab.instrument import image, kernels
 from losslab.reading import read_rows
 from losslab.repository import ROOT
 from losslab.study.condition import seed_of

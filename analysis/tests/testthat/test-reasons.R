@@ -1,5 +1,6 @@
 # Reasons of verdicts: every sentence with evidence on cells holds on some data and falls on others.
 
+studies_folder <- normalizePath(file.path("..", "..", "..", "studies"))
 
 # Make the cells of one selector: all combinations of its values.
 cells_like <- function(selector) {
@@ -37,7 +38,7 @@ data_for <- function(claim, own) {
 }
 
 sentences <- list()
-for (path in Sys.glob("../../../studies/*/claims.yaml")) {
+for (path in Sys.glob(file.path(studies_folder, "*", "claims.yaml"))) {
   for (claim in yaml::read_yaml(path)$claims) {
     for (sentence in claim$reason) {
       if (!is.null(sentence$shown_by)) {

@@ -69,7 +69,9 @@ class Evidence:
 
     @property
     def bucket_bytes(self) -> int:
-        """Return the size of the bottleneck's token bucket."""
+        """Return the size of the bottleneck's token bucket; an exact link has none."""
+        if self.path_spec.exact:
+            return 0
         return bucket_bytes(self.path_spec.sizes.frame_bytes, self.path_spec.single_packets)
 
     @property
@@ -95,8 +97,9 @@ def _of_path(e: Evidence) -> Iterator[str]:
     # The fastest of about 20 pings. Reordering makes some early; jitter may delay all of them.
     if e.rtt_ms is None:
         yield f"ping must measure an RTT of {path.rtt_ms:g} ms, found no reply"
-    elif not low_ms <= e.rtt_ms - path.rtt_ms <= high_ms:
-        yield f"RTT of the idle path must be {path.rtt_ms:g} ms, found {e.rtt_ms:g} ms"
+    # On an exact link, each ping takes its bytes over the rate. A token bucket is full then.
+    elif not low_ms <= e.rtt_ms - (base_ms := path.rtt_ms + path.ping_ms) <= high_ms:
+        yield f"RTT of the idle path must be {base_ms:g} ms, found {e.rtt_ms:g} ms"
     if e.bypassed:
         yield (
             f"every packet from the sender must pass the bottleneck, found {e.bypassed} packets "
@@ -110,13 +113,16 @@ def _of_goodput(e: Evidence) -> Iterator[str]:
     for each in e.goodputs:
         mean_mbit = path.effect.mean_rate_mbit or path.rate_mbit
         rate_mbit = mean_mbit if each.in_window else e.max_rate_mbit
+        if path.exact and path.by_trace:
+            rate_mbit = math.inf  # the trace is the rate
         burst_bytes = e.buckets * e.bucket_bytes
         burst_mbit = burst_bytes * 8 / 1e6 / each.seconds if each.seconds else 0.0
         # "not at most" is true for nan, too.
         if not each.mbit <= rate_mbit + burst_mbit:
+            more = "" if path.exact else f", or {burst_mbit:g} more with a full bucket"
             yield (
-                f"goodput must be at most the link's {rate_mbit:g} Mbit/s, or {burst_mbit:g} more "
-                f"with a full bucket, found {each.mbit:g}"
+                f"goodput must be at most the link's {rate_mbit:g} Mbit/s{more}, found "
+                f"{each.mbit:g}"
             )
         octets = each.mbit * 1e6 / 8 * each.seconds
         if not octets <= received * packet_bytes:

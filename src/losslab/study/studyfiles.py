@@ -170,6 +170,12 @@ def load_suite(name: str, root: Path = ROOT) -> dict[str, Any]:
             f"a suite must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
             hint="to add a suite, write suites/NAME/suite.yaml in your campaign's folder",
         )
+    if path != (losslabs := root / "suites" / name / "suite.yaml") and losslabs.is_file():
+        raise UsageError(
+            f"a suite of your own must have a new name, found {path}, which has that of losslab's: "
+            "its verdicts would be taken for those of losslab's cases",
+            hint=f"rename the suite and its folder, such as suites/my-{name}/suite.yaml",
+        )
     suite: dict[str, Any] = load_checked(path, "suite")
     problems = [*_problems(suite)]
     if suite["suite"] != name:

@@ -142,7 +142,7 @@ def test_t2_forged_numbers_are_refused(study, measured, record, forge, message):
     records.update_record(measured, record.with_name("numbers.tsv"))
     assert len(records.available(record, study.cells)) == len(study.cells)
     content = lines(record, study)
-    (first,) = (line for line in content if line["content"]["cell"].startswith("cubic_loss1"))
+    (first,) = (line for line in content if line["content"]["cell"].startswith("bulk_cubic_loss1"))
     row = next(row for row in first["content"]["replicates"] if row["valid"])
     forge(row)
     write_lines(record, study, content)

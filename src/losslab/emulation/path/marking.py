@@ -68,10 +68,11 @@ class Marking(Mechanism):
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
         its = condition
-        if its.ecn != "off" and (its.trace != NONE or not apps()[its.app].with_ecn):
+        in_program = its.trace != NONE and its.shaper == "tbf"
+        if its.ecn != "off" and (in_program or not apps()[its.app].with_ecn):
             yield (
-                "ecn must be off with a trace, because trace-driven links do not mark, and with "
-                f"the app datagram; found {its.ecn}"
+                "ecn must be off with a trace and the shaper tbf, whose link does not mark, and "
+                f"with the app datagram; found {its.ecn}"
             )
         if "mark_packets" in self.changed(its) and its.queue != "red-step":
             yield f"mark_packets needs the queue red-step, found {its.queue}"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.mechanism import Effect, Mechanism
 from losslab.emulation.path import schedule as path_schedule
-from losslab.emulation.shaping import BURST_FRAMES
+from losslab.emulation.qdiscs import LinkStep, rate_of
+from losslab.emulation.shaping import BURST_FRAMES, exact
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.axes import NONE, axis, derived_seed, settings
@@ -32,6 +33,7 @@ DIGITS = 6
 # net/sched/sch_tbf.c). These bursts must be at most this share of what the link carries.
 SHORTEST_MS, REFILLED_SHARE_MAX = 0.1, 0.01
 PAUSES_MAX = 1000  # in a run, on average: each is a change that is read back
+EXACT_PAUSES_MAX = 100_000  # in a run, of an exact link
 
 
 def parse(text: str) -> dict[str, float]:
@@ -109,17 +111,24 @@ class Pauses(Mechanism):
             PAUSES_MAX / condition.duration_s,
             REFILLED_SHARE_MAX * condition.rate_mbit / refilled_mbit,
         )
+        if exact(condition):
+            most_per_s = EXACT_PAUSES_MAX / condition.duration_s
         if per_s > most_per_s:
             yield (
                 f"{PER_S} of pauses must be at most {most_per_s:.3g} with rate_mbit "
                 f"{condition.rate_mbit:g} and duration_s {condition.duration_s:g}, found {per_s:g}"
             )
 
+    def link_steps(self, condition: Condition, seed: int) -> list[LinkStep]:
+        phases = self.plan(condition, seed)["changes"].phases
+        rates = [rate_of(phase.values["rate_mbit"]) for phase in phases]
+        return path_schedule.link_steps(phases, rates)
+
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
-        changes = []
+        changes, paused_mbit = [], 0.0 if exact(condition) else PAUSED_MBIT
         for begin_s, end_s in drawn(condition.pauses, condition.duration_s, seed):
             changes += [
-                {schedule.AT: begin_s, "rate_mbit": PAUSED_MBIT},
+                {schedule.AT: begin_s, "rate_mbit": paused_mbit},
                 {schedule.AT: end_s, "rate_mbit": condition.rate_mbit},
             ]
         if not changes:

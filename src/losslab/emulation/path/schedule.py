@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from losslab.emulation import droplist
 from losslab.emulation.mechanism import Effect, Mechanism, effect_of, loss_percent
+from losslab.emulation.qdiscs import LOSES, UNLIMITED, LinkStep, Qdisc, link, rate_of
 from losslab.emulation.schedule_runner import ChangePlan, Step
-from losslab.emulation.shaping import path_qdiscs
+from losslab.emulation.shaping import exact, path_qdiscs
 from losslab.emulation.topology import bottleneck, interface, reverse_router
 from losslab.errors import LosslabError
 from losslab.study import schedule
@@ -43,8 +44,39 @@ def as_in(condition: Condition, phase: Phase) -> Condition:
     return type(its).from_json(its.to_json() | everything)
 
 
+def link_steps(phases: Sequence[Phase], rates: Sequence[int]) -> list[LinkStep]:
+    """List a link's steps, one for each phase with its rate in bit/s, and one after the run.
+
+    The last step counts what the link sends after the configured end.
+    """
+    found = [
+        LinkStep(round(phase.begin_s * 1e9), rate, LOSES if phase.outage else 0)
+        for phase, rate in zip(phases, rates, strict=True)
+    ]
+    return [*found, LinkStep(round(phases[-1].end_s * 1e9), rates[-1])]
+
+
+def netem_spans(phases: Sequence[Phase]) -> list[Phase]:
+    """List the periods in which the netem links of a path with exact links are constant.
+
+    Exact links themselves change the rate, and lose all packets of an outage.
+    """
+    found: list[Phase] = []
+    for phase in phases:
+        its = replace(
+            phase, outage=False, values=phase.values | {"rate_mbit": phases[0].values["rate_mbit"]}
+        )
+        if found and found[-1].values == its.values:
+            found[-1] = replace(found[-1], end_s=its.end_s)
+        else:
+            found.append(its)
+    return found
+
+
 def steps(condition: Condition, seed: int) -> list[Step]:
     """List the changes of qdiscs by phase; a changed netem draws from a new seed."""
+    if exact(condition):
+        return _netem_steps(condition, seed)
     first, *later = phases_of(condition)
     now = {(q.where.name, q.handle): q for q in path_qdiscs(as_in(condition, first), seed)}
     before = {key: q.arguments for key, q in now.items()}
@@ -63,6 +95,21 @@ def steps(condition: Condition, seed: int) -> list[Step]:
                 q for (name, _), q in now.items() if name == bottleneck().name and q.kind in FIFOS
             ]
         before = {key: q.arguments for key, q in plain.items()}
+        now |= {(q.where.name, q.handle): q for q in becoming}
+        found.append(Step(phase, becoming, list(now.values())))
+    return found
+
+
+def _netem_steps(condition: Condition, seed: int) -> list[Step]:
+    now = {(q.where.name, q.handle): q for q in path_qdiscs(condition, seed)}
+    before = {key: q.arguments for key, q in now.items()}
+    found = []
+    for number, phase in enumerate(netem_spans(phases_of(condition))[1:], start=1):
+        its = as_in(condition, phase)
+        plain = {(q.where.name, q.handle): q for q in path_qdiscs(its, seed) if q.kind == "netem"}
+        own = {(q.where.name, q.handle): q for q in path_qdiscs(its, seed + number * 2**31)}
+        becoming = [own[key] for key, q in plain.items() if q.arguments != before[key]]
+        before |= {key: q.arguments for key, q in plain.items()}
         now |= {(q.where.name, q.handle): q for q in becoming}
         found.append(Step(phase, becoming, list(now.values())))
     return found
@@ -127,7 +174,7 @@ class Schedule(Mechanism):
         its = condition
         if its.changes == NONE:
             return
-        if its.shaper != "tbf" or its.sender_delay_ms > 0:
+        if its.shaper == "htb-netem" or its.sender_delay_ms > 0:
             yield "changes must be none with sender_delay_ms or the shaper htb-netem"
         if its.trace != NONE and "rate_mbit" in its.changes:
             yield "changes must not set rate_mbit with a trace, because the trace is the rate"
@@ -144,6 +191,11 @@ class Schedule(Mechanism):
                 f"every change must come before the run's end at {its.duration_s:g} s, found one "
                 f"at {last_s:g} s"
             )
+        elif exact(its):
+            try:
+                link(bottleneck(), self.link_steps(its, 0))
+            except LosslabError as error:
+                yield f"changes must be at least 1 ns apart: {error.message}"
         for phase in found[1:]:
             if phase.values["rtt_ms"] == 0:
                 yield "changes must keep rtt_ms above 0, because a path without delay has no netem"
@@ -151,6 +203,20 @@ class Schedule(Mechanism):
                 where = f"changes, from {phase.begin_s:g} s: "
                 same = type(its).from_json(its.to_json() | phase.values | {"changes": NONE})
                 yield from (where + words for words in same.problems())
+
+    def link_steps(self, condition: Condition, seed: int) -> list[LinkStep]:
+        found = phases_of(condition)
+        unlimited = condition.trace != NONE
+        rates = [UNLIMITED if unlimited else rate_of(p.values["rate_mbit"]) for p in found]
+        return link_steps(found, rates)
+
+    def qdiscs(self, condition: Condition) -> list[Qdisc]:
+        """Return what loses the packets of the reverse path in an outage, with exact links."""
+        found = phases_of(condition)
+        if not exact(condition) or not any(phase.outage for phase in found):
+            return []
+        where = interface("receiver", reverse_router(condition.path))
+        return [link(where, link_steps(found, [UNLIMITED] * len(found)))]
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         return {"changes": change_plan(condition, seed)}

@@ -23,7 +23,7 @@ from losslab import cellspec, processes, sweeps
 from losslab.campaign import inputs, limiters, results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
-from losslab.instrument import changes, kernels
+from losslab.instrument import kernels, kernelsource
 from losslab.reading import UsageError, out_file, out_folder
 from losslab.repository import ROOT
 from losslab.study import metrics, studyfiles
@@ -90,7 +90,7 @@ def _check(options: argparse.Namespace) -> int:
     commit = _commit() if options.trend else ("", "")
     if options.trend:
         behaviour.read_trend(options.trend)
-    given_files = changes.files_given([*options.base, *options.change])
+    given_files = kernelsource.files_given([*options.base, *options.change])
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
     cellspec.refuse_not_own(out)
@@ -105,7 +105,7 @@ def _check(options: argparse.Namespace) -> int:
     ):
         files = out / name / "files"
         shutil.rmtree(files, ignore_errors=True)
-        made.append(changes.of_files(given, spec, files))
+        made.append(kernelsource.make_change(given, spec, files))
         sides.append(Side(files, NONE if bring is None else inputs.named(bring)))
     before, after = sides
     (old, _), (new, unused) = (

@@ -31,6 +31,7 @@ from losslab.study.condition import AXES
 from losslab.study.intervals import MIN_RUNS
 from losslab.tools.decide import page
 from losslab.tools.decide.question import (
+    ACCEPT,
     BULK,
     DEFAULT_FLOWS,
     MIXED_FLOWS,
@@ -109,6 +110,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     question = parser.add_argument_group("question")
     question.add_argument(
         "--from-tc", type=Path, metavar="FILE", help="take the path from lines of tc or Mininet"
+    )
+    question.add_argument(
+        ACCEPT, action="store_true", help="decide without what --from-tc leaves out of the path"
     )
     question.add_argument(
         "--share", action="append", default=[], metavar="ALGORITHM=PERCENT",
@@ -326,6 +330,7 @@ def decision(outcomes: Sequence[Outcome], made: Plan) -> dict[str, Any]:
             "choices": list(question.choices), "path": dict(question.path), "flows": question.flows,
             "others": question.counts, "uses": list(question.uses), "page_kb": question.page_kb,
             "pages_per_s": question.pages_per_s,
+            "left_out_of_path": list(question.left_out),
         },
         "duration_s": made.duration_s,
         "runs": made.runs,
@@ -356,4 +361,5 @@ def again(options: argparse.Namespace, made: Plan, more: int = 0) -> str:
         words += [word for its in getattr(options, name) for word in (f"--{name}", its)]
     for name, its in given.items():
         words += [f"--{name.replace('_', '-')}", str(its)] if its is not None else []
+    words += [ACCEPT] * options.accept_left_out
     return shlex.join(words)

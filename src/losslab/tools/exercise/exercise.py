@@ -241,19 +241,23 @@ def _grade(options: argparse.Namespace) -> int:
     if not files:
         raise UsageError(f"{options.folder} must have the students' .json files, found none")
     rows: list[dict[str, Any]] = []
-    submitted: dict[Exercise, tuple[Path, dict[str, float], dict[str, Any]]] = {}
+    submitted: dict[Exercise, list[tuple[Path, dict[str, float], dict[str, Any]]]] = {}
     for file in files:
         try:
-            exercise, *prediction_and_data = _recorded(file)
-            if exercise in submitted:
-                raise UsageError(f"the same student and lesson as {submitted[exercise][0].name}")
+            exercise, predicted, data = _recorded(file)
         except LosslabError as error:
             rows.append({"file": file.name, "problem": error.message})
         else:
-            submitted[exercise] = (file, *prediction_and_data)
+            submitted.setdefault(exercise, []).append((file, predicted, data))
     right = solutions([*submitted], options.cores)
-    for exercise, (file, predicted, data) in submitted.items():
-        rows += _graded(exercise, file.name, predicted, data, right)
+    for exercise, submissions in submitted.items():
+        for file, predicted, data in submissions:
+            # Which of several is the student's own, the teacher must say: all are graded.
+            others = ", ".join(other.name for other, *_ in submissions if other != file)
+            same = f"the same student and lesson as {others}" if others else ""
+            for row in _graded(exercise, file.name, predicted, data, right):
+                row["problem"] = "; ".join(filter(None, (same, row["problem"])))
+                rows.append(row)
     plain = [{name: _cell(value) for name, value in row.items()} for row in rows]
     write_csv(options.out, COLUMNS, plain)
     wrong = [row for row in rows if row["problem"]]

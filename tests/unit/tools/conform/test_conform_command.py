@@ -382,3 +382,37 @@ def test_every_case_of_a_suite_has_conditions_that_can_be_measured(name):
         assert case.condition(BBR3, case.known_s)
         assert not case.phase or case.condition(BBR3, case.late_s)
         assert case.missing_phases("bbr3") == []
+
+
+def test_t3_suite_of_a_folder_does_not_replace_losslabs(folder, capsys):
+    theirs = folder / "suites" / "rfc9743" / "suite.yaml"
+    theirs.parent.mkdir()
+    theirs.write_text(SUITE.replace("suite: own", "suite: rfc9743"))
+    assert cli.main(["conform", "rfc9743", "never_grows"]) == 2
+    said = capsys.readouterr().err
+    assert f"a suite of your own must have a new name, found {theirs}" in said
+    assert "suites/my-rfc9743/suite.yaml" in said
+
+
+@pytest.mark.parametrize(
+    ("limits", "problem"),
+    [
+        ("at_most: .nan", "at_most must be a number, or a variable such as `0.9 rate`, found '.nan'"),
+        ("at_least: 1.5.2", "at_least must be a number"),
+        ("above: true", "above must be a number"),
+        ("at_least: 2, at_most: 1", "at_least must be at most at_most (1), found 2"),
+    ],
+)  # fmt: skip
+def test_limits_that_no_number_can_be_compared_with_are_refused_before_a_run(
+    folder, capsys, limits, problem
+):
+    OWN.write_text(SUITE.replace("value: bound, at: T, is: 1", f"value: bound, at: T, {limits}"))
+    assert cli.main(["conform", "own", "bbr3"]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_text_is_no_limit_of_a_metric(folder, capsys):
+    check = "metric: goodput_mbit, at_most: fast"
+    OWN.write_text(SUITE.replace("value: bound, at: T, is: 1", check))
+    assert cli.main(["conform", "own", "bbr3"]) == 2
+    assert "at_most of a metric must be a number, found 'fast'" in capsys.readouterr().err
