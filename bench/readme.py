@@ -6,7 +6,7 @@
 
 The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
 If RESULTS have a scoreboard, it is copied to recorded, under the name of its campaign. The
-README's scoreboard is that of the quick campaign, with its orders and signs in report/verdicts.tsv.
+README's scoreboard is that of the quick campaign, with its recorded orders and signs.
 The sentences below it are about the full campaign, from the same files and its record.
 The table of items has the figures of report/major-claims.yaml. Those of commands, axes and metrics
 are in docs/reference for readers of the repository; the site shows each command's help instead.
@@ -120,7 +120,7 @@ def full(campaign: str = "full") -> str:
     runs = sum(int(row["replicates"]) for row in cells)
     total = sum(_numbers(campaign).values(), Counter[str]())
     orders = sum(_orders(campaign).values(), Counter[str]())
-    quick, recorded = (read_recorded()[name] for name in ("quick", campaign))
+    quick, recorded = map(read_recorded, ("quick", campaign))
     both = quick.keys() & recorded.keys()
     differ = sum(quick[name].verdict != recorded[name].verdict for name in both)
     return _wrapped(
@@ -224,7 +224,7 @@ def _numbers(campaign: str) -> dict[str, Counter[str]]:
 
 def _orders(campaign: str) -> dict[str, Counter[str]]:
     """Count the recorded verdicts on orders and signs of each study with published numbers."""
-    recorded = read_recorded()[campaign]
+    recorded = read_recorded(campaign)
     return {
         study: Counter(
             recorded[study, claim["id"]].verdict

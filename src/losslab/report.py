@@ -120,9 +120,8 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
 
 def facts(parts: Parts, renderer: str) -> dict[str, Any]:
     """Return what R must know of a report besides its tables (analysis/R/report.R reads it)."""
-    recorded = read_recorded()
-    first, second = (recorded.get(family, {}) for family in FAMILIES)
-    causes = explained(recorded)
+    first, second = map(read_recorded, FAMILIES)
+    causes = explained()
     return {
         "campaign": parts.campaign,
         "command": parts.command,

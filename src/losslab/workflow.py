@@ -31,7 +31,7 @@ from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, sm
 from losslab.campaign.plan import Planned
 from losslab.campaign.results import LOST_FILE, digest_of, read_cell
 from losslab.campaign.tables import R_LISTS
-from losslab.campaign.verdicts import TABLE, read_recorded
+from losslab.campaign.verdicts import record_of
 from losslab.errors import LosslabError
 from losslab.instrument import built, image, kernels, packed
 from losslab.instrument.fetch import digest
@@ -365,9 +365,9 @@ class Campaign:
         return [self._root / "report" / "_conform.qmd"] if "conform" in self._config else []
 
     def verdicts(self) -> list[str]:
-        """List the table of recorded verdicts if it has this campaign's."""
-        known = read_recorded().get(self._config.get("campaign", ""))
-        return [str(TABLE)] if known else []
+        """List the recorded claims of this campaign, if it has any."""
+        name = self._config.get("campaign", "")
+        return [str(path)] if name and (path := record_of(name)).is_file() else []
 
     def command(self) -> str:
         """Return the command that measures this campaign and makes its report in a clone."""
