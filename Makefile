@@ -35,7 +35,7 @@ claims: setup ## Print every claim with its number, confidence interval, limit, 
 	@.venv/bin/losslab claims
 
 figure: setup ## Measure and draw the README's figure, and write its caption
-	.venv/bin/snakemake --cores $(CORES) results/figures/loss_goodput.svg results/tables/loss_decrease.csv \
+	.venv/bin/snakemake --cores $(CORES) results/figures/loss/goodput.svg results/tables/loss/decrease.csv \
 		--configfile config/campaigns/quick.yaml
 	.venv/bin/python -m bench.readme
 

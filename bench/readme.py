@@ -6,7 +6,7 @@
 
 The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
 If RESULTS have a scoreboard, it is copied to recorded, under the name of its campaign. The
-README's scoreboard is that of the quick campaign, with its orders and signs in report/verdicts.tsv.
+README's scoreboard is that of the quick campaign, with its recorded orders and signs.
 The sentences below it are about the full campaign, from the same files and its record.
 The table of items has the figures of report/major-claims.yaml. Those of commands, axes and metrics
 are in docs/reference for readers of the repository; the site shows each command's help instead.
@@ -37,7 +37,9 @@ from losslab.tools.artifact import major
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
-FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
+TABLE = "loss_decrease.csv"
+# Copies of a campaign's results.
+COPIES = {"figures/loss/goodput.svg": "loss_goodput.svg", "tables/loss/decrease.csv": TABLE}
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 SCOREBOARD_MARK = "<!-- scoreboard: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
@@ -118,7 +120,7 @@ def full(campaign: str = "full") -> str:
     runs = sum(int(row["replicates"]) for row in cells)
     total = sum(_numbers(campaign).values(), Counter[str]())
     orders = sum(_orders(campaign).values(), Counter[str]())
-    quick, recorded = (read_recorded()[name] for name in ("quick", campaign))
+    quick, recorded = map(read_recorded, ("quick", campaign))
     both = quick.keys() & recorded.keys()
     differ = sum(quick[name].verdict != recorded[name].verdict for name in both)
     return _wrapped(
@@ -143,7 +145,7 @@ def items() -> str:
         claims.setdefault(each.item, []).append(f"`{each.study}/{each.claim}`")
     for item, of in claims.items():
         name = item.removeprefix("figure ")
-        study, _, figure = name.partition("_")
+        study, _, figure = name.partition("/")
         script = Path("studies", study, "figures", f"{figure}.R")
         if not (ROOT / script).is_file():
             raise SystemExit(f"readme: error: an item must be a figure of the report, found {item}")
@@ -222,7 +224,7 @@ def _numbers(campaign: str) -> dict[str, Counter[str]]:
 
 def _orders(campaign: str) -> dict[str, Counter[str]]:
     """Count the recorded verdicts on orders and signs of each study with published numbers."""
-    recorded = read_recorded()[campaign]
+    recorded = read_recorded(campaign)
     return {
         study: Counter(
             recorded[study, claim["id"]].verdict
@@ -266,16 +268,15 @@ def main() -> None:
         readme.write_text(replaced(readme.read_text(), ITEMS_MARK, items()))
         return
     results = options.results
-    wanted = (results / "figures" / FIGURE, results / "tables" / TABLE)
-    for path in wanted:
+    for path in map(results.joinpath, COPIES):
         if not path.is_file():
             raise SystemExit(
                 f"readme: error: a campaign's results must have {path}, found no such file\n"
                 "  -> run `make figure`, which measures first"
             )
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for path in wanted:
-        shutil.copyfile(path, FOLDER / path.name)
+    for source, copy in COPIES.items():
+        shutil.copyfile(results / source, FOLDER / copy)
     board = results / "tables" / "scoreboard_sources.csv"
     if board.is_file():
         campaign = read_json(results / plan.FILE)["config"]["campaign"]

@@ -273,8 +273,8 @@ class Results:
     def means(self, metric: str | None = None) -> pd.DataFrame:
         """Return the mean of a metric per cell, with a 95 % confidence interval from five runs on.
 
-        The interval is for a fixed number of runs, as in a sweep. `results/summary/STUDY.csv` has
-        the wider intervals of a campaign's cells that may end early.
+        The interval is for a fixed number of runs, as in a sweep. A campaign's cells that may end
+        early have wider intervals, in `results/summary/STUDY/statistics.csv`.
 
         Args:
             metric: Name of the metric; by default the main metric of each cell's app.

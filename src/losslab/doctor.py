@@ -16,14 +16,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from losslab import cellspec, processes, pyarguments
+from losslab import analysis, cellspec, processes, pyarguments
 from losslab.backends import resources, runner, virtual
 from losslab.backends.base import GUEST, VIRTUAL, Checked, Finding, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.campaign.cellrun import SELF_TEST, self_test
 from losslab.campaign.instrument import instrument, provide
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, image, integrity, kernel, kernels
+from losslab.instrument import image, integrity, kernel, kernels
 from losslab.instrument.cache import cache_folder
 from losslab.lock import own_folder
 from losslab.repository import FOR_CAMPAIGNS, SET_UP, debian_packages, install_command

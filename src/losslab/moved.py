@@ -18,6 +18,8 @@ OF_FOLDERS = (
     (r"analysis/studies/(\w+)/(.+\.R)", r"studies/\1/\2"),
     (r"config/suites/([a-z0-9-]+)\.yaml", r"suites/\1/suite.yaml"),
 )
+# Recorded verdicts, which are now a table of claims per campaign.
+VERDICTS = "report/verdicts.tsv"
 # Files of losslab.
 OF_LOSSLAB = (
     (r"config/suites/bbr3-repaired\.patch", "suites/bbr-draft/bbr3-repaired.patch"),
@@ -48,6 +50,8 @@ def now_at(path: Path) -> str:
 
 def files(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield a campaign's files in places of earlier versions, and their new places."""
+    if (folder / VERDICTS).is_file():
+        yield VERDICTS, "remove it; `losslab claims --record CAMPAIGN` makes its new form"
     for top in ("analysis", "config", "report"):
         for path in sorted((folder / top).rglob("*.*")):
             name = path.relative_to(folder).as_posix()
@@ -63,6 +67,5 @@ def require_new_places(folder: Path | None) -> None:
         raise LosslabError(
             f"files of {folder} must be in this version's places, found {len(moves)} in those of "
             "an earlier one:\n" + "\n".join(f"    {old} -> {new}" for old, new in moves),
-            hint="move each, for example by "
-            f"`mkdir -p {Path(moves[0][1]).parent} && mv {moves[0][0]} {moves[0][1]}`",
+            hint="move them, with `mkdir -p` for a new folder; losslab reads no old place",
         )

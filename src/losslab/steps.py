@@ -23,7 +23,7 @@ from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import LOST_FILE, RESULTS, cell_content, replace_json, write_json
 from losslab.errors import did_you_mean
 from losslab.instrument import built, image, integrity, kernel, kernels
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument.fetch import UnavailableError
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import metrics

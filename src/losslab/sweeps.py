@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from losslab import cellspec, interrupts
+from losslab import analysis, cellspec, interrupts
 from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import inputs, limiters, replicate
@@ -30,7 +30,6 @@ from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, read_cell
 from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
-from losslab.instrument import analysis
 from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
 from losslab.study import design, metrics, parameters, units

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from losslab import extensions, lock, moved, reading, worker
+from losslab import analysis, extensions, lock, moved, reading, worker
 from losslab.backends import snapshot_server
 from losslab.campaign import cost, inputs, instrument, plan, records
 from losslab.campaign.cellrun import SELF_TEST, self_test
@@ -31,10 +31,10 @@ from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, sm
 from losslab.campaign.plan import Planned
 from losslab.campaign.results import LOST_FILE, digest_of, read_cell
 from losslab.campaign.tables import R_LISTS
-from losslab.campaign.verdicts import TABLE, read_recorded
+from losslab.campaign.verdicts import record_of
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, built, image, kernels, packed
-from losslab.instrument.archive import digest
+from losslab.instrument import built, image, kernels, packed
+from losslab.instrument.fetch import digest
 from losslab.repository import ROOT, find
 from losslab.study import claims, design, metrics, studyfiles
 from losslab.study.design import Cell
@@ -299,7 +299,7 @@ class Campaign:
     def summaries(self, *tables: str) -> list[str]:
         """List the files of the given tables of every study."""
         return [
-            f"results/summary/{study}_{table}.csv" for study in self.studies for table in tables
+            f"results/summary/{study}/{table}.csv" for study in self.studies for table in tables
         ]
 
     def declared(self, _: Any) -> str:
@@ -315,7 +315,7 @@ class Campaign:
     def figures(self, *suffixes: str, study: str | None = None) -> list[str]:
         """List the files of the figures of a study or of all studies, with some suffixes."""
         return [
-            f"results/figures/{each.name}_{figure}.{suffix}"
+            f"results/figures/{each.name}/{figure}.{suffix}"
             for each in self.studies.values()
             for figure in each.figures
             for suffix in suffixes
@@ -324,7 +324,7 @@ class Campaign:
 
     def tables(self, study: str) -> list[str]:
         """List the files of a study's own tables."""
-        return [f"results/tables/{study}_{name}.csv" for name in self.studies[study].tables]
+        return [f"results/tables/{study}/{name}.csv" for name in self.studies[study].tables]
 
     def figure_code(self, study: str) -> list[Path]:
         """List the R files that draw a study's figures."""
@@ -365,9 +365,9 @@ class Campaign:
         return [self._root / "report" / "_conform.qmd"] if "conform" in self._config else []
 
     def verdicts(self) -> list[str]:
-        """List the table of recorded verdicts if it has this campaign's."""
-        known = read_recorded().get(self._config.get("campaign", ""))
-        return [str(TABLE)] if known else []
+        """List the recorded claims of this campaign, if it has any."""
+        name = self._config.get("campaign", "")
+        return [str(path)] if name and (path := record_of(name)).is_file() else []
 
     def command(self) -> str:
         """Return the command that measures this campaign and makes its report in a clone."""
@@ -419,5 +419,5 @@ def require_defined_once(functions: Iterable[Path]) -> None:
 
 def report_code() -> list[Path]:
     """List the source files of the report's renderer."""
-    modules = [PACKAGE / name for name in ("report.py", "instrument/analysis.py")]
+    modules = [PACKAGE / name for name in ("report.py", "analysis.py")]
     return [*modules, *sorted((ROOT / "report" / "render").iterdir())]

@@ -8,7 +8,7 @@ import pytest
 
 from losslab import cli
 from losslab.instrument import kernel, kernels, kerneltree
-from losslab.instrument.archive import unpinned_allowed
+from losslab.instrument.fetch import unpinned_allowed
 from tests.e2e.conftest import COMPILES
 
 pytestmark = COMPILES

@@ -163,7 +163,7 @@ def test_edit_measures_exactly_the_cells_that_depend_on_it(clone):
 
 
 def test_edited_r_function_makes_the_tables_again(clone):
-    target = ("results/summary/loss.csv",)
+    target = ("results/summary/loss/statistics.csv",)
     listed = snakemake(clone, "--summary", target=target).stdout.splitlines()
     for path, _, rule, *_ in (line.split("\t") for line in listed if line.startswith("results/")):
         if rule in ("analyse_loss", "collect_study"):

@@ -12,7 +12,7 @@ from losslab.campaign import state
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.emulation import capture
-from losslab.instrument import kernel, kernels, kerneltree, layouts
+from losslab.instrument import csource, kernel, kernels, kernelsource, kerneltree
 from losslab.study.condition import Condition
 from tests.e2e.conftest import COMPILES
 from tests.e2e.test_measure import measure
@@ -129,10 +129,10 @@ def test_layouts_are_those_of_the_kernels_sources(name, every):
     kept = kernel.objects(kernels.get(name)).existing()
     if kept is None or not shutil.which("gcc"):
         pytest.skip(f"no object files of the kernel: run `losslab kernel --name {name}`")
-    known = layouts.typed(json.loads(layouts.TABLE.read_text())[name])
+    known = csource.typed_layouts(json.loads(kernelsource.TABLE.read_text())[name])
     with kerneltree.own_files(kept) as tree:
         before = {path: os.stat(path).st_mtime_ns for path in (tree / kerneltree.IPV4).iterdir()}
-        found = layouts.of_tree(tree, (), None if every else KERNELS[name])
+        found = kernelsource.layouts_of_tree(tree, (), None if every else KERNELS[name])
         after = {path: os.stat(path).st_mtime_ns for path in (tree / kerneltree.IPV4).iterdir()}
     assert found == (known if every else {each: known[each] for each in KERNELS[name]})
     assert before == after

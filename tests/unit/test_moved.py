@@ -42,6 +42,7 @@ def test_files_of_an_earlier_campaigns_folder_are_named_at_once(campaign_folder,
         "report/_mine.qmd": "studies/mine/chapter.qmd",
         "analysis/studies/mine/figures/goodput.R": "studies/mine/figures/goodput.R",
         "config/suites/mine.yaml": "suites/mine/suite.yaml",
+        "report/verdicts.tsv": "remove it; `losslab claims --record CAMPAIGN` makes its new form",
     }
     for name in (*places, "config/config.yaml", "studies/other/study.yaml", "suites/other.yaml"):
         (campaign_folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -55,7 +55,7 @@ def test_cell_without_an_instrument_has_a_reason_and_no_replicate():
     assert note["absent"] == WHY
     assert note["when_utc"]
     assert cli.main(["collect", "s"]) == 0
-    first, *others = read_rows(Path("results/summary/s_cells.csv"))
+    first, *others = read_rows(Path("results/summary/s/cells.csv"))
     assert (first["block"], first["n_replicates"], first["n_valid"]) == ("b", "0", "0")
     assert first["reasons"] == WHY
     assert [(r["block"], r["n_left_out"]) for r in others] == [("main", "3"), ("other", "88")]

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 from snakemake.exceptions import WorkflowError
 
-from losslab import cli, lock
+from losslab import analysis, cli, lock
 from losslab.campaign import fingerprint, plan, records
 from losslab.campaign.plan import CampaignPlan
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, image, kernels
+from losslab.instrument import image, kernels
 from losslab.reading import read_rows
 from losslab.repository import ROOT
 from losslab.study.condition import seed_of
@@ -247,11 +247,11 @@ def test_recorded_cells_are_collected_without_a_measurement(known):
     only = {name: each for name, each in campaign.plan.cells.items() if each.recorded}
     replace(campaign.plan, cells=only, left_out={"loss": {}}).write()
     assert cli.main(["collect", "loss"]) == 0
-    [row] = read_rows(Path("results/summary/loss_cells.csv"))
+    [row] = read_rows(Path("results/summary/loss/cells.csv"))
     assert (row["cell"], row["n_valid"], row["recorded"]) == (known, "5", "TRUE")
-    values = [row["goodput_mbit"] for row in read_rows(Path("results/summary/loss_replicates.csv"))]
+    values = [row["goodput_mbit"] for row in read_rows(Path("results/summary/loss/replicates.csv"))]
     assert values == ["9.0", "9.01", "9.02", "9.03", "9.04"]
-    assert len(read_rows(Path("results/summary/loss_intervals.csv"))) == 10
+    assert len(read_rows(Path("results/summary/loss/intervals.csv"))) == 10
 
 
 def test_records_and_options_of_an_instrument_follow_from_wildcards(campaign):

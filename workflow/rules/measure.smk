@@ -37,7 +37,7 @@ rule collect_study:
         code=[tables.__file__, criteria.__file__],
         suite=lambda wildcards: studyfiles.suite_files(ROOT, wildcards.study),
     output:
-        expand("results/summary/{{study}}_{table}.csv", table=COLLECTED),
+        expand("results/summary/{{study}}/{table}.csv", table=COLLECTED),
     log:
         "logs/collect_study/{study}.log",
     conda:

@@ -37,7 +37,7 @@ test_that("the box says how many cells have recorded numbers, if any have", {
 
 test_that("the first page's downloads have one row each when a campaign has several algorithms", {
   figure <- list2env(list(filter = dplyr::filter))
-  source("../../studies/bufferbloat/figures/finding.R", local = figure)
+  source("../../../studies/bufferbloat/figures/finding.R", local = figure)
   pages <- tidyr::expand_grid(
     block = "web", algorithm = c("cubic", "reno"), competitor = c("none", "cubic"), queue = "fifo"
   )

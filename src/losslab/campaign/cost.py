@@ -40,9 +40,9 @@ def expected_mbit(condition: Condition) -> float:
     """Estimate the total throughput of a condition's flows in Mbit/s."""
     c = condition
     rate_mbit = c.rate_mbit if c.trace == NO_TRACE else min(c.rate_mbit, MEAN_MBIT)
-    own = apps()[c.app].expected_mbit(c, rate_mbit)
-    if own is not None:
-        return own
+    of_app_mbit = apps()[c.app].expected_mbit(c, rate_mbit)
+    if of_app_mbit is not None:
+        return of_app_mbit
     loss = c.loss_percent / 100
     if loss == 0 or c.algorithm not in LOSS_BASED:
         return rate_mbit * (1 - loss)

@@ -16,8 +16,8 @@ from typing import IO, Any
 
 from losslab.emulation.link import tracelink
 from losslab.errors import HostError, LosslabError, did_you_mean
-from losslab.instrument.archive import digest
 from losslab.instrument.cache import cache_folder
+from losslab.instrument.fetch import digest
 from losslab.instrument.kernels import PublicFile
 from losslab.lock import own_folder
 from losslab.reading import UsageError, input_errors, read_text, read_toml, shown

@@ -14,9 +14,9 @@ from losslab.backends.base import COMMON, GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.emulation.app import apps
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import built, image, integrity, kernel, kernels, layouts, packed
-from losslab.instrument.archive import unpinned_allowed
+from losslab.instrument import built, image, integrity, kernel, kernels, kernelsource, packed
 from losslab.instrument.cache import building, cache_folder, progress
+from losslab.instrument.fetch import unpinned_allowed
 from losslab.instrument.kernels import Kernel
 from losslab.repository import INSTALLED, ROOT, SET_UP, require_programs
 from losslab.study import design, parameters
@@ -92,7 +92,7 @@ def _kernel(spec: Kernel, command: str) -> Path:
 
     Such a build adds only algorithms to a kernel whose object files are kept.
     """
-    part = kernel.part(spec, layouts.require_room)
+    part = kernel.part(spec, kernelsource.require_room)
     folder = part.fetch()
     if spec == kernels.default():
         return _built(folder, "kernel", command)

@@ -116,13 +116,13 @@ def _flights(tcp: Samples, source_port: int, condition: Condition) -> _Flights:
     """Return a flow's flights at samples after the warm-up that an RTT follows."""
     import numpy as np
 
-    own = {name: values[tcp["flow"] == source_port] for name, values in tcp.items()}
-    times, rtt_s, delivered = own["t_s"], own["srtt_ms"] / 1e3, own["delivered_bytes"]
+    flow = {name: values[tcp["flow"] == source_port] for name, values in tcp.items()}
+    times, rtt_s, delivered = flow["t_s"], flow["srtt_ms"] / 1e3, flow["delivered_bytes"]
     after = np.searchsorted(times, times + rtt_s)
     inside = (condition.warmup_s <= times) & (times <= condition.duration_s)
     kept = inside & (after != np.arange(len(times))) & (after != len(times))
     octets = _at(times, delivered, (times + rtt_s)[kept]) - delivered[kept]
-    cwnd, pacing = own["cwnd_packets"][kept], own["pacing_mbit"][kept]
+    cwnd, pacing = flow["cwnd_packets"][kept], flow["pacing_mbit"][kept]
     return _Flights(times[kept], rtt_s[kept], octets, cwnd, pacing, packetsizes.of(condition))
 
 
@@ -202,7 +202,7 @@ def of_run(folder: Path, manifest: Mapping[str, Any]) -> Limits:
     if condition.second_rate_mbit > 0:
         return Limits({})
     tcp, queue = map(read_samples, tables)
-    if condition.shaper != "tbf":
+    if condition.shaper == "htb-netem":
         queue = {}  # its backlog includes the packets on the netem link
     flows = [start["flow"] for start in manifest["plan"]["starts"]]
     flow = next(each for each in flows if not each["name"].startswith(COMPETITOR_PREFIX))
@@ -228,18 +228,18 @@ def causes(limits: Limits, condition: Condition) -> dict[str, float]:
     That is its largest limit unless it is the path, a buffer that limits at least 5 % of the time,
     and the receive window behind the pacing.
     """
-    found: dict[str, float] = {}
+    known: dict[str, float] = {}
     largest = limits.largest
     # The app `stream` may be there to limit its flow.
     intended = condition.app == "stream" and largest == APPLICATION
     if limits.estimate_percent:
-        found[ESTIMATE] = limits.estimate_percent
+        known[ESTIMATE] = limits.estimate_percent
     elif largest is not None and largest != PATH and not intended:
-        found[largest] = limits.shares[largest]
+        known[largest] = limits.shares[largest]
     for name in (RECEIVER, BUFFER):
         if (percent := limits.shares.get(name, 0.0)) >= NOTED_PERCENT:
-            found[name] = percent
-    return found
+            known[name] = percent
+    return known
 
 
 def advice(cause: str, condition: Condition) -> str:
@@ -263,16 +263,16 @@ def advice(cause: str, condition: Condition) -> str:
 def warnings(limits: Limits, condition: Condition) -> Iterator[str]:
     """Yield the warnings about what limited a run's first flow."""
     for cause, percent in causes(limits, condition).items():
-        what = f"the {cause} limited this flow {percent:.0f} % of the time"
+        sentence = f"the {cause} limited this flow {percent:.0f} % of the time"
         if cause == ESTIMATE:
-            what = (
+            sentence = (
                 f"pacing limited this flow {percent:.0f} % of the time, and its rate may follow "
                 f"from an estimate made while the receive window limited the flow "
                 f"({limits.receiver_percent:.1f} % of the time)"
             )
         elif cause == limits.largest:
-            what += ", not the path"
-        yield f"{what}: {advice(cause, condition)}"
+            sentence += ", not the path"
+        yield f"{sentence}: {advice(cause, condition)}"
 
 
 def of_runs(
@@ -283,25 +283,25 @@ def of_runs(
     Invalid runs do not count. Each line has the number of runs, the shares of time, the cells by
     their `name`, and what to do.
     """
-    valid = [each for each in runs if each.manifest["valid"]]
+    valid = [run for run in runs if run.manifest["valid"]]
     percents: dict[tuple[str, str], list[float]] = defaultdict(list)
     cells: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for each in valid:
-        condition = Condition.from_json(each.manifest["cell"])
-        for cause, percent in causes(of_run(each.folder, each.manifest), condition).items():
+    for run in valid:
+        condition = Condition.from_json(run.manifest["cell"])
+        for cause, percent in causes(of_run(run.folder, run.manifest), condition).items():
             key = cause, advice(cause, condition)
             percents[key].append(percent)
             cells[key][name(condition)] = None
     lines = []
-    for (cause, what), shares in percents.items():
+    for (cause, remedy), shares in percents.items():
         low, high = min(shares), max(shares)
         span = f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
-        names = [each for each in cells[cause, what] if each]
+        names = [cell for cell in cells[cause, remedy] if cell]
         more = len(names) - NAMED_MAX
         where = "; ".join(names[:NAMED_MAX]) + (f"; and {more} more cells" if more > 0 else "")
         lines.append(
             f"in {len(shares)} of {len(valid)} runs, the {cause} limited the first flow {span} % "
-            f"of the time{f' ({where})' if where else ''}: {what}"
+            f"of the time{f' ({where})' if where else ''}: {remedy}"
         )
     return lines
 
@@ -345,8 +345,8 @@ def of_time(
     times, totals = _totals(tcp)
     octets = _at(times, totals, flights.t_s + flights.rtt_s) - _at(times, totals, flights.t_s)
     used_mbit = octets / flights.sizes.payload_share * 8 / 1e6 / flights.rtt_s
-    own = tcp["flow"] == source_port
-    paced = flights.held_by_pacing(tcp["t_s"][own], tcp["delivered_bytes"][own])
+    of_flow = tcp["flow"] == source_port
+    paced = flights.held_by_pacing(tcp["t_s"][of_flow], tcp["delivered_bytes"][of_flow])
     waiting = "waiting"
     counts = dict.fromkeys((PATH, WINDOW, PACING, RECEIVER, BUFFER, APPLICATION, waiting), 0.0)
     for t_s, rtt_s, mbit, window, pacing in zip(
@@ -407,7 +407,7 @@ def _totals(tcp: Samples) -> tuple[Numbers, Numbers]:
     """Return the times of samples, and what all flows together had delivered by then."""
     import numpy as np
 
-    found: dict[float, float] = {}
+    totals: dict[float, float] = {}
     delivered: dict[float, float] = {}
     total = 0.0
     samples = (tcp[name].tolist() for name in ("t_s", "flow", "delivered_bytes"))
@@ -415,8 +415,8 @@ def _totals(tcp: Samples) -> tuple[Numbers, Numbers]:
         now = max(delivered.get(flow, 0.0), octets)
         total += now - delivered.get(flow, 0.0)
         delivered[flow] = now
-        found[at] = total
-    return np.array([*found]), np.array([*found.values()], float)
+        totals[at] = total
+    return np.array([*totals]), np.array([*totals.values()], float)
 
 
 def _capacity_mbit(t_s: float, condition: Condition, phases: Sequence[Phase]) -> float:
@@ -443,27 +443,27 @@ class QueueingDelay:
 
 def phases_of(condition: Condition, seed: int) -> Sequence[Phase]:
     """List the phases of a run's path schedule; a single one without a schedule."""
-    for each in mechanism.of(condition):
-        if (change_plan := each.plan(condition, seed).get("changes")) is not None:
-            found: list[Phase] = change_plan.phases
-            return found
+    for used in mechanism.of(condition):
+        if (change_plan := used.plan(condition, seed).get("changes")) is not None:
+            phases: list[Phase] = change_plan.phases
+            return phases
     return [Phase(0.0, condition.duration_s, {"rate_mbit": condition.rate_mbit})]
 
 
-def delay_ms(t_s: float, backlog_bytes: float, its: Sequence[Phase]) -> float:
-    """Return the time until a bottleneck has sent what waits at `t_s`, at the rates of its phases.
+def delay_ms(t_s: float, backlog_bytes: float, phases: Sequence[Phase]) -> float:
+    """Return the time until a bottleneck has sent what waits at `t_s`, at the rates of `phases`.
 
     The last rate holds after the last phase, too.
     """
     now_s, bits = t_s, 8.0 * backlog_bytes
-    for phase in its[:-1]:
+    for phase in phases[:-1]:
         rate, left_s = phase.values["rate_mbit"] * 1e6, phase.end_s - now_s
         if left_s <= 0:
             continue
         if bits <= rate * left_s:
-            return 1e3 * (now_s + bits / rate - t_s)
+            return 1e3 * (now_s + (bits / rate if bits else 0.0) - t_s)
         now_s, bits = phase.end_s, bits - rate * left_s
-    return 1e3 * (now_s + bits / (its[-1].values["rate_mbit"] * 1e6) - t_s)
+    return 1e3 * (now_s + bits / (phases[-1].values["rate_mbit"] * 1e6) - t_s)
 
 
 def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay | None:
@@ -473,12 +473,12 @@ def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay |
     of their own, if the backlog includes packets on the netem link (htb-netem), or if packets wait
     at a second bottleneck, too.
     """
-    its = Condition.from_json(manifest["cell"])
-    if its.trace != NO_TRACE:
+    condition = Condition.from_json(manifest["cell"])
+    if condition.trace != NO_TRACE:
         log, begin_ms = folder / LOG, manifest.get("observed", {}).get("link_begin_ms")
         if begin_ms is None or not log.is_file():
             return None
-        end_ms = begin_ms + 1e3 * its.duration_s
+        end_ms = begin_ms + 1e3 * condition.duration_s
         events = (line.split() for line in log.read_text().splitlines())
         waits = [
             int(delay)
@@ -487,15 +487,15 @@ def queueing_delay(folder: Path, manifest: Mapping[str, Any]) -> QueueingDelay |
             if kind == "-" and begin_ms <= int(at_ms) <= end_ms
         ]
         return QueueingDelay(statistics.fmean(waits), percentile_95(waits)) if waits else None
-    alone = its.app in ONE_FLOW and its.competitor == NONE and its.flows == NONE
-    one_queue = its.queue in SINGLE_QUEUES or alone
-    if its.shaper != "tbf" or its.second_rate_mbit != 0 or not one_queue:
+    alone = condition.app in ONE_FLOW and condition.competitor == NONE and condition.flows == NONE
+    one_queue = condition.queue in SINGLE_QUEUES or alone
+    if condition.shaper == "htb-netem" or condition.second_rate_mbit != 0 or not one_queue:
         return None
-    phases = phases_of(its, manifest["seed"])
+    phases = phases_of(condition, manifest["seed"])
     delays = sorted(
         delay_ms(t_s, octets, phases)
         for t_s, octets in column(Replicate(folder).samples("queue.csv"), "backlog_bytes")
-        if its.warmup_s <= t_s <= its.duration_s
+        if condition.warmup_s <= t_s <= condition.duration_s
     )
     p95_ms = quantile(delays, 0.95)
     return None if p95_ms is None else QueueingDelay(statistics.fmean(delays), p95_ms)

@@ -21,12 +21,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from losslab import extensions, processes
+from losslab import analysis, extensions, processes
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import fingerprint, results
 from losslab.campaign.results import RESULTS, Row
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, image
+from losslab.instrument import image
 from losslab.reading import UsageError, input_errors, read_json, read_yaml
 from losslab.repository import ROOT
 from losslab.study import design, metrics

@@ -21,8 +21,8 @@ from losslab.campaign.instrument import kernel_of, require_unchanged
 from losslab.emulation import capture
 from losslab.emulation.app import USER_FILES
 from losslab.errors import GuestLostError, HostError, LosslabError
-from losslab.instrument import algorithms, layouts
-from losslab.instrument.archive import digest
+from losslab.instrument import csource, kernelsource
+from losslab.instrument.fetch import digest
 from losslab.lock import own_folder
 from losslab.repository import INSTALLED, ROOT
 from losslab.study.condition import Condition
@@ -167,8 +167,8 @@ def kept_algorithms(condition: Condition, where: str) -> dict[str, dict[str, str
     return {
         path.parent.name: {
             str(file.relative_to(path.parent)): file.read_bytes().decode(errors="surrogateescape")
-            for file in algorithms.files(path).values()
-            if file != algorithms.COMPAT
+            for file in csource.files(path).values()
+            if file != csource.COMPAT
         }
         for path in paths
     }
@@ -219,7 +219,7 @@ def prepare(
 @functools.cache
 def _layouts(condition: Condition, _kernel: Path) -> str:
     """Return the layouts of a kernel's algorithms; one with other sources is another file."""
-    return layouts.text(layouts.of(kernel_of(condition)))
+    return csource.layouts_text(kernelsource.layouts(kernel_of(condition)))
 
 
 def host(

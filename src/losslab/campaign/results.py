@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.backends.base import CONSOLE_FILE, GUEST
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
-from losslab.instrument.archive import digest
+from losslab.instrument.fetch import digest
 from losslab.lock import own_folder
 from losslab.reading import UsageError, read_json, read_rows, read_samples, shown
 from losslab.repository import FORMAT, __version__

@@ -1,7 +1,7 @@
 """Private state of a run's congestion controls, one row per event, with its variables by name.
 
 The capture of the state has the kernel's entries as they are, and the layouts of the algorithms'
-structs (`instrument.layouts`). config/states.toml says what the fields mean.
+structs (`instrument.csource`). config/states.toml says what the fields mean.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from losslab.campaign import packets
 from losslab.emulation import capture
 from losslab.emulation.capture import STATE
 from losslab.errors import did_you_mean
-from losslab.instrument.layouts import Field, Layouts, typed
+from losslab.instrument.csource import Field, Layouts, typed_layouts
 from losslab.reading import UsageError, read_toml
 from losslab.repository import ROOT, find
 from losslab.study.names import load_algorithms
@@ -76,7 +76,7 @@ def read(path: Path) -> Capture:
         origin_ns = operator.index(header["origin_ns"])
         if not 0 <= origin_ns < MAX_TIME_NS:
             raise ValueError(f"the origin of time must be in [0, 2^60) ns, found {origin_ns}")
-        return Capture(origin_ns, typed(header["layouts"]), events)
+        return Capture(origin_ns, typed_layouts(header["layouts"]), events)
     except BROKEN as error:
         raise UsageError(
             f"{path} must be as losslab writes it, found: {error!r}",

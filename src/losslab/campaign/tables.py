@@ -164,7 +164,7 @@ class Tables:
         return sorted({name for row in self.replicates for name in row} - set(REPLICATE_COLUMNS))
 
     def write(self, folder: Path, study: str) -> None:
-        """Write each table as STUDY_TABLE.csv to a folder; missing values are empty fields."""
+        """Write each table as STUDY/TABLE.csv to a folder; missing values are empty fields."""
         columns = {
             "cells": CELL_COLUMNS,
             "replicates": (*REPLICATE_COLUMNS, *self.metrics()),
@@ -174,7 +174,7 @@ class Tables:
             "criteria": CRITERIA_COLUMNS,
         }
         for table, names in columns.items():
-            write_csv(folder / f"{study}_{table}.csv", names, getattr(self, table))
+            write_csv(folder / study / f"{table}.csv", names, getattr(self, table))
 
 
 def gather(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from losslab.emulation.qdiscs import NEVER_FULL_PACKETS, Qdisc, netem
+from losslab.emulation.qdiscs import NEVER_FULL_PACKETS, LinkStep, Qdisc, netem
 from losslab.emulation.topology import Interface
 from losslab.study import features
 from losslab.study.axes import derived_seed
@@ -147,6 +147,10 @@ class Mechanism(Feature):
     def on_queue(self, condition: Condition, qdisc: Qdisc) -> Qdisc:
         """Change the bottleneck's queue."""
         return qdisc
+
+    def link_steps(self, condition: Condition, seed: int) -> Sequence[LinkStep]:
+        """List the steps of the bottleneck's rate with the shaper `link`; empty: it is constant."""
+        return ()
 
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
         """List additional qdiscs and filters."""

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from losslab.study.packetsizes import ETHERNET_BYTES
+
 HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 ATTRIBUTE_HEADER = struct.Struct("=HH")
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP = 0x1, 0x4, 0x8, 0x300
@@ -122,6 +124,11 @@ def echo_request(sequence: int, version: int = 4) -> bytes:
         return ECHO_HEADER.pack(ECHO_REQUEST_6, 0, 0, IDENTIFIER, sequence) + PAYLOAD
     blank = ECHO_HEADER.pack(ECHO_REQUEST, 0, 0, IDENTIFIER, sequence) + PAYLOAD
     return ECHO_HEADER.pack(ECHO_REQUEST, 0, checksum(blank), IDENTIFIER, sequence) + PAYLOAD
+
+
+def ping_frame_bytes(ip_version: int) -> int:
+    """Return the size of an echo request or reply with its Ethernet and IP headers."""
+    return ETHERNET_BYTES + {4: 20, 6: 40}[ip_version] + ECHO_HEADER.size + len(PAYLOAD)
 
 
 def reply_sequence(packet: bytes, version: int = 4) -> int | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.instrument import cache, image, kernel, kernels
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument.fetch import UnavailableError
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
 from losslab.instrument.part import Part
 from losslab.reading import UsageError, read_json

@@ -20,17 +20,16 @@ from losslab.backends.base import Job
 from losslab.campaign.instrument import instrument
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import (
-    archive,
     built,
-    changes,
+    fetch,
     image,
     integrity,
     kernel,
     kernels,
-    layouts,
+    kernelsource,
     packed,
 )
-from losslab.instrument.algorithms import explained
+from losslab.instrument.csource import explained
 from losslab.instrument.kernels import Kernel
 from losslab.instrument.packed import IMAGE, KERNEL, OBJECTS
 from losslab.instrument.part import Part
@@ -232,7 +231,7 @@ def _build_image(options: argparse.Namespace) -> int:
     name = options.variant or image.HOST
     if options.pin_tree:
         return _show([_pin_tree(name)])
-    build = partial(image.part(name).build, archive.unpinned_allowed(options.unpinned))
+    build = partial(image.part(name).build, fetch.unpinned_allowed(options.unpinned))
     built.make(IMAGE, name, build, options.record, options.optional)
     return 0
 
@@ -263,7 +262,7 @@ def _show(changes: Sequence[str]) -> int:
 
 
 def _print_source(options: argparse.Namespace) -> int:
-    path, content = changes.original(options.file, kernels.get(options.kernel))
+    path, content = kernelsource.original(options.file, kernels.get(options.kernel))
     print(f"losslab: {path}", file=sys.stderr)
     sys.stdout.write(content.decode())
     return 0
@@ -281,8 +280,8 @@ def _build_kernel(options: argparse.Namespace) -> int:
                 f"an added algorithm must be in {kernels.source_of(name)}, found no such file",
                 hint=f"`losslab new algorithm {name}` makes its skeleton",
             )
-    part = kernel.part(spec, layouts.require_room)
-    build = partial(part.build, archive.unpinned_allowed(options.unpinned))
+    part = kernel.part(spec, kernelsource.require_room)
+    build = partial(part.build, fetch.unpinned_allowed(options.unpinned))
     built.make(KERNEL, spec.key, build, options.record, options.optional)
     if spec.algorithms and image.part().existing():
         _show(registration(spec))
@@ -327,7 +326,7 @@ def _try_all(algorithms: Sequence[str]) -> int:
             print(f"{name}: not compiled on this machine: `losslab kernel --name {name}`")
             continue
         try:
-            kernel.part(spec, layouts.require_room).build(unpinned=True)
+            kernel.part(spec, kernelsource.require_room).build(unpinned=True)
             said = "; ".join(registration(spec))
             works = True
         except LosslabError as error:

@@ -22,18 +22,17 @@ from pathlib import Path
 from losslab import processes
 from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument import cache, integrity, packed
-from losslab.instrument.archive import (
+from losslab.instrument.cache import building, hash_files, progress
+from losslab.instrument.debian import (
     ARCHITECTURE,
     Lock,
-    UnavailableError,
     apt_files,
     debian_archives,
-    digest,
     fetch_packages,
     make_lock,
     read_lock,
 )
-from losslab.instrument.cache import building, hash_files, progress
+from losslab.instrument.fetch import UnavailableError, digest
 from losslab.instrument.part import Part, pinned_or_newest
 from losslab.reading import UsageError, read_toml, shown
 from losslab.repository import ROOT, images

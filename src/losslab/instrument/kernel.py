@@ -14,16 +14,9 @@ from typing import Any
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import cache, integrity, kernels, kerneltree, packed
-from losslab.instrument.archive import (
-    Fetcher,
-    File,
-    apt_files,
-    archive_urls,
-    debian_archives,
-    digest,
-    snapshot_urls,
-)
 from losslab.instrument.cache import building, hash_files, progress
+from losslab.instrument.debian import apt_files, archive_urls, debian_archives, snapshot_urls
+from losslab.instrument.fetch import Fetcher, File, digest
 from losslab.instrument.kernels import Kernel, Series
 from losslab.instrument.part import Part, pinned_or_newest
 from losslab.reading import read_toml
@@ -170,7 +163,7 @@ def content_hash(spec: Kernel | None = None, source: list[str] | None = None) ->
 def part(spec: Kernel | None = None, examine: Examine | None = None) -> Part:
     """Return a kernel as a part, whose folder has linux, config and provenance.json.
 
-    `examine` may refuse the compiled tree with its added algorithms (`layouts.require_room`).
+    `examine` may refuse the compiled tree with its added algorithms (`kernelsource.require_room`).
     Making it raises LosslabError if a command fails or a symbol is missing from the finished
     configuration, and UnavailableError without a public patch.
     """

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import did_you_mean
-from losslab.instrument import algorithms as algorithmfiles
-from losslab.instrument import packed
-from losslab.instrument.archive import Fetcher, File, UnavailableError, digest
+from losslab.instrument import csource, packed
+from losslab.instrument.fetch import Fetcher, File, UnavailableError, digest
 from losslab.reading import UsageError, read_toml, shown
 from losslab.repository import ROOT, find, recipes
 
@@ -163,7 +162,7 @@ class Kernel:
 
     def algorithm_digests(self) -> dict[str, str]:
         """Return the digests of the added algorithms' files."""
-        files = (each for path in self.algorithms for each in algorithmfiles.files(path).items())
+        files = (each for path in self.algorithms for each in csource.files(path).items())
         return {name: digest(path) for name, path in files}
 
     @property
@@ -218,7 +217,7 @@ def of_key(key: str) -> Kernel:
 
 def source_of(algorithm: str) -> Path:
     """Return the path of a user's algorithm, which may not exist: its TOML file, or its source."""
-    declared = find(f"algorithms/{algorithm}/{algorithmfiles.FILE}")
+    declared = find(f"algorithms/{algorithm}/{csource.FILE}")
     return declared if declared.is_file() else find(f"algorithms/{algorithm}/tcp_{algorithm}.c")
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from losslab.instrument import packed
-from losslab.instrument.archive import UnavailableError
 from losslab.instrument.cache import cache_folder
+from losslab.instrument.fetch import UnavailableError
 
 T = TypeVar("T")
 # Folders of the cache, by kind. Object files are kept to add algorithms to a kernel in seconds.

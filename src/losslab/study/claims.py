@@ -99,15 +99,15 @@ def check_claims(path: Path, study: str, points: list[Point], root: Path = ROOT)
             )
 
 
-def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) -> None:
-    """Check a study's published numbers, with the study's `own` numeric columns."""
+def check_published(path: Path, points: list[Point], of_study: Iterable[str] = ()) -> None:
+    """Check a study's published numbers, with the numeric columns `of_study` besides the axes."""
     if not (rows := read_rows(path)):
         raise UsageError(
             f"{path} must have published numbers, found no row",
             hint="remove the file if the study's source publishes no numbers",
         )
-    own = set(own)
-    numeric = _numeric_columns() | own
+    study_columns = set(of_study)
+    numeric = _numeric_columns() | study_columns
     # Values of the points on the axes of a row, of which a table has many: to compare fast.
     known: dict[tuple[str, ...], set[tuple[Any, ...]]] = {}
     for line, row in enumerate(rows, start=2):
@@ -115,7 +115,7 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
         for key in numeric & values.keys():
             with contextlib.suppress(UsageError):  # reported with the line below
                 values[key] = number(row[key])
-        shared = {key: value for key, value in values.items() if key not in own}
+        shared = {key: value for key, value in values.items() if key not in study_columns}
         problems = [
             f"{key} must be a number without a unit, found {values[key]!r}"
             for key in sorted(numeric & set(values))

@@ -167,7 +167,10 @@ class Condition:
         "tbf",
         help="qdiscs that emulate rate, buffer and delay",
         choices={
-            "tbf": "a token bucket with a queue, and netem links behind it",
+            "tbf": "a token bucket with a queue, and netem links behind it; after each pause it "
+            "sends two packets at once",
+            "link": "an exact link with a queue, and netem links behind it: each packet takes its "
+            "bytes over the rate; only in a guest",
             "htb-netem": "one interface per direction for all three, as Mininet's links: the "
             "buffer is netem's limit, which includes the packets being delayed",
         },
@@ -488,11 +491,13 @@ def _ip_conflicts(condition: Condition) -> Iterator[str]:
             f"app must be one of {', '.join(able)} with ip_version 6, found {condition.app}, "
             "whose programs have IPv4 addresses"
         )
-    others = ("flows", "second_rate_mbit", "trace")
+    others = ["flows", "second_rate_mbit"]
+    if condition.shaper != "link":
+        others.append("trace")
     if used := [name for name in others if getattr(condition, name) != AXES[name].default]:
         yield (
             f"{', '.join(used)} must be at the default with ip_version 6: background flows, a "
-            "second bottleneck and trace-driven links have IPv4 addresses"
+            "second bottleneck and the trace-driven links of tbf have IPv4 addresses"
         )
 
 
@@ -500,7 +505,7 @@ def _mechanism_conflicts(condition: Condition) -> Iterator[str]:
     used = [each for each in modules("mechanisms").values() if each.on(condition)]
     axes = ", ".join(next(iter(each.axes)) for each in used if each.needs_netem_links)
     on_routers = (
-        condition.rtt_ms > 0 and condition.sender_delay_ms == 0 and condition.shaper == "tbf"
+        condition.rtt_ms > 0 and condition.sender_delay_ms == 0 and condition.shaper != "htb-netem"
     )
     if axes and not on_routers:
         yield (

@@ -112,8 +112,8 @@ def tables() -> dict[str, Table]:
 
 def _patterns_of_study(study: str, names: str) -> list[str]:
     """Return the files of a study's tables; ANY includes the data of its figures."""
-    patterns = [f"tables/{study}_{name}.csv" for name in names.split()]
-    return [*patterns, f"figures/{study}_*.csv"] if names == ANY else patterns
+    patterns = [f"tables/{study}/{name}.csv" for name in names.split()]
+    return [*patterns, f"figures/{study}/*.csv"] if names == ANY else patterns
 
 
 def describe(path: str, names: Iterable[str]) -> list[Column]:

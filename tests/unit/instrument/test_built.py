@@ -6,7 +6,7 @@ import pytest
 
 from losslab.errors import LosslabError
 from losslab.instrument import built
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument.fetch import UnavailableError
 from losslab.instrument.part import Part
 
 

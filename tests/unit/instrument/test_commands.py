@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from losslab import cli
-from losslab.instrument import archive, commands, kernel, packed
+from losslab.instrument import commands, fetch, kernel, packed
 
 
 @pytest.mark.parametrize("wheels", [[], ["losslab", "mine", "scipy"]])
@@ -38,7 +38,7 @@ def test_server_gives_the_folders_files(tmp_path):
     with commands.server(tmp_path, "127.0.0.1", 0) as serving:
         threading.Thread(target=serving.serve_forever).start()
         url = f"http://127.0.0.1:{serving.server_port}"
-        fetcher = archive.Fetcher()
+        fetcher = fetch.Fetcher()
         assert fetcher.download(f"{url}/a.whl", tmp_path / "got") == ""
         assert fetcher.download(f"{url}/%2e%2e/{tmp_path.name}/a.whl", tmp_path / "no") != ""
         assert fetcher.download(url, tmp_path / "page") == ""  # for `pip --find-links`

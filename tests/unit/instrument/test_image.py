@@ -8,8 +8,8 @@ import pytest
 
 from losslab.campaign import instrument
 from losslab.errors import LosslabError
-from losslab.instrument import archive, image, integrity, kernel
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument import debian, fetch, image, integrity, kernel
+from losslab.instrument.fetch import UnavailableError
 
 from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
 
@@ -26,11 +26,11 @@ from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
 def test_incomplete_package_lock_is_refused(tmp_path, old, new, message):
     lock = lock_of("bash", "curl")
     (tmp_path / "lock").write_text(lock.text())
-    assert archive.read_lock(tmp_path / "lock") == lock
+    assert debian.read_lock(tmp_path / "lock") == lock
     assert old in lock.text()
     (tmp_path / "lock").write_text(lock.text().replace(old, new))
     with pytest.raises(LosslabError, match=message):
-        archive.read_lock(tmp_path / "lock")
+        debian.read_lock(tmp_path / "lock")
 
 
 def test_package_lock_determines_the_image():
@@ -40,7 +40,7 @@ def test_package_lock_determines_the_image():
 def test_unavailable_package_is_named(server):
     server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
     with pytest.raises(UnavailableError, match=r"curl_1_all\.deb must be available"):
-        archive.fetch_packages(lock_of("bash", "curl"))
+        debian.fetch_packages(lock_of("bash", "curl"))
 
 
 def test_local_archive_has_exactly_the_packages(tmp_path, server):
@@ -49,7 +49,7 @@ def test_local_archive_has_exactly_the_packages(tmp_path, server):
     lock = lock_of("curl", content=content)
     folder = tmp_path / "archive"
     folder.mkdir(mode=0o700)
-    line = image.make_archive(lock, archive.fetch_packages(lock), folder)
+    line = image.make_archive(lock, debian.fetch_packages(lock), folder)
     assert line == f"deb [trusted=yes] copy:{folder} trixie main"
     index = (folder / "dists/trixie/main/binary-amd64/Packages").read_text()
     assert "Package: curl\n" in index
@@ -158,7 +158,7 @@ def test_instrument_is_pinned_if_all_its_parts_are(server, monkeypatch, tmp_path
         (folder / "root").mkdir(parents=True)
         (folder / "provenance.json").write_text(json.dumps(facts))
     (kernel.part().target() / "linux").touch()
-    sha256 = archive.digest(kernel.part().target() / "linux")
+    sha256 = fetch.digest(kernel.part().target() / "linux")
     (kernel.part().target() / integrity.LINUX_DIGEST).write_text(sha256)
     assert instrument.instrument().provenance["pinned"] is pinned
 

@@ -9,7 +9,7 @@ import pytest
 
 from losslab.errors import LosslabError
 from losslab.instrument import kernel, kernels, kerneltree
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument.fetch import UnavailableError
 
 from .servers import file_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from losslab.emulation.jobs import guest
 from losslab.instrument import kernel, kernels
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument.fetch import UnavailableError
 from losslab.reading import UsageError
 from losslab.study.condition import DEFAULT_KERNEL
 

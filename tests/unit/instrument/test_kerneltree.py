@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import algorithms, archive, kernel, kernels, kerneltree, packed
+from losslab.instrument import csource, fetch, kernel, kernels, kerneltree, packed
 
 MAKEFILE = """\
 linux: $(wildcard net/ipv4/*.c) net/ipv4/Makefile
@@ -42,7 +42,7 @@ def mine(campaign_folder):
 
 
 def with_lines(name):
-    return [f"obj-y += tcp_{name}.o", f"CFLAGS_tcp_{name}.o += {algorithms.DEBUG_INFO}"]
+    return [f"obj-y += tcp_{name}.o", f"CFLAGS_tcp_{name}.o += {csource.DEBUG_INFO}"]
 
 
 def compiled(kept, *algorithms):
@@ -51,7 +51,7 @@ def compiled(kept, *algorithms):
 
 
 def replaced(path, file):
-    return kernels.ReplacedFile(path, file, archive.digest(file))
+    return kernels.ReplacedFile(path, file, fetch.digest(file))
 
 
 def test_replaced_files_are_compiled_and_restored_also_after_a_killed_build(kept, tmp_path):

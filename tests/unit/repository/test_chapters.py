@@ -119,12 +119,12 @@ def cells(name):
 
 def test_recorded_cells_are_those_of_the_campaign():
     wrong = []
-    for path in (RECORDS / name / "record.tsv" for name in CONFIGS):
-        campaign = cells(path.stem)
-        for name, row in records.read_record(path).items():
+    for config in CONFIGS:
+        campaign = cells(config)
+        for name, row in records.read_record(RECORDS / config / "record.tsv").items():
             rule = campaign[name].stopping if name in campaign else None
             if not rule or not rule.minimum <= row.replicates <= rule.maximum:
-                wrong.append(f"{path.stem}: {name}")
+                wrong.append(f"{config}: {name}")
     assert wrong == []
     assert records.read_record(RECORDS / "quick" / "record.tsv").keys() == cells("quick").keys()
 

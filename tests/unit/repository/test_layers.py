@@ -27,7 +27,8 @@ PACKAGES = {
                                     "hostsettings", "packetsizes", "parameters")},
     "instrument": BASE,
     "backends": BASE | {"study", "emulation", "instrument"},
-    "campaign": BASE | {"study", "emulation", "instrument", "backends"},
+    # A campaign's plan has the version of its renderer.
+    "campaign": BASE | {"study", "emulation", "instrument", "backends", "analysis"},
     # The name of a link's log in a replicate's folder.
     "ui": BASE | {"study", "instrument", "backends", "campaign", "emulation.link.forward"},
 }  # fmt: skip

@@ -90,9 +90,9 @@ class Background(Feature):
                 "flows exclude competitor (add the competitor to the flows) and the apps "
                 f"{' and '.join(alone)}"
             )
-        one_queue = condition.shaper == "tbf" and condition.queue != "two-fifos"
+        one_queue = condition.shaper != "htb-netem" and condition.queue != "two-fifos"
         if with_flows and (not one_queue or condition.sender_delay_ms > 0):
-            yield "flows need one queue, the shaper tbf and no sender_delay_ms"
+            yield "flows need one queue, another shaper than htb-netem and no sender_delay_ms"
         if with_flows and condition.trace != NONE:
             yield (
                 f"flows need a path without a trace, because only the app's own flows pass a "

@@ -22,7 +22,7 @@ from losslab.campaign.plan import RecordedCampaign
 from losslab.campaign.replicate import ATTEMPTS
 from losslab.campaign.results import CELL_FILE, LOST_FILE, MANIFEST_FILE, differences, read_cell
 from losslab.errors import LosslabError
-from losslab.instrument.archive import digest
+from losslab.instrument.fetch import digest
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.tools.artifact import remake

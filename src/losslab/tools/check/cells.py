@@ -16,8 +16,8 @@ from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import at_first_use, instrument
 from losslab.campaign.packets import SENDERS_LINK
 from losslab.campaign.results import CELL_FILE
-from losslab.instrument import changes, kernels
-from losslab.instrument.changes import Change
+from losslab.instrument import kernels, kernelsource
+from losslab.instrument.kernelsource import Change
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import design, studyfiles
@@ -153,7 +153,7 @@ def build(
             condition = side.of(cell.condition)
             at_first_use(condition)
             tools[name] = instrument(condition=condition)
-    unused = changes.require_compiled(change, [tool.kernel for tool in tools.values()])
+    unused = kernelsource.require_compiled(change, [tool.kernel for tool in tools.values()])
     return {name: tool.kernel_sha256 for name, tool in tools.items()}, unused
 
 

@@ -23,7 +23,7 @@ from losslab import cellspec, processes, sweeps
 from losslab.campaign import inputs, limiters, results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
-from losslab.instrument import changes, kernels
+from losslab.instrument import kernels, kernelsource
 from losslab.reading import UsageError, out_file, out_folder
 from losslab.repository import ROOT
 from losslab.study import metrics, studyfiles
@@ -90,7 +90,7 @@ def _check(options: argparse.Namespace) -> int:
     commit = _commit() if options.trend else ("", "")
     if options.trend:
         behaviour.read_trend(options.trend)
-    given_files = changes.files_given([*options.base, *options.change])
+    given_files = kernelsource.files_given([*options.base, *options.change])
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
     cellspec.refuse_not_own(out)
@@ -98,18 +98,18 @@ def _check(options: argparse.Namespace) -> int:
     cells = changecells.plan(options)
     compared = studyfiles.load_suite(options.suite, ROOT)["compared"]
     cellspec.make_own(out, "losslab check")
-    sides, made = [], []
-    for name, given, bring in (
+    sides, side_changes = [], []
+    for name, named_files, bring in (
         (BASELINE, options.base, options.base_bring),
         (CHANGE, options.change, options.bring),
     ):
         files = out / name / "files"
         shutil.rmtree(files, ignore_errors=True)
-        made.append(changes.of_files(given, spec, files))
+        side_changes.append(kernelsource.make_change(named_files, spec, files))
         sides.append(Side(files, NONE if bring is None else inputs.named(bring)))
     before, after = sides
     (old, _), (new, unused) = (
-        changecells.build(cells, *each) for each in zip(sides, made, strict=True)
+        changecells.build(cells, *each) for each in zip(sides, side_changes, strict=True)
     )
     differ = {
         name: cell
@@ -126,8 +126,8 @@ def _check(options: argparse.Namespace) -> int:
         "format": behaviour.FORMAT,
         "suite": options.suite,
         "change": [*options.change, *([after.bring] if options.bring else [])],
-        "replaced": list(made[1].paths),
-        "skipped": [*made[1].skipped, *unused],
+        "replaced": list(side_changes[1].paths),
+        "skipped": [*side_changes[1].skipped, *unused],
         "cells": list(cells),
         "same_kernel": [name for name in cells if name not in differ],
         "runs": sum(cell.replicates for cell in cells.values()),

@@ -20,7 +20,7 @@ from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import at_first_use, instrument, kernel_of
 from losslab.campaign.results import Replicate, write_json
 from losslab.errors import LosslabError
-from losslab.instrument import built, changes, kernels
+from losslab.instrument import built, kernels, kernelsource
 from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option, write_text
 from losslab.study import studyfiles
 from losslab.study.condition import DEFAULT_KERNEL, Condition
@@ -134,7 +134,7 @@ def _conform(options: argparse.Namespace) -> int:
         print(estimate(spans, options.cores), file=sys.stderr, flush=True)
     if options.estimate:
         return 0
-    changes.files_given(options.change)
+    kernelsource.files_given(options.change)
     out: Path = options.out.resolve()
     cellspec.refuse_inside([Path(each.rpartition("=")[2]) for each in options.change], out)
     cellspec.refuse_not_own(out)
@@ -187,10 +187,10 @@ def _changed(
         return
     files = out / "files"
     shutil.rmtree(files, ignore_errors=True)
-    change = changes.of_files(given, kernel_of(conditions[0]).base, files)
+    change = kernelsource.make_change(given, kernel_of(conditions[0]).base, files)
     with kernels.replacing(files):
         at_first_use(conditions[0])
-        changes.require_compiled(change, [instrument(condition=conditions[0]).kernel])
+        kernelsource.require_compiled(change, [instrument(condition=conditions[0]).kernel])
         yield files
 
 
@@ -212,11 +212,11 @@ def record(
     """Return the results as data."""
     rows = []
     for case in cases:
-        own = results[case.name]
-        worst = min((each["verdict"] for each in own), key=VERDICTS.index)
+        case_results = results[case.name]
+        worst = min((each["verdict"] for each in case_results), key=VERDICTS.index)
         row = {"case": case.name, "title": case.data["title"], "verdict": worst}
         row |= {key: case.data[key] for key in ("section", "note", "repairs") if key in case.data}
-        rows.append(row | {"seeds": own})
+        rows.append(row | {"seeds": case_results})
     data = {
         "format": FORMAT,
         "suite": selected["suite"],

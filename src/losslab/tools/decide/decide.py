@@ -31,6 +31,7 @@ from losslab.study.condition import AXES
 from losslab.study.intervals import MIN_RUNS
 from losslab.tools.decide import page
 from losslab.tools.decide.question import (
+    ACCEPT,
     BULK,
     DEFAULT_FLOWS,
     MIXED_FLOWS,
@@ -111,6 +112,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--from-tc", type=Path, metavar="FILE", help="take the path from lines of tc or Mininet"
     )
     question.add_argument(
+        ACCEPT, action="store_true", help="decide without what --from-tc leaves out of the path"
+    )
+    question.add_argument(
         "--share", action="append", default=[], metavar="ALGORITHM=PERCENT",
         help="share of the link's long flows that use an algorithm whatever you choose, such as "
         "cubic=30%%; all others use the choice (repeatable)",
@@ -156,17 +160,17 @@ def _decide(options: argparse.Namespace) -> int:
     question = asked(options)
     budget_s = quantity("budget_s", options.budget, "--budget")
     variants = [Variant("", 0.0, question), *others(question, options.uncertain)]
-    made = Plan.of(variants, budget_s * options.cores, options)
-    for note in made.notes(options.cores):
+    plan = Plan.of(variants, budget_s * options.cores, options)
+    for note in plan.notes(options.cores):
         print(f"losslab: {note}", file=sys.stderr, flush=True)
     if options.estimate:
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
-    made.measure(options.out, options.cores)
-    outcomes = [outcome(each, made.duration_s, options.out) for each in made.variants]
-    decided = decision(outcomes, made)
+    plan.measure(options.out, options.cores)
+    outcomes = [outcome(each, plan.duration_s, options.out) for each in plan.variants]
+    decided = decision(outcomes, plan)
     more = max((its["more_runs"] or 0 for its in decided["answers"].values()), default=0)
-    decided["command"] = again(options, made, more)
+    decided["command"] = again(options, plan, more)
     write_json(decided, options.out / "decision.json")
     (options.out / "decision.html").write_bytes(page.html(decided).encode())
     print(page.text(decided))
@@ -326,6 +330,7 @@ def decision(outcomes: Sequence[Outcome], made: Plan) -> dict[str, Any]:
             "choices": list(question.choices), "path": dict(question.path), "flows": question.flows,
             "others": question.counts, "uses": list(question.uses), "page_kb": question.page_kb,
             "pages_per_s": question.pages_per_s,
+            "left_out_of_path": list(question.left_out),
         },
         "duration_s": made.duration_s,
         "runs": made.runs,
@@ -356,4 +361,5 @@ def again(options: argparse.Namespace, made: Plan, more: int = 0) -> str:
         words += [word for its in getattr(options, name) for word in (f"--{name}", its)]
     for name, its in given.items():
         words += [f"--{name.replace('_', '-')}", str(its)] if its is not None else []
+    words += [ACCEPT] * options.accept_left_out
     return shlex.join(words)

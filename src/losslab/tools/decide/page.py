@@ -23,7 +23,7 @@ LEAST, MOST = math.log(1.2), math.log(8)
 
 def text(found: Found) -> str:
     """Return the page for a terminal."""
-    lines = [found["headline"], *costs(found), ""]
+    lines = [found["headline"], *costs(found), *_not_of_path(found), ""]
     rows = [[part, *cells] for part, _, cells in _rows(found)]
     lines.append(tabulate(rows, COMPARED, tablefmt="plain", disable_numparse=True))
     lines += ["", "What would change the decision"]
@@ -46,7 +46,7 @@ def html(decided: Found) -> str:
     return webpage.page(
         decided["headline"],
         [
-            *(f"<p>{escape(line)}</p>" for line in costs(decided)),
+            *(f"<p>{escape(line)}</p>" for line in [*costs(decided), *_not_of_path(decided)]),
             webpage.bullets(f"{use}: {its['text']}" for use, its in decided["answers"].items()),
             "<h2>By how much, and at whose cost</h2>",
             webpage.table(
@@ -117,6 +117,14 @@ def costs(found: Found) -> list[str]:
         ]
         lines += [f"Cost of {choice}: {', '.join(worse)}."] if worse else []
     return lines
+
+
+def _not_of_path(found: Found) -> list[str]:
+    """Say what the file of --from-tc sets and the measured path does not have."""
+    return [
+        f"Not in the measured path, though the file sets it: {line}"
+        for line in found["question"].get("left_out_of_path", ())
+    ]
 
 
 def changes(found: Found) -> list[str]:

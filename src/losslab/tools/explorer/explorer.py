@@ -49,7 +49,7 @@ CHUNK = 16
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `explorer`."""
     page = commands.add_parser("explorer")
-    page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY_cells.csv")
+    page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY/cells.csv")
     page.add_argument("--cells", type=Path, default=Path("results", "cells"))
     page.add_argument("--recorded", type=Path, help="folder of recorded numbers")
     page.add_argument("--out", type=out_file, required=True, help="HTML file to write")

@@ -10,6 +10,14 @@ from losslab import cli
 from losslab.reading import UsageError
 from losslab.tools.decide import decide, page
 from losslab.tools.decide.question import Question
+from losslab.tools.paths import linux
+
+
+@pytest.fixture(autouse=True)
+def unjudged(monkeypatch):
+    """Linux judges in a guest, which tests of units do not have."""
+    monkeypatch.setattr(linux, "judge", lambda source: None)
+
 
 PATH = [
     "--rate-mbit", "200M", "--rtt-ms", "40ms", "--loss-percent", "0.5%", "--loss-burst-packets",
@@ -56,6 +64,44 @@ def test_path_comes_from_lines_of_tc(tmp_path, capsys):
     assert (found.path["rtt_ms"], found.path["rate_mbit"]) == (20, 8)
     assert found.path["loss_percent"] == 2
     assert "beware" in capsys.readouterr().err
+
+
+LEFT_OUT = (
+    "tc qdisc add dev eth0 root handle 1: netem delay 20ms corrupt 1%\n"
+    "tc qdisc add dev eth0 parent 1: tbf rate ${RATE}mbit burst 2k limit 90k\n"
+)
+
+
+def test_w3_path_of_which_words_are_left_out_is_refused(tmp_path):
+    (tmp_path / "path.sh").write_text(LEFT_OUT)
+    words = ["cubic", "bbr", "--from-tc", str(tmp_path / "path.sh")]
+    with pytest.raises(UsageError, match=r"4 left out: .*corrupt 1%.*rate_mbit is unknown"):
+        decide.asked(options(*words))
+    with pytest.raises(UsageError, match="2 left out"):
+        decide.asked(options(*words, "--rate-mbit", "5"))
+
+
+def test_w3_left_out_words_stand_on_every_form_of_the_decision(tmp_path):
+    (tmp_path / "path.sh").write_text(LEFT_OUT)
+    words = ["cubic", "bbr", "--from-tc", str(tmp_path / "path.sh"), "--accept-left-out"]
+    given = options(*words, "--rate-mbit", "5", "--uncertain", "none")
+    question = decide.asked(given)
+    variant = decide.Variant("", 0.0, question)
+    made = decide.Plan((variant,), 10.0, 5, 5, 1.0)
+    found = decide.decision([decide.Outcome(variant)], made)
+    found["command"] = decide.again(given, made)
+    assert "--accept-left-out" in found["command"]
+    assert any("corrupt 1%" in line for line in found["question"]["left_out_of_path"])
+    assert "netem corrupt 1%" in page.text(found)
+    assert "netem corrupt 1%" in page.html(found)
+
+
+def test_question_of_the_file_names_the_command_that_answers_it(tmp_path):
+    lines = "".join(f"tc qdisc add dev eth{n} root netem delay {n}ms\n" for n in (1, 2, 3))
+    (tmp_path / "path.sh").write_text(lines)
+    with pytest.raises(UsageError, match="two interfaces") as refused:
+        decide.asked(options("cubic", "bbr", "--from-tc", str(tmp_path / "path.sh")))
+    assert "losslab path from-tc" in refused.value.hint
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab import new
-from losslab.instrument import algorithms, kernel, kernels, kerneltree
+from losslab.instrument import csource, kernel, kernels, kerneltree
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import design
@@ -44,7 +44,7 @@ def module(tmp_path):
 
 def made(campaign_folder, name, place):
     path, notes = new.imported(name, name, campaign_folder, str(place))
-    return algorithms.read(campaign_folder / path), notes
+    return csource.read(campaign_folder / path), notes
 
 
 def test_modules_folder_is_copied_with_what_its_makefile_and_source_say(campaign_folder, module):
@@ -63,7 +63,7 @@ def test_modules_folder_is_copied_with_what_its_makefile_and_source_say(campaign
 
 def test_copy_of_an_algorithm_keeps_what_its_toml_declares(campaign_folder, module, monkeypatch):
     first, _ = made(campaign_folder, "mine", module)
-    file = first.folder / algorithms.FILE
+    file = first.folder / csource.FILE
     ranged = '{ type = "int", range = "[1, 9]" }'
     file.write_text(file.read_text().replace('gain = "int"', f"gain = {ranged}"))
     monkeypatch.chdir(campaign_folder)
@@ -158,7 +158,7 @@ def test_own_choice_by_version_is_left_alone():
         "\t.cong_control = old_main,\n",
         "#if X\n\t.cong_control = old_main,\n#else\n\t.cong_control = new_main,\n#endif\n",
     )
-    assert algorithms.prepared(text) == text
+    assert csource.prepared(text) == text
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ make[4]: *** [scripts/Makefile.build:229: net/ipv4/mine.losslab/src/x.o] Error 1
     assert "minmax.h:93:9: error: call to" in found
     assert f"{tmp_path}/x.c:8:100: note: in expansion of macro 'min'" in found
     assert not any(word in found for word in ("make[4]", "  CC", "another file"))
-    assert algorithms.explained(found) == [
+    assert csource.explained(found) == [
         "min() and max() compare numbers of one type: use min_t(u32, a, b)"
     ]
 
@@ -203,12 +203,12 @@ def test_included_file_outside_of_the_folder_is_missing(tmp_path):
     (tmp_path / "mine" / "near.h").write_text("")
     source = tmp_path / "mine" / "tcp_mine.c"
     source.write_text('#include "../shared.h"\n#include "../mine/near.h"\n#include "near.h"\n')
-    found = algorithms.included(tmp_path / "mine", ["tcp_mine.c"])
+    found = csource.included(tmp_path / "mine", ["tcp_mine.c"])
     assert found == (["tcp_mine.c", "near.h"], ["../shared.h", "../mine/near.h"])
     # Its own header is used in place of the kernel's.
     (tmp_path / "mine" / "tcp_vegas.h").write_text("")
     source.write_text('#include "tcp_vegas.h"\n#include "tcp_dctcp.h"\n')
-    found = algorithms.included(tmp_path / "mine", ["tcp_mine.c"])
+    found = csource.included(tmp_path / "mine", ["tcp_mine.c"])
     assert found == (["tcp_mine.c", "tcp_vegas.h"], [])
 
 
@@ -226,19 +226,19 @@ value = "hex 00ff, s32 -1"
 
 def test_options_of_sockets_become_a_source_and_parameters(campaign_folder, module):
     found, _ = made(campaign_folder, "mine", module)
-    file = found.folder / algorithms.FILE
+    file = found.folder / csource.FILE
     file.write_text(file.read_text() + OPTIONS)
-    staged = {name: text for name, _, text in algorithms.staged(file)}
+    staged = {name: text for name, _, text in csource.staged(file)}
     assert "__packed v1 = { { 0, 255 }, -1 };" in staged["losslab_options.c"]
     assert parameters_of("mine")["rate"].problem("-1")
     assert "socket options" in "; ".join(
         design.load_names(ROOT).problems(Condition(algorithm="mine"), own_kernel=True)
     )
     copy, _ = made(campaign_folder, "other", found.folder)
-    assert copy.socket_options == algorithms.read(file).socket_options
+    assert copy.socket_options == csource.read(file).socket_options
     file.write_text(file.read_text().replace("rate=", "gain="))
     with pytest.raises(UsageError, match="found twice: gain"):
-        [*algorithms.staged(file)]
+        [*csource.staged(file)]
 
 
 SCHEMA = r"algorithm\.schema\.yaml"
@@ -254,7 +254,7 @@ def test_options_of_sockets_of_another_form_are_refused(
     campaign_folder, module, before, after, words
 ):
     found, _ = made(campaign_folder, "mine", module)
-    file = found.folder / algorithms.FILE
+    file = found.folder / csource.FILE
     file.write_text(file.read_text() + OPTIONS.replace(before, after))
     with pytest.raises(UsageError, match=words):
         design.load_names(ROOT)

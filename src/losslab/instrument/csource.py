@@ -1,19 +1,27 @@
 """Congestion controls in C from anywhere: reading them, and preparing them for a kernel's source.
 
+The layout of a control's state (names, places and types of its fields) comes from the debugging
+information of its sources, compiled a second time outside of the kernel's tree.
+
 A folder of `algorithms/` with an `algorithm.toml` is compiled in a folder of its own below
 net/ipv4, with `algorithms/compat.h` included before each file.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
+import shlex
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from losslab import processes
 from losslab.reading import (
     FIELDS,
     UsageError,
@@ -394,3 +402,174 @@ def explained(messages: str) -> list[str]:
     """List what changed in Linux, or is impossible in it, that explains a compiler's messages."""
     rows = read_rows(CHANGES, "\t")
     return [row["reason"] for row in rows if re.search(row["message"], messages)]
+
+
+# Flags of the second compilation. With DWARF 5, a bit field has its distance from the struct's
+# beginning.
+DEBUG = ["-gdwarf-5", "-w", "-c"]
+ENTRY = re.compile(r"^ <(\d+)><([0-9a-f]+)>: Abbrev Number: \d+ \(DW_TAG_(\w+)\)")
+# Before a value, readelf may print its form and place in brackets.
+ATTRIBUTE = re.compile(r"^    <[0-9a-f]+>\s+DW_AT_(\w+)\s*: (?:\([^)]*\)[: ]*)*(.*)$")
+STATE = r"inet_csk_ca\s*\("
+# A variable that points to the state, and a type that the state is cast to or returned as.
+POINTER = re.compile(rf"\b(\w+)\s*=\s*(?:\([^()]*\)\s*)?{STATE}")
+TYPES = (
+    re.compile(rf"\(\s*(?:const\s+)?(?:struct\s+)?(\w+)\s*\*\s*\)\s*{STATE}"),
+    re.compile(rf"(\w+)\s*\*\s*\w+\s*\([^()]*\)\s*\{{\s*return\s+{STATE}"),
+)
+POINTED = r"(?:struct\s+)?\b(\w+)\s*\*\s*(?:const\s+)?{}\b"
+# DW_ATE_boolean, DW_ATE_unsigned, DW_ATE_unsigned_char; other integers are signed.
+UNSIGNED = {2, 7, 8}
+TYPE = re.compile(r"[iu](?:[1-9]|[1-5]\d|6[0-4])")
+NAMELESS = ("typedef", "const_type", "volatile_type")
+
+
+class Field(NamedTuple):
+    """Integer of a structure."""
+
+    name: str
+    begin: int  # its first bit
+    type: str  # u or i, and its number of bits
+    names: Mapping[str, str] = MappingProxyType({})  # of an enumeration, by value
+
+
+Layouts = dict[str, list[Field]]
+
+
+@dataclass
+class Entry:
+    """Entry of an object's debugging information."""
+
+    tag: str
+    values: dict[str, str] = field(default_factory=dict)
+    within: list[Entry] = field(default_factory=list)
+
+    def number(self, name: str) -> int:
+        """Return an attribute as a number."""
+        return int(self.values[name].split()[0], 0)
+
+
+def typed_layouts(content: Mapping[str, Iterable[Sequence[Any]]]) -> Layouts:
+    """Return layouts from JSON; ValueError or TypeError if they are none."""
+    found = {name: [Field(*each) for each in fields] for name, fields in content.items()}
+    for each in (each for fields in found.values() for each in fields):
+        placed = isinstance(each.begin, int) and each.begin >= 0 and TYPE.fullmatch(each.type)
+        if not (placed and isinstance(each.name, str) and isinstance(each.names, Mapping)):
+            raise ValueError(f"a field must have a name, a first bit and a type, found {each}")
+    return found
+
+
+def layouts_text(layouts: Layouts) -> str:
+    """Return layouts as JSON with one algorithm per line."""
+    rows = [
+        f"{json.dumps(name)}: {json.dumps([each if each.names else each[:3] for each in fields])}"
+        for name, fields in sorted(layouts.items())
+    ]
+    return "{\n" + ",\n".join(rows) + "\n}"
+
+
+def layout(tree: Path, paths: Sequence[Path]) -> list[Field]:
+    """Return the layout of the state that sources get from their sockets; the largest of several.
+
+    A congestion control that embeds another's state has it at the beginning of its own.
+    """
+    found: list[tuple[dict[int, Entry], Entry]] = []
+    for path in paths:
+        if wanted := pointed(code(read_text(path))):
+            found += structures(_debugging_information(tree, path), wanted)
+    if not found:
+        return []
+    types, largest = max(found, key=lambda each: each[1].number("byte_size"))
+    return sorted(_fields(types, largest, "", 0), key=lambda each: each.begin)
+
+
+def pointed(source: str) -> set[str]:
+    """Return the names of the types as which a source uses a socket's state."""
+    variables = {*POINTER.findall(source)}
+    patterns = [re.compile(POINTED.format(name)) for name in variables]
+    return {name for pattern in (*TYPES, *patterns) for name in pattern.findall(source)}
+
+
+def _debugging_information(tree: Path, path: Path) -> str:
+    """Compile a source of a tree again, outside of the tree; return its debugging information."""
+    command = path.with_name(f".{path.stem}.o.cmd").read_text().splitlines()[0]
+    words = shlex.split(command.partition(":=")[2].partition(";")[0])
+    out = words.index("-o")
+    kept = [*words[:out], *words[out + 2 :]]
+    kept = [word for word in kept if not word.startswith("-Wp,-M")]
+    with tempfile.TemporaryDirectory(prefix="losslab-layout-") as folder:
+        made = Path(folder) / "state.o"
+        processes.run([*kept, *DEBUG, "-o", made], cwd=tree)
+        return processes.run(["env", "LC_ALL=C", "readelf", "--debug-dump=info", made])
+
+
+def structures(dump: str, names: set[str]) -> Iterator[tuple[dict[int, Entry], Entry]]:
+    """Yield the structures of some names, or of types of these names, with all entries."""
+    entries: dict[int, Entry] = {}
+    stack: list[Entry] = []
+    for line in dump.splitlines():
+        if begins := ENTRY.match(line):
+            entry = Entry(begins[3])
+            entries[int(begins[2], 16)] = entry
+            del stack[int(begins[1]) :]
+            if stack:
+                stack[-1].within.append(entry)
+            stack.append(entry)
+        elif (attribute := ATTRIBUTE.match(line)) and stack:
+            stack[-1].values[attribute[1]] = attribute[2].strip()
+    for entry in entries.values():
+        if entry.tag in ("structure_type", "typedef") and entry.values.get("name") in names:
+            structure = _type(entries, entry) if entry.tag == "typedef" else entry
+            if structure.tag == "structure_type" and "byte_size" in structure.values:
+                yield entries, structure
+
+
+def _type(entries: Mapping[int, Entry], entry: Entry) -> Entry:
+    """Return an entry's type, without names and qualifiers."""
+    while True:
+        at = entry.values.get("type", "").strip("<>")
+        entry = entries[int(at, 16)] if at else Entry("unspecified_type")
+        if entry.tag not in NAMELESS:
+            return entry
+
+
+def _fields(entries: Mapping[int, Entry], of: Entry, prefix: str, begin: int) -> Iterator[Field]:
+    """Yield the integers of a structure or union; those within others have dotted names."""
+    for member in of.within:
+        if member.tag != "member":
+            continue
+        its = _type(entries, member)
+        name = prefix + member.values.get("name", "")
+        if "data_bit_offset" in member.values:
+            at = begin + member.number("data_bit_offset")
+            yield _integer(name, at, member.number("bit_size"), its)
+            continue
+        at = begin
+        if "data_member_location" in member.values:  # none in a union
+            at += 8 * member.number("data_member_location")
+        yield from _values(entries, its, name, at)
+
+
+def _values(entries: Mapping[int, Entry], its: Entry, name: str, at: int) -> Iterator[Field]:
+    """Yield the integers of a type at a bit of the state."""
+    if its.tag in ("structure_type", "union_type"):
+        # What has no name of its own adds nothing to the names of its members.
+        yield from _fields(entries, its, name if name[-1:] in ("", ".") else f"{name}.", at)
+    elif its.tag == "array_type":
+        counts = [each.number("upper_bound") + 1 if "upper_bound" in each.values else 0
+                  for each in its.within]  # fmt: skip
+        element = _type(entries, its)
+        size = 8 * element.number("byte_size") if "byte_size" in element.values else 0
+        for number, place in enumerate(itertools.product(*map(range, counts if size else [0]))):
+            index = "".join(f"[{each}]" for each in place)
+            yield from _values(entries, element, name + index, at + number * size)
+    elif its.tag in ("base_type", "enumeration_type"):
+        yield _integer(name, at, 8 * its.number("byte_size"), its)
+
+
+def _integer(name: str, at: int, bits: int, its: Entry) -> Field:
+    """Return an integer's field; an enumeration has the sign of its smallest value."""
+    names = {each.values["const_value"].split()[0]: each.values["name"] for each in its.within}
+    unsigned = int(its.values.get("encoding", "7").split()[0]) in UNSIGNED
+    signed = not unsigned or any(value.startswith("-") for value in names)
+    return Field(name, at, f"{'i' if signed else 'u'}{bits}", names)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import changes, kernel, kernels, kerneltree
+from losslab.instrument import kernel, kernels, kernelsource, kerneltree
 
 FILES = {
     "net/ipv4/tcp_cubic.c": "one\ntwo\nthree\nfour\nfive\n",
@@ -28,7 +28,7 @@ def tree(monkeypatch, tmp_path):
 
 
 def of_files(tmp_path, *given):
-    return changes.of_files(list(map(str, given)), kernels.default(), tmp_path / "files")
+    return kernelsource.make_change(list(map(str, given)), kernels.default(), tmp_path / "files")
 
 
 def written(tmp_path, name, text):
@@ -113,13 +113,13 @@ def test_patched_files_without_an_object_are_skipped_and_new_ones_added(tree, tm
     # No object of the kernel has the new file.
     (tmp_path / kerneltree.UNCOMPILED).write_text("net/ipv4/new.c\n")
     with pytest.raises(LosslabError, match=r"no object has net/ipv4/new\.c"):
-        changes.require_compiled(found, [tmp_path / "linux"])
+        kernelsource.require_compiled(found, [tmp_path / "linux"])
 
 
 def test_patch_of_other_paths_than_the_sources_is_refused(tree, tmp_path):
     found = of_files(tmp_path, patch(tmp_path, "its", {"src/tcp_cubic.c": ("a\n", "b\n")}))
     with pytest.raises(LosslabError, match=r"no object has src/tcp_cubic\.c"):
-        changes.require_compiled(found, [tmp_path / "linux"])
+        kernelsource.require_compiled(found, [tmp_path / "linux"])
 
 
 @pytest.mark.parametrize("text", [None, "no patch\n"])

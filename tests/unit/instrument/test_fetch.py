@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from losslab.instrument import archive
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument import debian, fetch
+from losslab.instrument.fetch import UnavailableError
 from losslab.lock import mark
 
 from .servers import INSTANT, MAIN, SECURITY, SNAPSHOT, file_of
@@ -17,9 +17,9 @@ CURL, NAME = file_of("curl.deb", b"curl"), "c/curl/curl_1%2Bb2_amd64.deb"
 
 def take(file=CURL, path="pool/main/c/curl/curl_1+b2_amd64.deb"):
     """Fetch a file of the pool; return its content."""
-    urls = archive.archive_urls(path, archive.debian_archives())
-    urls += archive.snapshot_urls(path, INSTANT)
-    return archive.Fetcher().fetch((file, url) for url in urls).read_bytes()
+    urls = debian.archive_urls(path, debian.debian_archives())
+    urls += debian.snapshot_urls(path, INSTANT)
+    return fetch.Fetcher().fetch((file, url) for url in urls).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_file_comes_from_the_first_place_that_has_it_and_then_from_the_cache(ser
     asked = len(server.asked)
     assert (take(), len(server.asked)) == (b"curl", asked)
     # A corrupt file in the cache is replaced.
-    (archive.cache_folder() / "files" / CURL.sha256).write_bytes(b"evil")
+    (fetch.cache_folder() / "files" / CURL.sha256).write_bytes(b"evil")
     assert take() == b"curl"
 
 
@@ -49,7 +49,7 @@ def test_changed_file_is_refused_by_name_and_not_kept(server):
     assert "curl.deb must be available with the pinned sha256" in error.value.message
     assert f"different content, sha256 {hashlib.sha256(b'evil').hexdigest()}" in error.value.message
     assert "HTTP 404" in error.value.message
-    assert list((archive.cache_folder() / "files").iterdir()) == []
+    assert list((fetch.cache_folder() / "files").iterdir()) == []
 
 
 def test_busy_server_is_retried_a_limited_number_of_times(server):
@@ -73,7 +73,7 @@ def test_mirror_folder_may_lack_a_file(server, monkeypatch, tmp_path):
 
 def test_leftovers_of_a_killed_download_are_removed(server):
     server.files[MAIN + NAME] = b"curl"
-    folder = archive.cache_folder() / "files"
+    folder = fetch.cache_folder() / "files"
     leftover, own = folder / ".partial-killed", folder / ".partial-own"
     for each in (leftover, own):
         each.mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_leftovers_of_a_killed_download_are_removed(server):
 
 
 def test_unreachable_server_is_asked_once_and_named_with_a_fix(server, monkeypatch):
-    fetcher = archive.Fetcher()
+    fetcher = fetch.Fetcher()
     with pytest.raises(UnavailableError, match="cannot be reached") as error:
         fetcher.fetch([(CURL, f"{DEAD}/a")])
     assert "--unpinned" in error.value.hint
@@ -110,11 +110,11 @@ def test_name_server_that_recovers_loses_no_server(server, monkeypatch):
 
 def test_download_is_limited_in_size(server, tmp_path):
     server.files["/b"] = b"b" * 100
-    assert archive.Fetcher().download(f"{server.url}/b", tmp_path / "b", 99) == "more than 99 bytes"
+    assert fetch.Fetcher().download(f"{server.url}/b", tmp_path / "b", 99) == "more than 99 bytes"
 
 
 def test_environment_variable_permits_the_same_as_the_option(monkeypatch):
     for value, allowed in (("", False), ("0", False), ("1", True)):
-        monkeypatch.setenv(archive.UNPINNED, value)
-        assert archive.unpinned_allowed() is allowed
-    assert archive.unpinned_allowed(True)
+        monkeypatch.setenv(fetch.UNPINNED, value)
+        assert fetch.unpinned_allowed() is allowed
+    assert fetch.unpinned_allowed(True)

@@ -1,6 +1,6 @@
 """Programs that statistics, figures and reports need: R, its packages and a renderer.
 
-`python -m losslab.instrument.analysis` installs the pinned release of Quarto into the cache.
+`python -m losslab.analysis` installs the pinned release of Quarto into the cache.
 LOSSLAB_QUARTO_SOURCE names another folder or address with its archive.
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 
 from losslab import processes
 from losslab.errors import HostError, LosslabError
-from losslab.instrument.archive import Fetcher, File, UnavailableError
 from losslab.instrument.cache import building, cache_folder
+from losslab.instrument.fetch import Fetcher, File, UnavailableError
 from losslab.instrument.packed import url
 from losslab.reading import read_toml
 from losslab.repository import (

@@ -1,7 +1,8 @@
-"""Changes of a kernel's source, as folders of files that replace the source's own.
+"""The source of a kernel: changes of it, and the layouts of its algorithms' state (`csource`).
 
-A change is a file, a patch, or a series of patches. Files of which the kernel has no object change
-no result, so their changes are skipped.
+A change is a file, a patch, or a series of patches. It becomes a folder of files that replace the
+source's own. Files of which the kernel has no object change no result, so their changes are
+skipped.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from losslab import extensions, processes
-from losslab.instrument import algorithms, kernel, kernels, kerneltree
-from losslab.instrument.archive import unpinned_allowed
+from losslab.instrument import csource, kernel, kernels, kerneltree
+from losslab.instrument.cache import building, cache_folder, progress
+from losslab.instrument.csource import Layouts
+from losslab.instrument.fetch import unpinned_allowed
 from losslab.instrument.kernels import Kernel
-from losslab.reading import UsageError, read_text
+from losslab.reading import UsageError, code, read_json, read_text
 from losslab.repository import ROOT
 
 PATCHES = (".patch", ".diff", ".mbox", ".eml")
@@ -56,7 +59,7 @@ def files_given(given: Sequence[str]) -> list[Path]:
     return found
 
 
-def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
+def make_change(given: Sequence[str], spec: Kernel, into: Path) -> Change:
     """Write the files that a change replaces to the new folder `into`.
 
     `given` are files of the source (`tcp_cubic.c`, or `PATH=FILE` with the path in the source),
@@ -76,7 +79,7 @@ def of_files(given: Sequence[str], spec: Kernel, into: Path) -> Change:
                 (into / place).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, into / place)
                 if f"{kerneltree.SUFFIX}/src/" in place:
-                    (into / place).write_text(algorithms.prepared(read_text(file)))
+                    (into / place).write_text(csource.prepared(read_text(file)))
         paths = []
         for file in sorted(path for path in into.rglob("*") if path.is_file()):
             path = file.relative_to(into)
@@ -144,7 +147,7 @@ def _place(given: str, tree: Path) -> str:
     name = parts[-1]
     found = sorted(str(path.relative_to(tree)) for path in tree.rglob(name) if path.is_file())
     if not found:
-        declared = ((extensions.folder() or ROOT) / "algorithms").glob(f"*/{algorithms.FILE}")
+        declared = ((extensions.folder() or ROOT) / "algorithms").glob(f"*/{csource.FILE}")
         found = [f"{kerneltree.IPV4}/{own.name}{kerneltree.SUFFIX}/src/{path.relative_to(own)}"
                  for own in (each.parent for each in sorted(declared))
                  for path in sorted(own.rglob(name))]  # fmt: skip
@@ -192,3 +195,103 @@ def _apply(patch: Path, tree: Path, into: Path) -> Iterator[str]:
     if set(excluded) != set(paths):
         applied(*(f"--exclude={path}" for path in excluded))
     yield from excluded
+
+
+# Layouts of losslab's own kernels. `python -m losslab.instrument.kernelsource` writes this file.
+TABLE = kernel.RECIPE / "layouts.json"
+TABLE_BYTES = 2**22
+LAYOUTS = "layouts"  # folder of the cache: those of other kernels
+
+
+def layouts(spec: Kernel) -> Layouts:
+    """Return the layouts of a built kernel's algorithms.
+
+    Those of a user's algorithm, kernel or changed source are compiled once, from the kernel's
+    object files.
+    """
+    part = kernel.part(spec)
+    built = part.existing() or part.target()
+    pinned = built != part.target(pinned=False)
+    table = read_json(TABLE, TABLE_BYTES) if pinned else {}
+    known = csource.typed_layouts(table.get(spec.name, {}))
+    if known and spec == spec.base:
+        return known
+    folder = cache_folder() / LAYOUTS / built.name
+    if not folder.is_dir():
+        with progress(f"layout of the state of {spec.title}", "half a minute"):
+            _make_layouts(spec, pinned, bool(known), folder)
+    return known | csource.typed_layouts(read_json(folder / TABLE.name, TABLE_BYTES))
+
+
+def _make_layouts(spec: Kernel, pinned: bool, known: bool, folder: Path) -> None:
+    """Compile layouts of a kernel: all, or those that a known base does not have."""
+    replaced = {Path(each.path).name for each in spec.replaced}
+    only = replaced | {path.parent.name for path in spec.algorithms}
+    every = not known or any(name.endswith(".h") for name in replaced)
+    with building(folder) as partial:
+        if partial is not None:
+            added = spec.algorithms, spec.replaced, partial / kernel.LOG
+            kept = kernel.objects(spec.base).build(unpinned=not pinned)
+            with kerneltree.with_additions(kept, *added) as tree:
+                found = layouts_of_tree(tree, spec.algorithms, None if every else only)
+                (partial / TABLE.name).write_text(csource.layouts_text(found))
+
+
+def layouts_of_tree(tree: Path, added: Iterable[Path], only: set[str] | None = None) -> Layouts:
+    """Return the layouts of all algorithms in a compiled tree, or of some names and sources."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted((tree / kerneltree.IPV4).glob("tcp_*.c")):
+        if path.with_suffix(".o").exists():
+            names = csource.registered(code(read_text(path)))
+            found |= {name: [path] for name in names if name}
+    for path in added:
+        if path.name == csource.FILE:
+            name = path.parent.name
+            folder = tree / kerneltree.IPV4 / (name + kerneltree.SUFFIX) / "src"
+            found[name] = [folder / each for each in csource.read(path).sources]
+    return {
+        name: csource.layout(tree, paths)
+        for name, paths in found.items()
+        if only is None or only & {name, *(path.name for path in paths)}
+    }
+
+
+def require_room(tree: Path, spec: Kernel) -> None:
+    """Refuse an algorithm whose state is larger than its room, and would overwrite the socket."""
+    header = (tree / "include/net/inet_connection_sock.h").read_text(errors="replace")
+    most = int(re.findall(r"(?:icsk_ca_priv\[|ICSK_CA_PRIV_SIZE\s+\(?)(\d+)", header)[0])
+    groups = [[tree / each.path] for each in spec.replaced if each.path.endswith(".c")]
+    for path in spec.algorithms:
+        folder = tree / kerneltree.IPV4 / f"{path.parent.name}{kerneltree.SUFFIX}"
+        declared = path.name == csource.FILE
+        groups.append([*folder.rglob("src/**/*.[ch]")] if declared else [folder.parent / path.name])
+    for files in groups:
+        text = "\n".join(code(each.read_text(errors="replace")) for each in files)
+        # A variable of the same name elsewhere may point to one of the kernel's structures.
+        own = r"struct\s+{0}\s*\{{|\}}[^{{;]*\b{0}\s*;"
+        names = {each for each in csource.pointed(text) if re.search(own.format(each), text)}
+        for file in (each for each in files if each.with_suffix(".o").is_file()):
+            dump = ["env", "LC_ALL=C", "readelf", "--debug-dump=info", str(file.with_suffix(".o"))]
+            for _, its in csource.structures(processes.run(dump) if names else "", names):
+                if (size := its.number("byte_size")) > most:
+                    raise kerneltree.SourceError(
+                        f"the state of a connection must have at most {most} bytes, found {size} "
+                        f"in struct {its.values.get('name', '')} of "
+                        f"{kerneltree.shown(kerneltree.user_source(str(file)) or file)}"
+                    )
+
+
+def main() -> None:
+    """Write the layouts of losslab's own kernels, from the object files on this machine."""
+    found = {}
+    for name in kernels.declared():
+        spec = kernels.get(name)
+        kept = kernel.objects(spec).existing()
+        if kept is not None:
+            with kerneltree.own_files(kept) as tree:
+                found[name] = csource.layouts_text(layouts_of_tree(tree, ()))
+    TABLE.write_text("{" + ",\n".join(f'"{k}": {found[k]}' for k in sorted(found)) + "}\n")
+
+
+if __name__ == "__main__":
+    main()
