@@ -199,7 +199,7 @@ def _mbit(line: re.Match[str]) -> float:
     """Return a line's rate: iperf's bits count in thousands, its bytes in 1024."""
     base, bits = (1000, 1) if line[6] == "bits" else (1024, 8)
     try:
-        return float(line[4]) * base ** SCALES[line[5]] * bits / 1e6
+        return float(line[4]) * float(base ** SCALES[line[5]]) * bits / 1e6
     except ValueError as error:
         raise UsageError(f"iperf's rate must be a number, found {shown(line[4])}") from error
 
