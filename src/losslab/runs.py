@@ -25,7 +25,7 @@ from losslab.repository import ROOT, find
 from losslab.study import design, dictionary, units
 from losslab.study.condition import AXES, Condition
 from losslab.study.names import unusual_parameters
-from losslab.ui import plot, runsummary, tables
+from losslab.ui import plot, printed, runsummary
 
 # Limits of wall time of a command in the shell and of a session at a terminal.
 COMMAND_TIMEOUT_S = 600.0
@@ -233,5 +233,5 @@ def _diff(options: argparse.Namespace) -> int:
             comparison = records.compare(*sides, options.common)
         else:
             comparison = compare.compare_sets(*sides, options.metric, options.common)
-    print(compare.as_json(comparison) if options.json else tables.diff_text(comparison))
+    print(compare.as_json(comparison) if options.json else printed.diff_text(comparison))
     return 0 if comparison.agree else 1
