@@ -83,6 +83,13 @@ class Golden:
         """Return the backend of the condition."""
         return CONTAINERNET if f"--backend {CONTAINERNET}" in self.measure else VIRTUAL
 
+    @property
+    def kernel(self) -> str:
+        """Return the name of the condition's kernel."""
+        words = shlex.split(self.measure)
+        named = "--kernel" in words
+        return words[words.index("--kernel") + 1] if named else kernels.default().name
+
 
 @dataclass(frozen=True)
 class Record:
@@ -132,15 +139,18 @@ def identity(backend: str) -> dict[str, Any]:
     }
 
 
-def cannot_measure(backend: str) -> str | None:
-    """Return why this machine cannot measure a backend's conditions; None if it can.
+def cannot_measure(golden: Golden) -> str | None:
+    """Return why this machine cannot measure a condition; None if it can.
 
-    A missing kernel or host image is an error instead: without them nothing can be measured.
+    A missing default kernel or host image is an error instead: without them nothing can be
+    measured.
     """
-    if backend == VIRTUAL:
-        return None
-    built = image.part(image.ENGINE).existing() is not None
-    return None if built else "the engine image is not built: run `make containernet`"
+    of_default = golden.kernel == kernels.default().name
+    if not of_default and kernel.part(kernels.get(golden.kernel)).existing() is None:
+        return f"kernel {golden.kernel} is not built: `losslab kernel --name {golden.kernel}`"
+    if golden.backend == CONTAINERNET and image.part(image.ENGINE).existing() is None:
+        return "the engine image is not built: run `make containernet`"
+    return None
 
 
 def instrument_changes(record: Record, backend: str) -> list[str]:
@@ -272,7 +282,9 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     not_measured = [
         golden.name
         for golden in record.conditions.values()
-        if changes.get(golden.backend) and golden not in goldens
+        if changes.get(golden.backend)
+        and golden not in goldens
+        and golden.kernel == kernels.default().name
     ]
     if options.record and not_measured:
         raise LosslabError(
@@ -432,7 +444,7 @@ def chosen(record: Record, names: Sequence[str] | None) -> list[Golden]:
     for golden in record.conditions.values():
         if names is not None and golden.name not in names:
             continue
-        if reason := cannot_measure(golden.backend):
+        if reason := cannot_measure(golden):
             print(f"{golden.name}: skipped: {reason}", flush=True)
         else:
             goldens.append(golden)

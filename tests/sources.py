@@ -1,6 +1,7 @@
 """The clone's own files, as Git lists them."""
 
 import functools
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -26,6 +27,11 @@ def copy(folder: Path, without: str = "tests/") -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
     return folder
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return variables with which Python runs the sources of a copy."""
+    return os.environ | {"PYTHONPATH": str(folder / "src")}
 
 
 def _listed(root: Path, *words: str) -> list[str]:

@@ -216,7 +216,7 @@ def _require_size(events: Iterable[Any]) -> None:
             if anchor is not None:
                 sizes[anchor] = nodes - before
         elif isinstance(event, yaml.AliasEvent):
-            nodes += sizes.get(event.anchor, 1)
+            nodes += sizes.get(str(event.anchor), 1)
         elif isinstance(event, yaml.NodeEvent):
             nodes += 1
             if isinstance(event, yaml.CollectionStartEvent):

@@ -419,5 +419,5 @@ def require_defined_once(functions: Iterable[Path]) -> None:
 
 def report_code() -> list[Path]:
     """List the source files of the report's renderer."""
-    modules = [PACKAGE / name for name in ("report.py", "instrument/analysis.py")]
+    modules = [PACKAGE / name for name in ("report.py", "analysis.py")]
     return [*modules, *sorted((ROOT / "report" / "render").iterdir())]

@@ -1,4 +1,4 @@
-"""What limits a flow, found for planted causes; and programs that print, set clocks and change qdiscs.
+"""Planted causes of what limits a flow; programs that print, set clocks and change qdiscs.
 
 Each cause is planted alone, with two algorithms that meet it in different ways: CUBIC has a window
 that the kernel paces, BBR a pacing rate that it estimates.

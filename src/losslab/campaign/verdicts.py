@@ -135,27 +135,27 @@ def read_claims(path: Path) -> list[Row]:
 
 def problems(claims: Sequence[Row], recorded: Mapping[Name, Judged]) -> list[str]:
     """List claims that differ without a supported reason, and changed verdicts."""
-    found = []
+    problems = []
     for row in claims:
         name, before = f"{row['study']}, {row['claim']}", recorded.get(_name(row))
         number = f"{_number(row)}, {row['tolerance']}"
         if row["unsupported"]:
-            found.append(f"{name} is {row['verdict']} ({number}): {row['unsupported']}")
+            problems.append(f"{name} is {row['verdict']} ({number}): {row['unsupported']}")
         if before is None:
-            found.append(f"{name} is {row['verdict']} ({number}), but has no recorded verdict")
+            problems.append(f"{name} is {row['verdict']} ({number}), but has no recorded verdict")
         elif row["absent"].startswith(SKIPPED):
             continue  # as in a campaign without network, which lacks the public traces
         elif before.verdict != row["verdict"]:
-            found.append(f"{name} was {before.verdict} and is {row['verdict']} ({number})")
+            problems.append(f"{name} was {before.verdict} and is {row['verdict']} ({number})")
         elif before.cause != row["cause"]:
-            found.append(f"the cause of {name} was {before.cause} and is {row['cause']}")
+            problems.append(f"the cause of {name} was {before.cause} and is {row['cause']}")
     names, studies = {*map(_name, claims)}, {row["study"] for row in claims}
-    found += [
+    problems += [
         f"{study}, {claim} has a recorded verdict, but does not exist"
         for study, claim in recorded
         if study in studies and (study, claim) not in names
     ]
-    return found
+    return problems
 
 
 def _name(row: Row) -> Name:
@@ -223,16 +223,19 @@ def table(claims: Sequence[Row]) -> str:
             lines += textwrap.wrap(text, 100, initial_indent=INDENT, subsequent_indent=INDENT)
     lasting = explained()
     for evidence in EVIDENCE:
-        if its := [row for row in claims if row["evidence"] == evidence]:
-            counts = Counter(row["verdict"] for row in its)
-            found = ", ".join(f"{counts[each]} {each}" for each in ORDER[::-1] if counts[each])
-            caused = [_name(row) in lasting for row in its if row["cause"] != "none"]
+        rows = [row for row in claims if row["evidence"] == evidence]
+        if rows:
+            counts = Counter(row["verdict"] for row in rows)
+            summary = ", ".join(f"{counts[v]} {v}" for v in ORDER[::-1] if counts[v])
+            caused = [_name(row) in lasting for row in rows if row["cause"] != "none"]
             if caused:
-                rest = caused.count(False)
-                found += f"; runs show the cause of {caused.count(True)} with both recorded "
-                found += "families of seeds"
-                found += f" ({rest} more with these seeds only)" if rest else ""
-            lines.append(f"{evidence:14}  {found}")
+                summary += (
+                    f"; runs show the cause of {caused.count(True)} with both recorded families of "
+                    "seeds"
+                )
+            if chance := caused.count(False):
+                summary += f" ({chance} more with these seeds only)"
+            lines.append(f"{evidence:14}  {summary}")
     return "\n".join(lines)
 
 

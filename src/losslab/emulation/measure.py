@@ -65,10 +65,11 @@ def ended(
         return condition, plan
     future = json.loads((folder / droplist.FUTURE).read_text())
     if future["own_drops"]:
-        own = {way: tuple(drop.number for drop in its.drops) for way, its in recorded.items()}
+        dropped = {way: tuple(d.number for d in record.drops) for way, record in recorded.items()}
         # Acknowledgements that are never lost have no list.
-        kept = {way: numbers for way, numbers in own.items() if way == "data" or numbers}
-        condition = Condition.from_json(condition.to_json() | {"drop_list": droplist.to_text(kept)})
+        lists = {way: numbers for way, numbers in dropped.items() if way == "data" or numbers}
+        drop_list = droplist.to_text(lists)
+        condition = Condition.from_json(condition.to_json() | {"drop_list": drop_list})
         plan = make_plan(condition, seed, video)
     if future["algorithm"] is not None:
         plan = with_algorithm(plan, future["algorithm"])
@@ -188,8 +189,9 @@ def measure(
             cuts = [] if cut_s is None else [Announcement(plan, cut_s)]
             noted: dict[str, Any] = {}
             with contextlib.ExitStack() as stack:
-                for each in mechanisms:
-                    noted |= stack.enter_context(each.attached(plan, nodes, ready.handles, folder))
+                for mechanism in mechanisms:
+                    attached = mechanism.attached(plan, nodes, ready.handles, folder)
+                    noted |= stack.enter_context(attached)
                 # A schedule changes qdiscs itself, and is checked phase by phase.
                 changed = tampering.Qdiscs({} if sessions or watch else _pids(nodes))
                 run = traffic.run(plan, nodes, folder, [*cuts, *sessions], state)

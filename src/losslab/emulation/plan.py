@@ -102,12 +102,12 @@ class PathSpec:
     def more(self) -> dict[str, Any]:
         """Return the mechanisms' entries of the plan; empty for a path without mechanisms."""
         used = {
-            each.name: getattr(mechanism, each.name)
+            field.name: getattr(mechanism, field.name)
             for mechanism in self.mechanisms
-            for each in fields(mechanism)
+            for field in fields(mechanism)
         }
-        found = FIRST_ENTRIES | used
-        return {} if found == FIRST_ENTRIES else found
+        entries = FIRST_ENTRIES | used
+        return {} if entries == FIRST_ENTRIES else entries
 
 
 @dataclass(frozen=True)
@@ -176,33 +176,33 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data, without absent parts."""
-        content = asdict(self, dict_factory=_with_manifests_commands)
-        found = {name: part for name, part in content.items() if part is not None}
-        for host in found["hosts"].values():
+        all_parts = asdict(self, dict_factory=_with_manifests_commands)
+        content = {name: part for name, part in all_parts.items() if part is not None}
+        for host in content["hosts"].values():
             for name in ("udp_offloads", "kernels_sysctls", "route_attributes", "routes6"):
                 if not host[name]:
                     del host[name]
             if host["mtu_bytes"] == packetsizes.DEFAULT.mtu_bytes:
                 del host["mtu_bytes"]
         # The format of manifests has other names.
-        found["promise"] = found.pop("path_spec")
-        if "background" in found:
-            found["crowd"] = found.pop("background")
+        content["promise"] = content.pop("path_spec")
+        if "background" in content:
+            content["crowd"] = content.pop("background")
             for name in ("pools", "back", "back_streams"):
-                if not found["crowd"][name]:
-                    del found["crowd"][name]
-            del found["crowd"]["network"]["sources"]  # only user programs have any
-        del found["promise"]["mechanisms"], found["promise"]["effect"]
+                if not content["crowd"][name]:
+                    del content["crowd"][name]
+            del content["crowd"]["network"]["sources"]  # only user programs have any
+        del content["promise"]["mechanisms"], content["promise"]["effect"]
         if not self.path_spec.buffer_may_limit:
-            del found["promise"]["buffer_may_limit"]
+            del content["promise"]["buffer_may_limit"]
         if not self.path_spec.exact:
-            del found["promise"]["exact"], found["promise"]["ping_ms"]
+            del content["promise"]["exact"], content["promise"]["ping_ms"]
         if self.path_spec.sizes == packetsizes.DEFAULT:
-            del found["promise"]["sizes"]
+            del content["promise"]["sizes"]
         if more := self.path_spec.more():
-            found["promise"]["more"] = more
-        parts: dict[str, Any] = found.pop("parts")
-        return {"links": []} | found | parts
+            content["promise"]["more"] = more
+        parts: dict[str, Any] = content.pop("parts")
+        return {"links": []} | content | parts
 
 
 def _with_manifests_commands(fields: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -258,8 +258,8 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         duration_s=condition.duration_s,
         parts={
             name: part
-            for each in path_spec.mechanisms
-            for name, part in each.plan(condition, seed).items()
+            for used in path_spec.mechanisms
+            for name, part in used.plan(condition, seed).items()
         },
     )
 

@@ -247,11 +247,11 @@ class Link(Qdisc):
 
     def require_trace(self, lines: Sequence[str]) -> None:
         """Require that the link follows a trace."""
-        first, *found = self.read()
-        if " trace " not in first or found != lines:
+        first, *opportunities = self.read()
+        if " trace " not in first or opportunities != lines:
             raise LosslabError(
                 f"link on {self.where.name} must follow a trace of {len(lines)} opportunities, "
-                f"found {first!r} and {len(found)}"
+                f"found {first!r} and {len(opportunities)}"
             )
 
     def _write(self, what: str, lines: Sequence[str]) -> None:
@@ -288,11 +288,11 @@ class Link(Qdisc):
         if not self.steps:
             return []
         expected = [[step.at_ns, step.rate, step.flags] for step in self.steps]
-        found = [numbers[:3] for numbers in state["rates"][self._place]]
-        if found == expected:
+        present = [numbers[:3] for numbers in state["rates"][self._place]]
+        if present == expected:
             return []
         where = f"qdisc link on {self.where.name} of {self.where.host}"
-        return [f"{where} must have steps {expected}, found {found}"]
+        return [f"{where} must have steps {expected}, found {present}"]
 
     @property
     def _place(self) -> str:
@@ -441,11 +441,11 @@ class Filter(Qdisc):
         """List the deviations of the action that was read back from the planned one."""
         expected = dict(self.action or {})
         actions = state["filters"][self.where.name]
-        found = [{name: each.get(name) for name in expected} for each in actions]
-        if found == [expected]:
+        present = [{name: action.get(name) for name in expected} for action in actions]
+        if present == [expected]:
             return []
         where = f"{self.where.name} on {self.where.host}"
-        return [f"filter on {where} must be {expected}, found {found}"]
+        return [f"filter on {where} must be {expected}, found {present}"]
 
 
 def read(name: str, burst: int = 0) -> list[dict[str, Any]]:
@@ -479,9 +479,9 @@ def _actions(parts: Mapping[int, bytes], burst: int) -> Iterator[dict[str, Any]]
 def _options(kind: str, options: Mapping[int, bytes], burst: int) -> dict[str, int]:
     if kind == "police":
         _, action, _, ticks, _, rate = POLICE.unpack_from(options[TCA_POLICE_TBF])
-        found = bucket_bytes(rate, ticks)
-        same = abs(found - burst) <= max(1.0, bucket_bytes(rate, 1))
-        return {"action": action, "rate": rate, "burst": burst if same else round(found)}
+        burst_bytes = bucket_bytes(rate, ticks)
+        same = abs(burst_bytes - burst) <= max(1.0, bucket_bytes(rate, 1))
+        return {"action": action, "rate": rate, "burst": burst if same else round(burst_bytes)}
     if kind == "gact":
         _, _, action = GACT.unpack_from(options[TCA_GACT_PARMS])
         if TCA_GACT_PROB not in options:
@@ -530,10 +530,10 @@ class DualPi2(Qdisc):
 
     def deviations(self, state: Mapping[str, Any]) -> list[str]:
         """List a deviation if the limit is not the planned one."""
-        found = state[DUALPI2].get("limit")
+        limit = state[DUALPI2].get("limit")
         where = f"{self.where.name} on {self.where.host}"
         expected = f"qdisc {DUALPI2} on {where} must have limit {self.limit}"
-        return [] if found == self.limit else [f"{expected}, found {found}"]
+        return [] if limit == self.limit else [f"{expected}, found {limit}"]
 
 
 def dualpi2_state(parts: Mapping[int, bytes]) -> dict[str, int]:

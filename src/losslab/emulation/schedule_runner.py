@@ -135,14 +135,14 @@ class ScheduleRunner:
         for host in hosts:
             if lines := [q.change_command() for q in step.becoming if q.where.host == host]:
                 self.handles[host].tc.do(lines)
-        found = {host: self.handles[host].tc.ask(["qdisc show"], 1)[0] for host in hosts}
+        qdiscs = {host: self.handles[host].tc.ask(["qdisc show"], 1)[0] for host in hosts}
         end_ns = time.monotonic_ns()
-        state = {host: {"qdiscs": qdiscs} for host, qdiscs in found.items()}
+        state = {host: {"qdiscs": listed} for host, listed in qdiscs.items()}
         boundary = Boundary((end_ns - origin_ns) / 1e9, (end_ns - begin_ns) / 1e9, state)
         self.boundaries.append(boundary)
         self.violations += [
             f"after the change at {step.phase.begin_s:g} s: {difference}"
-            for difference in differences([*step.then, *self.others], found)
+            for difference in differences([*step.then, *self.others], qdiscs)
         ]
 
     def all_boundaries(self, before: Any, after: Any) -> list[Boundary]:
@@ -232,9 +232,9 @@ class ScheduleRunner:
             ]  # fmt: skip
             rows.append(",".join(map(str, cells)))
         (folder / TABLE).write_text("\n".join(rows) + "\n")
-        found = [settle_s for settle_s in settled if settle_s is not None]
+        known = [settle_s for settle_s in settled if settle_s is not None]
         return {
-            "settle_s": max(found) if found and len(found) == len(settled) else None,
+            "settle_s": max(known) if known and len(known) == len(settled) else None,
             "after_change_share": share,  # of the last phase
         }
 
@@ -270,7 +270,7 @@ def _settle_s(delivered: Deliveries, phase: Phase, since_s: float, max_mbit: flo
 
 def counted(first: State, last: State, links: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
     """Count packets offered and lost at netem links (host, interface) between two states."""
-    found = []
+    counts = []
     for host, name in links:
         before, after = (
             next(q for q in at[host]["qdiscs"] if (q.get("dev"), q.get("handle")) == (name, "1:"))
@@ -279,8 +279,8 @@ def counted(first: State, last: State, links: Sequence[tuple[str, str]]) -> list
         lost = after["drops"] - before["drops"]
         # netem drops packets when they arrive: those offered have left, are inside, or are lost.
         inside = after["qlen"] - before["qlen"]
-        found.append((after["packets"] - before["packets"] + inside + lost, lost))
-    return found
+        counts.append((after["packets"] - before["packets"] + inside + lost, lost))
+    return counts
 
 
 def loss_violations(

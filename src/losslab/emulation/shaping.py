@@ -166,7 +166,7 @@ def one_interface(condition: Condition, seed: int) -> list[Qdisc]:
     source.)
     """
     rate_bytes, frame = math.floor(condition.rate_mbit * 1e6 / 8), frame_bytes(condition.mtu_bytes)
-    found = []
+    qdiscs = []
     for where, purpose, port in (
         (bottleneck(), "data", "dst_port"),
         (interface(reverse_router(condition.path), "r1"), "reverse", "src_port"),
@@ -186,20 +186,20 @@ def one_interface(condition: Condition, seed: int) -> list[Qdisc]:
             ]
         options = {leaf: {"rate": share, "ceil": rate_bytes} for leaf, share in shares.items()}
         default = int(leaves[-1].removeprefix("1:"), 16)
-        found.append(
+        qdiscs.append(
             Qdisc(
                 where, "root", "1:", "htb", f"default {default:x}", {"default": f"{default:#x}"},
                 tuple(lines), options,
             )
         )  # fmt: skip
-        found += [
+        qdiscs += [
             netem(
                 where, condition.rtt_ms / 2, 0.0, derived_seed(seed, f"netem-{purpose}"),
                 condition.buffer_packets, f"parent {leaf}", f"{10 + number}:",
             )
             for number, leaf in enumerate(leaves)
         ]  # fmt: skip
-    return found
+    return qdiscs
 
 
 def _htb_class(where: Interface, parent: str, handle: str, rate: int, ceil: int, frame: int) -> str:

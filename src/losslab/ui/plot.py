@@ -125,12 +125,12 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
             "warmup_s": run.condition.warmup_s,
         }  # fmt: skip
         for line in sorted(run.series, key=lambda line: list(panels).index(line.panel)):
-            named = common | {"panel": panels[line.panel].title, "name": line.name}
-            named |= {"algorithm": line.algorithm or run.control, "flow": line.flow}
+            line_columns = common | {"panel": panels[line.panel].title, "name": line.name}
+            line_columns |= {"algorithm": line.algorithm or run.control, "flow": line.flow}
             for t_s, value in zip(line.t_s, line.values, strict=True):
                 cut = value > limits[line.panel]
                 shown = "" if math.isnan(value) or cut else value
-                rows.append(named | {"t_s": t_s, "value": shown, "cut": str(cut).upper()})
+                rows.append(line_columns | {"t_s": t_s, "value": shown, "cut": str(cut).upper()})
         # A phase is a row without a panel, whose value is its end.
         rows += [
             common | {"panel": "", "name": name, "t_s": begin_s, "value": end_s, "cut": "FALSE"}

@@ -17,7 +17,7 @@ def folder(tmp_path, monkeypatch):
 def test_t5_log_that_is_too_long_is_refused_and_shortened(folder):
     log = folder / "raw" / "competitor-sender.log"
     log.write_bytes(b"begin" + bytes(4 * 2**20) + b"end")
-    with pytest.raises(LosslabError, match="at most 3 MiB, found more in competitor-sender.log"):
+    with pytest.raises(LosslabError, match=r"at most 3 MiB, found more in competitor-sender\.log"):
         base.refuse_long_logs(folder)
     content = log.read_bytes()
     assert content.startswith(b"begin")

@@ -1,6 +1,7 @@
 """Limits of a sender, and queueing delay, from made-up samples of a flow with an RTT of 0.1 s."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -156,6 +157,31 @@ def test_advice_names_what_the_user_can_change(cause, changes, advice):
 )  # fmt: skip
 def test_causes_are_the_largest_limit_and_buffers_that_matter(limits, causes):
     assert limiters.causes(limits, path()) == causes
+
+
+def test_b5_warnings_of_many_runs_have_a_line_per_cause(monkeypatch):
+    """Their number, the shares of time, the cells, and what to do; invalid runs do not count."""
+    measured = {
+        1: (5, {"pacing": 80.0, "path": 20.0}, 0.8), 2: (10, {"pacing": 60.4}, 9.0),
+        3: (5, {"path": 90.0}, 0.0), 4: (5, {"path": 60.0, "receive window": 31.0}, 31.0),
+        5: (10, {"pacing": 99.0}, 3.0),
+    }  # fmt: skip
+    runs = [
+        SimpleNamespace(folder=None, manifest={
+            "seed": seed, "valid": seed != 5,
+            "cell": replace(path(), loss_percent=loss, algorithm="bbr").to_json(),
+        })
+        for seed, (loss, _, _) in measured.items()
+    ]  # fmt: skip
+    monkeypatch.setattr(
+        limiters, "of_run", lambda _, manifest: limiters.Limits(*measured[manifest["seed"]][1:])
+    )
+    assert limiters.of_runs(runs, lambda its: f"loss {its.loss_percent:g}") == [
+        "in 2 of 4 runs, the pacing by an estimate made under the receive window limited the first "
+        "flow 60 to 80 % of the time (loss 5; loss 10): try --receive-buffer large",
+        "in 1 of 4 runs, the receive window limited the first flow 31 % of the time (loss 5): try "
+        "--receive-buffer large",
+    ]
 
 
 def test_path_limits_only_in_the_phase_that_is_slow():

@@ -132,14 +132,14 @@ FORGERIES = [
     (lambda its: its["summary"].update(goodput_mbit=-5), "must be a number from 0"),
     (lambda its: its.update(reasons=["a check failed"]), "is valid with a violation"),
     (lambda its: its["summary"].update(goodput_mbit=its["summary"]["goodput_mbit"] * 0.9),
-     "other numbers than in .*numbers.tsv"),
+     "other numbers than in .*record.tsv"),
 ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("as_measured")
 @pytest.mark.parametrize(("forge", "message"), FORGERIES)
 def test_t2_forged_numbers_are_refused(study, measured, record, forge, message):
-    records.update_record(measured, record.with_name("numbers.tsv"))
+    records.update_record(measured, record / "record.tsv")
     assert len(records.available(record, study.cells)) == len(study.cells)
     content = lines(record, study)
     (first,) = (line for line in content if line["content"]["cell"].startswith("bulk_cubic_loss1"))

@@ -106,6 +106,15 @@ def test_misspelt_parameter_is_refused_with_the_known_ones(linux):
         kernels.require_parameters(spec("nothing.gain=3"), linux)
 
 
+def test_misspelt_parameter_of_an_own_kernel_names_the_users_file(linux, campaign_folder):
+    declared = campaign_folder / "kernels" / "k2" / "kernel.toml"
+    declared.parent.mkdir(parents=True)
+    declared.touch()
+    with pytest.raises(UsageError) as error:
+        kernels.require_parameters(replace(spec("tcp_mine.gian=3"), name="k2"), linux)
+    assert error.value.hint == f"correct it in {declared}, or in the axis parameters"
+
+
 @pytest.mark.parametrize(
     "word", ["tcp_mine.gain=3", "tcp-mine.quiet", "printk.devkmsg=on", "seccomp=on", "quiet"]
 )

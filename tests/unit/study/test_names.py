@@ -128,6 +128,9 @@ def test_two_algorithms_with_one_name_or_colour_are_refused(tmp_path):
     path.write_text(f"{head}{row}{row}")
     with pytest.raises(UsageError, match=r"names must be unique in .*, found a more"):
         names.load_algorithms(path)
+    path.write_text(f"{head}a\t<img src=x onerror=y>\t#0072B2\t1\tdefault\n")
+    with pytest.raises(UsageError, match="label"):
+        names.load_algorithms(path)
     path.write_text(f"{head}{row}b\tB\t#0072B2\t2\tdefault\n")
     with pytest.raises(UsageError, match=r"colours must be unique in .*, found #0072B2") as error:
         names.load_algorithms(path)

@@ -46,11 +46,11 @@ def attached(
     The trace begins at `begin_ns` of CLOCK_MONOTONIC, which is 0 ms of the log. At the block's end,
     the link empties its queue. The log goes to `folder`; the trace is in the folder's parent.
     """
-    its, start_ms = link_of(plan, link.way), plan.parts.get(forward.START, 0)
+    qdisc, start_ms = link_of(plan, link.way), plan.parts.get(forward.START, 0)
     lines = (folder.parent / link.file).read_text().split()
     with inside(handle.pid):
-        its.follow(begin_ns - start_ms * NS_PER_MS, lines)
-    bands, device = its.parent.removeprefix("parent ").removesuffix("2"), its.where.name
+        qdisc.follow(begin_ns - start_ms * NS_PER_MS, lines)
+    bands, device = qdisc.parent.removeprefix("parent ").removesuffix("2"), qdisc.where.name
     six = plan.path_spec.sizes.ip_version == 6
     protocol, port_of = ("ipv6" if six else "ip"), {"data": "src_port", "back": "dst_port"}
     keys = sorted(
@@ -72,27 +72,27 @@ def attached(
         ]
     )
     (filters,) = handle.tc.ask([f"filter show dev {device} parent {bands}"], 1)
-    options = [each["options"] for each in filters if "options" in each]
-    found = [
-        (each.get("keys", {}).get("ip_proto"), each.get("keys", {}).get(port_of[link.way]))
-        for each in options
+    options = [f["options"] for f in filters if "options" in f]
+    selected = [
+        (option.get("keys", {}).get("ip_proto"), option.get("keys", {}).get(port_of[link.way]))
+        for option in options
     ]
-    if found != keys or any(each.get("classid") != f"{bands}2" for each in options):
+    if selected != keys or any(option.get("classid") != f"{bands}2" for option in options):
         raise LosslabError(f"filters must send {keys} to class {bands}2, found {filters}")
     yield
-    # Packets that TCP still sends bypass the link, so that its queue empties.
+    # Packets that TCP still sends bypass the link, so that qdisc queue empties.
     handle.tc.do([f"filter del dev {device} parent {bands}"])
     ends_s = time.monotonic() + forward.DRAIN_LIMIT_S
-    while _queued(handle, its):
+    while _queued(handle, qdisc):
         if time.monotonic() > ends_s:
             raise LosslabError(
-                f"the trace-driven link must empty its queue within {forward.DRAIN_LIMIT_S} s, "
+                f"the trace-driven link must empty qdisc queue within {forward.DRAIN_LIMIT_S} s, "
                 "found packets in it"
             )
         time.sleep(DRAIN_STEP_S)
     with inside(handle.pid):
-        its.require_trace(lines)
-        record = its.read("record")
+        qdisc.require_trace(lines)
+        record = qdisc.read("record")
     text = "".join(f"{line}\n" for line in log_lines(record, start_ms))
     (folder / forward.LOGS[link.way]).write_text(text)
 

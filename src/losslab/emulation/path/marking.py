@@ -67,19 +67,18 @@ class Marking(Mechanism):
         return replace(self, ecn=ecn, marking=condition.ecn != "off" and condition.queue in MARKING)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        its = condition
-        in_program = its.trace != NONE and its.shaper == "tbf"
-        if its.ecn != "off" and (in_program or not apps()[its.app].with_ecn):
+        in_program = condition.trace != NONE and condition.shaper == "tbf"
+        if condition.ecn != "off" and (in_program or not apps()[condition.app].with_ecn):
             yield (
                 "ecn must be off with a trace and the shaper tbf, whose link does not mark, and "
-                f"with the app datagram; found {its.ecn}"
+                f"with the app datagram; found {condition.ecn}"
             )
-        if "mark_packets" in self.changed(its) and its.queue != "red-step":
-            yield f"mark_packets needs the queue red-step, found {its.queue}"
-        if its.queue == "red-step" and its.mark_packets >= its.buffer_packets:
+        if "mark_packets" in self.changed(condition) and condition.queue != "red-step":
+            yield f"mark_packets needs the queue red-step, found {condition.queue}"
+        if condition.queue == "red-step" and condition.mark_packets >= condition.buffer_packets:
             yield (
-                f"mark_packets must be below buffer_packets, {its.buffer_packets} here, found "
-                f"{its.mark_packets}"
+                f"mark_packets must be below buffer_packets, {condition.buffer_packets} here, "
+                f"found {condition.mark_packets}"
             )
 
     def on_queue(self, condition: Condition, qdisc: Qdisc) -> Qdisc:

@@ -64,13 +64,13 @@ class Reverse(Mechanism):
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
         """Return what limits the rate and its queue, as those of the forward path."""
         where = interface(reverse_router(condition.path), "r1")
-        its = replace(
+        as_forward = replace(
             condition,
             queue=condition.reverse_queue,
             rate_mbit=condition.reverse_rate_mbit,
             buffer_packets=condition.reverse_buffer_packets or condition.buffer_packets,
         )
-        (queue,) = shaping.queue(its, of(its))
+        (queue,) = shaping.queue(as_forward, of(as_forward))
         return [
             shaping.rate_qdisc(
                 condition, where, condition.reverse_rate_mbit, "parent 1:1", REVERSE_HANDLE

@@ -63,16 +63,15 @@ class Trace(Mechanism):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        its = condition
-        if its.bare and its.trace != NONE:
-            yield f"trace must be {NONE} with rtt_ms 0, found {its.trace}"
-        if its.trace != NONE and not shaping.exact(its):
+        if condition.bare and condition.trace != NONE:
+            yield f"trace must be {NONE} with rtt_ms 0, found {condition.trace}"
+        if condition.trace != NONE and not shaping.exact(condition):
             try:
-                queues.queue_of(_queue(its), its.buffer_packets)
+                queues.queue_of(_queue(condition), condition.buffer_packets)
             except LosslabError as error:
                 yield error.message
-        if its.trace_back != NONE and its.trace == NONE:
-            yield f"trace_back {its.trace_back} needs a trace, found none"
+        if condition.trace_back != NONE and condition.trace == NONE:
+            yield f"trace_back {condition.trace_back} needs a trace, found none"
 
     def on_queue(self, condition: Condition, qdisc: Qdisc) -> Qdisc:
         """Replace the bottleneck's queue by a spare FIFO: packets queue in the link's program."""
@@ -134,10 +133,10 @@ class Trace(Mechanism):
             for link in reversed(plan.parts["links"]):
                 if plan.path_spec.exact:
                     host = exact.link_of(plan, link.way).where.host
-                    its = exact.attached(link, plan, handles[host], folder, begin_ns)
+                    attached = exact.attached(link, plan, handles[host], folder, begin_ns)
                 else:
-                    its = forward.attached(router, handle, link, plan, folder, begin_ns)
-                stack.enter_context(its)
+                    attached = forward.attached(router, handle, link, plan, folder, begin_ns)
+                stack.enter_context(attached)
             sleep_until(begin_ns)
             yield {"link_begin_ns": begin_ns}
 
@@ -165,16 +164,16 @@ class Trace(Mechanism):
             drops[name] = sum(int(numbers[0]) for _, kind, *numbers in events if kind == "d")
             path = folder.parent / link.file
             described = tracelink.describe(tracelink.parse(path.read_text(), str(path)))
-            found = tracelink.summarise(lines, begin_ms, begin_ms + plan.duration_s * 1e3)
+            of_run = tracelink.summarise(lines, begin_ms, begin_ms + plan.duration_s * 1e3)
             if link.way == "back":
                 summary["trace_back_mbit"] = described["trace_mbit"]
-                summary["queue_back_delay_p95_ms"] = found.get("queue_delay_p95_ms")
+                summary["queue_back_delay_p95_ms"] = of_run.get("queue_delay_p95_ms")
             else:
-                summary |= described | found
+                summary |= described | of_run
                 # The bucket behind the link never runs dry: packets queue in the link.
                 times = [sample.t_s for sample in observations.run.queue]
                 states = tracelink.backlog(lines, [begin_ms + 1e3 * t_s for t_s in times])
-                waiting = [QueueSample(t, *its) for t, its in zip(times, states, strict=True)]
+                waiting = [QueueSample(t, *state) for t, state in zip(times, states, strict=True)]
         digests = {
             link.way: hashlib.sha256((folder.parent / link.file).read_bytes()).hexdigest()
             for link in links

@@ -79,13 +79,13 @@ def remake(
     """
     say("making tables, figures and report again from the cells")
     with own_folder(Path(tempfile.gettempdir()), "losslab-remake-") as folder:
-        made = folder / RESULTS
-        link_cells(results, made, campaign)
+        again = folder / RESULTS
+        link_cells(results, again, campaign)
         try:
             run_workflow(campaign, repository, folder, processors)
         except LosslabError as error:
             return Remade([Finding(STAGE, CELLS, error.message)])
-        return compare(results, made, campaign)
+        return compare(results, again, campaign)
 
 
 def path_of(cell: Cell) -> str:
@@ -124,7 +124,7 @@ def run_workflow(
     Raises LosslabError if a rule failed, with losslab's error or the last lines of its log.
     """
     studies = [f"analyse_{study.name}" for study in campaign.studies]
-    own = extensions.campaign()
+    campaign_folder = extensions.campaign()
     done = processes.attempt(
         [
             sys.executable, "-m", "snakemake", "--snakefile", repository / "Snakefile",
@@ -136,7 +136,7 @@ def run_workflow(
         ],
         limit_s=processes.WORK_LIMIT_S,
         more={"PYTHONPATH": str(repository / "src")}
-        | ({extensions.VARIABLE: str(own)} if own else {}),
+        | ({extensions.VARIABLE: str(campaign_folder)} if campaign_folder else {}),
     )  # fmt: skip
     if not done.good:
         logs = sorted((folder / "logs").rglob("*.log"), key=lambda path: path.stat().st_mtime)

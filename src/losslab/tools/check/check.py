@@ -98,18 +98,18 @@ def _check(options: argparse.Namespace) -> int:
     cells = changecells.plan(options)
     compared = studyfiles.load_suite(options.suite, ROOT)["compared"]
     cellspec.make_own(out, "losslab check")
-    sides, made = [], []
-    for name, given, bring in (
+    sides, side_changes = [], []
+    for name, named_files, bring in (
         (BASELINE, options.base, options.base_bring),
         (CHANGE, options.change, options.bring),
     ):
         files = out / name / "files"
         shutil.rmtree(files, ignore_errors=True)
-        made.append(kernelsource.make_change(given, spec, files))
+        side_changes.append(kernelsource.make_change(named_files, spec, files))
         sides.append(Side(files, NONE if bring is None else inputs.named(bring)))
     before, after = sides
     (old, _), (new, unused) = (
-        changecells.build(cells, *each) for each in zip(sides, made, strict=True)
+        changecells.build(cells, *each) for each in zip(sides, side_changes, strict=True)
     )
     differ = {
         name: cell
@@ -126,8 +126,8 @@ def _check(options: argparse.Namespace) -> int:
         "format": behaviour.FORMAT,
         "suite": options.suite,
         "change": [*options.change, *([after.bring] if options.bring else [])],
-        "replaced": list(made[1].paths),
-        "skipped": [*made[1].skipped, *unused],
+        "replaced": list(side_changes[1].paths),
+        "skipped": [*side_changes[1].skipped, *unused],
         "cells": list(cells),
         "same_kernel": [name for name in cells if name not in differ],
         "runs": sum(cell.replicates for cell in cells.values()),
@@ -264,6 +264,7 @@ def _paragraphs(data: Mapping[str, Any]) -> Iterator[str]:
         paths = ", ".join(f"`{path}`" for path in data["skipped"])
         change += f"\nSkipped, as no result depends on them in this kernel: {paths}."
     yield change
+    yield from (f"- warning, {line}" for line in data.get("warnings", ()))
     if not changed:
         return
     if moved:
@@ -279,7 +280,6 @@ def _paragraphs(data: Mapping[str, Any]) -> Iterator[str]:
         f"these runs find with a probability of {100 * behaviour.POWER:.0f} %; a smaller one may "
         "have been missed."
     )
-    yield from (f"- warning, {line}" for line in data.get("warnings", ()))
     for row in changed:
         for reason in row["reasons"]:
             yield f"- **{row['cell']}: invalid after the change**: {reason}"

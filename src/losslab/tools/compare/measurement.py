@@ -225,7 +225,7 @@ def iperf3(report: Any, where: str) -> Measurement:
         for stream in row["streams"]
         if stream.get("rtt") and stream.get("sender") == row["sum"].get("sender")
     ]
-    lost_percent = total.get("lost_percent", 0.0) if udp else None
+    lost_percent = total.get("lost_percent") if udp else None
     retransmits = None if udp else (end.get("sum_sent") or {}).get("retransmits")
     absent: dict[str, str] = {}
     if not rtts_ms:
@@ -236,6 +236,8 @@ def iperf3(report: Any, where: str) -> Measurement:
     )
     if not arrivals_known:
         absent |= dict.fromkeys(("goodput", "lost datagrams"), "only the client's report has it")
+    elif udp and total.get("lost_percent") is None:
+        absent["lost datagrams"] = "the report has none"
     if retransmits is None:
         absent["retransmissions"] = (
             "UDP has none" if udp else "the report has none: only a sender under Linux counts them"

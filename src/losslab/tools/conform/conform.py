@@ -212,11 +212,11 @@ def record(
     """Return the results as data."""
     rows = []
     for case in cases:
-        own = results[case.name]
-        worst = min((each["verdict"] for each in own), key=VERDICTS.index)
+        case_results = results[case.name]
+        worst = min((each["verdict"] for each in case_results), key=VERDICTS.index)
         row = {"case": case.name, "title": case.data["title"], "verdict": worst}
         row |= {key: case.data[key] for key in ("section", "note", "repairs") if key in case.data}
-        rows.append(row | {"seeds": own})
+        rows.append(row | {"seeds": case_results})
     data = {
         "format": FORMAT,
         "suite": selected["suite"],

@@ -51,16 +51,16 @@ class Spans:
         spans = Spans(suite, cases, own | parameters.resolved(axes), seeds=seeds)
         others = [check.get("against", {}).get("algorithm") for _, check in spans.checks()]
         algorithms = list(dict.fromkeys([axes["algorithm"], *filter(None, others)]))
-        made = studyfiles.blocks(suite, algorithms, studyfiles.own_kernels(ROOT))
+        blocks = studyfiles.blocks(suite, algorithms, studyfiles.own_kernels(ROOT))
         more = {key: axes[key] for key in ("kernel",) if key in axes}
         study = {
             "study": suite["suite"],
             "defaults": suite["defaults"],
-            "blocks": {name: [more | point for point in points] for name, points in made.items()},
+            "blocks": {name: [more | point for point in points] for name, points in blocks.items()},
         }
         wanted = {block for case in cases for block in studyfiles.as_list(case.data["over"])}
         runs = studyfiles.runs(suite, form)
-        runs = {name: runs[name] for name in runs if name in wanted and made[name]}
+        runs = {name: runs[name] for name in runs if name in wanted and blocks[name]}
         planned = design.study_cells(study, runs, design.load_names(ROOT))
         spans = replace(spans, cells={cell.name: cell for cell in planned})
         needed = {
@@ -162,6 +162,7 @@ def text(row: Row) -> str:
     within = "" if None in ends else f" [{ends[0]:.3g}, {ends[1]:.3g}]"
     count = len(row["cells"].split())
     cells = f", worst of {count} cells: {row['worst']}" if count > 1 else ""
-    found = f"{row['metric']} is {row['value']:.3g}{within}{' ' * bool(row['unit'])}{row['unit']}"
+    unit = f" {row['unit']}" if row["unit"] else ""
+    number = f"{row['metric']} is {row['value']:.3g}{within}{unit}"
     absent = f", {row['absent']}" if row["absent"] else ""
-    return f"{found}, must be {row['limit']} (n = {row['n']}{cells}{absent})"
+    return f"{number}, must be {row['limit']} (n = {row['n']}{cells}{absent})"

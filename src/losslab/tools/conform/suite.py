@@ -80,11 +80,13 @@ class Case:
             )
 
         try:
-            made = cellspec.condition({k: filled(v) for k, v in self.settings.items()} | dict(axes))
-            inputs.require([made])
+            condition = cellspec.condition(
+                {k: filled(v) for k, v in self.settings.items()} | dict(axes)
+            )
+            inputs.require([condition])
         except UsageError as error:
             raise UsageError(f"case {self.name}: {error.message}", hint=error.hint) from error
-        return made
+        return condition
 
     def missing_phases(self, algorithm: str) -> list[str]:
         """Return the phases that the stimulus needs and an algorithm does not have."""

@@ -99,12 +99,14 @@ def rows_of(captured: state.Capture, port: int | None) -> pd.DataFrame:
         raise LosslabError("a run must have a TCP connection of its sender, found no event")
     if port not in events["port"]:
         port = events["port"][int(np.argmax(events["delivered"]))]
-    own = events[events["port"] == port]
-    starts = np.flatnonzero(own["event"] == START)
-    own = own[starts[0] if len(starts) else 0 :]
+    flow_events = events[events["port"] == port]
+    starts = np.flatnonzero(flow_events["event"] == START)
+    flow_events = flow_events[starts[0] if len(starts) else 0 :]
     # At its end, a connection forgets its counters and its private state.
-    ends = np.flatnonzero(np.diff(own["delivered"].astype("<i8")) < 0)
-    return state.frame(captured._replace(events=own[: ends[0] + 1] if len(ends) else own))
+    ends = np.flatnonzero(np.diff(flow_events["delivered"].astype("<i8")) < 0)
+    return state.frame(
+        captured._replace(events=flow_events[: ends[0] + 1] if len(ends) else flow_events)
+    )
 
 
 def rows_of_qlog(folder: Path) -> pd.DataFrame:

@@ -160,17 +160,17 @@ def _decide(options: argparse.Namespace) -> int:
     question = asked(options)
     budget_s = quantity("budget_s", options.budget, "--budget")
     variants = [Variant("", 0.0, question), *others(question, options.uncertain)]
-    made = Plan.of(variants, budget_s * options.cores, options)
-    for note in made.notes(options.cores):
+    plan = Plan.of(variants, budget_s * options.cores, options)
+    for note in plan.notes(options.cores):
         print(f"losslab: {note}", file=sys.stderr, flush=True)
     if options.estimate:
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
-    made.measure(options.out, options.cores)
-    outcomes = [outcome(each, made.duration_s, options.out) for each in made.variants]
-    decided = decision(outcomes, made)
+    plan.measure(options.out, options.cores)
+    outcomes = [outcome(each, plan.duration_s, options.out) for each in plan.variants]
+    decided = decision(outcomes, plan)
     more = max((its["more_runs"] or 0 for its in decided["answers"].values()), default=0)
-    decided["command"] = again(options, made, more)
+    decided["command"] = again(options, plan, more)
     write_json(decided, options.out / "decision.json")
     (options.out / "decision.html").write_bytes(page.html(decided).encode())
     print(page.text(decided))

@@ -99,7 +99,7 @@ class Past:
         Raises LosslabError if the path does not allow the change.
         """
         orders = self.orders(change, draw)
-        own = change.of_losses or draw is not None
+        own_drops = change.of_losses or draw is not None
         tools = self.guest.tools
         inputs = replicate.inputs_of(self.condition, self.seed, tools, self.video, self.captures)
         if change.algorithm is not None:
@@ -107,7 +107,7 @@ class Past:
 
         def prepare(folder: Path) -> None:
             if orders:
-                future = {"own_drops": own, "algorithm": change.algorithm}
+                future = {"own_drops": own_drops, "algorithm": change.algorithm}
                 (folder / droplist.FUTURE).write_text(json.dumps(future))
 
         def measure(folder: Path) -> Outcome:

@@ -126,12 +126,12 @@ def failure(folder: Path, condition: Condition, manifest: Mapping[str, Any], nam
     begin_s = case.known_s
     if begin_s is None:
         begin_s = line(folder, 0.0, {}).span(case.phase).begin_s
-    wanted = failing(folder, begin_s, manifest["summary"])
-    if not wanted:
+    failed_steps = failing(folder, begin_s, manifest["summary"])
+    if not failed_steps:
         raise UsageError(f"case {number} must fail in the run, found that it does not")
     return Symptom(
-        f"case {number} fails: {'; '.join(wanted.values())}", begin_s, condition.duration_s,
-        lambda future, _: wanted.keys()
+        f"case {number} fails: {'; '.join(failed_steps.values())}", begin_s, condition.duration_s,
+        lambda future, _: failed_steps.keys()
         <= failing(future.folder, begin_s, future.manifest["summary"]).keys(),
     )  # fmt: skip
 

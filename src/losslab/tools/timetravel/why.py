@@ -403,11 +403,11 @@ def _described(lost: Segment, t_s: float, origin_ns: int, sent: Sequence[Segment
     """Describe a lost segment: its bytes, and when they were sent before and after."""
     if not lost.octets:
         return f"no data, port {lost.port}"
-    own = [each for each in sent if each.sent and each.port == lost.port and each.octets]
-    first = own[0].begin
+    segments = [each for each in sent if each.sent and each.port == lost.port and each.octets]
+    first = segments[0].begin
     times = [
         (each.at_ns - origin_ns) / 1e9
-        for each in own
+        for each in segments
         if (lost.begin - each.begin) % (1 << 32) < each.octets
     ]
     earlier = sum(time_s <= t_s for time_s in times)
