@@ -65,7 +65,12 @@ def nothing_runs(monkeypatch):
     def ran(*_, **__):
         raise AssertionError("work began before the refusal")
 
-    for place in ("runs.at_first_use", "runs.run", "sweeps.at_first_use", "sweeps.measure"):
+    for place in (
+        "runs.measure.at_first_use",
+        "runs.measure.run",
+        "sweeps.at_first_use",
+        "sweeps.measure",
+    ):
         monkeypatch.setattr(f"losslab.{place}", ran)
 
 
