@@ -57,7 +57,10 @@ def campaign_folder(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / extensions.MARK).touch()
     monkeypatch.setenv(extensions.VARIABLE, str(folder))
-    return folder
+    extensions.trust(folder)
+    record = extensions._record_of_trust(folder)
+    yield folder
+    record.unlink()
 
 
 @pytest.fixture(scope="module")

@@ -30,12 +30,12 @@ checked_text <- function(asked, text, place) {
     return(filled(text, place))
   }
   needs <- one_line(deparse(asked))
-  found <- compared_values(asked, place)
+  values <- compared_values(asked, place)
   if (is_recorded()) {
     words <- c(text, strings_in(asked))
-    return(stop_at_sentence(words, paste0("needs `", needs, "`, found ", found)))
+    return(stop_at_sentence(words, paste0("needs `", needs, "`, found ", values)))
   }
-  mark_untrue(text, needs, found, place)
+  mark_untrue(text, needs, values, place)
 }
 
 # Return the verdict of a claim, "STUDY/CLAIM", or NA if it is not measured. A claim that does not

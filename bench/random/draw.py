@@ -69,8 +69,8 @@ def algorithms() -> Sequence[str]:
 
 def built(condition: Condition) -> bool:
     """Return whether a condition's kernel and image are built here."""
-    kernel_built = kernel.existing(kernel_of(condition)) is not None
-    return kernel_built and image.existing(image_of(condition)) is not None
+    kernel_built = kernel.part(kernel_of(condition)).existing() is not None
+    return kernel_built and image.part(image_of(condition)).existing() is not None
 
 
 def number(span: Span, kind: str, rng: random.Random) -> float:
@@ -344,7 +344,9 @@ def _lasts(its: Condition) -> bool:
 def condition(rng: random.Random, refused: list[Condition]) -> Condition:
     """Draw a condition that losslab accepts; add the refused ones to a list."""
     names = design.load_names(ROOT)
-    available = {app: share for app, share in APPS.items() if app != "quic" or image.existing(app)}
+    available = {
+        app: share for app, share in APPS.items() if app != "quic" or image.part(app).existing()
+    }
     [app] = rng.choices(list(available), list(available.values()))
     while True:
         try:

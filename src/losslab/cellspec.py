@@ -81,11 +81,11 @@ def condition(data: Any, names: Names | None = None, own_kernel: bool = False) -
     if wrong := [text for text in texts if text != text.encode(errors="replace").decode()]:
         raise UsageError(f"a condition's text must be UTF-8, found {shown(wrong[0])}")
     with input_errors():
-        made = Condition.from_json(units.resolved(data))
+        checked = Condition.from_json(units.resolved(data))
     names = names or design.load_names(ROOT)
-    if problems := made.problems() + names.problems(made, own_kernel):
+    if problems := checked.problems() + names.problems(checked, own_kernel):
         raise UsageError("; ".join(dict.fromkeys(problems)))
-    return made
+    return checked
 
 
 def measure_command(condition: Condition, seed: int, out: str = "reproduced") -> str:

@@ -24,6 +24,7 @@ from losslab.reading import UsageError, input_errors, out_folder, read_config
 from losslab.repository import ROOT, find
 from losslab.study import design, dictionary, units
 from losslab.study.condition import AXES, Condition
+from losslab.study.names import unusual_parameters
 from losslab.ui import plot, runsummary, tables
 
 # Limits of wall time of a command in the shell and of a session at a terminal.
@@ -68,12 +69,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     cells.add_argument("--results", type=Path, default=RESULTS, help="results folder for --why")
     cells.set_defaults(run=_cells)
 
-    again = commands.add_parser("rerun")
-    again.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
-    again.add_argument("--out", type=out_folder, help="keep the second run in this new folder")
-    again.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
-    again.add_argument("--json", action="store_true", help="print JSON")
-    again.set_defaults(run=_rerun)
+    repeat = commands.add_parser("rerun")
+    repeat.add_argument("manifest", type=Path, help="manifest.json, or the folder that holds it")
+    repeat.add_argument("--out", type=out_folder, help="keep the second run in this new folder")
+    repeat.add_argument(rerun.TRUST, action="store_true", help=rerun.TRUST_HELP)
+    repeat.add_argument("--json", action="store_true", help="print JSON")
+    repeat.set_defaults(run=_rerun)
 
     compared = commands.add_parser("diff")
     compared.add_argument("first", type=Path, help="results folder")
@@ -89,11 +90,15 @@ def condition_of(options: argparse.Namespace) -> Condition:
     """Make the condition from the axes' options."""
     for name in inputs.OF_FILES:
         setattr(options, name, inputs.value(name, getattr(options, name)))
-    own = "where" in options and cellspec.on_own_kernel(options.backend, options.where)
-    condition = cellspec.condition({name: getattr(options, name) for name in AXES}, own_kernel=own)
+    own_kernel = "where" in options and cellspec.on_own_kernel(options.backend, options.where)
+    axes = {name: getattr(options, name) for name in AXES}
+    condition = cellspec.condition(axes, own_kernel=own_kernel)
     inputs.require([condition])
     given = {name: [getattr(options, name)] for name in AXES}
-    for note in (*units.notes(given, [condition.to_json()]), *inputs.notes(condition)):
+    for note in (
+        *units.notes(given, [condition.to_json()]), *unusual_parameters(condition),
+        *inputs.notes(condition),
+    ):  # fmt: skip
         print(f"losslab: {note}", file=sys.stderr)
     return condition
 
@@ -127,12 +132,12 @@ def execute(
     """
     task = {"kind": "shell", "condition": condition.to_json(), "seed": seed, "command": command}
     limit_s = SESSION_TIMEOUT_S if command is None else COMMAND_TIMEOUT_S
-    with contextlib.ExitStack() as left:
-        folder = left.enter_context(own_folder(Path(tempfile.gettempdir()), "losslab-shell-"))
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(own_folder(Path(tempfile.gettempdir()), "losslab-shell-"))
         if sys.stdin is not None and sys.stdin.isatty():
             # The guest's console sets the terminal to raw mode.
-            before = termios.tcgetattr(sys.stdin)
-            left.callback(termios.tcsetattr, sys.stdin, termios.TCSADRAIN, before)
+            attributes = termios.tcgetattr(sys.stdin)
+            stack.callback(termios.tcsetattr, sys.stdin, termios.TCSADRAIN, attributes)
         job = Job(task, folder, seed, limit_s, interactive=command is None)
         status = int(runner.run(virtual.Guest(), tools, job).result["status"])
         return status, "" if command is None else (folder / "output.txt").read_text()
@@ -149,8 +154,8 @@ def _shell(options: argparse.Namespace) -> int:
         # Read all of it: a console hangs up at the end of the input, before it was processed.
         command = sys.stdin.read()
     at_first_use(condition)
-    status, words = execute(command, condition, options.seed, instrument(condition=condition))
-    print(words, end="")
+    status, output = execute(command, condition, options.seed, instrument(condition=condition))
+    print(output, end="")
     return status
 
 
@@ -166,10 +171,16 @@ def _cells(options: argparse.Namespace) -> int:
     cells = [c for study in studies for c in study.cells if options.study in (None, c.study)]
     if options.json:
         rows = [
-            {"study": c.study, "cell": c.name, "block": c.block, "condition": c.condition.to_json(),
-             "replicates": c.stopping.minimum, "max_replicates": c.stopping.maximum}
-            for c in cells
-        ]  # fmt: skip
+            {
+                "study": cell.study,
+                "cell": cell.name,
+                "block": cell.block,
+                "condition": cell.condition.to_json(),
+                "replicates": cell.stopping.minimum,
+                "max_replicates": cell.stopping.maximum,
+            }
+            for cell in cells
+        ]
         print(json.dumps(rows, indent=1))
     elif options.why:
         todo = plan.to_measure(cells, options.results)
@@ -191,11 +202,11 @@ def _rerun(options: argparse.Namespace) -> int:
     original = options.manifest if options.manifest.is_dir() else options.manifest.parent
     if options.out is not None:
         cellspec.refuse_existing(options.out)
-    what = rerun.ready(manifest, options.trust)
-    with rerun.again(manifest, what, options.out) as (out, again):
-        rerun.require_result(again, "the second run")
+    ready = rerun.ready(manifest, options.trust)
+    with rerun.again(manifest, ready, options.out) as (out, second):
+        rerun.require_result(second, "the second run")
         agreement = rerun.compare(original, out)
-    changes = rerun.changes(manifest, again)
+    changes = rerun.changes(manifest, second)
     same, different = agreement.same, agreement.different
     if options.json:
         print(json.dumps(asdict(agreement) | {"instrument": changes}, indent=1))
@@ -219,8 +230,8 @@ def _diff(options: argparse.Namespace) -> int:
     sides = options.first, options.second
     with input_errors():  # nothing was compared
         if with_record:
-            found = records.compare(*sides, options.common)
+            comparison = records.compare(*sides, options.common)
         else:
-            found = compare.compare_sets(*sides, options.metric, options.common)
-    print(compare.as_json(found) if options.json else tables.diff_text(found))
-    return 0 if found.agree else 1
+            comparison = compare.compare_sets(*sides, options.metric, options.common)
+    print(compare.as_json(comparison) if options.json else tables.diff_text(comparison))
+    return 0 if comparison.agree else 1

@@ -5,10 +5,10 @@ import shlex
 
 import pytest
 
-from losslab import runs
+from losslab import cli, runs
 from losslab.campaign.instrument import instrument
 from losslab.study.condition import Condition
-from losslab.tools.paths import to_tc
+from losslab.tools.paths import from_tc, linux, tclines, to_tc
 
 BASE = {"algorithm": "cubic", "rate_mbit": 20, "rtt_ms": 40, "buffer_packets": 66}
 CONDITIONS = {
@@ -51,3 +51,91 @@ def test_script_sets_the_path_of_its_condition(said, name):
     # TCP takes packets that overtake each other for losses, too.
     lossy = {"loss_percent", "jitter_ms"} & {*CONDITIONS[name]}
     assert (0.5 if lossy else 17) < mbit < 19.3
+
+
+FUNCTION = """
+shape() {
+  sudo /sbin/tc qdisc replace dev "$1" root handle 1: netem delay "$2"ms limit 99999
+  tc qdisc replace dev "$1" parent 1: handle 10: tbf rate "$3"mbit burst 3028 limit 90840
+}
+RATE=$((5 * 10))
+for side in "eth1 20 $RATE" "eth2 10 ${1:-7}"; do shape $side; done
+ip netns exec other true && echo 'tc qdisc add dev eth9 root netem delay 1s'
+"""
+PROGRAM = """
+import argparse, subprocess
+import matplotlib.pyplot as plt
+from functools import partial
+from mininet.net import Mininet
+from mininet.topo import Topo
+from mininet.link import TCLink
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--delay", type=float, default=2.5)
+args = parser.parse_args()
+
+class Row(Topo):
+    def build(self, switches=2, rate=1.5):
+        last = self.addHost("h1")
+        for number in range(switches):
+            switch = self.addSwitch(f"s{number}")
+            self.addLink(last, switch, bw=100, delay=f"{args.delay}ms")
+            last = switch
+        self.addLink(last, self.addHost("h2"), bw=rate, delay="5ms", max_queue_size=4 * 5)
+
+net = Mininet(Row(), link=TCLink)
+net.start()
+net["h1"].cmd("iperf -s &")
+plt.plot([1, 2])
+net.stop()
+"""
+
+
+def read(text, *words):
+    source = linux.run(text.encode(), words)
+    linux.judge(source)
+    return from_tc.Reading(source.lines(), {}, "cubic")
+
+
+def test_w6_functions_and_variables_of_a_shell_are_what_they_are():
+    values = read(FUNCTION).values
+    assert (values["rtt_ms"], values["rate_mbit"], values["reverse_rate_mbit"]) == (30, 50, 7)
+    assert read(FUNCTION, "8").values["reverse_rate_mbit"] == 8
+
+
+def test_w6_program_of_mininet_is_run_against_a_recorder():
+    values = read(PROGRAM).values
+    assert (values["rate_mbit"], values["rtt_ms"], values["buffer_packets"]) == (1.5, 20, 20)
+    assert read(PROGRAM, "--delay", "10").values["rtt_ms"] == 50
+
+
+def test_w6_program_that_fails_says_so_beside_what_it_set():
+    reading = read(PROGRAM + "\nraise ValueError('no controller')\n")
+    assert reading.values["rate_mbit"] == 1.5
+    assert ("the program", "it ended with ValueError: no controller") in reading.left
+
+
+def test_w8_linux_judges_each_line():
+    lines = (
+        "tc qdisc add dev veth0 root handle 2: netem delay 100ms limit 99999\n"
+        "tc qdisc add dev veth0 parent 2: handle 2: tbf rate 1mbit burst 15400 latency 300ms\n"
+        "tc qdisc change dev a-name-longer-than-15 root netem loss 1%\n"
+    )
+    source = tclines.read(lines, {})
+    linux.judge(source)
+    refused = [command.refused for command in source.commands]
+    assert [bool(each) for each in refused] == [False, True, False]
+    assert refused[1].startswith("Linux refuses it: ")
+
+
+def test_only_run_executes_a_file(tmp_path, capsys):
+    """T1: reading a stranger's file runs nothing of it on this machine, and with --run in a guest."""
+    file = tmp_path / "path.sh"
+    touched = tmp_path / "touched"
+    file.write_text(
+        f"touch {touched}; tc qdisc add dev eth0 root netem delay $((3 + 4))ms limit 9999\n"
+    )
+    assert cli.main(["path", "from-tc", str(file)]) in (0, 1)
+    assert cli.main(["path", "from-tc", str(file), "--run"]) == 0
+    assert "--rtt-ms 7 " in capsys.readouterr().out
+    assert not touched.exists()

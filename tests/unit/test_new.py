@@ -83,6 +83,9 @@ def test_new_study_is_a_valid_campaign(tmp_path, root, monkeypatch, capsys):
         "studies: { mine: { main: { replicates: 2, duration_s: 1, warmup_s: 0 } } }"
     )
     assert cli.main(["new", "mechanism", "fading"]) == 0
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    assert cli.main(["trust"]) == 0
+    assert capsys.readouterr().out.endswith(": mechanisms/fading.py\n")
     code = (
         "from pathlib import Path; from losslab.reading import read_yaml;"
         "from losslab.workflow import Campaign;"

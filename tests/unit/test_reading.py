@@ -160,3 +160,16 @@ def test_number_in_another_notation_is_refused(text):
         reading.number(text)
     with pytest.raises(UsageError, match=re.escape("a number must be a whole number, found ")):
         reading.whole(text)
+
+
+def test_yaml_bomb_is_refused_at_once(tmp_path):
+    """300 bytes of aliases stand for 10^9 values."""
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True):
+        lines.append(f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]")
+    file = tmp_path / "bomb.yaml"
+    file.write_text("\n".join(lines))
+    with pytest.raises(UsageError, match="more than 100000 values, with those that aliases repeat"):
+        reading.read_yaml(file)
+    file.write_text("a: &a {x: 1}\nb: *a\nc: [*a, *a]\n")
+    assert reading.read_yaml(file)["c"] == [{"x": 1}, {"x": 1}]

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from losslab import report
+from losslab import analysis, report
 from losslab.errors import LosslabError
-from losslab.instrument import analysis
 
 
 @pytest.fixture

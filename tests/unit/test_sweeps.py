@@ -4,11 +4,10 @@ import csv
 
 import pytest
 
-from losslab import cli, demo, sweeps
+from losslab import analysis, cli, demo, sweeps
 from losslab.campaign.results import read_cell
 from losslab.campaign.tables import write_csv
 from losslab.cellspec import UsageError
-from losslab.instrument import analysis
 from losslab.reading import read_yaml
 from losslab.study import design
 from losslab.study.condition import AXES, Condition

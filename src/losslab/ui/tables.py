@@ -22,7 +22,7 @@ from losslab.campaign.results import MeasuredCell
 from losslab.campaign.tables import write_csv
 from losslab.study import metrics
 from losslab.study.axes import short
-from losslab.study.condition import AXES
+from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import MIN_RUNS, mean_interval
 from losslab.ui import plot
 
@@ -49,13 +49,13 @@ def rows(
     """
     if metric is not None:
         metrics.require_declared(metric, [])
-    found = []
+    table = []
     for cell in measured:
         runs, valid = cell.rows, cell.summaries
         name = metric or metrics.primary(valid)
         values = [*cell.values(name).values()]
         low, high = mean_interval(values) or (None, None)
-        found.append(
+        table.append(
             {axis: getattr(cell.condition, axis) for axis in varied}
             | {"metric": name, "n_runs": len(runs), "n_valid": len(valid), "n_values": len(values)}
             | {"mean": _mean(values), "low": low, "high": high}
@@ -63,7 +63,12 @@ def rows(
             | {more: _mean(cell.values(more).values()) for more in MORE}
             | {"reasons": "; ".join(dict.fromkeys(each for run in runs for each in run["reasons"]))}
         )
-    return found
+    return table
+
+
+def cell_name(condition: Condition, varied: Sequence[str]) -> str:
+    """Return the name of a cell in messages: its values of the varied axes."""
+    return ", ".join(f"{name} {short(getattr(condition, name))}" for name in varied)
 
 
 def _mean(values: Collection[float]) -> float | None:
@@ -90,14 +95,14 @@ def write(
 
 
 def draw(
-    found: Sequence[Mapping[str, Any]], varied: Sequence[str], figures: Sequence[Path]
+    table: Sequence[Mapping[str, Any]], varied: Sequence[str], figures: Sequence[Path]
 ) -> None:
     """Draw the means to files: the numeric axis with most values is the x axis."""
     numbers = [name for name in varied if AXES[name].kind != "str"]
     texts = [name for name in varied if AXES[name].kind == "str"]
-    across = max(numbers, key=lambda name: len({row[name] for row in found}), default=None)
+    across = max(numbers, key=lambda name: len({row[name] for row in table}), default=None)
     others = [*texts, *(name for name in numbers if name != across)]
-    several = len(_metrics(found)) > 1
+    several = len(_metrics(table)) > 1
     drawn = [
         {
             "x": "" if across is None else row[across],
@@ -107,7 +112,7 @@ def draw(
             "x_label": "" if across is None else label(across), "y_label": _title(row["metric"]),
             **{name: row[name] for name in ("mean", "low", "high", "n_values")},
         }
-        for row in found
+        for row in table
     ]  # fmt: skip
     plot.draw("sweep.R", list(drawn[0]), drawn, figures)
 
@@ -196,6 +201,6 @@ def _conclusion(comparison: Comparison) -> Iterator[str]:
             "The widest confidence interval without a significant difference is that of "
             f"{name}: {low:.3f} to {high:.3f}."
         )
-    found = ", ".join(f"{v} in {counted(counts[v])}" for v in AGREEING if counts[v])
+    verdicts = ", ".join(f"{v} in {counted(counts[v])}" for v in AGREEING if counts[v])
     reasons = "; ".join(comparison.reasons)
-    yield f"A and B agree: {found}." if comparison.agree else f"A and B do not agree: {reasons}."
+    yield f"A and B agree: {verdicts}." if comparison.agree else f"A and B do not agree: {reasons}."

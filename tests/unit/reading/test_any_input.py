@@ -20,7 +20,7 @@ from losslab import cellspec, reading, sweeps
 from losslab.campaign import results, state
 from losslab.emulation import capture
 from losslab.emulation.link import tracelink
-from losslab.instrument import algorithms, kernels
+from losslab.instrument import csource, kernels
 from losslab.reading import UsageError
 from losslab.study import claims, design, studyfiles
 from losslab.study.condition import AXES
@@ -116,7 +116,7 @@ def of_module(data):
         folder = Path(name)
         (folder / "Makefile").write_bytes(makefile)
         (folder / "tcp_mine.c").write_bytes(source)
-        made, files, notes = algorithms.inspect(folder, folder, "mine")
+        made, files, notes = csource.inspect(folder, folder, "mine")
         named = made.registers.encode() in source
         assert named or any("its name is in macros" in note for note in notes)
         assert {Path(each).name for each in files} <= {"tcp_mine.c"}
@@ -256,7 +256,7 @@ WORDS = {
                    for each in recorded("*/cell.json")], of_condition),
 }  # fmt: skip
 FILES = {
-    "campaign": (text("config/quic.yaml"), of_campaign),
+    "campaign": (text("config/campaigns/quic.yaml"), of_campaign),
     "study.yaml": ([each.replace(b"study: quic", b"study: mine")
                     for each in text("studies/quic/study.yaml")], of_study),
     "claims": (text("studies/quic/claims.yaml"), lambda p: claims.check_claims(p, "quic", GRID)),

@@ -7,8 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from losslab import doctor
-from losslab.instrument import analysis
+from losslab import analysis, doctor
 from losslab.repository import ROOT
 from tests.sources import tracked
 

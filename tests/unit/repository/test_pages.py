@@ -197,11 +197,11 @@ CLOUD = "_loss0_symmetric_iperf3_rtt21_offloads-off_rate600_"
 
 
 def test_findings_are_the_recorded_numbers(root):
-    rows = read_rows(root / "docs/results/full.tsv", "\t")
+    rows = read_rows(root / "recorded/full/record.tsv", "\t")
     means = {row["cell"]: float(row["mean"]) for row in rows}
     cells = [WEB.format(*each) for each in (("web", ""), ("web", "_vs-cubic"))]
     alone, separated = means[cells[0]], means[WEB.format("aqm", "_fq-codel_vs-cubic")]
-    recorded = records.read(root / "docs/results/full", "bufferbloat", cells)[cells[1]]
+    recorded = records.read(root / "recorded/full", "bufferbloat", cells)[cells[1]]
     times = sorted(run["summary"]["download_s"] for run in recorded.content["replicates"])
     page = (
         f"a web page takes {median(times):.1f} s instead of {alone:.1f} s",
@@ -251,10 +251,10 @@ def test_findings_on_quic_stacks_are_those_of_the_table(root):
 
 def test_readme_has_the_number_of_cells(root, capsys):
     text = (root / "README.md").read_text()
-    cli.main(["cells", "--config", str(root / "config/quick.yaml")])
+    cli.main(["cells", "--config", str(root / "config/campaigns/quick.yaml")])
     assert f"measures {len(capsys.readouterr().out.splitlines())} cells" in text
     known = len(tracked("studies/*/study.yaml"))
-    quick = read_yaml(root / "config/quick.yaml")
+    quick = read_yaml(root / "config/campaigns/quick.yaml")
     measured = len(design.load_studies(quick, root))
     said = f"one of {known} studies. `make report` measures the quick campaign, {measured} of them"
     assert said in text

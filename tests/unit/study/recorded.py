@@ -42,7 +42,7 @@ VALUES = {
 
 def conditions(root):
     """Yield every recorded condition and its cell's name, under campaign, study and block."""
-    for path in tracked(":(glob)config/*.yaml"):
+    for path in tracked(":(glob)config/campaigns/*.yaml", "config/config.yaml"):
         for cell in design.load_cells(read_yaml(path), root):
             yield (path.stem, cell.study, cell.block), cell.name, cell.condition
     draw = random.Random(1)

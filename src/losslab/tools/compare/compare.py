@@ -30,7 +30,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add `compare`."""
     parser = commands.add_parser("compare")
     parser.add_argument(
-        "file", type=Path, help="iperf3's JSON, flent's .flent.gz, a capture (pcap) or a CSV file"
+        "file",
+        type=Path,
+        help="report of iperf3 or iperf, flent's .flent.gz, a capture (pcap, pcapng) or CSV",
     )
     parser.add_argument(
         "--run", dest="run_folder", type=Path, required=True, metavar="RUN",
@@ -96,9 +98,11 @@ def compared(
 
     later = [each for each in its.intervals if each[0] > warmup_s - CLOCK_S]
     whole = sum(end - begin for begin, end, _ in later) < 2 - LACKS_S
+    # One interval for all numbers of the file, and for those of the run that can have it.
+    begin_s = 0.0 if whole else warmup_s
     file = {} if whole else by_second(later)
     if warmup_s:
-        part = "are in the file's goodput" if whole else "are left out of the file's goodput"
+        part = "are in the file's numbers" if whole else "are left out of the file's numbers"
         notes.append(f"the first {warmup_s:g} s, the run's warm-up, {part}")
     if its.algorithm and its.algorithm != condition["algorithm"]:
         notes.append(f"the congestion control is {its.algorithm} in the file, and "
@@ -108,19 +112,18 @@ def compared(
                      "flows, its RTT and retransmissions are those of the first")  # fmt: skip
     notes += [f"not comparable: {metric} ({why})" for metric, why in its.absent.items()]
     names = ["total_goodput_mbit"] * (its.streams > 1) + ["goodput_mbit", "throughput_mbit"]
-    goodput = its.goodput_mbit
-    if not whole:  # the last interval of a receiver may be of the time after the data
-        goodput = fmean(file.values()) if len(file) > 1 else mean_mbit(later)
-    add("goodput", "Mbit/s", goodput, [_first(each, *names) for each in summaries])
-    resent = [_first(each, "retransmits") for each in summaries]
-    if its.retransmits is not None and its.seconds > 0:
-        add("retransmissions", "1/s", its.retransmits / its.seconds,
-            [None if each is None else each / duration_s for each in resent])  # fmt: skip
+    add("goodput", "Mbit/s", its.goodput_mbit if whole else mean_mbit(later),
+        [_first(each, *names) for each in summaries])  # fmt: skip
+    resent_per_s = _resent_per_s(its, later, begin_s)
+    if resent_per_s is not None:
+        add("retransmissions", "1/s", resent_per_s, [_resent_of(each, begin_s) for each in runs])
     add("lost datagrams", "%", its.lost_percent, [_lost_percent(each) for each in summaries])
     rtts = [sorted(_rtts(each, its.rtt_of, warmup_s)) for each in runs]
-    after = [ms for at, ms in its.rtts_ms if at > warmup_s]
+    after = sorted(ms for at, ms in its.rtts_ms if at > begin_s)
+    if its.rtts_ms and not after:
+        notes.append(f"not comparable: RTT (the file has none after {begin_s:g} s)")
     for metric, share in (("median RTT", 0.5), ("95th percentile RTT", 0.95)):
-        add(metric, "ms", quantile(sorted(after or [ms for _, ms in its.rtts_ms]), share),
+        add(metric, "ms", quantile(after, share),
             [quantile(each, share) for each in rtts])  # fmt: skip
     seconds = [
         dict(one_second_means(each.samples("intervals.csv"), warmup_s, duration_s)) for each in runs
@@ -142,6 +145,40 @@ def compared(
 def _first(summary: Mapping[str, Any], *names: str) -> float | None:
     values = (metrics.value(summary, name) for name in names)
     return next((value for value in values if value is not None), None)
+
+
+def _resent_per_s(its: Measurement, intervals: Sequence[Interval], begin_s: float) -> float | None:
+    """Return the file's retransmissions per second in the interval of its other numbers.
+
+    A total without times is that of the whole test.
+    """
+    if its.retransmits is None or its.seconds <= 0:
+        return None
+    if not its.resent and its.retransmits:
+        return its.retransmits / its.seconds
+    end_s = max([its.seconds, *(end for _, end, _ in intervals)])
+    count = 0.0
+    for first_s, last_s, spans in its.resent:
+        if last_s > begin_s:  # of a span that began before, its part
+            share = (last_s - max(first_s, begin_s)) / (last_s - first_s) if last_s > first_s else 1
+            count += spans * share
+    return count / (end_s - begin_s) if end_s > begin_s else None
+
+
+def _resent_of(run: Replicate, begin_s: float) -> float | None:
+    """Return a run's retransmissions per second from a time to its end.
+
+    From the start, they are those of the summary, later those of the first flow's samples.
+    """
+    total = _first(run.manifest["summary"], "retransmits")
+    duration_s: float = run.manifest["cell"]["duration_s"]
+    rows = [row for row in run.table("tcp.csv") if row["flow"] in FLOW_NAMES] if begin_s else []
+    samples = [(float(row["t_s"]), int(row["retransmits"])) for row in rows
+               if row.get("retransmits") and row["flow"] == rows[0]["flow"]]  # fmt: skip
+    if samples:
+        before = [count for at_s, count in samples if at_s <= begin_s]
+        return (samples[-1][1] - max(before, default=0)) / (duration_s - begin_s)
+    return None if total is None else total / duration_s
 
 
 def _lost_percent(summary: Mapping[str, Any]) -> float | None:

@@ -28,6 +28,7 @@ USES = (BULK, PAGES, VIDEO)
 PAGE_LOAD, PAGES_PER_S_MAX, PAGES_MIN = 0.1, 100.0, 10
 DEFAULT_FLOWS, MIXED_FLOWS = 1, 10
 SHARE = "share"
+ACCEPT = "--accept-left-out"
 # Values of a path that are rarely known: varied by default.
 UNCERTAIN = ("loss_percent", "buffer_packets", SHARE, "jitter_ms", "rtt_ms", "rate_mbit")
 # Axes that the question sets otherwise than by their options.
@@ -48,6 +49,7 @@ class Question:
     uses: tuple[str, ...]
     page_kb: float | None = None
     page_mbit: float = 0.0  # rate of the path that decides how many pages are loaded
+    left_out: tuple[str, ...] = ()  # words of the file of --from-tc that the path does not have
 
     @property
     def counts(self) -> dict[str, int]:
@@ -109,8 +111,17 @@ def asked(options: argparse.Namespace) -> Question:
     if len(choices) < 2:
         raise UsageError(f"a decision must be between two algorithms or more, found {choices[0]}")
     cellspec.require_algorithms(choices)
-    path = _from_tc(options.from_tc) if options.from_tc else {}
     given = {name: getattr(options, name, None) for name in AXES}
+    path, left_out = dict[str, Any](), list[str]()
+    if options.from_tc:
+        path, left_out = _from_tc(options.from_tc, [n for n, text in given.items() if text])
+        if left_out and not options.accept_left_out:
+            raise UsageError(
+                f"the path must have all that {options.from_tc} sets, found {len(left_out)} left "
+                f"out: {'; '.join(left_out)}",
+                hint=f"decide without them by {ACCEPT}, which the decision's page then lists; or "
+                "set the axes themselves",
+            )
     path |= {name: _value(name, text) for name, text in given.items() if text is not None}
     with input_errors():
         path = units.resolved(path)
@@ -123,7 +134,7 @@ def asked(options: argparse.Namespace) -> Question:
     flows = options.link_flows or flows
     uses, page_kb = read_uses(options.use or [BULK])
     mbit = float(path.get("rate_mbit", AXES["rate_mbit"].default or 0))
-    question = Question(choices, path, shares, flows, uses, page_kb, mbit)
+    question = Question(choices, path, shares, flows, uses, page_kb, mbit, tuple(left_out))
     _require_measurable(question)
     return question
 
@@ -133,18 +144,32 @@ def _value(name: str, text: str) -> Any:
     return found if AXES[name].kind == "str" else units.option(name, found)
 
 
-def _from_tc(file: Path) -> dict[str, Any]:
-    """Return the axes that `losslab path from-tc` reads in a file, without those of no path."""
+def _from_tc(file: Path, given: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the axes that `losslab path from-tc` reads in a file, and what it leaves out.
+
+    The axes `given` are set by options, so their values in the file need not be known.
+    """
     words = ["path", "from-tc", str(file), "--json"]
     command = cli.parser(words).parse_args(words)
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        command.run(command)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            command.run(command)
+    except UsageError as error:
+        hint = f"`losslab path from-tc {file}` has options for this (--forward, --class, --run ...)"
+        hint += "; give the axes that it prints to decide, instead of --from-tc"
+        raise UsageError(error.message, hint=hint if file.is_file() else error.hint) from error
     found = json.loads(out.getvalue())
     lines = [f"# {each['tc']} -> {each['axes']}" for each in found["from"]]
-    lines += [f"# left out: {each['tc']} ({each['reason']})" for each in found["left_out"]]
+    replaced = {text for axis, text in found["unknown"].items() if axis in given}
+    left_out = [f"{each['tc']} ({each['reason']})" for each in found["left_out"]
+                if each["tc"] not in replaced]  # fmt: skip
+    left_out += [f"{axis} is unknown, set by {text}" for axis, text in found["unknown"].items()
+                 if axis not in given]  # fmt: skip
+    lines += [f"# left out: {each}" for each in left_out]
     lines += [f"# beware: {each}" for each in found["beware"]]
     print("\n".join(lines), file=sys.stderr)
-    return {name: its for name, its in found["condition"].items() if name not in NOT_OF_PATH}
+    path = {name: its for name, its in found["condition"].items() if name not in NOT_OF_PATH}
+    return path, left_out
 
 
 def quantity(name: str, text: str, what: str) -> float:
@@ -183,24 +208,29 @@ def read_uses(given: Sequence[str]) -> tuple[tuple[str, ...], float | None]:
 
 def _require_measurable(question: Question) -> None:
     """Refuse a question that no cell can measure; the error names the option to change."""
-    its = question
-    if its.by_trace and (its.page_kb is not None or its.flows > 2 or
-                         (its.shares and VIDEO in its.uses) or
-                         (its.flows == 2) != (len(its.shares) == 1)):  # fmt: skip
+    if question.by_trace and (
+        question.page_kb is not None
+        or question.flows > 2
+        or (question.shares and VIDEO in question.uses)
+        or (question.flows == 2) != (len(question.shares) == 1)
+    ):
         raise UsageError(
             "with --trace, one other long flow can be on the link, and none beside video or pages, "
-            f"found {its.flows} flows, uses {', '.join(its.uses)}, shares {dict(its.shares)}",
+            f"found {question.flows} flows, uses {', '.join(question.uses)}, "
+            f"shares {dict(question.shares)}",
             hint="use `--use bulk` with or without `--share ALGORITHM=50%`, or give --rate-mbit "
             "instead of --trace",
         )
-    if not its.by_trace and (0 in its.counts.values() or sum(its.counts.values()) >= its.flows):
-        found = ", ".join(f"{count} of {name}" for name, count in its.counts.items())
+    if not question.by_trace and (
+        0 in question.counts.values() or sum(question.counts.values()) >= question.flows
+    ):
+        counts = ", ".join(f"{count} of {name}" for name, count in question.counts.items())
         raise UsageError(
-            f"--share must leave whole flows to the others and one to you, found {found} of "
-            f"{its.flows} flows",
+            f"--share must leave whole flows to the others and one to you, found {counts} of "
+            f"{question.flows} flows",
             hint="give more flows with --link-flows, or other shares",
         )
-    cells(its)
+    cells(question)
 
 
 def cells(
@@ -209,15 +239,15 @@ def cells(
     """Return the cells of a question with their choices; UsageError if one is impossible."""
     times = {} if duration_s is None else {"duration_s": duration_s, "warmup_s": duration_s / 5}
     names = design.load_names(ROOT)
-    found = [
+    planned = [
         (choice, cellspec.condition(question.point(choice, app) | times, names))
         for choice in question.choices
         for app in question.apps
     ]
-    inputs.require([condition for _, condition in found])
+    inputs.require([condition for _, condition in planned])
     return [
         (choice, sweeps.SweepCell(condition, out / "cells" / condition.full_name()))
-        for choice, condition in found
+        for choice, condition in planned
     ]
 
 
@@ -244,6 +274,13 @@ def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
                 raise UsageError(f"--uncertain must be NAME=LOW..HIGH, found {shown(text)}")
             axis = "share_percent" if name == SHARE else name
             values = [quantity(axis, each, f"a bound of {name}") for each in (low, high)]
+            is_given = name == SHARE or name in question.path
+            if is_given and not min(values) <= now <= max(values):
+                raise UsageError(
+                    f"--uncertain {name} must have bounds around {short(now)}, the value of your "
+                    f"path, found {shown(bounds)}",
+                    hint=f"give another --{name.replace('_', '-')}, or bounds around it",
+                )
         whole = name in AXES and AXES[name].kind == "int"
         for value in (round(each) if whole else float(f"{each:.9g}") for each in values):
             try:

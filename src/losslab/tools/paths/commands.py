@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -15,15 +17,21 @@ from losslab.campaign import rerun
 from losslab.reading import CONFIG_BYTES, CONTROL, UsageError, read_text
 from losslab.study import dictionary
 from losslab.study.condition import Condition
-from losslab.tools.paths import tclines, to_tc
+from losslab.tools.paths import linux, others, tclines, to_tc
 from losslab.tools.paths.from_tc import Reading
+
+# In the place of a value that the lines have, and that losslab cannot read.
+UNKNOWN = "?"
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `path from-tc` and `path to-tc`."""
     below = commands.add_parser("path").add_subparsers(metavar="COMMAND", required=True)
     source = below.add_parser("from-tc", help="print the condition that lines of tc describe")
-    source.add_argument("file", help="shell script or Mininet program; -: standard input")
+    source.add_argument(
+        "file",
+        help="shell script, Mininet program, or output of `tc qdisc show`; -: standard input",
+    )
     source.add_argument("--algorithm", default="cubic", help="congestion control (default cubic)")
     for role, what in (
         ("forward", "router's interface that sends data"),
@@ -34,6 +42,13 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     source.add_argument(
         "--var", action="append", default=[], metavar="NAME=VALUE",
         help="value of a variable of the script, such as 1=eth0; may be repeated",
+    )  # fmt: skip
+    source.add_argument("--between", metavar="A,B", help="two hosts of a Mininet program")
+    source.add_argument("--class", metavar="ID", help="class that the flow takes, such as 1:10")
+    source.add_argument(
+        "--run", dest="arguments", nargs="?", const="", metavar="ARGUMENTS",
+        help="execute the file in a guest, a shell script or a Python program, and read what it "
+        "sets; --run='-n 2' gives it arguments",
     )  # fmt: skip
     form = source.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
@@ -58,26 +73,44 @@ def _from_tc(options: argparse.Namespace) -> int:
         name, equals, given[name] = pair.partition("=")
         if not equals or not re.search(rf"\b{re.escape(name)}\b", text):
             raise UsageError(f"--var must be NAME=VALUE of a variable in the lines, found {pair}")
-    found = Reading(tclines.read(text, given), vars(options), options.algorithm)
+    if options.arguments is None:
+        if text.lstrip()[:1] in ("[", "{"):
+            with contextlib.suppress(ValueError, RecursionError):
+                others.require_no_proxies(json.loads(text))
+        source = tclines.read(text, given)
+    else:
+        given_words = [f"{name}={value}" for name, value in given.items() if not name.isdigit()]
+        if given_words:
+            raise UsageError("--run and --var exclude each other but for --var 1=..., found "
+                             f"{', '.join(given_words)}")  # fmt: skip
+        words = shlex.split(options.arguments) or [given[n] for n in sorted(given)]
+        source = linux.run(text.encode(), words)
+    linux.judge(source)
+    found = Reading(source.lines(), vars(options), options.algorithm)
     condition = cellspec.condition(found.values)
     left, traps = [*dict.fromkeys(found.left)], [*dict.fromkeys(found.traps)]
     if options.json:
         rows = {
             "condition": found.values,
             "from": [{"tc": words, "axes": axes} for words, axes in found.taken],
+            "unknown": found.unknown,
             "left_out": [{"tc": words, "reason": reason} for words, reason in left],
             "beware": traps,
         }
         print(json.dumps(rows, indent=1))
-        return 1 if left else 0
+        return 1 if left or found.unknown else 0
     lines = [f"# {words} -> {axes}" for words, axes in found.taken]
     lines += [f"# left out: {words} ({reason})" for words, reason in left]
+    lines += [f"# unknown: {axis}, set by {words}" for axis, words in found.unknown.items()]
     print("\n".join([*lines, *(f"# beware: {trap}" for trap in traps)]))
     if options.yaml:
-        print(yaml.safe_dump({"blocks": {"from-tc": found.values}}, sort_keys=False).rstrip())
+        values = found.values | dict.fromkeys(found.unknown, UNKNOWN)
+        print(yaml.safe_dump({"blocks": {"from-tc": values}}, sort_keys=False).rstrip())
     else:
-        print(cellspec.measure_command(condition, 1, to_tc.OUT))
-    return 1 if left else 0
+        # A question mark, which `losslab measure` refuses, is no default.
+        words = [f"--{axis.replace('_', '-')} '{UNKNOWN}'" for axis in found.unknown]
+        print(" ".join([cellspec.measure_command(condition, 1, to_tc.OUT), *words]))
+    return 1 if left or found.unknown else 0
 
 
 def _to_tc(options: argparse.Namespace) -> int:

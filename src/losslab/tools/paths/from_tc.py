@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,6 +65,14 @@ ROOTS, NODES_MAX = ("root", "filter"), 500
 FQ, FQ_LIMIT = ("limit", "flow_limit"), str(shaping.FQ_PACKETS)
 # Axes of the forward path that are set together.
 QUEUE_AXES = ("queue", "buffer_packets", "mark_packets", "kernel", "qdisc")
+# Axes of words whose value may not be readable.
+AXIS_OF = {
+    "delay": "rtt_ms", "rate": "rate_mbit", "ceil": "rate_mbit", "bandwidth": "rate_mbit",
+    "limit": "buffer_packets", "latency": "buffer_packets", "memlimit": "buffer_packets",
+    "loss": "loss_percent", "loss gemodel": "loss_percent", "loss state": "loss_percent",
+    "duplicate": "duplicate_percent", "reorder": "reorder_percent",
+}  # fmt: skip
+HOSTS_MAX = 20  # hosts of a program whose pairs are compared
 OF_BOTTLENECK = ("rate_mbit", "queue", "buffer_packets")  # of the reverse one: `reverse_` before
 GROUPS = (
     ("jitter_ms", "jitter_order"), ("duplicate_percent",), ("reorder_percent", "reorder_ms"),
@@ -83,6 +92,8 @@ class Direction:
     limits: list[tuple[int, float, bool, str]] = field(default_factory=list)
     queue: Node | None = None
     overlaps: bool = False  # a netem below the rate delays a packet while it queues, not after it
+    # Axes of which the lines have a value that cannot be read, with its words.
+    unknown: dict[str, str] = field(default_factory=dict)
 
     def set(self, words: Sequence[str], **values: Any) -> None:
         """Set axes, with the words that do it."""
@@ -105,12 +116,15 @@ class Reading:
     def __init__(self, lines: Lines, roles: Mapping[str, str | None], algorithm: str) -> None:
         self.left = list(lines.left)  # words, reason
         self.taken: list[tuple[str, str]] = []  # words, axes
-        self.traps: list[str] = []
+        self.traps: list[str] = [*lines.notes]
+        self.unknown: dict[str, str] = {}  # axes whose value cannot be read, and its words
         self.values: dict[str, Any] = {"algorithm": algorithm}
         self._lines = lines
+        self._class = roles.get("class")
         sides, incoming = self._sides()
         forward, reverse, sender = self._roles(sides, roles, incoming)
         self._combine(forward, reverse, sender)
+        self._forget(forward, reverse, sender)
 
     @property
     def condition(self) -> Condition:
@@ -134,6 +148,7 @@ class Reading:
             number = tc.value(word, units)
         except ValueError as error:
             self._leave(node, f"{name} {word}", str(error))
+            node.unknown.setdefault(name, f"{node.egress}: {node.kind} {name} {word}")
             return None
         more = "... " if name in node.begun else ""
         node.begun.add(name)
@@ -188,35 +203,145 @@ class Reading:
         incoming: dict[str, str],
     ) -> tuple[Direction, Direction | None, Direction | None]:
         """Return the forward path, the reverse path and the sender's own interface."""
-        chosen: dict[str, str] = {}
-        for role in ("sender", "forward", "reverse"):
-            given = roles.get(role)
-            named = {side: side.rpartition(":")[2] for side in sides}
-            its = [s for s, n in named.items() if incoming.get(given or "", given) in (s, n)]
-            if given and not its:
-                known = ", ".join(sides)
-                raise UsageError(f"--{role} must be an interface of {known}, found {given}")
-            if its and its[0] in chosen.values():
-                raise UsageError(f"each role must have its own interface, found {given} for two")
-            free = sorted((s for s in sides if s not in chosen.values()), key=lambda s: "(" in s)
-            its = its or [s for s in free if s == f"${role.upper()}"]
-            if role != "sender":
-                its = its or [s for s in free if s not in ("$SENDER", "$REVERSE", "$FORWARD")]
-            chosen |= {role: its[0]} if its else {}
-        reason = "a path has two interfaces: name them with --forward and --reverse"
-        self.left += [(side, reason) for side in sides if side not in chosen.values()]
         if not sides:
             unused = "; ".join(f"{shown(words)} ({why})" for words, why in self.left) or "none"
             raise UsageError(
                 "the lines must set a qdisc, as `tc qdisc add dev eth0 root netem delay 50ms` or "
                 f"`addLink(h1, s1, bw=10)`, found {unused}"
             )
-        found = {role: self._direction(side, sides[side]) for role, side in chosen.items()}
-        forward = found.get("forward", Direction(""))
-        if forward.name.rpartition(":")[2] == "lo" and "reverse" not in found:
+        chosen: dict[str, list[str]] = {}
+        for role in ("sender", "forward", "reverse"):
+            given = roles.get(role)
+            named = {side: side.rpartition(":")[2] for side in sides}
+            its = [s for s in named if s == incoming.get(given or "", given)]
+            its = its or [s for s, n in named.items() if incoming.get(given or "", given) == n]
+            if given and not its:
+                known = ", ".join(sides)
+                raise UsageError(f"--{role} must be an interface of {known}, found {given}")
+            if len(its) > 1:
+                raise UsageError(f"--{role} must be one of {', '.join(its)}, found {given}")
+            if its and its in chosen.values():
+                raise UsageError(f"each role must have its own interface, found {given} for two")
+            its = its or [s for s in sides if s == f"${role.upper()}"]
+            chosen |= {role: its} if its else {}
+        if not chosen.keys() & {"forward", "reverse"} and self._lines.links:
+            chosen |= self._between(sides, roles.get("between"))
+        elif roles.get("between"):
+            raise UsageError(
+                "--between must name two hosts of a Mininet program, found other lines"
+            )
+        taken = {side for its in chosen.values() for side in its}
+        free = sorted((s for s in sides if s not in taken), key=lambda s: "(" in s)
+        if len(free) + len(taken) <= 2 or "reverse" in chosen:
+            for role in ("forward", "reverse"):
+                if role not in chosen and free:
+                    chosen[role] = [free.pop(0)]
+                    if role == "forward" and free and not incoming and not taken:
+                        self.traps.append(
+                            f"two interfaces: data leaves by {chosen[role][0]}, acknowledgements "
+                            f"by {free[0]}; if not, add --forward {free[0]}"
+                        )
+        elif "forward" not in chosen:
+            raise UsageError(
+                f"a path has two interfaces, found {len(sides)}: {', '.join(sides)}",
+                hint="choose that of the data with --forward, and that of the acknowledgements "
+                "with --reverse",
+            )
+        reason = "a path has two interfaces: name them with --forward and --reverse"
+        self.left += [(side, reason) for side in free]
+        directions = {
+            role: self._series([self._direction(side, sides.get(side, [])) for side in its])
+            for role, its in chosen.items()
+        }
+        forward = directions.get("forward", Direction(""))
+        if forward.name.rpartition(":")[2] == "lo" and "reverse" not in directions:
             self.traps.append("lo carries both directions: its delay and loss count twice")
-            found["reverse"] = forward
-        return forward, found.get("reverse"), found.get("sender")
+            directions["reverse"] = forward
+        return forward, directions.get("reverse"), directions.get("sender")
+
+    def _between(self, sides: Mapping[str, list[Node]], given: str | None) -> dict[str, list[str]]:
+        """Return the interfaces that packets pass between two hosts of a Mininet program."""
+        near: dict[str, list[tuple[str, str, str]]] = {}
+        for link in self._lines.links:
+            (a, b), (out, back) = link.nodes, link.egresses
+            near.setdefault(a, []).append((b, out, back))
+            near.setdefault(b, []).append((a, back, out))
+        hosts = [name for name in near if name in self._lines.hosts]
+        if len(hosts) < 2:
+            hosts = [name for name, its in near.items() if len(its) == 1] or [*near]
+        if len(hosts) < 2:
+            hosts = [*near]
+        if given is not None:
+            pair = given.split(",")
+            if len(pair) != 2 or not {*pair} <= near.keys():
+                raise UsageError(f"--between must be two of {', '.join(near)}, joined by a comma, "
+                                 f"found {given}")  # fmt: skip
+            pairs = [(pair[0], pair[1])]
+        else:
+            pairs = [*itertools.combinations(hosts[:HOSTS_MAX], 2)]
+        routes = {pair: route for pair in pairs if (route := _route(near, *pair))}
+        if not routes:
+            if given:
+                raise UsageError(f"--between must name two hosts with links, found {given}")
+            return {}
+
+        def settings(side: str) -> str:
+            its = [node for node in sides.get(side, ())]
+            return "; ".join(node.text.partition(": ")[2] for node in its)
+
+        readings: dict[object, tuple[str, str]] = {}
+        for pair, route in routes.items():
+            key = tuple(
+                sorted(filter(None, map(settings, (side for hop in route for side in hop))))
+            )
+            readings.setdefault(key, pair)
+        if len(readings) > 1:
+            some = "; ".join(f"{','.join(pair)}: {_brief(key)}" for key, pair in readings.items())
+            raise UsageError(
+                f"a path has two hosts, found {len(hosts)}, whose paths differ: {some}",
+                hint="choose two with --between, such as "
+                f"--between {','.join(next(iter(readings.values())))}",
+            )
+        pair, route = next(iter(routes.items()))
+        if len(hosts) > 2:
+            self.traps.append(f"the path is that from {pair[0]} to {pair[1]}; other hosts have the "
+                              "same")  # fmt: skip
+        away = {"forward": [out for out, _ in route], "reverse": [back for _, back in route[::-1]]}
+        return {role: [its for its in names if its in sides] for role, names in away.items()
+                if any(its in sides for its in names)}  # fmt: skip
+
+    def _series(self, hops: list[Direction]) -> Direction:
+        """Return one direction of links in series: the smallest rate, the sum of the delays."""
+        if len(hops) == 1:
+            return hops[0]
+        made = Direction(", ".join(hop.name for hop in hops))
+        slow = min(hops, key=lambda hop: hop.values.get("rate_mbit", math.inf))
+        made.queue, made.overlaps = slow.queue, slow.overlaps
+        made.delay_ms = sum(hop.delay_ms for hop in hops)
+        passed = 1.0
+        for hop in sorted(hops, key=lambda hop: hop is not slow):
+            made.limits += [
+                (*limit[:2], limit[2] and hop is slow, limit[3]) for limit in hop.limits
+            ]
+            passed *= 1 - hop.values.get("loss_percent", 0.0) / 100
+            for name, its in hop.unknown.items():
+                if name != "buffer_packets" or hop is slow or "rate_mbit" in hop.unknown:
+                    made.unknown.setdefault(name, its)
+            for name, its in hop.values.items():
+                words = hop.words.get(name, [])
+                own = name in (*OF_BOTTLENECK, *QUEUE_AXES)
+                if own and hop is not slow:
+                    faster = f"not the bottleneck, which is {slow.name}"
+                    self.taken += [(word, f"no effect: {faster}") for word in words]
+                elif name in made.values and name != "loss_percent":
+                    self.left += [(word, "another link of the path has it, too") for word in words]
+                else:
+                    made.values[name] = its
+                    made.words.setdefault(name, []).extend(words)
+            made.words.setdefault("rtt_ms", []).extend(hop.words.get("rtt_ms", []))
+        if passed < 1:
+            made.values["loss_percent"] = _round(100 * (1 - passed))
+        return made
 
     def _direction(self, name: str, nodes: list[Node]) -> Direction:
         d = Direction(name)
@@ -225,7 +350,8 @@ class Reading:
         chain = [node for node in nodes if node.parent == "filter"]
         for root in nodes:
             if root.parent == "root" and not root.is_class:
-                chain += _chain(root, [node for node in nodes if node.parent not in ROOTS])
+                below = [node for node in nodes if node.parent not in ROOTS]
+                chain += _chain(root, below, self._class)
         self.left += [(node.text, ONE_BRANCH) for node in nodes if node not in chain]
         for at, node in enumerate(chain):
             inner = at < len(chain) - 1
@@ -245,6 +371,10 @@ class Reading:
             else:
                 self._rest(node)
                 self._leave(node, "", "no axis for this qdisc")
+            for name, words in node.unknown.items():
+                axis = AXIS_OF.get(name)
+                if axis and axis not in d.values:
+                    d.unknown[axis] = words
         return d
 
     # Qdiscs.
@@ -286,7 +416,8 @@ class Reading:
         d.overlaps = d.overlaps or "rate_mbit" in d.values
         limit, limit_text = self._pop(node, "limit", SIZES) or (NETEM_PACKETS, "")
         limit_text = limit_text or f"{node.egress}: netem limit {NETEM_PACKETS} (the default)"
-        d.limits.append((int(limit), delay_ms, slow or d.overlaps, limit_text))
+        if "limit" not in node.unknown:
+            d.limits.append((int(limit), delay_ms, slow or d.overlaps, limit_text))
         if slow:
             self._rate(d, rate, rate_text)
         self._rest(node)
@@ -327,6 +458,11 @@ class Reading:
 
     def _rate_limit(self, d: Direction, node: Node, inner: bool) -> None:
         rate, text = self._pop(node, "rate", RATES) or (0.0, "")
+        if node.kind == "htb" and node.is_class and not node.parent.partition(":")[2]:
+            # Without a parent there is nobody to borrow from (htb_class_mode, net/sched/sch_htb.c).
+            ceiling = self._pop(node, "ceil", RATES) or (rate, "")
+            if ceiling[1] and ceiling[0] != rate:
+                self.left.append((ceiling[1], "a class without a parent class never exceeds rate"))
         rate, text = self._pop(node, "ceil", RATES) or (rate, text)
         for name in ("cburst", "burst"):
             burst, words = self._pop(node, name, SIZES) or (float(BUCKET_BYTES), "")
@@ -343,10 +479,14 @@ class Reading:
                 self.taken.append((words, f"losslab's bucket of {BUCKET_BYTES} bytes"))
         has_bucket = bool(words)
         latency, words = self._pop(node, "latency", TIMES) or (0.0, "")
+        if words and not text:
+            self.left.append((words, "without a rate that is known, it is no size"))
+            node.unknown.setdefault("latency", words)
+            words = ""
         limit, words = self._pop(node, "limit", SIZES) or (rate / 8 * latency + burst, words)
         if text:
             self._rate(d, rate, text)
-        if node.kind == "tbf" and not (has_bucket and words and limit):
+        if node.kind == "tbf" and not (has_bucket and words and limit) and not node.unknown:
             self.traps.append(
                 f"{node.egress}: tc refuses tbf without a burst and a limit or latency"
             )
@@ -370,6 +510,11 @@ class Reading:
         unit, units = (1, COUNTS) if kind in PACKET_LIMITS else (FRAME_BYTES, SIZES)
         name = "memlimit" if kind == "cake" else "limit"
         limit, text = self._pop(node, name, units) or (0.0, f"{node.egress}: {kind}")
+        if name in node.unknown or (kind == "cake" and "bandwidth" in node.unknown):
+            node.unknown.setdefault("limit", node.unknown.get(name, f"{node.egress}: {kind}"))
+            d.set([f"{node.egress}: {kind}"], queue={"pfifo": "fifo"}.get(kind, kind))
+            d.queue = node
+            return
         if kind == "cake":
             unit = shaping.queued_bytes(DEFAULT.mtu_bytes)
             rtt_s = _peek(node, "rtt", TIMES, CAKE_RTT_S)
@@ -462,7 +607,9 @@ class Reading:
         one_interface = (
             f.overlaps and back.overlaps and f.values == back.values
             and [each[:3] for each in f.limits] == [each[:3] for each in back.limits]
-            and f.values.keys() == {"rate_mbit"} and len(f.limits) == 1
+            and f.values.keys() == {"rate_mbit"} and f.limits
+            and not any(waits for _, _, waits, _ in f.limits[1:])
+            and not f.unknown and not back.unknown
         )  # fmt: skip
         if one_interface:
             found = {"shaper": "htb-netem", "buffer_packets": f.limits[0][0]}
@@ -482,6 +629,16 @@ class Reading:
                 del its["buffer_packets"]
             self._settle({f"reverse_{n}": each for n, each in its.items()}, back.said(*names))
 
+    def _forget(self, f: Direction, r: Direction | None, s: Direction | None) -> None:
+        """Drop values that depend on words that cannot be read: unknown is not the default."""
+        for d in (f, r, s):
+            for name, words in d.unknown.items() if d else ():
+                axis = f"reverse_{name}" if d is r and name in OF_BOTTLENECK else name
+                self.unknown.setdefault(axis, words)
+        for axis in self.unknown:
+            self.values.pop(axis, None)
+            self.taken = [each for each in self.taken if f"{axis}=" not in each[1]]
+
     def _mistakes(self, f: Direction, r: Direction | None, s: Direction | None) -> None:
         """Note common mistakes, and what the lines do not set."""
         if f.limits and (r is None or r is f) and s is None:
@@ -492,7 +649,7 @@ class Reading:
                 "there, which is another path (sender_delay_ms)"
             )
         for name in ("rate_mbit", "rtt_ms", "buffer_packets"):
-            if name not in self.values:
+            if name not in self.values and name not in f.unknown and not (r and name in r.unknown):
                 default = short(AXES[name].default or 0)
                 self.traps.append(f"the lines do not set {name}, so it is {default}")
 
@@ -512,6 +669,11 @@ class Reading:
         """Set the buffer from the limits of netem, which count the packets in the delay, too."""
         mbit = d.values.get("rate_mbit", DEFAULT_MBIT)
         for limit, delay_ms, waits, text in d.limits:
+            if d.unknown.keys() & {"rate_mbit", "rtt_ms"}:
+                self.left.append((text, "the packets in the delay are not known"))
+                if (waits or "rate_mbit" in d.unknown) and "buffer_packets" not in d.values:
+                    d.unknown.setdefault("buffer_packets", text)
+                continue
             packets = math.ceil(mbit * 1e3 * delay_ms / 8 / FRAME_BYTES)
             flight = f"{mbit:g} Mbit/s x {delay_ms:g} ms are {packets} packets"
             if limit <= packets:
@@ -574,10 +736,10 @@ def _same(words: Sequence[str], others: Sequence[str]) -> bool:
     return words == others
 
 
-def _chain(here: Node, tree: Sequence[Node], default: str = "") -> list[Node]:
+def _chain(here: Node, tree: Sequence[Node], chosen: str | None, default: str = "") -> list[Node]:
     """Return the qdiscs and classes from a node to one leaf.
 
-    A branch with a netem or a token bucket is preferred, then the default class.
+    Branches with different settings are a question, which --class answers. UsageError asks it.
     """
     major = here.handle.partition(":")[0]
     if default_of := here.options.get("default"):
@@ -590,11 +752,51 @@ def _chain(here: Node, tree: Sequence[Node], default: str = "") -> list[Node]:
             and major and node.parent.partition(":")[0] == major)
     ]  # fmt: skip
     rest = [node for node in tree if node not in below]
-    branches = [_chain(node, rest, default) for node in below]
+    branches = [_chain(node, rest, chosen, default) for node in below]
+    named = [branch for branch in branches if any(node.handle == chosen for node in branch)]
+    readings = {_settings(branch): branch for branch in branches if _settings(branch)}
+    if chosen and not named and len(readings) > 1 and not here.is_class:
+        known = ", ".join(node.handle for node in tree if node.is_class)
+        raise UsageError(f"--class must be one of {known} of {here.egress}, found {chosen}")
+    if len(readings) > 1 and not named:
+        some = "; ".join(f"{branch[0].handle or branch[0].parent}: {text}"
+                         for text, branch in readings.items())  # fmt: skip
+        raise UsageError(
+            f"{here.egress} must have one class for all packets, found {len(readings)}: {some}",
+            hint="choose the one that the flow takes with --class, such as "
+            f"--class {next(iter(readings.values()))[0].handle}",
+        )
 
     def rank(branch: Sequence[Node]) -> tuple[bool, bool, bool]:
         kinds = {node.kind for node in branch}
-        chosen = any(node.handle == default for node in branch)
-        return bool(kinds & {"netem", "tbf"}), chosen, bool(kinds & {*QUEUES})
+        is_default = any(node.handle == default for node in branch)
+        return bool(kinds & {"netem", "tbf"}), is_default, bool(kinds & {*QUEUES})
 
-    return [here, *max(branches, key=rank, default=[])]
+    return [here, *max(named or branches, key=rank, default=[])]
+
+
+def _settings(branch: Sequence[Node]) -> str:
+    """Return what a branch sets: its rates, delays and losses."""
+    return ", ".join(
+        node.text.partition(": ")[2]
+        for node in branch
+        if node.kind in ("netem", "tbf", "cake") or (node.is_class and "rate" in node.options)
+    )
+
+
+def _route(
+    near: Mapping[str, Sequence[tuple[str, str, str]]], begin: str, end: str
+) -> list[tuple[str, str]]:
+    """Return the interfaces of both directions on the shortest way between two nodes."""
+    routes: dict[str, list[tuple[str, str]]] = {begin: []}
+    for node in (queue := [begin]):
+        for other, out, back in near[node]:
+            if other not in routes:
+                routes[other] = [*routes[node], (out, back)]
+                queue.append(other)
+    return routes.get(end, [])
+
+
+def _brief(key: object) -> str:
+    texts = dict.fromkeys(map(str, key)) if isinstance(key, tuple) else {}
+    return " and ".join(texts)[:120] or "no settings"

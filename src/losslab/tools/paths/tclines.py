@@ -1,6 +1,6 @@
 """Lines of tc in shell scripts and Mininet programs: words, units, and qdiscs by interface.
 
-Units are those of iproute2 6.15 (lib/utils_math.c, lib/utils.c); the qdiscs of Mininet's links are
+Nothing of a file is executed: words that only a shell or Python knows stay unknown. Units are those of iproute2 6.15 (lib/utils_math.c, lib/utils.c); the qdiscs of Mininet's links are
 those of its class TCIntf (mininet/link.py).
 """
 
@@ -14,6 +14,8 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
+
+from losslab.tools.paths import others
 
 # Units by their suffix in lower case: of rates in bit/s, of sizes in bytes, of times in s.
 RATES = {
@@ -71,6 +73,12 @@ ALIASES = {
 # Options that a change of netem keeps unless it sets them.
 NETEM_KEEPS = ("rate", "corrupt", "slot")
 LATER = "a later line replaces it; a path that changes has the axis changes"
+UNKNOWN = "has no value in these lines; add --var NAME=VALUE, or --run"
+# In a word that only a shell or Python knows.
+UNCLEAR = re.compile(r"[${}()*/<>`\[\]]|%[sdf(]|\.(?=[a-z])|^[a-z_]\w*$", re.IGNORECASE)
+LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp)
+LOOPED = "in a loop, which is not executed: add --run"
+NO_COMMAND = "not a command of a shell: write it as one, or add --run"
 ADDED = ("add", "change", "replace")
 OBJECTS = ("qdisc", "class", "filter")
 # Words before the kind of a qdisc that are followed by a value.
@@ -90,6 +98,15 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv,
 }  # fmt: skip
 LINE_MAX = 4000  # longer lines are left out
+# A line of `tc qdisc show` or `tc class show`: object, kind, handle, interface, place, options.
+SHOWN = re.compile(
+    r"(?m)^[ \t]*(qdisc|class) (\w+) ([0-9a-f]*:[0-9a-f]*) (?:dev (\S+) )?(root|parent \S+)(.*)$"
+)
+# Kinds that an interface has without any setting.
+IDLE_KINDS = ("noqueue", "pfifo_fast", "mq", "ingress", "clsact")
+PRINTS = ("echo", "printf", "print", "logger", "log", "cat", "#")
+# Options of docker, kubectl and ssh that are followed by a value.
+WITH_VALUE = ("-u", "--user", "-e", "--env", "-w", "--workdir", "-p", "-i", "-o", "-l", "-n", "-c")
 # Calls of Mininet with a link's parameters, and parameters that do not change its qdiscs.
 LINK_CALLS = ("addLink", "TCLink", "TCIntf", "custom", "partial")
 LINK_PARAMETERS = {"bw", "delay", "jitter", "loss", "max_queue_size"}
@@ -102,8 +119,8 @@ OF_NAMES = (
 def value(text: str, units: Mapping[str, float]) -> float:
     """Return a number in the unit of `units`; ValueError says why there is none."""
     match = NUMBER.fullmatch(text)
-    if "$" in text:
-        raise ValueError(f"{text} has no value in these lines; add --var NAME=VALUE")
+    if UNCLEAR.search(text):
+        raise ValueError(f"{text} {UNKNOWN}")
     if match is None or match[2].lower() not in units:
         raise ValueError(f"{text} must be a number with a unit of tc ({', '.join(units)})")
     if match[1].startswith("-"):
@@ -124,12 +141,53 @@ class Node:
     is_class: bool = False
     asked: str = ""  # kind and options in the words of the lines
     begun: set[str] = field(default_factory=set)  # options whose first word was taken
+    unknown: dict[str, str] = field(default_factory=dict)  # options that cannot be read, as words
 
     @property
     def text(self) -> str:
         """Return the qdisc or class as words."""
         words = [word for name, its in self.options.items() for word in (name, *its)]
         return " ".join([f"{self.egress}: {self.kind}", *words])
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link of a Mininet program: the names of its two ends' interfaces, by node."""
+
+    nodes: tuple[str, str]
+    egresses: tuple[str, str]
+
+
+@dataclass
+class Command:
+    """A command of tc: the words after `tc`, and the namespace or container that runs it."""
+
+    words: list[str]
+    host: str = ""
+    refused: str = ""  # why Linux does not take it
+
+
+@dataclass
+class Source:
+    """What a file has: commands of tc and links of Mininet, in their order."""
+
+    commands: list[Command] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)  # nodes of the links that are hosts
+    left: list[tuple[str, str]] = field(default_factory=list)  # words and reason
+    notes: list[str] = field(default_factory=list)
+
+    def lines(self) -> Lines:
+        """Return the settings that the commands make."""
+        made = Lines(left=[*self.left], notes=[*self.notes], links=self.links, hosts=self.hosts)
+        for command in self.commands:
+            made.add(command)
+        made.notes += [
+            f"a line deletes {place if place == 'root' else f'the qdisc at {place}'} of {egress} "
+            "later: read as it was before"
+            for egress, place in made.deleted
+        ]
+        return made
 
 
 @dataclass
@@ -139,35 +197,45 @@ class Lines:
     nodes: dict[tuple[str, str], Node] = field(default_factory=dict)  # by egress and place
     filters: list[tuple[str, list[str]]] = field(default_factory=list)  # egress and words
     left: list[tuple[str, str]] = field(default_factory=list)  # words and reason
-    cleared: set[str] = field(default_factory=set)  # egresses whose qdiscs were deleted
+    # Interface and place of the qdiscs that a line deletes.
+    deleted: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
     commands: int = 0  # of tc
 
-    def add(self, words: Sequence[str], host: str = "") -> None:
-        """Add a command of tc, from its words after `tc`."""
+    def add(self, command: Command) -> None:
+        """Add a command of tc."""
+        words, host = command.words, command.host
         self.commands += 1
         what = next((o for o in OBJECTS if o.startswith(words[0])), "")
         given = "".join(words[1:2]) or "list"
         verb = next((v for v in (*ADDED, "delete") if v.startswith(given)), "")
         place, kind, rest = _place(words[2:])
         egress = f"{host}:{place['dev']}" if host and "dev" in place else place.get("dev", "")
-        if what == "qdisc" and verb == "delete" and "root" in words:
-            self.cleared.add(egress)
+        if what == "qdisc" and verb == "delete":
+            self._delete(egress, words, place)
         if not what or verb not in ADDED or (what == "qdisc" and kind in ("ingress", "clsact")):
+            return
+        if command.refused:
+            self.left.append((f"{egress}: {kind} {' '.join(rest)}", command.refused))
             return
         if not egress:
             self.left.append((" ".join(words), "tc needs an interface: dev NAME"))
             return
-        if egress in self.cleared:
-            self.cleared.discard(egress)
-            for key in [key for key, node in self.nodes.items() if node.egress == egress]:
-                self.left.append((self.nodes.pop(key).text, LATER))
+        for at in [at for at in self.deleted if at[0] == egress and verb == "add"]:
+            if at[1] == "root" or _major_minor(place.get("parent", "root")) == at[1]:
+                self.deleted.remove(at)
+                gone = [key for key, node in self.nodes.items() if node.egress == egress
+                        and at[1] in ("root", node.parent)]  # fmt: skip
+                self.left += [(self.nodes.pop(key).text, LATER) for key in gone]
         if what == "filter":
             self.filters.append((egress, list(words[2:])))
             return
         handle = _major_minor(place.get("classid" if what == "class" else "handle", ""))
         by_handle = [
             n.parent for n in self.nodes.values() if (n.egress, n.handle) == (egress, handle)
-        ]
+        ] if handle else []  # fmt: skip
         named = "parent" in place or "root" in words or not by_handle
         parent = _major_minor(place.get("parent", "root")) if named else by_handle[0]
         key = (egress, handle if what == "class" else f"below {parent}")
@@ -178,11 +246,24 @@ class Lines:
         if before and verb == "add":
             self.left.append((node.text, "tc refuses a second add at one place"))
             return
+        if by_handle and parent != by_handle[0]:
+            self.left.append((node.text, f"Linux refuses a second qdisc with the handle {handle}"))
+            return
         if before and before.kind == kind == "netem":  # netem_change, net/sched/sch_netem.c
             node.options = {n: w for n, w in before.options.items() if n in NETEM_KEEPS} | made
         if before and before.text != node.text:
             self.left.append((before.text, LATER))
         self.nodes[key] = node
+
+    def _delete(self, egress: str, words: Sequence[str], place: Mapping[str, str]) -> None:
+        """Note that the qdiscs at a place are deleted; a later add there replaces them."""
+        handle = _major_minor(place.get("handle", ""))
+        by_handle = [n.parent for n in self.nodes.values()
+                     if handle and (n.egress, n.handle) == (egress, handle)]  # fmt: skip
+        parent = "root" if "root" in words else _major_minor(place.get("parent", ""))
+        at = (egress, parent or "".join(by_handle[:1]))
+        if at not in self.deleted and any(node.egress == egress for node in self.nodes.values()):
+            self.deleted.append(at)
 
 
 def _major_minor(text: str) -> str:
@@ -227,26 +308,72 @@ def options(kind: str, words: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def read(text: str, given: Mapping[str, str]) -> Lines:
-    """Read a shell script, a Mininet program, or single lines of either.
+def read(text: str, given: Mapping[str, str]) -> Source:
+    """Read a shell script, a Mininet program, a Compose file, or what `tc` shows.
 
     `given` has values of the script's variables, which override its own.
     """
-    lines, links = Lines(), _mininet(text)
-    for ends, parameters in links:
-        _add_link(lines, ends, parameters)
-    _shell(lines, text, dict(given), given)
-    if not lines.nodes and not lines.filters:  # `# tc ...`: the prompt of root, not a comment
-        _shell(lines, re.sub(r"(?m)^\s*#+ ?", "", text), dict(given), given)
-    return lines
+    source = Source()
+    if shown_ := SHOWN.findall(text):
+        _add_shown(source, shown_)
+        return source
+    for call in _mininet(text, source):
+        add_link(source, *call)
+    parts = [("", text)]
+    if re.search(r"(?m)^services:", text):  # the services of Compose have interfaces of their own
+        _, *named = re.split(r"(?m)^  ([\w.-]+):[ \t]*$", text)
+        parts = [("", _), *zip(named[::2], named[1::2], strict=True)]
+    for host, part in parts:
+        _lists(source, part, host)
+        _shell(source, part, dict(given), given, host)
+    if not source.commands and not source.left:  # `# tc ...`: root's prompt, not a comment
+        _shell(source, re.sub(r"(?m)^\s*#+ ?", "", text), dict(given), given)
+    return source
 
 
-def _shell(lines: Lines, text: str, variables: dict[str, str], given: Mapping[str, str]) -> None:
+def _add_shown(source: Source, lines: Sequence[Sequence[str]]) -> None:
+    """Add the qdiscs and classes that `tc qdisc show` and `tc class show` print."""
+    device = ""
+    for what, kind, handle, named, place, words in lines:
+        device = named or device or "eth0"
+        options_ = re.sub(r"\b(refcnt|seed|direct_packets_stat|leaf|prio) \S+", "", words).split()
+        if kind not in IDLE_KINDS:
+            name = "classid" if what == "class" else "handle"
+            start = [what, "add", "dev", device, *place.split(), name, handle, kind]
+            source.commands.append(Command([*start, *options_]))
+
+
+def _lists(source: Source, text: str, host: str) -> None:
+    """Add the commands that a file has as lists of words, as Compose and programs do."""
+    found = re.findall(r"\[[^\[\]]*\btc\b[^\[\]]*\]", text)
+    blocks = re.findall(r"(?m)^[ \t]*- [\"']?(?:/?\w*/)*tc[\"']?[ \t]*\n(?:[ \t]*- .*\n?)+", text)
+    lists = [re.findall(r"(?m)^[ \t]*- (.*?)[ \t]*$", block) for block in blocks]
+    for each in found:
+        try:
+            words = ast.literal_eval(each)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+        if isinstance(words, list) and all(isinstance(word, str) for word in words):
+            lists.append(words)
+    for words in lists:
+        command = [word.strip("\"'") for word in words]
+        if " " not in command[-1] or command[0].endswith("tc"):
+            _command(source, command, {}, {}, host)
+
+
+def _shell(
+    source: Source,
+    text: str,
+    variables: dict[str, str],
+    given: Mapping[str, str],
+    host: str = "",
+) -> None:
     for line in re.sub(r"\\\s*\n", " ", text).splitlines():
         raw = _expanded(line, variables) if len(line) <= LINE_MAX else line
         if len(raw) > LINE_MAX:
             if "tc" in raw:
-                lines.left.append((f"{raw[:60]} ...", f"a line of over {LINE_MAX} characters"))
+                reason = f"a line of over {LINE_MAX} characters"
+                source.left.append((f"{raw[:60]} ...", reason))
             continue
         bare = REDIRECTION.sub(" ", PROMPT.sub("", raw))
         lexer = shlex.shlex(bare, posix=True, punctuation_chars=True)
@@ -255,22 +382,36 @@ def _shell(lines: Lines, text: str, variables: dict[str, str], given: Mapping[st
             words = [*lexer, ";"]
         except ValueError as error:
             if re.search(r"\btc +(qdisc|class|filter)", bare):
-                lines.left.append((bare.strip(), f"not a line of a shell: {error}"))
+                source.left.append((bare.strip(), f"not a line of a shell: {error}"))
             continue
         command: list[str] = []
-        before = lines.commands
+        before = len(source.commands), len(source.notes)
         for word in words:
             if word and not set(word) <= set("();<>|&"):
                 command.append(word)
             else:
-                _command(lines, command, variables, given)
+                _command(source, command, variables, given, host)
                 command = []
-        if lines.commands == before and COMMAND.search(" ".join(words)):
-            lines.left.append((bare.strip(), "not a command of a shell: write it as one"))
+        unread = before == (len(source.commands), len(source.notes))
+        if unread and COMMAND.search(" ".join(words)) and not _is_list(line):
+            source.left.append((bare.strip(), NO_COMMAND))
+
+
+def _is_list(line: str) -> bool:
+    """Return whether a line has a command as a list, which is read as one."""
+    try:
+        found = re.findall(r"\[[^\[\]]*\btc\b[^\[\]]*\]", line)
+        return bool(found) and isinstance(ast.literal_eval(found[0]), list)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
 
 
 def _command(
-    lines: Lines, words: list[str], variables: dict[str, str], given: Mapping[str, str]
+    source: Source,
+    words: list[str],
+    variables: dict[str, str],
+    given: Mapping[str, str],
+    host: str = "",
 ) -> None:
     while words and (words[0] in ("export", "local", "readonly", "declare", "let", "-r", "-x")):
         words = words[1:]
@@ -282,23 +423,43 @@ def _command(
         words = words[1:]
     if words[1:2] and ASSIGNMENT.fullmatch(f"x{words[1]}") and words[0] not in given:
         variables.pop(words[0], None)  # `(( x = y ))`
+    first = PurePath(words[0]).name if words else ""
+    if first in PRINTS:
+        if COMMAND.search(" ".join(words)):
+            source.notes.append(f"a line prints this and does not run it: {' '.join(words[1:])}")
+        return
+    if others.read_command(source, first, words):
+        return
     for at, word in enumerate(words):
         program = PurePath(word).name.lstrip("$").lower()
+        inside = _host(words[:at]) or host
         if " " in word:  # a command in quotes, as of `sh -c`
-            _shell(lines, word, variables, given)
+            _shell(source, word, variables, given, inside)
         elif word.startswith("tc,") and "--link" in words:
             pairs = [pair.partition("=") for pair in word.split(",")[1:]]
-            _add_link(lines, ("h1", "s1"), {name: text for name, _, text in pairs})
+            add_link(source, ("h1", "s1"), {name: text for name, _, text in pairs})
         elif program == "tc" or (at == 0 and word in OBJECTS and len(words) > 2):
-            before, rest = words[:at], words[at + (program == "tc") :]
-            host = before[before.index("exec") + 1 :] if "exec" in before else []
+            rest = words[at + (program == "tc") :]
             while rest and rest[0].startswith("-"):
                 if rest[0] in ("-n", "-netns"):
-                    host, rest = rest[1:2], rest[1:]
+                    inside, rest = "".join(rest[1:2]), rest[1:]
                 rest = rest[1:]
             if rest:
-                lines.add(rest, next((each for each in host if not each.startswith("-")), ""))
+                source.commands.append(Command(rest, inside))
             return
+
+
+def _host(before: Sequence[str]) -> str:
+    """Return the namespace, container or machine that words before a command name."""
+    for entry in ("exec", "ssh"):
+        if entry in before:
+            rest = iter(before[before.index(entry) + 1 :])
+            for word in rest:
+                if word in WITH_VALUE:
+                    next(rest, None)
+                elif not word.startswith("-"):
+                    return word.rpartition("@")[2]
+    return ""
 
 
 def _expanded(line: str, variables: dict[str, str]) -> str:
@@ -327,23 +488,34 @@ def _parsed(text: str) -> list[ast.stmt]:
         return []
 
 
-def _mininet(text: str) -> list[tuple[tuple[str, ...], dict[str, str]]]:
+def _mininet(text: str, source: Source) -> list[tuple[tuple[str, ...], dict[str, str]]]:
     """Return the ends and the parameters of each link in a Mininet program; none in other text.
 
-    An interface that `config` sets is one end.
+    An interface that `config` sets is one end. The nodes that `addHost` makes are hosts.
     """
     lines = text.splitlines() if "addLink" in text else []  # of Python 2, too
     body = _parsed(textwrap.dedent(text)) or [
         each for line in lines for each in _parsed(line.strip())
     ]
     nodes = [node for statement in body for node in ast.walk(statement)]
-    named = {
-        target.id: node.value
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    named = dict[str, ast.expr]()
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                pairs = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = [*zip(target.elts, node.value.elts, strict=False)]
+                for name, its in pairs:
+                    key = ast.unparse(name)
+                    # A name with two values has none that a reader knows.
+                    named[key] = ast.Name(f"{key}") if key in named else its
+    source.hosts |= {
+        name for name, its in named.items()
+        if isinstance(its, ast.Call) and ast.unparse(its.func).endswith("addHost")
+    }  # fmt: skip
+    looped = {
+        id(node) for loop in nodes if isinstance(loop, LOOPS) for node in ast.walk(loop)
+    }  # fmt: skip
     found: list[tuple[tuple[str, ...], dict[str, str]]] = []
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda each: each.lineno):
@@ -351,9 +523,12 @@ def _mininet(text: str) -> list[tuple[tuple[str, ...], dict[str, str]]]:
         parameters = {n: v for n, v in _keywords(call, named) if n not in OF_NAMES}
         if function == "config" and parameters.keys() & LINK_PARAMETERS:
             found.append(((owner,), parameters))
+        elif function in LINK_CALLS and id(call) in looped:
+            source.left.append((ast.unparse(call), LOOPED))
         elif function in LINK_CALLS:
             ends = [*(ast.unparse(each).strip("'\"") for each in call.args), "one end", "other end"]
-            found += [((ends[0], ends[1]), parameters)] if parameters else []
+            if parameters or function == "addLink":
+                found.append(((ends[0], ends[1]), parameters))
     return found
 
 
@@ -369,7 +544,7 @@ def _keywords(call: ast.Call, named: Mapping[str, ast.expr]) -> Iterator[tuple[s
             yield from _keywords(its, {})
 
 
-def _add_link(lines: Lines, ends: tuple[str, ...], parameters: Mapping[str, str]) -> None:
+def add_link(source: Source, ends: tuple[str, ...], parameters: Mapping[str, str]) -> None:
     """Add the qdiscs that Mininet's TCLink sets on one or both ends of a link."""
     its = {name: text for name, text in parameters.items() if text not in ("None", "False")}
     bw, parent, commands = its.pop("bw", None), "root", list[str]()
@@ -390,8 +565,9 @@ def _add_link(lines: Lines, ends: tuple[str, ...], parameters: Mapping[str, str]
     names = ends
     if len(ends) == 2:
         names = (f"{ends[0]}-{ends[1]}", f"{ends[1]}-{ends[0]}" + " back" * (ends[0] == ends[1]))
+        source.links.append(Link((ends[0], ends[1]), (names[0], names[1])))
     for name in names:
         for command in commands:
             what = "class" if "classid" in command else "qdisc"
-            lines.add([what, "add", "dev", name, *command.split()])
-    lines.left += [(f"{names[0]}: {name}={text}", "no axis") for name, text in its.items()]
+            source.commands.append(Command([what, "add", "dev", name, *command.split()]))
+    source.left += [(f"{names[0]}: {name}={text}", "no axis") for name, text in its.items()]

@@ -43,6 +43,8 @@ RATES = {
 }  # fmt: skip
 AMOUNTS = {"bytes": 8, "kbytes": 8 * 10**3, "bits": 1}
 UNITS = RATES | AMOUNTS
+# The last line of a trace is its end and an opportunity, too: at most a tenth more packets.
+PACKETS_MIN = 10
 EMPTY_PART = "the part to convert must have a length above 0, found none"
 TOO_LONG = "check the unit, or convert a part of it, with --from-s and --to-s"
 # Units in the names of columns. `MB` is bytes to some and bits to others.
@@ -492,6 +494,18 @@ def times_of(periods: Sequence[Period]) -> list[int]:
     return times if times and times[-1] >= end else [*times, end]
 
 
+def require_packets(periods: Sequence[Period]) -> None:
+    """Refuse rates for so few packets that the line at a trace's end changes their mean."""
+    count = int(sum(each.bits for each in periods) // (OPPORTUNITY_BYTES * 8))
+    if count < PACKETS_MIN:
+        length_s = float(sum(each.length_ms for each in periods) / 1000)
+        raise UsageError(
+            f"a trace must carry at least {PACKETS_MIN} packets of {OPPORTUNITY_BYTES} bytes, "
+            f"found rates for {count} in {length_s:g} s",
+            hint="check the unit; a constant low rate is --rate-mbit",
+        )
+
+
 def longest_outage_s(periods: Sequence[Period]) -> tuple[float, float]:
     """Return length and start of the longest time without any rate, the last of several."""
     at, longest = Fraction(0), (Fraction(0), Fraction(0))
@@ -564,6 +578,7 @@ def _import(options: argparse.Namespace) -> int:
         if not periods:
             raise UsageError(EMPTY_PART)
         times, lines = times_of(periods), [*summary(periods, said)]
+        require_packets(periods)
         path = path_axes(periods)
     text = tracelink.write(times)
     if len(text) > MAX_TRACE_BYTES:

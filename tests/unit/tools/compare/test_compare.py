@@ -9,6 +9,7 @@ import pytest
 
 from losslab import cli
 from losslab.campaign.results import Replicate
+from losslab.reading import UsageError
 from losslab.tools.compare import compare
 from losslab.tools.compare.measurement import Measurement, read
 
@@ -157,7 +158,7 @@ def test_several_runs_give_mean_and_range(run):
 def test_measurement_without_intervals_says_that_the_start_is_in_its_goodput(run):
     rows, notes = compare.compared(Measurement("none", 4.0, 10.0), [run])
     assert [row["metric"] for row in rows] == ["goodput"]
-    assert "warm-up, are in the file's goodput" in "\n".join(notes)
+    assert "warm-up, are in the file's numbers" in "\n".join(notes)
     assert "not comparable: goodput over time" in "\n".join(notes)
 
 
@@ -171,14 +172,14 @@ def test_measurement_without_intervals_says_that_the_start_is_in_its_goodput(run
         ("cut.json", b'{"start": {', "must be JSON"),
         ("none.json", b'{"start": {"test_start": {"protocol": "TCP", "num_streams": 1}}, '
          b'"intervals": [], "end": {}}', "totals of the test"),
-        ("a.gz", b"\x1f\x8bnot gzip", "must be JSON in gzip"),
-        ("cut.gz", gzip.compress(b'{"a": 1}', mtime=0)[:-9], "must be JSON in gzip"),
+        ("a.gz", b"\x1f\x8bnot gzip", "must be a file in gzip"),
+        ("cut.gz", gzip.compress(b'{"a": 1}', mtime=0)[:-9], "must be a file in gzip"),
         ("a.flent.gz", gzip.compress(b'{"results": {"Ping (ms)": [1]}, "x_values": [1]}', mtime=0),
          "flows of one direction"),
-        ("b.flent.gz", gzip.compress(b'{"results": {"TCP": [1, 2]}, "x_values": [1]}', mtime=0),
+        ("b.flent.gz", b'{"results": {"TCP upload": [1, 2]}, "x_values": [1]}',
          "must have 1 values in each series, found 2"),
-        ("ng.pcap", b"\x0a\x0d\x0d\x0a....", "editcap -F pcap"),
-        ("no.pcap", b"\xd4\xc3\xb2\xa1" + bytes(20), "link type"),
+        ("ng.pcap", b"\x0a\x0d\x0d\x0a....", "TCP connection with data"),
+        ("no.pcap", b"\xd4\xc3\xb2\xa1" + bytes(16) + b"\x69\0\0\0", "105 (IEEE 802.11)"),
         ("zero.pcap", b"\xd4\xc3\xb2\xa1" + bytes(16) + b"\x01\0\0\0", "TCP connection with data"),
         ("head.csv", b"t_s,speed\n1,2\n", "rename the columns"),
         ("text.csv", b"t_s,goodput_mbit\n1,fast\n", "line 2: goodput_mbit must be a finite number"),
@@ -242,3 +243,215 @@ def test_capture_of_any_link_and_byte_order_is_read(tmp_path, order, magic, tick
     assert found.seconds == pytest.approx(0.2)
     assert found.goodput_mbit == pytest.approx(300 * 8e-6 / 0.2)
     assert [ms for _, ms in found.rtts_ms] == pytest.approx([30] * 3)
+
+
+def pcap(segments, link=1, head=None, total=None):
+    """Return a capture of one connection: (s, sequence, bytes, acknowledgement or None)."""
+    data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 96, link)
+    for at_s, begin, octets, acked in segments:
+        back = acked is not None
+        ports = (80, 5000) if back else (5000, 80)
+        tcp = struct.pack("!HHIIBBHHH", *ports, begin, acked or 1, 5 << 4, 0x10, 0, 0, 0)
+        ends = (b"\2", b"\1") if back else (b"\1", b"\2")
+        length = 40 + octets if total is None else total
+        ip = struct.pack("!BBHHHBBH", 0x45, 0, length, 0, 0, 64, 6, 0)
+        ip += b"".join(end * 4 for end in ends)
+        frame = (bytes(12) + b"\x08\0" if head is None else head) + ip + tcp
+        parts = round(at_s % 1 * 1e6)
+        data += struct.pack("<IIII", int(at_s), parts, len(frame), len(frame) + octets) + frame
+    return data
+
+
+def evenly(first_s, last_s, mbit):
+    """Return times of segments of 1000 bytes at a rate."""
+    count = round((last_s - first_s) * mbit * 125)
+    return [first_s + (last_s - first_s) * n / count for n in range(count)]
+
+
+STALLED = [*evenly(0.02, 1, 8), *evenly(5, 5.9, 40)]
+
+
+def written(path, times, **more):
+    path.write_bytes(pcap([(at, 1 + 1000 * n, 1000, None) for n, at in enumerate(times)], **more))
+    return path
+
+
+def test_w1_capture_keeps_the_data_after_a_stall(run, tmp_path):
+    found = read(written(tmp_path / "stalled.pcap", STALLED))
+    assert found.goodput_mbit == pytest.approx(7.5, rel=0.02)
+    rows, _ = compare.compared(found, [run])
+    by_metric = {row["metric"]: row["file"] for row in rows}
+    assert by_metric["goodput"] == pytest.approx(7.4, rel=0.01)
+
+
+def test_w1_retransmissions_and_goodput_are_of_one_interval(run, tmp_path):
+    """Of 6 s, the first is the warm-up; the last 2 s have only retransmissions."""
+    times = evenly(0, 4, 8)
+    segments = [(at, 1 + 1000 * n, 1000, None) for n, at in enumerate(times)]
+    segments += [(0.5, 1, 1000, None)] * 10 + [(4 + n, 1, 1000, None) for n in (1, 2)]
+    segments.sort(key=lambda segment: segment[0])
+    (tmp_path / "dead.pcap").write_bytes(pcap(segments))
+    found = read(tmp_path / "dead.pcap")
+    assert found.seconds == pytest.approx(6)
+    rows, _ = compare.compared(found, [run])
+    by_metric = {row["metric"]: row["file"] for row in rows}
+    assert by_metric["goodput"] == pytest.approx(8 * 3 / 5, rel=0.01)
+    assert by_metric["retransmissions"] == pytest.approx(2 / 5)
+
+
+def test_w1_runs_retransmissions_are_of_the_same_interval(run):
+    lines = ["t_s,flow,srtt_ms,retransmits", *(f"{n / 2},40001,42,{9 + n}" for n in range(1, 9))]
+    (run.folder / "tcp.csv").write_text("\n".join(lines) + "\n")
+    rows, _ = compared("iperf3-tcp.json", run)
+    assert rows["retransmissions"]["run"] == 6 / 3
+
+
+def test_w1_short_capture_is_compared_as_a_whole(run, tmp_path):
+    rows, _ = compare.compared(read(written(tmp_path / "a.pcap", evenly(0, 1.9, 10))), [run])
+    assert rows[0]["file"] == pytest.approx(10, rel=0.01)
+
+
+FLENT_SERIES = {
+    "TCP upload BE1 a": 0.25, "TCP upload BE2 b": 0.25, "TCP upload::3": 0.25, "TCP upload 4": 0.25,
+    "TCP upload avg": 0.25, "TCP upload sum": 1.0, "TCP upload fairness": 1.0,
+    "TCP upload Jain": 1.0, "TCP upload::1::tcp_cwnd": 30.0, "Ping (ms) ICMP": 20.0,
+    "qdisc_stats_box::drop_next": -0.2,
+}  # fmt: skip
+
+
+def flent_file(path, names):
+    times = [n / 5 for n in range(50)]
+    results = {name: [FLENT_SERIES[name]] * len(times) for name in names}
+    data = {"x_values": times, "results": results}
+    path.write_bytes(gzip.compress(json.dumps(data).encode(), mtime=0))
+    return path
+
+
+def test_w2_only_series_of_flows_are_added(tmp_path):
+    found = read(flent_file(tmp_path / "a.flent.gz", FLENT_SERIES))
+    assert (found.goodput_mbit, found.streams) == (pytest.approx(1), 4)
+    assert "TCP upload fairness, TCP upload Jain" in found.notes[0]
+
+
+def test_r_parts_that_are_not_needed_do_not_refuse_a_file(tmp_path):
+    """A negative value in another series, and datagrams that arrived late, are of no number."""
+    file = flent_file(tmp_path / "a.flent.gz", ["TCP upload 4", "qdisc_stats_box::drop_next"])
+    assert read(file).goodput_mbit == pytest.approx(0.25)
+    report = json.loads((EXAMPLES / "iperf3-udp.json").read_text())
+    report["intervals"][0]["sum"] |= {"lost_packets": -250, "lost_percent": -27.8}
+    (tmp_path / "late.json").write_text(json.dumps(report))
+    assert "arrived later than counted: 1" in "".join(read(tmp_path / "late.json").notes)
+
+
+def test_r_hint_leads_to_a_measurement(tmp_path):
+    """What the message for two directions names can be chosen."""
+    names = {"TCP download BE": 3.0, "TCP upload BE": 2.0, "Ping (ms)": 9.0}
+    data = {"x_values": [1, 2], "results": {name: [value] * 2 for name, value in names.items()}}
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    with pytest.raises(UsageError) as refused:
+        read(tmp_path / "a.json")
+    series = refused.value.hint.split("--series '")[1].split("'")[0]
+    assert read(tmp_path / "a.json", series).goodput_mbit == 3
+
+
+IPERF2 = """------------------------------------------------------------
+Client connecting to 10.0.0.2, TCP port 5001
+[  3] local 10.0.0.1 port 40000 connected with 10.0.0.2 port 5001
+[ ID] Interval       Transfer     Bandwidth
+[  3]  0.0- 1.0 sec  1.25 MBytes  8.00 Mbits/sec
+[  3]  1.0- 2.0 sec  1.25 MBytes  10.0 Mbits/sec
+[  3]  2.0- 3.0 sec  1.25 MBytes  12000 Kbits/sec
+[  3]  0.0- 3.1 sec  3.75 MBytes  9.68 Mbits/sec
+"""
+IPERF3 = """[  5] local 10.0.0.1 port 40000 connected to 10.0.0.2 port 5201
+[ ID] Interval           Transfer     Bitrate         Retr  Cwnd
+[  5]   0.00-1.00   sec  1.25 MBytes  8.00 Mbits/sec    7   66.5 KBytes
+[  5]   1.00-2.00   sec  1.25 MBytes  10.0 Mbits/sec    2   66.5 KBytes
+[  5]   2.00-3.00   sec  1.25 MBytes  12.0 Mbits/sec    4   66.5 KBytes
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[  5]   0.00-3.00   sec  3.75 MBytes  10.0 Mbits/sec    13             sender
+[  5]   0.00-3.04   sec  3.60 MBytes  9.68 Mbits/sec                  receiver
+"""
+SUMS = """Server listening on UDP port 5001
+[  1] 0.0000-1.0000 sec  1.25 MBytes  3.00 MBytes/sec   0.005 ms    0/  893 (0%)
+[  2] 0.0000-1.0000 sec  1.25 MBytes  5.00 Mbits/sec   0.005 ms    0/  893 (0%)
+[SUM] 0.0000-1.0000 sec  1.25 MBytes  9.68 Mbits/sec   0.005 ms   10/ 1000 (1%)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "resent", "lost", "streams"),
+    [
+        (IPERF2, [8, 10, 12], None, None, 1),
+        (IPERF3, [8, 10, 12], 13, None, 1),
+        (SUMS, [9.68], None, 1, 2),
+    ],
+)
+def test_r_text_of_iperf_is_read(tmp_path, text, parts, resent, lost, streams):
+    (tmp_path / "iperf.txt").write_text(text)
+    found = read(tmp_path / "iperf.txt")
+    assert found.goodput_mbit == 9.68
+    assert [mbit for *_, mbit in found.intervals] == parts
+    assert (found.retransmits, found.lost_percent, found.streams) == (resent, lost, streams)
+
+
+HEADS = {
+    "PPPoE": (1, bytes(12) + b"\x88\x64" + bytes(6) + b"\x00\x21"),
+    "PPPoE in a VLAN": (1, bytes(12) + b"\x81\0\0\5\x88\x64" + bytes(6) + b"\x21"),
+    "VLAN": (1, bytes(12) + b"\x81\0\0\5\x08\0"),
+    "two VLANs": (1, bytes(12) + b"\x88\xa8\0\5\x81\0\0\6\x08\0"),
+    "loopback of BSD": (0, b"\2\0\0\0"), "PPP": (9, b"\xff\x03\0\x21"), "IPv4": (228, b""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_r_captures_of_links_are_read(tmp_path, name):
+    link, head = HEADS[name]
+    found = read(written(tmp_path / "a.pcap", evenly(0, 2, 4), link=link, head=head))
+    assert found.goodput_mbit == pytest.approx(4, rel=0.01)
+
+
+def test_r_segments_without_a_length_have_that_of_the_wire(tmp_path):
+    """Linux leaves the length of a large segment 0 that the interface will cut."""
+    found = read(written(tmp_path / "a.pcap", evenly(0, 2, 4), total=0))
+    assert found.goodput_mbit == pytest.approx(4, rel=0.01)
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_r_pcapng_is_read(tmp_path, order):
+    packed = pcap([(at, 1 + 1000 * n, 1000, None) for n, at in enumerate(evenly(0, 2, 4))])
+
+    def block(kind, body):
+        body += bytes(-len(body) % 4)
+        size = struct.pack(f"{order}I", len(body) + 12)
+        return struct.pack(f"{order}I", kind) + size + body + size
+
+    data = block(0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
+    resolution = struct.pack(f"{order}HHB3xHH", 9, 1, 9, 0, 0)
+    data += block(1, struct.pack(f"{order}HHI", 1, 0, 96) + resolution)
+    at = 24
+    while at < len(packed):
+        seconds, parts, kept, wire = struct.unpack_from("<IIII", packed, at)
+        ns = seconds * 10**9 + parts * 1000
+        head = struct.pack(f"{order}IIIII", 0, ns >> 32, ns & 0xFFFFFFFF, kept, wire)
+        data += block(6, head + packed[at + 16 : at + 16 + kept])
+        at += 16 + kept
+    (tmp_path / "a.pcapng.gz").write_bytes(gzip.compress(data))
+    found = read(tmp_path / "a.pcapng.gz")
+    assert found.goodput_mbit == pytest.approx(4, rel=0.01)
+
+
+def test_r_refusal_says_what_the_capture_has(tmp_path):
+    head = bytes(12) + b"\x88\xcc"
+    with pytest.raises(UsageError, match="found 8 packets of the protocol 0x88cc"):
+        read(written(tmp_path / "a.pcap", range(8), head=head))
+
+
+def test_r_stream_of_json_is_read(run, tmp_path):
+    report = json.loads((EXAMPLES / "iperf3-tcp.json").read_text())
+    events = [("start", report["start"])]
+    events += [("interval", part) for part in report["intervals"]] + [("end", report["end"])]
+    lines = [json.dumps({"event": name, "data": data}) for name, data in events]
+    (tmp_path / "a.json").write_text("\n".join(lines) + "\n")
+    whole = read(EXAMPLES / "iperf3-tcp.json")
+    assert read(tmp_path / "a.json") == whole

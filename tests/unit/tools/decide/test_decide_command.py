@@ -10,6 +10,14 @@ from losslab import cli
 from losslab.reading import UsageError
 from losslab.tools.decide import decide, page
 from losslab.tools.decide.question import Question
+from losslab.tools.paths import linux
+
+
+@pytest.fixture(autouse=True)
+def unjudged(monkeypatch):
+    """Linux judges in a guest, which tests of units do not have."""
+    monkeypatch.setattr(linux, "judge", lambda source: None)
+
 
 PATH = [
     "--rate-mbit", "200M", "--rtt-ms", "40ms", "--loss-percent", "0.5%", "--loss-burst-packets",
@@ -58,6 +66,44 @@ def test_path_comes_from_lines_of_tc(tmp_path, capsys):
     assert "beware" in capsys.readouterr().err
 
 
+LEFT_OUT = (
+    "tc qdisc add dev eth0 root handle 1: netem delay 20ms corrupt 1%\n"
+    "tc qdisc add dev eth0 parent 1: tbf rate ${RATE}mbit burst 2k limit 90k\n"
+)
+
+
+def test_w3_path_of_which_words_are_left_out_is_refused(tmp_path):
+    (tmp_path / "path.sh").write_text(LEFT_OUT)
+    words = ["cubic", "bbr", "--from-tc", str(tmp_path / "path.sh")]
+    with pytest.raises(UsageError, match=r"4 left out: .*corrupt 1%.*rate_mbit is unknown"):
+        decide.asked(options(*words))
+    with pytest.raises(UsageError, match="2 left out"):
+        decide.asked(options(*words, "--rate-mbit", "5"))
+
+
+def test_w3_left_out_words_stand_on_every_form_of_the_decision(tmp_path):
+    (tmp_path / "path.sh").write_text(LEFT_OUT)
+    words = ["cubic", "bbr", "--from-tc", str(tmp_path / "path.sh"), "--accept-left-out"]
+    given = options(*words, "--rate-mbit", "5", "--uncertain", "none")
+    question = decide.asked(given)
+    variant = decide.Variant("", 0.0, question)
+    made = decide.Plan((variant,), 10.0, 5, 5, 1.0)
+    found = decide.decision([decide.Outcome(variant)], made)
+    found["command"] = decide.again(given, made)
+    assert "--accept-left-out" in found["command"]
+    assert any("corrupt 1%" in line for line in found["question"]["left_out_of_path"])
+    assert "netem corrupt 1%" in page.text(found)
+    assert "netem corrupt 1%" in page.html(found)
+
+
+def test_question_of_the_file_names_the_command_that_answers_it(tmp_path):
+    lines = "".join(f"tc qdisc add dev eth{n} root netem delay {n}ms\n" for n in (1, 2, 3))
+    (tmp_path / "path.sh").write_text(lines)
+    with pytest.raises(UsageError, match="two interfaces") as refused:
+        decide.asked(options("cubic", "bbr", "--from-tc", str(tmp_path / "path.sh")))
+    assert "losslab path from-tc" in refused.value.hint
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -85,6 +131,8 @@ def test_path_comes_from_lines_of_tc(tmp_path, capsys):
         (["cubic", "bbr", "--uncertain", "loss_percent"], "the path has loss_percent 0"),
         (["cubic", "bbr", "--uncertain", "loss_percent=1..200"], "loss_percent=1..200"),
         (["cubic", "bbr", "--uncertain", "loss_percent=1..x"], "a bound of loss_percent"),
+        (["cubic", "bbr", "--rate-mbit", "5", "--uncertain", "rate_mbit=10..20"],
+         "must have bounds around 5, the value of your path, found 10..20"),
         (["cubic", "bbr", "--budget", "1s"], "--budget must be enough"),
         (["cubic", "bbr", "--budget", "soon"], "--budget"),
         (["cubic", "bbr", "--trace", "cellular", "--use", "video", "--share", "cubic=50%"],
@@ -165,6 +213,16 @@ def decided(lost=False):
     other.values = {"own_goodput_mbit": {"a": more, "b": more}}
     made = decide.Plan((base.variant, other.variant), 10.0, 6, 5, 1.0, ("rtt_ms 80 ms",))
     return decide.decision([base, other], made) | {"command": "losslab decide a b"}
+
+
+def test_b5_decision_says_what_limited_the_flows_instead_of_the_path():
+    found = decided()
+    assert found["warnings"] == []
+    line = "in 3 of 5 runs, the receive window limited the first flow 12 to 30 % of the time <a>"
+    text, html = (make(found | {"warnings": [line]}) for make in (page.text, page.html))
+    assert f"warning: {line}" in text
+    assert b"<h2>Warnings</h2>" in html.encode()
+    assert "of the time &lt;a&gt;</li>" in html
 
 
 def test_decision_says_choice_cost_and_what_flips_it():

@@ -181,7 +181,7 @@ def test_command_says_what_it_read_and_writes_a_trace(tmp_path, monkeypatch, cap
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [
-        ("1\n", "--unit bit --interval-ms 1e6", "an opportunity every 300000 ms"),
+        ("30\n", "--unit bit --interval-ms 4e6", "an opportunity every 300000 ms"),
         ("90\n", "--unit mbit --interval-ms 1000", "convert a part of it, with"),
         ("9e99\n", "--unit mbit --interval-ms 1000", "check the unit, or convert"),
         ("1e-99999999\n", "--unit bit --interval-ms 1000", "must have a rate above 0"),
@@ -263,3 +263,12 @@ def test_delay_and_loss_beside_the_rate_are_a_path_schedule(
     assert ("not used   loss, mean 0.25: use --loss-column" in said) == (
         "--loss-column" not in columns
     )
+
+
+def test_rates_for_less_than_some_packets_are_refused(tmp_path, capsys):
+    """The line at a trace's end would be most of its capacity: 0.004 Mbit/s instead of 1e-9."""
+    (tmp_path / "a.csv").write_text("time_s,mbps\n0,1e-9\n1,1e-9\n2,1e-9\n")
+    words = ["trace", "import", str(tmp_path / "a.csv"), "--out", str(tmp_path / "a.trace")]
+    assert cli.main(words) == 2
+    assert "found rates for 0 in 3 s" in capsys.readouterr().err
+    assert not (tmp_path / "a.trace").exists()
