@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.mechanism import Effect, Mechanism
@@ -19,6 +20,7 @@ from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.axes import NONE, axis, derived_seed, settings
 from losslab.study.packetsizes import frame_bytes
+from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
@@ -73,6 +75,17 @@ def drawn(text: str, end_s: float, seed: int) -> list[tuple[float, float]]:
         pauses.append((round(max(begin_s, earliest_s), DIGITS), round(now_s, DIGITS)))
 
 
+def _phases(condition: Condition, seed: int) -> list[Phase]:
+    """List the phases of an exact link's path: its rate, and 0 in each pause."""
+    pauses = drawn(condition.pauses, condition.duration_s, seed)
+    begins_s = [0.0, *(at_s for pause in pauses for at_s in pause)]
+    values = {name: getattr(condition, name) for name in schedule.SET}
+    return [
+        Phase(begin_s, end_s, values | {"rate_mbit": 0.0 if number % 2 else condition.rate_mbit})
+        for number, (begin_s, end_s) in enumerate(pairwise([*begins_s, condition.duration_s]))
+    ]
+
+
 @dataclass(frozen=True)
 class Pauses(Mechanism):
     """Random pauses of the bottleneck, as a path schedule that each replicate draws."""
@@ -120,15 +133,18 @@ class Pauses(Mechanism):
             )
 
     def link_steps(self, condition: Condition, seed: int) -> list[LinkStep]:
-        phases = self.plan(condition, seed)["changes"].phases
+        phases = _phases(condition, seed)
         rates = [rate_of(phase.values["rate_mbit"]) for phase in phases]
         return path_schedule.link_steps(phases, rates)
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
-        changes, paused_mbit = [], 0.0 if exact(condition) else PAUSED_MBIT
+        if exact(condition):
+            its = type(condition).from_json(condition.to_json() | {"pauses": NONE})
+            return {"changes": path_schedule.change_plan(its, seed, _phases(condition, seed))}
+        changes = []
         for begin_s, end_s in drawn(condition.pauses, condition.duration_s, seed):
             changes += [
-                {schedule.AT: begin_s, "rate_mbit": paused_mbit},
+                {schedule.AT: begin_s, "rate_mbit": PAUSED_MBIT},
                 {schedule.AT: end_s, "rate_mbit": condition.rate_mbit},
             ]
         if not changes:

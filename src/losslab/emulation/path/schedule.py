@@ -120,8 +120,8 @@ def _netem_steps(condition: Condition, seed: int) -> list[Step]:
     return changes
 
 
-def change_plan(condition: Condition, seed: int) -> ChangePlan:
-    """Make the schedule of a condition's path."""
+def change_plan(condition: Condition, seed: int, phases: list[Phase] | None = None) -> ChangePlan:
+    """Make the schedule of a condition's path; exact links may have other `phases`."""
     lossy = as_in(condition, Phase(0.0, 0.0, {"loss_percent": 1.0}))
     ends = (interface("r2", "receiver"), interface(reverse_router(condition.path), "r1"))
     listed = droplist.parse(condition.drop_list)
@@ -131,7 +131,7 @@ def change_plan(condition: Condition, seed: int) -> ChangePlan:
     ]
     return ChangePlan(
         steps=steps(condition, seed),
-        phases=phases_of(condition),
+        phases=phases or phases_of(condition),
         strikes=strikes,
         burst_packets=condition.loss_burst_packets,
         early_ms=effect_of(condition).below_ms,
