@@ -4,8 +4,8 @@ from tests.sources import tracked
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 44_600, "tests": 30_900, "bench": 3_300, "kernel": 5_000}
-FILES = {"src": 212, "tests": 238, "bench": 16, "kernel": 41}
+LINES = {"src": 45_200, "tests": 31_300, "bench": 3_300, "kernel": 5_000}
+FILES = {"src": 214, "tests": 240, "bench": 16, "kernel": 41}
 
 PATTERNS = {
     "src": ["src/*.py"],
