@@ -33,7 +33,7 @@ from typing import Any
 
 import yaml
 
-from losslab import cli, runs
+from losslab import cellspec, cli
 from losslab.backends import snapshot_server
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import codelock, packets, rerun, results
@@ -377,7 +377,7 @@ def check_cuts(words: str, folder: Path, count: int) -> None:
     """
     arguments = ["measure", *shlex.split(words), "--out", str(folder / "whole")]
     options = cli.parser(arguments).parse_args(arguments)
-    condition = runs.condition_of(options)
+    condition = cellspec.condition_of(options)
     tools = instrument(options.backend, options.where, condition)
     film = video(condition, tools)
     captures = packets.links(options.capture, condition)

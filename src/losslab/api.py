@@ -33,7 +33,7 @@ from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, out_folder
 from losslab.study import metrics, parameters, units
 from losslab.study.condition import AXES, Condition
-from losslab.ui import drawing, plot, runsummary, series, tables
+from losslab.ui import drawing, plot, printed, runsummary, series
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -222,7 +222,7 @@ class Results:
     def warnings(self) -> list[str]:
         """What limited the first flows if it was not the path, a line for each cause."""
         varied, _ = self._rows(None)
-        return limiters.of_cells(self._cells, lambda its: tables.cell_name(its, varied))
+        return limiters.of_cells(self._cells, lambda its: printed.cell_name(its, varied))
 
     def plot(self, metric: str | None = None) -> drawing.Drawing:
         """Plot the means over the varied axes, as `losslab sweep` does; notebooks show the plot.
@@ -231,15 +231,15 @@ class Results:
             metric: Name of the metric; by default the main metric of each cell's app.
         """
         varied, rows = self._rows(metric)
-        text = tables.text(rows, varied)
-        return drawing.Drawing(text, lambda file: tables.draw(rows, varied, [file]))
+        text = printed.text(rows, varied)
+        return drawing.Drawing(text, lambda file: printed.draw(rows, varied, [file]))
 
     def _rows(self, metric: str | None) -> tuple[list[str], list[dict[str, Any]]]:
         """Return the varied axes, or the algorithm, and a row of statistics per cell."""
         chosen = None if metric is None else pyarguments.typed("metric", metric, str, "text")
         conditions = [cell.condition for cell in self._cells]
         varied = [name for name in AXES if len({getattr(c, name) for c in conditions}) > 1]
-        return varied or ["algorithm"], tables.rows(self._cells, varied or ["algorithm"], chosen)
+        return varied or ["algorithm"], printed.rows(self._cells, varied or ["algorithm"], chosen)
 
     @cached_property
     def _tables(self) -> Tables:
@@ -282,7 +282,7 @@ class Results:
         varied, rows = self._rows(metric)
         names = [{key: row[key] for key in IDENTITY} for row in self._tables.cells]
         means = [named | row for named, row in zip(names, rows, strict=True)]
-        columns = [*IDENTITY, *varied, "metric", *tables.STATISTICS]
+        columns = [*IDENTITY, *varied, "metric", *printed.STATISTICS]
         # Cells without five valid runs have no interval.
         return _frame(means, columns).astype({end: float for end in ("mean", "low", "high")})
 

@@ -38,7 +38,7 @@ from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
 from losslab.study.names import unusual_parameters
 from losslab.study.studyfiles import POINTS_MAX, block_grid
-from losslab.ui import tables
+from losslab.ui import printed
 
 KEPT = "finished runs are kept; repeat the same command to continue"
 
@@ -294,16 +294,16 @@ def run(
     measure(todo, replicates, cores, backend, where)
     measured = [read_cell(cell.file).checked(cell.condition) for cell in todo]
     varied = varied_axes(given, conditions)
-    rows = tables.rows(measured, varied, metric)
-    files = [*tables.write(rows, varied, out, figure), out / "replicates.csv"]
+    rows = printed.rows(measured, varied, metric)
+    files = [*printed.write(rows, varied, out, figure), out / "replicates.csv"]
     runs = gather(map(numbers_of, measured))
     write_csv(files[-1], (*REPLICATE_COLUMNS, *runs.metrics()), runs.replicates)
-    warnings = limiters.of_cells(measured, lambda cell: tables.cell_name(cell, varied))
+    warnings = limiters.of_cells(measured, lambda cell: printed.cell_name(cell, varied))
     if as_json:
         data = {"cells": rows, "files": [*map(str, files)], "warnings": warnings}
         print(json.dumps(data, indent=1))
     else:
-        print("\n".join([tables.text(rows, varied), "", *map(str, files)]))
+        print("\n".join([printed.text(rows, varied), "", *map(str, files)]))
     for warning in warnings:
         print(f"losslab: warning: {warning}", file=sys.stderr)
     return _warn(rows, varied)

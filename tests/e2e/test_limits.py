@@ -97,6 +97,15 @@ def test_b5_sweep_names_the_window_behind_bbrs_estimate(tmp_path, capsys):
     assert (large.means()["mean"].to_numpy() > 1.1 * small).all()
 
 
+def test_i2_short_flow_with_ecn_is_valid(tmp_path):
+    """Only 3 of its 10 packets carry data, and thus ECT."""
+    run = api.measure(
+        algorithm="cubic", app="stream", ecn="on", size_kb=3, rate_mbit=10, rtt_ms=20, duration_s=1,
+        warmup_s=0, out=tmp_path / "run",
+    )  # fmt: skip
+    assert run.valid
+
+
 HOSTILE = {
     # T5: 287 MB were left in the run's folder.
     "prints": ("head -c 200000000 /dev/zero | tr '\\0' x", "must print at most 64 MiB"),

@@ -9,7 +9,7 @@ from losslab.instrument import kernels
 from losslab.instrument.commands import registration
 from losslab.reading import read_rows
 from losslab.repository import ROOT
-from losslab.runs import execute
+from losslab.runs.shell import execute
 from losslab.study.condition import Condition
 from losslab.study.names import OF_INTERFACE
 from tests.e2e.conftest import COMPILES

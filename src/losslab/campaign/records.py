@@ -30,12 +30,11 @@ from losslab.campaign.compare import CellDifference, CellVerdict, Comparison, co
 from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import DamagedError, MeasuredCell, Row, digest_of, whole_file
 from losslab.campaign.tables import CellNumbers, write_csv
-from losslab.emulation.path.schedule import phases_of as schedule_of
 from losslab.errors import LosslabError
 from losslab.moved import now_at
 from losslab.reading import TABLE_BYTES, UsageError, number, parse_json, read_rows, whole
 from losslab.repository import ROOT
-from losslab.study import metrics
+from losslab.study import metrics, schedule
 from losslab.study.condition import NO_TRACE
 from losslab.study.design import Cell, Study
 from losslab.study.intervals import mean_interval
@@ -238,7 +237,8 @@ def impossible(content: Row, cell: Cell) -> Iterable[str]:
     A path delivers no more than the rates of its bottlenecks, both directions together.
     """
     condition = cell.condition
-    rates = [phase.values["rate_mbit"] for phase in schedule_of(condition)]
+    start = {name: getattr(condition, name) for name in schedule.SET}
+    rates = [phase.values["rate_mbit"] for phase in schedule.phases(condition.changes, start)]
     most_mbit = max(rates) + condition.second_rate_mbit + condition.reverse_rate_mbit
     units = {name: metric.unit for name, metric in metrics.declared().items()}
     for replicate, row in enumerate(content["replicates"]):

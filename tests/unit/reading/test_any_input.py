@@ -24,7 +24,7 @@ from losslab.instrument import csource, kernels
 from losslab.reading import UsageError
 from losslab.study import claims, design, studyfiles
 from losslab.study.condition import AXES
-from losslab.tools.compare import compare, measurement
+from losslab.tools.compare import commands, measurement
 from losslab.tools.conform import judge, suite
 from losslab.tools.conform.timeline import Timeline
 from losslab.tools.decide import question
@@ -194,7 +194,7 @@ def of_measurement(path):
     found = measurement.read(path, "TCP upload" if b"results" in path.read_bytes() else "")
     finite(dataclasses.asdict(found))
     made = types.SimpleNamespace(manifest=RUN, table=lambda _: [], samples=lambda _: {})
-    json.dumps(compare.compared(found, [made]), allow_nan=False)
+    json.dumps(commands.compared(found, [made]), allow_nan=False)
 
 
 def examples(*names):

@@ -6,12 +6,13 @@ from statistics import median
 
 from snakemake.cli import parse_args
 
-from bench import readme, verdict_errors
+from bench import readme
 from losslab import cli, commands
 from losslab.campaign import records
 from losslab.reading import read_rows, read_yaml
 from losslab.repository import ROOT
-from losslab.study import design
+from losslab.study import design, metrics
+from losslab.study.condition import AXES
 from tests import pages
 from tests.sources import tracked
 
@@ -29,6 +30,8 @@ OTHERS = {
 }  # fmt: skip
 # Pages whose commands use modules that the reader writes there.
 OWN_MODULES = {"docs/how-to/modules.md"}
+# Axes of every run, which have pages of their own.
+TIMES = {"duration_s", "warmup_s"}
 # Commands that are quick and change nothing are run, unless an option forbids it.
 QUICK = {(), ("axes",), ("cells",), ("completion",), ("pins",), ("--version",)}
 SLOW_OPTIONS = {"--check", "--write"}
@@ -160,15 +163,31 @@ def test_exit_statuses_equal_those_of_the_help():
     assert [(number, words.replace("\\|", "|")) for number, words in rows] == said
 
 
-def test_pages_equal_what_their_benches_write(root):
+def test_readme_states_the_recorded_results(root):
+    """A campaign that is recorded again has other numbers."""
     text = (root / "README.md").read_text()
-    assert readme.written(text, root / "docs/figures/loss_decrease.csv") == text
-    for path, page in map(readme.reference, readme.TABLES):
-        assert path.read_text() == page, "python -m bench.readme --tables"
+    said = [readme.answer(root / "docs/figures/loss_decrease.csv"), readme.scoreboard()]
+    assert [words for words in [*said, readme.full()] if words not in text] == []
     [answer] = re.findall(r"\*\*(1 % packet loss [^*]+)\*\*", " ".join(text.split()))
     assert f"**{answer}**" in (root / "docs/index.md").read_text()
-    page = verdict_errors.PAGE.read_text()
-    assert verdict_errors.page(page, read_rows(verdict_errors.FILE)) == page
+
+
+def test_reference_pages_name_every_command_axis_and_metric(root):
+    names = {
+        "commands": commands.installed(),
+        "axes": AXES.keys() - TIMES,
+        "results": metrics.declared(),
+    }
+    for page, listed in names.items():
+        text = (root / f"docs/reference/{page}.md").read_text()
+        assert [name for name in listed if f"`{name}`" not in text] == [], page
+
+
+def test_readme_names_the_script_of_each_item(root):
+    text = (root / "README.md").read_text()
+    scripts = re.findall(r"\]\((studies/[^)]+)\)", readme.items())
+    assert len(scripts) > 3
+    assert [script for script in scripts if script not in text] == []
 
 
 # Cells of the findings: their common name, the part that varies, and the numbers' form.

@@ -11,7 +11,7 @@ from losslab.errors import LosslabError
 from losslab.repository import listed
 from losslab.study import dictionary, metrics, studyfiles
 from losslab.study.condition import AXES
-from losslab.ui import tables
+from losslab.ui import printed
 from tests.conftest import ROOT
 from tests.sources import tracked
 
@@ -36,7 +36,7 @@ def test_no_column_of_a_recorded_table_is_undeclared():
 
 
 def test_columns_of_sweeps_and_replicates_are_declared_and_others_are_named():
-    columns = [*AXES, "metric", *tables.STATISTICS, *tables.MORE, "reasons"]
+    columns = [*AXES, "metric", *printed.STATISTICS, *printed.MORE, "reasons"]
     assert dictionary.undeclared("my-sweep/sweep.csv", columns) == []
     names = [*AXES, *metrics.declared()]
     assert dictionary.undeclared("results/summary/map/replicates.csv", names) == []

@@ -300,9 +300,17 @@ class Stream(App):
 
 
 def _reports(folder: Path) -> list[dict[str, Any]]:
-    """Return the reports of sender and receiver."""
-    logs = (folder / name for name in ("sender.log", "receiver.log"))
-    return [goodput.read_report(log)[str(SOURCE_PORT)] for log in logs]
+    """Return the reports of sender and receiver; LosslabError if no connection came about."""
+    found = []
+    for name in ("sender.log", "receiver.log"):
+        report = goodput.read_report(folder / name)
+        if str(SOURCE_PORT) not in report:
+            raise LosslabError(
+                f"the flow must have a connection before the run's end, found none in {name}: the "
+                "run is too short, or the path carries nothing in this time"
+            )
+        found.append(report[str(SOURCE_PORT)])
+    return found
 
 
 def _arguments(plan: Plan) -> Sequence[str]:

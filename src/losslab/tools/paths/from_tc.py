@@ -211,17 +211,14 @@ class Reading:
             )
         chosen: dict[str, list[str]] = {}
         for role in ("sender", "forward", "reverse"):
-            given = roles.get(role)
-            named = {side: side.rpartition(":")[2] for side in sides}
-            its = [s for s in named if s == incoming.get(given or "", given)]
-            its = its or [s for s, n in named.items() if incoming.get(given or "", given) == n]
-            if given and not its:
-                known = ", ".join(sides)
-                raise UsageError(f"--{role} must be an interface of {known}, found {given}")
-            if len(its) > 1:
-                raise UsageError(f"--{role} must be one of {', '.join(its)}, found {given}")
-            if its and its in chosen.values():
-                raise UsageError(f"each role must have its own interface, found {given} for two")
+            its = [
+                side
+                for given in (roles.get(role) or "").split(",")
+                if given
+                for side in self._named(role, given, sides, incoming)
+            ]
+            if again := [side for side in its if any(side in other for other in chosen.values())]:
+                raise UsageError(f"each role must have its own interface, found {again[0]} for two")
             its = its or [s for s in sides if s == f"${role.upper()}"]
             chosen |= {role: its} if its else {}
         if not chosen.keys() & {"forward", "reverse"} and self._lines.links:
@@ -259,6 +256,18 @@ class Reading:
             directions["reverse"] = forward
         return forward, directions.get("reverse"), directions.get("sender")
 
+    def _named(
+        self, role: str, given: str, sides: Mapping[str, list[Node]], incoming: Mapping[str, str]
+    ) -> list[str]:
+        """Return the interface that a name of an option means, with or without its host."""
+        side = incoming.get(given, given)
+        found = [side] if side in sides else [s for s in sides if s.rpartition(":")[2] == side]
+        if len(found) == 1:
+            return found
+        known = ", ".join(found or sides)
+        what = "one" if found else "an interface"
+        raise UsageError(f"--{role} must be {what} of {known}, found {given}")
+
     def _between(self, sides: Mapping[str, list[Node]], given: str | None) -> dict[str, list[str]]:
         """Return the interfaces that packets pass between two hosts of a Mininet program."""
         near: dict[str, list[tuple[str, str, str]]] = {}
@@ -272,11 +281,11 @@ class Reading:
         if len(hosts) < 2:
             hosts = [*near]
         if given is not None:
-            pair = given.split(",")
-            if len(pair) != 2 or not {*pair} <= near.keys():
+            named = given.split(",")
+            if len(named) != 2 or not {*named} <= near.keys():
                 raise UsageError(f"--between must be two of {', '.join(near)}, joined by a comma, "
                                  f"found {given}")  # fmt: skip
-            pairs = [(pair[0], pair[1])]
+            pairs = [(named[0], named[1])]
         else:
             pairs = [*itertools.combinations(hosts[:HOSTS_MAX], 2)]
         routes = {pair: route for pair in pairs if (route := _route(near, *pair))}
@@ -327,7 +336,7 @@ class Reading:
             for name, its in hop.unknown.items():
                 if name != "buffer_packets" or hop is slow or "rate_mbit" in hop.unknown:
                     made.unknown.setdefault(name, its)
-            for name, its in hop.values.items():
+            for name, value in hop.values.items():
                 words = hop.words.get(name, [])
                 own = name in (*OF_BOTTLENECK, *QUEUE_AXES)
                 if own and hop is not slow:
@@ -336,7 +345,7 @@ class Reading:
                 elif name in made.values and name != "loss_percent":
                     self.left += [(word, "another link of the path has it, too") for word in words]
                 else:
-                    made.values[name] = its
+                    made.values[name] = value
                     made.words.setdefault(name, []).extend(words)
             made.words.setdefault("rtt_ms", []).extend(hop.words.get("rtt_ms", []))
         if passed < 1:
@@ -371,10 +380,10 @@ class Reading:
             else:
                 self._rest(node)
                 self._leave(node, "", "no axis for this qdisc")
-            for name, words in node.unknown.items():
-                axis = AXIS_OF.get(name)
-                if axis and axis not in d.values:
-                    d.unknown[axis] = words
+        for node in chain:
+            unread = {AXIS_OF[option]: words for option, words in node.unknown.items()
+                      if option in AXIS_OF}  # fmt: skip
+            d.unknown |= {axis: words for axis, words in unread.items() if axis not in d.values}
         return d
 
     # Qdiscs.
@@ -456,7 +465,7 @@ class Reading:
         mbit = _round(bits / 1e6)
         d.set([text], rate_mbit=min(mbit, d.values.get("rate_mbit", mbit)))
 
-    def _rate_limit(self, d: Direction, node: Node, inner: bool) -> None:
+    def _rate_limit(self, d: Direction, node: Node, inner: bool) -> None:  # noqa: PLR0912
         rate, text = self._pop(node, "rate", RATES) or (0.0, "")
         if node.kind == "htb" and node.is_class and not node.parent.partition(":")[2]:
             # Without a parent there is nobody to borrow from (htb_class_mode, net/sched/sch_htb.c).

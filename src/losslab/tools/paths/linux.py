@@ -17,7 +17,7 @@ from losslab.reading import UsageError
 from losslab.tools.paths import inguest, tclines
 from losslab.tools.paths.tclines import Command, Link, Source
 
-TIMEOUT_S = 300.0
+TIMEOUT_S = 180.0
 # Beginnings of the kernel's answers. Words that tc does not know are left out one by one.
 OF_KERNEL = ("RTNETLINK answers", "Error: ")
 # Kernels lack these in some configurations, so their refusal says nothing about a file.
@@ -32,10 +32,12 @@ def run(data: bytes, arguments: Sequence[str]) -> Source:
     source = Source()
     switches = set[str]()
     for line in answer.splitlines():
+        name, *words = line.split(inguest.SEPARATOR)
+        if name == "tc":
+            source.commands += _command(words)
+            continue
         event: dict[str, Any] = json.loads(line)
-        if "tc" in event:
-            source.commands.append(Command(event["tc"], event["host"]))
-        elif "link" in event:
+        if "link" in event:
             _add_link(source, event)
         elif "config" in event:
             tclines.add_link(source, (event["config"],), event["parameters"])
@@ -47,6 +49,16 @@ def run(data: bytes, arguments: Sequence[str]) -> Source:
             source.left.append(("the program", event["error"]))
     source.hosts -= switches
     return source
+
+
+def _command(words: Sequence[str]) -> list[Command]:
+    """Return the command of a line of the record: its host, and the words after `tc`."""
+    host, *rest = words
+    while rest and rest[0].startswith("-"):
+        if rest[0] in ("-n", "-netns"):
+            host, rest = "".join(rest[1:2]), rest[1:]
+        rest = rest[1:]
+    return [Command(rest, host)] if rest else []
 
 
 def _add_link(source: Source, event: Mapping[str, Any]) -> None:
@@ -82,9 +94,9 @@ def judge(source: Source) -> None:
         return
     for command, answer in zip(commands, answers, strict=True):
         device = command.words[command.words.index("dev") + 1]
-        if answer.startswith(OF_KERNEL) and not any(each in answer for each in CANNOT):
-            if (command.host, device) not in unclear:
-                command.refused = f"Linux refuses it: {answer[:200]}"
+        is_sure = (command.host, device) not in unclear and not any(c in answer for c in CANNOT)
+        if is_sure and answer.startswith(OF_KERNEL):
+            command.refused = f"Linux refuses it: {answer[:200]}"
 
 
 def _is_unclear(word: str) -> bool:

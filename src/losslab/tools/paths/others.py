@@ -24,9 +24,7 @@ def read_command(source: Source, program: str, words: Sequence[str]) -> bool:
         return read_command(source, words[1].rpartition("/")[2], words[1:])
     if program == "tcset":
         _tcset(source, words[1:])
-    elif program == "pumba" and "netem" in words:
-        _pumba(source, words[words.index("netem") + 1 :])
-    elif program == "docker" and any(word.endswith("pumba") for word in words) and "netem" in words:
+    elif program in ("pumba", "docker") and "netem" in words and "pumba" in " ".join(words):
         _pumba(source, words[words.index("netem") + 1 :])
     elif program in ("mm-delay", "mm-link", "mm-loss", "mm-onoff"):
         _mahimahi(words)
@@ -171,8 +169,8 @@ def _mahimahi(words: Sequence[str]) -> None:
     raise UsageError(
         f"the lines must set a qdisc, found a command of mahimahi, {words[0]}",
         hint=f"measure this path with `losslab measure --algorithm cubic {' '.join(found)} --out "
-        "mahimahi`: data goes up; swap the traces if it comes down. mahimahi's queues are unlimited "
-        "by default, losslab's have 1000 packets",
+        "mahimahi`: data goes up; swap the traces if it comes down. mahimahi's queues have no "
+        "limit by default, losslab's have 1000 packets",
     )
 
 

@@ -1,7 +1,8 @@
 """Lines of tc in shell scripts and Mininet programs: words, units, and qdiscs by interface.
 
-Nothing of a file is executed: words that only a shell or Python knows stay unknown. Units are those of iproute2 6.15 (lib/utils_math.c, lib/utils.c); the qdiscs of Mininet's links are
-those of its class TCIntf (mininet/link.py).
+Nothing of a file is executed: words that only a shell or Python knows stay unknown. Units are those
+of iproute2 6.15 (lib/utils_math.c, lib/utils.c); the qdiscs of Mininet's links are those of its
+class TCIntf (mininet/link.py).
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ class Lines:
         if command.refused:
             self.left.append((f"{egress}: {kind} {' '.join(rest)}", command.refused))
             return
-        if not egress:
+        if not egress or place["dev"] in PLACES:
             self.left.append((" ".join(words), "tc needs an interface: dev NAME"))
             return
         for at in [at for at in self.deleted if at[0] == egress and verb == "add"]:
@@ -392,7 +393,8 @@ def _shell(
             else:
                 _command(source, command, variables, given, host)
                 command = []
-        unread = before == (len(source.commands), len(source.notes))
+        is_assignment = len(words) == 2 and ASSIGNMENT.fullmatch(words[0])
+        unread = not is_assignment and before == (len(source.commands), len(source.notes))
         if unread and COMMAND.search(" ".join(words)) and not _is_list(line):
             source.left.append((bare.strip(), NO_COMMAND))
 
@@ -406,7 +408,7 @@ def _is_list(line: str) -> bool:
         return False
 
 
-def _command(
+def _command(  # noqa: PLR0912 (a form each)
     source: Source,
     words: list[str],
     variables: dict[str, str],

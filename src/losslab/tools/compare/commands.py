@@ -171,7 +171,7 @@ def _resent_of(run: Replicate, begin_s: float) -> float | None:
     From the start, they are those of the summary, later those of the first flow's samples.
     """
     total = _first(run.manifest["summary"], "retransmits")
-    duration_s: float = run.manifest["cell"]["duration_s"]
+    duration_s = float(run.manifest["cell"]["duration_s"])
     rows = [row for row in run.table("tcp.csv") if row["flow"] in FLOW_NAMES] if begin_s else []
     samples = [(float(row["t_s"]), int(row["retransmits"])) for row in rows
                if row.get("retransmits") and row["flow"] == rows[0]["flow"]]  # fmt: skip
