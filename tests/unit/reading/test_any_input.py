@@ -97,7 +97,7 @@ def of_condition(data):
 
 
 def of_tc(data):
-    lines = tclines.read(word(data), {"1": "eth1"}).lines()
+    lines = tclines.Lines.of(tclines.read(word(data), {"1": "eth1"}))
     in_range(from_tc.Reading(lines, {}, "cubic").condition)
 
 

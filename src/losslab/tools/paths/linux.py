@@ -15,7 +15,7 @@ from losslab.errors import HostError
 from losslab.lock import own_folder
 from losslab.reading import UsageError
 from losslab.tools.paths import inguest, tclines
-from losslab.tools.paths.tclines import Command, Link, Source
+from losslab.tools.paths.sources import Command, Link, Source
 
 TIMEOUT_S = 180.0
 # Beginnings of the kernel's answers. Words that tc does not know are left out one by one.
