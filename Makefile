@@ -1,7 +1,7 @@
 # losslab: two commands. `make report` measures and writes the report; `make test` tests everything.
 .DEFAULT_GOAL := help
 CORES ?= all
-CONFIG ?= config/quick.yaml
+CONFIG ?= config/campaigns/quick.yaml
 WHERE ?= guest
 export LANG := C.UTF-8
 export TZ := UTC
@@ -31,12 +31,12 @@ report: setup ## Measure the quick configuration and write results/report/report
 
 claims: setup ## Print every claim with its number, confidence interval, limit, verdict and reason
 	@.venv/bin/losslab cells --config $(CONFIG) >/dev/null
-	.venv/bin/snakemake --quiet all --cores $(CORES) --configfile $(CONFIG) --until compare_studies
+	.venv/bin/snakemake --cores $(CORES) --configfile $(CONFIG) --until compare_studies
 	@.venv/bin/losslab claims
 
 figure: setup ## Measure and draw the README's figure, and write its caption
-	.venv/bin/snakemake --cores $(CORES) results/figures/loss_goodput.svg results/tables/loss_decrease.csv \
-		--configfile config/quick.yaml
+	.venv/bin/snakemake --cores $(CORES) results/figures/loss/goodput.svg results/tables/loss/decrease.csv \
+		--configfile config/campaigns/quick.yaml
 	.venv/bin/python -m bench.readme
 
 artifact: tools ## Pack a measured campaign: losslab-artifact.tar.gz

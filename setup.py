@@ -9,8 +9,9 @@ from setuptools.command.build_py import build_py
 # Files and folders of a clone, at the same paths below losslab/share (src/losslab/repository.py).
 FILES = (
     "CITATION.cff", "LICENSE", "Snakefile", "algorithms", "analysis", "config", "containers",
-    "profiles/default", "report", "requirements-build.lock", "requirements.lock",
-    "scripts/packages.txt", "studies", "workflow",
+    "profiles/default", "recorded/full/claims.csv", "recorded/quick-fresh/claims.csv",
+    "recorded/quick/claims.csv", "report", "requirements-build.lock", "requirements.lock",
+    "scripts/packages.txt", "studies", "suites", "workflow",
 )  # fmt: skip
 IGNORED = {"__pycache__", "tests"}
 # Traces of others, which git ignores too, may not be distributed.

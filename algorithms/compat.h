@@ -89,7 +89,6 @@ static inline int losslab_register(struct tcp_congestion_ops *ops)
 
 /* cong_control: four arguments since Linux 6.10. */
 typedef void losslab_control_2(struct sock *, const struct rate_sample *);
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
 typedef void losslab_control_4(struct sock *, u32, int, const struct rate_sample *);
 #define LOSSLAB_DEFINE_cong_control(F)							\
 	static void __maybe_unused losslab_##F(struct sock *sk, u32 ack, int flag,	\
@@ -97,10 +96,6 @@ typedef void losslab_control_4(struct sock *, u32, int, const struct rate_sample
 	LOSSLAB_CALL(losslab_control_2, F, sk, rs)
 #define LOSSLAB_USE_cong_control(F)							\
 	_Generic(&F, losslab_control_4 *: &F, losslab_control_2 *: &losslab_##F)
-#else
-#define LOSSLAB_DEFINE_cong_control(F)
-#define LOSSLAB_USE_cong_control(F) _Generic(&F, losslab_control_2 *: &F)
-#endif
 
 /* pkts_acked: a struct since Linux 4.7. */
 typedef void losslab_acked_3(struct sock *, u32, s32);
@@ -142,28 +137,12 @@ static inline u32 losslab_tso_autosize(const struct sock *sk, unsigned int mss, 
 /* Functions that were renamed or removed. */
 #define prandom_u32() get_random_u32()
 #define ACCESS_ONCE(x) READ_ONCE(x)
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 #define prandom_u32_max(n) get_random_u32_below(n)
-#else
-#define get_random_u32_below(n) prandom_u32_max(n)
-#endif
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
 #define tcp_time_stamp(tp) tcp_time_stamp_ms(tp)
 #define tcp_time_stamp_raw() ((u32)tcp_clock_ms())
-#endif
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
 #define strlcpy strscpy
-#endif
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 /* A set without BTF_SET8_KFUNCS is refused since Linux 6.9, so the module would never register. */
 #undef BTF_SET8_START
 #undef BTF_SET8_END
 #define BTF_SET8_START(name) BTF_KFUNCS_START(name)
 #define BTF_SET8_END(name) BTF_KFUNCS_END(name)
-#else
-#define BTF_KFUNCS_START(name) BTF_SET8_START(name)
-#define BTF_KFUNCS_END(name) BTF_SET8_END(name)
-#endif
-#ifndef __bpf_kfunc
-#define __bpf_kfunc __used noinline
-#endif

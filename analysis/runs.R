@@ -89,7 +89,7 @@ draw <- function(runs, algorithms) {
     scale_linetype_manual(
       breaks = c("", other), values = c("solid", line_types[seq_along(other)]), guide = "none"
     ) +
-    scale_y_continuous(limits = function(found) range(0, found), expand = expansion(c(0, 0.08))) +
+    scale_y_continuous(limits = function(limits) range(0, limits), expand = expansion(c(0, 0.08))) +
     guides(colour = guide_legend(override.aes = list(linewidth = 1))) +
     labs(x = "Time since the traffic began (s)", y = NULL) +
     theme_losslab() +

@@ -25,21 +25,22 @@ source_study <- function(path, names, ...) {
 
 # Draw one figure to the rule's files of its name, and describe it in others.
 draw_to_files <- function(code, data, output) {
-  own <- source_study(
+  definitions <- source_study(
     code, c("draw", "height_cm"), shown = identity, width_cm = figure_width_cm
   )
-  cells <- own$shown(data$cells)
-  figure <- own$draw(data)
+  cells <- definitions$shown(data$cells)
+  figure <- definitions$draw(data)
+  height_cm <- definitions$height_cm
+  if (is.function(height_cm)) height_cm <- height_cm(data)
   if (!inherits(figure, "ggplot")) stop("draw must return a plot, found ", class(figure)[1])
-  name <- paste0(snakemake@params[["study"]], "_", sub("[.]R$", "", basename(code)))
+  name <- sub("[.]R$", "", basename(code))
   files_of <- function(kind) {
     paths <- as.character(unlist(output[[kind]]))
     paths[sub("[.].*", "", basename(paths)) == name]
   }
   builds <- save_figure(
     figure, c(files_of("figure"), files_of("others")),
-    height_cm = if (is.function(own$height_cm)) own$height_cm(data) else own$height_cm,
-    missing = missing_cells(cells), width_cm = own$width_cm
+    height_cm = height_cm, missing = missing_cells(cells), width_cm = definitions$width_cm
   )
   describe_in_files(figure, cells, files_of("described"), builds)
 }
@@ -66,8 +67,7 @@ data$replicates |>
 table_paths <- as.character(unlist(snakemake@output[["tables"]]))
 written <- character()
 source_study(snakemake@input[["code"]], "tables")$tables(data, function(rows, table) {
-  name <- paste0(snakemake@params[["study"]], "_", table, ".csv")
-  path <- table_paths[basename(table_paths) == name]
+  path <- table_paths[basename(table_paths) == paste0(table, ".csv")]
   if (length(path) == 0) stop("the study's YAML file must list each table, found no ", table)
   write_table(rows, path)
   written <<- c(written, path)

@@ -44,7 +44,7 @@ kinds_of_runs <- list(
 
 # Return the runs of a kind, divided by their cells' means.
 population <- function(kind, folder) {
-  path <- file.path(folder, "summary", paste0(kind[[1]], "_replicates.csv"))
+  path <- file.path(folder, "summary", kind[[1]], "replicates.csv")
   if (!file.exists(path)) {
     return(numeric())
   }

@@ -56,7 +56,7 @@ def settings(work: Path) -> dict[str, Setting]:
         copy(ROOT / name, other / name)
     # As `cp -r` does: new files with new times, in another order.
     cache = work / "cache"
-    for built in (kernel.target(), image.target()):
+    for built in (kernel.part().target(), image.part().target()):
         target = cache / built.relative_to(cache_folder())
         shutil.copytree(built, target, symlinks=True, copy_function=shutil.copy)
     cpu = str(min(os.sched_getaffinity(0)))

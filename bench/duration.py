@@ -1,4 +1,4 @@
-"""Duration of a campaign: `python -m bench.duration [--config config/quick.yaml]`.
+"""Duration of a campaign: `python -m bench.duration [--config config/campaigns/quick.yaml]`.
 
 The estimate is from the configuration alone (`losslab.campaign.cost`). With a results folder, the
 table also has the time that its replicates took over their estimate, and their number.
@@ -24,7 +24,7 @@ from losslab.study import design
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a row per block, the sum, and the duration."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", type=Path, default=ROOT / "config" / "quick.yaml")
+    parser.add_argument("--config", type=Path, default=ROOT / "config/campaigns/quick.yaml")
     parser.add_argument("--results", type=Path, help="a results folder of this campaign")
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args(arguments)

@@ -7,9 +7,9 @@
                                               last fork must equal the uncut replicate
 
 The digests in tests/golden/golden.yaml belong to an instrument: the recipes of kernel and image.
-They must be recorded again for another instrument. The measuring modules may change as long as no
-byte does: a run of all conditions with the same bytes, or with --record, writes their digests to
-src/losslab/code.lock.
+They must be recorded again for another instrument. The measuring modules and the kernels may change
+as long as no byte does: a run of all conditions with the same bytes, or with --record, writes their
+digests to src/losslab/code.lock.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from typing import Any
 
 import yaml
 
-from losslab import cli, runs
+from losslab import cellspec, cli
 from losslab.backends import snapshot_server
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import codelock, packets, rerun, results
-from losslab.campaign.instrument import instrument, video
+from losslab.campaign.instrument import instrument, kernel_of, video
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
-from losslab.instrument import image
+from losslab.instrument import image, kernel, kernels
 from losslab.reading import read_yaml
-from losslab.study.condition import AXES, IN_NAMES
+from losslab.study.condition import AXES, IN_NAMES, Condition
 from losslab.study.design import check_schema
 from losslab.tools.timetravel import futures, whatif
 
@@ -82,6 +82,13 @@ class Golden:
     def backend(self) -> str:
         """Return the backend of the condition."""
         return CONTAINERNET if f"--backend {CONTAINERNET}" in self.measure else VIRTUAL
+
+    @property
+    def kernel(self) -> str:
+        """Return the name of the condition's kernel."""
+        words = shlex.split(self.measure)
+        named = "--kernel" in words
+        return words[words.index("--kernel") + 1] if named else kernels.default().name
 
 
 @dataclass(frozen=True)
@@ -132,15 +139,18 @@ def identity(backend: str) -> dict[str, Any]:
     }
 
 
-def cannot_measure(backend: str) -> str | None:
-    """Return why this machine cannot measure a backend's conditions; None if it can.
+def cannot_measure(golden: Golden) -> str | None:
+    """Return why this machine cannot measure a condition; None if it can.
 
-    A missing kernel or host image is an error instead: without them nothing can be measured.
+    A missing default kernel or host image is an error instead: without them nothing can be
+    measured.
     """
-    if backend == VIRTUAL:
-        return None
-    built = image.existing(image.ENGINE) is not None
-    return None if built else "the engine image is not built: run `make containernet`"
+    of_default = golden.kernel == kernels.default().name
+    if not of_default and kernel.part(kernels.get(golden.kernel)).existing() is None:
+        return f"kernel {golden.kernel} is not built: `losslab kernel --name {golden.kernel}`"
+    if golden.backend == CONTAINERNET and image.part(image.ENGINE).existing() is None:
+        return "the engine image is not built: run `make containernet`"
+    return None
 
 
 def instrument_changes(record: Record, backend: str) -> list[str]:
@@ -272,7 +282,9 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     not_measured = [
         golden.name
         for golden in record.conditions.values()
-        if changes.get(golden.backend) and golden not in goldens
+        if changes.get(golden.backend)
+        and golden not in goldens
+        and golden.kernel == kernels.default().name
     ]
     if options.record and not_measured:
         raise LosslabError(
@@ -318,20 +330,30 @@ def updated_lock(
     proven = {part for parts in equal for part in parts}
     changed = {part for parts in map(set, different) for part in parts - proven or parts}
     found = {}
-    for part, sha256 in codelock.digests().items():
+    for part, sha256 in {**codelock.digests(), **kernel_recipes()}.items():
         before = codelock.lock().get(part, {})
         edited = before.get("sha256") != sha256
         new = part in changed or (edited and part not in proven)
-        found[part] = {"sha256": sha256, "version": before.get("version", 0) + new}
-        if not before:
-            found[part]["version"] = 1
+        if part in codelock.digests():
+            version = before["version"] + new if before else 1
+        else:
+            version = sha256 if new or not before else before["version"]
+        found[part] = {"sha256": sha256, "version": version}
     return found
+
+
+def kernel_recipes() -> dict[str, str]:
+    """Return the recipe of each of losslab's kernels, by its part of code.lock."""
+    return {
+        codelock.kernel_part(spec.name): kernel.content_hash(spec)
+        for spec in kernels.declared().values()
+    }
 
 
 def write_lock(content: Mapping[str, Mapping[str, Any]]) -> bool:
     """Write code.lock; return whether it changed."""
     text = LOCK_HEADER + "".join(
-        f'\n["{part}"]\nsha256 = "{its["sha256"]}"\nversion = {its["version"]}\n'
+        f'\n["{part}"]\nsha256 = "{its["sha256"]}"\nversion = {json.dumps(its["version"])}\n'
         for part, its in content.items()
     )
     before = codelock.LOCK.read_text() if codelock.LOCK.exists() else ""
@@ -348,17 +370,15 @@ def instants(duration_s: float, count: int) -> list[float]:
     return [FIRST_CUT_S + step_s * number for number in range(count)]
 
 
-def check_cuts(words: str, folder: Path, count: int) -> str | None:
+def check_cuts(words: str, folder: Path, count: int) -> None:
     """Measure the words of `losslab measure`, cut the run, and compare.
 
-    Return why it cannot be cut, or None. Raises LosslabError if the future differs.
+    Raises LosslabError if the future differs.
     """
     arguments = ["measure", *shlex.split(words), "--out", str(folder / "whole")]
     options = cli.parser(arguments).parse_args(arguments)
-    condition = runs.condition_of(options)
+    condition = cellspec.condition_of(options)
     tools = instrument(options.backend, options.where, condition)
-    if not tools.cuts:
-        return "its kernel has no cuts"
     film = video(condition, tools)
     captures = packets.links(options.capture, condition)
     whole = run(condition, options.seed, folder / "whole", tools, film, captures=captures)
@@ -376,7 +396,6 @@ def check_cuts(words: str, folder: Path, count: int) -> str | None:
             before_s = at_s
         its = replace(past, guest=guest).run(futures.UNTOUCHED, folder / "future")
     whatif.require_same(folder / "whole", its.folder, whole)
-    return None
 
 
 def _run_cuts(goldens: Sequence[Golden], count: int) -> int:
@@ -384,8 +403,8 @@ def _run_cuts(goldens: Sequence[Golden], count: int) -> int:
     for each in goldens:
         with tempfile.TemporaryDirectory(prefix="losslab-cuts-") as name:
             try:
-                reason = check_cuts(each.measure, Path(name), count)
-                found = f"skipped: {reason}" if reason else f"same bytes, {count} cuts"
+                check_cuts(each.measure, Path(name), count)
+                found = f"same bytes, {count} cuts"
             except LosslabError as error:
                 failed, found = failed + 1, f"DIFFERENT: {error}"
         print(f"{each.name}: {found}", flush=True)
@@ -393,9 +412,11 @@ def _run_cuts(goldens: Sequence[Golden], count: int) -> int:
 
 
 def parts_of(folder: Path) -> list[str]:
-    """Return the names of the parts of the code that measured a replicate."""
+    """Return the names of the parts that measured a replicate: of the code, and its kernel."""
     manifest = json.loads((folder / results.MANIFEST_FILE).read_text())
-    return list(codelock.digests().keys() & manifest["fingerprint"]["parts"])
+    spec = kernel_of(Condition.from_json(manifest["cell"]))
+    parts = codelock.digests().keys() & manifest["fingerprint"]["parts"]
+    return [*parts, codelock.kernel_part(spec.name)]
 
 
 def _require_confirmed(
@@ -423,7 +444,7 @@ def chosen(record: Record, names: Sequence[str] | None) -> list[Golden]:
     for golden in record.conditions.values():
         if names is not None and golden.name not in names:
             continue
-        if reason := cannot_measure(golden.backend):
+        if reason := cannot_measure(golden):
             print(f"{golden.name}: skipped: {reason}", flush=True)
         else:
             goldens.append(golden)

@@ -5,12 +5,12 @@
                                          the lists of axes and metrics for R and editors
 
 The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
-If RESULTS have a scoreboard, it is copied to docs/results, under the name of its campaign. The
-README's scoreboard is that of the quick campaign, with its orders and signs in report/verdicts.tsv.
-The sentences below it are about the full campaign, from the same files and docs/results/full.tsv.
+If RESULTS have a scoreboard, it is copied to recorded, under the name of its campaign. The
+README's scoreboard is that of the quick campaign, with its recorded orders and signs.
+The sentences below it are about the full campaign, from the same files and its record.
 The table of items has the figures of report/major-claims.yaml. Those of commands, axes and metrics
 are in docs/reference for readers of the repository; the site shows each command's help instead.
-The table of QUIC stacks in docs/how-to has the means of docs/results/stacks.tsv.
+The table of QUIC stacks in docs/how-to has the means of recorded/stacks/record.tsv.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import yaml
 
 from bench import _lists as lists
 from losslab import commands
+from losslab.backends import base
 from losslab.campaign import cost, plan, records
 from losslab.campaign.verdicts import read_recorded
 from losslab.instrument import kernels
@@ -36,12 +37,14 @@ from losslab.tools.artifact import major
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
-FIGURE, TABLE = "loss_goodput.svg", "loss_decrease.csv"
+TABLE = "loss_decrease.csv"
+# Copies of a campaign's results.
+COPIES = {"figures/loss/goodput.svg": "loss_goodput.svg", "tables/loss/decrease.csv": TABLE}
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 SCOREBOARD_MARK = "<!-- scoreboard: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
 ITEMS_MARK = "<!-- items: written by `python -m bench.readme` -->\n"
-RECORDS = ROOT / "docs" / "results"
+RECORDS = ROOT / "recorded"
 GRADES = ("within_5", "within_25", "within_2")
 
 
@@ -113,11 +116,11 @@ def scoreboard(campaign: str = "quick") -> str:
 
 def full(campaign: str = "full") -> str:
     """Return the sentences about the full campaign's scoreboard."""
-    cells = read_rows(RECORDS / "full.tsv", "\t")
+    cells = read_rows(RECORDS / "full" / "record.tsv", "\t")
     runs = sum(int(row["replicates"]) for row in cells)
     total = sum(_numbers(campaign).values(), Counter[str]())
     orders = sum(_orders(campaign).values(), Counter[str]())
-    quick, recorded = (read_recorded()[name] for name in ("quick", campaign))
+    quick, recorded = map(read_recorded, ("quick", campaign))
     both = quick.keys() & recorded.keys()
     differ = sum(quick[name].verdict != recorded[name].verdict for name in both)
     return _wrapped(
@@ -136,13 +139,13 @@ def items() -> str:
         "| item of the report | claims | script | quick | full |",
         "|---|---|---|---|---|",
     ]
-    minutes = [_minutes(ROOT / "config" / f"{name}.yaml") for name in ("quick", "config")]
+    minutes = [_minutes(ROOT / "config" / f"{name}.yaml") for name in ("campaigns/quick", "config")]
     claims: dict[str, list[str]] = {}
     for each in major.read_major():
         claims.setdefault(each.item, []).append(f"`{each.study}/{each.claim}`")
     for item, of in claims.items():
         name = item.removeprefix("figure ")
-        study, _, figure = name.partition("_")
+        study, _, figure = name.partition("/")
         script = Path("studies", study, "figures", f"{figure}.R")
         if not (ROOT / script).is_file():
             raise SystemExit(f"readme: error: an item must be a figure of the report, found {item}")
@@ -162,9 +165,9 @@ def commands_table() -> str:
 
 def stacks_table() -> str:
     """Return the recorded goodput of each QUIC stack and algorithm, alone and beside CUBIC."""
-    recorded = records.read_record(RECORDS / "stacks.tsv")
+    recorded = records.read_record(RECORDS / "stacks" / "record.tsv")
     found: dict[tuple[str, str], list[str]] = {}
-    for cell in design.load_cells(read_yaml(ROOT / "config" / "stacks.yaml"), ROOT):
+    for cell in design.load_cells(read_yaml(ROOT / "config/campaigns/stacks.yaml"), ROOT):
         if cell.block != "stacks":
             continue
         row, its = recorded[f"{cell.study}/{cell.name}"], cell.condition
@@ -202,7 +205,8 @@ def reference(name: str) -> tuple[Path, str]:
 def _minutes(config: Path) -> Counter[str]:
     """Return the estimated CPU-minutes of each study of a campaign, at most."""
     found: Counter[str] = Counter()
-    for cell in design.load_cells(plan.with_hosts(read_yaml(config)), ROOT):
+    # Not containers, even if this machine has their image: the README is the same everywhere.
+    for cell in design.load_cells(read_yaml(config) | {"hosts": base.VIRTUAL}, ROOT):
         one_s = cost.replicate_s(cell.condition, cell.backend)
         found[cell.study] += (cost.CELL_S[cell.backend] + cell.stopping.maximum * one_s) / 60
     return found
@@ -210,7 +214,7 @@ def _minutes(config: Path) -> Counter[str]:
 
 def _numbers(campaign: str) -> dict[str, Counter[str]]:
     """Return the recorded scoreboard of each study's own source."""
-    rows = read_rows(RECORDS / f"{campaign}-scoreboard.csv")
+    rows = read_rows(RECORDS / campaign / "scoreboard.csv")
     return {
         row["study"]: Counter({each: int(row[each]) for each in ("counted", *GRADES)})
         for row in sorted(rows, key=lambda row: row["study"])
@@ -220,7 +224,7 @@ def _numbers(campaign: str) -> dict[str, Counter[str]]:
 
 def _orders(campaign: str) -> dict[str, Counter[str]]:
     """Count the recorded verdicts on orders and signs of each study with published numbers."""
-    recorded = read_recorded()[campaign]
+    recorded = read_recorded(campaign)
     return {
         study: Counter(
             recorded[study, claim["id"]].verdict
@@ -264,20 +268,20 @@ def main() -> None:
         readme.write_text(replaced(readme.read_text(), ITEMS_MARK, items()))
         return
     results = options.results
-    wanted = (results / "figures" / FIGURE, results / "tables" / TABLE)
-    for path in wanted:
+    for path in map(results.joinpath, COPIES):
         if not path.is_file():
             raise SystemExit(
                 f"readme: error: a campaign's results must have {path}, found no such file\n"
                 "  -> run `make figure`, which measures first"
             )
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for path in wanted:
-        shutil.copyfile(path, FOLDER / path.name)
+    for source, copy in COPIES.items():
+        shutil.copyfile(results / source, FOLDER / copy)
     board = results / "tables" / "scoreboard_sources.csv"
     if board.is_file():
         campaign = read_json(results / plan.FILE)["config"]["campaign"]
-        shutil.copyfile(board, RECORDS / f"{campaign}-scoreboard.csv")
+        (RECORDS / campaign).mkdir(exist_ok=True)
+        shutil.copyfile(board, RECORDS / campaign / "scoreboard.csv")
     readme.write_text(written(readme.read_text()))
 
 

@@ -148,7 +148,7 @@ stop_spreads <- c(0.2, 0.6, 1, 1.4, 1.8, 2.4, 4)
 
 # Return the standard deviations of the logarithm of each cell's primary metric.
 recorded_spreads <- function(folder) {
-  paths <- Sys.glob(file.path(folder, "summary", "*_replicates.csv"))
+  paths <- Sys.glob(file.path(folder, "summary", "*", "replicates.csv"))
   spreads <- unlist(lapply(paths, function(path) {
     rows <- with_columns(read_replicates(path), agreement_metrics)
     rows <- with_first_metric(rows[rows$valid, ], agreement_metrics)

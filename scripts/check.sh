@@ -9,7 +9,7 @@ PATH="$(pwd)/.venv/bin:$PATH"
 status=0
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
-snakemake --cores 1 --dry-run --quiet all --configfile config/quick.yaml --directory "$folder" \
+snakemake --cores 1 --dry-run --quiet all --configfile config/campaigns/quick.yaml --directory "$folder" \
     >"$folder/output" 2>&1 &
 dry_run=$!
 # Snakemake's linter is slow, so only `make test` runs it.

@@ -73,7 +73,7 @@ image="" more="" kernel="" quarto=""
 build() {
     # The report has another renderer where the pinned Quarto cannot be fetched.
     if [ "$mode" != measure ]; then
-        PYTHONPATH=src timeout 900 .venv/bin/python -m losslab.instrument.analysis &
+        PYTHONPATH=src timeout 900 .venv/bin/python -m losslab.analysis &
         quarto=$!
     fi
     echo "losslab: images and kernel (take ten minutes of CPU time if they are not in the cache)"

@@ -25,6 +25,8 @@ kept() {
 # than processors. They take the groups of tests in the order of tests/conftest.py.
 workers=$(($(nproc) + 1))
 [ "$workers" -le 8 ] || workers=8
+# Both runs print it, and a second run can be given it.
+export LOSSLAB_RANDOM_SEED="${LOSSLAB_RANDOM_SEED:-$(date +%s)}"
 status=0
 before="$(kept)"
 .venv/bin/pytest -m "$lane and not alone" --numprocesses "$workers" \

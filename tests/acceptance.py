@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from losslab import interrupts, processes
-from losslab.instrument.archive import debian_archives
+from losslab.instrument.debian import debian_archives
 from tests import pages
 
 ROOT = Path(__file__).resolve().parents[1]

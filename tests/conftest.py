@@ -1,5 +1,6 @@
 import fcntl
 import os
+import random
 import shutil
 import sys
 from pathlib import Path
@@ -15,6 +16,14 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 # Keep byte code: without it, each start of a command compiles 200 modules, which takes 0.3 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Seed of the random conditions. Workers of pytest-xdist inherit it.
+RANDOM_SEED = "LOSSLAB_RANDOM_SEED"
+os.environ.setdefault(RANDOM_SEED, str(random.SystemRandom().randrange(10**6)))
+
+
+def pytest_report_header():
+    """Print the seed with which a second run measures the same conditions."""
+    return f"random conditions: {RANDOM_SEED}={os.environ[RANDOM_SEED]}"
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +57,10 @@ def campaign_folder(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / extensions.MARK).touch()
     monkeypatch.setenv(extensions.VARIABLE, str(folder))
-    return folder
+    extensions.trust(folder)
+    record = extensions._record_of_trust(folder)
+    yield folder
+    record.unlink()
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from losslab.reading import read_yaml
 from losslab.repository import ROOT
 from losslab.study import design, studyfiles
 from losslab.study.condition import AXES
+from tests.sources import tracked
 
 # The minimum of a confidence interval, and one invalid replicate.
 REPLICATES = 6
@@ -25,10 +26,10 @@ def studies(root) -> list[design.Study]:
     """Return every study as the campaign of its name, or the smallest with its claims, runs it."""
     found: dict[str, design.Study] = {}
     rank = {"claims": 0, "quick": 1, "config": 3}
-    campaigns = (root / "config").glob("*.yaml")
+    campaigns = tracked(":(glob)config/campaigns/*.yaml", "config/config.yaml")
     for path in sorted(campaigns, key=lambda p: (rank.get(p.stem, 2), p)):
         for study in design.load_studies(read_yaml(path), root):
-            own = (root / f"config/{study.name}.yaml").exists()
+            own = (root / f"config/campaigns/{study.name}.yaml").exists()
             if not own or path.stem == study.name:
                 found.setdefault(study.name, study)
     return list(found.values())

@@ -5,6 +5,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.sources import tracked
+
 FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INNER = re.compile(r"\$\(([^()]+)\)")
 ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=.*")
@@ -25,8 +27,7 @@ class Shown:
 
 def pages(root: Path) -> list[Path]:
     """Return the pages."""
-    found = [root / "README.md", root / "CONTRIBUTING.md", *root.glob("*/README.md")]
-    return [*found, *sorted((root / "docs").rglob("*.md"))]
+    return tracked("README.md", "CONTRIBUTING.md", ":(glob)*/README.md", "docs/*.md", root=root)
 
 
 def lines(text: str) -> list[str]:

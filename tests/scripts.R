@@ -59,17 +59,17 @@ figures_of <- function(study) {
 analyse_study <- function(job, study) {
   own <- file.path("studies", study)
   inside <- function(...) file.path(job$folder, "results", paste0(...))
-  summary <- function(table) inside("summary/", study, table, ".csv")
+  summary <- function(table) inside("summary/", study, "/", table, ".csv")
   published <- \(name) Filter(file.exists, file.path(own, name))
   collected <- c("cells", "replicates", "intervals", "flows", "queue", "criteria")
   described <- yaml::read_yaml(file.path(own, "study.yaml"))
   figures <- if (job$until == "claims") character() else figures_of(study)
   files <- function(suffixes) {
     suffixes <- rep(suffixes, each = length(figures))
-    as.list(sprintf("%s/%s_%s.%s", inside("figures"), study, figures, suffixes))
+    as.list(sprintf("%s/%s/%s.%s", inside("figures"), study, figures, suffixes))
   }
-  dir.create(inside("tables"), showWarnings = FALSE)
-  dir.create(inside("figures"), showWarnings = FALSE)
+  dir.create(inside("tables/", study), recursive = TRUE, showWarnings = FALSE)
+  dir.create(inside("figures/", study), recursive = TRUE, showWarnings = FALSE)
   attempt(paste(job$name, study), run_script(
     "analysis/study.R",
     c(
@@ -78,12 +78,12 @@ analyse_study <- function(job, study) {
         figures = sprintf("%s/figures/%s.R", own, figures), algorithms = "config/algorithms.tsv",
         published = published("published.csv"), curves = published("curves.csv")
       ),
-      stats::setNames(as.list(summary(paste0("_", collected))), collected)
+      stats::setNames(as.list(summary(collected)), collected)
     ),
     list(
-      summary = summary(""), ratios = summary("_ratios"),
-      invalid = inside("tables/", study, "_invalid.csv"),
-      tables = as.list(inside("tables/", study, "_", unlist(described$tables), ".csv")),
+      summary = summary("statistics"), ratios = summary("ratios"),
+      invalid = inside("tables/", study, "/invalid.csv"),
+      tables = as.list(inside("tables/", study, "/", unlist(described$tables), ".csv")),
       figure = if (!is.null(job$draw)) files(unlist(job$draw)), others = list(),
       described = files(c("csv", "cells.csv", "txt"))
     ),
@@ -100,22 +100,19 @@ knit_report <- function(job) {
   file.copy(
     c(
       "config/algorithms.tsv", "report/coverage.csv", "report/speed.csv",
-      # As the workflow's rule: other summaries have names of tables.
-      list.files(
-        file.path(results, "summary"), paste0("^(", paste(studies, collapse = "|"),
-        ")(_cells|_replicates)?[.]csv$"), full.names = TRUE
-      ),
-      list.files(file.path(results, "tables"), full.names = TRUE),
-      file.path(results, "claims.csv")
+      file.path(results, c("summary", "tables", "claims.csv"))
     ),
-    folder
+    folder,
+    recursive = TRUE
   )
   # Chapters show figures without reading their content.
   for (study in studies) {
-    file.create(file.path(folder, paste0(study, "_", figures_of(study), ".svg")))
+    place <- file.path(folder, "figures", study)
+    dir.create(place, recursive = TRUE)
+    file.create(file.path(place, paste0(figures_of(study), ".svg")))
   }
   file.create(file.path(
-    folder, c("scoreboard.svg", "agreement_paths.svg", "path.svg")
+    folder, "figures", c("scoreboard.svg", "agreement_paths.svg", "path.svg")
   ))
   facts <- list(campaign = "made-up", command = "made up", renderer = "nothing")
   jsonlite::write_json(facts, file.path(folder, "report.json"), auto_unbox = TRUE)
@@ -140,7 +137,7 @@ knit_report <- function(job) {
 
 compare_studies <- function(job) {
   summaries <- function(table) {
-    as.list(file.path(job$folder, "results/summary", paste0(unlist(job$studies), table, ".csv")))
+    as.list(file.path(job$folder, "results/summary", unlist(job$studies), paste0(table, ".csv")))
   }
   table <- function(name) file.path(job$folder, "results/tables", paste0(name, ".csv"))
   published <- file.path("studies", unlist(job$studies), "published.csv")
@@ -149,7 +146,7 @@ compare_studies <- function(job) {
     "analysis/compare.R",
     list(
       functions = character(), algorithms = "config/algorithms.tsv",
-      cells = summaries("_cells"), replicates = summaries("_replicates"),
+      cells = summaries("cells"), replicates = summaries("replicates"),
       claims = as.list(file.path("studies", unlist(job$studies), "claims.yaml")),
       published = as.list(published[file.exists(published)])
     ),

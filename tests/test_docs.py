@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import browser, executed
+from tests.sources import tracked
 
 # Search terms of readers who know TCP but not losslab.
 TERMS = (
@@ -48,8 +49,7 @@ def test_site_has_every_page_and_its_generated_parts(root, site):
     reference = (site / "reference" / "commands.html").read_text()
     assert "--loss-percent" in reference
     assert "<!-- commands -->" not in reference
-    pages = {str(path.relative_to(root / "docs").with_suffix("")) for path in
-             (root / "docs").rglob("*.md")}  # fmt: skip
+    pages = {str(path.relative_to(root / "docs").with_suffix("")) for path in tracked("docs/*.md")}
     assert {page for page in pages if not (site / f"{page}.html").is_file()} == set()
 
 

@@ -24,10 +24,10 @@ def made(root, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bytes")
     noise = random.Random(3)
     for name in ("as-they-are", "shuffled"):
-        summary = folder / name / "results" / "summary"
+        summary = folder / name / "results" / "summary" / "cloud"
         summary.mkdir(parents=True)
         for table in INPUTS:
-            source = root / f"tests/expected/analysis/input/cloud_{table}.csv"
+            source = root / f"tests/expected/analysis/input/cloud/{table}.csv"
             # Axes that were added later have their default.
             rows = [STANDARD | row for row in read_rows(source)]
             if not rows:
@@ -48,11 +48,11 @@ def made(root, tmp_path_factory):
 def outputs(folder):
     """Return every table that the scripts wrote, by its path below results/."""
     results = folder / "results"
-    inputs = {f"cloud_{table}.csv" for table in INPUTS}
+    inputs = {results / f"summary/cloud/{table}.csv" for table in INPUTS}
     return {
         str(path.relative_to(results)): without_later_axes(path.read_text())
         for path in sorted(results.rglob("*.csv"))
-        if path.name not in inputs
+        if path not in inputs
     }
 
 

@@ -40,23 +40,25 @@ with_first_metric <- function(rows, columns) {
 }
 
 # Test whether the confidence interval of a ratio excludes one.
-differ <- function(found) isTRUE(found$low > 1) || isTRUE(found$high < 1)
+differ <- function(interval) isTRUE(interval$low > 1) || isTRUE(interval$high < 1)
 
 # Compute the share of false alarms of each study and of all, with its confidence interval over
 # cells.
-summarise_disagreements <- function(found) {
-  of <- function(name, rows) {
+summarise_disagreements <- function(disagreements) {
+  summary_row <- function(name, rows) {
     interval <- mean_interval(rows$share)
     tibble::tibble(
       study = name, cells = nrow(rows), percent = 100 * mean(rows$share),
       low = max(0, 100 * interval$low), high = 100 * interval$high
     )
   }
-  if (nrow(found) == 0) {
-    return(found)
+  if (nrow(disagreements) == 0) {
+    return(disagreements)
   }
-  by_study <- lapply(unique(found$study), \(name) of(name, found[found$study == name, ]))
-  dplyr::bind_rows(c(by_study, list(of("all", found))))
+  by_study <- lapply(unique(disagreements$study), function(name) {
+    summary_row(name, disagreements[disagreements$study == name, ])
+  })
+  dplyr::bind_rows(c(by_study, list(summary_row("all", disagreements))))
 }
 
 path_columns <- c("algorithm", "loss_percent", "n", "ratio", "low", "high", "apart")
@@ -71,23 +73,30 @@ path_agreement <- function(replicates) {
   counted <- replicates |>
     dplyr::filter(valid, block == "main", app == "iperf3") |>
     dplyr::arrange(replicate)
-  both <- counted |>
+  # The conditions that both paths have.
+  conditions <- counted |>
     dplyr::distinct(dplyr::across(dplyr::all_of(c("path", shared)))) |>
     dplyr::count(dplyr::across(dplyr::all_of(shared))) |>
     dplyr::filter(n == 2)
-  found <- lapply(seq_len(nrow(both)), function(row) {
-    runs <- dplyr::inner_join(counted, both[row, shared], by = shared)
-    of_path <- function(which) runs$goodput_mbit[runs$path == which]
-    a <- of_path("asymmetric")
-    b <- of_path("symmetric")
-    of_both <- ratio_interval(a, b, paired = FALSE, level_of(max(runs$error_share)))
-    tibble::tibble(
-      algorithm = both$algorithm[row], loss_percent = both$loss_percent[row],
-      n = min(length(a), length(b)), ratio = of_both$value, low = of_both$low,
-      high = of_both$high, apart = ifelse(is.na(of_both$low), NA, as.numeric(differ(of_both)))
-    )
+  ratios <- lapply(seq_len(nrow(conditions)), function(row) {
+    condition <- conditions[row, shared]
+    path_ratio(condition, dplyr::inner_join(counted, condition, by = shared))
   })
-  with_columns(dplyr::bind_rows(found), path_columns)
+  with_columns(dplyr::bind_rows(ratios), path_columns)
+}
+
+# Compute the goodput ratio of the two paths from the runs of one condition.
+path_ratio <- function(condition, runs) {
+  asymmetric <- runs$goodput_mbit[runs$path == "asymmetric"]
+  symmetric <- runs$goodput_mbit[runs$path == "symmetric"]
+  level <- level_of(max(runs$error_share))
+  interval <- ratio_interval(asymmetric, symmetric, paired = FALSE, level)
+  tibble::tibble(
+    algorithm = condition$algorithm, loss_percent = condition$loss_percent,
+    n = min(length(asymmetric), length(symmetric)),
+    ratio = interval$value, low = interval$low, high = interval$high,
+    apart = ifelse(is.na(interval$low), NA, as.numeric(differ(interval)))
+  )
 }
 
 # Columns of goodput over other windows of a run (src/losslab/campaign/tables.py).
@@ -97,29 +106,33 @@ agreement_windows <- c(early = "early_goodput_mbit", late = "late_goodput_mbit",
 # Judge the claims on goodput again over other windows. If a run has no warm-up, the claim is about
 # the whole run.
 window_sensitivity <- function(claims, data, study) {
-  shares <- error_shares(claims, data)
   of_goodput <- vapply(claims, \(claim) metric_of(claim) == "goodput_mbit", TRUE)
-  found <- Map(function(claim, share) {
-    level <- level_of(share)
-    own <- evaluate_claim(claim, data, study, level)
-    if (own$verdict == "not measured") {
-      return(NULL)
-    }
-    others <- lapply(agreement_windows, function(metric) {
-      claim$metric <- metric
-      claim$reason <- NULL
-      measure_claim(claim, data, level)
-    })
-    # tibble() would evaluate `claim` as the new column in the arguments after it.
-    tibble::as_tibble(list(
-      study = study, claim = claim$id, sentence = claim$sentence, unit = own$unit,
-      tolerance = own$tolerance, measured = own$measured, verdict = own$verdict,
-      early = others$early$value, early_verdict = others$early$verdict,
-      late = others$late$value, late_verdict = others$late$verdict,
-      whole = others$whole$value, whole_verdict = others$whole$verdict
-    ))
-  }, claims[of_goodput], shares[of_goodput])
-  dplyr::bind_rows(found)
+  shares <- error_shares(claims, data)
+  rows <- Map(
+    \(claim, share) judge_in_windows(claim, data, study, level_of(share)),
+    claims[of_goodput], shares[of_goodput]
+  )
+  dplyr::bind_rows(rows)
+}
+
+# Judge one claim over its own window and each other; NULL if the campaign does not measure it.
+judge_in_windows <- function(claim, data, study, level) {
+  judged <- evaluate_claim(claim, data, study, level)
+  if (judged$verdict == "not measured") {
+    return(NULL)
+  }
+  windows <- lapply(agreement_windows, function(metric) {
+    # The claim's reason is about its own window.
+    measure_claim(utils::modifyList(claim, list(metric = metric, reason = NULL)), data, level)
+  })
+  # tibble() would evaluate `claim` as the new column in the arguments after it.
+  tibble::as_tibble(list(
+    study = study, claim = claim$id, sentence = claim$sentence, unit = judged$unit,
+    tolerance = judged$tolerance, measured = judged$measured, verdict = judged$verdict,
+    early = windows$early$value, early_verdict = windows$early$verdict,
+    late = windows$late$value, late_verdict = windows$late$verdict,
+    whole = windows$whole$value, whole_verdict = windows$whole$verdict
+  ))
 }
 
 # Count the claims that agree in one window of the runs and differ in another.

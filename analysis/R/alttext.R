@@ -14,10 +14,10 @@ plots_of <- function(figure) {
 # does not draw are omitted.
 figure_data <- function(figure) {
   tables <- unlist(lapply(plots_of(figure), function(plot) {
-    own <- lapply(plot$layers, \(layer) if (is.data.frame(layer$data)) layer$data)
+    layer_tables <- lapply(plot$layers, \(layer) if (is.data.frame(layer$data)) layer$data)
     # The positions of line names are not data.
-    own <- Filter(\(data) !"name_at_end" %in% names(data), own)
-    Filter(\(data) is.data.frame(data) && nrow(data) > 0, c(list(plot$data), own))
+    layer_tables <- Filter(\(data) !"name_at_end" %in% names(data), layer_tables)
+    Filter(\(data) is.data.frame(data) && nrow(data) > 0, c(list(plot$data), layer_tables))
   }), recursive = FALSE)
   if (length(tables) == 0) {
     return(tibble::tibble(drawn_as = integer()))
@@ -124,7 +124,7 @@ describe_colours <- function(built, titles) {
 }
 
 describe_points <- function(rows, layout, panel, along_y) {
-  scale_of <- function(scales, which) scales[[min(which, length(scales))]]
+  scale_of <- function(scales, number) scales[[min(number, length(scales))]]
   place <- layout$layout[layout$layout$PANEL == panel, ]
   x_scale <- scale_of(layout$panel_scales_x, place$SCALE_X)
   y_scale <- scale_of(layout$panel_scales_y, place$SCALE_Y)

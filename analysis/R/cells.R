@@ -64,9 +64,9 @@ missing_cells_lines <- function(cells) {
     vapply(split(missing, factor(missing$block, unique(missing$block))), function(block) {
       all <- sum(cells$block == block$block[1] & !is.na(cells$cell))
       names <- paste0("`", block$cell, "`")
-      which <- if (nrow(block) == all) "all" else paste(nrow(block), "of", all)
+      share <- if (nrow(block) == all) "all" else paste(nrow(block), "of", all)
       paste0(
-        "Block `", block$block[1], "`: no valid replicate in ", which, " cells: ",
+        "Block `", block$block[1], "`: no valid replicate in ", share, " cells: ",
         enumerate(names), ". ", reasons_text(block$why)
       )
     }, ""),
@@ -88,7 +88,7 @@ breakable <- function(cell) gsub("_", "_\u200b", escape_markdown(cell), fixed = 
 
 # Write the notice on cells that were not measured with the pinned kernel and images, or "" if there
 # are none. It is plain text for the document's header.
-unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
+unpinned_notice <- function(paths = Sys.glob("summary/*/cells.csv")) {
   cells <- dplyr::bind_rows(lapply(paths, read_cells)) |>
     dplyr::filter(!is.na(cell))
   unpinned <- cells$unpinned[!is.na(cells$unpinned)]
@@ -104,7 +104,7 @@ unpinned_notice <- function(paths = Sys.glob("*_cells.csv")) {
 }
 
 # Write the end of the report's subtitle: whether hosts were containers, and in how many cells.
-subtitle_of_hosts <- function(paths = Sys.glob("*_cells.csv")) {
+subtitle_of_hosts <- function(paths = Sys.glob("summary/*/cells.csv")) {
   cells <- dplyr::bind_rows(lapply(paths, read_cells)) |>
     dplyr::filter(!is.na(hosts))
   containers <- sum(cells$hosts == "containers")

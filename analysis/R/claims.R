@@ -31,12 +31,12 @@ select_cells <- function(data, claim, replaced = list()) {
   if (claim$kind == "largest_loss_z") {
     chosen <- chosen & data$cells$loss_percent > 0
   }
-  found <- data$cells[which(chosen), ]
+  selected <- data$cells[which(chosen), ]
   runs <- data$replicates
   values <- runs[[metric_of(claim)]]
   has <- if (is.null(values)) character() else runs$cell[which(runs$valid & !is.na(values))]
-  found$n <- tabulate(match(has, found$cell), nrow(found))
-  found
+  selected$n <- tabulate(match(has, selected$cell), nrow(selected))
+  selected
 }
 
 # Find the rows that have one of the wanted values of each axis.
@@ -125,25 +125,29 @@ largest_of <- function(estimates, level, edge = identity) {
 
 smallest_of <- function(estimates, level) mirrored(largest_of(estimates, level, mirrored))
 
-mirrored <- function(found) {
-  found[c("value", "low", "high")] <- list(-found$value, -found$high, -found$low)
-  found
+mirrored <- function(estimate) {
+  estimate[c("value", "low", "high")] <- list(-estimate$value, -estimate$high, -estimate$low)
+  estimate
 }
 
 # Turn a ratio into a factor of at least one.
-as_factor <- function(found) {
-  inside <- found$low <= 1 & found$high >= 1
-  found[c("value", "low", "high")] <- list(
-    pmax(found$value, 1 / found$value),
-    ifelse(inside, 1, pmin(pmax(found$low, 1 / found$low), pmax(found$high, 1 / found$high))),
-    pmax(found$high, 1 / found$low)
+as_factor <- function(estimate) {
+  inside <- estimate$low <= 1 & estimate$high >= 1
+  estimate[c("value", "low", "high")] <- list(
+    pmax(estimate$value, 1 / estimate$value),
+    ifelse(
+      inside, 1,
+      pmin(pmax(estimate$low, 1 / estimate$low), pmax(estimate$high, 1 / estimate$high))
+    ),
+    pmax(estimate$high, 1 / estimate$low)
   )
-  found
+  estimate
 }
 
-as_change <- function(found) {
-  found[c("value", "low", "high")] <- lapply(found[c("value", "low", "high")], \(x) 100 * (x - 1))
-  found
+as_change <- function(estimate) {
+  ends <- c("value", "low", "high")
+  estimate[ends] <- lapply(estimate[ends], \(x) 100 * (x - 1))
+  estimate
 }
 
 # Number of a claim without a pair of cells to compare.
@@ -220,23 +224,23 @@ claim_kinds <- list(
 # Compute the geometric mean of gain over gain, over the selected BBR cells that have a counterpart
 # in `against` and both counterparts of CUBIC. Welch's interval on logarithms.
 gain_factor <- function(data, claim, level = interval_level) {
-  here <- select_cells(data, claim, list(algorithm = "bbr"))
-  other <- function(replaced) {
-    found <- select_cells(data, claim, replaced)
+  bbr_cells <- select_cells(data, claim, list(algorithm = "bbr"))
+  counterparts <- function(replaced) {
+    selected <- select_cells(data, claim, replaced)
     shared <- setdiff(c("block", condition_columns), c("algorithm", names(claim$against)))
     keys <- function(rows) do.call(paste, rows[shared])
-    found$cell[match(keys(here), keys(found))]
+    selected$cell[match(keys(bbr_cells), keys(selected))]
   }
   cells <- tibble::tibble(
-    bbr = here$cell, cubic = other(list(algorithm = "cubic")),
-    bbr_base = other(c(claim$against, algorithm = "bbr")),
-    cubic_base = other(c(claim$against, algorithm = "cubic"))
+    bbr = bbr_cells$cell, cubic = counterparts(list(algorithm = "cubic")),
+    bbr_base = counterparts(c(claim$against, algorithm = "bbr")),
+    cubic_base = counterparts(c(claim$against, algorithm = "cubic"))
   )
   cells <- cells[stats::complete.cases(cells), ]
   runs <- lapply(cells, function(column) {
     lapply(column, function(cell) runs_of(data, cell, metric_of(claim)))
   })
-  logs <- lapply(runs, function(column) lapply(column, function(its) log(its$value)))
+  logs <- lapply(runs, function(column) lapply(column, \(sample) log(sample$value)))
   value <- Reduce(`+`, Map(\(runs, sign) sign * vapply(runs, mean, 0), logs, c(1, -1, -1, 1)))
   all <- unlist(logs, recursive = FALSE)
   counts <- lengths(all)

@@ -38,10 +38,10 @@ statistic <- function(values, claim, level) {
 # Estimate the ratio of each cell to another: the geometric mean over pairs of runs with the same
 # seed, or of unpaired runs if the two conditions have different seeds. For statistics other than
 # the mean, it is the plain ratio.
-ratio_estimates <- function(data, claim, cells, others, level) {
-  dplyr::bind_rows(Map(function(cell, other) {
+ratio_estimates <- function(data, claim, cells, baselines, level) {
+  dplyr::bind_rows(Map(function(cell, baseline) {
     a <- runs_of(data, cell, metric_of(claim))
-    b <- runs_of(data, other, metric_of(claim))
+    b <- runs_of(data, baseline, metric_of(claim))
     n <- min(lengths(list(a$value, b$value)))
     if (statistic_of(claim) != "mean") {
       plain <- statistic(a$value, claim, level)$value / statistic(b$value, claim, level)$value
@@ -55,7 +55,7 @@ ratio_estimates <- function(data, claim, cells, others, level) {
       ))
     }
     ratio_of_runs(a, b, level)
-  }, cells, others))
+  }, cells, baselines))
 }
 
 # Test whether none of the cells of a claim varies. Then n runs are one observation.
@@ -65,11 +65,11 @@ all_deterministic <- function(data, claim) {
 }
 
 # Describe the interval of a claim's number, for readers: its kind, and its level in percent.
-interval_words <- function(claim, found, deterministic, level) {
+interval_words <- function(claim, estimate, deterministic, level) {
   if (deterministic) {
     return("deterministic")
   }
-  if (is.na(found$low) || statistic_of(claim) %in% c("min", "max")) {
+  if (is.na(estimate$low) || statistic_of(claim) %in% c("min", "max")) {
     return("")
   }
   runs <- claim$published_runs

@@ -8,14 +8,14 @@ conformed_words <- c("suite", "algorithm", "kernel", "case", "title", "why", "co
 read_conformed <- function(paths) {
   rows <- lapply(paths, function(path) {
     record <- jsonlite::read_json(path)
-    its <- record[c("suite", "algorithm", "kernel")]
+    subject <- record[c("suite", "algorithm", "kernel")]
     if (!is.null(record$absent)) {
-      return(c(its, verdict = "not measured", why = record$absent))
+      return(c(subject, verdict = "not measured", why = record$absent))
     }
     dplyr::bind_rows(lapply(record$cases, function(case) {
       agreeing <- Filter(\(run) run$verdict == case$verdict, case$seeds)
       c(
-        its, case[c("case", "title", "verdict")],
+        subject, case[c("case", "title", "verdict")],
         n = length(case$seeds), agreeing = length(agreeing), agreeing[[1]][c("why", "command")]
       )
     }))

@@ -10,7 +10,7 @@ unimportant_share <- 0.05
 # its mean by more than 5 %. Returns one row, or none if the campaign does not have both.
 decision <- function(situation, study, metric_name, options, ..., by = "algorithm",
                      more_is_better = TRUE) {
-  rows <- table_if_there(paste0(study, ".csv"))
+  rows <- table_if_there(summary_path(study, "statistics"))
   if (is.null(rows)) {
     return(NULL)
   }
@@ -20,26 +20,26 @@ decision <- function(situation, study, metric_name, options, ..., by = "algorith
   of_option <- function(value) {
     dplyr::slice_max(rows[rows[[by]] == value, ], n, n = 1, with_ties = FALSE)
   }
-  both <- dplyr::bind_rows(lapply(options, of_option))
-  if (nrow(both) < 2 || anyNA(both$mean_low)) {
+  pair <- dplyr::bind_rows(lapply(options, of_option))
+  if (nrow(pair) < 2 || anyNA(pair$mean_low)) {
     return(NULL)
   }
   tibble::tibble(
     Situation = situation,
     Compared = paste0(
-      names(options), ": ", with_interval(both$mean, both$mean_low, both$mean_high, 3, as = short),
+      names(options), ": ", with_interval(pair$mean, pair$mean_low, pair$mean_high, 3, as = short),
       collapse = "; "
     ),
     Unit = metric_units[[metric_name]],
-    Choose = names_of_best(both, names(options), more_is_better),
-    `Measured at` = range_text(both)
+    Choose = name_of_better(pair, names(options), more_is_better),
+    `Measured at` = range_text(pair)
   )
 }
 
 # Name the better of two options, or "either".
-names_of_best <- function(both, names, more_is_better) {
-  gain <- both$mean[1] / both$mean[2]
-  apart <- both$mean_low[1] > both$mean_high[2] || both$mean_low[2] > both$mean_high[1]
+name_of_better <- function(pair, names, more_is_better) {
+  gain <- pair$mean[1] / pair$mean[2]
+  apart <- pair$mean_low[1] > pair$mean_high[2] || pair$mean_low[2] > pair$mean_high[1]
   if (!apart || abs(log(gain)) < log(1 + unimportant_share)) {
     return("either")
   }
@@ -48,20 +48,19 @@ names_of_best <- function(both, names, more_is_better) {
 
 # State the range in which a comparison was measured.
 range_text <- function(rows) {
-  of <- function(column, unit, zero = NULL) {
-    if (!is.null(zero) && all(rows[[column]] == 0)) {
-      return(zero)
-    }
+  range_of <- function(column, unit) {
     paste(from_to(min(rows[[column]]), max(rows[[column]])), unit)
   }
-  paste(
-    c(
-      if (all(rows$trace == "none")) of("rate_mbit", "Mbit/s"),
-      of("rtt_ms", "ms"), if (all(rows$trace == "none")) of("buffer_packets", "packets"),
-      of("loss_percent", "% loss", "no loss"), paste0("n = ", from_to(min(rows$n), max(rows$n)))
-    ),
-    collapse = ", "
+  # A trace replaces the rate, and has its own queue.
+  no_trace <- all(rows$trace == "none")
+  ranges <- c(
+    if (no_trace) range_of("rate_mbit", "Mbit/s"),
+    range_of("rtt_ms", "ms"),
+    if (no_trace) range_of("buffer_packets", "packets"),
+    if (all(rows$loss_percent == 0)) "no loss" else range_of("loss_percent", "% loss"),
+    paste0("n = ", from_to(min(rows$n), max(rows$n)))
   )
+  paste(ranges, collapse = ", ")
 }
 
 # Compare the options of an operator in this campaign's studies.

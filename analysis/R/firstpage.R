@@ -13,7 +13,7 @@ number_if_there <- function(data, column, ...) {
 # Goodput in Mbit/s on the loss study's symmetric path.
 loss_mbit <- function(which, loss) {
   number_if_there(
-    table_if_there("loss.csv"), "mean",
+    table_if_there("summary/loss/statistics.csv"), "mean",
     block == "main", algorithm == which, path == "symmetric", loss_percent == loss,
     app == "iperf3", metric == "goodput_mbit", statistic_over == "replicates"
   )
@@ -22,7 +22,7 @@ loss_mbit <- function(which, loss) {
 # The source's number for the same.
 published_loss_mbit <- function(which, loss) {
   number_if_there(
-    table_if_there("loss_published.csv"), "mean",
+    table_if_there("tables/loss/published.csv"), "mean",
     algorithm == which, path == "symmetric", loss_percent == loss
   )
 }
@@ -34,7 +34,7 @@ lost_percent <- function(which, loss, mbit = loss_mbit) {
 
 # Median download time in s of a page beside a CUBIC flow, by the name of the link's queue.
 page_s <- function(name, column = "median_download") {
-  rows <- table_if_there("bufferbloat_aqm.csv", words = "queue")
+  rows <- table_if_there("tables/bufferbloat/aqm.csv", words = "queue")
   if (is.null(rows)) {
     return(NA)
   }
@@ -45,21 +45,21 @@ page_s <- function(name, column = "median_download") {
 # Download time in s of the page without another flow; the algorithm makes no difference.
 page_alone_s <- function() {
   number_if_there(
-    table_if_there("bufferbloat_web.csv", words = "load"), "mean_download",
+    table_if_there("tables/bufferbloat/web.csv", words = "load"), "mean_download",
     block == "web", algorithm == "reno", buffer_packets == 100, load == "alone"
   )
 }
 
 # Goodput of BBR over that of CUBIC in a set-up of the cloud study, without added loss.
 gap_ratio <- function(at, column = "ratio") {
-  number_if_there(table_if_there("cloud_gap.csv", words = "step"), column, block == at)
+  number_if_there(table_if_there("tables/cloud/gap.csv", words = "step"), column, block == at)
 }
 
 # CUBIC's goodputs of a column of the table of pauses over those of the replication, where that
 # leaves at least a fifth of the link unused; below 1 Gbit/s, from whose logs the pauses are
 # derived. NA if the campaign has only a few.
 pause_factors <- function(column, few = 6) {
-  rows <- table_if_there("map_pauses.csv")
+  rows <- table_if_there("tables/map/pauses.csv")
   if (is.null(rows)) {
     return(NA_real_)
   }
@@ -148,7 +148,7 @@ recorded_text <- function(origin, n_cells) {
 
 # Collect the facts in the box on the first page, named by their labels.
 campaign_facts <- function(name, overview, origin, command, renderer) {
-  found <- function(part) {
+  part_text <- function(part) {
     rows <- origin[origin$part == part, ]
     counted <- if (nrow(rows) > 1) paste0(" (", rows$cells, " cells)") else ""
     paste0(escape_markdown(rows$what), counted, collapse = "; ")
@@ -161,11 +161,13 @@ campaign_facts <- function(name, overview, origin, command, renderer) {
   )
   facts <- c(
     Campaign = paste0(if (name == "") "custom" else paste0("*", name, "*"), ": ", runs),
-    Measured = joined(c(found("measured on"), found("machine"), found("time"))),
+    Measured = joined(c(part_text("measured on"), part_text("machine"), part_text("time"))),
     Recorded = recorded_text(origin, sum(overview$cells)),
-    Code = found("losslab"),
-    Kernel = joined(c(found("kernel"), paste0("BBR: ", found("BBR"))[found("BBR") != ""])),
-    Image = sub("^(.)", "packages \\1", found("image's packages")),
+    Code = part_text("losslab"),
+    Kernel = joined(c(
+      part_text("kernel"), if (part_text("BBR") != "") paste0("BBR: ", part_text("BBR"))
+    )),
+    Image = sub("^(.)", "packages \\1", part_text("image's packages")),
     Rendered = paste("with", renderer), `To repeat` = paste0("`", command, "`")
   )
   facts[facts != ""]

@@ -89,15 +89,15 @@ show_table <- function(rows, align = NULL) {
   table
 }
 
-# Write a table of the report as LaTeX (booktabs) for papers, if the folder `tables` exists.
+# Write a table of the report as LaTeX (booktabs) for papers, if the folder `latex` exists.
 write_latex <- function(rows, align, label = knitr::opts_current$get("label")) {
-  if (is.null(label) || !startsWith(label, "tbl-") || !dir.exists("tables")) {
+  if (is.null(label) || !startsWith(label, "tbl-") || !dir.exists("latex")) {
     return(invisible())
   }
   rows <- dplyr::mutate(rows, dplyr::across(dplyr::everything(), \(x) plain_words(as.character(x))))
   names(rows) <- plain_words(names(rows))
   table <- knitr::kable(rows, format = "latex", booktabs = TRUE, align = align, linesep = "")
-  writeLines(as.character(table), file.path("tables", paste0(label, ".tex")))
+  writeLines(as.character(table), file.path("latex", paste0(label, ".tex")))
 }
 
 # Remove Markdown's formatting marks from text.

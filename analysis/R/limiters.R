@@ -22,7 +22,8 @@ mean_present <- function(x) if (all(is.na(x))) NA_real_ else mean(x, na.rm = TRU
 
 # Name the limit of most of a cell's time, with its share: "cwnd 98 %". The rest is the
 # application's in cells whose application has a rate, and timeouts and recovery in others. The
-# receiver's window is added if it matters.
+# receiver's window is added if it matters: from a share on, and for any share if pacing limits most,
+# because an algorithm may have estimated its rate during that time.
 limiter_text <- function(cells) {
   cwnd <- cells$cwnd_limited_percent
   pacing <- cells$pacing_limited_percent
@@ -35,8 +36,9 @@ limiter_text <- function(cells) {
     TRUE ~ paste0(name, " ", fixed(rest, 0), " %")
   )
   rwnd <- cells$rwnd_limited_percent
-  more <- ifelse(
-    !is.na(rwnd) & rwnd >= noted_rwnd_percent, paste0("rwnd ", fixed(rwnd, 0), " %"), ""
-  )
+  estimated <- startsWith(largest, "pacing") & rwnd >= 0.05
+  noted <- !is.na(rwnd) & (rwnd >= noted_rwnd_percent | estimated)
+  shown <- ifelse(rwnd < noted_rwnd_percent, fixed(rwnd, 1), fixed(rwnd, 0))
+  more <- ifelse(noted, paste0("rwnd ", shown, " %"), "")
   ifelse(largest == "" | more == "", paste0(largest, more), paste0(largest, ", ", more))
 }

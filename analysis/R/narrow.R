@@ -16,9 +16,9 @@ narrow_label_characters <- 34
 # Draw the narrow version of a figure. The arguments are those of `wide_version()`. A figure that is
 # not a chart has its own narrow version in the attribute `narrow`.
 narrow_version <- function(figure, height_cm, note, builds = builds_of(figure)) {
-  own <- attr(figure, "narrow")
-  if (!is.null(own)) {
-    return(version_of(own$figure, narrow_width_cm, own$height_cm))
+  narrow_plot <- attr(figure, "narrow")
+  if (!is.null(narrow_plot)) {
+    return(version_of(narrow_plot$figure, narrow_width_cm, narrow_plot$height_cm))
   }
   if (NROW(figure$data) == 0) {
     return(version_of(empty_figure("", narrow_width_cm), narrow_width_cm, 2.5))

@@ -30,12 +30,12 @@ checked_text <- function(asked, text, place) {
     return(filled(text, place))
   }
   needs <- one_line(deparse(asked))
-  found <- compared_values(asked, place)
+  values <- compared_values(asked, place)
   if (is_recorded()) {
     words <- c(text, strings_in(asked))
-    return(stop_at_sentence(words, paste0("needs `", needs, "`, found ", found)))
+    return(stop_at_sentence(words, paste0("needs `", needs, "`, found ", values)))
   }
-  mark_untrue(text, needs, found, place)
+  mark_untrue(text, needs, values, place)
 }
 
 # Return the verdict of a claim, "STUDY/CLAIM", or NA if it is not measured. A claim that does not
@@ -191,8 +191,9 @@ strings_in <- function(call) {
   unlist(lapply(as.list(call)[-1], strings_in))
 }
 
-# Find the chapter and line of a text, as "_loss.qmd, line 12: "; "" if no chapter here has it.
-locate_text <- function(words, chapters = Sys.glob("*.qmd")) {
+# Find the chapter and line of a text, as "studies/loss/chapter.qmd, line 12: "; "" if no chapter
+# here has it.
+locate_text <- function(words, chapters = Sys.glob(c("*.qmd", "studies/*/*.qmd"))) {
   # Search for the longest piece of each text without line breaks, quotes and backslashes.
   pieces <- vapply(strsplit(words, "[\n\"\\\\]"), function(parts) {
     if (length(parts) == 0) "" else parts[which.max(nchar(parts))]

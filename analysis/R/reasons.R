@@ -8,27 +8,27 @@
 # Get the reason of a verdict, and why its evidence fails, if it does. A claim that differs must
 # have a reason that holds. An undecidable or inconclusive one has a generated reason, and its own
 # only as long as that holds.
-reason_of <- function(claim, data, found) {
-  if (found$verdict == "not comparable") {
+reason_of <- function(claim, data, estimate) {
+  if (estimate$verdict == "not comparable") {
     return(list(text = claim$not_comparable, unsupported = "", cause = ""))
   }
-  if (!found$verdict %in% c(differing, unresolved)) {
+  if (!estimate$verdict %in% c(differing, unresolved)) {
     return(list(text = "", unsupported = "", cause = ""))
   }
   judged <- lapply(claim$reason, judge_sentence, data = data, claim = claim)
   # Not every campaign measures the cells that show a cause.
-  own <- Filter(\(sentence) sentence$measured || sentence$cause == "", judged)
-  text <- paste(vapply(own, \(sentence) sentence$text, ""), collapse = " ")
-  false <- Filter(\(sentence) sentence$unsupported != "", own)
-  shown <- vapply(own, \(sentence) sentence$cause, "")
-  explains <- c("difference", if (found$verdict %in% unresolved) "scatter")
+  stated <- Filter(\(sentence) sentence$measured || sentence$cause == "", judged)
+  text <- paste(vapply(stated, \(sentence) sentence$text, ""), collapse = " ")
+  false <- Filter(\(sentence) sentence$unsupported != "", stated)
+  shown <- vapply(stated, \(sentence) sentence$cause, "")
+  explains <- c("difference", if (estimate$verdict %in% unresolved) "scatter")
   cause <- c(if (length(false) == 0) intersect(explains, shown), "")[1]
-  if (found$verdict %in% unresolved) {
-    parts <- c(why_unresolved(found, claim), if (length(false) == 0) text)
+  if (estimate$verdict %in% unresolved) {
+    parts <- c(why_unresolved(estimate, claim), if (length(false) == 0) text)
     text <- paste(parts[parts != ""], collapse = " ")
     return(list(text = text, unsupported = "", cause = cause))
   }
-  unsupported <- if (length(own) == 0) {
+  unsupported <- if (length(stated) == 0) {
     "the claim has no reason"
   } else {
     paste(vapply(false, \(sentence) sentence$unsupported, ""), collapse = "; ")
@@ -43,24 +43,24 @@ judge_sentence <- function(sentence, data, claim) {
     return(list(text = sentence$text, unsupported = "", cause = "", measured = TRUE))
   }
   support$id <- paste0(claim$id, " (reason)")
-  found <- measure_claim(support, data)
+  estimate <- measure_claim(support, data)
   number <- if (support$kind == "scatter_ratio") {
-    as_share(found$value)
+    as_share(estimate$value)
   } else {
-    short(found$value, 3)
+    short(estimate$value, 3)
   }
   text <- gsub("{value}", number, sentence$text, fixed = TRUE)
-  unsupported <- if (found$verdict == "reproduced") {
+  unsupported <- if (estimate$verdict == "reproduced") {
     ""
   } else {
     paste0(
-      "its reason is ", found$verdict, ": ", short(found$value, 4), " (",
-      short(found$low, 4), " to ", short(found$high, 4), "), ", tolerance_text(support)
+      "its reason is ", estimate$verdict, ": ", short(estimate$value, 4), " (",
+      short(estimate$low, 4), " to ", short(estimate$high, 4), "), ", tolerance_text(support)
     )
   }
   list(
     text = text, unsupported = unsupported, cause = kind_of_cause(sentence),
-    measured = found$verdict != "not measured"
+    measured = estimate$verdict != "not measured"
   )
 }
 
@@ -77,21 +77,22 @@ kind_of_cause <- function(sentence) {
 }
 
 # State why a verdict is undecidable or inconclusive, and how many runs would decide it.
-why_unresolved <- function(found, claim) {
-  if (is.na(found$low) || is.na(found$high)) {
-    return(full_stop(capital(found$absent)))
+why_unresolved <- function(estimate, claim) {
+  if (is.na(estimate$low) || is.na(estimate$high)) {
+    return(full_stop(capital(estimate$absent)))
   }
-  runs <- runs_needed(found, claim)
+  runs <- runs_needed(estimate, claim)
   enough <- if (!is.finite(runs)) {
     "More than 1000 runs would be needed: the value is at the edge of the limit."
   } else {
     paste("With the same scatter, about", runs, "runs would decide.")
   }
   if (of_single_run(claim)) {
-    scatter <- run_width(found, Inf) / 2 / stats::qnorm((1 + interval_level) / 2) / found$value
+    deviation <- run_width(estimate, Inf) / 2 / stats::qnorm((1 + interval_level) / 2)
+    percent <- 100 * abs(deviation / estimate$value)
     return(paste0(
-      "The source has one run, and ours scatter by ", short(100 * abs(scatter), 2), " %. ",
-      if (found$verdict == "undecidable") {
+      "The source has one run, and ours scatter by ", short(percent, 2), " %. ",
+      if (estimate$verdict == "undecidable") {
         "For any number of runs of ours, the interval of one run is wider than the limit."
       } else {
         enough
@@ -99,7 +100,8 @@ why_unresolved <- function(found, claim) {
     ))
   }
   paste0(
-    "The value is ", if (inside_limit(found, claim)) "within" else "beyond", " the limit, and the ",
-    found$n, " runs scatter so much that the interval crosses it. ", enough
+    "The value is ", if (inside_limit(estimate, claim)) "within" else "beyond",
+    " the limit, and the ", estimate$n, " runs scatter so much that the interval crosses it. ",
+    enough
   )
 }

@@ -38,9 +38,9 @@ listed_numbers <- function(study, published) {
   if (!"source" %in% names(rows)) rows$source <- study
   if (!"family" %in% names(rows)) rows$family <- rows$metric
   rows$study <- study
-  others <- setdiff(rows$apart, c(not_counted, NA))
-  if (length(others) > 0) {
-    refuse("have in apart one of ", toString(not_counted), ", found ", others[1])
+  unknown_marks <- setdiff(rows$apart, c(not_counted, NA))
+  if (length(unknown_marks) > 0) {
+    refuse("have in apart one of ", toString(not_counted), ", found ", unknown_marks[1])
   }
   rows$place <- as.character(rows$place)
   rows[!is.na(rows$published), ]
@@ -117,7 +117,7 @@ claim_of_number <- function(number, block) {
 }
 
 score_of <- function(number, claim, data) {
-  found <- claim_kinds[[claim$kind]](data, claim, interval_level)
+  estimate <- claim_kinds[[claim$kind]](data, claim, interval_level)
   deterministic <- all_deterministic(data, claim)
   over_published <- \(x) if (number$published > 0) as.numeric(x) / number$published else NA_real_
   c(
@@ -125,10 +125,10 @@ score_of <- function(number, claim, data) {
     list(cell = only(select_cells(data, claim), claim)$cell, block = claim$where$block),
     number[c("metric", "over", "apart", "fact", "published", optional_numbers)],
     list(
-      measured = found$value, n = found$n, ratio = over_published(found$value),
-      low = if (deterministic) NA_real_ else over_published(found$low),
-      high = if (deterministic) NA_real_ else over_published(found$high),
-      interval = interval_words(claim, found, deterministic, interval_level)
+      measured = estimate$value, n = estimate$n, ratio = over_published(estimate$value),
+      low = if (deterministic) NA_real_ else over_published(estimate$low),
+      high = if (deterministic) NA_real_ else over_published(estimate$high),
+      interval = interval_words(claim, estimate, deterministic, interval_level)
     )
   )
 }
@@ -236,9 +236,9 @@ count_of_sources <- function(count) {
 
 # Show the sources as a table, with the orders and signs of the studies' own.
 show_sources <- function(sources, claims) {
-  orders <- function(study, source, which) {
+  orders <- function(study, source, verdict) {
     sum(claims$study == study & source == study & claims$evidence == "order" &
-          claims$verdict == which)
+          claims$verdict == verdict)
   }
   sources |>
     dplyr::rowwise() |>

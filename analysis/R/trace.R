@@ -1,6 +1,6 @@
 # Line below each figure and table of a chapter: data, code, cells, the command that repeats one of
 # them, and its link to the explorer. A table's chunk names its data,
-# `#| data: loss_ratio, loss_summary`. Its cells are those whose condition matches a row of the
+# `#| data: tables/loss/ratio, tables/loss/summary`. Its cells are those whose condition matches a row of the
 # first table in their common columns. If the rows do not identify the cells, the chunk names them:
 # `#| cells: block=main long, app=iperf3`.
 
@@ -12,8 +12,7 @@ trace_chunks <- function() {
 
 trace_of <- function(options) {
   picture <- picture_in(options$code)
-  # A picture without a study has no study prefix.
-  parts <- if (grepl("^fig-", options$label) && any(grepl("_", picture))) {
+  parts <- if (grepl("^fig-", options$label) && any(startsWith(picture, "figures/"))) {
     trace_of_figure(sub("[.]svg$", "", picture))
   } else if (grepl("^tbl-", options$label) && !is.null(options$data)) {
     trace_of_table(options$label, strsplit(options$data, ", *")[[1]], options$cells)
@@ -25,25 +24,23 @@ trace_of <- function(options) {
 }
 
 trace_of_figure <- function(name) {
-  study <- study_of_name(name)
+  study <- study_of_file(name)
   rows <- text_rows(paste0(name, ".cells.csv"))
   # Figures without a study have their data in tables.
   suffixes <- c(if (!is.null(rows)) "csv", "svg", "pdf", "png")
-  links <- sprintf("[%s](../figures/%s.%s)", toupper(suffixes), name, suffixes)
+  links <- sprintf("[%s](../%s.%s)", toupper(suffixes), name, suffixes)
   c(
     paste0("data: ", paste(links, collapse = ", ")),
-    script_link(study, paste0("figures/", sub(paste0("^", study, "_"), "", name))),
+    script_link(study, paste0("figures/", basename(name))),
     cells_again(study, rows$cell)
   )
 }
 
 trace_of_table <- function(label, data, cells) {
-  study <- study_of_name(data[[1]])
-  # The data are in summary/ or in tables/.
-  place <- ifelse(grepl("_(cells|intervals|flows|queue|ratios)$", data), "../summary", "../tables")
+  study <- study_of_file(data[[1]])
   c(
     paste0(
-      "data: ", paste0("[", data, ".csv](", place, "/", data, ".csv)", collapse = ", "),
+      "data: ", paste0("[", basename(data), ".csv](../", data, ".csv)", collapse = ", "),
       ", [LaTeX](tables/", label, ".tex)"
     ),
     script_link(study, "tables"),
@@ -51,17 +48,18 @@ trace_of_table <- function(label, data, cells) {
   )
 }
 
-# Find the study of a figure or table by its table of cells; `agreement` has none.
-study_of_name <- function(name) {
-  studies <- sub("_cells[.]csv$", "", Sys.glob("*_cells.csv"))
-  studies <- studies[startsWith(name, paste0(studies, "_"))]
-  if (length(studies) == 0) sub("_.*", "", name) else studies[which.max(nchar(studies))]
+# Get the study of a file `figures/STUDY/NAME`, or "" of a file `figures/NAME`.
+study_of_file <- function(path) {
+  parts <- strsplit(path, "/")[[1]]
+  if (length(parts) == 3) parts[2] else ""
 }
 
-# Link the report's copy of a script. Chapters without a study have the same script.
+# Get the path of a study's table in results/summary, which the report has under the same path.
+summary_path <- function(study, table) paste0("summary/", study, "/", table, ".csv")
+
+# Link the report's copy of a script. Figures and tables without a study have the same script.
 script_link <- function(study, script) {
-  of_study <- file.exists(paste0(study, "_cells.csv"))
-  path <- if (of_study) paste0(study, "/", script, ".R") else "compare.R"
+  path <- if (study != "") paste0(study, "/", script, ".R") else "compare.R"
   paste0("code: [", path, "](scripts/", path, ")")
 }
 
@@ -80,19 +78,20 @@ text_rows <- remember(function(path) {
 
 cells_of_table <- function(study, name, values = NULL) {
   rows <- text_rows(paste0(name, ".csv"))
-  cells <- text_rows(paste0(study, "_cells.csv"))
+  cells <- text_rows(summary_path(study, "cells"))
   cells <- cells[cells$cell != "", ]
   if (NROW(rows) == 0 || NROW(cells) == 0) {
     return(character())
   }
-  both <- intersect(names(rows), names(cells))
-  both <- both[vapply(both, function(its) any(rows[[its]] %in% cells[[its]]), logical(1))]
+  shared <- intersect(names(rows), names(cells))
+  overlaps <- function(column) any(rows[[column]] %in% cells[[column]])
+  shared <- shared[vapply(shared, overlaps, logical(1))]
   # Join the columns to one text; without common columns, all rows match.
-  joined <- function(table) do.call(paste, c(list(rep("", nrow(table))), unname(table[both])))
+  joined <- function(table) do.call(paste, c(list(rep("", nrow(table))), unname(table[shared])))
   agrees <- joined(cells) %in% joined(rows)
-  for (part in strsplit(paste(values, collapse = ""), ", *")[[1]]) {
-    its <- strsplit(part, "=")[[1]]
-    agrees <- agrees & cells[[its[[1]]]] %in% strsplit(its[[2]], " ")[[1]]
+  for (assignment in strsplit(paste(values, collapse = ""), ", *")[[1]]) {
+    sides <- strsplit(assignment, "=")[[1]]
+    agrees <- agrees & cells[[sides[[1]]]] %in% strsplit(sides[[2]], " ")[[1]]
   }
   cells$cell[agrees]
 }
@@ -100,9 +99,9 @@ cells_of_table <- function(study, name, values = NULL) {
 # Count the cells with a valid run, link them in the explorer, and write the command that reruns one
 # of them.
 cells_again <- function(study, names) {
-  runs <- text_rows(paste0(study, "_replicates.csv"))
+  runs <- text_rows(summary_path(study, "replicates"))
   runs <- runs[runs$valid == "TRUE", ]
-  cells <- text_rows(paste0(study, "_cells.csv"))
+  cells <- text_rows(summary_path(study, "cells"))
   cells <- cells[cells$cell %in% names & cells$cell %in% runs$cell, ]
   if (NROW(cells) == 0) {
     return(character())

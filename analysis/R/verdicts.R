@@ -39,20 +39,20 @@ of_single_run <- function(claim) isTRUE(claim$published_runs == 1)
 
 # Judge a claim's number. A mean is `reproduced` or `not reproduced` only if its whole interval is
 # within or beyond the limit.
-verdict_of <- function(found, claim) {
+verdict_of <- function(estimate, claim) {
   if (of_single_run(claim)) {
-    verdict_of_run(found, claim)
+    verdict_of_run(estimate, claim)
   } else {
-    verdict_of_mean(found, allowed_range(claim))
+    verdict_of_mean(estimate, allowed_range(claim))
   }
 }
 
-verdict_of_mean <- function(found, range) {
-  if (is.na(found$low) || is.na(found$high)) {
+verdict_of_mean <- function(estimate, range) {
+  if (is.na(estimate$low) || is.na(estimate$high)) {
     "inconclusive"
-  } else if (found$low >= range[1] && found$high <= range[2]) {
+  } else if (estimate$low >= range[1] && estimate$high <= range[2]) {
     "reproduced"
-  } else if (found$high < range[1] || found$low > range[2]) {
+  } else if (estimate$high < range[1] || estimate$low > range[2]) {
     "not reproduced"
   } else {
     "inconclusive"
@@ -61,17 +61,17 @@ verdict_of_mean <- function(found, range) {
 
 # Judge a published number of a single run by the prediction interval of one run of ours. An
 # interval that is wider than the limit allows would contain almost any number.
-verdict_of_run <- function(found, claim) {
+verdict_of_run <- function(estimate, claim) {
   range <- allowed_range(claim)
-  if (is.na(found$low) || is.na(found$high)) {
+  if (is.na(estimate$low) || is.na(estimate$high)) {
     "inconclusive"
-  } else if (found$low >= range[1] && found$high <= range[2]) {
+  } else if (estimate$low >= range[1] && estimate$high <= range[2]) {
     "compatible"
-  } else if (claim$published < found$low || claim$published > found$high) {
+  } else if (claim$published < estimate$low || claim$published > estimate$high) {
     "not compatible"
-  } else if (found$high - found$low <= diff(range)) {
+  } else if (estimate$high - estimate$low <= diff(range)) {
     "compatible"
-  } else if (run_width(found, Inf) > diff(range)) {
+  } else if (run_width(estimate, Inf) > diff(range)) {
     "undecidable"
   } else {
     "inconclusive"
@@ -79,41 +79,41 @@ verdict_of_run <- function(found, claim) {
 }
 
 # Estimate the width of the prediction interval of one run from another number of runs of ours.
-run_width <- function(found, runs) {
+run_width <- function(estimate, runs) {
   reach <- function(n) stats::qt((1 + interval_level) / 2, n - 1) * sqrt(1 + 1 / n)
-  (found$high - found$low) * reach(runs) / reach(found$n)
+  (estimate$high - estimate$low) * reach(runs) / reach(estimate$n)
 }
 
 # Estimate how many runs of ours would decide an inconclusive verdict; NA for other verdicts, and
 # Inf if the number is at the edge of the limit.
-runs_needed <- function(found, claim) {
-  if (found$verdict != "inconclusive" || is.na(found$low) || is.na(found$high)) {
+runs_needed <- function(estimate, claim) {
+  if (estimate$verdict != "inconclusive" || is.na(estimate$low) || is.na(estimate$high)) {
     return(NA_real_)
   }
   range <- allowed_range(claim)
   if (of_single_run(claim)) {
-    more <- seq(found$n, 1000)
-    return(c(more[run_width(found, more) <= diff(range)], Inf)[1])
+    more <- seq(estimate$n, 1000)
+    return(c(more[run_width(estimate, more) <= diff(range)], Inf)[1])
   }
   # The interval crosses the nearer limit, and shrinks with the square root of the number of runs.
-  reach <- abs(c(found$low, found$high) - found$value)
-  if (!inside_limit(found, claim)) reach <- rev(reach)
-  runs <- ceiling(found$n * max(reach / abs(found$value - range))^2)
+  reach <- abs(c(estimate$low, estimate$high) - estimate$value)
+  if (!inside_limit(estimate, claim)) reach <- rev(reach)
+  runs <- ceiling(estimate$n * max(reach / abs(estimate$value - range))^2)
   if (runs > 1000) Inf else runs
 }
 
-inside_limit <- function(found, claim) {
+inside_limit <- function(estimate, claim) {
   range <- allowed_range(claim)
-  found$value >= range[1] && found$value <= range[2]
+  estimate$value >= range[1] && estimate$value <= range[2]
 }
 
 # Explain why a number has no confidence interval.
-why_no_interval <- function(found) {
-  if (!is.na(found$low) && !is.na(found$high)) {
+why_no_interval <- function(estimate) {
+  if (!is.na(estimate$low) && !is.na(estimate$high)) {
     return("")
   }
-  if (found$n < min_runs) {
-    return(paste0("n = ", found$n, ", but a confidence interval needs ", min_runs))
+  if (estimate$n < min_runs) {
+    return(paste0("n = ", estimate$n, ", but a confidence interval needs ", min_runs))
   }
   "this statistic, or a mean of zero, has no confidence interval"
 }
@@ -128,21 +128,21 @@ measure_claim <- function(claim, data, level = interval_level) {
     )
   }
   absent <- why_not_measured(data, claim)
-  found <- if (absent == "") kind(data, claim, level)
-  if (absent == "" && is.na(found$value)) {
-    absent <- if (found$n == 0) {
+  estimate <- if (absent == "") kind(data, claim, level)
+  if (absent == "" && is.na(estimate$value)) {
+    absent <- if (estimate$n == 0) {
       "one of its cells has no counterpart"
     } else {
       "its runs give no number: they are too few or all equal, or it is a ratio to zero"
     }
   }
   if (absent != "") {
-    found <- list(value = NA_real_, low = NA_real_, high = NA_real_, n = 0)
-    return(c(found, verdict = "not measured", absent = absent))
+    estimate <- list(value = NA_real_, low = NA_real_, high = NA_real_, n = 0)
+    return(c(estimate, verdict = "not measured", absent = absent))
   }
   c(
-    as.list(found)[c("value", "low", "high", "n")],
-    verdict = verdict_of(found, claim), absent = why_no_interval(found)
+    as.list(estimate)[c("value", "low", "high", "n")],
+    verdict = verdict_of(estimate, claim), absent = why_no_interval(estimate)
   )
 }
 
@@ -158,15 +158,15 @@ evaluate_claims <- function(claims, data, study) {
 #
 # `data` has the study's `cells` and `replicates`, with their derived metrics.
 evaluate_claim <- function(claim, data, study, level = interval_level) {
-  found <- measure_claim(claim, data, level)
-  if (!is.null(claim$not_comparable) && found$verdict != "not measured") {
-    found$verdict <- "not comparable"
-    found$absent <- ""
+  estimate <- measure_claim(claim, data, level)
+  if (!is.null(claim$not_comparable) && estimate$verdict != "not measured") {
+    estimate$verdict <- "not comparable"
+    estimate$absent <- ""
   }
-  reason <- reason_of(claim, data, found)
+  reason <- reason_of(claim, data, estimate)
   # An observation has no confidence interval to show.
-  deterministic <- found$n > 0 && all_deterministic(data, claim)
-  observed <- deterministic || isTRUE(all.equal(found$low, found$high, tolerance = 1e-9))
+  deterministic <- estimate$n > 0 && all_deterministic(data, claim)
+  observed <- deterministic || isTRUE(all.equal(estimate$low, estimate$high, tolerance = 1e-9))
   # tibble() would evaluate `claim` as the new column in the arguments after it.
   tibble::as_tibble(list(
     study = study,
@@ -175,21 +175,21 @@ evaluate_claim <- function(claim, data, study, level = interval_level) {
     source = claim$source,
     evidence = or_empty(claim$evidence),
     published = if (is.null(claim$published)) NA_real_ else as.numeric(claim$published),
-    measured = found$value,
-    low = if (observed) NA_real_ else found$low,
-    high = if (observed) NA_real_ else found$high,
-    n = found$n,
-    interval = interval_words(claim, found, deterministic, level),
+    measured = estimate$value,
+    low = if (observed) NA_real_ else estimate$low,
+    high = if (observed) NA_real_ else estimate$high,
+    n = estimate$n,
+    interval = interval_words(claim, estimate, deterministic, level),
     unit = unit_of(claim),
     tolerance = tolerance_text(claim),
     limit_is = or_empty(claim$limit_is),
     limit_because = or_empty(claim$limit_because),
-    verdict = found$verdict,
-    runs_needed = runs_needed(found, claim),
+    verdict = estimate$verdict,
+    runs_needed = runs_needed(estimate, claim),
     reason = reason$text,
     unsupported = reason$unsupported,
     cause = reason$cause,
-    absent = found$absent
+    absent = estimate$absent
   ))
 }
 

@@ -3,7 +3,8 @@
     python -m bench.random --cells 1000 --seed 7      exit 1 if an invariant is violated
 
 Each violation is printed with the command that repeats it. Without `--seed`, a fresh seed is drawn
-and printed. Kernels and images that are not built are left out.
+and printed. Kernels and images that are not built are left out. Conditions that losslab refuses are
+drawn, too: a sample of them must end with a reason before anything runs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.random import draw
-from bench.random.judge import OF_ANY, OF_RESULTS, Finished, same_bytes
+from bench.random.judge import OF_ANY, OF_RESULTS, Finished, known, same_bytes
+from bench.random.physics import OF_PHYSICS
 from bench.random.recompute import RECOMPUTED
 from losslab.backends import snapshot_server
 from losslab.repository import ROOT
@@ -41,16 +43,16 @@ LOST = 9
 class Totals:
     """Counts of a campaign."""
 
-    refused: Counter[str] = field(default_factory=Counter)  # before measuring, by axis
     verdicts: Counter[str] = field(default_factory=Counter)
     invalid: Counter[str] = field(default_factory=Counter)  # by reason
     violated: Counter[str] = field(default_factory=Counter)  # by invariant
+    known: Counter[str] = field(default_factory=Counter)  # by number of the fault
 
     @property
     def failed(self) -> bool:
         """Return whether an invariant is violated or too many runs are invalid."""
         measured = sum(self.verdicts.values())
-        not_valid = measured - self.verdicts["valid"] - self.verdicts["refused"]
+        not_valid = self.verdicts["invalid"] + self.verdicts["failed"]
         return bool(self.violated) or not_valid > max(FEW, INVALID_MAX * measured)
 
     def text(self) -> str:
@@ -59,7 +61,7 @@ class Totals:
         for title, counts in (
             ("violated invariants", self.violated),
             ("reasons of runs that are not valid", self.invalid),
-            ("draws refused by axis", self.refused),
+            ("known faults", self.known),
         ):
             lines += [f"{title}: {sum(counts.values())}"]
             lines += [f"{count:6}   {name}" for name, count in counts.most_common()]
@@ -105,7 +107,8 @@ def measure(its: Condition, seed: int, folder: Path, cells: int) -> Finished:
 
 def violations(run: Finished) -> Iterator[tuple[str, str]]:
     """Yield (invariant, violation); a judge that fails on the files is a violation, too."""
-    for invariant in (*OF_ANY, *((*OF_RESULTS, *RECOMPUTED) if run.valid else ())):
+    of_results = (*OF_RESULTS, *OF_PHYSICS, *RECOMPUTED)
+    for invariant in (*OF_ANY, *(of_results if run.valid else ())):
         try:
             for violation in invariant(run):
                 yield invariant.__name__, violation
@@ -113,10 +116,20 @@ def violations(run: Finished) -> Iterator[tuple[str, str]]:
             yield invariant.__name__, f"the files could not be judged: {error!r}"
 
 
+def refusal(its: Condition, folder: Path) -> Iterator[tuple[str, str]]:
+    """Ask for a refused condition; yield what is wrong with the refusal."""
+    run = measure(its, 1, folder, 1)
+    yield from violations(run)
+    if run.status != 2 or not run.stderr.strip():
+        yield "refusal", f"must end with status 2 and a reason, found {run.status}: {run.stderr}"
+
+
 def verdict(run: Finished) -> str:
-    """Return valid, refused (before anything ran), invalid, or failed without a result."""
+    """Return valid, refused (before anything ran), invalid, known, or failed without a result."""
     if run.valid:
         return "valid"
+    if any(map(known, run.manifest.get("reasons", []))):
+        return "known"
     return "refused" if run.status == 2 else "invalid" if run.manifest else "failed"
 
 
@@ -129,17 +142,21 @@ def reasons(run: Finished) -> Iterator[str]:
 
 def judged(
     number: int, seed: int, cells: int, folder: Path
-) -> tuple[Finished, str, list[tuple[str, str]], Counter[str]]:
+) -> tuple[Finished, str, list[tuple[str, str]]]:
     """Draw, measure and judge cell `number` of a campaign, which depends on nothing else."""
     rng = random.Random(f"{seed}-{number}")
-    refused = Counter[str]()
+    refused = list[Condition]()
     its = draw.condition(rng, refused)
     its_seed = rng.randrange(2**31)
     run = measure(its, its_seed, folder / f"{number}", cells)
     found = list(violations(run))
     if run.valid and rng.random() < REPEATED:
         found += rerun(run)
-    return run, draw.command(its, its_seed), found, refused
+    for other in refused[:1]:
+        command = draw.command(other, 1)
+        found += [(name, f"{words}\n    {command}")
+                  for name, words in refusal(other, folder / f"{number}-refused")]  # fmt: skip
+    return run, draw.command(its, its_seed), found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -165,15 +182,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = options.keep or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
         numbers = range(options.cells)
-        for run, command, found, refused in pool.map(
+        for run, command, found in pool.map(
             lambda number: judged(number, seed, options.cells, folder), numbers
         ):
-            totals.refused.update(refused)
             totals.verdicts[verdict(run)] += 1
             if not run.valid:
                 totals.invalid.update(reasons(run))
                 print(f"{verdict(run)}: {next(reasons(run))}\n    {command}", flush=True)
+                totals.known.update(filter(None, map(known, run.manifest.get("reasons", []))))
             for invariant, violation in found:
+                if fault := known(violation):
+                    totals.known[fault] += 1
+                    continue
                 totals.violated[invariant] += 1
                 print(f"VIOLATED {invariant}: {violation}\n    {command}", flush=True)
     print(totals.text())

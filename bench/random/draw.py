@@ -6,7 +6,6 @@ import functools
 import math
 import random
 import shlex
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +26,10 @@ APPS = {
 CHANGED = 0.1
 # The basics are drawn for every condition, together, to limit its cost.
 BASICS = ("app", "rate_mbit", "rtt_ms", "buffer_packets", "duration_s", "warmup_s")
+# Share of the apps with a size whose transfer is of a few packets, and the probability of what
+# disturbs such a transfer most.
+SHORT, DISTURBED = 0.5, 0.25
+SHORT_KB = 30.0
 # Limits of a run's traffic, apart from the start of its connections, and of its length.
 MIN_MBIT, MAX_MBIT, MIN_S, MAX_S = 0.3, 30.0, 0.2, 90.0
 MIN_PAGE_MBIT = 5.0
@@ -66,8 +69,8 @@ def algorithms() -> Sequence[str]:
 
 def built(condition: Condition) -> bool:
     """Return whether a condition's kernel and image are built here."""
-    kernel_built = kernel.existing(kernel_of(condition)) is not None
-    return kernel_built and image.existing(image_of(condition)) is not None
+    kernel_built = kernel.part(kernel_of(condition)).existing() is not None
+    return kernel_built and image.part(image_of(condition)).existing() is not None
 
 
 def number(span: Span, kind: str, rng: random.Random) -> float:
@@ -144,7 +147,7 @@ def _flows(its: Mapping[str, Any], rng: random.Random) -> str:
         "every_s": lambda: plain(between(0.01, length / 5, rng)),
         "end_s": lambda: plain(rng.uniform(length / 2, length)),
         "rate_mbit": lambda: plain(between(0.1, its["rate_mbit"] + 0.2, rng)),
-        "size_kb": lambda: plain(between(1, 1000, rng)),
+        "size_kb": lambda: plain(between(0.1, 1000, rng)),
         "rtt_ms": lambda: plain(its["rtt_ms"] * between(1, 4, rng)),
         "over": lambda: rng.choice(("both", "first", "second")),
         "direction": lambda: "back",
@@ -159,11 +162,23 @@ def _flows(its: Mapping[str, Any], rng: random.Random) -> str:
             kept = {
                 key: pairs[key] for key in pairs if key not in ("count", "every_s", "rate_mbit")
             }
-            pairs = {"arrivals_per_s": plain(between(0.5, 20, rng)), "size_kb": 10} | kept
+            size_kb = plain(between(0.1, 100, rng))
+            pairs = {"arrivals_per_s": plain(between(0.5, 20, rng)), "size_kb": size_kb} | kept
             pairs["sizes"] = sizes
         names = ["same", "cubic,hystart=0", *(a for a in algorithms() if a != "dctcp")]
         groups.append(",".join([rng.choice(names), *(f"{k}={v}" for k, v in pairs.items())]))
     return "+".join(groups)
+
+
+def _disturbed(its: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Draw what disturbs a short transfer: marks, outages during it, and a trace."""
+    at_s = between(1e-3, its["duration_s"] / 2, rng)
+    choices = {
+        "ecn": "on",
+        "changes": f"at_s={plain(at_s)},outage_s={plain(between(0.01, 0.3, rng))}",
+        "trace": "cellular",
+    }
+    return {name: value for name, value in choices.items() if rng.random() < DISTURBED}
 
 
 def _source(its: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
@@ -268,6 +283,10 @@ def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
     for name, axis in AXES.items():
         if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:
             its[name] = _value(axis, its, rng)
+    if 0 < its.get("size_kb", 0) <= SHORT_KB or 0 < its.get("response_kb", 0) <= SHORT_KB:
+        its |= _disturbed(its, rng)
+    if "direction=back" in its.get("flows", ""):  # without a rate, uploads have no bottleneck
+        its["reverse_rate_mbit"] = its["rate_mbit"]
     its.pop("qdisc", None)
     if its.get("queue") == "own":
         its["qdisc"] = _value(AXES["qdisc"], its, rng)
@@ -286,10 +305,15 @@ def _of_app(app: str, rng: random.Random) -> dict[str, Any]:
         its["scheme"] = _scheme(its, rng)
     if app == "stream":
         its |= _source(its, rng)
+        for name in ("size_kb", "response_kb"):
+            if name in its and rng.random() < SHORT:
+                its[name] = between(0.1, SHORT_KB, rng)
     if app == "quic":
         its["algorithm"] = rng.choice(("cubic", "reno", "bbr"))
         most_kb = max(4, 100 * its["rate_mbit"] * its["duration_s"])
-        its["size_kb"] = rng.choice((0.0, 0.0, between(2, most_kb, rng)))
+        its["size_kb"] = rng.choice(
+            (0.0, 0.0, between(0.1, SHORT_KB, rng), between(2, most_kb, rng))
+        )
     if app == "command":
         its["algorithm"] = rng.choice(("cubic", "bbr", rng.choice(algorithms()), "own"))
         receiver, sender = rng.choice(PROGRAMS)
@@ -317,28 +341,21 @@ def _lasts(its: Condition) -> bool:
     return bool(its.duration_s - its.warmup_s > 8 * rtt_s + (1.0 if shared else 0.1))
 
 
-def refused_axis(problem: str) -> str:
-    """Return the axis that a refusal names first."""
-    named = {problem.find(name): name for name in AXES if name in problem}
-    return named[min(named)] if named else "other"
-
-
-def condition(rng: random.Random, refused: Counter[str]) -> Condition:
-    """Draw a condition that losslab accepts; count the refused ones by axis."""
+def condition(rng: random.Random, refused: list[Condition]) -> Condition:
+    """Draw a condition that losslab accepts; add the refused ones to a list."""
     names = design.load_names(ROOT)
-    available = {app: share for app, share in APPS.items() if app != "quic" or image.existing(app)}
+    available = {
+        app: share for app, share in APPS.items() if app != "quic" or image.part(app).existing()
+    }
     [app] = rng.choices(list(available), list(available.values()))
     while True:
         try:
             made = Condition.from_json(_drawn(app, rng))
         except LosslabError:  # two flows of one algorithm with different parameters
-            refused["parameters"] += 1
             continue
-        if problems := [*made.problems(), *names.problems(made)]:
-            refused[refused_axis(problems[0])] += 1
-        elif not built(made):
-            refused["not built here"] += 1
-        elif _lasts(made):
+        if [*made.problems(), *names.problems(made)]:
+            refused.append(made)
+        elif built(made) and _lasts(made):
             return made
 
 

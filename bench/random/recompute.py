@@ -243,9 +243,8 @@ ORDERED = (
     "rtt_before_fetch_min_ms rtt_before_fetch_ms rtt_before_fetch_max_ms",
     "retransmits_first_second retransmits", "datagrams_received datagrams_sent",
     "ended_s duration_s", "completion_s duration_s", "settle_s duration_s",
-    "upload_goodput_mbit flows_goodput_mbit", "rtt_ms rtt_loaded_ms", "srtt_std_ms duration_ms",
+    "rtt_ms rtt_loaded_ms", "srtt_std_ms duration_ms",
     *(f"pool{n}_fct_median_s pool{n}_fct_p95_s" for n in range(1, 5)),
-    *(f"pool{n}_goodput_mbit flows_goodput_mbit" for n in range(1, 5)),
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, out_folder
 from losslab.study import metrics, parameters, units
 from losslab.study.condition import AXES, Condition
-from losslab.ui import drawing, plot, runsummary, series, tables
+from losslab.ui import drawing, plot, printed, runsummary, series
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -50,14 +50,14 @@ RUNS, SWEEPS = Path("results", "runs"), Path("results", "sweeps")
 
 def _with_axes(function: F) -> F:
     """Add the axes to a function's signature, which notebooks complete."""
-    own = inspect.signature(function)
+    signature = inspect.signature(function)
     keyword, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     axes = [
-        inspect.Parameter(name, keyword, default=empty if its.default is None else its.default)
-        for name, its in AXES.items()
+        inspect.Parameter(name, keyword, default=empty if axis.default is None else axis.default)
+        for name, axis in AXES.items()
     ]
-    *named, rest = own.parameters.values()
-    function.__dict__["__signature__"] = own.replace(parameters=[*named, *axes, rest])
+    *named, rest = signature.parameters.values()
+    function.__dict__["__signature__"] = signature.replace(parameters=[*named, *axes, rest])
     return function
 
 
@@ -143,7 +143,13 @@ class Run:
     @property
     def limits(self) -> dict[str, float]:
         """Limits of the first flow, in percent of its time, such as `path` and `pacing`."""
-        return limiters.of_run(self.folder, self.manifest)
+        return dict(limiters.of_run(self.folder, self.manifest).shares)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What limited the first flow if it was not the path; `losslab measure` prints it."""
+        limits = limiters.of_run(self.folder, self.manifest)
+        return [*limiters.warnings(limits, Condition.from_json(self.condition))]
 
     @property
     def queueing_delay(self) -> limiters.QueueingDelay | None:
@@ -160,10 +166,10 @@ class Run:
 
         path = self.folder / f"{pyarguments.typed('name', name, str, 'text')}.csv"
         if not path.is_file():
-            found = sorted(each.stem for each in self.folder.glob("*.csv"))
+            names = sorted(file.stem for file in self.folder.glob("*.csv"))
             raise LosslabError(
                 f"a table must be one of the run's files, found no {path}",
-                hint=f"this run has {', '.join(found)}",
+                hint=f"this run has {', '.join(names)}",
             )
         return pd.read_csv(path)
 
@@ -209,7 +215,14 @@ class Results:
     def _repr_html_(self) -> str:
         """Show the means of each cell's main metric."""
         shown = self.means().drop(columns=[*IDENTITY])
-        return shown.to_html(index=False, float_format="{:.4g}".format)
+        table: str = shown.to_html(index=False, float_format="{:.4g}".format)
+        return table + (drawing.preformatted("\n".join(self.warnings)) if self.warnings else "")
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        """What limited the first flows if it was not the path, a line for each cause."""
+        varied, _ = self._rows(None)
+        return limiters.of_cells(self._cells, lambda its: printed.cell_name(its, varied))
 
     def plot(self, metric: str | None = None) -> drawing.Drawing:
         """Plot the means over the varied axes, as `losslab sweep` does; notebooks show the plot.
@@ -218,15 +231,15 @@ class Results:
             metric: Name of the metric; by default the main metric of each cell's app.
         """
         varied, rows = self._rows(metric)
-        text = tables.text(rows, varied)
-        return drawing.Drawing(text, lambda file: tables.draw(rows, varied, [file]))
+        text = printed.text(rows, varied)
+        return drawing.Drawing(text, lambda file: printed.draw(rows, varied, [file]))
 
     def _rows(self, metric: str | None) -> tuple[list[str], list[dict[str, Any]]]:
         """Return the varied axes, or the algorithm, and a row of statistics per cell."""
         chosen = None if metric is None else pyarguments.typed("metric", metric, str, "text")
         conditions = [cell.condition for cell in self._cells]
         varied = [name for name in AXES if len({getattr(c, name) for c in conditions}) > 1]
-        return varied or ["algorithm"], tables.rows(self._cells, varied or ["algorithm"], chosen)
+        return varied or ["algorithm"], printed.rows(self._cells, varied or ["algorithm"], chosen)
 
     @cached_property
     def _tables(self) -> Tables:
@@ -260,18 +273,18 @@ class Results:
     def means(self, metric: str | None = None) -> pd.DataFrame:
         """Return the mean of a metric per cell, with a 95 % confidence interval from five runs on.
 
-        The interval is for a fixed number of runs, as in a sweep. `results/summary/STUDY.csv` has
-        the wider intervals of a campaign's cells that may end early.
+        The interval is for a fixed number of runs, as in a sweep. A campaign's cells that may end
+        early have wider intervals, in `results/summary/STUDY/statistics.csv`.
 
         Args:
             metric: Name of the metric; by default the main metric of each cell's app.
         """
         varied, rows = self._rows(metric)
         names = [{key: row[key] for key in IDENTITY} for row in self._tables.cells]
-        found = [named | row for named, row in zip(names, rows, strict=True)]
-        columns = [*IDENTITY, *varied, "metric", *tables.STATISTICS]
+        means = [named | row for named, row in zip(names, rows, strict=True)]
+        columns = [*IDENTITY, *varied, "metric", *printed.STATISTICS]
         # Cells without five valid runs have no interval.
-        return _frame(found, columns).astype({end: float for end in ("mean", "low", "high")})
+        return _frame(means, columns).astype({end: float for end in ("mean", "low", "high")})
 
     def runs(self, **axes: Unpack[Axes]) -> list[Run]:
         """List the valid runs whose axes have the given values."""
@@ -286,9 +299,9 @@ class Results:
             given |= parameters.resolved(given)
             cells = [cell for cell in self._cells if chosen(cell.condition.to_json())]
         return [
-            Run(each.folder)
+            Run(replicate.folder)
             for cell in cells
-            for row, each in zip(cell.rows, cell.replicates, strict=True)
+            for row, replicate in zip(cell.rows, cell.replicates, strict=True)
             if row["valid"]
         ]
 

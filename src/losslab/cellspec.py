@@ -7,12 +7,14 @@ import contextlib
 import hashlib
 import os
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.backends.registry import BACKENDS, NAMES, PLACES
+from losslab.campaign import inputs
 from losslab.errors import HostError, did_you_mean
 from losslab.instrument.cache import locks
 from losslab.lock import mark, marked, taken
@@ -21,7 +23,7 @@ from losslab.repository import ROOT, find
 from losslab.study import design, units
 from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
-from losslab.study.names import Names, load_algorithms
+from losslab.study.names import Names, load_algorithms, unusual_parameters
 
 # Largest seed of a replicate; seeds that a campaign derives have 31 bits.
 SEED_MAX = 2**63 - 1
@@ -81,10 +83,27 @@ def condition(data: Any, names: Names | None = None, own_kernel: bool = False) -
     if wrong := [text for text in texts if text != text.encode(errors="replace").decode()]:
         raise UsageError(f"a condition's text must be UTF-8, found {shown(wrong[0])}")
     with input_errors():
-        made = Condition.from_json(units.resolved(data))
+        checked = Condition.from_json(units.resolved(data))
     names = names or design.load_names(ROOT)
-    if problems := made.problems() + names.problems(made, own_kernel):
+    if problems := checked.problems() + names.problems(checked, own_kernel):
         raise UsageError("; ".join(dict.fromkeys(problems)))
+    return checked
+
+
+def condition_of(options: argparse.Namespace) -> Condition:
+    """Make the condition from the axes' options."""
+    for name in inputs.OF_FILES:
+        setattr(options, name, inputs.value(name, getattr(options, name)))
+    own_kernel = "where" in options and on_own_kernel(options.backend, options.where)
+    axes = {name: getattr(options, name) for name in AXES}
+    made = condition(axes, own_kernel=own_kernel)
+    inputs.require([made])
+    given = {name: [getattr(options, name)] for name in AXES}
+    for note in (
+        *units.notes(given, [made.to_json()]), *unusual_parameters(made),
+        *inputs.notes(made),
+    ):  # fmt: skip
+        print(f"losslab: {note}", file=sys.stderr)
     return made
 
 

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from losslab import commands, interrupts
+from losslab import commands, extensions, interrupts, moved
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import CONTROL, UsageError, shown
 from losslab.repository import FORMAT, __version__
@@ -43,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _require_stdout()
         options = parser(words).parse_args(words)
         interrupts.unwind_on_signals()
+        moved.require_new_places(extensions.campaign())
         status: int = options.run(options)
         interrupts.heed()
         sys.stdout.flush()
@@ -122,7 +123,7 @@ class _Print(argparse.Action):
     """Print the version, kernels and images, or the commands by purpose and exit statuses."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from losslab.instrument.records import installed
+        from losslab.instrument.built import installed
 
         if self.dest == "version":
             print(f"losslab {__version__}", f"results {FORMAT}", *installed(), sep="\n")

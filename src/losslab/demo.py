@@ -47,11 +47,11 @@ def text(out: Path) -> str:
         f"{PATH['buffer-packets']} packets, {PATH['duration-s']} s"
     ]
     for name, label in LABELS.items():
-        found = [means[name, loss] for loss in LOSSES_PERCENT]
-        if not all(found):
+        goodput_means = [means[name, loss] for loss in LOSSES_PERCENT]
+        if not all(goodput_means):
             lines.append(f"{label}: no valid run at some loss rates")
             continue
-        lossless, *goodputs = map(float, found)
+        lossless, *goodputs = map(float, goodput_means)
         first, *more = (
             f"{loss} % loss costs {100 * (1 - goodput / lossless):.0f} %"
             for loss, goodput in zip(LOSSES_PERCENT[1:], goodputs, strict=True)

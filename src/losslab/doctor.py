@@ -16,14 +16,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from losslab import cellspec, processes, pyarguments
+from losslab import analysis, cellspec, processes, pyarguments
 from losslab.backends import resources, runner, virtual
 from losslab.backends.base import GUEST, VIRTUAL, Checked, Finding, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.campaign.cellrun import SELF_TEST, self_test
 from losslab.campaign.instrument import instrument, provide
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, image, integrity, kernel, kernels
+from losslab.instrument import image, integrity, kernel, kernels
 from losslab.instrument.cache import cache_folder
 from losslab.lock import own_folder
 from losslab.repository import FOR_CAMPAIGNS, SET_UP, debian_packages, install_command
@@ -105,7 +105,7 @@ def _present(title: str, found: object, absent: str = "not found", fix: str = SE
 def _virtual() -> Iterable[Finding]:
     new, version = sys.version_info >= (3, 11), platform.python_version()
     yield Finding("Python 3.11 or newer", new, version, "install a newer Python")
-    built = kernel.existing(), image.existing()
+    built = kernel.part().existing(), image.part().existing()
     for title, folder in zip(("pinned kernel", "host image"), built, strict=True):
         yield _present(title, folder, f"none in {cache_folder()}")
     if not all(built):
@@ -135,7 +135,7 @@ def _virtual() -> Iterable[Finding]:
 def _other_kernels() -> Iterable[Finding]:
     """List the kernels that only cells with the axis `kernel`, or some algorithms, need."""
     others = [spec for spec in kernels.declared().values() if spec != kernels.default()]
-    built = [spec.name for spec in others if kernel.existing(spec)]
+    built = [spec.name for spec in others if kernel.part(spec).existing()]
     missing = [spec.name for spec in others if spec.name not in built]
     yield Finding("built", True, ", ".join(built) or "none")
     if missing:
@@ -145,11 +145,11 @@ def _other_kernels() -> Iterable[Finding]:
 def _whole() -> Iterable[Finding]:
     """Verify kernels and images against their digests, and show these."""
     for spec in kernels.declared().values():
-        if folder := kernel.existing(spec):
+        if folder := kernel.part(spec).existing():
             title = f"kernel {spec.name}"
             yield _attempt(title, partial(_digest, folder / "linux", []), SET_UP)
     for name in image.names():
-        if folder := image.existing(name):
+        if folder := image.part(name).existing():
             pinned = "pinned" if folder.name in integrity.pins() else "not pinned"
             title = f"image {name}, tree {pinned}"
             yield _attempt(title, partial(_digest, None, [folder / integrity.TREE_ROOT]), SET_UP)
@@ -182,7 +182,7 @@ def _attempt(title: str, action: Callable[[], str], fix: str) -> Finding:
 
 def _boot_seconds() -> str:
     """Boot an idle guest; return the time that this took."""
-    kernel_folder, image_folder = kernel.existing(), image.existing()
+    kernel_folder, image_folder = kernel.part().existing(), image.part().existing()
     assert kernel_folder is not None and image_folder is not None
     begin = time.monotonic()
     with own_folder(Path(tempfile.gettempdir()), "losslab-doctor-") as folder:

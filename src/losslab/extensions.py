@@ -5,12 +5,17 @@ or `schemes` of a campaign's folder, or named by an installed package's entry po
 `losslab.apps`, `losslab.mechanisms` or `losslab.schemes`. It becomes a module of the package that
 has losslab's own. Jobs have a copy of it there (`backends/payload.py`), so they add nothing.
 
+These modules declare axes, check conditions and plan runs on the user's machine, with the user's
+rights. So losslab loads those of a campaign's folder only if the user trusts the folder (`losslab
+init`, `losslab trust`): a command in a stranger's folder runs none of its code.
+
 The guest imports this module: use only the standard library.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -52,6 +57,54 @@ def folder() -> Path | None:
     return clone if (clone / "workflow").is_dir() else None
 
 
+def _record_of_trust(place: Path) -> Path:
+    """Return the file in the cache that says that the user trusts a folder.
+
+    It depends on the folder's path and on its mark's inode: another folder that takes its place is
+    not trusted.
+    """
+    cache = os.environ.get("LOSSLAB_CACHE") or Path.home() / ".cache" / "losslab"
+    facts = f"{place.resolve()}\n{(place / MARK).stat().st_ino}"
+    return Path(cache, "trusted", hashlib.sha256(facts.encode()).hexdigest())
+
+
+def trust(place: Path) -> None:
+    """Let the code of a campaign's folder run with the user's rights from now on."""
+    record = _record_of_trust(place)
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(f"{place.resolve()}\n")
+    _may_load.cache_clear()
+    added.cache_clear()
+
+
+def trusted(place: Path) -> bool:
+    """Return whether the user trusts the code of a campaign's folder."""
+    try:
+        return _record_of_trust(place).is_file()
+    except (OSError, RuntimeError):  # no mark, or no home
+        return False
+
+
+def own_modules(place: Path) -> list[Path]:
+    """List the modules and their programs in a campaign's folder or a clone."""
+    return sorted(path for kind in KINDS for path in (place / kind).glob("*.py"))
+
+
+@functools.cache
+def _may_load(place: Path) -> bool:
+    """Return whether the modules of a folder may be loaded; print a note if not."""
+    found = own_modules(place)
+    if not found or place != campaign() or trusted(place):
+        return True
+    names = ", ".join(str(path.relative_to(place)) for path in found)
+    print(
+        f"losslab: note: the modules of {place} were not loaded ({names}), because they would run "
+        "with your rights\n  -> read them, then allow it with `losslab trust`",
+        file=sys.stderr,
+    )
+    return False
+
+
 @functools.cache
 def added(kind: str) -> Mapping[str, Path]:
     """Return the added modules of a kind, by name.
@@ -72,7 +125,7 @@ def added(kind: str) -> Mapping[str, Path]:
             )
         found[entry.name] = Path(spec.origin)
     place = folder()
-    own = sorted((place / kind).glob("*.py")) if place else []
+    own = sorted((place / kind).glob("*.py")) if place and _may_load(place) else []
     for path in own:
         if "_" not in path.stem:
             found[path.stem] = path

@@ -20,7 +20,7 @@ from pathlib import Path
 from losslab import extensions, processes
 from losslab.campaign.results import ALGORITHMS_FILE
 from losslab.errors import did_you_mean
-from losslab.instrument import algorithms, kernel, kernels, kerneltree
+from losslab.instrument import csource, kernel, kernels, kerneltree
 from losslab.reading import UsageError, code, out_file, read_json, read_text
 from losslab.repository import INSTALLED, ROOT, find
 from losslab.study import names
@@ -65,10 +65,12 @@ SHAPES = ("15", "16", "17", "18", "3", "4", "8", "0", "1", "2", "5", "6")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `init` and `new`."""
+    """Add `init`, `trust` and `new`."""
     folder = commands.add_parser("init")
     folder.add_argument("folder", type=Path, help="new or empty folder")
     folder.set_defaults(run=_init)
+    trust = commands.add_parser("trust")
+    trust.set_defaults(run=_trust)
     command = commands.add_parser("new")
     kinds = command.add_subparsers(required=True, metavar="KIND")
     made = kinds.add_parser("algorithm", help="a congestion control, compiled into the kernel")
@@ -105,11 +107,27 @@ def _init(options: argparse.Namespace) -> int:
     shutil.copytree(ROOT / "config" / "template" / "campaign", folder, dirs_exist_ok=True)
     (folder / PROFILE).parent.mkdir(parents=True)
     shutil.copy(ROOT / PROFILE, folder / PROFILE)
+    extensions.trust(folder)
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     print(
         f"Wrote {', '.join(files)} to {folder}\n"
         f"Next: cd {shlex.quote(str(folder))} && snakemake --cores all --dry-run"
     )
+    return 0
+
+
+def _trust(options: argparse.Namespace) -> int:
+    """Let the code of the current campaign's folder run with the user's rights."""
+    place = extensions.campaign()
+    if place is None:
+        raise UsageError(
+            f"losslab trust must be started in a campaign's folder, found no {extensions.MARK} in "
+            f"{Path.cwd()}",
+            hint="change to the folder, or make one: `losslab init my-campaign`",
+        )
+    extensions.trust(place)
+    modules = [str(path.relative_to(place)) for path in extensions.own_modules(place)]
+    print(f"losslab loads the modules of {place}: {', '.join(modules) or 'it has none yet'}")
     return 0
 
 
@@ -240,12 +258,12 @@ def imported(name: str, label: str, folder: Path, place: str) -> tuple[Path, lis
         )
     with _place(place) as (start, commit):
         its = start if start.is_dir() else start.parent
-        made, copied, notes = algorithms.inspect(its, start, name)
+        made, copied, notes = csource.inspect(its, start, name)
         made = replace(made, source=place, commit=commit)
-        check_schema(tomllib.loads(made.text), "algorithm", f"{name}/{algorithms.FILE}")
+        check_schema(tomllib.loads(made.text), "algorithm", f"{name}/{csource.FILE}")
         files = {each: (its / each).read_bytes() for each in copied}
-    path = _add(name, label, folder, files | {algorithms.FILE: made.text.encode()})
-    if algorithms.needs_bbr3(files.values()):
+    path = _add(name, label, folder, files | {csource.FILE: made.text.encode()})
+    if csource.needs_bbr3(files.values()):
         notes += [f"it needs the kernel {BBR3} (`losslab kernel --name {BBR3}`)"]
     return path, notes
 
@@ -275,12 +293,12 @@ def _add(name: str, label: str, folder: Path, files: Mapping[str, bytes]) -> Pat
     colour = names.next_colour([row["colour"] for row in rows])
     shape = min(SHAPES, key=[row["shape"] for row in rows].count)
     row = "\t".join(
-        [name, label, colour, shape, BBR3 if algorithms.needs_bbr3(files.values()) else "default"]
+        [name, label, colour, shape, BBR3 if csource.needs_bbr3(files.values()) else "default"]
     )
     text = known.read_text().rstrip("\n")
     table.parent.mkdir(exist_ok=True)
     table.write_text(f"{text}\n{row}\n")
-    main = min(files, key=lambda each: each != algorithms.FILE)
+    main = min(files, key=lambda each: each != csource.FILE)
     return (place / main).relative_to(folder)
 
 
@@ -327,12 +345,12 @@ def _known_source(name: str) -> Iterator[Path]:
         return
     known = {row["name"]: row["kernel"] for row in load_algorithms(find(ALGORITHMS))}
     its_kernel = kernels.get(known.get(name, kernels.DEFAULT)).base
-    tree = kernel.existing_objects(its_kernel)
+    tree = kernel.objects(its_kernel).existing()
     folder = (tree or Path()) / kerneltree.NAME / kerneltree.IPV4
     # Without the lock, a file could be the change that another command tries.
     with kerneltree.own_files(tree) if tree else contextlib.nullcontext():
         files = sorted(folder.glob("tcp_*.c")) if tree else []
-        own_file = [f for f in files if name in algorithms.registered(code(read_text(f)))]
+        own_file = [f for f in files if name in csource.registered(code(read_text(f)))]
         if not own_file:
             raise UsageError(
                 f"--from must name a file, a folder or an algorithm, found no {name:.200}"

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.errors import HostError, LosslabError, did_you_mean
+from losslab.moved import now_at
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,6 +57,9 @@ LARGEST = 1e100
 MAX_SHOWN_LENGTH = 60
 # No configuration nests deeper; libyaml's C code would overflow the stack.
 MAX_DEPTH = 100
+# Values of a YAML file, with those that aliases repeat. The largest file of the repository has some
+# thousands.
+MAX_NODES = 100_000
 # With less free space, a run cannot be written.
 MIN_FREE_BYTES = 4 * 2**20
 
@@ -83,7 +87,7 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
     except FileNotFoundError as error:
-        raise UsageError(f"{path} does not exist") from error
+        raise UsageError(f"{path} does not exist{now_at(path)}") from error
     except (OSError, ValueError) as error:
         found = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"{path} must be a readable file, found: {found}") from error
@@ -126,14 +130,25 @@ def read_json(path: Path, max_bytes: int = RESULT_BYTES) -> Any:
 def read_config(path: Path) -> Any:
     """Read a configuration as Snakemake does: JSON if the name ends in .json, or else YAML.
 
-    The error for a missing file names similar ones of its folder.
+    The error for a missing file names its new place, or similar ones of its folder.
     """
     if not path.exists():
         # Names are compared without their suffixes, which would make all of them similar.
-        others = (each for each in path.parent.glob("*") if each.suffix in CONFIG_SUFFIXES)
+        folders = (path.parent, path.parent / "campaigns")
+        others = (
+            each
+            for place in folders
+            for each in place.glob("*")
+            if each.suffix in CONFIG_SUFFIXES and not now_at(each)
+        )
         similar = [str(each) for each in others if did_you_mean(path.stem, [each.stem])]
-        raise UsageError(f"{path} does not exist{did_you_mean(str(path), similar)}")
-    return read_json(path, CONFIG_BYTES) if path.suffix == ".json" else read_yaml(path)
+        place = now_at(path) or did_you_mean(str(path), similar)
+        raise UsageError(f"{path} does not exist{place}")
+    content = read_json(path, CONFIG_BYTES) if path.suffix == ".json" else read_yaml(path)
+    # Snakemake itself reads the file first, and would only say that it does not exist.
+    if isinstance(content, dict) and content.keys() == {"moved"}:
+        raise UsageError(f"{path} has moved: it is now {content['moved']}")
+    return content
 
 
 def parse_json(text: str, where: str, duplicates: bool = False) -> Any:
@@ -179,15 +194,39 @@ def parse_yaml(text: str, where: str) -> Any:
     import yaml
 
     with _syntax("YAML", where, yaml.YAMLError):
-        depth = 0
-        for event in yaml.parse(text, _yaml_loader()):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:
-                raise ValueError(f"more than {MAX_DEPTH} nested lists or mappings")
+        _require_size(yaml.parse(text, _yaml_loader()))
         data = yaml.load(text, _yaml_loader())
         json.dumps(data, allow_nan=False)  # refuses an alias to its own node, too
     return data
+
+
+def _require_size(events: Iterable[Any]) -> None:
+    """Refuse a YAML document that is nested too deeply, or too large with all aliases expanded.
+
+    An alias repeats its anchor's nodes: 300 bytes may stand for a billion values.
+    """
+    import yaml
+
+    nodes = 0  # with those that aliases repeat
+    sizes: dict[str, int] = {}  # nodes below each anchor
+    open_nodes: list[tuple[str | None, int]] = []  # anchor, and the nodes before it
+    for event in events:
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_nodes.pop()
+            if anchor is not None:
+                sizes[anchor] = nodes - before
+        elif isinstance(event, yaml.AliasEvent):
+            nodes += sizes.get(str(event.anchor), 1)
+        elif isinstance(event, yaml.NodeEvent):
+            nodes += 1
+            if isinstance(event, yaml.CollectionStartEvent):
+                open_nodes.append((event.anchor, nodes - 1))
+            elif event.anchor is not None:
+                sizes[event.anchor] = 1
+        if len(open_nodes) > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_DEPTH} nested lists or mappings")
+        if nodes > MAX_NODES:
+            raise ValueError(f"more than {MAX_NODES} values, with those that aliases repeat")
 
 
 @contextlib.contextmanager

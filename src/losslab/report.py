@@ -22,10 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from losslab import processes
+from losslab import analysis, processes
 from losslab.campaign.verdicts import FAMILIES, check, explained, read_recorded
 from losslab.errors import LosslabError
-from losslab.instrument import analysis
 from losslab.reading import parse_json, read_rows
 from losslab.repository import ROOT, listed
 from losslab.study import prose, studyfiles
@@ -60,7 +59,9 @@ class Parts:
     # Main file. It includes the chapters by `_chapters.md`.
     document: Path
     chapters: Sequence[Path] = ()  # chapters of the studies, in order
-    extra_files: Sequence[Path] = ()  # files that the document and chapters read
+    extra_files: Sequence[Path] = ()  # files that the document and chapters read, by their names
+    # Folder with figures, tables, summaries and claims, which they read by their paths in it.
+    results: Path | None = None
     scripts: Sequence[Path] = ()  # scripts of the studies, to which the page links
     campaign: str = ""  # name of the campaign, if any
     command: str = ""  # command that measures it again
@@ -82,11 +83,19 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
         staging = Path(name)
         for file in (parts.document, *parts.extra_files, *OF_BOTH):
             shutil.copy(file, staging / file.name)
+        if parts.results is not None:
+            link_results(parts.results, [*map(studyfiles.study_of, parts.chapters)], staging)
+        for chapter in parts.chapters:
+            # R looks here for the line of a false sentence.
+            study = studyfiles.study_of(chapter)
+            target = staging / (f"studies/{study}/{chapter.name}" if study else chapter.name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(chapter, target)
         if parts.recorded:
             check(staging / "claims.csv", parts.campaign)
         shown = [c.read_text() + END for c in parts.chapters if has_data(c, staging)]
         (staging / "_chapters.md").write_text("\n".join(shown))
-        (staging / "tables").mkdir()
+        (staging / "latex").mkdir()
         program, document = analysis.quarto(), parts.document
         renderer = (
             f"Quarto {analysis.quarto_version(program)}" if program else "knitr, pandoc and typst"
@@ -103,7 +112,7 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
         for suffix, target in ((".html", html), (".pdf", pdf)):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(staging / (document.stem + suffix), target)
-        shutil.copytree(staging / "tables", html.parent / "tables", dirs_exist_ok=True)
+        shutil.copytree(staging / "latex", html.parent / "tables", dirs_exist_ok=True)
         copy_scripts(parts.scripts, html.parent / "scripts")
         shutil.copy(staging / "report.json", html.parent)
     return renderer
@@ -111,9 +120,8 @@ def render(parts: Parts, html: Path, pdf: Path) -> str:
 
 def facts(parts: Parts, renderer: str) -> dict[str, Any]:
     """Return what R must know of a report besides its tables (analysis/R/report.R reads it)."""
-    recorded = read_recorded()
-    first, second = (recorded.get(family, {}) for family in FAMILIES)
-    causes = explained(recorded)
+    first, second = map(read_recorded, FAMILIES)
+    causes = explained()
     return {
         "campaign": parts.campaign,
         "command": parts.command,
@@ -136,9 +144,22 @@ def labels_of(documents: Sequence[Path]) -> list[str]:
     return sorted({chunk or inline for chunk, inline in found})
 
 
+def link_results(results: Path, studies: Sequence[str], staging: Path) -> None:
+    """Link the results of a campaign's studies, and those without a study, at the same paths.
+
+    A folder may have results of other campaigns' studies, which the report must not show.
+    """
+    for kind in ("figures", "tables", "summary"):
+        (staging / kind).mkdir()
+        for path in (results / kind).iterdir():
+            if path.is_file() or path.name in studies:
+                (staging / kind / path.name).symlink_to(path.resolve())
+    (staging / "claims.csv").symlink_to((results / "claims.csv").resolve())
+
+
 def has_data(chapter: Path, staging: Path) -> bool:
     """Return whether a study's chapter has a cell with a valid run; other chapters have data."""
-    cells = staging / f"{studyfiles.study_of(chapter)}_cells.csv"
+    cells = staging / "summary" / studyfiles.study_of(chapter) / "cells.csv"
     if not cells.is_file():
         return True
     return any(row["n_valid"] not in ("", "0") for row in read_rows(cells, columns=("n_valid",)))
@@ -159,7 +180,7 @@ def measured_at(staging: Path) -> int:
 
     This makes reports of equal results equal. Without a record, the day is 2024-01-01.
     """
-    origin = staging / "origin.csv"
+    origin = staging / "tables" / "origin.csv"
     rows = read_rows(origin, columns=("part", "what")) if origin.is_file() else []
     text = " ".join(row["what"] for row in rows if row["part"] == "measured on")
     day = max(re.findall(r"\d{4}-\d\d-\d\d", text), default="2024-01-01")
@@ -214,12 +235,12 @@ def finish(page: str, narrow: Mapping[bytes, bytes]) -> str:
         small = narrow.get(content)
         versions = {"plot wide": content, "plot narrow": small} if small else {"plot": content}
         label = f'role="img" aria-label="{words[1] if words else ""}"'
-        found = ""
+        figure = ""
         for kind, drawing in versions.items():
             # Identifiers must be unique on the page.
             svg = IDENTIFIER.sub(rf"\g<1>f{next(count)}-", drawing.decode()).partition("<svg")[2]
-            found += f'<span class="{kind}"><svg {label}{svg}</span>'
-        return found
+            figure += f'<span class="{kind}"><svg {label}{svg}</span>'
+        return figure
 
     script = f"<script>{(RENDER / 'page.js').read_text()}</script>"
     return IMAGE.sub(drawn, page).replace("</body>", f"{script}</body>", 1)
@@ -229,7 +250,8 @@ def narrow_versions(folder: Path) -> dict[bytes, bytes]:
     """Return the version for a phone of each SVG file of a folder that has one."""
     return {
         path.with_suffix("").with_suffix(".svg").read_bytes(): path.read_bytes()
-        for path in folder.glob("*.narrow.svg")
+        for pattern in ("figures/*.narrow.svg", "figures/*/*.narrow.svg")
+        for path in folder.glob(pattern)
     }
 
 
@@ -277,6 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--document", type=Path, required=True)
     parser.add_argument("--chapters", type=Path, nargs="+", required=True)
     parser.add_argument("--extra-files", type=Path, nargs="*", default=[])
+    parser.add_argument("--results", type=Path, help="results folder of the campaign")
     parser.add_argument("--scripts", type=Path, nargs="*", default=[])
     parser.add_argument("--html", type=Path, required=True)
     parser.add_argument("--pdf", type=Path, required=True)

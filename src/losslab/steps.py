@@ -22,8 +22,8 @@ from losslab.campaign.instrument import (
 from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import LOST_FILE, RESULTS, cell_content, replace_json, write_json
 from losslab.errors import did_you_mean
-from losslab.instrument import image, integrity, kernel, kernels, records
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument import built, image, integrity, kernel, kernels
+from losslab.instrument.fetch import UnavailableError
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import metrics
@@ -50,26 +50,28 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     collected = commands.add_parser("collect")
     collected.add_argument("study", help="a study of results/plan.json")
     collected.set_defaults(run=_collect)
-    for each in (cell, collected):
-        each.add_argument("--results", type=Path, default=RESULTS, help="folder with plan.json")
+    for subparser in (cell, collected):
+        subparser.add_argument(
+            "--results", type=Path, default=RESULTS, help="folder with plan.json"
+        )
 
 
 def _smoke_test(options: argparse.Namespace) -> int:
     """Measure a short cell with kernel and image; record an unavailable one instead."""
-    missing = next(filter(None, map(records.absent, options.needs)), "")
+    missing = next(filter(None, map(built.absent, options.needs)), "")
     if missing:
-        records.write({"absent": missing}, options.record)
+        built.write({"absent": missing}, options.record)
         return 0
     # On the machine's own kernel, each cell checks what it needs.
-    found = "not run: each cell refuses a machine that cannot measure it"
+    result = "not run: each cell refuses a machine that cannot measure it"
     if BACKENDS[options.backend, options.where].needs.guest:
         spec = kernels.of_key(options.kernel)
         hosts = replace(cellrun.SELF_TEST, image=options.image)
         tools = instrument(options.backend, options.where, hosts, spec)
         require_first(tools, options.record.parent)
-        found = cellrun.self_test(tools)
-    print(found)
-    records.write({"found": found}, options.record)
+        result = cellrun.self_test(tools)
+    print(result)
+    built.write({"found": result}, options.record)
     return 0
 
 
@@ -85,7 +87,7 @@ def _cell(options: argparse.Namespace) -> int:
     planned = plan.cells[study, name]
     cell, out = planned.cell, planned.file(options.results)
     record = options.results / "instrument" / Path(smoke_test_record(cell)).name
-    if missing := _absent_trace(cell) or records.absent(record):
+    if missing := _absent_trace(cell) or built.absent(record):
         # Retried at a later start, like a lost guest's cell, if the cache then has the part.
         when = datetime.now(UTC).isoformat(timespec="seconds")
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -126,8 +128,9 @@ def read_ahead() -> None:
     for cell in {smoke_test_record(each.cell): each.cell for each in plan.cells.values()}.values():
         fingerprint.of(cell.condition, cell.backend, cell.where)
         of = BACKENDS[cell.backend, cell.where].needs
-        linux = kernel.existing(kernel_of(cell.condition)) if of.guest else None
-        images = map(image.existing, (image_of(cell.condition), *of.images[1:]))
+        linux = kernel.part(kernel_of(cell.condition)).existing() if of.guest else None
+        names = (image_of(cell.condition), *of.images[1:])
+        images = (image.part(name).existing() for name in names)
         integrity.require(
             linux and linux / "linux", [each / integrity.TREE_ROOT for each in images if each]
         )
@@ -145,7 +148,7 @@ def _collect(options: argparse.Namespace) -> int:
     cells, recorded = of_plan(plan, study, options.results)
     rules = [each.cell.stopping for each in plan.of_study(study)]
     left_out = {(study, block): count for block, count in plan.left_out[study].items()}
-    found = tables.gather(cells, left_out, rules, recorded)
-    found.criteria = criteria.of_study(study, found)
-    found.write(options.results / "summary", study)
+    study_tables = tables.gather(cells, left_out, rules, recorded)
+    study_tables.criteria = criteria.of_study(study, study_tables)
+    study_tables.write(options.results / "summary", study)
     return 0

@@ -21,24 +21,24 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from losslab import cellspec, interrupts
+from losslab import analysis, cellspec, interrupts
 from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import inputs, replicate
+from losslab.campaign import inputs, limiters, replicate
 from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, read_cell
 from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
-from losslab.instrument import analysis
 from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
 from losslab.study import design, metrics, parameters, units
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
+from losslab.study.names import unusual_parameters
 from losslab.study.studyfiles import POINTS_MAX, block_grid
-from losslab.ui import tables
+from losslab.ui import printed
 
 KEPT = "finished runs are kept; repeat the same command to continue"
 
@@ -55,21 +55,21 @@ class SweepCell(NamedTuple):
         return self.folder / CELL_FILE
 
 
-def values(its: Axis, text: str) -> list[str | float]:
+def values(axis: Axis, text: str) -> list[str | float]:
     """Parse the values of an axis: `cubic,bbr`, `0,1,5`, `0:10` or `0:10:2`."""
-    if its.kind == "str":
-        split = parameters.algorithms if its.name in parameters.ROLES else lambda t: t.split(",")
-        words = [text] if its.commas else split(text)
-        found: list[str | float] = [inputs.value(its.name, word) for word in words]
+    parsed: list[str | float] = []
+    if axis.kind == "str":
+        split = parameters.algorithms if axis.name in parameters.ROLES else lambda t: t.split(",")
+        words = [text] if axis.commas else split(text)
+        parsed += [inputs.value(axis.name, word) for word in words]
     else:
-        found = []
         for part in text.split(","):
-            found += _numbers(its, part)
-            if len(found) > POINTS_MAX:
-                raise _too_many(len(found))
-    if len(set(found)) != len(found):
-        raise UsageError(f"{its.name} must have each value once, found {shown(text)}")
-    return found
+            parsed += _numbers(axis, part)
+            if len(parsed) > POINTS_MAX:
+                raise _too_many(len(parsed))
+    if len(set(parsed)) != len(parsed):
+        raise UsageError(f"{axis.name} must have each value once, found {shown(text)}")
+    return parsed
 
 
 def combined(texts: Iterable[str]) -> str:
@@ -78,28 +78,30 @@ def combined(texts: Iterable[str]) -> str:
     return ",".join(map(AXES["sysctl"].joined, lists))
 
 
-def _numbers(its: Axis, part: str) -> Sequence[str | float]:
+def _numbers(axis: Axis, part: str) -> Sequence[str | float]:
     """Parse a number, or an inclusive range: `FROM:TO` in steps of 1, or `FROM:TO:STEP`.
 
     A range of values with units has a step.
     """
-    wrong = f"{its.name} must be numbers such as 0,1,5 or 0:10 or 0:10:2, found {shown(part)!r}"
+    wrong = f"{axis.name} must be numbers such as 0,1,5 or 0:10 or 0:10:2, found {shown(part)!r}"
     words = part.split(":")
-    with_units = any(units.QUANTITY.fullmatch(word) for word in words)
-    if with_units:
-        words = [units.option(its.name, word) for word in words]
-    if with_units and len(words) == 1:
-        return words
-    if with_units and (part.count(":") != 2 or its.name in units.SIZES):
-        raise UsageError(wrong, hint="with units, write FROM:TO:STEP, or for sizes a list")
+    if any(units.QUANTITY.fullmatch(word) for word in words):
+        in_axis_unit = [units.option(axis.name, word) for word in words]
+        if len(words) == 1:
+            return in_axis_unit
+        if len(words) != 3 or axis.name in units.SIZES:
+            raise UsageError(wrong, hint="with units, write FROM:TO:STEP, or for sizes a list")
+        words = list(map(str, in_axis_unit))
     try:
-        first, *more = (number(str(word)) for word in words)
+        limits = [number(word) for word in words]
     except UsageError as error:
         raise UsageError(wrong) from error
-    if not more:
-        return [first]
-    last, step, *rest = *more, *(first, 1.0)[len(more) :]
-    if rest or step <= 0 or last < first:
+    if len(limits) == 1:
+        return limits
+    if len(limits) > 3:
+        raise UsageError(wrong)
+    first, last, step = limits if len(limits) == 3 else (*limits, 1.0)
+    if step <= 0 or last < first:
         raise UsageError(wrong)
     steps = (last - first) / step + 1e-9
     if steps >= POINTS_MAX:
@@ -125,7 +127,7 @@ def cells(
             hint="choose another with --out; losslab never changes a run's files",
         )
     names = design.load_names(ROOT)
-    block = {name: list(each) for name, each in given.items()}
+    block = {name: list(axis_values) for name, axis_values in given.items()}
     with input_errors():
         conditions = [
             cellspec.condition(point, names, own_kernel)
@@ -134,7 +136,7 @@ def cells(
     inputs.require(conditions)
     # Two points may be one condition: competitor cubic, and same for algorithm cubic.
     distinct = dict.fromkeys(conditions)
-    return [SweepCell(each, folder / "cells" / each.full_name()) for each in distinct]
+    return [SweepCell(c, folder / "cells" / c.full_name()) for c in distinct]
 
 
 def measure(
@@ -147,11 +149,11 @@ def measure(
     """Measure `replicates` runs of each cell, `cores` cells at a time; keep finished runs."""
     rule = StoppingRule(replicates, replicates)
 
-    def cell(each: SweepCell) -> None:
-        tools = instrument(backend, where, each.condition)
-        measure_cell("sweep", "main", each.condition, each.file, rule, tools, say=lambda _: None)
+    def measure_one(cell: SweepCell) -> None:
+        tools = instrument(backend, where, cell.condition)
+        measure_cell("sweep", "main", cell.condition, cell.file, rule, tools, say=lambda _: None)
 
-    measure_all([functools.partial(cell, each) for each in todo], cores, "cells")
+    measure_all([functools.partial(measure_one, cell) for cell in todo], cores, "cells")
 
 
 def measure_all(jobs: Sequence[Callable[[], None]], cores: int, title: str) -> None:
@@ -159,18 +161,19 @@ def measure_all(jobs: Sequence[Callable[[], None]], cores: int, title: str) -> N
 
     If one fails, the others end. The environment has the snapshots' variables meanwhile.
     """
-    shows = sys.stderr.isatty() or "ipykernel" in sys.modules  # a terminal or a notebook
+    interactive = sys.stderr.isatty() or "ipykernel" in sys.modules  # a terminal or a notebook
     with snapshot_server.serving() as variables, ThreadPoolExecutor(cores) as pool:
         os.environ.update(variables)
         try:
             futures = [pool.submit(job) for job in jobs]
             for done, future in enumerate(as_completed(futures), 1):
                 future.result()
-                if shows or done == len(jobs):
-                    begin, of = ("\r", f" of {len(jobs)}") if shows else ("", "")
-                    end = "\n" if done == len(jobs) else ""
-                    text = f"{begin}losslab: measured {done}{of} {title}"
+                end = "\n" if done == len(jobs) else ""
+                if interactive:
+                    text = f"\rlosslab: measured {done} of {len(jobs)} {title}"
                     print(text, end=end, file=sys.stderr, flush=True)
+                elif end:
+                    print(f"losslab: measured {done} {title}", file=sys.stderr, flush=True)
         except BaseException:
             with interrupts.ending_threads():
                 pool.shutdown(cancel_futures=True)
@@ -192,42 +195,47 @@ def measure_runs(
         at_first_use(condition)
         instrument(condition=condition)  # compiles the user's algorithms, once
 
-    def one(folder: Path) -> None:
+    def measure_one(folder: Path) -> None:
         condition, seed = runs[folder]
-        tools, its = instrument(condition=condition), captures(condition)
+        tools, links = instrument(condition=condition), captures(condition)
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         movie = video(condition, tools)
-        replicate.run(condition, seed, folder, tools, movie, attempts=attempts, captures=its)
+        replicate.run(condition, seed, folder, tools, movie, attempts=attempts, captures=links)
 
     if runs:
-        measure_all([functools.partial(one, folder) for folder in runs], cores, title)
+        measure_all([functools.partial(measure_one, folder) for folder in runs], cores, title)
 
 
 def study(given: Mapping[str, Sequence[str | float]], replicates: int) -> dict[str, Any]:
     """Return the sweep as a study's blocks, one for each length of runs, for use in a campaign."""
     block = {
-        name: list(each) if len(each) > 1 else each[0]
-        for name, each in given.items()
+        name: list(values) if len(values) > 1 else values[0]
+        for name, values in given.items()
         if not AXES[name].of_campaign
     }
-    names = ("duration_s", "warmup_s")
-    values = [given.get(name, (AXES[name].default or 0,)) for name in names]
+    durations_s, warmups_s = (
+        [float(value) for value in given.get(name, (AXES[name].default or 0,))]
+        for name in ("duration_s", "warmup_s")
+    )
+    lengths = itertools.product(durations_s, warmups_s)
     runs = {
-        f"main{number or ''}": {"replicates": replicates} | dict(zip(names, its, strict=True))
-        for number, its in enumerate(itertools.product(*(map(float, each) for each in values)))
-    }
+        f"main{number or ''}": {
+            "replicates": replicates, "duration_s": duration_s, "warmup_s": warmup_s,
+        }
+        for number, (duration_s, warmup_s) in enumerate(lengths)
+    }  # fmt: skip
     return {"blocks": {name: dict(block) for name in runs}, "runs": runs}
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `sweep`."""
     parser = commands.add_parser("sweep")
-    for name, its in AXES.items():
+    for name, axis in AXES.items():
         option = f"--{name.replace('_', '-')}"
         action = "append" if name == "sysctl" else "store"
-        parser.add_argument(option, action=action, metavar="VALUES", required=its.default is None,
-                            help=its.help.replace("%", "%%").replace("`", ""))  # fmt: skip
+        parser.add_argument(option, action=action, metavar="VALUES", required=axis.default is None,
+                            help=axis.help.replace("%", "%%").replace("`", ""))  # fmt: skip
     parser.add_argument(
         "--replicates", type=whole_option("replicates", 1), default=5,
         help="runs of each cell (default 5)",
@@ -271,43 +279,76 @@ def run(
 ) -> int:
     """Measure a sweep, print its table and write its files; return the exit status."""
     todo = cells(given, out, cellspec.on_own_kernel(backend, where))
-    for note in units.notes(given, [each.condition.to_json() for each in todo]):
+    conditions = [cell.condition for cell in todo]
+    notes = [*units.notes(given, [condition.to_json() for condition in conditions])]
+    notes += [note for condition in conditions for note in unusual_parameters(condition)]
+    for note in dict.fromkeys(notes):
         print(f"losslab: {note}", file=sys.stderr)
     if metric is not None:
-        metrics.require_measured(metric, [each.condition for each in todo])
-    varied = [name for name, each in given.items() if len(each) > 1]
-    if len({each.condition.parameters for each in todo}) > 1:
-        several = {name for name in varied if len({getattr(c.condition, name) for c in todo}) > 1}
-        varied = [name for name in varied if name in several - {"parameters"}] + ["parameters"]
-    varied = varied or ["algorithm"]
-    figure = True
+        metrics.require_measured(metric, conditions)
+    figure = _can_draw()
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "study.yaml").write_text(yaml.safe_dump(study(given, replicates), sort_keys=False))
+    for condition in conditions:
+        at_first_use(condition, backend, where)
+    measure(todo, replicates, cores, backend, where)
+    measured = [read_cell(cell.file).checked(cell.condition) for cell in todo]
+    varied = varied_axes(given, conditions)
+    rows = printed.rows(measured, varied, metric)
+    files = [*printed.write(rows, varied, out, figure), out / "replicates.csv"]
+    runs = gather(map(numbers_of, measured))
+    write_csv(files[-1], (*REPLICATE_COLUMNS, *runs.metrics()), runs.replicates)
+    warnings = limiters.of_cells(measured, lambda cell: printed.cell_name(cell, varied))
+    if as_json:
+        data = {"cells": rows, "files": [*map(str, files)], "warnings": warnings}
+        print(json.dumps(data, indent=1))
+    else:
+        print("\n".join([printed.text(rows, varied), "", *map(str, files)]))
+    for warning in warnings:
+        print(f"losslab: warning: {warning}", file=sys.stderr)
+    return _warn(rows, varied)
+
+
+def varied_axes(
+    given: Mapping[str, Sequence[str | float]], conditions: Sequence[Condition]
+) -> list[str]:
+    """Return the axes that tell the cells of a sweep apart, for its table.
+
+    Short forms such as `cubic,beta=700` vary the axis `parameters`, and perhaps not the algorithm.
+    """
+    varied = [name for name, axis_values in given.items() if len(axis_values) > 1]
+    if len({condition.parameters for condition in conditions}) > 1:
+        varied = [
+            name
+            for name in varied
+            if name != "parameters" and len({getattr(c, name) for c in conditions}) > 1
+        ]
+        varied.append("parameters")
+    return varied or ["algorithm"]
+
+
+def _can_draw() -> bool:
+    """Return whether R is there; without it, tell the user before the runs."""
     try:
         analysis.require_r("the figure of losslab sweep")
-    except HostError as error:  # without R, the user should know it before the runs
-        figure = False
+    except HostError as error:
         print(
             f"losslab: note: {error}\n  -> or use the tables; after the installation, the same "
             "command draws the finished runs",
             file=sys.stderr,
         )
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "study.yaml").write_text(yaml.safe_dump(study(given, replicates), sort_keys=False))
-    for each in todo:
-        at_first_use(each.condition, backend, where)
-    measure(todo, replicates, cores, backend, where)
-    measured = [read_cell(each.file).checked(each.condition) for each in todo]
-    found = tables.rows(measured, varied, metric)
-    files = [*tables.write(found, varied, out, figure), out / "replicates.csv"]
-    runs = gather(map(numbers_of, measured))
-    write_csv(files[-1], (*REPLICATE_COLUMNS, *runs.metrics()), runs.replicates)
-    if as_json:
-        print(json.dumps({"cells": found, "files": [*map(str, files)]}, indent=1))
-    else:
-        print("\n".join([tables.text(found, varied), "", *map(str, files)]))
-    for row in (row for row in found if row["reasons"]):
-        cell = ", ".join(f"{name} {short(row[name])}" for name in varied)
-        print(f"losslab: invalid: {cell}: {row['reasons']}", file=sys.stderr)
-    if without := [row["metric"] for row in found if row["mean"] is None]:
-        absent, count = ", ".join(dict.fromkeys(without)), f"{len(without)} of {len(found)} cells"
-        print(f"losslab: no valid run with a value of {absent} in {count}", file=sys.stderr)
-    return 1 if without else 0
+        return False
+    return True
+
+
+def _warn(rows: Sequence[Mapping[str, Any]], varied: Sequence[str]) -> int:
+    """Print what is invalid or absent in a sweep's table; return the command's exit status."""
+    for row in rows:
+        if row["reasons"]:
+            cell = ", ".join(f"{name} {short(row[name])}" for name in varied)
+            print(f"losslab: invalid: {cell}: {row['reasons']}", file=sys.stderr)
+    absent = [row["metric"] for row in rows if row["mean"] is None]
+    if absent:
+        names, count = ", ".join(dict.fromkeys(absent)), f"{len(absent)} of {len(rows)} cells"
+        print(f"losslab: no valid run with a value of {names} in {count}", file=sys.stderr)
+    return 1 if absent else 0

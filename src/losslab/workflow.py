@@ -22,20 +22,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from losslab import lock, reading, worker
+from losslab import analysis, extensions, lock, moved, reading, worker
 from losslab.backends import snapshot_server
-from losslab.campaign import inputs, instrument, plan, records
+from losslab.campaign import cost, inputs, instrument, plan, records
 from losslab.campaign.cellrun import SELF_TEST, self_test
 from losslab.campaign.codelock import PACKAGE
 from losslab.campaign.instrument import image_of, kernel_of, parts, parts_of, smoke_test_record
 from losslab.campaign.plan import Planned
 from losslab.campaign.results import LOST_FILE, digest_of, read_cell
 from losslab.campaign.tables import R_LISTS
-from losslab.campaign.verdicts import TABLE, read_recorded
+from losslab.campaign.verdicts import record_of
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, image, kernels, packed
-from losslab.instrument import records as built
-from losslab.instrument.archive import digest
+from losslab.instrument import built, image, kernels, packed
+from losslab.instrument.fetch import digest
 from losslab.repository import ROOT, find
 from losslab.study import claims, design, metrics, studyfiles
 from losslab.study.design import Cell
@@ -48,7 +47,7 @@ STATE = Path(".snakemake")
 # Tables of a study's cells that `losslab collect` writes.
 COLLECTED = ("cells", "replicates", "intervals", "flows", "queue", "criteria")
 # The default configurations of `snakemake` and of `make report`.
-FULL, QUICK = "config/config.yaml", "config/quick.yaml"
+FULL, QUICK = "config/config.yaml", "config/campaigns/quick.yaml"
 # Output of the rule that renders the report.
 RENDERED = ".snakemake/losslab/rendered"
 # Top-level definitions of R files.
@@ -89,6 +88,7 @@ class Campaign:
     ) -> None:
         """Load and check the studies of a configuration."""
         self._config, self._configfiles, self._root = config, list(configfiles), root
+        moved.require_new_places(extensions.campaign())
         for path in self._configfiles:  # Snakemake accepts repeated keys
             reading.read_config(Path(path))
         studies, self.plan = plan.make(config, root, records.available)
@@ -121,7 +121,9 @@ class Campaign:
             workflow.scheduler.job_rate_limiter = None
         lock.hold_for_life(STATE)
         self.plan.write(more=plan.facts(self._configfiles, self._config))
-        self._test_instruments({str(f) for job in workflow.dag.needrun_jobs() for f in job.output})
+        outputs = {str(f) for job in workflow.dag.needrun_jobs() for f in job.output}
+        self._expect(workflow, outputs)
+        self._test_instruments(outputs)
         # One boot and one import of losslab for all cells. Jobs on other machines find no server,
         # and do both themselves.
         server = contextlib.ExitStack()
@@ -129,6 +131,20 @@ class Campaign:
         os.environ |= server.enter_context(worker.serving())
         os.environ[plan.HOSTS] = str(plan.with_hosts(self._config)["hosts"])
         atexit.register(server.close)
+
+    def _expect(self, workflow: Any, outputs: set[str]) -> None:
+        """Give the progress on the screen the estimated times of the cells to measure."""
+        from snakemake_logger_plugin_losslab import LogHandler
+
+        for handler in workflow.logger_manager.plugin_handlers:
+            if isinstance(handler, LogHandler) and handler.progress:
+                handler.progress.expect(
+                    {
+                        path: cost.cell_s(planned.cell)
+                        for planned in self.plan.cells.values()
+                        if (path := str(planned.file())) in outputs
+                    }
+                )
 
     def _test_instruments(self, outputs: set[str]) -> None:
         """Run the self-test of every instrument that is about to measure cells.
@@ -250,6 +266,19 @@ class Campaign:
             if study in (None, each.cell.study) and not each.recorded
         ]
 
+    def deleted(self, _: Any) -> list[str]:
+        """List the results that are absent though their study's tables are there.
+
+        Snakemake does not miss them, because it needs them for these tables only.
+        """
+        return [
+            path
+            for study in self.studies
+            if Path(f"results/summary/{study}_{COLLECTED[0]}.csv").exists()
+            for path in self.results(study)
+            if not Path(path).exists()
+        ]
+
     def records(self, study: str | None = None) -> list[str]:
         """List the files with recorded numbers of a study's cells, or of all studies'."""
         names = {each.cell.study for each in self.plan.cells.values() if each.recorded}
@@ -270,7 +299,7 @@ class Campaign:
     def summaries(self, *tables: str) -> list[str]:
         """List the files of the given tables of every study."""
         return [
-            f"results/summary/{study}_{table}.csv" for study in self.studies for table in tables
+            f"results/summary/{study}/{table}.csv" for study in self.studies for table in tables
         ]
 
     def declared(self, _: Any) -> str:
@@ -286,7 +315,7 @@ class Campaign:
     def figures(self, *suffixes: str, study: str | None = None) -> list[str]:
         """List the files of the figures of a study or of all studies, with some suffixes."""
         return [
-            f"results/figures/{each.name}_{figure}.{suffix}"
+            f"results/figures/{each.name}/{figure}.{suffix}"
             for each in self.studies.values()
             for figure in each.figures
             for suffix in suffixes
@@ -295,7 +324,7 @@ class Campaign:
 
     def tables(self, study: str) -> list[str]:
         """List the files of a study's own tables."""
-        return [f"results/tables/{study}_{name}.csv" for name in self.studies[study].tables]
+        return [f"results/tables/{study}/{name}.csv" for name in self.studies[study].tables]
 
     def figure_code(self, study: str) -> list[Path]:
         """List the R files that draw a study's figures."""
@@ -336,9 +365,9 @@ class Campaign:
         return [self._root / "report" / "_conform.qmd"] if "conform" in self._config else []
 
     def verdicts(self) -> list[str]:
-        """List the table of recorded verdicts if it has this campaign's."""
-        known = read_recorded().get(self._config.get("campaign", ""))
-        return [str(TABLE)] if known else []
+        """List the recorded claims of this campaign, if it has any."""
+        name = self._config.get("campaign", "")
+        return [str(path)] if name and (path := record_of(name)).is_file() else []
 
     def command(self) -> str:
         """Return the command that measures this campaign and makes its report in a clone."""
@@ -390,5 +419,5 @@ def require_defined_once(functions: Iterable[Path]) -> None:
 
 def report_code() -> list[Path]:
     """List the source files of the report's renderer."""
-    modules = [PACKAGE / name for name in ("report.py", "instrument/analysis.py")]
+    modules = [PACKAGE / name for name in ("report.py", "analysis.py")]
     return [*modules, *sorted((ROOT / "report" / "render").iterdir())]

@@ -25,14 +25,14 @@ single_trace_blocks <- c("source-trace", "other-trace")
 
 # Summarise each scheme: the mean of each metric, and the confidence interval of its power. Without
 # a block, the scores are over drawn traces, a new one for each replicate.
-scheme_scores <- function(summary, of = setdiff(summary$block, single_trace_blocks)) {
+scheme_scores <- function(summary, blocks = setdiff(summary$block, single_trace_blocks)) {
   wanted <- c(
     throughput = "link_throughput_mbit", queue_delay = "queue_delay_p95_ms",
     signal_delay = "signal_delay_p95_ms", power = "power"
   )
   summary |>
     dplyr::filter(
-      statistic_over == "replicates", metric %in% wanted, block %in% of
+      statistic_over == "replicates", metric %in% wanted, block %in% blocks
     ) |>
     dplyr::mutate(
       metric = names(wanted)[match(metric, wanted)],
@@ -56,10 +56,10 @@ best_of_each <- function(scores) {
 
 # Compare TCP's alpha and beta, which the source calls near their peak, with the measured others, on
 # its own trace if that was measured.
-alpha_beta_text <- function(scores, own) {
+alpha_beta_text <- function(scores, own_trace_scores) {
   has_varied <- function(rows) any(grepl("^aimd,(alpha|beta)=", rows$scheme))
-  on_own <- has_varied(own)
-  if (on_own) scores <- own
+  on_own <- has_varied(own_trace_scores)
+  if (on_own) scores <- own_trace_scores
   varied <- dplyr::slice_max(
     dplyr::filter(scores, grepl("^aimd,(alpha|beta)=", scheme)), mean_power,
     n = 1, with_ties = FALSE
@@ -81,19 +81,19 @@ alpha_beta_text <- function(scores, own) {
 }
 
 # Say how near the scores on the source's own trace come to the published ones.
-on_own_trace_text <- function(own) {
-  if (nrow(own) == 0) {
+on_own_trace_text <- function(own_trace_scores) {
+  if (nrow(own_trace_scores) == 0) {
     return(paste(
       "This campaign does not have the source's trace, so the claims on its numbers are not judged."
     ))
   }
-  both <- own[!is.na(own$published_mbit), ]
+  compared <- own_trace_scores[!is.na(own_trace_scores$published_mbit), ]
   middle <- function(ours, theirs) fixed(stats::median(ours / theirs), 2)
   paste0(
     "On the source's own trace, ours over published is ",
-    middle(both$mean_throughput, both$published_mbit), " for throughput, ",
-    middle(both$mean_signal_delay, both$published_signal_ms), " for the signal delay, and ",
-    middle(both$mean_power, both$published_quotient), " for power (medians of ", nrow(both),
-    " schemes, @tbl-cellular-own)."
+    middle(compared$mean_throughput, compared$published_mbit), " for throughput, ",
+    middle(compared$mean_signal_delay, compared$published_signal_ms), " for the signal delay, and ",
+    middle(compared$mean_power, compared$published_quotient), " for power (medians of ",
+    nrow(compared), " schemes, @tbl-cellular-own)."
   )
 }

@@ -8,16 +8,17 @@ other_paths <- c("sensitivity", "fq-codel-fitted", "bdp")
 # block without a cell without loss is compared with the main block.
 changes_with_loss <- function(replicates) {
   runs <- dplyr::filter(replicates, valid, app == "iperf3", !is.na(goodput_mbit), offloads == "off")
-  baseline <- function(of, its_path, its_algorithm) {
-    own <- dplyr::filter(runs, path == its_path, algorithm == its_algorithm, loss_percent == 0)
-    its <- own[own$block == of, ]
-    if (nrow(its) > 0) its else own[own$block == "main", ]
+  lossless <- dplyr::filter(runs, loss_percent == 0)
+  baseline <- function(key) {
+    same <- lossless[lossless$path == key$path & lossless$algorithm == key$algorithm, ]
+    of_block <- same[same$block == key$block, ]
+    if (nrow(of_block) > 0) of_block else same[same$block == "main", ]
   }
   runs |>
     dplyr::filter(loss_percent > 0, !block %in% other_paths) |>
     dplyr::group_by(block, path, algorithm, loss_percent) |>
     dplyr::group_modify(\(rows, key) {
-      change_between(rows, baseline(key$block, key$path, key$algorithm))
+      change_between(rows, baseline(key))
     }) |>
     dplyr::ungroup() |>
     with_columns(c("measured", "low", "high", "n"))
@@ -28,10 +29,10 @@ change_between <- function(over, under) {
     return(tibble::tibble(measured = NA_real_, low = NA_real_, high = NA_real_, n = nrow(over)))
   }
   level <- level_of(max(share_of(over), share_of(under)))
-  found <- ratio_interval(over$goodput_mbit, under$goodput_mbit, paired = FALSE, level)
+  ratio <- ratio_interval(over$goodput_mbit, under$goodput_mbit, paired = FALSE, level)
   percent <- function(ratio) 100 * (as.numeric(ratio) - 1)
   tibble::tibble(
-    measured = percent(found$value), low = percent(found$low), high = percent(found$high),
+    measured = percent(ratio$value), low = percent(ratio$low), high = percent(ratio$high),
     n = nrow(over)
   )
 }
@@ -46,8 +47,9 @@ published_changes <- function(published) {
 
 # Compare every condition of the other set-ups with the main set-up at the same loss.
 small_and_other <- function(data) {
-  of <- dplyr::filter(data$summary, metric == "goodput_mbit", statistic_over == "replicates")
-  main <- of |>
+  goodputs <- data$summary |>
+    dplyr::filter(metric == "goodput_mbit", statistic_over == "replicates")
+  main <- goodputs |>
     dplyr::filter(block == "main", app == "iperf3", path == "symmetric") |>
     dplyr::select(algorithm, loss_percent, main_mbit = mean)
   changes <- changes_with_loss(data$replicates) |>
@@ -55,7 +57,7 @@ small_and_other <- function(data) {
       block, algorithm, loss_percent,
       change_percent = measured, change_low = low, change_high = high
     )
-  of |>
+  goodputs |>
     dplyr::filter(block %in% names(variant_labels)) |>
     dplyr::mutate(label = variant_labels[block]) |>
     dplyr::select(

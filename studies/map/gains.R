@@ -21,9 +21,9 @@ gain_axes <- c("block", "rtt_ms", "rate_mbit", "buffer_packets", "loss_percent",
 # logarithm's standard error and `df` its degrees of freedom; both are NA if there are too few runs
 # for an interval.
 ratio_of_means <- function(over, under, level = interval_level) {
-  found <- ratio_interval(over, under, paired = FALSE, level)
+  estimate <- ratio_interval(over, under, paired = FALSE, level)
   shares <- c(stats::var(log(over)) / length(over), stats::var(log(under)) / length(under))
-  known <- !is.na(found$low)
+  known <- !is.na(estimate$low)
   error <- if (known) sqrt(sum(shares)) else NA_real_
   # Two samples without variance have no degrees of freedom.
   df <- if (!known) {
@@ -34,7 +34,7 @@ ratio_of_means <- function(over, under, level = interval_level) {
     sum(shares)^2 / sum(shares^2 / (c(length(over), length(under)) - 1))
   }
   tibble::tibble(
-    ratio = found$value, low = as.numeric(found$low), high = as.numeric(found$high),
+    ratio = estimate$value, low = as.numeric(estimate$low), high = as.numeric(estimate$high),
     error = error, df = df, n_over = length(over), n_under = length(under)
   )
 }
@@ -53,7 +53,7 @@ winner <- function(ratio, low, high) {
 
 # Summarise each condition of a block that was measured with both algorithms, longer runs first.
 gains <- function(replicates) {
-  found <- replicates |>
+  summaries <- replicates |>
     with_columns("retransmits") |>
     dplyr::filter(
       valid, goodput_mbit > 0, algorithm %in% c("cubic", "bbr"), block != start_block
@@ -71,7 +71,7 @@ gains <- function(replicates) {
       cubic_retransmits = mean(retransmits[algorithm == "cubic"]),
       error_share = min(error_share), .groups = "drop"
     )
-  found |>
+  summaries |>
     with_columns(c("ratio", "low", "high", "error", "df", "n_over", "n_under", "error_share")) |>
     dplyr::mutate(winner = winner(ratio, low, high)) |>
     with_columns(c("bbr_mbit", "cubic_mbit", "bbr_retransmits", "cubic_retransmits")) |>
@@ -181,12 +181,12 @@ readable_split <- function(text) {
 tree_rules <- function(tree) {
   nodes <- tree_layout(tree)
   way <- function(number) {
-    found <- character()
+    splits <- character()
     while (number > 1) {
-      found <- c(nodes$answer[nodes$number == number], found)
+      splits <- c(nodes$answer[nodes$number == number], splits)
       number <- number %/% 2
     }
-    if (length(found) == 0) "always" else paste(found, collapse = " and ")
+    if (length(splits) == 0) "always" else paste(splits, collapse = " and ")
   }
   leaves <- dplyr::filter(nodes, leaf)
   tibble::tibble(
@@ -231,16 +231,16 @@ factorial_effects <- function(conditions) {
 
 main_effect <- function(conditions, factors, name) {
   axis <- factors[[name]]
-  others <- unname(setdiff(factors, axis))
+  other_axes <- unname(setdiff(factors, axis))
   wanted <- dplyr::select(
-    conditions, dplyr::all_of(c(others, axis)), log_gain, error, df
+    conditions, dplyr::all_of(c(other_axes, axis)), log_gain, error, df
   )
   low <- wanted[wanted[[axis]] == min(wanted[[axis]]), ]
   high <- wanted[wanted[[axis]] == max(wanted[[axis]]), ]
   pairs <- if (min(conditions[[axis]]) == max(conditions[[axis]])) {
     wanted[0, ]
   } else {
-    dplyr::inner_join(high, low, by = others, suffix = c("_high", "_low"))
+    dplyr::inner_join(high, low, by = other_axes, suffix = c("_high", "_low"))
   }
   if (nrow(pairs) == 0) {
     return(no_effects)

@@ -29,9 +29,9 @@ pacing_rows <- function(replicates, published) {
     stats::setNames(ends, paste(name, c("low", "high"), sep = "_"))
   }
   factor_of <- function(paced, unpaced, level) {
-    found <- ratio_interval(paced, unpaced, TRUE, level)
+    ratio <- ratio_interval(paced, unpaced, TRUE, level)
     tibble::tibble(
-      factor = found$value, factor_low = as.numeric(found$low), factor_high = as.numeric(found$high)
+      factor = ratio$value, factor_low = as.numeric(ratio$low), factor_high = as.numeric(ratio$high)
     )
   }
   pacing_pairs(replicates) |>

@@ -30,12 +30,12 @@ tables <- function(data, write) {
   # Conditions of the paper and its replication that were measured here, without random loss.
   compared <- without_loss(measured)
   of_both <- of_testbeds(published)
-  others <- of_both |>
+  measured_here <- of_both |>
     semi_join(compared, by = c("rtt_ms", "rate_mbit", "buffer_packets"))
   bind_rows(
-    others,
+    measured_here,
     compared |>
-      semi_join(others, by = c("rtt_ms", "rate_mbit", "buffer_packets")) |>
+      semi_join(measured_here, by = c("rtt_ms", "rate_mbit", "buffer_packets")) |>
       mutate(source = "ours")
   ) |>
     arrange(buffer_packets, rtt_ms, rate_mbit, source == "ours", source) |>

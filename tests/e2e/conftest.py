@@ -20,7 +20,7 @@ studies:
 
 # Of tests that compile an algorithm into the kernel.
 COMPILES = pytest.mark.skipif(
-    not (shutil.which("gcc") and kernel.existing_objects(kernels.default())),
+    not (shutil.which("gcc") and kernel.objects(kernels.default()).existing()),
     reason="no object files of the kernel: run `losslab kernel --algorithm gaimd`",
 )
 

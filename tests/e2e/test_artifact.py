@@ -146,8 +146,8 @@ FORGERIES = (
     ("a dropped replicate", without_replicate, True, "cells", CELL),
     ("another seed", lambda f: f.manifest(seed=7), True, "cells", CELL),
     ("a smaller campaign", smaller_campaign, True, "cells", "plan.json"),
-    ("a table", lambda f: f.substitute(f.results / "tables/tiny_goodput.csv", r",9\.\d", ",8.8"),
-     True, "tables", "tables/tiny_goodput.csv"),
+    ("a table", lambda f: f.substitute(f.results / "tables/tiny/goodput.csv", r",9\.\d", ",8.8"),
+     True, "tables", "tables/tiny/goodput.csv"),
     ("claims", lambda f: f.substitute(f.results / "claims.csv", "tiny-cubic", "tiny-bbr"), True,
      "tables", "claims.csv"),
     ("a raw file and its digests",
@@ -216,7 +216,10 @@ def test_changed_raw_file_without_its_digest_stops_the_workflow(forger, reposito
 def test_changed_results_are_not_packed(work, repository, tmp_path, monkeypatch, without_guests):
     shutil.copytree(work / "results", tmp_path / "results")
     Forger(tmp_path).substitute("results/claims.csv", "tiny-cubic", "tiny-bbr")
-    for name, words in (("tiny", r"verified before(.|\n)*claims.csv"), ("quick", "must have the")):
+    for name, words in (
+        ("tiny", r"verified before(.|\n)*claims.csv"),
+        ("campaigns/quick", "must have the"),
+    ):
         with pytest.raises(LosslabError, match=words):
             pack.pack(
                 tmp_path, Path(f"config/{name}.yaml"), tmp_path / "a.tar.gz", False,

@@ -137,7 +137,7 @@ BREAKAGES = {
         # For 0.3 s, before netem, which would count the drops.
         "import threading\n"
         "from losslab.emulation import traffic\n"
-        "start = traffic._SampleLog\n"
+        "start = traffic.SampleLog\n"
         "def tc(words): on('r2', f'tc {words}')\n"
         "def cut(*probes):\n"
         "    tc('qdisc add dev r2-receiver clsact')\n"
@@ -145,7 +145,7 @@ BREAKAGES = {
         "    threading.Timer(1.0, tc, [drop]).start()\n"
         "    threading.Timer(1.3, tc, ['filter del dev r2-receiver ingress']).start()\n"
         "    return start(*probes)\n"
-        "traffic._SampleLog = cut",
+        "traffic.SampleLog = cut",
         ["packets sent on the reverse path must equal"],
     ),
     "window-limited sockets": (
@@ -197,19 +197,19 @@ BREAKAGES = {
     ),
     "record of the queue that stops": (
         NOTHING_ELSE,
-        "from losslab.emulation import traffic\n"
-        "traffic.queue_samples = lambda data, origin_ns: iter(())",
+        "from losslab.emulation import sampling\n"
+        "sampling.queue_samples = lambda data, origin_ns: iter(())",
         ["the kernel must sample the queue every"],
     ),
     "receiver that ends early": (
         NOTHING_ELSE,
         "import threading\n"
         "from losslab.emulation import traffic\n"
-        "start = traffic._SampleLog\n"
+        "start = traffic.SampleLog\n"
         "def cut(*probes):\n"
         "    threading.Timer(1.0, lambda: subprocess.run(['pkill', '-x', 'iperf3'])).start()\n"
         "    return start(*probes)\n"
-        "traffic._SampleLog = cut",
+        "traffic.SampleLog = cut",
         ["must exit with 0", '"error"'],
     ),
 }  # fmt: skip

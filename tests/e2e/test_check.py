@@ -8,7 +8,7 @@ import pytest
 
 from losslab import cli
 from losslab.instrument import kernel, kernels, kerneltree
-from losslab.instrument.archive import unpinned_allowed
+from losslab.instrument.fetch import unpinned_allowed
 from tests.e2e.conftest import COMPILES
 
 pytestmark = COMPILES
@@ -52,7 +52,7 @@ MUTATIONS = {
 
 def sources():
     """Return the kernel's files that are changed here, by path."""
-    kept = kernel.kept_objects(kernels.default(), unpinned_allowed(False))
+    kept = kernel.objects(kernels.default()).build(unpinned_allowed(False))
     with kerneltree.own_files(kept) as tree:
         return {path: (tree / path).read_text() for path in (CUBIC, BBR)}
 

@@ -94,7 +94,7 @@ def test_bad_algorithm_fails_the_criterion_of_rfc_9743_that_it_is_made_for(tmp_p
 def test_case_for_an_algorithm_of_ones_own_with_its_own_fields(campaign_folder):
     made = losslab("new", "algorithm", "mine", "--from", "cubic", cwd=campaign_folder)
     assert made.returncode == 0, made.stderr
-    file = campaign_folder / "config" / "suites" / "mine.yaml"
+    file = campaign_folder / "suites" / "mine" / "suite.yaml"
     file.parent.mkdir(parents=True)
     (campaign_folder / "config" / "states.toml").write_text(STATES)
     file.write_text(SUITE)
@@ -121,7 +121,7 @@ def changed(tmp_path):
 
 @pytest.mark.nightly
 def test_changed_bbr3_fails_what_its_change_breaks(changed, tmp_path):
-    with kerneltree.own_files(kernel.existing_objects(kernels.get("6.12-bbr3"))) as tree:
+    with kerneltree.own_files(kernel.objects(kernels.get("6.12-bbr3")).existing()) as tree:
         text = (tree / kerneltree.IPV4 / "tcp_bbr.c").read_text()
     for old, new in MUTANT.items():
         assert old in text
@@ -135,5 +135,5 @@ def test_changed_bbr3_fails_what_its_change_breaks(changed, tmp_path):
 @pytest.mark.nightly
 def test_repaired_bbr3_passes_what_bbr3_fails(changed, root):
     cases = ["3", "4b", "18", "19"]
-    patch = root / "config" / "suites" / "bbr3-repaired.patch"
+    patch = root / "suites/bbr-draft/bbr3-repaired.patch"
     assert changed(cases, patch) == dict.fromkeys(cases, "PASS")

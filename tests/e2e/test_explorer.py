@@ -20,7 +20,7 @@ def explored(tmp_path_factory):
     cells = seam.unpack(folder / "results/cells/seam")
     measured = map(results.read_cell, sorted(cells.glob("*/cell.json")))
     found = tables.gather(map(tables.numbers_of, measured))
-    overview = folder / "results/summary/seam_cells.csv"
+    overview = folder / "results/summary/seam/cells.csv"
     for row in found.cells:
         row["study"] = "seam"
     tables.write_csv(overview, tables.CELL_COLUMNS, found.cells)

@@ -140,7 +140,7 @@ def test_own_kernel_measures_with_its_boot_parameters(campaign):
     assert mine < 0.95 * default
 
 
-@pytest.mark.skipif(image.existing("rsync") is None, reason="losslab image --variant rsync")
+@pytest.mark.skipif(image.part("rsync").existing() is None, reason="losslab image --variant rsync")
 def test_own_image_has_its_programs(campaign):
     """Its recipe is that of the image rsync, so it is built already."""
     shutil.copytree(image.recipe("rsync"), campaign / "images" / "mine")

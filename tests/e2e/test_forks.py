@@ -44,7 +44,7 @@ CONDITIONS = {
     },
 }  # fmt: skip
 NEEDS_CONTAINERS = pytest.mark.skipif(
-    image.existing(image.ENGINE) is None, reason="the engine image: run `make containernet`"
+    image.part(image.ENGINE).existing() is None, reason="the engine image: run `make containernet`"
 )
 CASES = [
     *(("virtual", name) for name in CONDITIONS),

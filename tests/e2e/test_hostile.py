@@ -50,7 +50,7 @@ OTHERS = [
 def name(request):
     """Return the name of a built kernel; the default one always is."""
     which = kernels.get(request.param)
-    if which != kernels.default() and kernel.existing(which) is None:
+    if which != kernels.default() and kernel.part(which).existing() is None:
         pytest.skip(f"`{which.command}`: ten minutes")
     return request.param
 

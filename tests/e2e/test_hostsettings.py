@@ -15,7 +15,7 @@ PATH = Condition(
 )
 LIMITED = "sender:net.ipv4.tcp_wmem=4096 16384 60000"
 newest = pytest.mark.skipif(
-    kernel.existing(kernels.get("7.2")) is None, reason="no kernel 7.2: run `make kernels`"
+    kernel.part(kernels.get("7.2")).existing() is None, reason="no kernel 7.2: run `make kernels`"
 )
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from losslab.instrument import archive, integrity, records
+from losslab.instrument import built, fetch, integrity
 from tests.faults import kit
 
 
@@ -66,7 +66,7 @@ def test_manifest_has_the_image_digest_and_host_json_the_kernels(losslab, cache,
     _, pinned = integrity.pins()[cache.image.name]
     assert manifest["instrument"]["image"]["tree_sha256"] == pinned
     host = json.loads((tmp_path / "out" / "host.json").read_text())
-    assert host["kernel_sha256"] == archive.digest(cache.kernel / "linux")
+    assert host["kernel_sha256"] == fetch.digest(cache.kernel / "linux")
 
 
 def test_kernel_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_path):
@@ -74,7 +74,7 @@ def test_kernel_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_pat
         command = kit.cell_command(tmp_path, 1, kit.CONDITION | {"loss_percent": percent})
         return kit.run(*command, env=os.environ | cache.environment)
 
-    records.write({"found": ""}, tmp_path / "instrument/smoke-test-virtual-guest.json")
+    built.write({"found": ""}, tmp_path / "instrument/smoke-test-virtual-guest.json")
     first = cell(1)
     assert first.returncode == 0, first.stderr
     linux, digest = cache.kernel / "linux", cache.kernel / integrity.LINUX_DIGEST
@@ -84,7 +84,7 @@ def test_kernel_replaced_with_its_digest_ends_a_campaign(losslab, cache, tmp_pat
     shutil.copy2(aside[linux], linux)
     with linux.open("ab") as file:
         file.write(b"another build")
-    digest.write_text(f"{archive.digest(linux)}\n")
+    digest.write_text(f"{fetch.digest(linux)}\n")
     try:
         done = cell(2)
         assert done.returncode == 1

@@ -41,8 +41,8 @@ def test_new_study_runs_in_a_campaign(repository):
 def test_new_studys_figure_table_claim_and_chapter_are_in_the_report(work):
     results = work / "results"
     for format in ("svg", "png", "pdf"):
-        assert (results / f"figures/tiny_goodput.{format}").stat().st_size > 3000
-    table = read_rows(results / "tables/tiny_goodput.csv")
+        assert (results / f"figures/tiny/goodput.{format}").stat().st_size > 3000
+    table = read_rows(results / "tables/tiny/goodput.csv")
     assert [(row["algorithm"], row["published_mbit"]) for row in table] == [
         ("bbr", "9.4"), ("bbr", "NA"), ("cubic", "9.5"), ("cubic", "NA"),
     ]  # fmt: skip

@@ -6,11 +6,12 @@ from losslab import new
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.instrument import kernels
-from losslab.kernelcommand import registration
+from losslab.instrument.commands import registration
 from losslab.reading import read_rows
 from losslab.repository import ROOT
-from losslab.runs import execute
+from losslab.runs.shell import execute
 from losslab.study.condition import Condition
+from losslab.study.names import OF_INTERFACE
 from tests.e2e.conftest import COMPILES
 
 PATH = Condition(
@@ -55,6 +56,31 @@ def test_table_of_parameters_has_those_of_the_kernel_with_their_defaults():
     readable = {(row["algorithm"], row["parameter"], row["default"]) for row in rows
                 if row["mode"] != "0"}  # fmt: skip
     assert found == readable
+
+
+def test_list_of_qdiscs_and_sysctls_has_those_of_the_kernel():
+    """`losslab shell -c 'sender find /proc/sys/net -type f'` lists what the file must have."""
+    rows = read_rows(ROOT / "config" / "kernel-names.tsv", "\t")
+    listed = {what: {row["name"] for row in rows if row["what"] == what}
+              for what in ("qdisc", "sysctl")}  # fmt: skip
+    _, text = execute("sender find /proc/sys/net -type f", PATH, 1, instrument())
+    names = (line.removeprefix("/proc/sys/").replace("/", ".") for line in text.splitlines())
+    found = {OF_INTERFACE.sub(r".\1.*.", name) for name in names}
+    assert found == listed["sysctl"]
+    others = {"hhf", "sfb", "hfsc", "qfq", "multiq", "plug", "skbprio", "choke", "ets", "cbs"}
+    # tc checks some options before it asks the kernel.
+    options = {"choke": "limit 10 bandwidth 10mbit min 3 max 5", "ets": "bands 2",
+               "red": "limit 9000 avpkt 1000 bandwidth 10mbit", "htb": "",
+               "tbf": "rate 1mbit burst 9k limit 9k"}  # fmt: skip
+    script = "\n".join(
+        f"echo '>'{kind}; sender tc qdisc replace dev sender-r1 root {kind} "
+        f"{options.get(kind, '')} 2>&1; sender tc qdisc del dev sender-r1 root 2>/dev/null"
+        for kind in sorted(others | listed["qdisc"])
+    )
+    _, text = execute(script, PATH, 1, instrument())
+    unknown = {part.split()[0] for part in text.split(">")[1:] if "kind is unknown" in part}
+    assert unknown & listed["qdisc"] == set()
+    assert unknown == others
 
 
 def test_kernel_that_refuses_a_value_says_why(tmp_path):

@@ -177,7 +177,7 @@ def test_processes_keep_their_vector_registers(tmp_path, root):
     assert said == f"kept {4 * (500 * 3 + 50 + 5)} times\n"
 
 
-@pytest.mark.skipif(image.existing("quic") is None, reason="losslab image --variant quic")
+@pytest.mark.skipif(image.part("quic").existing() is None, reason="losslab image --variant quic")
 def test_quic_runs_repeat_their_bytes(tmp_path):
     words = ["--algorithm", "bbr", "--app", "quic", *PATH]
     for name in ("one", "other"):

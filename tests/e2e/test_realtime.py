@@ -40,7 +40,7 @@ OF_LOAD = ("CPU time of other programs", "steal time", "utilisation of a CPU", "
 pytestmark = [
     pytest.mark.alone,
     pytest.mark.skipif(
-        os.geteuid() != 0 or image.existing() is None,
+        os.geteuid() != 0 or image.part().existing() is None,
         reason="root, and the host image: `make setup`",
     ),
 ]
@@ -87,7 +87,7 @@ def nothing_left():
 @pytest.fixture(scope="module")
 def engine():
     """Start a Docker engine for the tests; yield the environment of its client."""
-    if shutil.which("dockerd") is None or image.existing(image.ENGINE) is None:
+    if shutil.which("dockerd") is None or image.part(image.ENGINE).existing() is None:
         pytest.skip("needs dockerd and the engine image: make containernet WHERE=host")
     # The path must be short: a socket's path has at most 108 bytes.
     folder = Path(tempfile.mkdtemp(prefix="losslab-engine-", dir="/tmp"))
@@ -238,7 +238,7 @@ def test_next_start_removes_leftovers_of_a_killed_job(place, tmp_path):
 def test_containers_of_others_are_kept(engine, tmp_path):
     name = "mn.sender"  # Containernet's name
     run = ["docker", "run", "--detach", "--name", name, "--network", "none"]
-    tag = image.provenance(image.target())["hash"]
+    tag = image.provenance(image.part().target())["hash"]
     words = [*run, "--label", "com.containernet", f"losslab-host:{tag}", "sleep", "300"]
     subprocess.run(words, env=engine, check=True, capture_output=True)
     try:

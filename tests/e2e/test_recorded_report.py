@@ -9,7 +9,7 @@ from losslab.reading import read_rows
 
 pytestmark = pytest.mark.nightly
 
-RECORD = "docs/results/full"
+RECORD = "recorded/full"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def results(root, tmp_path_factory):
 def test_full_report_from_recorded_numbers_has_the_recorded_verdicts_and_all_its_sentences(
     root, results
 ):
-    recorded = read_recorded(root / "report/verdicts.tsv")["full"]
+    recorded = read_recorded("full")
     judged = read_rows(results / "claims.csv")
     found = {(row["study"], row["claim"]): row["verdict"] for row in judged}
     assert found == {name: one.verdict for name, one in recorded.items()}

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from losslab import report
-from losslab.instrument import analysis
+from losslab import analysis, report
 
 LETTERS = "ABCDEFGHIJ"
 SVG = (
@@ -67,14 +66,20 @@ def rendered(root, folder):
         f'for (file in Sys.glob("*.R")) source(file)\n```\n{TEXT}'
     )
     (folder / "box.svg").write_text(SVG)
-    (folder / "x_cells.csv").write_text(
+    for kind in ("figures", "tables", "summary"):
+        (folder / "results" / kind / "x").mkdir(parents=True)
+    (folder / "results/claims.csv").touch()
+    (folder / "results/summary/x/cells.csv").write_text(
         "study,block,cell,n_replicates,n_valid,reasons,unpinned,hosts\nx,main,a,3,3,,,processes\n"
     )
     beside = [
-        *(root / "analysis/R").glob("*.R"), folder / "box.svg", folder / "x_cells.csv",
+        *(root / "analysis/R").glob("*.R"), folder / "box.svg",
         root / "report/references.bib", root / "report/style.css",
     ]  # fmt: skip
-    parts = report.Parts(folder / "doc.qmd", [], beside)
+    chapter = folder / "x" / "chapter.qmd"
+    chapter.parent.mkdir()
+    chapter.touch()
+    parts = report.Parts(folder / "doc.qmd", [chapter], beside, folder / "results")
     done = report.render(parts, folder / "o.html", folder / "o.pdf")
     return done, (folder / "o.html").read_text(), (folder / "o.pdf").read_bytes()
 
@@ -85,7 +90,7 @@ def test_quarto_prints_what_its_replacement_prints(root, tmp_path, monkeypatch):
     name, page, pdf = rendered(root, tmp_path / "quarto")
     assert re.fullmatch(r"Quarto \d+[.]\d+[.]\d+", name)
     again = rendered(root, tmp_path / "again")
-    monkeypatch.setattr("losslab.instrument.analysis.quarto", lambda: None)
+    monkeypatch.setattr("losslab.analysis.quarto", lambda: None)
     name, other_page, other_pdf = rendered(root, tmp_path / "replacement")
     assert name == "knitr, pandoc and typst"
     for what, pattern in OF_PAGE.items():

@@ -128,7 +128,7 @@ def snakemake(folder, *words, target=("--until", "measure_cell")):
 def cells(done):
     """Return the cells that a dry run would measure."""
     assert done.returncode == 0, done.stdout + done.stderr
-    return set(re.findall(r"Job \d+: Measure (\S+)", done.stdout + done.stderr))
+    return set(re.findall(r"Job \d+: Measure loss/(\S+)", done.stdout + done.stderr))
 
 
 def measured_again(done):
@@ -163,7 +163,7 @@ def test_edit_measures_exactly_the_cells_that_depend_on_it(clone):
 
 
 def test_edited_r_function_makes_the_tables_again(clone):
-    target = ("results/summary/loss.csv",)
+    target = ("results/summary/loss/statistics.csv",)
     listed = snakemake(clone, "--summary", target=target).stdout.splitlines()
     for path, _, rule, *_ in (line.split("\t") for line in listed if line.startswith("results/")):
         if rule in ("analyse_loss", "collect_study"):

@@ -12,7 +12,7 @@ from losslab.campaign import state
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.emulation import capture
-from losslab.instrument import kernel, kernels, kerneltree, layouts
+from losslab.instrument import csource, kernel, kernels, kernelsource, kerneltree
 from losslab.study.condition import Condition
 from tests.e2e.conftest import COMPILES
 from tests.e2e.test_measure import measure
@@ -23,7 +23,7 @@ BULK = ["--rate-mbit", 20, "--rtt-ms", 20, "--buffer-packets", 60]
 PHASES = ["STARTUP", "DRAIN", "PROBE_BW", "PROBE_RTT", "PROBE_BW"]
 # An algorithm of each kernel, and those of which the layouts are compiled again here; all of them
 # take a minute.
-KERNELS = {"6.1": {"cubic"}, "6.12": {"bbr"}, "6.12-bbr3": {"bbr3"}, "7.2": {"dctcp"}}
+KERNELS = {"6.12": {"bbr"}, "6.12-bbr3": {"bbr3"}, "7.2": {"dctcp"}}
 
 
 @pytest.fixture(scope="module")
@@ -126,13 +126,13 @@ def test_state_outside_of_losslabs_kernel_is_refused(tmp_path, words, reason):
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_layouts_are_those_of_the_kernels_sources(name, every):
-    kept = kernel.existing_objects(kernels.get(name))
+    kept = kernel.objects(kernels.get(name)).existing()
     if kept is None or not shutil.which("gcc"):
         pytest.skip(f"no object files of the kernel: run `losslab kernel --name {name}`")
-    known = layouts.typed(json.loads(layouts.TABLE.read_text())[name])
+    known = csource.typed_layouts(json.loads(kernelsource.TABLE.read_text())[name])
     with kerneltree.own_files(kept) as tree:
         before = {path: os.stat(path).st_mtime_ns for path in (tree / kerneltree.IPV4).iterdir()}
-        found = layouts.of_tree(tree, (), None if every else KERNELS[name])
+        found = kernelsource.layouts_of_tree(tree, (), None if every else KERNELS[name])
         after = {path: os.stat(path).st_mtime_ns for path in (tree / kerneltree.IPV4).iterdir()}
     assert found == (known if every else {each: known[each] for each in KERNELS[name]})
     assert before == after

@@ -5,8 +5,9 @@ import shlex
 
 import pytest
 
-from losslab import cli, runs
+from losslab import cli
 from losslab.campaign.instrument import instrument
+from losslab.runs import shell
 from losslab.study.condition import Condition
 from losslab.tools.paths import from_tc, linux, tclines, to_tc
 
@@ -36,7 +37,7 @@ def said():
         lines += [f"echo {shlex.quote(f'== {name}')}", f"r1 sh -c {shlex.quote(run)} 2>&1"]
         lines += ["sender ping -q -c 3 -i 0.2 10.0.3.2", "sender iperf3 -c 10.0.3.2 -t 3 -O 1"]
     condition = Condition(algorithm="cubic")
-    _, output = runs.execute("; ".join(lines), condition, 7, instrument(condition=condition))
+    _, output = shell.execute("; ".join(lines), condition, 7, instrument(condition=condition))
     return dict(part.split("\n", 1) for part in output.split("== ")[1:])
 
 

@@ -254,12 +254,12 @@ def test_a_link_opens_the_folded_part_that_it_leads_to(chromium):
 
 
 def test_invalid_replicates_are_listed_and_excluded_from_means(rendered):
-    invalid = read_rows(rendered / "results/tables/loss_invalid.csv")
+    invalid = read_rows(rendered / "results/tables/loss/invalid.csv")
     assert {r["reasons"] for r in invalid} == {"made up"}
     assert {r["attempt"] for r in invalid} == {"2"}
     assert "made up" in (rendered / "results/report/report.html").read_text()
     summary = [
-        r for r in read_rows(rendered / "results/summary/loss.csv")
+        r for r in read_rows(rendered / "results/summary/loss/statistics.csv")
         if r["cell"].startswith("bbr_loss4_symmetric_iperf3") and r["metric"] == "goodput_mbit"
         and r["statistic_over"] == "replicates"
     ]  # fmt: skip
@@ -289,7 +289,7 @@ def test_second_run_does_nothing(root, rendered):
 
 def test_snakemake_accepts_the_commands_of_make(root):
     """An option with several values also takes the next words, so targets could be lost."""
-    figure = ["results/figures/loss_goodput.svg", "results/tables/loss_decrease.csv"]
+    figure = ["results/figures/loss/goodput.svg", "results/tables/loss/decrease.csv"]
     wanted = {"report": [], "claims": [], "figure": figure}
     for name, targets in wanted.items():
         said = subprocess.run(

@@ -179,7 +179,7 @@ def own_cache(folder: Path) -> Cache:
     Its files are hard links where possible: replace a file to change it.
     """
     cache, made = folder / "cache", []
-    for built in (kernel.existing(), image.existing()):
+    for built in (kernel.part().existing(), image.part().existing()):
         if built is None:
             pytest.skip("kernel and image must be built")
         target = cache / built.relative_to(cache_folder())

@@ -56,23 +56,23 @@ def test_seam_has_every_verdict_and_kind_of_row(made):
     assert {row["verdict"] for row in verdicts} == {
         "reproduced", "not reproduced", "inconclusive", "not measured",
     }  # fmt: skip
-    [invalid] = rows(made["tables/seam_invalid.csv"])
+    [invalid] = rows(made["tables/seam/invalid.csv"])
     assert "curl on receiver must exit with 0, found 28" in invalid["reasons"]
-    assert {row["flow"] for row in rows(made["summary/seam_flows.csv"])} == {"first", "competitor"}
+    assert {row["flow"] for row in rows(made["summary/seam/flows.csv"])} == {"first", "competitor"}
 
 
 def test_claims_and_r_use_existing_metrics(root, made):
     """A metric that no app has is an outdated name."""
-    known = {row["metric"] for row in rows(made["summary/seam.csv"])}
+    known = {row["metric"] for row in rows(made["summary/seam/statistics.csv"])}
     claimed = {
         claim["metric"]
-        for path in (root / "report" / "claims").glob("*.yaml")
+        for path in root.glob("studies/*/claims.yaml")
         for claim in read_yaml(path)["claims"]
         if "metric" in claim
     }
     assert claimed - known == set()
     read_in_r = set()
-    for path in (root / "analysis").rglob("*.R"):
+    for path in [*(root / "analysis").rglob("*.R"), *(root / "studies").rglob("*.R")]:
         if "tests" not in path.relative_to(root).parts:
             text = path.read_text()
             for condition in re.findall(r"metric (?:==|%in%) (?:c\([^)]*\)|\"\w+\")", text):

@@ -6,9 +6,10 @@ import subprocess
 
 import pytest
 
-from losslab import cli, runs, steps
+from losslab import cli, steps
 from losslab.campaign.plan import CampaignPlan, Planned
 from losslab.reading import UsageError
+from losslab.runs import measure
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
 from tests.unit.study.test_condition import CONDITION
@@ -35,7 +36,7 @@ def test_interrupt_names_kept_results(capsys, tmp_path, monkeypatch, command, sa
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    for module in (runs, steps):
+    for module in (measure, steps):
         monkeypatch.setattr(module, "instrument", interrupted)
     words = [*MEASURE, str(tmp_path / "out")]
     if command == "cell":
@@ -134,8 +135,8 @@ def test_shell_without_a_terminal_runs_its_input(capsys, monkeypatch):
         ran.append((command, condition.rtt_ms, seed))
         return 3, "64 bytes from 10.0.3.2\n"
 
-    monkeypatch.setattr("losslab.runs.execute", execute)
-    monkeypatch.setattr("losslab.runs.instrument", lambda **_: None)
+    monkeypatch.setattr("losslab.runs.shell.execute", execute)
+    monkeypatch.setattr("losslab.runs.shell.instrument", lambda **_: None)
     monkeypatch.setattr("sys.stdin", io.StringIO("sender ping -c 1 10.0.3.2\n"))
     assert cli.main(["shell", "--rtt-ms", "20", "--seed", "7"]) == 3
     assert ran == [("sender ping -c 1 10.0.3.2\n", 20, 7)]

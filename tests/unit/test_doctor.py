@@ -4,7 +4,8 @@ import sys
 import pytest
 
 from losslab import doctor
-from losslab.instrument import image, kernel
+from losslab.instrument import kernel, kernels
+from losslab.instrument.part import Part
 from tests.faults.kit import forbid
 
 # System call numbers on x86-64, from the kernel's syscall_64.tbl.
@@ -12,15 +13,14 @@ PERSONALITY, PTRACE = 135, 101
 
 
 def test_missing_requirement_comes_with_its_fix(monkeypatch):
-    monkeypatch.setattr(kernel, "existing", lambda *variant, **which: None)
-    monkeypatch.setattr(image, "existing", lambda *variant, **which: None)
+    monkeypatch.setattr(Part, "existing", lambda part: None)
     virtual = doctor.Section("virtual", list(doctor._virtual()))
     assert not virtual.usable
     text = virtual.text()
     assert "MISSING  pinned kernel: none in" in text
     assert "-> make setup" in text
     assert "a guest boots" not in text
-    assert "kernel 6.1" not in text
+    assert "kernel 7.2" not in text
 
 
 def test_optional_findings_keep_a_section_ready():
@@ -47,10 +47,11 @@ def test_other_ways_to_measure_take_one_line_each():
 
 
 def test_other_kernels_are_listed(monkeypatch):
-    monkeypatch.setattr(kernel, "existing", lambda spec: spec.name == "6.1" or None)
+    recipe = kernel.content_hash(kernels.get("7.2"))
+    monkeypatch.setattr(Part, "existing", lambda part: part.recipe == recipe or None)
     assert [finding.line() for finding in doctor._other_kernels()] == [
-        "  ok       built: 6.1",
-        "  ok       not built: 7.2, 6.12-bbr3 (`losslab kernel --name NAME`)",
+        "  ok       built: 7.2",
+        "  ok       not built: 6.12-bbr3 (`losslab kernel --name NAME`)",
     ]
 
 

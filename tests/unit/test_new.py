@@ -14,6 +14,7 @@ from losslab.reading import read_yaml
 from losslab.repository import ROOT
 from losslab.study import design, names
 from losslab.study.names import load_algorithms
+from tests.sources import tracked
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_kept_algorithm_outside_of_its_folder_or_missing_is_refused(copy, name, 
 
 
 def test_every_algorithms_file_registers_its_folders_name():
-    found = sorted((ROOT / "algorithms").glob("*/*.c"))
+    found = tracked("algorithms/*/*.c")
     assert len(found) >= 2
     for path in found:
         assert path == kernels.source_of(path.parent.name)
@@ -82,6 +83,9 @@ def test_new_study_is_a_valid_campaign(tmp_path, root, monkeypatch, capsys):
         "studies: { mine: { main: { replicates: 2, duration_s: 1, warmup_s: 0 } } }"
     )
     assert cli.main(["new", "mechanism", "fading"]) == 0
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    assert cli.main(["trust"]) == 0
+    assert capsys.readouterr().out.endswith(": mechanisms/fading.py\n")
     code = (
         "from pathlib import Path; from losslab.reading import read_yaml;"
         "from losslab.workflow import Campaign;"

@@ -13,6 +13,7 @@ from losslab import reading
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, read_json, read_text, read_toml
 from losslab.study import schemas
+from tests.sources import tracked
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -107,11 +108,7 @@ def test_samples_have_the_numbers_of_python(tmp_path):
 
 def test_every_yaml_file_means_the_same_to_snakemake():
     """Snakemake reads configurations with PyYAML's YAML 1.1."""
-    files = [
-        path
-        for folder in ("config", "studies", "workflow/schemas")
-        for path in sorted((ROOT / folder).rglob("*.yaml"))
-    ]
+    files = tracked("config/*.yaml", "studies/*.yaml", "workflow/schemas/*.yaml")
     found = {path: reading.read_yaml(path) for path in files}
     assert found == {path: yaml.load(path.read_text(), yaml.CSafeLoader) for path in files}
 
@@ -147,8 +144,8 @@ def test_callers_cannot_change_a_checked_file_and_a_changed_file_is_checked(root
     first = schemas.load_checked(path, "study")
     first["defaults"].clear()
     assert schemas.load_checked(path, "study") == reading.read_yaml(path) != first
-    path.write_text(text.replace("figures:", "figurs:", 1))
-    with pytest.raises(LosslabError, match="figurs"):
+    path.write_text(text.replace("defaults:", "defalts:", 1))
+    with pytest.raises(LosslabError, match="defalts"):
         schemas.load_checked(path, "study")
 
 
@@ -163,3 +160,16 @@ def test_number_in_another_notation_is_refused(text):
         reading.number(text)
     with pytest.raises(UsageError, match=re.escape("a number must be a whole number, found ")):
         reading.whole(text)
+
+
+def test_yaml_bomb_is_refused_at_once(tmp_path):
+    """300 bytes of aliases stand for 10^9 values."""
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True):
+        lines.append(f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]")
+    file = tmp_path / "bomb.yaml"
+    file.write_text("\n".join(lines))
+    with pytest.raises(UsageError, match="more than 100000 values, with those that aliases repeat"):
+        reading.read_yaml(file)
+    file.write_text("a: &a {x: 1}\nb: *a\nc: [*a, *a]\n")
+    assert reading.read_yaml(file)["c"] == [{"x": 1}, {"x": 1}]

@@ -3,9 +3,8 @@ import re
 
 import pytest
 
-from losslab import report
+from losslab import analysis, report
 from losslab.errors import LosslabError
-from losslab.instrument import analysis
 
 DOCUMENT = """---
 title: Test
@@ -112,7 +111,8 @@ def test_scripts_are_beside_the_page_in_their_studys_folder(tmp_path):
 
 def test_pdf_has_the_date_of_the_last_run(tmp_path):
     assert report.measured_at(tmp_path) == 1_704_067_200  # 2024-01-01
-    (tmp_path / "origin.csv").write_text(
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/origin.csv").write_text(
         "part,what,cells\nmeasured on,2026-11-20 to 2026-11-21,2\nlosslab,2027-01-01,2\n"
     )
     assert report.measured_at(tmp_path) == 1_795_219_200  # 2026-11-21
@@ -120,7 +120,10 @@ def test_pdf_has_the_date_of_the_last_run(tmp_path):
 
 def test_chapter_of_a_study_without_a_valid_run_is_not_printed(fallback, tmp_path):
     for study, count in (("lost", "0"), ("some", "2")):
-        (tmp_path / f"{study}_cells.csv").write_text(f"cell,n_valid\na,0\nb,{count}\n,\n")
+        for kind in ("figures", "tables", "summary"):
+            (tmp_path / "results" / kind / study).mkdir(parents=True)
+        cells = tmp_path / "results/summary" / study / "cells.csv"
+        cells.write_text(f"cell,n_valid\na,0\nb,{count}\n,\n")
         chapter = tmp_path / study / "chapter.qmd"
         chapter.parent.mkdir()
         chapter.write_text(f"# Chapter {study}\n")
@@ -128,10 +131,11 @@ def test_chapter_of_a_study_without_a_valid_run_is_not_printed(fallback, tmp_pat
     document.write_text(DOCUMENT.replace("{{", "{").replace("}}", "}").replace("{more}", ""))
     (tmp_path / "known.bib").touch()
     (tmp_path / "style.css").touch()
-    names = ("known.bib", "style.css", "lost_cells.csv", "some_cells.csv")
-    beside = [tmp_path / name for name in names]
+    (tmp_path / "results/claims.csv").touch()
+    beside = [tmp_path / name for name in ("known.bib", "style.css")]
     chapters = [tmp_path / study / "chapter.qmd" for study in ("lost", "some")]
-    report.render(report.Parts(document, chapters, beside), tmp_path / "o.html", tmp_path / "o.pdf")
+    parts = report.Parts(document, chapters, beside, tmp_path / "results")
+    report.render(parts, tmp_path / "o.html", tmp_path / "o.pdf")
     html = (tmp_path / "o.html").read_text()
     assert "Chapter some" in html
     assert "lost" not in html
@@ -174,8 +178,10 @@ def test_figures_become_searchable_svg():
 
 
 def test_figure_with_a_narrow_version_has_both(tmp_path):
-    (tmp_path / "a.svg").write_text(SVG)
-    (tmp_path / "a.narrow.svg").write_text(SVG.replace("Goodput", "Narrow"))
+    study = tmp_path / "figures" / "x"
+    study.mkdir(parents=True)
+    (study / "a.svg").write_text(SVG)
+    (study / "a.narrow.svg").write_text(SVG.replace("Goodput", "Narrow"))
     page = finished(image("One."), report.narrow_versions(tmp_path))
     assert re.findall('class="(plot [a-z]+)"|<text>([A-Za-z]+)', page) == [
         ("plot wide", ""), ("", "Goodput"), ("plot narrow", ""), ("", "Narrow"),

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from losslab import report
+from losslab import analysis, report
 from losslab.errors import LosslabError
-from losslab.instrument import analysis
 
 
 @pytest.fixture
@@ -87,7 +86,7 @@ def test_untrue_sentence_stops_the_report_of_a_recorded_campaign(fallback, root,
     with pytest.raises(LosslabError) as failure:
         render_sentences(root, tmp_path, SENTENCE.replace("LIMIT", "4"), recorded=True)
     words = str(failure.value)
-    assert '_chapter.qmd, line 13: the sentence "faster, by' in words
+    assert 'studies/mine/chapter.qmd, line 13: the sentence "faster, by' in words
     assert "needs `bbr > 4`, found bbr = 3" in words
 
 
@@ -95,17 +94,19 @@ def test_sentence_with_an_undeclared_key_stops_the_report(fallback, root, tmp_pa
     with pytest.raises(LosslabError) as failure:
         render_sentences(root, tmp_path, ASKED.replace("KEY", "bbrr"))
     words = str(failure.value)
-    assert '_chapter.qmd, line 12: the sentence "It is fast." names the algorithm bbrr' in words
+    problem = 'the sentence "It is fast." names the algorithm bbrr'
+    assert f"studies/mine/chapter.qmd, line 12: {problem}" in words
 
 
 def test_a_typed_number_stops_the_report_before_it_is_rendered(root, tmp_path):
-    with pytest.raises(LosslabError, match=r"_chapter.qmd, line 7: 93 %"):
+    with pytest.raises(LosslabError, match=r"studies/mine/chapter.qmd, line 7: 93 %"):
         render_sentences(root, tmp_path, "It loses 93 % of its goodput.\n")
 
 
 def render_sentences(root, tmp_path, text, recorded=False):
     functions = [*(root / "analysis/R").glob("*.R")]
-    chapter = tmp_path / "_chapter.qmd"
+    chapter = tmp_path / "studies/mine/chapter.qmd"
+    chapter.parent.mkdir(parents=True)
     chapter.write_text(f"# Chapter\n{FUNCTIONS}{text}")
     document = tmp_path / "doc.qmd"
     document.write_text("---\ntitle: Test\n---\n\n{{< include _chapters.md >}}\n")
@@ -133,7 +134,7 @@ def test_other_campaigns_mark_untrue_sentences_and_list_those_without_numbers(ot
     assert "bbr &gt; 4" in page
     assert "bbr = 3" in page
     assert "Sentences without numbers" in page
-    assert "_chapter.qmd, line 26: It is fast." in page
+    assert "studies/mine/chapter.qmd, line 26: It is fast." in page
 
 
 def test_exhibits_without_data_are_listed_and_not_printed(other_campaign):

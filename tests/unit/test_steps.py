@@ -11,7 +11,7 @@ import pytest
 from losslab import cli
 from losslab.campaign.instrument import smoke_test_record
 from losslab.campaign.plan import CampaignPlan, Planned
-from losslab.instrument import records
+from losslab.instrument import built
 from losslab.reading import read_rows
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
@@ -23,7 +23,7 @@ WHY = "Containernet's commit must be had from somewhere, found: no route"
 @pytest.fixture
 def absent(tmp_path):
     path = tmp_path / "image.json"
-    records.write({"absent": WHY}, path)
+    built.write({"absent": WHY}, path)
     return path
 
 
@@ -31,7 +31,7 @@ def test_smoke_test_without_a_part_is_recorded_as_absent(absent, tmp_path):
     out = tmp_path / "tried.json"
     words = f"smoke-test --backend containernet --needs {absent} --record {out}".split()
     assert cli.main(words) == 0
-    assert records.absent(out) == WHY
+    assert built.absent(out) == WHY
 
 
 CELL = Cell("s", "b", CONDITION, StoppingRule(3, 3), backend="containernet")
@@ -48,14 +48,14 @@ def campaign(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("campaign")
 def test_cell_without_an_instrument_has_a_reason_and_no_replicate():
-    records.write({"absent": WHY}, Path(smoke_test_record(CELL)))
+    built.write({"absent": WHY}, Path(smoke_test_record(CELL)))
     assert cli.main(["cell", f"s/{CELL.name}"]) == 0
     # The workflow retries the cell because of this file.
     note = json.loads((Path("results/cells/s") / CELL.name / "lost.json").read_text())
     assert note["absent"] == WHY
     assert note["when_utc"]
     assert cli.main(["collect", "s"]) == 0
-    first, *others = read_rows(Path("results/summary/s_cells.csv"))
+    first, *others = read_rows(Path("results/summary/s/cells.csv"))
     assert (first["block"], first["n_replicates"], first["n_valid"]) == ("b", "0", "0")
     assert first["reasons"] == WHY
     assert [(r["block"], r["n_left_out"]) for r in others] == [("main", "3"), ("other", "88")]

@@ -4,16 +4,15 @@ import csv
 
 import pytest
 
-from losslab import cli, demo, sweeps
+from losslab import analysis, cli, demo, sweeps
 from losslab.campaign.results import read_cell
 from losslab.campaign.tables import write_csv
 from losslab.cellspec import UsageError
-from losslab.instrument import analysis
 from losslab.reading import read_yaml
 from losslab.study import design
 from losslab.study.condition import AXES, Condition
 from losslab.study.studyfiles import block_grid
-from losslab.ui import plot, tables
+from losslab.ui import plot, printed
 from tests import sealed
 
 
@@ -105,12 +104,12 @@ def cell(folder, its, *goodputs, metric="goodput_mbit", **summary):
 
 def test_sweep_table_has_means_intervals_and_invalid_runs(tmp_path):
     measured = [cell(tmp_path / "a", "cubic", 1, 2, 3, 4, 5), cell(tmp_path / "b", "bbr", 7, None)]
-    one, other = tables.rows(measured, ["algorithm"], None)
+    one, other = printed.rows(measured, ["algorithm"], None)
     assert (one["mean"], one["n_runs"], one["n_valid"]) == (3, 5, 5)
     # The report's interval on logarithms. R: mean_interval(1:5)
     assert (one["low"], one["high"]) == pytest.approx((1.318, 7.710), abs=1e-3)
     assert (other["low"], other["n_valid"], other["reasons"]) == (None, 1, "lost")
-    words = tables.text([one, other], ["algorithm"]).splitlines()
+    words = printed.text([one, other], ["algorithm"]).splitlines()
     assert words[0].split() == ["algorithm", "goodput_mbit", "95", "%", "CI", "n"]
     assert words[2].endswith("1 of 2")
     assert words[3] == "Cells with fewer than 5 valid runs have no confidence interval (CI)."
@@ -119,8 +118,8 @@ def test_sweep_table_has_means_intervals_and_invalid_runs(tmp_path):
 def test_cells_with_different_metrics_name_them(tmp_path):
     pages = cell(tmp_path / "b", "bbr", 3, metric="download_s")
     measured = [cell(tmp_path / "a", "cubic", 1, 2), pages]
-    found = tables.rows(measured, ["algorithm"], None)
-    head, *lines = tables.text(found, ["algorithm"]).splitlines()
+    found = printed.rows(measured, ["algorithm"], None)
+    head, *lines = printed.text(found, ["algorithm"]).splitlines()
     assert head.split() == ["algorithm", "metric", "mean", "95", "%", "CI", "n"]
     assert [line.split()[1] for line in lines[:2]] == ["goodput_mbit", "download_s"]
 

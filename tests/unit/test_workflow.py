@@ -9,17 +9,18 @@ from types import SimpleNamespace
 import pytest
 from snakemake.exceptions import WorkflowError
 
-from losslab import cli, lock
+from losslab import analysis, cli, lock
 from losslab.campaign import fingerprint, plan, records
 from losslab.campaign.plan import CampaignPlan
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, image, kernels
+from losslab.instrument import image, kernels
 from losslab.reading import read_rows
 from losslab.repository import ROOT
 from losslab.study.condition import seed_of
 from losslab.workflow import Campaign, require_defined_once
 from tests import sealed
 
+MAP = "config/campaigns/map.yaml"
 CONFIG = {
     "campaign": "mine",
     "studies": {
@@ -87,7 +88,7 @@ def test_campaign_with_suites_judges_each_algorithm_on_its_kernel(tmp_path, monk
 
 
 def test_plan_is_read_as_it_was_written(campaign):
-    campaign.plan.write(more=plan.facts(["config/quick.yaml"], CONFIG))
+    campaign.plan.write(more=plan.facts(["config/campaigns/quick.yaml"], CONFIG))
     again = CampaignPlan.read()
     assert again == campaign.plan
     assert plan.read_campaign(Path("results"), ROOT).config == CONFIG
@@ -96,11 +97,26 @@ def test_plan_is_read_as_it_was_written(campaign):
     assert "sensitivity" in json.loads(campaign.declared(None))["block"]
 
 
+def test_deleted_cells_are_wanted_again_if_their_tables_are_there(campaign, job):
+    assert campaign.deleted(None) == []  # a first run, whose tables need all cells
+    table = Path("results/summary") / f"{job.study}_cells.csv"
+    table.parent.mkdir(parents=True)
+    table.touch()
+    assert campaign.deleted(None) == campaign.results(job.study)
+    kept, *others = campaign.deleted(None)
+    Path(kept).parent.mkdir(parents=True)
+    Path(kept).touch()
+    assert campaign.deleted(None) == others
+
+
 def run_of(jobs, **settings):
     """Return what `Campaign.start` asks of Snakemake's workflow before it measures."""
     named = {"local_exec": True, "deployment_settings": SimpleNamespace(deployment_method=set())}
     dag = SimpleNamespace(needrun_jobs=lambda: iter(jobs))
-    return SimpleNamespace(dag=dag, scheduler=SimpleNamespace(), **(named | settings))
+    manager = SimpleNamespace(plugin_handlers=[])
+    return SimpleNamespace(
+        dag=dag, scheduler=SimpleNamespace(), logger_manager=manager, **(named | settings)
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,9 +157,9 @@ def test_lost_guest_and_newly_available_part_change_a_parameter(campaign, job, m
     (folder / "lost.json").write_text(json.dumps(note))
     assert campaign.lost(job) == note["when_utc"]
     (folder / "lost.json").write_text(json.dumps(note | {"absent": "no kernel"}))
-    monkeypatch.setattr("losslab.instrument.records.in_cache", lambda kind, name: None)
+    monkeypatch.setattr("losslab.instrument.built.in_cache", lambda kind, name: None)
     assert campaign.lost(job) == ""
-    monkeypatch.setattr("losslab.instrument.records.in_cache", lambda kind, name: {"hash": "1"})
+    monkeypatch.setattr("losslab.instrument.built.in_cache", lambda kind, name: {"hash": "1"})
     assert campaign.lost(job) == note["when_utc"]
     monkeypatch.setattr("losslab.campaign.inputs.has_public_traces", lambda condition: False)
     assert campaign.lost(job) == ""
@@ -173,11 +189,11 @@ def test_lost_cells_are_named_at_the_end(campaign, job, capsys):
     ("names", "command"),
     [
         (["config/config.yaml"], "snakemake --cores all"),
-        (["config/quick.yaml"], "make report"),
-        (["config/map.yaml"], "make report CONFIG=config/map.yaml"),
+        (["config/campaigns/quick.yaml"], "make report"),
+        ([MAP], f"make report CONFIG={MAP}"),
         (
-            ["config/map.yaml", "config/quic.yaml"],
-            "snakemake --cores all --configfile config/map.yaml config/quic.yaml",
+            [MAP, "config/campaigns/quic.yaml"],
+            f"snakemake --cores all --configfile {MAP} config/campaigns/quic.yaml",
         ),
         (["../mine.yaml"], "snakemake --cores all --configfile mine.yaml"),
         (["../my file.yaml"], "snakemake --cores all --configfile 'my file.yaml'"),
@@ -231,11 +247,11 @@ def test_recorded_cells_are_collected_without_a_measurement(known):
     only = {name: each for name, each in campaign.plan.cells.items() if each.recorded}
     replace(campaign.plan, cells=only, left_out={"loss": {}}).write()
     assert cli.main(["collect", "loss"]) == 0
-    [row] = read_rows(Path("results/summary/loss_cells.csv"))
+    [row] = read_rows(Path("results/summary/loss/cells.csv"))
     assert (row["cell"], row["n_valid"], row["recorded"]) == (known, "5", "TRUE")
-    values = [row["goodput_mbit"] for row in read_rows(Path("results/summary/loss_replicates.csv"))]
+    values = [row["goodput_mbit"] for row in read_rows(Path("results/summary/loss/replicates.csv"))]
     assert values == ["9.0", "9.01", "9.02", "9.03", "9.04"]
-    assert len(read_rows(Path("results/summary/loss_intervals.csv"))) == 10
+    assert len(read_rows(Path("results/summary/loss/intervals.csv"))) == 10
 
 
 def test_records_and_options_of_an_instrument_follow_from_wildcards(campaign):

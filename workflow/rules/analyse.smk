@@ -7,7 +7,7 @@ for study in campaign.studies:
         name:
             f"analyse_{study}"
         input:
-            **{table: f"results/summary/{study}_{table}.csv" for table in COLLECTED},
+            **{table: f"results/summary/{study}/{table}.csv" for table in COLLECTED},
             functions=campaign.functions([study]),
             code=studyfiles.file(ROOT, study, studyfiles.TABLES),
             figures=campaign.figure_code(study),
@@ -15,13 +15,13 @@ for study in campaign.studies:
             published=studyfiles.published(ROOT, study),
             curves=studyfiles.published(ROOT, study, studyfiles.CURVES),
         output:
-            summary=f"results/summary/{study}.csv",
-            ratios=f"results/summary/{study}_ratios.csv",
-            invalid=f"results/tables/{study}_invalid.csv",
+            summary=f"results/summary/{study}/statistics.csv",
+            ratios=f"results/summary/{study}/ratios.csv",
+            invalid=f"results/tables/{study}/invalid.csv",
             tables=campaign.tables(study),
             figure=[
                 report(
-                    f"results/figures/{study}_{figure}.svg",
+                    f"results/figures/{study}/{figure}.svg",
                     caption="../captions/figure.rst",
                     category=study,
                     labels={"figure": figure},

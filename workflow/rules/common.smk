@@ -6,14 +6,14 @@ from pathlib import Path
 
 from losslab import commands
 from losslab.campaign import criteria, tables
-from losslab.instrument import records
+from losslab.instrument import built
 from losslab.repository import ROOT, find
 from losslab.study import studyfiles
 from losslab.workflow import COLLECTED, Campaign, report_code, without_traceback
 
 if workflow.is_main_process:
     sys.excepthook = without_traceback
-    records.remove_outdated()
+    built.remove_outdated()
 
 campaign = Campaign(config, workflow.configfiles)
 

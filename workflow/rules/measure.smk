@@ -25,7 +25,7 @@ rule measure_cell:
         rule=campaign.stopping_rule,
         lost=campaign.lost,
     message:
-        "Measure {wildcards.cell}"
+        "Measure {wildcards.study}/{wildcards.cell}"
     shell:
         "losslab cell {wildcards.study}/{wildcards.cell} &> {log:q}"
 
@@ -37,7 +37,7 @@ rule collect_study:
         code=[tables.__file__, criteria.__file__],
         suite=lambda wildcards: studyfiles.suite_files(ROOT, wildcards.study),
     output:
-        expand("results/summary/{{study}}_{table}.csv", table=COLLECTED),
+        expand("results/summary/{{study}}/{table}.csv", table=COLLECTED),
     log:
         "logs/collect_study/{study}.log",
     conda:

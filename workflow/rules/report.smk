@@ -57,10 +57,10 @@ rule render_report:
             "results/tables/digests.csv",
         ],
         summaries=[
-            *expand("results/summary/{study}.csv", study=campaign.studies),
+            *expand("results/summary/{study}/statistics.csv", study=campaign.studies),
             *campaign.summaries("cells", "replicates"),
         ],
-        invalid=expand("results/tables/{study}_invalid.csv", study=campaign.studies),
+        invalid=expand("results/tables/{study}/invalid.csv", study=campaign.studies),
         claims="results/claims.csv",
         # The page links to them.
         scripts=campaign.scripts(),
@@ -84,8 +84,8 @@ rule render_report:
         "Render the report"
     shell:
         "python -m losslab.report --document {input.document:q} --chapters {input.chapters:q}"
-        " --extra-files {input.parts:q} {input.functions:q} {input.extra:q} {input.figures:q} {input.tables:q}"
-        " {input.summaries:q} {input.invalid:q} {input.claims:q}"
+        " --extra-files {input.parts:q} {input.functions:q} {input.extra:q}"
+        " --results results"
         " --scripts {input.scripts:q}"
         " --campaign={params.campaign:q} --command={params.command:q}"
         " {params.recorded}"

@@ -1,6 +1,6 @@
 summary_of <- function(code) {
   folder <- tempfile()
-  dir.create(folder)
+  dir.create(file.path(folder, "summary/x"), recursive = TRUE)
   before <- setwd(folder)
   on.exit(setwd(before))
   writeLines(c(
@@ -13,7 +13,7 @@ summary_of <- function(code) {
     "main,cubic,0,100,20,50,none,replicates,goodput_mbit,5,95,94,96",
     "more,cubic,0,100,20,50,none,replicates,goodput_mbit,3,10,9,11",
     "main,bbr,0,100,20,50,none,replicates,goodput_mbit,10,93,92.9,93.1"
-  ), "x.csv")
+  ), "summary/x/statistics.csv")
   force(code)
 }
 options <- c(CUBIC = "cubic", BBR = "bbr")

@@ -22,7 +22,7 @@ test_that("a campaign without findings says where they are", {
 test_that("the box says how many cells have recorded numbers, if any have", {
   origin <- tibble::tibble(
     part = c("losslab", "not measured here"),
-    what = c("1.0", "numbers recorded in docs/results/full"), cells = c("9", "7")
+    what = c("1.0", "numbers recorded in recorded/full"), cells = c("9", "7")
   )
   box <- function(rows) campaign_facts("full", overview_of(9), rows, "make", "Quarto")
   overview_of <- function(n) {
@@ -30,14 +30,14 @@ test_that("the box says how many cells have recorded numbers, if any have", {
       runs = 10 * n, cells = n, min_runs = 10, max_runs = 10, shortest_s = 30, longest_s = 30
     )
   }
-  text <- "7 of 9 cells were not measured here: numbers recorded in docs/results/full"
+  text <- "7 of 9 cells were not measured here: numbers recorded in recorded/full"
   expect_identical(box(origin)[["Recorded"]], text)
   expect_false("Recorded" %in% names(box(origin[1, ])))
 })
 
 test_that("the first page's downloads have one row each when a campaign has several algorithms", {
   figure <- list2env(list(filter = dplyr::filter))
-  source("../../studies/bufferbloat/figures/finding.R", local = figure)
+  source("../../../studies/bufferbloat/figures/finding.R", local = figure)
   pages <- tidyr::expand_grid(
     block = "web", algorithm = c("cubic", "reno"), competitor = c("none", "cubic"), queue = "fifo"
   )

@@ -12,6 +12,14 @@ test_that("the largest share is named, and the receiver's window if it matters",
   ))
 })
 
+test_that("any time of the receiver's window is named if pacing limits", {
+  paced <- tibble::tibble(
+    app = "iperf3", cwnd_limited_percent = c(1, 90), pacing_limited_percent = c(95, 1),
+    rwnd_limited_percent = 0.8
+  )
+  expect_equal(limiter_text(paced), c("pacing 95 %, rwnd 0.8 %", "cwnd 90 %"))
+})
+
 test_that("a cell's limits are means over its valid replicates", {
   replicates <- tibble::tibble(
     study = "loss", cell = c("a", "a", "a", "b"), valid = c(TRUE, TRUE, FALSE, TRUE),

@@ -1,6 +1,6 @@
 # Reasons of verdicts: every sentence with evidence on cells holds on some data and falls on others.
 
-claims_folder <- normalizePath(file.path("..", "..", "..", "report", "claims"))
+studies_folder <- normalizePath(file.path("..", "..", "..", "studies"))
 
 # Make the cells of one selector: all combinations of its values.
 cells_like <- function(selector) {
@@ -38,11 +38,11 @@ data_for <- function(claim, own) {
 }
 
 sentences <- list()
-for (path in Sys.glob(file.path(claims_folder, "*.yaml"))) {
+for (path in Sys.glob(file.path(studies_folder, "*", "claims.yaml"))) {
   for (claim in yaml::read_yaml(path)$claims) {
     for (sentence in claim$reason) {
       if (!is.null(sentence$shown_by)) {
-        name <- paste(sub("[.]yaml$", "", basename(path)), claim$id)
+        name <- paste(basename(dirname(path)), claim$id)
         sentences <- c(sentences, list(list(name = name, claim = claim, sentence = sentence)))
       }
     }

@@ -40,6 +40,10 @@ KEPT_BYTES, KEPT_TROUBLE = 2**20, 100
 TROUBLE = re.compile(
     r"^.*(?:Kernel panic|WARNING: |BUG: |Oops|Call Trace|Out of memory).*$", re.MULTILINE
 )
+# What a program may print: more ends the run.
+LOG_BYTES = 2**26
+# The output of programs, in a job's folder of raw files.
+LOGS = ("raw/*sender.log", "raw/*receiver.log")
 # The part of a job that a snapshot prepares before the seed is known, in the snapshot's folder.
 SNAPSHOT_FILE = "template.json"
 # With less free space than this in the scratch folder, a guest may have failed to allocate memory.
@@ -56,8 +60,6 @@ class Instrument:
     backend: str = VIRTUAL
     where: str = GUEST
     engine_root: Path | None = None  # if hosts are containers
-    snapshots: bool = True  # its kernel supports snapshots
-    cuts: bool = True  # its kernel supports cuts
     boot: tuple[str, ...] = ()  # arguments of its kernel's command line
     kernel_sha256: str | None = None  # of its binary; None for this machine's own kernel
 
@@ -207,6 +209,25 @@ def shorten(console: Path, most_bytes: int = 2 * KEPT_BYTES) -> None:
         file.truncate(KEPT_BYTES)
         file.seek(KEPT_BYTES)
         file.write(f"\n[... {len(middle)} characters are left out ...]\n{trouble}".encode() + end)
+
+
+def long_logs(folder: Path) -> list[Path]:
+    """List the logs of programs in a job's folder that are longer than they may be."""
+    logs = (path for pattern in LOGS for path in folder.glob(pattern))
+    return [path for path in logs if path.is_file() and not path.is_symlink()
+            and path.stat().st_size > LOG_BYTES]  # fmt: skip
+
+
+def refuse_long_logs(folder: Path) -> None:
+    """Raise LosslabError if a program printed too much; leave out the middle of its log."""
+    if found := long_logs(folder):
+        for path in found:
+            shorten(path)
+        raise LosslabError(
+            f"a program must print at most {LOG_BYTES >> 20} MiB, found more in "
+            f"{', '.join(sorted(path.name for path in found))}",
+            hint="let it print less, or redirect its output to /dev/null",
+        )
 
 
 def load_result(job: Job) -> dict[str, Any]:

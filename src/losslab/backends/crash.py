@@ -104,15 +104,15 @@ def explained(linux: Path, console: str, spun: bool = False) -> str:
         return ""
     # A call is before its return address.
     calls = [int(call, 16) - 1 for call in CALL.findall(console)[:MOST_CALLS]]
-    found = list(_frames(linux, [*(int(at, 16) for at in AT.findall(console)), *calls]))
-    own = next((frame for frame in found if frame.path is not None), None)
+    frames = list(_frames(linux, [*(int(at, 16) for at in AT.findall(console)), *calls]))
+    of_user = next((frame for frame in frames if frame.path is not None), None)
     if not kind:
         # A panic of the code itself, such as by BUG().
-        return f"a panic, `{panic[1].strip()}`, in {own.text()}" if own and panic else ""
-    if own is None:
-        return f"{kind} in {found[0].text()}" if found else kind
-    inner = "" if own == found[0] else f"{found[0].function}, called by "
-    return f"{kind} in {inner}{own.text()}"
+        return f"a panic, `{panic[1].strip()}`, in {of_user.text()}" if of_user and panic else ""
+    if of_user is None:
+        return f"{kind} in {frames[0].text()}" if frames else kind
+    inner = "" if of_user == frames[0] else f"{frames[0].function}, called by "
+    return f"{kind} in {inner}{of_user.text()}"
 
 
 def _frames(linux: Path, addresses: Sequence[int]) -> Iterator[Frame]:
@@ -124,5 +124,5 @@ def _frames(linux: Path, addresses: Sequence[int]) -> Iterator[Frame]:
     )
     for function, path, line in LINE.findall(done.out if addresses else ""):
         if function != "??":
-            own = None if line == "?" else kerneltree.user_source(path)
-            yield Frame(function, own, int(line) if own else 0)
+            source = None if line == "?" else kerneltree.user_source(path)
+            yield Frame(function, source, int(line) if source else 0)

@@ -33,17 +33,19 @@ BACKENDS = _Backends({(VIRTUAL, GUEST): Guest(), (CONTAINERNET, GUEST): EngineGu
 
 def _load(kind: str, entry: metadata.EntryPoint) -> Backend:
     """Return the backend of an entry point."""
-    found = f"the entry point {entry.name} = {entry.value} of {GROUPS[kind]}"
+    declaration = f"the entry point {entry.name} = {entry.value} of {GROUPS[kind]}"
     if not extensions.NAME.fullmatch(entry.name) or (kind, entry.name) in BACKENDS:
-        raise LosslabError(f"a backend must have a new name of lower-case letters, found {found}")
+        raise LosslabError(
+            f"a backend must have a new name of lower-case letters, found {declaration}"
+        )
     try:
         backend: Backend = entry.load()()
     except Exception as error:
         raise LosslabError(
-            f"{found} must be a backend, found {type(error).__name__}: {error}"
+            f"{declaration} must be a backend, found {type(error).__name__}: {error}"
         ) from error
     if not isinstance(getattr(backend, "needs", None), Needs):
-        raise LosslabError(f"{found} must be a backend with Needs, found {backend!r:.80}")
+        raise LosslabError(f"{declaration} must be a backend with Needs, found {backend!r:.80}")
     return backend
 
 

@@ -45,11 +45,11 @@ def scratch_folder() -> Path:
     for place in (os.environ.get("LOSSLAB_SCRATCH"), "/dev/shm", os.environ.get("TMPDIR"), "/tmp"):
         if not place:
             continue
-        found = Path(place).resolve()
-        if not found.is_dir() or not os.access(found, os.W_OK):
+        folder = Path(place).resolve()
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
             tried.append(f"{place} is not a writable folder")
             continue
-        stats = os.statvfs(found)
+        stats = os.statvfs(folder)
         if stats.f_flag & os.ST_NOEXEC:
             tried.append(f"{place} is mounted noexec")
         elif stats.f_bavail * stats.f_frsize < MEMORY_BYTES:
@@ -57,9 +57,9 @@ def scratch_folder() -> Path:
         else:
             if tried:
                 print(
-                    f"losslab: note: guest memory in {found}: {'; '.join(tried)}", file=sys.stderr
+                    f"losslab: note: guest memory in {folder}: {'; '.join(tried)}", file=sys.stderr
                 )
-            return found
+            return folder
     raise HostError(
         f"the guest's memory needs a folder that allows exec and has {MEMORY_BYTES >> 20} MiB "
         f"free, found: {'; '.join(tried)}",
@@ -71,11 +71,11 @@ def limits() -> Iterator[Finding]:
     """Compare each hard limit with what a guest needs."""
     for name, (description, shell, need, unit) in NEEDED.items():
         hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
-        found = None if hard == resource.RLIM_INFINITY else hard // unit
+        limit = None if hard == resource.RLIM_INFINITY else hard // unit
         yield Finding(
             f"limit of {description}",
-            found is None or found >= need,
-            "none" if found is None else f"{found}, and a guest needs {need}",
+            limit is None or limit >= need,
+            "none" if limit is None else f"{limit}, and a guest needs {need}",
             f"raise it to {need}: `{shell} {need}` in a root shell, `* hard {name} {need}` in "
             "/etc/security/limits.conf, or an option of the batch system or container",
         )
@@ -154,7 +154,7 @@ DENIED = (
     ),
 )
 # Messages of a guest's kernel about a host process of the guest that was killed or does not respond
-# (arch/um/os-Linux/skas/process.c and mem.c, Linux 6.1 to 7.2, and patches 0005 and 0007). The
+# (arch/um/os-Linux/skas/process.c and mem.c, Linux 6.12 to 7.2, and patches 0005 and 0007). The
 # program in that process gets SIGSEGV, so later failures are not the guest's fault.
 BROKEN_PROCESS = re.compile(
     r"errno = (3|10)\b"  # ESRCH, ECHILD: the process was killed from outside
@@ -173,15 +173,15 @@ CAUSES = ROOT / "config" / "boot-failures.tsv"
 def not_started(console: str, status: int | None) -> HostError:
     """Return the error of a guest that did not start its job; status is None after a timeout."""
     late = status is None
-    again = f"start again, because the guest may have been killed; if the error persists, {REBUILD}"
-    requirement, fix = "a guest must boot and start its job", TIME if late else again
+    retry = f"start again, because the guest may have been killed; if the error persists, {REBUILD}"
+    requirement, fix = "a guest must boot and start its job", TIME if late else retry
     for row in reversed(read_rows(CAUSES, "\t")):
         if re.search(row["console"], console):
             fixes = {"REBUILD": REBUILD, "PERSONALITY": PERSONALITY, "PTRACE": PTRACE}
             requirement, fix = row["requirement"], row["fix"].format(**fixes)
-    found = "it still booting at its time limit" if late else f"exit status {status}"
+    state = "it still booting at its time limit" if late else f"exit status {status}"
     return HostError(
-        f"{requirement}, found {found}; last on its console: {last_lines(console)}",
+        f"{requirement}, found {state}; last on its console: {last_lines(console)}",
         hint=f"{fix}; then try `losslab doctor --self-test`",
     )
 

@@ -35,6 +35,7 @@ def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
         with backend.start(tools, job) as start:
             begin = time.monotonic() - start.before_s
             end = wait_for_end(start, job)
+        base.refuse_long_logs(job.folder)
         base.shorten(job.folder / base.CONSOLE_FILE)
         console = (job.folder / base.CONSOLE_FILE).read_text(errors="replace")
         if backend.needs.guest and end.status != 0:
@@ -87,6 +88,8 @@ def _wait(process: processes.Running, start: Start, job: Job) -> End:
         status = processes.wait(process, POLL_S if started else START_POLL_S)
         if status is not None:
             return End(status, full)
+        if base.long_logs(job.folder):  # they would fill the disk
+            return End(None, full)
         if start.scratch is not None:
             full = full or shutil.disk_usage(start.scratch).free < base.SCRATCH_FULL_BYTES
             base.shorten(job.folder / base.CONSOLE_FILE, most_bytes=CONSOLE_BYTES)

@@ -174,18 +174,18 @@ def booted(spawn: Spawn, console: Path, limit_s: float, refuse: Refuse) -> Itera
     `spawn` starts its kernel, given arguments for its command line, descriptors that must stay open
     in it, and its console, a file in its folder. `refuse` returns the error of a failed boot.
     """
-    ours, theirs = control_sockets()
-    with ours:
-        with theirs, console.open("wb") as out:
-            descriptor = theirs.fileno()
+    own_end, guest_end = control_sockets()
+    with own_end:
+        with guest_end, console.open("wb") as out:
+            descriptor = guest_end.fileno()
             process = spawn([f"snapshot={descriptor}"], [descriptor], out)
-        found = Snapshot(ours, console)
+        snapshot = Snapshot(own_end, console)
         try:
-            if not found.ready(limit_s):
+            if not snapshot.ready(limit_s):
                 status = processes.wait(process, POLL_S)
                 raise refuse(status, console.read_text(errors="replace"))
             release_zeros(process.pid)
-            yield found
+            yield snapshot
         finally:
             processes.end_session(process)
 
@@ -198,22 +198,22 @@ def forked(
 
     It runs on the host's `cpu`; the other arguments are those of `booted`.
     """
-    ours, theirs = control_sockets()
-    with ours:
-        with theirs:
-            pid = base.fork_snapshot(console.parent, cpu, theirs.fileno())
-        found = Snapshot(ours, console)
+    own_end, guest_end = control_sockets()
+    with own_end:
+        with guest_end:
+            pid = base.fork_snapshot(console.parent, cpu, guest_end.fileno())
+        snapshot = Snapshot(own_end, console)
         try:
-            if not found.ready(limit_s):
+            if not snapshot.ready(limit_s):
                 text = console.read_text(errors="replace")
                 # Its status is not known here: killed, unless its kernel says otherwise.
-                killed = not found.alive and "Kernel panic" not in text
+                killed = not snapshot.alive and "Kernel panic" not in text
                 raise refuse(-signal.SIGKILL if killed else None, text)
             release_zeros(pid)
-            yield found
+            yield snapshot
         finally:
             # If it has ended, another process may have its PID.
-            if found.alive:
+            if snapshot.alive:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
 
@@ -250,9 +250,9 @@ class Snapshots:
             return kept[1], 0.0
         self._drop(kind)
         begin, stack = time.monotonic(), contextlib.ExitStack()
-        found = stack.enter_context(start())
-        self._kept[kind] = purpose, found, stack
-        return found, time.monotonic() - begin
+        snapshot = stack.enter_context(start())
+        self._kept[kind] = purpose, snapshot, stack
+        return snapshot, time.monotonic() - begin
 
     def _drop(self, kind: str) -> None:
         if kept := self._kept.pop(kind, None):
@@ -292,9 +292,9 @@ class Fork:
 
     def _status(self, limit_s: float | None) -> int | None:
         if self.returncode is None:
-            found = self._snapshot.ended(self.pid, limit_s)
-            if found is not None:
-                self.returncode, self.cpu_s = found
+            ended = self._snapshot.ended(self.pid, limit_s)
+            if ended is not None:
+                self.returncode, self.cpu_s = ended
         return self.returncode
 
 

@@ -74,16 +74,15 @@ class Guest:
     def start(self, tools: Instrument, job: Job) -> Iterator[Start]:
         """Prepare a fork of a snapshot, or a guest that is booted for the job."""
         self.add_files(tools, job.folder)
-        alone = job.alone or job.interactive or not tools.snapshots
+        alone = job.alone or job.interactive
         # A guest for a single job is quicker to boot than to boot and fork.
         if alone or (job.snapshots is None and connect(tools) is None):
             with self._resources(tools) as guest, resources.own_cpu() as cpu:
                 _prepare(tools, job, job.folder)
                 seed = _kernel_seed(job)
-                # The guest does not wait. It has the job's seed from the beginning if its kernel
-                # has no snapshots, or if it runs in real time, in which waiting takes time.
-                waits = tools.snapshots and not job.interactive
-                arguments = [f"snapshot=stay:{seed}" if waits else f"random.seed={seed}"]
+                # The guest does not wait. It has the job's seed from the beginning if it runs in
+                # real time, in which waiting takes time.
+                arguments = [f"{'random.seed=' if job.interactive else 'snapshot=stay:'}{seed}"]
                 command = guest.command(tools, arguments, virtual_time=not job.interactive)
                 yield Start(
                     lambda console: guest.spawn(
@@ -121,8 +120,8 @@ class Guest:
             _prepare(tools, job, folder)
             console, limit_s = folder / base.CONSOLE_FILE, self._ready_limit_s
             refuse = functools.partial(_refused, folder, limit_s)
-            with snapshot.forked(bare, console, cpu, limit_s, refuse) as found:
-                yield found
+            with snapshot.forked(bare, console, cpu, limit_s, refuse) as of_cell:
+                yield of_cell
 
     @contextlib.contextmanager
     def boot(self, tools: Instrument) -> Iterator[snapshot.Snapshot]:
@@ -140,9 +139,9 @@ class Guest:
 
             console, limit_s = guest.folder / base.CONSOLE_FILE, self._ready_limit_s
             refuse = functools.partial(_refused, guest.folder, limit_s)
-            with snapshot.booted(spawn, console, limit_s, refuse) as found:
+            with snapshot.booted(spawn, console, limit_s, refuse) as bare:
                 booting.close()
-                yield found
+                yield bare
 
     @property
     def _ready_limit_s(self) -> float:
@@ -189,11 +188,13 @@ class Guest:
         base.refuse_failure(result)
         if "reasons" not in result:
             return result
-        warnings = []
-        if found := base.TROUBLE.findall(console):
-            more = f" (and {len(found) - 1} more lines in console.log)" * (len(found) > 1)
-            warnings = [f"the kernel must print no warning, found: {found[0].strip()}{more}"]
-        return result | {"reasons": [*result["reasons"], *warnings]}
+        warnings = base.TROUBLE.findall(console)
+        if not warnings:
+            return result
+        violation = f"the kernel must print no warning, found: {warnings[0].strip()}"
+        if len(warnings) > 1:
+            violation += f" (and {len(warnings) - 1} more lines in console.log)"
+        return result | {"reasons": [*result["reasons"], violation]}
 
 
 class EngineGuest(Guest):
@@ -208,13 +209,13 @@ class EngineGuest(Guest):
 
     def requirements(self) -> Iterator[base.Finding]:
         """Yield what `losslab doctor` checks."""
-        for name, found in (
-            ("pinned kernel", kernel.existing()),
-            ("engine image (Docker, Containernet)", image.existing(image.ENGINE)),
-            ("host image", image.existing()),
+        for name, part in (
+            ("pinned kernel", kernel.part().existing()),
+            ("engine image (Docker, Containernet)", image.part(image.ENGINE).existing()),
+            ("host image", image.part().existing()),
         ):
             yield base.Finding(
-                name, found is not None, str(found or "not built"), "make containernet"
+                name, part is not None, str(part or "not built"), "make containernet"
             )
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
@@ -262,12 +263,12 @@ class _GuestResources:
     ) -> list[str]:
         """Return the command that boots the guest; its working folder is that of the process."""
         # The path of the folder may have spaces, commas or quotes, which would end an argument.
-        here = f"/proc/self/fd/{self.descriptor}"
+        folder = f"/proc/self/fd/{self.descriptor}"
         return [
             "setarch", "-R",
             str(tools.kernel),
             f"mem={MEMORY}",
-            "rootfstype=hostfs", f"rootflags={here}/root", "ro", "init=/init",
+            "rootfstype=hostfs", f"rootflags={folder}/root", "ro", "init=/init",
             # Root in the guest cannot access other files of the host: see kernel patch 0010.
             f"hostfs=,mounts={self.host_mounts},writable={OUT}", "noreboot",
             *(VIRTUAL_TIME if virtual_time else []),
@@ -275,8 +276,8 @@ class _GuestResources:
             "con0=fd:0,fd:1", "con=null", "ssl=null", "quiet", "ipv6.disable_ipv6=1",
             # A small table of connections: the sampler of TCP walks all of it, 50 times a second.
             "thash_entries=512",
-            f"uml_dir={here}/", "umid=guest", *tools.boot, *arguments,
-            f"LOSSLAB_SOURCE={here}/src",
+            f"uml_dir={folder}/", "umid=guest", *tools.boot, *arguments,
+            f"LOSSLAB_SOURCE={folder}/src",
             f"LOSSLAB_OUT={OUT}",
         ]  # fmt: skip
 
@@ -290,9 +291,9 @@ def _refused(folder: Path, limit_s: float, status: int | None, console: str) -> 
     resources.refuse_broken_process(console)
     if not (folder / base.STARTED).exists():
         return resources.not_started(console, status)
-    found = "it is not" if status is None else f"exit status {status}"
+    state = "it is not" if status is None else f"exit status {status}"
     return GuestLostError(
-        f"a snapshot must be ready within {limit_s:g} s, found {found}; "
+        f"a snapshot must be ready within {limit_s:g} s, found {state}; "
         f"last on its console: {resources.last_lines(console)}"
     )
 

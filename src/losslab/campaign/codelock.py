@@ -1,8 +1,9 @@
-"""Versions of the measuring code, in parts: the common part, and one per feature and backend.
+"""Versions of the measuring code and of the kernels, in parts.
 
-`code.lock` has a digest and a version of each part. `python -m bench.golden` writes it: a part
-whose golden runs have the same bytes as before keeps its version, so an edit without effect on
-results measures nothing again. A part that was edited since counts as another version.
+The code has a common part, and one per feature and backend. `code.lock` has a digest and a version
+of each part, and of each kernel. `python -m bench.golden` writes it: a part whose golden runs have
+the same bytes as before keeps its version, so an edit without effect on results measures nothing
+again. A part that was edited since counts as another version.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from losslab import extensions
 from losslab.backends import payload
 from losslab.backends.base import CONTAINERNET
 from losslab.backends.registry import BACKENDS
+from losslab.instrument import kernel
+from losslab.instrument.kernels import Kernel
 from losslab.study import features
 from losslab.study.condition import Condition
 
@@ -29,7 +32,7 @@ COMMON, CONTAINERS = "emulation", "backends/containers"
 # Other files are of the common part.
 FILES = {
     CONTAINERS: ("emulation/containers.py", "emulation/jobs/engineguest.py"),
-    "background": ("emulation/background/*", "study/background.py"),
+    "background": ("emulation/flows/*", "study/background.py"),
     "apps/datagram": ("emulation/apps/datagram_program.py", "emulation/schemes/__init__.py"),
     "apps/web": ("emulation/apps/page_server.py",),
     "path/schedule": ("emulation/schedule_runner.py", "study/schedule.py"),
@@ -63,13 +66,13 @@ def part_of(file: str) -> str:
 def digests() -> Mapping[str, str]:
     """Return the SHA-256 of the sources of each part; a user's modules are no part."""
     backends = (path.relative_to(PACKAGE) for path in (PACKAGE / "backends").glob("*.py"))
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for file in sorted(
         {*payload.files(), *map(str, backends)} - IGNORED - extensions.files().keys()
     ):
-        its = found.setdefault(part_of(file), hashlib.sha256())
-        its.update(f"{file}\n".encode() + (PACKAGE / file).read_bytes())
-    return {part: its.hexdigest() for part, its in sorted(found.items())}
+        digest = parts.setdefault(part_of(file), hashlib.sha256())
+        digest.update(f"{file}\n".encode() + (PACKAGE / file).read_bytes())
+    return {part: digest.hexdigest() for part, digest in sorted(parts.items())}
 
 
 @functools.cache
@@ -84,13 +87,30 @@ def used(condition: Condition, backend: str, where: str) -> list[str]:
     modules = [type(runner).__module__]
     modules += [m for feature in features.used_by(condition) for m in feature.modules(condition)]
     files = [module.removeprefix("losslab.").replace(".", "/") + ".py" for module in modules]
-    found = {COMMON, *map(part_of, [*files, runner.needs.job])}
+    parts = {COMMON, *map(part_of, [*files, runner.needs.job])}
     if backend == CONTAINERNET:  # also with a job of another package
-        found.add(CONTAINERS)
-    return sorted(found.union(*(NEEDS.get(part, ()) for part in found)) & digests().keys())
+        parts.add(CONTAINERS)
+    return sorted(parts.union(*(NEEDS.get(part, ()) for part in parts)) & digests().keys())
 
 
 def version(part: str) -> str:
     """Return the version of a part; a digest if its sources are not those in code.lock."""
     digest, locked = digests()[part], lock().get(part, {})
     return str(locked["version"]) if locked.get("sha256") == digest else digest[:DIGITS]
+
+
+def kernel_part(name: str) -> str:
+    """Return the name of a kernel's entry in code.lock."""
+    return f"kernel {name}"
+
+
+def kernel_version(spec: Kernel) -> list[str]:
+    """Return what identifies the bytes of a pinned kernel's runs.
+
+    It is the recipe of the first kernel that left the same bytes, or its own recipe, and the files
+    of algorithms that are added to it.
+    """
+    recipe = kernel.content_hash(spec.base)
+    locked = lock().get(kernel_part(spec.name), {})
+    version = str(locked["version"]) if locked.get("sha256") == recipe else recipe
+    return [version, *spec.added_facts()]

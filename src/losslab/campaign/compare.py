@@ -91,13 +91,14 @@ class Comparison:
         # A chosen metric may be missing in cells of another app.
         passing = (*AGREEING, CellVerdict.NOT_MEASURED) if self.metric else AGREEING
         failing = [verdict for verdict in CellVerdict if verdict not in passing]
-        found = [f"{v} in {counted(counts[v])}" for v in failing if counts[v]]
+        reasons = [f"{v} in {counted(counts[v])}" for v in failing if counts[v]]
         if not self.common:
             for side, names in (("A", self.only_in_first), ("B", self.only_in_second)):
-                found += [f"{counted(len(names))} in {side} only"] if names else []
-        if not found and not any(counts[verdict] for verdict in AGREEING):
-            found.append("no cell was compared")
-        return found
+                if names:
+                    reasons.append(f"{counted(len(names))} in {side} only")
+        if not reasons and not any(counts[verdict] for verdict in AGREEING):
+            reasons.append("no cell was compared")
+        return reasons
 
     @property
     def agree(self) -> bool:
@@ -131,12 +132,12 @@ def compare_sets(
 def judged(compared: Sequence[CellDifference]) -> list[CellDifference]:
     """Adjust the cells' p-values for multiple comparisons, and set the verdicts that follow."""
     values = iter(adjusted([c.p_value for c in compared if c.p_value is not None]))
-    found = [c if c.p_value is None else replace(c, p_adjusted=next(values)) for c in compared]
+    cells = [c if c.p_value is None else replace(c, p_adjusted=next(values)) for c in compared]
     return [
         replace(cell, verdict=CellVerdict.DIFFERENT)
         if cell.p_adjusted is not None and cell.p_adjusted < 1 - LEVEL
         else cell
-        for cell in found
+        for cell in cells
     ]
 
 
@@ -157,7 +158,7 @@ def compare_cell(
     shared = sorted(values[0].keys() & values[1].keys())
     paired = len(shared) >= MIN_RUNS
     a, b = ([v[seed] for seed in (shared if paired else sorted(v))] for v in values)
-    found = CellDifference(
+    difference = CellDifference(
         cell=name,
         metric=chosen,
         replicates=(len(first.rows), len(second.rows)),
@@ -166,27 +167,29 @@ def compare_cell(
         paired=paired,
         problems=results.other_values(first.condition, second.condition),
     )
-    if found.problems:
-        return replace(found, verdict=CellVerdict.CONDITIONS)
+    if difference.problems:
+        return replace(difference, verdict=CellVerdict.CONDITIONS)
     file_problems, same_bytes = compare_files(first, second, common)
     measured = any(values) or not (first.summaries and second.summaries)
     problems = _value_problems(first, second, chosen if measured else None) + file_problems
     ratio = ratio_interval(b, a, paired) if a and b else None
-    found = replace(found, problems=problems, ratio=_finite(ratio.value if ratio else None))
+    difference = replace(
+        difference, problems=problems, ratio=_finite(ratio.value if ratio else None)
+    )
     if same_bytes and not problems:
-        return replace(found, verdict=CellVerdict.SAME_BYTES)
+        return replace(difference, verdict=CellVerdict.SAME_BYTES)
     agreeing = CellVerdict.NO_DIFFERENCE
     if not measured:
         agreeing = CellVerdict.NOT_MEASURED
-    elif ratio is None or min(found.n) < MIN_RUNS:
-        return found
+    elif ratio is None or min(difference.n) < MIN_RUNS:
+        return difference
     elif len({*a}) == len({*b}) == 1:
         agreeing = CellVerdict.EQUAL
         if a[0] != b[0]:
-            return replace(found, verdict=CellVerdict.UNEQUAL)
+            return replace(difference, verdict=CellVerdict.UNEQUAL)
     else:
-        found = replace(found, confidence_interval=ratio.interval, p_value=ratio.p_value)
-    return replace(found, verdict=CellVerdict.INCONSISTENT if problems else agreeing)
+        difference = replace(difference, confidence_interval=ratio.interval, p_value=ratio.p_value)
+    return replace(difference, verdict=CellVerdict.INCONSISTENT if problems else agreeing)
 
 
 def _value_problems(first: MeasuredCell, second: MeasuredCell, metric: str | None) -> list[str]:
@@ -203,15 +206,15 @@ def _value_problems(first: MeasuredCell, second: MeasuredCell, metric: str | Non
             return ""
         return f"valid, but {metric} is {str(row['summary'].get(metric))[:MAX_SHOWN_LENGTH]}"
 
-    found = []
+    problems = []
     for side, cell, other in (("A", first, second), ("B", second, first)):
         failing = {row["seed"] for row in other.rows if problem(row)}
-        found += [
+        problems += [
             f"replicate {number} (seed {row['seed']}) of {side} is {text}"
             for number, row in enumerate(cell.rows)
             if (text := problem(row)) and row["seed"] not in failing
         ]
-    return found
+    return problems
 
 
 def compare_files(
@@ -229,7 +232,7 @@ def compare_files(
             for problem in problems:
                 notes[f"{side}: {problem}"].append(number)
     sides = [
-        {row["seed"]: each for row, each in zip(cell.rows, cell.replicates, strict=True)}
+        {row["seed"]: run for row, run in zip(cell.rows, cell.replicates, strict=True)}
         for cell in (first, second)
     ]
     same = bool(sides[0]) and sides[0].keys() == sides[1].keys()
@@ -240,7 +243,8 @@ def compare_files(
             for problem in differences or ():
                 notes[problem].append(number)
     lines = [
-        f"{problem} (replicate{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))})"
+        f"{problem} ({'replicates' if len(numbers) > 1 else 'replicate'} "
+        f"{', '.join(map(str, numbers))})"
         for problem, numbers in notes.items()
     ]
     return lines, same
@@ -260,13 +264,14 @@ def _different_bytes(one: Replicate, other: Replicate) -> list[str] | None:
     same_inputs = all(a.get(key) == b.get(key) for key in (*INPUTS, FINGERPRINT))
     if not same_inputs or not one.in_virtual_time:
         return None
-    found = []
-    for name in [*(each for each in a.get(FILES, ()) if each in b.get(FILES, ())), MANIFEST_FILE]:
+    differences = []
+    shared = [name for name in a.get(FILES, ()) if name in b.get(FILES, ())]
+    for name in [*shared, MANIFEST_FILE]:
         x, y = one.folder / name, other.folder / name
         if x.is_file() and y.is_file() and (old := x.read_bytes()) != (new := y.read_bytes()):
             difference = rerun.first_difference(old, new)
-            found.append(f"{name} must have the same bytes, found {difference}")
-    return found
+            differences.append(f"{name} must have the same bytes, found {difference}")
+    return differences
 
 
 def _finite(value: float | None) -> float | None:

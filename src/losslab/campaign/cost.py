@@ -13,6 +13,7 @@ from losslab.emulation.app import apps
 from losslab.emulation.link.tracelink import MEAN_MBIT
 from losslab.study import background, features, packetsizes
 from losslab.study.condition import NO_TRACE, Condition
+from losslab.study.design import Cell
 
 # Times in seconds of one core of an AMD EPYC (family 25, model 17), by least squares on the
 # replicates of the quick campaign; for containers from `python -m bench.speed`. Cost per cell
@@ -39,9 +40,9 @@ def expected_mbit(condition: Condition) -> float:
     """Estimate the total throughput of a condition's flows in Mbit/s."""
     c = condition
     rate_mbit = c.rate_mbit if c.trace == NO_TRACE else min(c.rate_mbit, MEAN_MBIT)
-    own = apps()[c.app].expected_mbit(c, rate_mbit)
-    if own is not None:
-        return own
+    of_app_mbit = apps()[c.app].expected_mbit(c, rate_mbit)
+    if of_app_mbit is not None:
+        return of_app_mbit
     loss = c.loss_percent / 100
     if loss == 0 or c.algorithm not in LOSS_BASED:
         return rate_mbit * (1 - loss)
@@ -68,3 +69,11 @@ def replicate_s(condition: Condition, backend: str) -> float:
             BACKGROUND_START_S + PER_FLOW_S * bulk * c.duration_s + PER_SHORT_FLOW_S * arrivals
         )
     return FIXED_S[backend] + per_s * c.duration_s + per_gb_s * gigabytes + more_s
+
+
+def cell_s(cell: Cell) -> float:
+    """Estimate the wall time in seconds of a cell that has its maximum number of replicates."""
+    if cell.real_time:
+        return cell.stopping.maximum * cell.condition.duration_s
+    one_s = replicate_s(cell.condition, cell.backend)
+    return CELL_S[cell.backend] + cell.stopping.maximum * one_s

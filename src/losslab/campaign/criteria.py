@@ -124,16 +124,17 @@ class Data:
     runs: Mapping[str, Sequence[Row]]
 
     @staticmethod
-    def of(suite: Mapping[str, Any], found: Tables) -> Data:
+    def of(suite: Mapping[str, Any], tables: Tables) -> Data:
         """Return the data of a study's tables."""
         seconds: dict[tuple[str, int], list[float]] = defaultdict(list)
-        for row in found.intervals:
+        for row in tables.intervals:
             seconds[row["cell"], row["replicate"]].append(row["goodput_mbit"])
         runs: dict[str, list[Row]] = defaultdict(list)
-        for row in (row for row in found.replicates if row["valid"] == "TRUE"):
-            its = seconds.get((row["cell"], row["replicate"]), [])
-            runs[row["cell"]].append(row | {"seconds": its})
-        return Data(suite, found.cells, runs)
+        for row in tables.replicates:
+            if row["valid"] == "TRUE":
+                goodputs = seconds.get((row["cell"], row["replicate"]), [])
+                runs[row["cell"]].append(row | {"seconds": goodputs})
+        return Data(suite, tables.cells, runs)
 
     def sample(self, cell: str, metric: str) -> Sample:
         """Return a metric's values in a cell."""
@@ -148,25 +149,25 @@ class Data:
 
 def select(
     case: Mapping[str, Any],
-    own: Mapping[str, Any],
+    axes: Mapping[str, Any],
     cells: Iterable[Row],
     against: dict[str, Any] | None = None,
 ) -> list[Row]:
-    """Return the cells of a case for an algorithm with the axes `own`, or those compared with it.
+    """Return the cells of a case for an algorithm with its `axes`, or those compared with it.
 
     The latter have the axes of `against`.
     """
-    where: dict[str, Any] = {"block": case["over"], **case.get("where", {}), **own}
+    where: dict[str, Any] = {"block": case["over"], **case.get("where", {}), **axes}
     if against:
         # Parameters are those of an algorithm.
         free = {"parameters"} if "algorithm" in against else set()
         where = {axis: where[axis] for axis in where if axis not in free} | {**against}
-        where |= {axis: NONE for axis in free & own.keys()}
+        where |= {axis: NONE for axis in free & axes.keys()}
     return [cell for cell in cells if cell.get("cell") and matches(cell, where)]
 
 
 def pairs(
-    case: Mapping[str, Any], check: Row, own: Mapping[str, Any], cells: Sequence[Row]
+    case: Mapping[str, Any], check: Row, axes: Mapping[str, Any], cells: Sequence[Row]
 ) -> list[tuple[Row, Row | None]]:
     """Return each cell of a check with the one that it is compared with, if there is one."""
     against = check.get("against", {})
@@ -175,90 +176,90 @@ def pairs(
     def key(cell: Row) -> tuple[Any, ...]:
         return (cell["block"], *(cell[axis] for axis in AXES if axis in cell and axis not in free))
 
-    others = {key(cell): cell for cell in select(case, own, cells, against)} if against else {}
-    return [(cell, others.get(key(cell))) for cell in select(case, own, cells)]
+    others = {key(cell): cell for cell in select(case, axes, cells, against)} if against else {}
+    return [(cell, others.get(key(cell))) for cell in select(case, axes, cells)]
 
 
-def estimate(case: Mapping[str, Any], check: Row, own: Mapping[str, Any], data: Data) -> Estimate:
+def estimate(case: Mapping[str, Any], check: Row, axes: Mapping[str, Any], data: Data) -> Estimate:
     """Return the number of the worst cell. Its far end is the worst of all ends.
 
     For the near end, each of k cells gets a k-th of the error (Bonferroni), because any of them
     may be the worst by chance.
     """
     metric, sign = check["metric"], 1 if "at_most" in check else -1
-    found = pairs(case, check, own, data.cells)
-    if "against" in check and any(other is None for _, other in found):
+    compared = pairs(case, check, axes, data.cells)
+    if "against" in check and any(other is None for _, other in compared):
         return Estimate()
     samples = [
         (data.sample(cell["cell"], metric), data.sample(other["cell"], metric) if other else None)
-        for cell, other in found
+        for cell, other in compared
     ]
-    usual = [_of_cell(*each, metric, LEVEL) for each in samples]
-    near = [_of_cell(*each, metric, 1 - (1 - LEVEL) / len(samples)) for each in samples]
+    usual = [_of_cell(*pair, metric, LEVEL) for pair in samples]
+    near = [_of_cell(*pair, metric, 1 - (1 - LEVEL) / len(samples)) for pair in samples]
 
     def worst(values: Sequence[float | None]) -> float | None:
-        known = [each for each in values if each is not None]
-        return sign * max(sign * each for each in known) if len(known) == len(values) else None
+        known = [value for value in values if value is not None]
+        return sign * max(sign * value for value in known) if len(known) == len(values) else None
 
-    values = [each.value for each in usual]
-    if (value := worst(values)) is None:
+    values = [cell.value for cell in usual]
+    value = worst(values)
+    if value is None:
         return Estimate()
-    low, high = (near, usual) if sign > 0 else (usual, near)
-    its = Estimate(
-        value, worst([each.low for each in low]), worst([each.high for each in high]),
-        min(each.n for each in usual), found[values.index(value)][0]["cell"],
-    )  # fmt: skip
-    # A ratio of zero has no interval, but zero in all runs is no chance.
-    zero = value == 0 and its.low is None and its.n >= MIN_RUNS
-    return its._replace(low=0.0, high=0.0) if zero else its
+    lows, highs = (near, usual) if sign > 0 else (usual, near)
+    low, high = worst([cell.low for cell in lows]), worst([cell.high for cell in highs])
+    n = min(cell.n for cell in usual)
+    if value == 0 and low is None and n >= MIN_RUNS:
+        # A ratio of zero has no interval, but zero in all runs is no chance.
+        low = high = 0.0
+    return Estimate(value, low, high, n, compared[values.index(value)][0]["cell"])
 
 
-def _of_cell(own: Sample, other: Sample | None, metric: str, level: float) -> Estimate:
-    values = list(own.values.values())
+def _of_cell(sample: Sample, other: Sample | None, metric: str, level: float) -> Estimate:
+    values = list(sample.values.values())
     if other is None:
-        within = intervals.metric_interval(values, metric, intervals.level_of(own.share, level))
+        within = intervals.metric_interval(values, metric, intervals.level_of(sample.share, level))
         low, high = within or (None, None)
         return Estimate(statistics.fmean(values), low, high, len(values))
     others = list(other.values.values())
-    shared = [run for run in own.values if run in other.values]
+    shared = [run for run in sample.values if run in other.values]
     # Pairs would omit runs of a cell that did not end early.
-    paired = bool(shared) and own.share == other.share
+    paired = bool(shared) and sample.share == other.share
     if paired:
-        values, others = ([each.values[run] for run in shared] for each in (own, other))
-    level = intervals.level_of(max(own.share, other.share), level)
+        values, others = ([s.values[run] for run in shared] for s in (sample, other))
+    level = intervals.level_of(max(sample.share, other.share), level)
     ratio = intervals.ratio_interval(values, others, paired, level)
     low, high = ratio.interval or (None, None)
     return Estimate(ratio.value, low, high, min(len(values), len(others)))
 
 
-def verdict_of(found: Estimate, check: Row) -> str:
+def verdict_of(number: Estimate, check: Row) -> str:
     """Return the verdict on a number."""
-    if found.value is None:
+    if number.value is None:
         return NOT_OBSERVABLE
-    if found.low is None or found.high is None:
+    if number.low is None or number.high is None:
         return INCONCLUSIVE
     least, most = check.get("at_least", float("-inf")), check.get("at_most", float("inf"))
-    if least <= found.low and found.high <= most:
+    if least <= number.low and number.high <= most:
         return PASS
-    return FAIL if found.high < least or found.low > most else INCONCLUSIVE
+    return FAIL if number.high < least or number.low > most else INCONCLUSIVE
 
 
-def judge(name: str, check: Row, own: Mapping[str, Any], data: Data) -> Row:
-    """Return the row of a check of a case for an algorithm, whose axes are `own`."""
+def judge(name: str, check: Row, axes: Mapping[str, Any], data: Data) -> Row:
+    """Return the row of a check of a case for an algorithm with its `axes`."""
     case = data.suite["cases"][name]
-    absent = _absent(case, check, own, data)
-    found = Estimate() if absent else estimate(case, check, own, data)
-    if not absent and found.value is None:
+    absent = _absent(case, check, axes, data)
+    number = Estimate() if absent else estimate(case, check, axes, data)
+    if not absent and number.value is None:
         absent = "one of its cells has no counterpart"
-    elif not absent and None in (found.low, found.high):
+    elif not absent and None in (number.low, number.high):
         absent = (
-            f"n = {found.n}, but a confidence interval needs {MIN_RUNS}"
-            if found.n < MIN_RUNS
+            f"n = {number.n}, but a confidence interval needs {MIN_RUNS}"
+            if number.n < MIN_RUNS
             else "this statistic, or a mean of zero, has no confidence interval"
         )
     [side] = [side for side in SIDES if side in check]
-    return found._asdict() | {
-        "algorithm": own["algorithm"],
+    return number._asdict() | {
+        "algorithm": axes["algorithm"],
         "criterion": name,
         "section": case.get("section", ""),
         "title": case["title"],
@@ -270,17 +271,17 @@ def judge(name: str, check: Row, own: Mapping[str, Any], data: Data) -> Row:
         "limit_is": "ours" if "ours" in check else "source",
         "limit_because": check.get("ours", ""),
         "against": ", ".join(map(str, check.get("against", {}).values())),
-        "verdict": verdict_of(found, check),
+        "verdict": verdict_of(number, check),
         "absent": absent,
-        "cells": " ".join(cell["cell"] for cell in select(case, own, data.cells)),
+        "cells": " ".join(cell["cell"] for cell in select(case, axes, data.cells)),
     }
 
 
-def _absent(case: Mapping[str, Any], check: Row, own: Mapping[str, Any], data: Data) -> str:
+def _absent(case: Mapping[str, Any], check: Row, axes: Mapping[str, Any], data: Data) -> str:
     """Return why a check has no number; "" if it has one."""
-    metric, sets = check["metric"], [select(case, own, data.cells)]
+    metric, sets = check["metric"], [select(case, axes, data.cells)]
     if against := check.get("against"):
-        sets.append(select(case, own, data.cells, against))
+        sets.append(select(case, axes, data.cells, against))
     if lost := [cell for cell in sets[0] if not cell["n_valid"]]:
         reasons = [
             f"invalid: {cell['reasons']}"
@@ -296,7 +297,7 @@ def _absent(case: Mapping[str, Any], check: Row, own: Mapping[str, Any], data: D
             return "this campaign has no such cell"
         names = sorted(c["cell"] for c in cells if not data.sample(c["cell"], metric).values)
         if names:
-            return f"cell{'s' * (len(names) > 1)} {_listed(names)} without a {metric}"
+            return f"{'cells' if len(names) > 1 else 'cell'} {_listed(names)} without a {metric}"
     return ""
 
 
@@ -319,7 +320,8 @@ def _listed(words: Sequence[str]) -> str:
 
 def judged(data: Data) -> list[Row]:
     """Return a row per measured algorithm and check, without algorithms that a scenario names."""
-    points = (p for each in data.suite["scenarios"].values() for p in as_list(each["points"]))
+    scenarios = data.suite["scenarios"].values()
+    points = (point for scenario in scenarios for point in as_list(scenario["points"]))
     named = {point["algorithm"] for point in points if "algorithm" in point}
     measured = dict.fromkeys(cell["algorithm"] for cell in data.cells if cell.get("cell"))
     return [
@@ -332,10 +334,10 @@ def judged(data: Data) -> list[Row]:
     ]
 
 
-def of_study(study: str, found: Tables) -> list[Row]:
+def of_study(study: str, tables: Tables) -> list[Row]:
     """Return the table of criteria of a study; empty if it names no suite with cases."""
     if study not in studyfiles.study_names(ROOT):
         return []
     named = studyfiles.load_study(study, ROOT).get("suite")
     suite = studyfiles.load_suite(named, ROOT) if named else {}
-    return judged(Data.of(suite, found)) if "cases" in suite else []
+    return judged(Data.of(suite, tables)) if "cases" in suite else []

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from losslab import extensions
@@ -21,8 +20,9 @@ from losslab.backends.registry import BACKENDS
 from losslab.campaign import codelock, inputs, results
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.emulation.app import apps
-from losslab.instrument import image, kernel
+from losslab.instrument import cache, image, kernel
 from losslab.instrument.kernels import Kernel
+from losslab.instrument.part import Part
 from losslab.study import features
 from losslab.study.condition import AXES, Condition
 from losslab.study.features import Feature
@@ -124,13 +124,16 @@ def _built(spec: Kernel, hosts: str, backend: str, where: str) -> Mapping[str, s
     identified by the sources of its build, and a machine's own kernel by its version.
     """
 
-    def identity(kind: ModuleType, key: Any) -> str:
-        built = kind.existing(key)
-        unpinned = built == kind.target(key, pinned=False)
-        return digest_of(kind.provenance(built)) if unpinned else str(kind.content_hash(key))
+    def identity(part: Part, recipe: list[str]) -> list[str]:
+        folder = part.existing()
+        unpinned = folder is not None and folder == part.target(pinned=False)
+        return [digest_of(cache.provenance(folder))] if folder and unpinned else recipe
 
-    needs, own = BACKENDS[backend, where].needs, os.uname()
+    needs, machine = BACKENDS[backend, where].needs, os.uname()
     names = (hosts, *needs.images[1:])
-    found = {part: identity(image, name) for part, name in zip(IMAGES, names, strict=False)}
-    built = [identity(kernel, spec), *spec.boot] if needs.guest else [own.release, own.version]
-    return found | {KERNEL: digest_of(built)}
+    images = [image.part(name) for name in names]
+    parts = {name: identity(p, [p.recipe])[0] for name, p in zip(IMAGES, images, strict=False)}
+    of_kernel = [machine.release, machine.version]
+    if needs.guest:
+        of_kernel = [*identity(kernel.part(spec), codelock.kernel_version(spec)), *spec.boot]
+    return parts | {KERNEL: digest_of(of_kernel)}

@@ -16,8 +16,8 @@ from typing import IO, Any
 
 from losslab.emulation.link import tracelink
 from losslab.errors import HostError, LosslabError, did_you_mean
-from losslab.instrument.archive import digest
 from losslab.instrument.cache import cache_folder
+from losslab.instrument.fetch import digest
 from losslab.instrument.kernels import PublicFile
 from losslab.lock import own_folder
 from losslab.reading import UsageError, input_errors, read_text, read_toml, shown
@@ -69,13 +69,13 @@ def named_trace(given: str) -> str:
         text = _read_trace(Path(given))
         return _keep_trace(f"{_label(given, 'trace')}@{name_digest(text)}", text)
     public = public_traces()
-    for name, its in public.items():
-        if given in (name, its.name):
-            return _keep_trace(name, _read_trace(its.get()))
+    for name, file in public.items():
+        if given in (name, file.name):
+            return _keep_trace(name, _read_trace(file.get()))
     place = "your campaign's folder (`losslab init`)" if INSTALLED else "the clone"
     files = [path for path in listed("config/traces/*") if path.is_file()]
     names = [path.name for path in files if path.suffix != ".md"]
-    near = [*names, *(its.name for its in public.values()), DRAWN_TRACE]
+    near = [*names, *(file.name for file in public.values()), DRAWN_TRACE]
     raise UsageError(
         f"trace {given} must be a file, by its path or its name in config/traces of {place}, "
         f"found {', '.join(names) or 'none'} there{did_you_mean(given, near)}",
@@ -185,12 +185,12 @@ def named(given: str | Path) -> str:
         text, _, name = text.rpartition("=")
         if not re.fullmatch(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]*", name):
             raise UsageError(f"bring PATH=NAME must have a file's name, found {name!r:.60}")
-    path, here = Path(text).resolve(), Path.cwd()
+    path, current = Path(text).resolve(), Path.cwd()
     if path.is_dir() and not renamed:
         if path.is_relative_to(ROOT):
             return str(path.relative_to(ROOT))
-        if path.is_relative_to(here):
-            return f"{HERE}{path.relative_to(here)}"
+        if path.is_relative_to(current):
+            return f"{HERE}{path.relative_to(current)}"
     if not (path.is_dir() or path.is_file()):
         raise UsageError(
             f"bring must name a folder or a file, found none at {shown(text)}",
@@ -206,13 +206,13 @@ def _copied(path: Path, name: str) -> str:
     """
     if path.is_file():
         _require_size(path, [path])
-        found = {name or path.name: path}
+        members = {name or path.name: path}
     else:
         prefix = f"{name}/" if name else ""
-        found = {f"{prefix}{each.relative_to(path)}": each for each in _files_in(path)}
+        members = {f"{prefix}{f.relative_to(path)}": f for f in _files_in(path)}
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for member, file in sorted(found.items()):
+        for member, file in sorted(members.items()):
             header = tarfile.TarInfo(member)
             header.size = file.stat().st_size
             header.mode = 0o755 if file.stat().st_mode & 0o100 else 0o644
@@ -297,30 +297,30 @@ def _require_size(path: Path, files: Sequence[Path], count: int = 1) -> None:
 def _files_in(folder: Path) -> list[Path]:
     """List a folder's files; LosslabError if it has none, too many, or a link to one outside."""
     listed = sorted(itertools.islice(folder.rglob("*"), FILES_MAX + 1))
-    found = [path for path in listed if path.is_file() and IGNORED not in path.parts]
-    _require_size(folder, found, len(listed))
-    if not found:
+    files = [path for path in listed if path.is_file() and IGNORED not in path.parts]
+    _require_size(folder, files, len(listed))
+    if not files:
         raise LosslabError(
             f"bring must name a folder with files, found none in {folder}",
             hint="write a path relative to the repository, or ./NAME for the current folder",
         )
-    for path in found:
+    for path in files:
         if not path.resolve().is_relative_to(folder):
             raise LosslabError(
                 f"files of {folder} must not be links to files outside it, found "
                 f"{path.relative_to(folder)}, a symbolic link to {path.resolve()}",
                 hint="replace the link by a copy of the file",
             )
-    return found
+    return files
 
 
 def digests(condition: Condition) -> dict[str, str]:
     """Return the SHA-256 of a condition's user files by path, with " x" if executable."""
-    found = {}
+    digests = {}
     for name, executable, content in _user_files(condition):
         code = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
-        found[name] = code + (" x" if executable else "")
-    return found
+        digests[name] = code + (" x" if executable else "")
+    return digests
 
 
 def give(condition: Condition, job_folder: Path, name: str) -> None:
@@ -336,12 +336,12 @@ def give(condition: Condition, job_folder: Path, name: str) -> None:
 def require(conditions: Iterable[Condition]) -> None:
     """Refuse conditions whose traces or user files are missing or malformed; read each once."""
     axes = (*OF_FILES, "rate_mbit", "trace_start_s")
-    distinct = {tuple(getattr(its, axis) for axis in axes): its for its in conditions}
+    distinct = {tuple(getattr(c, axis) for axis in axes): c for c in conditions}
     with input_errors():
-        for each in distinct.values():
-            for text in trace_texts(each).values():
-                _require_fit(each, tracelink.parse(text, "the trace"))
-            for _ in _user_files(each):
+        for condition in distinct.values():
+            for text in trace_texts(condition).values():
+                _require_fit(condition, tracelink.parse(text, "the trace"))
+            for _ in _user_files(condition):
                 pass
 
 

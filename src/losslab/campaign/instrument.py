@@ -14,9 +14,9 @@ from losslab.backends.base import COMMON, GUEST, VIRTUAL, Instrument, Job
 from losslab.backends.registry import BACKENDS
 from losslab.emulation.app import apps
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import image, integrity, kernel, kernels, layouts, packed, records
-from losslab.instrument.archive import unpinned_allowed
+from losslab.instrument import built, image, integrity, kernel, kernels, kernelsource, packed
 from losslab.instrument.cache import building, cache_folder, progress
+from losslab.instrument.fetch import unpinned_allowed
 from losslab.instrument.kernels import Kernel
 from losslab.repository import INSTALLED, ROOT, SET_UP, require_programs
 from losslab.study import design, parameters
@@ -26,9 +26,7 @@ from losslab.study.names import Names, algorithms_of
 
 # The names of the images in a manifest.
 PARTS = ("image", "engine")
-# The patches that snapshots and cuts need. On a kernel without the first, every job boots a guest.
-SNAPSHOT_PATCH, CUT_PATCH = "0013-um-copies-of-copies.patch", "0015-um-cuts.patch"
-Part = tuple[str, str]  # packed.IMAGE or packed.KERNEL, and a name
+PartName = tuple[str, str]  # packed.IMAGE or packed.KERNEL, and a name
 ENCODE_TIMEOUT_S = 600.0  # 60 s of 720p take half a minute on one core
 
 
@@ -65,18 +63,14 @@ def instrument(
     provenance |= runner.ready(roots[-1], condition)
     parts = (provenance[part] for part in ("kernel", *PARTS) if part in provenance)
     provenance["pinned"] = all(part.get("pinned", True) for part in parts)
-    patches = kernel.provenance(linux).get("patches", [])
     engine_root = roots[1] if len(roots) > 1 else None
     boot = (*spec.boot, *parameters.boot_words(condition.parameters))
     if boot and needs.guest:
         kernels.require_parameters(replace(spec, boot=boot), binary)
     if spec.boot:
         provenance["kernel"] |= {"boot": list(spec.boot)}
-    return Instrument(
-        binary, roots[0], provenance, backend, where, engine_root, SNAPSHOT_PATCH in patches,
-        CUT_PATCH in patches and needs.guest, boot,
-        digests[binary] if needs.guest else None,
-    )  # fmt: skip
+    sha256 = digests[binary] if needs.guest else None
+    return Instrument(binary, roots[0], provenance, backend, where, engine_root, boot, sha256)
 
 
 def require_first(tools: Instrument, records: Path) -> None:
@@ -98,19 +92,19 @@ def _kernel(spec: Kernel, command: str) -> Path:
 
     Such a build adds only algorithms to a kernel whose object files are kept.
     """
-    folder = kernel.existing(spec) or packed.install(packed.KERNEL, kernel.target(spec))
+    part = kernel.part(spec, kernelsource.require_room)
+    folder = part.fetch()
     if spec == kernels.default():
         return _built(folder, "kernel", command)
-    if folder is None and spec != spec.base and kernel.existing_objects(spec.base):
-        folder = kernel.build(spec=spec, examine=layouts.require_room)
+    if folder is None and spec != spec.base and kernel.objects(spec.base).existing():
+        folder = part.build()
     return _built(folder, f"kernel {spec.title}", spec.command)
 
 
 def _image(name: str, command: str) -> Path:
     if name not in (image.HOST, image.ENGINE):
         command = f"losslab image --variant {name}"
-    folder = image.existing(name) or packed.install(packed.IMAGE, image.target(name))
-    return _built(folder, f"{name} image", command)
+    return _built(image.part(name).fetch(), f"{name} image", command)
 
 
 def _built(folder: Path | None, name: str, command: str) -> Path:
@@ -153,7 +147,7 @@ def image_of(condition: Condition) -> str:
     return apps()[condition.app].image or image.HOST
 
 
-def parts(backend: str, where: str, spec: Kernel, hosts: str) -> list[Part]:
+def parts(backend: str, where: str, spec: Kernel, hosts: str) -> list[PartName]:
     """List the images and the kernel that a backend needs; `hosts` is the image of its hosts."""
     needs = BACKENDS[backend, where].needs
     # Videos are encoded in a guest, even for cells on this machine's own kernel.
@@ -162,7 +156,7 @@ def parts(backend: str, where: str, spec: Kernel, hosts: str) -> list[Part]:
     return [(packed.IMAGE, name) for name in images] + [(packed.KERNEL, built)]
 
 
-def parts_of(cell: Cell) -> list[Part]:
+def parts_of(cell: Cell) -> list[PartName]:
     """List the images and the kernel that a cell needs."""
     return parts(cell.backend, cell.where, kernel_of(cell.condition), image_of(cell.condition))
 
@@ -174,15 +168,12 @@ def provide(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) ->
     """
     needed = parts(backend, where, kernel_of(condition), image_of(condition))
     default = (image.HOST, kernels.default().key)
-    missing = [part for part in needed if part[1] in default and not records.in_cache(*part)]
+    missing = [part for part in needed if part[1] in default and not built.in_cache(*part)]
     if missing and not packed.origin().place:
         require_programs("build", "the first build of losslab's kernel and image")
     unpinned = unpinned_allowed(False)
-    for kind, name in missing:
-        if kind == packed.IMAGE:
-            image.build(name, unpinned)
-        else:
-            kernel.build(unpinned)
+    for name in missing:
+        built.part(*name).build(unpinned)
 
 
 def at_first_use(condition: Condition, backend: str = VIRTUAL, where: str = GUEST) -> None:
@@ -196,7 +187,7 @@ def smoke_test_record(cell: Cell) -> str:
     spec, hosts = kernel_of(cell.condition), image_of(cell.condition)
     on = "" if spec == kernels.default() or cell.real_time else f"+{spec.key}"
     on += "" if hosts == image.HOST else f"~{hosts}"
-    return str(records.FOLDER / f"smoke-test-{cell.backend}-{cell.where}{on}.json")
+    return str(built.FOLDER / f"smoke-test-{cell.backend}-{cell.where}{on}.json")
 
 
 @functools.cache

@@ -72,7 +72,7 @@ def segments(content: bytes) -> tuple[int, list[Segment]]:
 
 def traffic(content: bytes) -> tuple[int, list[tuple[int, Segment | None]]]:
     """Return the origin of `segments`, and times of all segments and the sender's other packets."""
-    origins, found = [], list[tuple[int, Segment | None]]()
+    origins, timed = [], list[tuple[int, Segment | None]]()
     # The sender's network: beside other traffic, user programs have addresses of their own.
     sender = bytes(map(int, SENDER_ADDRESS.split(".")[:3]))
     sender6 = socket.inet_pton(socket.AF_INET6, at_version(SENDER_ADDRESS, 6))[:8]
@@ -82,11 +82,11 @@ def traffic(content: bytes) -> tuple[int, list[tuple[int, Segment | None]]]:
             continue
         if kind_of_ip == IPV4:
             header = ETHERNET_BYTES + 4 * (frame[ETHERNET_BYTES] & 0x0F)
-            protocol, own = frame[ETHERNET_BYTES + 9], frame[26:29] == sender
+            protocol, from_sender = frame[ETHERNET_BYTES + 9], frame[26:29] == sender
             end = ETHERNET_BYTES + struct.unpack_from("!H", frame, ETHERNET_BYTES + 2)[0]
         else:
             header = ETHERNET_BYTES + IP_BYTES[6]
-            protocol, own = frame[ETHERNET_BYTES + 6], frame[22:30] == sender6
+            protocol, from_sender = frame[ETHERNET_BYTES + 6], frame[22:30] == sender6
             end = header + struct.unpack_from("!H", frame, ETHERNET_BYTES + 4)[0]
         icmp, request = PINGS[kind_of_ip]
         if protocol == icmp:
@@ -94,13 +94,13 @@ def traffic(content: bytes) -> tuple[int, list[tuple[int, Segment | None]]]:
             if (kind, identifier, number) == (request, IDENTIFIER, 0):
                 origins.append(at_ns)
         if protocol == TCP:
-            found.append((at_ns, _segment(at_ns, frame, header, end, own)))
-        elif own:
-            found.append((at_ns, None))
+            timed.append((at_ns, _segment(at_ns, frame, header, end, from_sender)))
+        elif from_sender:
+            timed.append((at_ns, None))
     # The first origin is that of the pings on the idle path.
     if len(origins) < 2:
         raise LosslabError("a capture must contain the first ping of the traffic, found none")
-    return origins[1], found
+    return origins[1], timed
 
 
 def _segment(at_ns: int, frame: bytes, header: int, end: int, sent: bool) -> Segment:
@@ -163,12 +163,12 @@ def captured(
         return
     where = manifest["instrument"].get("where", GUEST)
     links([link], Condition.from_json(manifest["cell"]), where)
-    with rerun.again(manifest, rerun.ready(manifest, trusted), captures=[link]) as (again, _):
+    with rerun.again(manifest, rerun.ready(manifest, trusted), captures=[link]) as (second, _):
         # The capture is new, and the manifest lists it.
-        if problems := rerun.compare(folder, again).problems(file.name, MANIFEST_FILE):
+        if problems := rerun.compare(folder, second).problems(file.name, MANIFEST_FILE):
             raise LosslabError(
                 f"the run must give the same bytes as {folder} when measured again, found: "
                 f"{problems}",
                 hint="another instrument or machine measured it; measure again with --capture",
             )
-        yield again / file.name
+        yield second / file.name

@@ -21,12 +21,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from losslab import extensions, processes
+from losslab import analysis, extensions, processes
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import fingerprint, results
 from losslab.campaign.results import RESULTS, Row
 from losslab.errors import LosslabError
-from losslab.instrument import analysis, image
+from losslab.instrument import image
 from losslab.reading import UsageError, input_errors, read_json, read_yaml
 from losslab.repository import ROOT
 from losslab.study import design, metrics
@@ -151,7 +151,7 @@ def with_hosts(config: Any) -> Any:
     """Return a campaign's configuration with the kind of hosts for `backend: any`."""
     if not isinstance(config, Mapping):
         return config  # the configuration's schema refuses it
-    here = VIRTUAL if image.existing(image.ENGINE) is None else CONTAINERNET
+    here = VIRTUAL if image.part(image.ENGINE).existing() is None else CONTAINERNET
     return {"hosts": os.environ.get(HOSTS, here)} | dict(config)
 
 
@@ -168,13 +168,13 @@ def contradictions(content: Row, cell: Cell) -> list[str]:
          seed_of(cell.condition, number, cell.seed_family))
         for number, row in enumerate(rows)
     ]  # fmt: skip
-    found = results.other_values(Condition.from_json(content["condition"]), cell.condition)
-    found += [f"{name} {then} instead of {now}" for name, then, now in pairs if then != now]
+    lines = results.other_values(Condition.from_json(content["condition"]), cell.condition)
+    lines += [f"{name} {then} instead of {now}" for name, then, now in pairs if then != now]
     lost = any(row.get("lost", False) for row in rows[-1:])
     if not lost and "absent" not in content and not _stopped(rows, cell.stopping):
         rule = f"those after which the stopping rule {cell.stopping} ends"
-        found.append(f"{len(rows)} replicates instead of {rule}")
-    return found
+        lines.append(f"{len(rows)} replicates instead of {rule}")
+    return lines
 
 
 def _stopped(rows: Sequence[Row], rule: StoppingRule) -> bool:
@@ -198,12 +198,13 @@ def reasons(cell: Cell, folder: Path) -> list[str]:
     if others := contradictions(measured.content, cell):
         return others
     now = fingerprint.of(cell.condition, cell.backend, cell.where).parts
-    found: list[str] = []
-    for manifest in (each.manifest for each in measured.replicates):
+    reasons: list[str] = []
+    for manifest in (replicate.manifest for replicate in measured.replicates):
         then = manifest.get("fingerprint", {}).get("parts", {})
-        found += [f"{part} changed" for part in fingerprint.differences(then, now)]
-        found += ["a guest was lost"] * bool(manifest.get("lost"))
-    return list(dict.fromkeys(found))
+        reasons += [f"{part} changed" for part in fingerprint.differences(then, now)]
+        if manifest.get("lost"):
+            reasons.append("a guest was lost")
+    return list(dict.fromkeys(reasons))
 
 
 @input_errors()

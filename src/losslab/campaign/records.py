@@ -1,9 +1,9 @@
 """Records of measured cells, with which others check or report a campaign without its raw files.
 
-A record such as docs/results/quick.tsv has a row per cell: the number of runs, the primary metric
-with its confidence interval, and a digest of all raw files.
+A record such as recorded/quick/record.tsv has a row per cell: the number of runs, the primary
+metric with its confidence interval, and a digest of all raw files.
 
-A folder such as docs/results/full has the numbers from which a report is made: a file
+A folder such as recorded/full has the numbers from which a report is made: a file
 STUDY.jsonl.xz per study, with a line per cell, and `cells.tsv`, which says what each cell was
 measured for. A campaign that names the folder (`recorded`) measures only the cells that it lacks.
 
@@ -31,14 +31,18 @@ from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import DamagedError, MeasuredCell, Row, digest_of, whole_file
 from losslab.campaign.tables import CellNumbers, write_csv
 from losslab.errors import LosslabError
+from losslab.moved import now_at
 from losslab.reading import TABLE_BYTES, UsageError, number, parse_json, read_rows, whole
 from losslab.repository import ROOT
-from losslab.study import metrics
+from losslab.study import metrics, schedule
+from losslab.study.condition import NO_TRACE
 from losslab.study.design import Cell, Study
 from losslab.study.intervals import mean_interval
 from losslab.study.schemas import check_schema
 
-RECORD_SUFFIX = ".tsv"
+RECORD_SUFFIX, RECORD = ".tsv", "record.tsv"
+# Share by which a rate may exceed that of the path, because its interval has an end.
+RATE_SLACK = 0.01
 # Significant digits of the recorded numbers.
 DIGITS = 6
 SUFFIX, INDEX = ".jsonl.xz", "cells.tsv"
@@ -95,19 +99,25 @@ def row_of(name: str, cell: MeasuredCell) -> RecordRow:
             f"a recorded cell must be whole, found {cell.file.parent}: {problem}",
             hint="measure it again, and name folders of campaigns in virtual time only",
         )
-    metric = metrics.primary(cell.summaries)
-    values = [*cell.values(metric).values()]
-    numbers = [fmean(values) if values else None, *(mean_interval(values) or (None, None))]
-    mean, low, high = ("" if value is None else f"{value:.{DIGITS}g}" for value in numbers)
     raw = sorted((each.manifest["seed"], each.manifest[results.FILES]) for each in replicates)
     study, _, short = name.partition("/")
-    counts = len(replicates), len(cell.summaries)
-    return RecordRow(study, short, *counts, metric, mean, low, high, digest_of(raw))
+    return RecordRow(study, short, *_numbers(cell.rows), digest_of(raw))
+
+
+def _numbers(rows: Sequence[Row]) -> tuple[int, int, str, str, str, str]:
+    """Return the columns of a recorded cell that follow from its rows, in their order."""
+    summaries = [row["summary"] for row in rows if row["valid"]]
+    metric = metrics.primary(summaries)
+    found = (metrics.value(summary, metric) for summary in summaries)
+    values = [value for value in found if value is not None]
+    numbers = [fmean(values) if values else None, *(mean_interval(values) or (None, None))]
+    mean, low, high = ("" if value is None else f"{value:.{DIGITS}g}" for value in numbers)
+    return len(rows), len(summaries), metric, mean, low, high
 
 
 def read_record(path: Path) -> dict[str, RecordRow]:
     """Read a record; return its rows by STUDY/CELL; UsageError if a row is invalid or repeated."""
-    found: dict[str, RecordRow] = {}
+    rows: dict[str, RecordRow] = {}
     for line, row in enumerate(read_rows(path, "\t", COLUMNS), start=2):
         where = f"{path}, line {line}"
         counts = {key: whole(row[key], f"{key} of {where},") for key in ("replicates", "valid")}
@@ -115,13 +125,13 @@ def read_record(path: Path) -> dict[str, RecordRow]:
             if row[key]:
                 number(row[key], f"{key} of {where},")
         values: dict[str, Any] = {key: row[key] for key in COLUMNS} | counts
-        one = RecordRow(**values)
-        if one.name in found or len(one.sha256) != 64:
+        record = RecordRow(**values)
+        if record.name in rows or len(record.sha256) != 64:
             raise UsageError(
-                f"{where} must have the digest of a cell without another line, found {one.name}"
+                f"{where} must have the digest of a cell without another line, found {record.name}"
             )
-        found[one.name] = one
-    return found
+        rows[record.name] = record
+    return rows
 
 
 def update_record(folder: Path, path: Path) -> tuple[set[str], int]:
@@ -188,25 +198,60 @@ def _float(text: str) -> float | None:
 
 
 def available(folder: Path, cells: Iterable[Cell]) -> set[Name]:
-    """Return the cells whose recorded numbers are those that a new measurement would give."""
+    """Return the cells whose recorded numbers are those that a new measurement would give.
+
+    Raises UsageError for numbers that no run can have, and for others than in the record beside the
+    folder, `record.tsv`, if it is there. Whoever forges numbers must forge that, too, and its
+    digests of raw files are those that a new measurement has.
+    """
     index = _read_index(folder)
-    found: dict[str, list[Cell]] = {}
+    recorded: dict[str, list[Cell]] = {}
+    beside = folder / RECORD
+    rows = read_record(beside) if beside.is_file() else {}
     for cell in cells:
         then = index.get((cell.study, cell.name))
         kinds = (VIRTUAL, CONTAINERNET) if cell.any_backend else (cell.backend,)
         prints = (fingerprint.of(cell.condition, kind, cell.where) for kind in kinds)
-        if then and any(then == _measured_for(cell, each.digest) for each in prints):
-            found.setdefault(cell.study, []).append(cell)
-    for study, its in found.items():
-        known = read(folder, study, {cell.name for cell in its})
-        for cell in its:
-            if others := plan.contradictions(known[cell.name].content, cell):
+        if then and any(then == _measured_for(cell, p.digest) for p in prints):
+            recorded.setdefault(cell.study, []).append(cell)
+    for study, of_study in recorded.items():
+        numbers = read(folder, study, {cell.name for cell in of_study})
+        for cell in of_study:
+            content = numbers[cell.name].content
+            others = plan.contradictions(content, cell) or [*impossible(content, cell)]
+            row = rows.get(f"{cell.study}/{cell.name}")
+            if row and _numbers(content["replicates"]) != astuple(row)[2:-1]:
+                others.append(f"other numbers than in {beside}")
+            if others:
                 raise UsageError(
                     f"{file_of(folder, study)} must have the cells of this campaign, found in "
                     f"{cell.name}: {others[0]}",
                     hint=f"{HINT}, or measure the cell again",
                 )
-    return {(cell.study, cell.name) for its in found.values() for cell in its}
+    return {(cell.study, cell.name) for of_study in recorded.values() for cell in of_study}
+
+
+def impossible(content: Row, cell: Cell) -> Iterable[str]:
+    """Yield what no run of a cell can have: a violation in a valid run, or an impossible number.
+
+    A path delivers no more than the rates of its bottlenecks, both directions together.
+    """
+    condition = cell.condition
+    start = {name: getattr(condition, name) for name in schedule.SET}
+    rates = [phase.values["rate_mbit"] for phase in schedule.phases(condition.changes, start)]
+    most_mbit = max(rates) + condition.second_rate_mbit + condition.reverse_rate_mbit
+    units = {name: metric.unit for name, metric in metrics.declared().items()}
+    for replicate, row in enumerate(content["replicates"]):
+        where, summary = f"replicate {replicate}", row["summary"]
+        if row["valid"] != (not row["reasons"]):
+            yield f"{where} is {'valid with' if row['valid'] else 'invalid without'} a violation"
+        if not row["valid"]:
+            continue
+        yield from (f"{where}: {problem}" for problem in metrics.out_of_range(summary))
+        for name, value in summary.items() if condition.trace == NO_TRACE else ():
+            rate = isinstance(value, int | float) and units.get(name) == "Mbit/s"
+            if rate and value > most_mbit * (1 + RATE_SLACK):
+                yield f"{where}: {name} {value:g} on a path of {most_mbit:g} Mbit/s"
 
 
 def _measured_for(cell: Cell, now: str) -> str:
@@ -222,28 +267,28 @@ def file_of(folder: Path, study: str) -> Path:
 
 def of_plan(planned: CampaignPlan, study: str, folder: Path) -> tuple[list[CellNumbers], set[str]]:
     """Return the numbers of a study's planned cells, and the names of those from a record."""
-    cells = {each.cell.name: each for each in planned.of_study(study)}
-    names = {name for name, each in cells.items() if each.recorded}
-    found = read(planned.record, study, names) if planned.record and names else {}
+    cells = {part.cell.name: part for part in planned.of_study(study)}
+    names = {name for name, part in cells.items() if part.recorded}
+    numbers = read(planned.record, study, names) if planned.record and names else {}
     for name in cells.keys() - names:
         cell = results.read_cell(cells[name].file(folder))
-        found[name] = tables.numbers_of(cell, name in planned.series[study])
+        numbers[name] = tables.numbers_of(cell, name in planned.series[study])
         if others := plan.contradictions(cell.content, cells[name].cell):
             raise DamagedError(
                 f"{cell.file.parent} must have the cell of this campaign, found another: "
                 f"{others[0]}",
                 hint=results.HINT,
             )
-    return [found[name] for name in cells], names
+    return [numbers[name] for name in cells], names
 
 
 def read(folder: Path, study: str, names: Collection[str]) -> dict[str, CellNumbers]:
     """Read cells of a study by name; UsageError if one is missing or the file is damaged."""
     path = file_of(folder, study)
-    found = {name: one for name, one in _read_study(path).items() if name in names}
-    if missing := sorted({*names} - {*found}):
+    lines = {name: line for name, line in _read_study(path).items() if name in names}
+    if missing := sorted({*names} - {*lines}):
         raise UsageError(f"{path} must have the cell {missing[0]}, found none", hint=HINT)
-    for name, line in found.items():
+    for name, line in lines.items():
         where = f"{path}, cell {name}"
         check_schema(line, SCHEMA, where, HINT)
         check_schema(line["content"], "cell", where, HINT)
@@ -252,7 +297,7 @@ def read(folder: Path, study: str, names: Collection[str]) -> dict[str, CellNumb
             raise UsageError(
                 f"{where} must have numbers of {count} replicates, found others", hint=HINT
             )
-    return {name: CellNumbers(**line) for name, line in found.items()}
+    return {name: CellNumbers(**line) for name, line in lines.items()}
 
 
 def of_overview(rows: Sequence[Mapping[str, str]], folder: Path | None) -> dict[str, CellNumbers]:
@@ -298,14 +343,14 @@ def update(folder: Path, studies: Iterable[Study], record: Path, names: Containe
 
 def _measured_with(cell: MeasuredCell) -> str:
     """Return the fingerprint of a cell's replicates."""
-    found = {str(each.manifest["fingerprint"]["digest"]) for each in cell.replicates}
-    if len(found) != 1:
+    digests = {str(run.manifest["fingerprint"]["digest"]) for run in cell.replicates}
+    if len(digests) != 1:
         raise LosslabError(
             "a recorded cell must have runs of one instrument, found "
-            f"{len(found)} in {cell.file.parent}",
+            f"{len(digests)} in {cell.file.parent}",
             hint="measure it again: the next start of `snakemake` does",
         )
-    return found.pop()
+    return digests.pop()
 
 
 def _read_study(path: Path) -> dict[str, Row]:
@@ -320,27 +365,28 @@ def _read_study(path: Path) -> dict[str, Row]:
         raise UsageError(
             f"{path} must be a readable .xz file, found: {error}", hint=HINT
         ) from error
-    found: dict[str, Row] = {}
+    cells: dict[str, Row] = {}
     for count, line in enumerate(lines, start=1):
-        one = parse_json(line, f"{path}, line {count}")
+        cell = parse_json(line, f"{path}, line {count}")
         try:
-            name = str(one["content"]["cell"])
+            name = str(cell["content"]["cell"])
         except (LookupError, TypeError):
             name = ""
-        if name in found or not name:
+        if name in cells or not name:
             raise UsageError(
                 f"{path}, line {count} must be a recorded cell without another line, found "
                 f"{name or 'none'}",
                 hint=HINT,
             )
-        found[name] = one
-    return found
+        cells[name] = cell
+    return cells
 
 
 def _read_index(folder: Path) -> dict[Name, str]:
     if not (folder / INDEX).is_file():
         raise UsageError(
-            f"a folder of recorded numbers must have {INDEX}, found none in {folder}",
+            f"a folder of recorded numbers must have {INDEX}, found none in {folder}"
+            f"{now_at(folder)}",
             hint="`losslab record RESULTS RECORD --numbers FOLDER` writes such a folder",
         )
     rows = read_rows(folder / INDEX, "\t", INDEX_COLUMNS)
@@ -409,10 +455,10 @@ def origin_table(cells: Iterable[Origin]) -> list[Row]:
     cells = list(cells)
     for cell in cells:
         instruments = [parts_of(row["instrument"]) for row in cell.content["replicates"]]
-        found = dict.fromkeys(chain(*instruments, *map(host_parts, cell.hosts)))
+        parts = dict.fromkeys(chain(*instruments, *map(host_parts, cell.hosts)))
         if cell.recorded is not None:
-            found["not measured here", f"numbers recorded in {cell.recorded}"] = None
-        counts.update(found.keys())
+            parts["not measured here", f"numbers recorded in {cell.recorded}"] = None
+        counts.update(parts.keys())
     hosts = [host for cell in cells for host in cell.hosts]
     if hosts:
         days = sorted({host["started_utc"][:10] for host in hosts})
@@ -431,7 +477,7 @@ def origin_table(cells: Iterable[Origin]) -> list[Row]:
 def digests(cells: Iterable[Origin]) -> list[Row]:
     """Return a digest of each cell's results; equal results have equal digests on all machines."""
     rows = []
-    for cell in (each.content for each in cells):
+    for cell in (origin.content for origin in cells):
         # Without the number of attempts, which depends on the machine.
         measured = [[run["seed"], run["valid"], run["summary"]] for run in cell["replicates"]]
         digest = digest_of([cell["condition"], measured])[:SHOWN_DIGITS]
@@ -443,10 +489,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add `record`, which writes a campaign's record, and `origin`, which writes its provenance."""
 
     def origin(options: argparse.Namespace) -> int:
-        found = list(origins(options.overviews, options.results, options.recorded))
-        write_csv(options.out, COLUMNS_OF_ORIGIN, origin_table(found))
+        cells = list(origins(options.overviews, options.results, options.recorded))
+        write_csv(options.out, COLUMNS_OF_ORIGIN, origin_table(cells))
         if options.digests is not None:
-            write_csv(options.digests, DIGEST_COLUMNS, digests(found))
+            write_csv(options.digests, DIGEST_COLUMNS, digests(cells))
         return 0
 
     def record(options: argparse.Namespace) -> int:

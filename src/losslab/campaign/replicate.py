@@ -21,8 +21,8 @@ from losslab.campaign.instrument import kernel_of, require_unchanged
 from losslab.emulation import capture
 from losslab.emulation.app import USER_FILES
 from losslab.errors import GuestLostError, HostError, LosslabError
-from losslab.instrument import algorithms, layouts
-from losslab.instrument.archive import digest
+from losslab.instrument import csource, kernelsource
+from losslab.instrument.fetch import digest
 from losslab.lock import own_folder
 from losslab.repository import INSTALLED, ROOT
 from losslab.study.condition import Condition
@@ -92,7 +92,7 @@ def inputs_of(
     captures: Sequence[str],
 ) -> dict[str, Any]:
     """Return the entries of a manifest that do not depend on the results; arguments as of `run`."""
-    found = {
+    entries = {
         "backend": instrument.backend,
         "cell": condition.to_json(),
         "seed": seed,
@@ -102,8 +102,11 @@ def inputs_of(
         "video_sha256": None if video is None else digest(video),
         "summary": {},
     }
-    found |= {"brought_sha256": digests} if (digests := inputs.digests(condition)) else {}
-    return found | ({"captures": list(captures)} if captures else {})
+    if digests := inputs.digests(condition):
+        entries["brought_sha256"] = digests
+    if captures:
+        entries["captures"] = list(captures)
+    return entries
 
 
 def attempt(
@@ -164,8 +167,8 @@ def kept_algorithms(condition: Condition, where: str) -> dict[str, dict[str, str
     return {
         path.parent.name: {
             str(file.relative_to(path.parent)): file.read_bytes().decode(errors="surrogateescape")
-            for file in algorithms.files(path).values()
-            if file != algorithms.COMPAT
+            for file in csource.files(path).values()
+            if file != csource.COMPAT
         }
         for path in paths
     }
@@ -216,7 +219,7 @@ def prepare(
 @functools.cache
 def _layouts(condition: Condition, _kernel: Path) -> str:
     """Return the layouts of a kernel's algorithms; one with other sources is another file."""
-    return layouts.text(layouts.of(kernel_of(condition)))
+    return csource.layouts_text(kernelsource.layouts(kernel_of(condition)))
 
 
 def host(

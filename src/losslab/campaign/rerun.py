@@ -114,20 +114,21 @@ def again(
 def changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """List the differences of instrument and fingerprint between two manifests, with values."""
     keys = ("instrument", "fingerprint")
-    return instrument_differences(*({key: its.get(key, {}) for key in keys} for its in (then, now)))
+    old, new = ({key: manifest.get(key, {}) for key in keys} for manifest in (then, now))
+    return instrument_differences(old, new)
 
 
 def instrument_differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """List the differences between two instruments, with both values."""
-    found = []
+    differences = []
     for part in sorted(then.keys() | now.keys()):
         old, new = then.get(part), now.get(part)
         if isinstance(old, dict) and isinstance(new, dict):
-            found += [f"{part}: {line}" for line in instrument_differences(old, new)]
+            differences += [f"{part}: {line}" for line in instrument_differences(old, new)]
         elif old != new:
             old, new = ("absent" if value is None else value for value in (old, new))
-            found.append(f"{part} was {old}, is {new}")
-    return found
+            differences.append(f"{part} was {old}, is {new}")
+    return differences
 
 
 def require_result(manifest: dict[str, Any], run_name: str) -> None:
@@ -185,19 +186,20 @@ def require_trusted(manifest: Mapping[str, Any], trust: bool) -> Condition:
     condition = Condition.from_json(manifest["cell"])
     names = design.load_names(ROOT)
     place = manifest["backend"], manifest["instrument"].get("where", GUEST)
-    own = not BACKENDS[place].needs.guest
-    problems = condition.problems() + names.problems(condition, own_kernel=own)
+    own_kernel = not BACKENDS[place].needs.guest
+    problems = condition.problems() + names.problems(condition, own_kernel=own_kernel)
     if problems:
         raise UsageError(
             f"the manifest's condition cannot be measured: {'; '.join(problems)}",
             hint="`losslab new algorithm NAME --from RUN` copies an algorithm from a run's folder",
         )
-    found = apps()[condition.app].foreign(condition)
-    found += ["on this machine's own kernel, as root"] * own
-    if found and not trust:
+    foreign = apps()[condition.app].foreign(condition)
+    if own_kernel:
+        foreign.append("on this machine's own kernel, as root")
+    if foreign and not trust:
         raise LosslabError(
             "the manifest would run programs that are not losslab's:\n"
-            + "\n".join(f"    {line}" for line in found),
+            + "\n".join(f"    {line}" for line in foreign),
             hint=f"if you trust its author, repeat the command with {TRUST}",
         )
     return condition

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.backends.base import CONSOLE_FILE, GUEST
 from losslab.backends.registry import BACKENDS
 from losslab.errors import HostError, LosslabError
-from losslab.instrument.archive import digest
+from losslab.instrument.fetch import digest
 from losslab.lock import own_folder
 from losslab.reading import UsageError, read_json, read_rows, read_samples, shown
 from losslab.repository import FORMAT, __version__
@@ -106,7 +106,7 @@ class Replicate:
         With `present_only`, files may be absent or unlisted.
         """
         digests: dict[str, str] = {}
-        found = []
+        problems = []
         for name in (HOST_FILE, MANIFEST_FILE):
             if present_only and not (self.folder / name).exists():
                 continue
@@ -117,15 +117,17 @@ class Replicate:
             if not isinstance(record.get(FILES), dict):
                 return [f"{name} has no digests"]
             digests |= record[FILES]
-            own = {key: value for key, value in record.items() if key != SELF}
-            if name == HOST_FILE and record.get(SELF) != digest_of(own):
-                found.append(f"{HOST_FILE} has changed since it was written")
+            content = {key: value for key, value in record.items() if key != SELF}
+            if name == HOST_FILE and record.get(SELF) != digest_of(content):
+                problems.append(f"{HOST_FILE} has changed since it was written")
         present = files(self.folder)
         if not (self.folder / HOST_FILE).is_symlink():
             present.discard(HOST_FILE)  # not listed, as it contains its own digest
         passed = (MISSING, ADDED) if present_only else ()
-        problems = differences(self.folder, digests, present)
-        return found + [f"{n} {MESSAGES[its]}" for n, its in problems.items() if its not in passed]
+        for name, difference in differences(self.folder, digests, present).items():
+            if difference not in passed:
+                problems.append(f"{name} {MESSAGES[difference]}")
+        return problems
 
     def checked(self) -> Replicate:
         """Return the replicate; DamagedError if a file is not as measured."""
@@ -200,7 +202,7 @@ class MeasuredCell:
 
     def problems(self, present_only: bool = False) -> list[list[str]]:
         """List the problems of each replicate; see `Replicate.problems`."""
-        found = []
+        by_replicate = []
         for row, replicate in zip(self.rows, self.replicates, strict=True):
             problems = replicate.problems(present_only)
             whole = all((replicate.folder / name).exists() for name in (MANIFEST_FILE, HOST_FILE))
@@ -209,20 +211,21 @@ class MeasuredCell:
                     problems = [f"values differ from {CELL_FILE}"]
                 elif Condition.from_json(replicate.manifest["cell"]) != self.condition:
                     problems = [f"the condition differs from {CELL_FILE}"]
-            found.append(problems)
-        return found
+            by_replicate.append(problems)
+        return by_replicate
 
     def checked(self, expected: Condition | None = None) -> MeasuredCell:
         """Return the cell; DamagedError if a file is not as measured.
 
         Raises LosslabError if the cell is not of the condition `expected`.
         """
-        own = self.content["cell"] == self.file.parent.name
-        found = [] if own else ["cell.json is of another cell"]
+        damages = []
+        if self.content["cell"] != self.file.parent.name:
+            damages.append("cell.json is of another cell")
         for number, problems in enumerate(self.problems()):
-            found += [f"replicate {number}: {problem}" for problem in problems]
-        if found:
-            raise DamagedError(f"{self.file.parent} is damaged: {found[0]}", hint=HINT)
+            damages += [f"replicate {number}: {problem}" for problem in problems]
+        if damages:
+            raise DamagedError(f"{self.file.parent} is damaged: {damages[0]}", hint=HINT)
         if expected is not None and (others := other_values(self.condition, expected)):
             raise LosslabError(
                 f"{self.file.parent} must be of the condition asked for, found {', '.join(others)}",
@@ -254,8 +257,8 @@ def read_cells(folder: Path) -> dict[str, MeasuredCell]:
     """
     files: dict[str, Path] = {}
     # Follows links, as to another disk, and skips hidden folders, such as those of partial files.
-    for found in sorted(glob.glob(f"**/{CELL_FILE}", root_dir=folder, recursive=True)):
-        file = folder / found
+    for path in sorted(glob.glob(f"**/{CELL_FILE}", root_dir=folder, recursive=True)):
+        file = folder / path
         name = f"{file.parent.parent.name}/{file.parent.name}"
         if name in files:
             raise UsageError(
@@ -292,10 +295,10 @@ def _read(path: Path, schema: str) -> dict[str, Any]:
 
 def require_format(data: Mapping[str, Any], path: Path) -> None:
     """Raise UsageError for results of another major format."""
-    found, own = str(data.get("format", FORMAT)), FORMAT.partition(".")[0]
-    if found.partition(".")[0] != own:
+    version, major = str(data.get("format", FORMAT)), FORMAT.partition(".")[0]
+    if version.partition(".")[0] != major:
         raise UsageError(
-            f"{path} must have results format {own}.x, found {found}",
+            f"{path} must have results format {major}.x, found {version}",
             hint="read it with the version of losslab that wrote it (host.json has its commit), or "
             "measure again; CHANGELOG.md lists the changes",
         )
@@ -316,17 +319,17 @@ def _check(path: Path, condition: dict[str, Any], *seeds: object) -> None:
 
 def differences(root: Path, digests: Mapping[str, str], present: Collection[str]) -> dict[str, str]:
     """Compare the files `present` below a folder with their SHA-256; return each file's problem."""
-    found = {}
+    problems = {}
     for name in sorted({*present, *digests}):
         if name not in present:
-            found[name] = MISSING
+            problems[name] = MISSING
         elif not stat.S_ISREG(os.lstat(root / name).st_mode):
-            found[name] = IRREGULAR
+            problems[name] = IRREGULAR
         elif name not in digests:
-            found[name] = ADDED
+            problems[name] = ADDED
         elif digest(root / name) != digests[name]:
-            found[name] = CHANGED
-    return found
+            problems[name] = CHANGED
+    return problems
 
 
 def files(folder: Path) -> set[str]:

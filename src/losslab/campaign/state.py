@@ -1,7 +1,7 @@
 """Private state of a run's congestion controls, one row per event, with its variables by name.
 
 The capture of the state has the kernel's entries as they are, and the layouts of the algorithms'
-structs (`instrument.layouts`). config/states.toml says what the fields mean.
+structs (`instrument.csource`). config/states.toml says what the fields mean.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from losslab.campaign import packets
 from losslab.emulation import capture
 from losslab.emulation.capture import STATE
 from losslab.errors import did_you_mean
-from losslab.instrument.layouts import Field, Layouts, typed
+from losslab.instrument.csource import Field, Layouts, typed_layouts
 from losslab.reading import UsageError, read_toml
 from losslab.repository import ROOT, find
 from losslab.study.names import load_algorithms
@@ -76,7 +76,7 @@ def read(path: Path) -> Capture:
         origin_ns = operator.index(header["origin_ns"])
         if not 0 <= origin_ns < MAX_TIME_NS:
             raise ValueError(f"the origin of time must be in [0, 2^60) ns, found {origin_ns}")
-        return Capture(origin_ns, typed(header["layouts"]), events)
+        return Capture(origin_ns, typed_layouts(header["layouts"]), events)
     except BROKEN as error:
         raise UsageError(
             f"{path} must be as losslab writes it, found: {error!r}",
@@ -100,10 +100,10 @@ def unpacked(content: bytes) -> Column:
         first, differs = np.frombuffer(content, "u1", 2 * size, begin).reshape(2, size)
         places = np.repeat(first[:, None], count, axis=1)
         varying, at = differs != 0, begin + 2 * size
-        own = np.frombuffer(content, "u1", int(varying.sum()) * count, at)
-        places[varying] = own.reshape(-1, count)
+        values = np.frombuffer(content, "u1", int(varying.sum()) * count, at)
+        places[varying] = values.reshape(-1, count)
         parts.append(places.T)
-        at += len(own)
+        at += len(values)
     rows = np.concatenate(parts or [np.zeros((0, capture.HEAD_BYTES), "u1")])
     fields = [*HEAD, ("private", "u1", (rows.shape[1] - capture.HEAD_BYTES,))]
     return np.ascontiguousarray(rows).view(np.dtype(fields))[:, 0]
@@ -136,25 +136,25 @@ def frame(captured: Capture) -> pd.DataFrame:
     # A new connection of a server has no time yet: its event has that of the one before.
     times = np.maximum.accumulate(events["us"].astype("<i8") * 1000 - captured.origin_ns).clip(0)
     parts = [pd.DataFrame(_common(times[:0], events[:0]))]
-    for name in dict.fromkeys(events["algorithm"].tolist()):
-        algorithm = name.decode(errors="replace")
-        own = events["algorithm"] == name
-        columns = _common(times[own], events[own])
+    for octets in dict.fromkeys(events["algorithm"].tolist()):
+        algorithm = octets.decode(errors="replace")
+        chosen = events["algorithm"] == octets
+        columns = _common(times[chosen], events[chosen])
         layout = captured.layouts.get(algorithm, [])
-        fields = decoded(events[own]["private"], layout)
+        fields = decoded(events[chosen]["private"], layout)
         columns |= fields
-        for each in layout:
-            if each.names and each.name in fields:
-                columns[each.name] = _texts(fields[each.name], each.names)
-        for variable, its in variables.get(algorithm, {}).items():
-            if unknown := sorted({*_fields(its)} - fields.keys()):
+        for field in layout:
+            if field.names and field.name in fields:
+                columns[field.name] = _texts(fields[field.name], field.names)
+        for name, variable in variables.get(algorithm, {}).items():
+            if unknown := sorted({*_fields(variable)} - fields.keys()):
                 raise UsageError(
                     f"fields in {DECLARATIONS} must be in the struct of {algorithm}, found "
                     f"{', '.join(unknown)}{did_you_mean(unknown[0], fields)}",
                     hint=f"it has {', '.join(fields) or 'none'}",
                 )
-            columns[variable] = value(fields, its)
-        parts.append(pd.DataFrame(columns, index=own.nonzero()[0]))
+            columns[name] = value(fields, variable)
+        parts.append(pd.DataFrame(columns, index=chosen.nonzero()[0]))
     return pd.concat(parts[len(parts) > 1 :]).sort_index()
 
 
@@ -167,22 +167,22 @@ def decoded(private: Column, layout: Sequence[Field]) -> dict[str, Column]:
     def word(at: int) -> Column:
         return np.ascontiguousarray(padded[:, at : at + WORD_BYTES]).view("<u8")[:, 0]
 
-    found = {}
-    for each in layout:
-        at, shift = divmod(each.begin, 8)
-        bits = int(each.type[1:])
-        if each.begin + bits > 8 * private.shape[1]:
+    fields = {}
+    for field in layout:
+        at, shift = divmod(field.begin, 8)
+        bits = int(field.type[1:])
+        if field.begin + bits > 8 * private.shape[1]:
             continue
-        its: Column = word(at) >> np.uint64(shift)
+        numbers: Column = word(at) >> np.uint64(shift)
         if shift + bits > WORD_BITS:  # of a packed struct
-            its |= word(at + WORD_BYTES) << np.uint64(WORD_BITS - shift)
+            numbers |= word(at + WORD_BYTES) << np.uint64(WORD_BITS - shift)
         unused = np.uint64(WORD_BITS - bits)
-        its = its << unused
+        numbers = numbers << unused
         # A right shift of a signed number repeats its sign.
-        signed = each.type[0] == "i"
-        its = its.view("<i8") >> np.int64(unused) if signed else its >> unused
-        found[each.name] = its if signed or bits == WORD_BITS else its.astype("<i8")
-    return found
+        signed = field.type[0] == "i"
+        numbers = numbers.view("<i8") >> np.int64(unused) if signed else numbers >> unused
+        fields[field.name] = numbers if signed or bits == WORD_BITS else numbers.astype("<i8")
+    return fields
 
 
 def _texts(numbers: Column, names: Mapping[str, str]) -> Column:
@@ -192,25 +192,28 @@ def _texts(numbers: Column, names: Mapping[str, str]) -> Column:
     return np.array(texts, dtype=object)
 
 
-def value(columns: Mapping[str, Column], its: Variable) -> Column:
+def value(columns: Mapping[str, Column], variable: Variable) -> Column:
     """Return a declared variable, computed from fields."""
     import numpy as np
 
-    found: Column = np.max([columns[name] for name in as_list(its["field"])], axis=0)
-    if "names" in its:
-        texts = _texts(found, {str(n): s for n, s in enumerate(its["names"]) if isinstance(s, str)})
-        for number, name in enumerate(its["names"]):
+    numbers: Column = np.max([columns[name] for name in as_list(variable["field"])], axis=0)
+    if "names" in variable:
+        names = variable["names"]
+        texts = _texts(numbers, {str(n): s for n, s in enumerate(names) if isinstance(s, str)})
+        for number, name in enumerate(names):
             if not isinstance(name, str):
-                texts[found == number] = value(columns, name)[found == number]
+                texts[numbers == number] = value(columns, name)[numbers == number]
         return texts
-    scaled = found * its["scale"] if "scale" in its else found
-    return np.where(found == its["none"], np.nan, scaled) if "none" in its else scaled
+    scaled = numbers * variable["scale"] if "scale" in variable else numbers
+    if "none" not in variable:
+        return scaled
+    return np.where(numbers == variable["none"], np.nan, scaled)
 
 
-def _fields(its: Variable) -> list[str]:
+def _fields(variable: Variable) -> list[str]:
     """Return the names of all fields that a variable needs."""
-    within = [each for each in its.get("names", ()) if not isinstance(each, str)]
-    return as_list(its["field"]) + [name for each in within for name in _fields(each)]
+    nested = [name for name in variable.get("names", ()) if not isinstance(name, str)]
+    return as_list(variable["field"]) + [field for each in nested for field in _fields(each)]
 
 
 def _common(times: Column, events: Column) -> dict[str, Column]:

@@ -16,7 +16,7 @@ from losslab.backends.base import GUEST
 from losslab.campaign import limiters
 from losslab.campaign.results import MeasuredCell, Replicate, Row
 from losslab.emulation.app import apps
-from losslab.emulation.background.outcome import TABLE
+from losslab.emulation.flows.outcome import TABLE
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
 from losslab.study.metrics import declared
@@ -120,7 +120,7 @@ def other_windows(goodputs: Samples, warmup_s: float, duration_s: float) -> dict
     windows = {
         "early": (warmup_s, middle_s), "late": (middle_s, duration_s), "whole": (0.0, duration_s),
     }  # fmt: skip
-    found = {}
+    means = {}
     for name, (start_s, end_s) in windows.items():
         megabits = seconds = before_s = 0.0
         for until_s, goodput_mbit in limiters.column(goodputs, "goodput_mbit"):
@@ -129,8 +129,8 @@ def other_windows(goodputs: Samples, warmup_s: float, duration_s: float) -> dict
             seconds += inside_s
             before_s = until_s
         if seconds > 0:
-            found[f"{name}_goodput_mbit"] = megabits / seconds
-    return found
+            means[f"{name}_goodput_mbit"] = megabits / seconds
+    return means
 
 
 def one_second_means(goodputs: Samples, warmup_s: float, duration_s: float) -> list[Second]:
@@ -164,7 +164,7 @@ class Tables:
         return sorted({name for row in self.replicates for name in row} - set(REPLICATE_COLUMNS))
 
     def write(self, folder: Path, study: str) -> None:
-        """Write each table as STUDY_TABLE.csv to a folder; missing values are empty fields."""
+        """Write each table as STUDY/TABLE.csv to a folder; missing values are empty fields."""
         columns = {
             "cells": CELL_COLUMNS,
             "replicates": (*REPLICATE_COLUMNS, *self.metrics()),
@@ -174,7 +174,7 @@ class Tables:
             "criteria": CRITERIA_COLUMNS,
         }
         for table, names in columns.items():
-            write_csv(folder / f"{study}_{table}.csv", names, getattr(self, table))
+            write_csv(folder / study / f"{table}.csv", names, getattr(self, table))
 
 
 def gather(
@@ -203,12 +203,12 @@ def gather(
             summary = dict(replicate["summary"])
             # The column `rtt_ms` is the configured one.
             summary["rtt_measured_ms"] = summary.pop("rtt_ms", None)
-            own = {key: replicate[key] for key in ("seed", "attempt")} | {
+            row = {key: replicate[key] for key in ("seed", "attempt")} | {
                 "replicate": number,
                 "valid": "TRUE" if replicate["valid"] else "FALSE",
                 **{key: "; ".join(replicate[key]) for key in ("reasons", "earlier_reasons")},
             }
-            tables.replicates.append(shared | summary | own | data.analysed[number])
+            tables.replicates.append(shared | summary | row | data.analysed[number])
             tables.intervals += [
                 {**names, "replicate": number, "t_s": t_s, "goodput_mbit": goodput_mbit}
                 for t_s, goodput_mbit in data.intervals[number]
@@ -278,8 +278,8 @@ condition_words <- {_r_vector(name for name, axis in AXES.items() if axis.kind =
 def r_metrics() -> str:
     """Return the R file with the metrics' units and titles."""
     units, titles = (
-        ",\n".join(f'  {name} = "{getattr(its, what)}"' for name, its in declared().items())
-        for what in ("unit", "title")
+        ",\n".join(f'  {name} = "{getattr(m, field)}"' for name, m in declared().items())
+        for field in ("unit", "title")
     )
     return f"""\
 # Units of metrics and their titles on a figure's axis, from config/metrics.tsv.

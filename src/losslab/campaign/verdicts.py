@@ -1,16 +1,15 @@
 """Verdicts on a campaign's claims: printing, checks, and records.
 
-The verdicts of a campaign with a name can be recorded in `report/verdicts.tsv`, which has a column
-for each. A field is a verdict and the kind of cause that runs show, if any: "inconclusive
-(scatter)". The report then fails if a verdict changes, or if a claim differs and has no supported
-reason. Git is the history of the table.
+`losslab claims --record CAMPAIGN` keeps a campaign's table of claims as
+`recorded/CAMPAIGN/claims.csv`. The report then fails if a verdict changes, or the kind of cause
+that runs show, or if a claim differs and has no supported reason.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
+import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,10 +31,11 @@ COLUMNS = (
 # What a verdict says about the source (workflow/schemas/claims.schema.yaml). Only the first two
 # count as evidence of reproduction.
 EVIDENCE = ("not fitted", "order", "fitted", "configured", "own")
-TABLE = find("report/verdicts.tsv")
+# Folder of the recorded campaigns.
+RECORDED = Path("recorded")
 # Begin of the column `absent` of claims whose cells were skipped (analysis/R/claims.R).
 SKIPPED = "skipped: "
-KEYS = ("study", "claim")
+KEYS = ("study", "claim", "verdict", "cause")
 # Kinds of causes that runs show (analysis/R/reasons.R).
 CAUSES = ("none", "difference", "scatter")
 # Campaigns that differ only in their family of seeds. The limits were chosen on the first.
@@ -52,7 +52,7 @@ Row = dict[str, str]
 
 
 class Judged(NamedTuple):
-    """A claim's recorded verdict, and the kind of its cause."""
+    """A claim's verdict, and the kind of its cause."""
 
     verdict: str
     cause: str = "none"
@@ -61,44 +61,49 @@ class Judged(NamedTuple):
         return self.verdict if self.cause == "none" else f"{self.verdict} ({self.cause})"
 
 
-FIELDS = {str(each): each for each in (Judged(v, c) for v in ORDER for c in CAUSES)}
-Verdicts = Mapping[str, Mapping[Name, Judged]]
+def record_of(campaign: str) -> Path:
+    """Return the recorded claims of a campaign; the file need not exist."""
+    if Path(campaign).name != campaign:
+        raise UsageError(f"a recorded campaign's name must be that of a folder, found {campaign!r}")
+    return find(RECORDED / campaign / CLAIMS.name)
 
 
-def read_recorded(path: Path = TABLE) -> dict[str, dict[Name, Judged]]:
-    """Read the recorded verdicts of each campaign."""
-    claims: dict[Name, dict[str, Judged]] = {}
-    campaigns: dict[str, None] = {}
-    for line, row in enumerate(read_rows(path, "\t", KEYS), start=2):
-        name = row.pop("study"), row.pop("claim")
-        campaigns |= dict.fromkeys(row)
-        fields = {campaign: text for campaign, text in row.items() if text}
-        if name in claims or not all(name) or not FIELDS.keys() >= {*fields.values()}:
+def read_recorded(campaign: str) -> dict[Name, Judged]:
+    """Read the recorded verdicts of a campaign, none if it has no record."""
+    path = record_of(campaign) if campaign else None
+    return read_verdicts(path) if path and path.is_file() else {}
+
+
+def read_verdicts(path: Path) -> dict[Name, Judged]:
+    """Read the verdicts of a table of claims."""
+    verdicts: dict[Name, Judged] = {}
+    for line, row in enumerate(read_table(path, KEYS), start=2):
+        judged = Judged(row["verdict"], row["cause"] or "none")
+        known = judged.verdict in ORDER and judged.cause in CAUSES
+        if _name(row) in verdicts or not all(_name(row)) or not known:
             raise UsageError(
-                f"{path}, line {line} must have verdicts ({', '.join(ORDER)}) on a claim without "
-                f"another line, found {'/'.join(name)}: {shown(row)}"
+                f"{path}, line {line} must have a verdict ({', '.join(ORDER)}) and a cause "
+                f"({', '.join(CAUSES)}) of a claim without another line, found {shown(row)}"
             )
-        claims[name] = {campaign: FIELDS[text] for campaign, text in fields.items()}
-    return {
-        campaign: {name: its[campaign] for name, its in claims.items() if campaign in its}
-        for campaign in campaigns
-    }
+        verdicts[_name(row)] = judged
+    return verdicts
 
 
-def explained(recorded: Verdicts) -> dict[Name, str]:
-    """Return what explains each claim's verdict with both families of seeds.
+def explained() -> dict[Name, str]:
+    """Return what explains each claim's recorded verdict with both families of seeds.
 
     Chance shows causes, too, so a cause counts only if it holds with both. A claim that agrees with
     one of them needs no cause there. The value is "agrees" if the claim does with both, or else the
     kind of the cause. Other claims are absent.
     """
-    families = [recorded.get(name, {}) for name in FAMILIES]
-    found = {}
-    for name in families[0].keys() & families[1].keys():
-        causes = {each[name].cause for each in families if each[name].verdict not in AGREEING}
+    first, second = map(read_recorded, FAMILIES)
+    kinds = {}
+    for name in first.keys() & second.keys():
+        both = (first[name], second[name])
+        causes = {judged.cause for judged in both if judged.verdict not in AGREEING}
         if "none" not in causes:
-            found[name] = max(causes, default="agrees")
-    return found
+            kinds[name] = max(causes, default="agrees")
+    return kinds
 
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
@@ -130,27 +135,27 @@ def read_claims(path: Path) -> list[Row]:
 
 def problems(claims: Sequence[Row], recorded: Mapping[Name, Judged]) -> list[str]:
     """List claims that differ without a supported reason, and changed verdicts."""
-    found = []
+    problems = []
     for row in claims:
         name, before = f"{row['study']}, {row['claim']}", recorded.get(_name(row))
         number = f"{_number(row)}, {row['tolerance']}"
         if row["unsupported"]:
-            found.append(f"{name} is {row['verdict']} ({number}): {row['unsupported']}")
+            problems.append(f"{name} is {row['verdict']} ({number}): {row['unsupported']}")
         if before is None:
-            found.append(f"{name} is {row['verdict']} ({number}), but has no recorded verdict")
+            problems.append(f"{name} is {row['verdict']} ({number}), but has no recorded verdict")
         elif row["absent"].startswith(SKIPPED):
             continue  # as in a campaign without network, which lacks the public traces
         elif before.verdict != row["verdict"]:
-            found.append(f"{name} was {before.verdict} and is {row['verdict']} ({number})")
+            problems.append(f"{name} was {before.verdict} and is {row['verdict']} ({number})")
         elif before.cause != row["cause"]:
-            found.append(f"the cause of {name} was {before.cause} and is {row['cause']}")
+            problems.append(f"the cause of {name} was {before.cause} and is {row['cause']}")
     names, studies = {*map(_name, claims)}, {row["study"] for row in claims}
-    found += [
+    problems += [
         f"{study}, {claim} has a recorded verdict, but does not exist"
         for study, claim in recorded
         if study in studies and (study, claim) not in names
     ]
-    return found
+    return problems
 
 
 def _name(row: Row) -> Name:
@@ -169,40 +174,34 @@ def require_as_recorded(
         )
 
 
-def check(claims: Path, campaign: str, recorded: Path = TABLE) -> None:
+def check(claims: Path, campaign: str) -> None:
     """Check claims against the recorded verdicts of a campaign."""
-    known = read_recorded(recorded)
-    if campaign not in known:
-        raise UsageError(
-            f"{recorded} must have the verdicts of {campaign}, found {', '.join(known)}",
-            hint=f"record them with `losslab claims --record {campaign}`",
-        )
-    found = problems(read_claims(claims), known[campaign])
-    hint = f"give reasons in studies/STUDY/claims.yaml; then `losslab claims --record {campaign}`"
-    require_as_recorded(found, "claims", f"{recorded}, {campaign}", hint)
+    path = record_of(campaign)
+    command = f"`losslab claims --record {campaign}`"
+    if not path.is_file():
+        raise UsageError(f"{path} must have the verdicts of {campaign}, found no such file",
+                         hint=f"record them with {command}")  # fmt: skip
+    changes = problems(read_claims(claims), read_verdicts(path))
+    hint = f"give reasons in studies/STUDY/claims.yaml; then {command}"
+    require_as_recorded(changes, "claims", path, hint)
 
 
-def record(claims: Path, campaign: str, recorded: Path = TABLE) -> list[str]:
-    """Record the current verdicts of a campaign; return the changes."""
-    before, rows = read_recorded(recorded) if recorded.is_file() else {}, read_claims(claims)
+def record(claims: Path, campaign: str) -> list[str]:
+    """Record the current claims of a campaign; return the changed verdicts."""
+    rows = read_claims(claims)
     if unsupported := [row for row in rows if row["unsupported"]]:
         raise LosslabError(
             "a claim that differs must have a reason, found\n"
             + "\n".join(f"- {', '.join(_name(row))}: {row['unsupported']}" for row in unsupported)
         )
-    found = {_name(row): Judged(row["verdict"], row["cause"]) for row in rows}
-    old = before.get(campaign, {})
-    now = before | {campaign: found}
-    recorded.parent.mkdir(exist_ok=True)
-    with recorded.open("w", newline="") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow([*KEYS, *now])
-        for name in sorted({name for verdicts in now.values() for name in verdicts}):
-            writer.writerow([*name, *(verdicts.get(name, "") for verdicts in now.values())])
+    before, now = read_recorded(campaign), read_verdicts(claims)
+    path = (extensions.campaign() or ROOT) / RECORDED / campaign / CLAIMS.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(claims, path)
     return [
-        f"{', '.join(name)}: {old.get(name, 'none')} -> {found.get(name, 'none')}"
-        for name in sorted(found.keys() | old.keys())
-        if found.get(name) != old.get(name)
+        f"{', '.join(name)}: {before.get(name, 'none')} -> {now.get(name, 'none')}"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
     ]
 
 
@@ -222,18 +221,21 @@ def table(claims: Sequence[Row]) -> str:
         ]
         for text in filter(None, texts):
             lines += textwrap.wrap(text, 100, initial_indent=INDENT, subsequent_indent=INDENT)
-    lasting = explained(read_recorded())
+    lasting = explained()
     for evidence in EVIDENCE:
-        if its := [row for row in claims if row["evidence"] == evidence]:
-            counts = Counter(row["verdict"] for row in its)
-            found = ", ".join(f"{counts[each]} {each}" for each in ORDER[::-1] if counts[each])
-            caused = [_name(row) in lasting for row in its if row["cause"] != "none"]
+        rows = [row for row in claims if row["evidence"] == evidence]
+        if rows:
+            counts = Counter(row["verdict"] for row in rows)
+            summary = ", ".join(f"{counts[v]} {v}" for v in ORDER[::-1] if counts[v])
+            caused = [_name(row) in lasting for row in rows if row["cause"] != "none"]
             if caused:
-                rest = caused.count(False)
-                found += f"; runs show the cause of {caused.count(True)} with both recorded "
-                found += "families of seeds"
-                found += f" ({rest} more with these seeds only)" if rest else ""
-            lines.append(f"{evidence:14}  {found}")
+                summary += (
+                    f"; runs show the cause of {caused.count(True)} with both recorded families of "
+                    "seeds"
+                )
+            if chance := caused.count(False):
+                summary += f" ({chance} more with these seeds only)"
+            lines.append(f"{evidence:14}  {summary}")
     return "\n".join(lines)
 
 
@@ -256,8 +258,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         if options.check is not None:
             check(options.claims, options.check)
         elif options.record is not None:
-            own = (extensions.campaign() or ROOT) / "report" / TABLE.name
-            print("\n".join(record(options.claims, options.record, own) or ["nothing changed"]))
+            print("\n".join(record(options.claims, options.record) or ["no verdict changed"]))
         else:
             rows, names = read_claims(options.claims), {*options.names}
             if names:
@@ -277,7 +278,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument("--claims", type=Path, default=CLAIMS, help="table of judged claims")
     compared = "compare with the campaign's recorded verdicts"
     command.add_argument("--check", metavar="CAMPAIGN", help=compared)
-    recorded = "record the verdicts in report/verdicts.tsv"
+    recorded = "record the table of claims as recorded/CAMPAIGN/claims.csv"
     command.add_argument("--record", metavar="CAMPAIGN", help=recorded)
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=run)

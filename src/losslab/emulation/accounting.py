@@ -134,6 +134,14 @@ class CounterDeltas:
         """Return the increase of a counter of a qdisc on an interface."""
         return self._increase(lambda state: _qdisc(state, end, handle).get(counter, 0))
 
+    def lost(self, end: Interface) -> int:
+        """Count the packets that an exact link sent in outages, which it lost."""
+        return self._increase(
+            lambda state: sum(
+                step[-1] for step in state[end.host].get("rates", {}).get(f"{end.name} 1:", [])
+            )
+        )
+
     def kind(self, end: Interface) -> str:
         """Return the kind of an interface's root qdisc; empty without one."""
         return str(_qdisc(self.after, end, "1:").get("kind", ""))
@@ -220,20 +228,21 @@ def traffic(
     reverse_drops, buffered = deltas.qdisc(reverse_link), deltas.kind(reverse_link) == "htb"
     # netem counts what the token bucket below it drops, too.
     bucket_drops = deltas.qdisc(reverse_link, handle=REVERSE_HANDLE)
+    lost, lost_back = deltas.lost(bottleneck()), deltas.lost(interface("receiver", back))
     ce, ect0, ect1 = (deltas.counter("receiver", f"IpExtIn{e}Pkts") for e in ("CE", "ECT0", "ECT1"))
     return Traffic(
         sent=deltas.link(sender, "tx"),
         received=deltas.link(receiver, "rx"),
         bottleneck_drops=deltas.qdisc(bottleneck()),
         link_drops=counts.get("link_drops", 0),
-        loss_drops=deltas.qdisc(last),
+        loss_drops=deltas.qdisc(last) + lost,
         sender_drops=deltas.qdisc(sender),
         largest_mean_packet_bytes=max(means, default=0.0),
         retransmits=deltas.counter("sender", "TcpRetransSegs"),
         memory_pressures=sum(deltas.counter(h, "TcpExtTCPMemoryPressures") for h in deltas.after),
-        sent_back=deltas.link(interface("receiver", back), "tx"),
+        sent_back=deltas.link(interface("receiver", back), "tx") + lost_back,
         received_back=deltas.link(sender, "rx"),
-        loss_back_drops=0 if buffered else reverse_drops - bucket_drops,
+        loss_back_drops=0 if buffered else reverse_drops - bucket_drops + lost_back,
         link_back_drops=counts.get("link_back_drops", 0)
         + (reverse_drops if buffered else bucket_drops),
         duplicates=duplicates,

@@ -69,7 +69,9 @@ class Evidence:
 
     @property
     def bucket_bytes(self) -> int:
-        """Return the size of the bottleneck's token bucket."""
+        """Return the size of the bottleneck's token bucket; an exact link has none."""
+        if self.path_spec.exact:
+            return 0
         return bucket_bytes(self.path_spec.sizes.frame_bytes, self.path_spec.single_packets)
 
     @property
@@ -83,10 +85,10 @@ class Evidence:
 
 def violations(evidence: Evidence) -> list[str]:
     """List the violations that make the replicate invalid; empty if it is valid."""
-    found: list[str | None] = [each for check in CHECKS for each in check(evidence)]
+    lines: list[str | None] = [line for check in CHECKS for line in check(evidence)]
     for mechanism in evidence.path_spec.mechanisms:
-        found += mechanism.violations(evidence)
-    return [violation for violation in found if violation]
+        lines += mechanism.violations(evidence)
+    return [line for line in lines if line]
 
 
 def _of_path(e: Evidence) -> Iterator[str]:
@@ -95,8 +97,9 @@ def _of_path(e: Evidence) -> Iterator[str]:
     # The fastest of about 20 pings. Reordering makes some early; jitter may delay all of them.
     if e.rtt_ms is None:
         yield f"ping must measure an RTT of {path.rtt_ms:g} ms, found no reply"
-    elif not low_ms <= e.rtt_ms - path.rtt_ms <= high_ms:
-        yield f"RTT of the idle path must be {path.rtt_ms:g} ms, found {e.rtt_ms:g} ms"
+    # On an exact link, each ping takes its bytes over the rate. A token bucket is full then.
+    elif not low_ms <= e.rtt_ms - (base_ms := path.rtt_ms + path.ping_ms) <= high_ms:
+        yield f"RTT of the idle path must be {base_ms:g} ms, found {e.rtt_ms:g} ms"
     if e.bypassed:
         yield (
             f"every packet from the sender must pass the bottleneck, found {e.bypassed} packets "
@@ -107,23 +110,26 @@ def _of_path(e: Evidence) -> Iterator[str]:
 def _of_goodput(e: Evidence) -> Iterator[str]:
     path, received = e.path_spec, e.traffic.received
     packet_bytes = path.sizes.mtu_bytes if path.single_packets else AGGREGATE_BYTES
-    for each in e.goodputs:
+    for goodput in e.goodputs:
         mean_mbit = path.effect.mean_rate_mbit or path.rate_mbit
-        rate_mbit = mean_mbit if each.in_window else e.max_rate_mbit
+        rate_mbit = mean_mbit if goodput.in_window else e.max_rate_mbit
+        if path.exact and path.by_trace:
+            rate_mbit = math.inf  # the trace is the rate
         burst_bytes = e.buckets * e.bucket_bytes
-        burst_mbit = burst_bytes * 8 / 1e6 / each.seconds if each.seconds else 0.0
+        burst_mbit = burst_bytes * 8 / 1e6 / goodput.seconds if goodput.seconds else 0.0
         # "not at most" is true for nan, too.
-        if not each.mbit <= rate_mbit + burst_mbit:
+        if not goodput.mbit <= rate_mbit + burst_mbit:
+            more = "" if path.exact else f", or {burst_mbit:g} more with a full bucket"
             yield (
-                f"goodput must be at most the link's {rate_mbit:g} Mbit/s, or {burst_mbit:g} more "
-                f"with a full bucket, found {each.mbit:g}"
+                f"goodput must be at most the link's {rate_mbit:g} Mbit/s{more}, found "
+                f"{goodput.mbit:g}"
             )
-        octets = each.mbit * 1e6 / 8 * each.seconds
+        octets = goodput.mbit * 1e6 / 8 * goodput.seconds
         if not octets <= received * packet_bytes:
             yield (
                 f"goodput must be at most what reached the receiver's link, {received} packets of "
-                f"at most {packet_bytes} bytes, found {each.mbit:g} Mbit/s for {each.seconds:g} s, "
-                f"{octets:.0f} bytes"
+                f"at most {packet_bytes} bytes, found {goodput.mbit:g} Mbit/s for "
+                f"{goodput.seconds:g} s, {octets:.0f} bytes"
             )
 
 

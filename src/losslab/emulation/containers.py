@@ -55,17 +55,17 @@ class _Client:
         return getattr(self._api, name)
 
     def create_host_config(self, **options: Any) -> Any:
-        own = {
+        required = {
             # Only the first process, which sleeps, would run under the engine's filter.
             "security_opt": ["seccomp=unconfined"],
             # Containernet sets a parent that only the cgroupfs driver accepts.
             "cgroup_parent": None,
         }
-        return self._api.create_host_config(**options | own)
+        return self._api.create_host_config(**options | required)
 
     def create_container(self, **options: Any) -> Any:
-        own = {"labels": {LABEL: self._place.owner}, "tty": False, "stdin_open": False}
-        return self._api.create_container(**options | own)
+        required = {"labels": {LABEL: self._place.owner}, "tty": False, "stdin_open": False}
+        return self._api.create_container(**options | required)
 
 
 def client() -> Any:

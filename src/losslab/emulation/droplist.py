@@ -60,23 +60,23 @@ def parse(text: str) -> dict[str, tuple[int, ...]]:
     """
     if text == NONE:
         return {}
-    found: dict[str, tuple[int, ...]] = {}
+    lists: dict[str, tuple[int, ...]] = {}
     words = text.split(" ")
     if len(words) % 2 or not text:
         raise LosslabError(f"drop_list must be as in {EXAMPLE}, found {text!r:.60}")
     for direction, numbers in zip(words[::2], words[1::2], strict=True):
-        if direction not in DIRECTIONS or direction in found:
+        if direction not in DIRECTIONS or direction in lists:
             raise LosslabError(
                 f"drop_list must name {' and '.join(DIRECTIONS)} once at most, as in {EXAMPLE}, "
                 f"found {direction!r:.60}"
             )
-        found[direction] = _numbers(direction, numbers)
-    if sum(map(len, found.values())) > MAX_PACKETS:
+        lists[direction] = _numbers(direction, numbers)
+    if sum(map(len, lists.values())) > MAX_PACKETS:
         raise LosslabError(
             f"drop_list must list at most {MAX_PACKETS} packets, found "
-            f"{sum(map(len, found.values()))}"
+            f"{sum(map(len, lists.values()))}"
         )
-    return found
+    return lists
 
 
 def _numbers(direction: str, text: str) -> tuple[int, ...]:
@@ -148,14 +148,14 @@ def drop_only(plan: Plan, lists: Lists) -> None:
 def records(plan: Plan, text: str) -> dict[str, Record]:
     """Parse the kernel's file to the records of a plan's netem links, by direction."""
     directions = {name: direction for direction, name in devices(plan).items()}
-    found: dict[str, Record] = {}
+    by_direction: dict[str, Record] = {}
     for block in text.split("netem ")[1:]:
         (name, arrived, _), *lines = (line.split() for line in block.splitlines())
         drops = (fields for word, *fields in lines if word == "dropped")
         if name in directions:
             dropped = tuple(Drop(*map(int, fields)) for fields in drops)
-            found[directions[name]] = Record(int(arrived), dropped)
-    return {name: found[name] for name in DIRECTIONS if name in found}
+            by_direction[directions[name]] = Record(int(arrived), dropped)
+    return {d: by_direction[d] for d in DIRECTIONS if d in by_direction}
 
 
 def rows(recorded: Mapping[str, Record], lists: Lists, origin_ns: int) -> Iterator[str]:

@@ -53,9 +53,9 @@ def read_report(path: Path) -> dict[str, Any]:
     text = path.read_text(errors="replace").strip()
     for part in (text, text.rpartition("\n")[2]):
         with contextlib.suppress(json.JSONDecodeError):
-            found = json.loads(part)
-            if isinstance(found, dict):
-                return found
+            report = json.loads(part)
+            if isinstance(report, dict):
+                return report
     raise LosslabError(f"{path.name} must be a JSON report, found: {text[-200:]}")
 
 
@@ -90,13 +90,13 @@ class Deliveries:
     @classmethod
     def read(cls, tcp_csv: Path, source_port: int | None) -> Deliveries:
         """Read the deliveries of the connection from a source port; LosslabError without any."""
-        found = cls.read_all(tcp_csv)
-        if source_port not in found:
+        connections = cls.read_all(tcp_csv)
+        if source_port not in connections:
             raise LosslabError(
                 f"{tcp_csv.name} must have samples of the connection from port {source_port}, "
                 "found none"
             )
-        return found[source_port]
+        return connections[source_port]
 
     def mbit(self, begin_s: float, end_s: float) -> float:
         """Return the goodput between two times in Mbit/s; LosslabError without two samples.
@@ -104,13 +104,13 @@ class Deliveries:
         There are samples from the first connection's opening on. What comes before, such as
         iperf3's own set-up over a long path, does not count as time, as in iperf3's reports.
         """
-        found = self.sampled_mbit(begin_s, end_s)
-        if found is None:
+        goodput_mbit = self.sampled_mbit(begin_s, end_s)
+        if goodput_mbit is None:
             raise LosslabError(
                 f"flows must have two samples between {begin_s:g} and {end_s:g} s, found fewer: "
                 "the connection opened too late, or never"
             )
-        return found
+        return goodput_mbit
 
     def sampled_mbit(self, begin_s: float, end_s: float) -> float | None:
         """Return the goodput between the first and last sample of a window; None without two."""
@@ -131,18 +131,18 @@ class Deliveries:
 
     def until(self, end_s: float) -> int:
         """Return the number of bytes delivered up to a time."""
-        found = bisect.bisect_right(self.times_s, end_s + ROUNDING_S)
-        return self.octets[found - 1] if found else 0
+        count = bisect.bisect_right(self.times_s, end_s + ROUNDING_S)
+        return self.octets[count - 1] if count else 0
 
     def intervals(self) -> list[tuple[float, float]]:
         """List (end in s, Mbit/s) of consecutive intervals of `INTERVAL_S`, up to a sample each."""
-        found = []
+        rates = []
         before_s, before = 0.0, 0
         for t_s, octets in zip(self.times_s, self.octets, strict=True):
             if t_s - before_s >= INTERVAL_S - ROUNDING_S:
-                found.append((t_s, (octets - before) * 8 / 1e6 / (t_s - before_s)))
+                rates.append((t_s, (octets - before) * 8 / 1e6 / (t_s - before_s)))
                 before_s, before = t_s, octets
-        return found
+        return rates
 
 
 def cwnd_statistics(
@@ -154,8 +154,8 @@ def cwnd_statistics(
     after it is first set, window cuts per second, and retransmits in the replicate's first second
     (which may be warm-up); None without samples.
     """
-    own = (row for row in rows if row["flow"] == str(source_port))
-    inside = [row for row in own if warmup_s <= float(row["t_s"]) <= duration_s]
+    of_flow = (row for row in rows if row["flow"] == str(source_port))
+    inside = [row for row in of_flow if warmup_s <= float(row["t_s"]) <= duration_s]
     rtts = [float(row["srtt_ms"]) for row in inside]
     windows = [int(row["cwnd_packets"]) for row in inside]
     thresholds = [row["ssthresh_packets"] for row in inside if row["ssthresh_packets"]]
@@ -174,25 +174,25 @@ def retransmits_until(
     rows: Sequence[dict[str, str]], source_port: int | None, until_s: float
 ) -> int | None:
     """Return a connection's retransmitted segments up to a time; None without a sample."""
-    found = [
+    counts = [
         int(row["retransmits"])
         for row in rows
         if row["flow"] == str(source_port) and float(row["t_s"]) <= until_s
     ]
-    return found[-1] if found else None
+    return counts[-1] if counts else None
 
 
 def cuts(windows: Sequence[int]) -> int:
     """Count window cuts: the window falls from a peak to below CUT_SHARE of it."""
-    found, top, falling = 0, 0, False
+    count, top, falling = 0, 0, False
     for before, window in pairwise([0, *windows]):
         if falling and window > before:
             falling, top = False, window
         elif not falling:
             top = max(top, window)
             falling = window < CUT_SHARE * top
-            found += falling
-    return found
+            count += falling
+    return count
 
 
 def quantile(ordered: Sequence[float], share: float) -> float | None:

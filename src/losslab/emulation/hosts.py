@@ -129,7 +129,7 @@ def set_offloads(interface_name: str, value: str, udp: bool = False) -> None:
 
 def read_offloads(interface_name: str, udp: bool = False) -> dict[str, str]:
     """Return the state of each offload, `on` or `off`; with `udp` also of UDP segmentation."""
-    found = {
+    states = {
         feature: "on" if any(_ethtool(interface_name, command, 0)[4:]) else "off"
         for feature, (command, _) in COMMANDS.items()
     }
@@ -138,8 +138,8 @@ def read_offloads(interface_name: str, udp: bool = False) -> dict[str, str]:
         state = _ethtool(interface_name, GFEATURES, words, room=16 * words)
         # Fields of each word: available, requested, active, never changed.
         (active,) = struct.unpack_from("=I", state, 8 + 16 * (bit // 32) + 8)
-        found["udp"] = "on" if active >> bit % 32 & 1 else "off"
-    return found
+        states["udp"] = "on" if active >> bit % 32 & 1 else "off"
+    return states
 
 
 # tc prints this for a qdisc that it does not know, also into JSON (print_unknown_opt,
@@ -214,14 +214,14 @@ def _read(stream: Any) -> bytes:
 
 def _documents(text: str) -> list[Any]:
     """Return the complete JSON documents at the beginning of a text."""
-    found: list[Any] = []
+    documents: list[Any] = []
     text = UNKNOWN_OPTIONS.sub("", text)
     with contextlib.suppress(json.JSONDecodeError):
         while rest := text.lstrip():
             document, end = json.JSONDecoder().raw_decode(rest)
-            found.append(document)
+            documents.append(document)
             text = rest[end:]
-    return found
+    return documents
 
 
 @dataclass(frozen=True)
@@ -293,12 +293,13 @@ def require_sysctls(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]
         with inside(handles[host].pid):
             for name in (*plan.sysctls, *plan.kernels_sysctls):
                 try:
-                    found = read_sysctl(name)
+                    present = read_sysctl(name)
                 except OSError as error:
                     raise LosslabError(f"sysctl {name} must be readable, found: {error}") from error
-                if (value := plan.sysctls.get(name, found)) != found:
+                if (value := plan.sysctls.get(name, present)) != present:
                     raise LosslabError(
-                        f"the kernel must take {name}={value} on {host}, found that it has {found}",
+                        f"the kernel must take {name}={value} on {host}, found that it has "
+                        f"{present}",
                         hint="write all its values, as `sysctl NAME` prints them",
                     )
 
@@ -381,20 +382,19 @@ def deviations(plans: Mapping[str, HostPlan], state: Mapping[str, Any]) -> list[
         for qdisc in plan.qdiscs:
             violations += qdisc.deviations(state[host])
         for name, value in plan.sysctls.items():
-            found = state[host]["sysctls"][name]
-            if found != value:
-                violations.append(f"sysctl {name} on {host} must be {value}, found {found}")
+            if (present := state[host]["sysctls"][name]) != value:
+                violations.append(f"sysctl {name} on {host} must be {value}, found {present}")
         for name, features in state[host]["offloads"].items():
-            for feature, found in features.items():
-                if found != plan.offloads:
+            for feature, offload in features.items():
+                if offload != plan.offloads:
                     violations.append(
-                        f"{feature} of {name} on {host} must be {plan.offloads}, found {found}"
+                        f"{feature} of {name} on {host} must be {plan.offloads}, found {offload}"
                     )
         for name in plan.interfaces:
-            found = state[host]["links"][name].get("mtu", DEFAULT.mtu_bytes)
-            if found != plan.mtu_bytes:
+            mtu_bytes = state[host]["links"][name].get("mtu", DEFAULT.mtu_bytes)
+            if mtu_bytes != plan.mtu_bytes:
                 violations.append(
-                    f"the MTU of {name} on {host} must be {plan.mtu_bytes} bytes, found {found}"
+                    f"the MTU of {name} on {host} must be {plan.mtu_bytes} bytes, found {mtu_bytes}"
                 )
         violations += _route_deviations(host, plan, state[host]["routes"])
     return violations
@@ -405,15 +405,17 @@ def _route_deviations(
 ) -> Iterator[str]:
     gateways = [r for r in found_routes if "gateway" in r]
     for routes, six in ((plan.routes, False), (plan.routes6, True)):
-        own = [r for r in gateways if (":" in r["gateway"]) == six]
-        devices = {r["dst"]: r["dev"] for r in own}
+        devices = {r["dst"]: r["dev"] for r in gateways if (":" in r["gateway"]) == six}
         if devices != routes:
             yield f"routes of {host} must be {routes}, found {devices}"
-    for r in gateways:
-        its = {name: value for each in r.get("metrics", ()) for name, value in each.items()}
-        if its != plan.route_attributes:
+    for route in gateways:
+        attributes: dict[str, Any] = {}
+        for metric in route.get("metrics", ()):
+            attributes |= metric
+        if attributes != plan.route_attributes:
             yield (
-                f"the route of {host} to {r['dst']} must have {plan.route_attributes}, found {its}"
+                f"the route of {host} to {route['dst']} must have {plan.route_attributes}, found "
+                f"{attributes}"
             )
 
 

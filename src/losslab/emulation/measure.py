@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from losslab.emulation import capture, droplist, hosts, probes, programs, traffic
+from losslab.emulation import capture, droplist, hosts, probes, programs, tampering, traffic
 from losslab.emulation.hosts import Handle
 from losslab.emulation.outcome import Observations, Watch, summarise
 from losslab.emulation.plan import Plan, make_plan
@@ -65,10 +65,11 @@ def ended(
         return condition, plan
     future = json.loads((folder / droplist.FUTURE).read_text())
     if future["own_drops"]:
-        own = {way: tuple(drop.number for drop in its.drops) for way, its in recorded.items()}
+        dropped = {way: tuple(d.number for d in record.drops) for way, record in recorded.items()}
         # Acknowledgements that are never lost have no list.
-        kept = {way: numbers for way, numbers in own.items() if way == "data" or numbers}
-        condition = Condition.from_json(condition.to_json() | {"drop_list": droplist.to_text(kept)})
+        lists = {way: numbers for way, numbers in dropped.items() if way == "data" or numbers}
+        drop_list = droplist.to_text(lists)
+        condition = Condition.from_json(condition.to_json() | {"drop_list": drop_list})
         plan = make_plan(condition, seed, video)
     if future["algorithm"] is not None:
         plan = with_algorithm(plan, future["algorithm"])
@@ -139,9 +140,12 @@ def replicate(
     raw = folder / "raw"
     raw.mkdir()
     video = folder / "video.mp4" if job["video"] else None
+    clocks = tampering.Clocks()
     result = measure(
         ready, int(job["seed"]), raw, video, watch, job.get("captures", []), job.get("cut_s")
     )
+    if watch is None:  # a machine's own clock follows a time server
+        result["reasons"] = [*result["reasons"], *clocks.violations()]
     result["machine"] = {
         "kernel": os.uname().release,
         "version": os.uname().version,
@@ -178,13 +182,20 @@ def measure(
             before = hosts.read_back(plan.hosts, ready.handles)
             changes = plan.parts.get("changes")
             others, sizes = plan.background_qdiscs, plan.path_spec.sizes
-            sessions = [ScheduleRunner(changes, ready.handles, others, sizes)] if changes else []
+            timed = plan.timed_links
+            sessions = (
+                [ScheduleRunner(changes, ready.handles, others, timed, sizes)] if changes else []
+            )
             cuts = [] if cut_s is None else [Announcement(plan, cut_s)]
             noted: dict[str, Any] = {}
             with contextlib.ExitStack() as stack:
-                for each in mechanisms:
-                    noted |= stack.enter_context(each.attached(plan, nodes, ready.handles, folder))
+                for mechanism in mechanisms:
+                    attached = mechanism.attached(plan, nodes, ready.handles, folder)
+                    noted |= stack.enter_context(attached)
+                # A schedule changes qdiscs itself, and is checked phase by phase.
+                changed = tampering.Qdiscs({} if sessions or watch else _pids(nodes))
                 run = traffic.run(plan, nodes, folder, [*cuts, *sessions], state)
+                incomplete += changed.violations()
         after = hosts.read_back_settled(plan.hosts, ready.handles, plan.path_spec.rtt_ms)
     condition = ready.condition
     if cut_s is not None:

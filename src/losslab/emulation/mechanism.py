@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from losslab.emulation.qdiscs import NEVER_FULL_PACKETS, Qdisc, netem
+from losslab.emulation.qdiscs import NEVER_FULL_PACKETS, LinkStep, Qdisc, netem
 from losslab.emulation.topology import Interface
 from losslab.study import features
 from losslab.study.axes import derived_seed
@@ -148,6 +148,10 @@ class Mechanism(Feature):
         """Change the bottleneck's queue."""
         return qdisc
 
+    def link_steps(self, condition: Condition, seed: int) -> Sequence[LinkStep]:
+        """List the steps of the bottleneck's rate with the shaper `link`; empty: it is constant."""
+        return ()
+
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
         """List additional qdiscs and filters."""
         return []
@@ -208,9 +212,9 @@ def effect_of(condition: Condition) -> Effect:
 
 
 def outside_acceptance_interval(
-    name: str, percent: float, offered: int, found: int, run_packets: float = 1.0, edge: int = 0
+    name: str, percent: float, offered: int, affected: int, run_packets: float = 1.0, edge: int = 0
 ) -> str | None:
-    """Return a violation if `found` is outside the binomial acceptance interval; None if inside.
+    """Return a violation if `affected` is outside the binomial acceptance interval; None if inside.
 
     For an expected share of 0 %, any packet is a violation. Bursts with a mean of `run_packets`
     widen the interval: the variance of a two-state Markov chain's sum is the binomial's times (1 +
@@ -222,12 +226,12 @@ def outside_acceptance_interval(
         correlation = 1 - sum(burst_chances(p, run_packets))
         wider = (1 + correlation) / (1 - correlation)
     tolerance = edge + (Z * math.sqrt(p * (1 - p) * offered * wider) + 1 if p else 0.0)
-    if abs(found - p * offered) <= tolerance:
+    if abs(affected - p * offered) <= tolerance:
         return None
-    share = 100 * found / offered if offered else 0.0
+    share = 100 * affected / offered if offered else 0.0
     return (
         f"{name} must be {percent:g} % of {offered} packets (within {tolerance:.0f}), found "
-        f"{found} ({share:.3f} %)"
+        f"{affected} ({share:.3f} %)"
     )
 
 

@@ -13,15 +13,15 @@ from typing import Any, Protocol
 
 from losslab.emulation import accounting, checks, goodput, hosts, probes
 from losslab.emulation.app import apps
-from losslab.emulation.background import outcome as background
-from losslab.emulation.background.outcome import BackgroundResults
+from losslab.emulation.connections import CONNECTIONS, prefix_of
+from losslab.emulation.flows import outcome as background
+from losslab.emulation.flows.outcome import BackgroundResults
 from losslab.emulation.mechanism import MechanismResult
 from losslab.emulation.plan import Plan
-from losslab.emulation.programs import ANY, Flow
+from losslab.emulation.programs import ANY, Flow, in_manifests
 from losslab.emulation.schedule_runner import ScheduleRunner
 from losslab.emulation.topology import ALGORITHM_SYSCTL, interface
 from losslab.emulation.traffic import Run
-from losslab.emulation.userprograms import CONNECTIONS, prefix_of
 from losslab.errors import HostError, LosslabError
 from losslab.study.axes import OWN
 
@@ -166,24 +166,23 @@ class Measured:
         )
 
     def _delivered(self, flow: Flow) -> int:
-        its = self.deliveries.get(flow.source_port or 0)
-        return its.until(self.plan.duration_s) if its else 0
+        connection = self.deliveries.get(flow.source_port or 0)
+        return connection.until(self.plan.duration_s) if connection else 0
 
     def _goodputs(self) -> list[goodput.Goodput]:
         """List the goodputs with the time that they cover: at most that of the samples."""
         if self.failed:
             return []
         plan, window = self.plan, (self.plan.warmup_s, self.plan.duration_s)
-        found = apps()[plan.app].goodputs(self.app, plan)
+        goodputs = apps()[plan.app].goodputs(self.app, plan)
         if self.background:
-            found = [*found, goodput.Goodput(self.background.first_mbit, window[1] - window[0])]
+            window_s = window[1] - window[0]
+            goodputs = [*goodputs, goodput.Goodput(self.background.first_mbit, window_s)]
         samples = next(iter(self.deliveries.values()), None)
         seconds = samples.sampled_s(*window) if samples else 0.0
         return [
-            replace(each, seconds=min(each.seconds, seconds))
-            if each.in_window and seconds
-            else each
-            for each in found
+            replace(g, seconds=min(g.seconds, seconds)) if g.in_window and seconds else g
+            for g in goodputs
         ]
 
 
@@ -199,8 +198,8 @@ def summarise(
     parts = [contribute(measured) for contribute in CONTRIBUTORS]
     reasons = [reason for part in parts for reason in part.reasons]
     return {
-        "summary": _finite((each for part in parts for each in part.summary.items()), reasons),
-        "observed": _finite((each for part in parts for each in part.observed.items()), reasons),
+        "summary": _finite((entry for part in parts for entry in part.summary.items()), reasons),
+        "observed": _finite((entry for part in parts for entry in part.observed.items()), reasons),
         "reasons": reasons,
         "plan": plan.to_json(),
     }
@@ -211,14 +210,14 @@ def _finite(entries: Iterable[tuple[str, Any]], reasons: list[str]) -> dict[str,
 
     A user's own app or mechanism can compute such a number. Readers refuse files that have one.
     """
-    found = dict(entries)
-    for name, value in found.items():
+    result = dict(entries)
+    for name, value in result.items():
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:
             reasons.append(f"{name} must have finite numbers, found {value!r:.80}")
-            found[name] = None
-    return found
+            result[name] = None
+    return result
 
 
 def _hosts(m: Measured) -> Part:
@@ -236,7 +235,7 @@ def _app(m: Measured) -> Part:
     programs = [program for flow in m.plan.flows for program in (flow.listener, flow.caller)]
     observed = {
         "started_s": m.run.timeline.started_s,
-        "commands": {each.log.removesuffix(".log"): each.command for each in programs},
+        "commands": {p.log.removesuffix(".log"): in_manifests(p.command) for p in programs},
     }
     app = apps()[m.plan.app]
     found = [] if m.failed else app.violations(m.plan, m.folder)
@@ -383,8 +382,8 @@ def _programs_evidence(plan: Plan, folder: Path) -> Iterator[checks.FlowEvidence
             continue
         past = set() if flow.algorithm in (OWN, default) else {default}
         limited = _limited([[float(row[name] or 0) for name in columns] for row in rows])
-        found = sorted({name for row in rows for name in row["algorithm"].split()} - past)
-        yield checks.FlowEvidence(flow.name, flow.algorithm, found, *limited, flow.bulk)
+        used = sorted({name for row in rows for name in row["algorithm"].split()} - past)
+        yield checks.FlowEvidence(flow.name, flow.algorithm, used, *limited, flow.bulk)
 
 
 def _direction(m: Measured) -> Iterator[str]:

@@ -14,21 +14,23 @@ from typing import Any
 
 from losslab.emulation import mechanism
 from losslab.emulation.app import apps
-from losslab.emulation.background.plan import (
+from losslab.emulation.flows.plan import (
     BackgroundFlows,
     own_start_s,
     plan_background_flows,
 )
 from losslab.emulation.hosts import HostPlan
 from losslab.emulation.mechanism import Effect, Mechanism, loss_percent
-from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow
-from losslab.emulation.qdiscs import Qdisc
-from losslab.emulation.shaping import path_qdiscs
+from losslab.emulation.probes import ping_frame_bytes
+from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow, in_manifests
+from losslab.emulation.qdiscs import Link, Qdisc
+from losslab.emulation.shaping import exact, path_qdiscs
 from losslab.emulation.topology import (
     HOSTS,
     INTERFACES,
     NetworkExtension,
     address_commands,
+    bottleneck,
     destination6,
     reverse_router,
     route_attributes,
@@ -87,6 +89,9 @@ class PathSpec:
     # The receive buffer is no larger than Linux's, and may limit a flow in a valid result.
     window_may_limit: bool
     buffer_may_limit: bool  # so may the send buffer
+    # Rates are those of exact links: no bucket can send more at once.
+    exact: bool = False
+    ping_ms: float = 0.0  # time that a ping and its reply take on exact links
     sizes: PacketSizes = packetsizes.DEFAULT
 
     @property
@@ -97,12 +102,12 @@ class PathSpec:
     def more(self) -> dict[str, Any]:
         """Return the mechanisms' entries of the plan; empty for a path without mechanisms."""
         used = {
-            each.name: getattr(mechanism, each.name)
+            field.name: getattr(mechanism, field.name)
             for mechanism in self.mechanisms
-            for each in fields(mechanism)
+            for field in fields(mechanism)
         }
-        found = FIRST_ENTRIES | used
-        return {} if found == FIRST_ENTRIES else found
+        entries = FIRST_ENTRIES | used
+        return {} if entries == FIRST_ENTRIES else entries
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,13 @@ class Plan:
             return self.hosts
         last = [*changes.steps[-1].then, *self.background_qdiscs]
         return {h: replace(p, qdiscs=_of_host(h, last)) for h, p in self.hosts.items()}
+
+    @property
+    def timed_links(self) -> list[Link]:
+        """List the exact links whose rate changes during the traffic, the bottleneck first."""
+        links = (q for its in self.hosts.values() for q in its.qdiscs if isinstance(q, Link))
+        timed = [link for link in links if len(link.steps) > 1]
+        return sorted(timed, key=lambda link: link.where != bottleneck())
 
     @property
     def flows(self) -> list[Flow]:
@@ -164,30 +176,38 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data, without absent parts."""
-        found = {name: part for name, part in asdict(self).items() if part is not None}
-        for host in found["hosts"].values():
+        all_parts = asdict(self, dict_factory=_with_manifests_commands)
+        content = {name: part for name, part in all_parts.items() if part is not None}
+        for host in content["hosts"].values():
             for name in ("udp_offloads", "kernels_sysctls", "route_attributes", "routes6"):
                 if not host[name]:
                     del host[name]
             if host["mtu_bytes"] == packetsizes.DEFAULT.mtu_bytes:
                 del host["mtu_bytes"]
         # The format of manifests has other names.
-        found["promise"] = found.pop("path_spec")
-        if "background" in found:
-            found["crowd"] = found.pop("background")
+        content["promise"] = content.pop("path_spec")
+        if "background" in content:
+            content["crowd"] = content.pop("background")
             for name in ("pools", "back", "back_streams"):
-                if not found["crowd"][name]:
-                    del found["crowd"][name]
-            del found["crowd"]["network"]["sources"]  # only user programs have any
-        del found["promise"]["mechanisms"], found["promise"]["effect"]
+                if not content["crowd"][name]:
+                    del content["crowd"][name]
+            del content["crowd"]["network"]["sources"]  # only user programs have any
+        del content["promise"]["mechanisms"], content["promise"]["effect"]
         if not self.path_spec.buffer_may_limit:
-            del found["promise"]["buffer_may_limit"]
+            del content["promise"]["buffer_may_limit"]
+        if not self.path_spec.exact:
+            del content["promise"]["exact"], content["promise"]["ping_ms"]
         if self.path_spec.sizes == packetsizes.DEFAULT:
-            del found["promise"]["sizes"]
+            del content["promise"]["sizes"]
         if more := self.path_spec.more():
-            found["promise"]["more"] = more
-        parts: dict[str, Any] = found.pop("parts")
-        return {"links": []} | found | parts
+            content["promise"]["more"] = more
+        parts: dict[str, Any] = content.pop("parts")
+        return {"links": []} | content | parts
+
+
+def _with_manifests_commands(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a dataclass, the command of a program as manifests have it."""
+    return {n: in_manifests(value) if n == "command" else value for n, value in fields}
 
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:
@@ -238,8 +258,8 @@ def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Pla
         duration_s=condition.duration_s,
         parts={
             name: part
-            for each in path_spec.mechanisms
-            for name, part in each.plan(condition, seed).items()
+            for used in path_spec.mechanisms
+            for name, part in used.plan(condition, seed).items()
         },
     )
 
@@ -263,7 +283,7 @@ def _path_spec(condition: Condition) -> PathSpec:
         in_order=(
             condition.queue in IN_ORDER
             and condition.trace == NO_TRACE
-            and condition.shaper == "tbf"
+            and condition.shaper != "htb-netem"
             and not (effect.below_ms or effect.above_ms or effect.mean_rate_mbit)
         ),
         by_trace=condition.trace != NO_TRACE,
@@ -273,8 +293,21 @@ def _path_spec(condition: Condition) -> PathSpec:
             or hostsettings.may_limit(condition.sysctl, hostsettings.OF_WINDOWS)
         ),
         buffer_may_limit=hostsettings.may_limit(condition.sysctl, hostsettings.OF_BUFFERS),
+        exact=exact(condition),
+        ping_ms=_ping_ms(condition, effect),
         sizes=packetsizes.of(condition),
     )
+
+
+def _ping_ms(condition: Condition, effect: Effect) -> float:
+    if not exact(condition):
+        return 0.0
+    rates_mbit = [effect.reverse_rate_mbit]
+    if condition.trace == NO_TRACE:
+        rates_mbit.append(condition.rate_mbit)
+    if condition.second_rate_mbit:
+        rates_mbit.append(condition.second_rate_mbit)
+    return sum(8 * ping_frame_bytes(condition.ip_version) / 1e3 / rate for rate in rates_mbit)
 
 
 def _starts(flows: Sequence[Flow], condition: Condition, seed: int, first_s: float) -> list[Start]:

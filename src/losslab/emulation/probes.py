@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from losslab.study.packetsizes import ETHERNET_BYTES
+
 HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 ATTRIBUTE_HEADER = struct.Struct("=HH")
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP = 0x1, 0x4, 0x8, 0x300
@@ -34,15 +36,15 @@ def request(kind: int, flags: int, body: bytes) -> bytes:
 
 def attributes(data: bytes) -> dict[int, bytes]:
     """Parse netlink attributes into payloads by type; NLA_ALIGNTO is 4."""
-    found = {}
+    payloads = {}
     at = 0
     while at + 4 <= len(data):
         length, kind = ATTRIBUTE_HEADER.unpack_from(data, at)
         if length < 4:
             break
-        found[kind & 0x3FFF] = data[at + 4 : at + length]
+        payloads[kind & 0x3FFF] = data[at + 4 : at + length]
         at += (length + 3) & ~3
-    return found
+    return payloads
 
 
 def split(part: bytes) -> Iterator[tuple[int, bytes]]:
@@ -79,12 +81,12 @@ def dump(kind: int, body: bytes) -> list[tuple[int, bytes]]:
 
 def answer(sock: socket.socket) -> list[tuple[int, bytes]]:
     """Return the messages of a dump that a socket has asked for; OSError if it is refused."""
-    found: list[tuple[int, bytes]] = []
+    messages: list[tuple[int, bytes]] = []
     while True:
         for kind, payload in split(sock.recv(PART_BYTES)):
             if kind == NLMSG_DONE:
-                return found
-            found.append((kind, payload))
+                return messages
+            messages.append((kind, payload))
 
 
 def write_csv(path: Path, columns: str, rows: Iterable[str]) -> None:
@@ -122,6 +124,11 @@ def echo_request(sequence: int, version: int = 4) -> bytes:
         return ECHO_HEADER.pack(ECHO_REQUEST_6, 0, 0, IDENTIFIER, sequence) + PAYLOAD
     blank = ECHO_HEADER.pack(ECHO_REQUEST, 0, 0, IDENTIFIER, sequence) + PAYLOAD
     return ECHO_HEADER.pack(ECHO_REQUEST, 0, checksum(blank), IDENTIFIER, sequence) + PAYLOAD
+
+
+def ping_frame_bytes(ip_version: int) -> int:
+    """Return the size of an echo request or reply with its Ethernet and IP headers."""
+    return ETHERNET_BYTES + {4: 20, 6: 40}[ip_version] + ECHO_HEADER.size + len(PAYLOAD)
 
 
 def reply_sequence(packet: bytes, version: int = 4) -> int | None:

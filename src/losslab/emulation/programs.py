@@ -136,6 +136,15 @@ class Program:
         return self
 
 
+# Names of modules in manifests, where a module keeps its first name: equal runs have equal bytes.
+IN_MANIFESTS = {"losslab.emulation.flows.program": "losslab.emulation.background.program"}
+
+
+def in_manifests(command: Sequence[str]) -> list[str]:
+    """Return a command as manifests have it."""
+    return [IN_MANIFESTS.get(word, word) for word in command]
+
+
 @dataclass(frozen=True)
 class Timed(Program):
     """A program that is ended with the run, after which any exit status is accepted."""
@@ -253,10 +262,10 @@ class Process:
         if status is None and not self.program.lasting:
             return f"{name} must end within {limit_s:g} s, found it still running{cause}"
         if status not in (None, 0):
-            found = last_lines(self.messages)
+            output = last_lines(self.messages)
             # Neither a scheme's error nor a refusal of its numbers has to do with the path.
-            cause = "" if found.startswith(("schemes/", "the scheme's ")) else cause
-            return f"{name} must exit with 0, found {status}: {found}{cause}"
+            cause = "" if output.startswith(("schemes/", "the scheme's ")) else cause
+            return f"{name} must exit with 0, found {status}: {output}{cause}"
         if status == 0 and self.program.lasting:
             return f"{name} must run until the end, found that it ended"
         return None
@@ -399,11 +408,11 @@ class Loaded:
     @classmethod
     def start(cls, host: Host, module: str) -> Loaded:
         """Start to load a program."""
-        ours, theirs = socket.socketpair()
+        control, stdin = socket.socketpair()
         command = [*PYTHON, preloaded_program.__name__, module]
-        with theirs:
-            popen = host.popen(command, stdin=theirs, stdout=sys.stderr, stderr=sys.stderr)
-        return cls(module, popen, ours)
+        with stdin:
+            popen = host.popen(command, stdin=stdin, stdout=sys.stderr, stderr=sys.stderr)
+        return cls(module, popen, control)
 
     def require(self) -> None:
         """Wait until the program is loaded."""
@@ -415,22 +424,22 @@ class Loaded:
 
     def begin(self, arguments: Sequence[str], **streams: Any) -> subprocess.Popen[bytes]:
         """Run the program; `streams` are stdin, stdout and stderr, as of `subprocess.Popen`."""
-        numbers, own = list[int](), list[int]()
+        numbers, opened = list[int](), list[int]()
         for stream in (streams[name] for name in ("stdin", "stdout", "stderr")):
             if stream == subprocess.STDOUT:
                 numbers.append(numbers[1])
             elif stream == subprocess.DEVNULL:
-                own.append(os.open(os.devnull, os.O_RDWR))
-                numbers.append(own[-1])
+                opened.append(os.open(os.devnull, os.O_RDWR))
+                numbers.append(opened[-1])
             elif stream == subprocess.PIPE:
-                ours, theirs = os.pipe()
-                self.popen.stdout = os.fdopen(ours, "rb")
-                own.append(theirs)
-                numbers.append(theirs)
+                read_end, write_end = os.pipe()
+                self.popen.stdout = os.fdopen(read_end, "rb")
+                opened.append(write_end)
+                numbers.append(write_end)
             else:
                 numbers.append(stream.fileno())
         socket.send_fds(self.control, [GO], numbers)
-        for number in own:
+        for number in opened:
             os.close(number)
         self.control.sendall(json.dumps(list(arguments)).encode())
         self.control.close()
@@ -457,10 +466,10 @@ class ReadyHost:
 
     def popen(self, command: list[str], /, **streams: Any) -> subprocess.Popen[bytes]:
         """Run a preloaded program if there is one for the command; else start a process."""
-        for each in self.loaded:
-            if tuple(command[:3]) == (*PYTHON, each.module):
-                self.loaded.remove(each)
-                return each.begin(command[3:], **streams)
+        for program in self.loaded:
+            if tuple(command[:3]) == (*PYTHON, program.module):
+                self.loaded.remove(program)
+                return program.begin(command[3:], **streams)
         return self.host.popen(command, **streams)
 
 
@@ -478,10 +487,10 @@ def preloaded(
     ready = {name: ReadyHost(node) for name, node in nodes.items()}
     with contextlib.ExitStack() as stack:
         for name, module in programs:
-            each = Loaded.start(nodes[name], module)
-            stack.callback(each.end)
-            ready[name].loaded.append(each)
+            program = Loaded.start(nodes[name], module)
+            stack.callback(program.end)
+            ready[name].loaded.append(program)
         for host in ready.values():
-            for each in host.loaded:
-                each.require()
+            for program in host.loaded:
+                program.require()
         yield ready

@@ -3,6 +3,8 @@
 Values as tc and the kernel convert, store and print them: iproute2 6.15 (`tc/q_netem.c`,
 `tc/tc_util.c`, `tc/tc_core.c`, `lib/json_writer.c`), and Linux 6.12 (`net/sched/sch_htb.c`).
 
+The link is the guest's own qdisc (net/sched/sch_link.c of containers/kernel/source).
+
 tc does not print a policer's rate as JSON. The image's tc does not know DualPI2 (RFC 9332, Linux
 6.17): it can create one only with default options. Both are therefore set and read over netlink.
 Layouts: linux/pkt_cls.h, linux/pkt_sched.h, linux/tc_act/tc_gact.h, linux/gen_stats.h,
@@ -11,6 +13,7 @@ linux/rtnetlink.h.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import platform
@@ -186,6 +189,146 @@ def token_bucket(
     return Qdisc(where, parent, handle, "tbf", arguments, {"rate": rate})
 
 
+# The file that sets links and reads them back, and the time before which a list does not begin.
+LINK_FILE, NOT_YET_NS = "/proc/link", 2**62
+# A rate with which packets take no time, and the flag of steps that lose packets.
+UNLIMITED, LOSES = 2**64 - 1, 1
+
+
+@dataclass(frozen=True)
+class LinkStep:
+    """Rate of a link from a time on, until the next step."""
+
+    at_ns: int
+    rate: int  # bit/s; 0: a pause
+    flags: int = 0  # LOSES: what is sent is lost
+
+
+@dataclass(frozen=True)
+class Link(Qdisc):
+    """Exact link: it sends one packet at a time, and each takes its bytes over the rate.
+
+    Its child is the queue. A list of several steps begins when `begin` says so. A link without
+    steps sends nothing until it follows a trace.
+    """
+
+    steps: tuple[LinkStep, ...] = ()
+    record: bool = False
+    needs = (
+        "shaper link needs a kernel that losslab builds with net/sched/sch_link.c",
+        "measure in a guest (`--backend virtual`), or use --shaper tbf",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse a list that the kernel would refuse."""
+        if not self.steps:
+            return
+        times = [step.at_ns for step in self.steps]
+        if times[:1] != [0] or times != sorted(set(times)):
+            raise LosslabError(
+                "steps of a link must be in ascending order of time, from 0, found "
+                + ", ".join(f"{at_ns / 1e9:g} s" for at_ns in times[:9])
+            )
+        if self.steps[-1].rate == 0:
+            raise LosslabError(
+                "a link's last rate must be above 0, found a pause without an end from "
+                f"{times[-1] / 1e9:g} s"
+            )
+
+    def begin(self, begin_ns: int) -> None:
+        """Set the list, whose 0 is at `begin_ns` of CLOCK_MONOTONIC, in this network namespace."""
+        lines = [f"{step.at_ns} {step.rate} {step.flags}" for step in self.steps]
+        self._write(f"{begin_ns} steps", lines)
+
+    def follow(self, begin_ns: int, lines: Sequence[str]) -> None:
+        """Follow a trace from `begin_ns` on: opportunities in ms, as lines of a file."""
+        self._write(f"{begin_ns} trace", lines)
+        self.require_trace(lines)
+
+    def require_trace(self, lines: Sequence[str]) -> None:
+        """Require that the link follows a trace."""
+        first, *opportunities = self.read()
+        if " trace " not in first or opportunities != lines:
+            raise LosslabError(
+                f"link on {self.where.name} must follow a trace of {len(lines)} opportunities, "
+                f"found {first!r} and {len(opportunities)}"
+            )
+
+    def _write(self, what: str, lines: Sequence[str]) -> None:
+        text = "\n".join([f"{self._place} {what} {int(self.record)}", *lines, ""])
+        with _opened(LINK_FILE, os.O_WRONLY) as file:
+            os.write(file, text.encode())
+
+    def complete(self) -> None:
+        """Set the first rate."""
+        if self.steps:
+            self.begin(NOT_YET_NS)
+
+    def read(self, what: str = "") -> list[str]:
+        """Return the lines of the link's settings, or of its `record`, in this namespace."""
+        with _opened(LINK_FILE, os.O_RDWR) as file:
+            os.write(file, f"{self._place} {what}".rstrip().encode() + b"\n")
+            parts = iter(lambda: os.read(file, 2**20), b"")
+            return b"".join(parts).decode().splitlines()
+
+    def read_into(self, state: dict[str, Any]) -> None:
+        """Read the steps, with the packets, bytes and losses of each, into the host's state."""
+        if not self.steps:
+            return
+        _, *lines = self.read()
+        steps = [[int(word) for word in line.split()] for line in lines]
+        state.setdefault("rates", {})[self._place] = steps
+
+    def counts(self, state: Mapping[str, Any]) -> list[LinkCount]:
+        """Return the packets that each step sent, from the host's state."""
+        return [LinkCount(*numbers[3:]) for numbers in state["rates"][self._place]]
+
+    def deviations(self, state: Mapping[str, Any]) -> list[str]:
+        """List a deviation if the steps are not the planned ones."""
+        if not self.steps:
+            return []
+        expected = [[step.at_ns, step.rate, step.flags] for step in self.steps]
+        present = [numbers[:3] for numbers in state["rates"][self._place]]
+        if present == expected:
+            return []
+        where = f"qdisc link on {self.where.name} of {self.where.host}"
+        return [f"{where} must have steps {expected}, found {present}"]
+
+    @property
+    def _place(self) -> str:
+        return f"{self.where.name} {self.handle}"
+
+
+@dataclass(frozen=True)
+class LinkCount:
+    """Packets that a link sent in a step, whose last bit was sent in it; some are then lost."""
+
+    packets: int
+    octets: int
+    lost: int
+
+
+@contextlib.contextmanager
+def _opened(path: str, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def rate_of(rate_mbit: float) -> int:
+    """Return a rate in bit/s, as a link has it."""
+    return round(rate_mbit * 1e6)
+
+
+def link(
+    where: Interface, steps: Sequence[LinkStep], parent: str = "root", handle: str = "1:"
+) -> Link:
+    """Build an exact link."""
+    return Link(where, parent, handle, "link", "", {}, steps=tuple(steps))
+
+
 def _option(options: dict[str, Any], dotted: str) -> Any:
     """Return `a.b` from nested options; None if it is absent."""
     value: Any = options
@@ -212,7 +355,7 @@ def differences(
     # Before Linux 6.6 (net/sched/sch_netem.c, TCA_NETEM_PRNG_SEED), netem ignores the seed and
     # draws from the kernel's random generator, which has the replicate's seed in a guest.
     seedless = (int(major), int(minor.partition("-")[0])) < (6, 6)
-    shaping_kinds = {"netem", "tbf", "htb", "clsact"}
+    shaping_kinds = {"netem", "tbf", "link", "htb", "clsact"}
     for qdisc in planned:
         where = f"{qdisc.where.name} on {qdisc.where.host}"
         candidates = [
@@ -298,11 +441,11 @@ class Filter(Qdisc):
         """List the deviations of the action that was read back from the planned one."""
         expected = dict(self.action or {})
         actions = state["filters"][self.where.name]
-        found = [{name: each.get(name) for name in expected} for each in actions]
-        if found == [expected]:
+        present = [{name: action.get(name) for name in expected} for action in actions]
+        if present == [expected]:
             return []
         where = f"{self.where.name} on {self.where.host}"
-        return [f"filter on {where} must be {expected}, found {found}"]
+        return [f"filter on {where} must be {expected}, found {present}"]
 
 
 def read(name: str, burst: int = 0) -> list[dict[str, Any]]:
@@ -336,9 +479,9 @@ def _actions(parts: Mapping[int, bytes], burst: int) -> Iterator[dict[str, Any]]
 def _options(kind: str, options: Mapping[int, bytes], burst: int) -> dict[str, int]:
     if kind == "police":
         _, action, _, ticks, _, rate = POLICE.unpack_from(options[TCA_POLICE_TBF])
-        found = bucket_bytes(rate, ticks)
-        same = abs(found - burst) <= max(1.0, bucket_bytes(rate, 1))
-        return {"action": action, "rate": rate, "burst": burst if same else round(found)}
+        burst_bytes = bucket_bytes(rate, ticks)
+        same = abs(burst_bytes - burst) <= max(1.0, bucket_bytes(rate, 1))
+        return {"action": action, "rate": rate, "burst": burst if same else round(burst_bytes)}
     if kind == "gact":
         _, _, action = GACT.unpack_from(options[TCA_GACT_PARMS])
         if TCA_GACT_PROB not in options:
@@ -387,10 +530,10 @@ class DualPi2(Qdisc):
 
     def deviations(self, state: Mapping[str, Any]) -> list[str]:
         """List a deviation if the limit is not the planned one."""
-        found = state[DUALPI2].get("limit")
+        limit = state[DUALPI2].get("limit")
         where = f"{self.where.name} on {self.where.host}"
         expected = f"qdisc {DUALPI2} on {where} must have limit {self.limit}"
-        return [] if found == self.limit else [f"{expected}, found {found}"]
+        return [] if limit == self.limit else [f"{expected}, found {limit}"]
 
 
 def dualpi2_state(parts: Mapping[int, bytes]) -> dict[str, int]:

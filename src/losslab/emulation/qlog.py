@@ -80,13 +80,16 @@ def metrics(paths: Iterable[Path], vantage: str) -> dict[str, float]:
     Of several connections, that which sent most packets counts.
     """
     logs = ([event for event in events(path) if event.vantage == vantage] for path in paths)
-    own = max(logs, key=lambda its: sum(event.name == SENT for event in its), default=[])
-    found = dict[str, float]()
+    largest = max(logs, key=lambda log: sum(event.name == SENT for event in log), default=[])
+    summary = dict[str, float]()
     for name, key in (("qlog_srtt_median_ms", "smoothed_rtt"),
                       ("qlog_cwnd_median_bytes", "congestion_window")):  # fmt: skip
-        given = (event.data.get(key) for event in own if event.name == METRICS)
-        values = [each for each in given if isinstance(each, int | float) and 0 <= each < MAX]
-        found |= {name: statistics.median(values)} if values else {}
+        logged = (event.data.get(key) for event in largest if event.name == METRICS)
+        values = [v for v in logged if isinstance(v, int | float) and 0 <= v < MAX]
+        if values:
+            summary[name] = statistics.median(values)
     # A stack that logs its metrics may log losses; without any of both, the log says nothing.
-    lost = sum(event.name == LOST for event in own)
-    return found | ({"qlog_lost_packets": lost} if found or lost else {})
+    lost = sum(event.name == LOST for event in largest)
+    if summary or lost:
+        summary["qlog_lost_packets"] = lost
+    return summary

@@ -1,4 +1,7 @@
-"""Runner of a path schedule: change qdiscs during the traffic, and check each phase."""
+"""Runner of a path schedule: change qdiscs during the traffic, and check each phase.
+
+Exact links change their rate themselves: the runner gives them the time of their 0 s.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,16 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from losslab.emulation.goodput import Deliveries
-from losslab.emulation.hosts import Handle
+from losslab.emulation.hosts import Handle, inside
 from losslab.emulation.mechanism import outside_acceptance_interval
 from losslab.emulation.probes import QueueSample
-from losslab.emulation.qdiscs import Qdisc, differences
+from losslab.emulation.qdiscs import Link, LinkCount, Qdisc, differences
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.axes import plain
@@ -62,6 +65,13 @@ class ChangePlan:
     early_ms: float  # tolerance for early pings
     lines: list[tuple[str, str]]  # host and interface of both netem links
 
+    @property
+    def spans(self) -> list[Phase]:
+        """Periods between changes of qdiscs: the phases, or longer ones with exact links."""
+        later = [step.phase for step in self.steps]
+        end_s = later[0].begin_s if later else self.phases[-1].end_s
+        return [replace(self.phases[0], end_s=end_s), *later]
+
 
 @dataclass(frozen=True)
 class Boundary:
@@ -79,6 +89,7 @@ class ScheduleRunner:
     plan: ChangePlan
     handles: Mapping[str, Handle]
     others: Sequence[Qdisc] = ()  # qdiscs that no change concerns
+    links: Sequence[Link] = ()  # exact links with a list of steps, the bottleneck's first
     sizes: PacketSizes = DEFAULT
     boundaries: list[Boundary] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
@@ -91,6 +102,9 @@ class ScheduleRunner:
     @contextlib.contextmanager
     def running(self, origin_ns: int) -> Iterator[None]:
         """Make each change at its time; `origin_ns` is CLOCK_MONOTONIC at 0 s."""
+        for link in self.links:
+            with inside(self.handles[link.where.host].pid):
+                link.begin(origin_ns)
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(origin_ns, ended))
         thread.start()
@@ -121,14 +135,14 @@ class ScheduleRunner:
         for host in hosts:
             if lines := [q.change_command() for q in step.becoming if q.where.host == host]:
                 self.handles[host].tc.do(lines)
-        found = {host: self.handles[host].tc.ask(["qdisc show"], 1)[0] for host in hosts}
+        qdiscs = {host: self.handles[host].tc.ask(["qdisc show"], 1)[0] for host in hosts}
         end_ns = time.monotonic_ns()
-        state = {host: {"qdiscs": qdiscs} for host, qdiscs in found.items()}
+        state = {host: {"qdiscs": listed} for host, listed in qdiscs.items()}
         boundary = Boundary((end_ns - origin_ns) / 1e9, (end_ns - begin_ns) / 1e9, state)
         self.boundaries.append(boundary)
         self.violations += [
             f"after the change at {step.phase.begin_s:g} s: {difference}"
-            for difference in differences([*step.then, *self.others], found)
+            for difference in differences([*step.then, *self.others], qdiscs)
         ]
 
     def all_boundaries(self, before: Any, after: Any) -> list[Boundary]:
@@ -153,12 +167,34 @@ class ScheduleRunner:
         if self.violations or len(self.boundaries) != len(plan.steps):
             return self.violations
         boundaries = self.all_boundaries(before, after)
-        since_s = [boundary.t_s for boundary in boundaries[:-1]]
+        changed_s = {
+            span.begin_s: boundary.t_s
+            for span, boundary in zip(plan.spans, boundaries[:-1], strict=True)
+        }
+        since_s = [changed_s.get(phase.begin_s, phase.begin_s) for phase in plan.phases]
+        if self.links:
+            rates = step_violations(plan.phases, self._counts(after), self.sizes.frame_bytes)
+        else:
+            rates = rate_violations(plan.phases, since_s, queue, bucket_bytes)
         return [
             *loss_violations(plan, boundaries, self.sizes.frame_bytes),
-            *rate_violations(plan.phases, since_s, queue, bucket_bytes),
+            *rates,
             *rtt_violations(plan.phases, since_s, replies, plan.early_ms + tolerance_ms),
         ]
+
+    def _counts(self, after: Any) -> list[LinkCount]:
+        """Return what the bottleneck sent in each phase; it also counts after the last."""
+        bottleneck = self.links[0]
+        return bottleneck.counts(after[bottleneck.where.host])[:-1]
+
+    def _lost(self, before: Any, after: Any) -> list[int | None]:
+        """Return the data packets lost in each phase; None if netem's are of a longer time."""
+        ends = self.all_boundaries(before, after)
+        by_netem = [counted(a.state, b.state, self.plan.lines)[0][1] for a, b in pairwise(ends)]
+        if not self.links:
+            return [*by_netem]
+        counts = self._counts(after)
+        return [None if any(by_netem) else count.lost for count in counts]
 
     def summary(
         self, before: Any, after: Any, queue: list[QueueSample], source_port: int | None,
@@ -171,33 +207,34 @@ class ScheduleRunner:
         if len(self.boundaries) != len(self.plan.steps):
             return {}
         delivered = Deliveries.read(folder / "tcp.csv", source_port)
-        ends = self.all_boundaries(before, after)
+        lost = self._lost(before, after)
         rows, settled, share = [COLUMNS], [], None
         for number, phase in enumerate(self.plan.phases):
-            (_, lost), _ = counted(ends[number].state, ends[number + 1].state, self.plan.lines)
             max_mbit = phase.values["rate_mbit"] * self.sizes.payload_share
             since_s = self._since_s(number)
             goodput = delivered.sampled_mbit(since_s, phase.end_s)
-            share = goodput and goodput / max_mbit
+            share = goodput and goodput / max_mbit if max_mbit else None
             waiting = [s.backlog_packets for s in queue if phase.begin_s <= s.t_s <= phase.end_s]
             settle_s = None
-            if not phase.outage:
+            sends = not phase.outage and max_mbit > 0
+            if sends:
                 settle_s = _settle_s(delivered, phase, since_s, max_mbit)
-            if number and not phase.outage:
+            if number and sends:
                 settled.append(settle_s)
             values = [phase.values[name] for name in schedule.SET]
             cells: list[object] = [
                 number, *(plain(each) for each in (phase.begin_s, phase.end_s, *values)),
                 int(phase.outage), _written(goodput, 6),
                 _written(share, 6),
-                _written(sum(waiting) / len(waiting) if waiting else None, 3), lost,
+                _written(sum(waiting) / len(waiting) if waiting else None, 3),
+                "" if lost[number] is None else lost[number],
                 _written(settle_s, 1),
             ]  # fmt: skip
             rows.append(",".join(map(str, cells)))
         (folder / TABLE).write_text("\n".join(rows) + "\n")
-        found = [settle_s for settle_s in settled if settle_s is not None]
+        known = [settle_s for settle_s in settled if settle_s is not None]
         return {
-            "settle_s": max(found) if found and len(found) == len(settled) else None,
+            "settle_s": max(known) if known and len(known) == len(settled) else None,
             "after_change_share": share,  # of the last phase
         }
 
@@ -233,7 +270,7 @@ def _settle_s(delivered: Deliveries, phase: Phase, since_s: float, max_mbit: flo
 
 def counted(first: State, last: State, links: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
     """Count packets offered and lost at netem links (host, interface) between two states."""
-    found = []
+    counts = []
     for host, name in links:
         before, after = (
             next(q for q in at[host]["qdiscs"] if (q.get("dev"), q.get("handle")) == (name, "1:"))
@@ -242,15 +279,15 @@ def counted(first: State, last: State, links: Sequence[tuple[str, str]]) -> list
         lost = after["drops"] - before["drops"]
         # netem drops packets when they arrive: those offered have left, are inside, or are lost.
         inside = after["qlen"] - before["qlen"]
-        found.append((after["packets"] - before["packets"] + inside + lost, lost))
-    return found
+        counts.append((after["packets"] - before["packets"] + inside + lost, lost))
+    return counts
 
 
 def loss_violations(
     plan: ChangePlan, boundaries: Sequence[Boundary], frame_bytes: int
 ) -> Iterator[str]:
     """Yield a violation for each phase, between two boundaries, with a wrong loss rate."""
-    for phase, (first, last) in zip(plan.phases, pairwise(boundaries), strict=True):
+    for phase, (first, last) in zip(plan.spans, pairwise(boundaries), strict=True):
         # Packets that the link may have sent while the counters at a boundary were read.
         packets_per_s = phase.values["rate_mbit"] * 1e6 / 8 / frame_bytes
         edge = sum(math.ceil(each.took_s * packets_per_s) for each in (first, last))
@@ -291,6 +328,28 @@ def rate_violations(
             yield (
                 f"from {phase.begin_s:g} s the bottleneck must send at most {rate:g} Mbit/s, "
                 f"found {sent * 8 / 1e6 / seconds:.3f} Mbit/s"
+            )
+
+
+def step_violations(
+    phases: Sequence[Phase], counts: Sequence[LinkCount], frame_bytes: int
+) -> Iterator[str]:
+    """Yield a violation for each phase in which an exact link sent or lost what it could not.
+
+    A phase carries at most its rate for its length, and the one packet that began before it.
+    """
+    for phase, count in zip(phases, counts, strict=True):
+        rate, seconds = phase.values["rate_mbit"], phase.end_s - phase.begin_s
+        if count.octets > seconds * rate * 1e6 / 8 + frame_bytes:
+            yield (
+                f"from {phase.begin_s:g} s the bottleneck must send at most {rate:g} Mbit/s for "
+                f"{seconds:g} s and a packet, found {count.octets} bytes"
+            )
+        if count.lost != (count.packets if phase.outage else 0):
+            yield (
+                f"from {phase.begin_s:g} s the bottleneck must lose "
+                f"{'all' if phase.outage else 'none'} of {count.packets} packets, found "
+                f"{count.lost} lost"
             )
 
 

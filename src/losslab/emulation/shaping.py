@@ -1,11 +1,11 @@
 """Qdiscs of a path: delay, loss, rate and buffer on the routers' interfaces.
 
 Netem link and bottleneck are separate. netem delays and drops packets; its limit is never reached.
-The bottleneck is a token bucket with a queue of the stated length. There is no shaping on the
-sender, because TCP would react to it; its `fq` is the same for every algorithm. The exception is
-`sender_delay_ms`, which reproduces that mistake. With the shaper `htb-netem`, rate, delay and
-buffer share one interface per direction, as in Mininet's links. A bare path (`rtt_ms` 0) has only a
-bottleneck, for kernels without netem and fq.
+The bottleneck is a token bucket or an exact link, with a queue of the stated length. There is no
+shaping on the sender, because TCP would react to it; its `fq` is the same for every algorithm. The
+exception is `sender_delay_ms`, which reproduces that mistake. With the shaper `htb-netem`, rate,
+delay and buffer share one interface per direction, as in Mininet's links. A bare path (`rtt_ms` 0)
+has only a bottleneck, for kernels without netem and fq.
 """
 
 from __future__ import annotations
@@ -14,10 +14,22 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from losslab.emulation.link.banded import banded
 from losslab.emulation.mechanism import Mechanism, netem_link, of
-from losslab.emulation.qdiscs import DUALPI2, DualPi2, Qdisc, htb_quantum, netem, token_bucket
+from losslab.emulation.qdiscs import (
+    DUALPI2,
+    UNLIMITED,
+    DualPi2,
+    LinkStep,
+    Qdisc,
+    htb_quantum,
+    link,
+    netem,
+    rate_of,
+    token_bucket,
+)
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
-from losslab.study.axes import OWN, derived_seed, plain
+from losslab.study.axes import NONE, OWN, derived_seed, plain
 from losslab.study.packetsizes import DEFAULT, frame_bytes
 
 if TYPE_CHECKING:
@@ -57,6 +69,11 @@ FQ_PACKETS = 10_000
 def bucket_bytes(frame: int, single_packets: bool) -> int:
     """Return the size of a token bucket, which it may send at once."""
     return BURST_FRAMES * (frame if single_packets else OFFLOADED_FRAME_BYTES)
+
+
+def exact(condition: Condition) -> bool:
+    """Return whether a condition's rates are those of exact links."""
+    return condition.shaper == "link"
 
 
 def queued_bytes(mtu_bytes: int) -> int:
@@ -149,7 +166,7 @@ def one_interface(condition: Condition, seed: int) -> list[Qdisc]:
     source.)
     """
     rate_bytes, frame = math.floor(condition.rate_mbit * 1e6 / 8), frame_bytes(condition.mtu_bytes)
-    found = []
+    qdiscs = []
     for where, purpose, port in (
         (bottleneck(), "data", "dst_port"),
         (interface(reverse_router(condition.path), "r1"), "reverse", "src_port"),
@@ -169,20 +186,20 @@ def one_interface(condition: Condition, seed: int) -> list[Qdisc]:
             ]
         options = {leaf: {"rate": share, "ceil": rate_bytes} for leaf, share in shares.items()}
         default = int(leaves[-1].removeprefix("1:"), 16)
-        found.append(
+        qdiscs.append(
             Qdisc(
                 where, "root", "1:", "htb", f"default {default:x}", {"default": f"{default:#x}"},
                 tuple(lines), options,
             )
         )  # fmt: skip
-        found += [
+        qdiscs += [
             netem(
                 where, condition.rtt_ms / 2, 0.0, derived_seed(seed, f"netem-{purpose}"),
                 condition.buffer_packets, f"parent {leaf}", f"{10 + number}:",
             )
             for number, leaf in enumerate(leaves)
         ]  # fmt: skip
-    return found
+    return qdiscs
 
 
 def _htb_class(where: Interface, parent: str, handle: str, rate: int, ceil: int, frame: int) -> str:
@@ -212,6 +229,41 @@ def _sender(condition: Condition, seed: int) -> Qdisc:
     )
 
 
+def rate_qdisc(
+    condition: Condition, where: Interface, rate_mbit: float, parent: str, handle: str
+) -> Qdisc:
+    """Build what limits an interface to a constant rate, with a condition's shaper."""
+    if exact(condition):
+        return link(where, [LinkStep(0, rate_of(rate_mbit))], parent, handle)
+    burst_bytes = bucket_bytes(frame_bytes(condition.mtu_bytes), condition.offloads == "off")
+    return token_bucket(where, rate_mbit, burst_bytes, parent, handle)
+
+
+def _bottleneck(condition: Condition, mechanisms: Sequence[Mechanism], seed: int) -> Qdisc:
+    if exact(condition):
+        for mechanism in mechanisms:
+            if steps := mechanism.link_steps(condition, seed):
+                return link(bottleneck(), steps)
+    return rate_qdisc(condition, bottleneck(), condition.rate_mbit, "root", "1:")
+
+
+def _limited(condition: Condition, mechanisms: Sequence[Mechanism], seed: int) -> list[Qdisc]:
+    """List the bottleneck's qdiscs.
+
+    With a trace, an exact link without a rate is above the one that follows the trace: it loses the
+    packets of outages.
+    """
+    queues = queue(condition, mechanisms)
+    if not exact(condition) or condition.trace == NONE:
+        return [_bottleneck(condition, mechanisms, seed), *queues]
+    steps = next(
+        (its for each in mechanisms if (its := each.link_steps(condition, seed))),
+        [LinkStep(0, UNLIMITED)],
+    )
+    handles = ("40:", "41:", "42:")
+    return [link(bottleneck(), steps), *banded(bottleneck(), "parent 1:1", handles, queues)]
+
+
 def path_qdiscs(condition: Condition, seed: int) -> list[Qdisc]:
     """List the qdiscs of a condition, the sender's first.
 
@@ -220,17 +272,13 @@ def path_qdiscs(condition: Condition, seed: int) -> list[Qdisc]:
     """
     if condition.shaper == "htb-netem":
         return [_sender(condition, seed), *one_interface(condition, seed)]
-    burst_bytes = bucket_bytes(frame_bytes(condition.mtu_bytes), condition.offloads == "off")
     back, mechanisms = reverse_router(condition.path), of(condition)
-    link = [
-        token_bucket(bottleneck(), condition.rate_mbit, burst_bytes),
-        *queue(condition, mechanisms),
-    ]
+    limited = _limited(condition, mechanisms, seed)
     if condition.bare:
-        return link
+        return limited
     return [
         _sender(condition, seed),
-        *link,
+        *limited,
         *netem_link(condition, "data").qdiscs(interface("r2", "receiver"), seed, "netem-data"),
         *netem_link(condition, "back").qdiscs(interface(back, "r1"), seed, "netem-reverse"),
         *(qdisc for mechanism in mechanisms for qdisc in mechanism.qdiscs(condition)),

@@ -98,13 +98,13 @@ def destination6(destination: str) -> str:
 def link(number: int, a: str, b: str, called: str = "") -> Link:
     """Return both ends of link `number`, 10.0.NUMBER.1 and .2, named HOST-NEIGHBOUR or `called`."""
 
-    def end(side: int, here: str, there: str) -> Interface:
+    def end(side: int, host: str, neighbour: str) -> Interface:
         return Interface(
-            host=here,
-            name=f"{here}-{called or there}"[:15],  # IFNAMSIZ - 1, linux/if.h
+            host=host,
+            name=f"{host}-{called or neighbour}"[:15],  # IFNAMSIZ - 1, linux/if.h
             address=f"10.0.{number}.{side}",
             mac=f"02:00:00:00:{number:02x}:{side:02x}",
-            towards=there,
+            towards=neighbour,
         )
 
     return end(1, a, b), end(2, b, a)
@@ -180,7 +180,7 @@ class NetworkExtension:
 def routes(path: str, extension: NetworkExtension) -> dict[str, list[Route]]:
     """List each host's routes beyond its own links, as (destination, outgoing interface)."""
     back = reverse_router(path)
-    found = {
+    routes = {
         "sender": [("default", interface("sender", "r1"))],
         "r1": [(RECEIVER_NETWORK, interface("r1", "r2")), ("10.0.4.0/24", interface("r1", "r3"))],
         "r2": [(SENDER_NETWORK, interface("r2", "r1"))],
@@ -188,8 +188,8 @@ def routes(path: str, extension: NetworkExtension) -> dict[str, list[Route]]:
         "receiver": [("default", interface("receiver", back))],
     }
     for host, additional in extension.routes.items():
-        found[host] = [*found.get(host, []), *additional]
-    return found
+        routes[host] = [*routes.get(host, []), *additional]
+    return routes
 
 
 def address_commands(
@@ -254,7 +254,7 @@ def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[
         values |= {f"net.ipv6.conf.{end.name}.addr_gen_mode": "1" for end in own_ends}
     if host in ROUTERS:
         return values
-    own = hostsettings.parse(condition.sysctl)[host]
+    set_by_user = hostsettings.parse(condition.sysctl)[host]
     return values | {
         # Set before any socket exists: a socket keeps the pacing of the default at its creation.
         ALGORITHM_SYSCTL: DEFAULT_ALGORITHM if condition.algorithm == OWN else condition.algorithm,
@@ -262,7 +262,7 @@ def sysctls(host: str, condition: Condition, ends: Sequence[Interface]) -> dict[
         ECN_SYSCTL: ECN[condition.ecn],
         "net.ipv4.tcp_rmem": RECEIVE_BUFFER_BYTES[condition.receive_buffer],
         "net.ipv4.tcp_wmem": f"4096 16384 {MAX_SOCKET_BUFFER_BYTES}",
-        **own,
+        **set_by_user,
     }
 
 

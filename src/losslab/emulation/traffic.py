@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import socket
 import time
 from collections.abc import Mapping, Sequence, Set
@@ -14,16 +13,10 @@ from typing import Protocol
 
 from losslab.emulation import probes
 from losslab.emulation.capture import StateLog
+from losslab.emulation.connections import ProgramsProbe, prefix_of
 from losslab.emulation.hosts import inside, read_sysctl, write_sysctl
 from losslab.emulation.plan import Plan, Start
-from losslab.emulation.probes import (
-    RECORD_FILE,
-    QueueSample,
-    Record,
-    TcpSample,
-    queue_samples,
-    tcp_samples,
-)
+from losslab.emulation.probes import RECORD_FILE, QueueSample, Record, TcpSample
 from losslab.emulation.programs import (
     ANY,
     ANY_PORT,
@@ -38,20 +31,22 @@ from losslab.emulation.programs import (
     running,
     wait_for_whole_second,
 )
+from losslab.emulation.sampling import (
+    KernelSampler,
+    NetlinkSampler,
+    ProgramsSampler,
+    SampleLog,
+    Sampler,
+)
 from losslab.emulation.topology import ALGORITHM_SYSCTL, RECEIVER_ADDRESS, at_version, bottleneck
-from losslab.emulation.userprograms import UserProgramsProbe, prefix_of
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, OWN
 
 POLL_INTERVAL_S = 0.01
-# Rounding error of times in seconds.
-ROUNDING_S = 1e-6
 # Time limit after the run. It exceeds 15 retransmission timeouts of a lost control message at the
 # minimum RTO with exponential backoff; a run that needs longer hangs.
 GRACE_S = 120.0
 LISTEN_TIMEOUT_S = 30.0
-# Samples of so many seconds wait in the memory of the kernel.
-READ_INTERVAL_S = 5.0
 # Listening sockets in /proc/net: state (net/tcp_states.h) by file. 0A is TCP_LISTEN; 07, TCP_CLOSE,
 # is a bound UDP socket. A dual-stack socket is in tcp6 or udp6 alone.
 LISTENING = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
@@ -96,8 +91,8 @@ def run(
     """
     sender, flows, limit_s = hosts["sender"], plan.flows, plan.duration_s + GRACE_S
     with contextlib.ExitStack() as stack:
-        own = [flow for flow in flows if flow.protocol == ANY]
-        programs = stack.enter_context(closing(UserProgramsProbe(hosts, own))) if own else None
+        pairs = [flow for flow in flows if flow.protocol == ANY]  # of user programs
+        programs = stack.enter_context(closing(ProgramsProbe(hosts, pairs))) if pairs else None
         listeners = _listeners(plan, hosts, folder, stack)
         processes = list(listeners.values())
         wakes = programs.descriptors if programs else []
@@ -132,9 +127,9 @@ def run(
             while background:
                 processes.append(stack.enter_context(running(hosts, background.pop(0), folder)))
                 watcher.watch(processes[-1])
-            if not waiting and watcher.all_ended and all(each.complete for each in sessions):
+            if not waiting and watcher.all_ended and all(session.complete for session in sessions):
                 break
-            wakes_s = [each.end_s for each in processes]
+            wakes_s = [process.end_s for process in processes]
             # With background flows, the foreground flow starts exactly at the time drawn for it.
             if plan.background is not None and not started_s:
                 wakes_s.append(due_s)
@@ -145,13 +140,14 @@ def run(
         deviations = _changed_algorithm(sender, flows) if programs else []
         _set_algorithm(sender, plan.hosts["sender"].sysctls[ALGORITHM_SYSCTL])
         replies = log.finish()
-        violations = [found for p in processes if (found := p.violation(limit_s))] + log.violations
+        violations = [text for p in processes if (text := p.violation(limit_s))]
+        violations += log.samples.violations
     log.write(folder)
     probes.write_replies(replies, folder / "ping.csv")
     return Run(
         timeline=Timeline(log.origin_ns, started_s),
-        last_samples=list(log.last.values()),
-        queue=log.queue,
+        last_samples=list(log.samples.last.values()),
+        queue=log.samples.queue,
         replies=[(t, rtt) for t, rtt in replies if t >= plan.warmup_s],
         violations=violations,
         deviations=deviations,
@@ -181,36 +177,41 @@ def _listeners(
 def _sampling(
     plan: Plan,
     hosts: Mapping[str, Host],
-    programs: UserProgramsProbe | None,
+    programs: ProgramsProbe | None,
     processes: Sequence[Process],
     stack: contextlib.ExitStack,
-) -> _SampleLog:
+) -> SampleLog:
     """Open the probes, wait for the traffic's start, and begin to sample.
 
-    User programs are sampled by their probe: their connections belong to both ends.
+    User programs have a sampler of their own: their connections belong to both ends. The kernel
+    records the connections of IPv4 only.
     """
-    # The kernel records the connections of IPv4 only.
     version = plan.path_spec.sizes.ip_version
-    recorded = RECORD_FILE.exists() and not programs and version == 4
-    family = socket.AF_INET if version == 4 else socket.AF_INET6
-    records = []
+    recorded = RECORD_FILE.exists() and version == 4
+    sampler: Sampler
     with inside(hosts["sender"].pid):
-        tcp_probe = programs or stack.enter_context(closing(probes.TcpProbe(family)))
+        if programs is None:
+            family = socket.AF_INET if version == 4 else socket.AF_INET6
+            tcp_probe = stack.enter_context(closing(probes.TcpProbe(family)))
         address = at_version(RECEIVER_ADDRESS, version)
         echo_probe = stack.enter_context(closing(probes.EchoProbe(address)))
-        if recorded:
-            records.append(stack.enter_context(closing(Record())))
+        if programs is None and recorded:
+            tcp_record = stack.enter_context(closing(Record()))
     with inside(hosts[bottleneck().host].pid):
         queue_probe = stack.enter_context(closing(probes.QueueProbe(bottleneck().name)))
-        if recorded:
-            records.append(stack.enter_context(closing(Record())))
+        if programs is not None:
+            sampler = ProgramsSampler(programs, queue_probe, processes)
+        elif recorded:
+            queue_record = stack.enter_context(closing(Record()))
+            sampler = KernelSampler(tcp_probe, tcp_record, queue_record)
+        else:
+            sampler = NetlinkSampler(tcp_probe, queue_probe)
     wait_for_whole_second()
     time.sleep(plan.start_jitter_s)
-    opened = (tcp_probe, queue_probe, echo_probe)
-    return _SampleLog(*opened, plan.sample_interval_s, processes, records)
+    return SampleLog(sampler, echo_probe, plan.sample_interval_s)
 
 
-def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:
+def _receives_blocks(flow: Flow, listener: Process, log: SampleLog) -> bool:
     """Set a flow's receive low-water mark once it has sent a block; return whether it is set.
 
     The program's first messages on the connection are shorter than a block. With the mark set
@@ -218,7 +219,7 @@ def _receives_blocks(flow: Flow, listener: Process, log: _SampleLog) -> bool:
     """
     assert flow.source_port is not None
     assert flow.receive_block_bytes is not None
-    sample = log.last.get(flow.source_port)
+    sample = log.samples.last.get(flow.source_port)
     return (
         not listener.ended
         and sample is not None
@@ -249,12 +250,12 @@ def _set_algorithm(sender: Host, algorithm: str) -> None:
 def _changed_algorithm(sender: Host, flows: list[Flow]) -> list[str]:
     """Return whether user programs changed the congestion control of new sockets."""
     with inside(sender.pid):
-        found, expected = read_sysctl(ALGORITHM_SYSCTL), flows[-1].algorithm
-    if expected in (OWN, found):
+        algorithm, expected = read_sysctl(ALGORITHM_SYSCTL), flows[-1].algorithm
+    if expected in (OWN, algorithm):
         return []
     return [
         f"after the traffic: sysctl {ALGORITHM_SYSCTL} on sender must be {expected}, found "
-        f"{found}: a program changed it; the algorithm {OWN} lets programs choose"
+        f"{algorithm}: a program changed it; the algorithm {OWN} lets programs choose"
     ]
 
 
@@ -270,10 +271,10 @@ def _wait_until_listening(
     while not _listening(pid, flow) - others:
         status = listener.popen.poll()
         if status or time.monotonic() > deadline:
-            found = f"that it ended with status {status}" if status else "no such socket"
+            state = f"that it ended with status {status}" if status else "no such socket"
             raise LosslabError(
                 f"{flow.name} must listen on {port} of {flow.listener.host} within "
-                f"{LISTEN_TIMEOUT_S:g} s, found {found}; last line of its log: "
+                f"{LISTEN_TIMEOUT_S:g} s, found {state}; last line of its log: "
                 f"{last_lines(listener.messages)}",
                 hint=_listener_hint(flow) if flow.port == ANY_PORT else "",
             )
@@ -308,123 +309,6 @@ def listening_ports(table: Path, state: str) -> list[int]:
     sockets = [(*fields[1].split(":"), fields[3]) for fields in map(str.split, lines)]
     return [
         int(port, 16)
-        for address, port, found in sockets
-        if found == state and not address.endswith(LOOPBACK)
+        for address, port, socket_state in sockets
+        if socket_state == state and not address.endswith(LOOPBACK)
     ]
-
-
-class _SampleLog:
-    """Samples of the sender's connections and of the bottleneck's queue, at regular intervals.
-
-    The kernel takes them if it keeps a record. Then the probes are read only while the traffic's
-    course depends on a connection's state.
-    """
-
-    def __init__(
-        self,
-        tcp_probe: probes.TcpProbe | UserProgramsProbe,
-        queue_probe: probes.QueueProbe,
-        echo_probe: probes.EchoProbe,
-        interval_s: float,
-        processes: Sequence[Process],
-        records: Sequence[Record],  # of TCP, of the queue; none if the kernel keeps none
-    ) -> None:
-        self._interval_s, self._processes = interval_s, processes
-        self._tcp_probe, self._queue_probe = tcp_probe, queue_probe
-        self._echo_probe, self._echo_due_s = echo_probe, 0.0
-        self._due_s, self._read_due_s, self._woken_s = 0.0, READ_INTERVAL_S, 0.0
-        self._records = records
-        self.state: StateLog | None = None
-        self.watched = True  # something waits for a connection's state
-        self.origin_ns = time.monotonic_ns()
-        self.last: dict[int, TcpSample] = {}
-        self.queue: list[QueueSample] = []
-        self.violations: list[str] = []
-        self._tcp_rows: list[str] = []
-        times = f"{self.origin_ns} {round(interval_s * 1e9)}"
-        for record, order in zip(
-            records, (f"tcp {times}", f"queue {times} {bottleneck().name}"), strict=False
-        ):
-            record.begin(order)
-
-    def now_s(self) -> float:
-        """Return the time since the origin, in s."""
-        return (time.monotonic_ns() - self.origin_ns) / 1e9
-
-    def connected(self, flows: list[Flow]) -> bool:
-        """Return whether all flows with a known source port have their data connections."""
-        return all(flow.source_port is None or flow.source_port in self.last for flow in flows)
-
-    def sample(self, now_s: float, wake_s: float) -> int:
-        """Take a sample if one is due; return the time in ns until the next sample or `wake_s`."""
-        self._woken_s = now_s
-        if now_s >= self._due_s - ROUNDING_S:
-            self._take(now_s)
-            self._due_s = self._echo_due_s
-            if self.watched or not self._records:
-                number = math.floor((now_s + ROUNDING_S) / self._interval_s) + 1
-                self._due_s = min(number * self._interval_s, self._due_s)
-        next_s = min(self._due_s, wake_s)
-        return max(0, math.ceil((next_s - now_s) * 1e9))
-
-    def _take(self, now_s: float) -> None:
-        if now_s >= self._echo_due_s - ROUNDING_S:
-            # The kernel has timestamped the replies.
-            self._echo_probe.receive()
-            self._echo_probe.send(now_s)
-            if self.state is not None:
-                self.state.read()
-            self._echo_due_s += probes.DURING_INTERVAL_S
-        if not self._records:
-            for sample in self._tcp_probe.sample():
-                self._note(now_s, sample)
-            self._count_arrivals(now_s)
-            self.queue.append(self._queue_probe.sample(now_s))
-            return
-        if now_s >= self._read_due_s:
-            self._read_record()
-            self._read_due_s += READ_INTERVAL_S
-        if self.watched:
-            self.last |= {each.source_port: each for each in self._tcp_probe.sample()}
-
-    def _note(self, t_s: float, sample: TcpSample) -> None:
-        self._tcp_rows.append(sample.row(t_s))
-        self.last[sample.source_port] = sample
-
-    def finish(self) -> list[tuple[float, float]]:
-        """Read the rest of the kernel's record; return the replies to the pings."""
-        replies = self._echo_probe.replies()
-        if self._records:
-            self._read_record()
-            if len(self.queue) < math.floor(self._woken_s / self._interval_s):
-                self.violations.append(
-                    f"the kernel must sample the queue every {self._interval_s:g} s, found "
-                    f"{len(self.queue)} samples in {self._woken_s:.3f} s"
-                )
-        return replies
-
-    def _read_record(self) -> None:
-        tcp, queue = self._records
-        for ns, sample in tcp_samples(tcp.read()):
-            self._note((ns - self.origin_ns) / 1e9, sample)
-        self.queue += queue_samples(queue.read(), self.origin_ns)
-        if tcp.full or queue.full:
-            self.violations = [
-                f"the kernel's record must hold {READ_INTERVAL_S:g} s of samples, found it full"
-            ]
-
-    def take_between(self) -> None:
-        """Sample user programs now: one of them, or a connection, has begun or ended."""
-        if isinstance(self._tcp_probe, UserProgramsProbe):
-            self._tcp_probe.read_opened()
-            self._count_arrivals(self.now_s())
-
-    def _count_arrivals(self, now_s: float) -> None:
-        if isinstance(self._tcp_probe, UserProgramsProbe):
-            self._tcp_probe.count(now_s, self._processes)
-
-    def write(self, folder: Path) -> None:
-        """Write tcp.csv, and the tables of user programs."""
-        probes.write_csv(folder / "tcp.csv", probes.TCP_COLUMNS, self._tcp_rows)
-        if isinstance(self._tcp_probe, UserProgramsProbe):
-            self._tcp_probe.write(folder)

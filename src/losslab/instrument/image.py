@@ -9,10 +9,10 @@ its unshare mode, which needs newuidmap and a subuid range.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ from pathlib import Path
 from losslab import processes
 from losslab.errors import LosslabError, did_you_mean
 from losslab.instrument import cache, integrity, packed
-from losslab.instrument.archive import (
+from losslab.instrument.cache import building, hash_files, progress
+from losslab.instrument.debian import (
     ARCHITECTURE,
     Lock,
-    UnavailableError,
     apt_files,
     debian_archives,
-    digest,
     fetch_packages,
     make_lock,
     read_lock,
 )
-from losslab.instrument.cache import building, cache_folder, hash_files, progress
+from losslab.instrument.fetch import UnavailableError, digest
+from losslab.instrument.part import Part, pinned_or_newest
 from losslab.reading import UsageError, read_toml, shown
 from losslab.repository import ROOT, images
 
@@ -50,8 +50,6 @@ FIXED_FILES = {
 }
 # Part of the hash: change it when `build` makes a different image from the same recipe.
 LAYOUT = f"4 {SUITE} {' '.join(EXCLUDED)}"
-# Suffix of an unpinned image's folder, after its hash.
-UNPINNED = "-unpinned"
 provenance = cache.provenance
 
 
@@ -163,16 +161,16 @@ def content_hash(name: str = HOST, locked: Lock | None = None) -> str:
     return hash_files([init(name)], *texts)
 
 
-def target(name: str = HOST, pinned: bool = True) -> Path:
-    """Return the folder of the image of the current recipe, built or not."""
-    return cache_folder() / "image" / (content_hash(name) + ("" if pinned else UNPINNED))
+def part(name: str = HOST) -> Part:
+    """Return an image as a part, whose folder has root/, tree.tsv and packages.tsv.
+
+    Making it raises LosslabError if a step fails or the tree is not the pinned one.
+    """
+    return Part(packed.IMAGE, content_hash(name), functools.partial(_make, name))
 
 
-def existing(name: str = HOST) -> Path | None:
-    """Return the built image's folder, the pinned one if there is one, or None."""
-    pinned = target(name)
-    folders = (pinned, pinned.with_name(f"{pinned.name}{UNPINNED}"))
-    return next((folder for folder in folders if folder.is_dir()), None)
+def _make(name: str, unpinned: bool) -> Path:
+    return pinned_or_newest(functools.partial(_build_from, name), unpinned, f"{name} image")
 
 
 BUILD_TAKES = "one minute of CPU time"
@@ -192,28 +190,6 @@ LEFTOVERS = (
     "etc/ssl/private/ssl-cert-snakeoil.key",
     "etc/ssl/certs/ssl-cert-snakeoil.pem",
 )
-
-
-def build(name: str = HOST, unpinned: bool = False) -> Path:
-    """Build an image unless the cache has it; return its folder (root/, tree.tsv, packages.tsv).
-
-    If the pinned packages are unavailable, `unpinned` uses the archive's newest; otherwise this
-    raises UnavailableError. Raises LosslabError if a step fails or the tree is not the pinned one.
-    """
-    folder, built = target(name), existing(name)
-    if built is not None and (unpinned or built == folder):
-        return built
-    if packed.install(packed.IMAGE, folder):
-        return folder
-    try:
-        _build_from(name, folder, lock(name), pinned=True)
-    except UnavailableError as error:
-        if not unpinned:
-            raise
-        print(f"losslab: note: building an unpinned {name} image: {error.message}", file=sys.stderr)
-        folder = target(name, pinned=False)
-        _build_from(name, folder, resolve(name), pinned=False)
-    return folder
 
 
 def resolve(name: str = HOST) -> Lock:
@@ -247,10 +223,13 @@ def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
     ]
 
 
-def _build_from(name: str, target: Path, locked: Lock, *, pinned: bool) -> None:
+def _build_from(name: str, pinned: bool) -> Path:
+    """Build an image from pinned packages, or Debian's newest; return its folder."""
+    target, locked = part(name).target(pinned), lock(name) if pinned else resolve(name)
     with progress(f"image {name}", BUILD_TAKES), building(target) as folder:
         if folder is not None:
             _build(name, folder, locked, fetch_packages(locked), pinned=pinned)
+    return target
 
 
 def _build(name: str, folder: Path, locked: Lock, files: Sequence[Path], *, pinned: bool) -> None:

@@ -14,8 +14,8 @@ import stat
 from pathlib import Path
 
 from losslab.errors import HostError, LosslabError
-from losslab.instrument.archive import digest
 from losslab.instrument.cache import cache_folder
+from losslab.instrument.fetch import digest
 from losslab.reading import read_rows
 from losslab.repository import ROOT, SET_UP
 

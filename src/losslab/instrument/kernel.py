@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,18 +14,11 @@ from typing import Any
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import cache, integrity, kernels, kerneltree, packed
-from losslab.instrument.archive import (
-    Fetcher,
-    File,
-    UnavailableError,
-    apt_files,
-    archive_urls,
-    debian_archives,
-    digest,
-    snapshot_urls,
-)
-from losslab.instrument.cache import building, cache_folder, hash_files, progress
+from losslab.instrument.cache import building, hash_files, progress
+from losslab.instrument.debian import apt_files, archive_urls, debian_archives, snapshot_urls
+from losslab.instrument.fetch import Fetcher, File, digest
 from losslab.instrument.kernels import Kernel, Series
+from losslab.instrument.part import Part, pinned_or_newest
 from losslab.reading import read_toml
 from losslab.repository import ROOT
 
@@ -116,16 +109,22 @@ def pins(series: Series) -> Pins:
         ) from error
 
 
-def fetch_source(series: Series) -> Source:
-    """Download the pinned source of a series; UnavailableError if no place has it.
+def fetch_source(series: Series, pinned: bool = True) -> Source:
+    """Download the source of a series, pinned or Debian's newest.
 
-    Any of Debian's builds is taken from the archive before the snapshot archive is asked.
+    Any of Debian's pinned builds is taken from the archive before the snapshot archive is asked.
+    Raises UnavailableError if no place has it.
     """
-    pinned, archives = pins(series), debian_archives()
-    places = [(each, url) for each in pinned.builds for url in archive_urls(each.path, archives)]
-    places += [(each, url) for each in pinned.builds for url in snapshot_urls(sha1=each.sha1)]
+    archives = debian_archives()
+    if not pinned:
+        (file, path), *_ = apt_files(archives, series.suites, ["download", series.package])
+        newest = Fetcher().fetch((file, url) for url in archive_urls(path, archives))
+        return Source(series, DEBIAN, file.name.split("_")[1], newest, pinned=False)
+    known = pins(series)
+    places = [(each, url) for each in known.builds for url in archive_urls(each.path, archives)]
+    places += [(each, url) for each in known.builds for url in snapshot_urls(sha1=each.sha1)]
     found = Fetcher().fetch((each.file, url) for each, url in places)
-    return Source(series, DEBIAN, pinned.version, found, pinned=True)
+    return Source(series, DEBIAN, known.version, found, pinned=True)
 
 
 RECIPE = ROOT / "containers" / "kernel"
@@ -135,7 +134,6 @@ LOG = "build.log"  # in the folder of a kernel
 DEBUG = "linux.debug"  # likewise, with the lines of added files (`backends.crash`)
 BUILD_TAKES = "ten minutes of CPU time"
 ADDITION_TAKES = "half a minute"
-TREES = "tree"  # folder of the cache: object files of kernels to which algorithms are added
 provenance = cache.provenance
 Examine = Callable[[Path, Kernel], None]
 
@@ -162,40 +160,33 @@ def content_hash(spec: Kernel | None = None, source: list[str] | None = None) ->
     return hash_files([*spec.series.patches, *files], *settings, *source, *spec.facts())
 
 
-def target(spec: Kernel | None = None, pinned: bool = True) -> Path:
-    """Return the folder of the kernel of the current recipe, built or not."""
-    name = content_hash(spec)
-    return cache_folder() / "kernel" / (name if pinned else f"{name}-unpinned")
+def part(spec: Kernel | None = None, examine: Examine | None = None) -> Part:
+    """Return a kernel as a part, whose folder has linux, config and provenance.json.
 
-
-def existing(spec: Kernel | None = None) -> Path | None:
-    """Return the built kernel's folder, a pinned one if there is one, or None."""
-    folders = (target(spec), target(spec, pinned=False))
-    return next((folder for folder in folders if folder.is_dir()), None)
-
-
-def build(
-    unpinned: bool = False, spec: Kernel | None = None, examine: Examine | None = None
-) -> Path:
-    """Build a kernel unless the cache has it; return its folder (linux, config, provenance.json).
-
-    `examine` may refuse the compiled tree with its added algorithms (`layouts.require_room`).
-
-    If the pinned source is unavailable, `unpinned` uses Debian's newest; otherwise this raises
-    UnavailableError, as it does for a public patch. Raises LosslabError if a command fails or a
-    symbol is missing from the finished configuration.
+    `examine` may refuse the compiled tree with its added algorithms (`kernelsource.require_room`).
+    Making it raises LosslabError if a command fails or a symbol is missing from the finished
+    configuration, and UnavailableError without a public patch.
     """
     spec = spec or kernels.default()
-    folder = existing(spec)
-    if folder is not None and (unpinned or folder != target(spec, pinned=False)):
-        return folder
+    make, plain = functools.partial(_make, spec, examine), spec == spec.base
+    return Part(packed.KERNEL, content_hash(spec), make, fetched=plain)
+
+
+def objects(spec: Kernel) -> Part:
+    """Return a kernel's object files as a part (300 MB), which another compiler cannot add to.
+
+    With them, adding an algorithm or a file to the kernel takes seconds.
+    """
+    make, suffix = functools.partial(_make_objects, spec), f"-{kerneltree.compiler()}"
+    return Part(packed.OBJECTS, content_hash(spec), make, suffix)
+
+
+def _make(spec: Kernel, examine: Examine | None, unpinned: bool) -> Path:
+    """Make a kernel from the object files of its base; return its folder."""
     plain = spec == spec.base
-    if plain and packed.install(packed.KERNEL, target(spec)):
-        return target(spec)
-    # Object files are kept (300 MB), so that adding an algorithm or a file takes seconds.
-    kept = kept_objects(spec.base, unpinned)
+    kept = objects(spec.base).build(unpinned)
     facts = provenance(kept)
-    made = target(spec, facts["pinned"])
+    made = part(spec).target(facts["pinned"])
     takes = progress(f"kernel {spec.title}", ADDITION_TAKES)
     with contextlib.nullcontext() if plain else takes, building(made) as partial:
         if partial is None:
@@ -219,27 +210,11 @@ def build(
     return made
 
 
-def objects(spec: Kernel, pinned: bool = True) -> Path:
-    """Return the folder of a kernel's object files, which another compiler cannot add to."""
-    return cache_folder() / TREES / f"{target(spec, pinned).name}-{kerneltree.compiler()}"
-
-
-def existing_objects(spec: Kernel) -> Path | None:
-    """Return the folder of a kernel's kept object files, or None."""
-    folders = (objects(spec), objects(spec, pinned=False))
-    return next((folder for folder in folders if folder.is_dir()), None)
-
-
-def kept_objects(spec: Kernel, unpinned: bool) -> Path:
-    """Return the folder of a kernel's object files: kept, fetched or compiled."""
-    kept = existing_objects(spec)
-    if kept is not None and (unpinned or kept != objects(spec, pinned=False)):
-        return kept
-    if packed.install(packed.OBJECTS, objects(spec)):
-        return objects(spec)
+def _make_objects(spec: Kernel, unpinned: bool) -> Path:
+    """Compile a kernel; return the folder of its object files."""
     with progress(f"kernel {spec.title}", BUILD_TAKES):
         source = _source(spec, unpinned)
-        folder = objects(spec, source.pinned)
+        folder = objects(spec).target(source.pinned)
         with building(folder) as partial:
             if partial is not None:
                 tree = _compiled(spec, source, partial, partial / LOG)
@@ -249,24 +224,12 @@ def kept_objects(spec: Kernel, unpinned: bool) -> Path:
 
 
 def _source(spec: Kernel, unpinned: bool) -> Source:
-    """Download public patches, then the source: a missing patch fails the build early.
-
-    If the pinned source is unavailable, `unpinned` takes Debian's newest of the series.
-    """
+    """Download public patches, then the source: a missing patch fails the build early."""
     for patch in spec.fetched:
         patch.get()
     if spec.source:
         return Source(spec.series, spec.source.address, "", spec.source.get(), pinned=True)
-    try:
-        return fetch_source(spec.series)
-    except UnavailableError as error:
-        if not unpinned:
-            raise
-        print(f"losslab: note: building an unpinned kernel: {error.message}", file=sys.stderr)
-    archives, package = debian_archives(), spec.series.package
-    (file, path), *_ = apt_files(archives, spec.series.suites, ["download", package])
-    found = Fetcher().fetch((file, url) for url in archive_urls(path, archives))
-    return Source(spec.series, DEBIAN, file.name.split("_")[1], found, pinned=False)
+    return pinned_or_newest(functools.partial(fetch_source, spec.series), unpinned, "kernel")
 
 
 def _compiled(spec: Kernel, source: Source, work: Path, log: Path) -> Path:

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import did_you_mean
-from losslab.instrument import algorithms as algorithmfiles
-from losslab.instrument import packed
-from losslab.instrument.archive import Fetcher, File, UnavailableError, digest
+from losslab.instrument import csource, packed
+from losslab.instrument.fetch import Fetcher, File, UnavailableError, digest
 from losslab.reading import UsageError, read_toml, shown
 from losslab.repository import ROOT, find, recipes
 
 FILE = ROOT / "config" / "kernels.toml"
-# Patches of every series that has no other of the same name, and new files of every series' source.
+# Patches of every series, and new files of every series' source.
 COMMON = ROOT / "containers" / "kernel" / "common"
 SOURCE = ROOT / "containers" / "kernel" / "source"
 # File that declares a user's own kernel, in its folder in `kernels`.
@@ -51,9 +50,8 @@ class Series:
     @property
     def patches(self) -> list[Path]:
         """Patches of this repository for the series and for all series, in order."""
-        folders = (COMMON, self.folder / "patches")
-        found = {path.name: path for folder in folders for path in folder.glob("*.patch")}
-        return [found[name] for name in sorted(found)]
+        patches = [*COMMON.glob("*.patch"), *(self.folder / "patches").glob("*.patch")]
+        return sorted(patches, key=lambda path: path.name)
 
     @property
     def tarball(self) -> str:
@@ -150,15 +148,21 @@ class Kernel:
         return [
             *(f"{patch.name} {patch.sha256}" for patch in self.fetched),
             *(f"{path.name} {digest(path)}" for path in self.patches),
+            *self.added_facts(),
+        ]
+
+    def added_facts(self) -> list[str]:
+        """List the inputs of its build that its base does not have."""
+        return [
             *(f"{name} {sha256}" for name, sha256 in self.algorithm_digests().items()),
-            *(f"{each.path} {each.sha256}" for each in self.replaced),
+            *(f"{file.path} {file.sha256}" for file in self.replaced),
             # Earlier kernels do not say which files were compiled.
             *(["with compiled.UNCOMPILED"] if self.replaced else []),
         ]
 
     def algorithm_digests(self) -> dict[str, str]:
         """Return the digests of the added algorithms' files."""
-        files = (each for path in self.algorithms for each in algorithmfiles.files(path).items())
+        files = (each for path in self.algorithms for each in csource.files(path).items())
         return {name: digest(path) for name, path in files}
 
     @property
@@ -213,7 +217,7 @@ def of_key(key: str) -> Kernel:
 
 def source_of(algorithm: str) -> Path:
     """Return the path of a user's algorithm, which may not exist: its TOML file, or its source."""
-    declared = find(f"algorithms/{algorithm}/{algorithmfiles.FILE}")
+    declared = find(f"algorithms/{algorithm}/{csource.FILE}")
     return declared if declared.is_file() else find(f"algorithms/{algorithm}/tcp_{algorithm}.c")
 
 
@@ -324,8 +328,9 @@ def require_parameters(spec: Kernel, linux: Path) -> None:
             found_names = re.findall(rb"\0%b\.(\w+)(?=\0)" % module.encode(), content)
             known = sorted({each.decode() for each in found_names})
             has = f"has {', '.join(known)}" if known else "is not one of them"
+            own = find(f"kernels/{spec.name}/{OWN}")
             raise UsageError(
                 f"a boot parameter of kernel {spec.name} must be one of its modules', found "
                 f"{found[0]}; {module} {has}{did_you_mean(name, known)}",
-                hint=f"correct it in {FILE}, or in the axis parameters",
+                hint=f"correct it in {own if own.is_file() else FILE}, or in the axis parameters",
             )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from losslab import extensions, processes
 from losslab.errors import LosslabError
-from losslab.instrument import algorithms as algorithmfiles
+from losslab.instrument import csource
 from losslab.instrument.kernels import ReplacedFile, replaced_files, source_of
 from losslab.lock import locked
 from losslab.reading import code
@@ -125,11 +125,11 @@ def with_additions(
         left.callback(_restore, folder)
         for each in replaced:
             _replace(folder, each)
-        compiled = (f"{path.parent.name}{SUFFIX}/" if path.name == algorithmfiles.FILE
+        compiled = (f"{path.parent.name}{SUFFIX}/" if path.name == csource.FILE
                    else f"{path.stem}.o" for path in algorithms)  # fmt: skip
         lines = "".join(f"obj-y += {each}\n" for each in compiled)
         lines += "".join(
-            f"CFLAGS_{Path(name).stem}.o += {algorithmfiles.DEBUG_INFO}\n"
+            f"CFLAGS_{Path(name).stem}.o += {csource.DEBUG_INFO}\n"
             for name in sources
             if Path(name).parent == IPV4 and name.endswith(".c")
         )
@@ -141,7 +141,7 @@ def with_additions(
         messages = _messages(sources, output).strip()
         if not done.good:
             names = " and ".join(map(shown, (*algorithms, *(each.file for each in replaced))))
-            reasons = "".join(f"\n{each}" for each in algorithmfiles.explained(messages))
+            reasons = "".join(f"\n{each}" for each in csource.explained(messages))
             last = "\n".join(output.strip().splitlines()[-processes.QUOTED_LINES :])
             skeleton = "; `losslab new algorithm NAME` makes a skeleton" if algorithms else ""
             raise SourceError(
@@ -203,8 +203,8 @@ def _restore(folder: Path) -> None:
 def _staged(path: Path, makefile: str, names: Set[str]) -> Iterator[tuple[str, Path | None, bytes]]:
     """Yield an algorithm's files: path in the tree, the user's file if it is one, content."""
     name = path.parent.name
-    if path.name == algorithmfiles.FILE:
-        for inside, file, text in algorithmfiles.staged(path):
+    if path.name == csource.FILE:
+        for inside, file, text in csource.staged(path):
             yield str(IPV4 / f"{name}{SUFFIX}" / inside), file, text.encode()
         return
     if re.search(rf"\b{path.stem}\.o\b", makefile):
@@ -220,9 +220,7 @@ def _staged(path: Path, makefile: str, names: Set[str]) -> Iterator[tuple[str, P
             "found no such name"
         )
     # Which code a name has that two register would depend on their order.
-    if twice := (names - {name}) & {
-        *algorithmfiles.registered(code(content.decode(errors="replace")))
-    }:
+    if twice := (names - {name}) & {*csource.registered(code(content.decode(errors="replace")))}:
         raise LosslabError(
             f"{shown(path)} must register no other algorithm's name, found {min(twice)}"
         )
@@ -246,7 +244,7 @@ def user_source(path: str) -> Path | None:
 def _remove(tree: Path, algorithms: Sequence[Path], makefile: str) -> None:
     """Remove algorithms from a tree, which may be packed for others."""
     for path in algorithms:
-        if path.name == algorithmfiles.FILE:
+        if path.name == csource.FILE:
             shutil.rmtree(tree / IPV4 / f"{path.parent.name}{SUFFIX}", ignore_errors=True)
             continue
         for made in (tree / IPV4).glob(f"*{path.stem}.*"):

@@ -25,8 +25,8 @@ from pathlib import Path
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.instrument import integrity
-from losslab.instrument.archive import MAX_BYTES, Fetcher, digest, save
 from losslab.instrument.cache import building
+from losslab.instrument.fetch import MAX_BYTES, Fetcher, digest, save
 from losslab.reading import read_bytes, read_json, read_toml
 from losslab.repository import ROOT
 

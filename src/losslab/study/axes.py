@@ -150,7 +150,7 @@ def settings(
 
     `kinds` has the allowed keys with their types, each as `Axis.kind`.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         key, _, text = pair.partition("=")
         if key not in kinds:
@@ -158,13 +158,13 @@ def settings(
                 f"keys of {language} must be among {', '.join(kinds)} (as in {example}), found "
                 f"{pair!r:.60}{did_you_mean(key, kinds)}"
             )
-        if key in found:
+        if key in values:
             raise LosslabError(
                 f"{language} must set each key once, found a second {key} in {pair!r:.60}"
             )
         number = None if kinds[key] == "str" else decimal(text)
-        found[key] = typed(text if number is None else number, f"{key} of {language}", kinds[key])
-    return found
+        values[key] = typed(text if number is None else number, f"{key} of {language}", kinds[key])
+    return values
 
 
 def _has_separators(text: str) -> bool:

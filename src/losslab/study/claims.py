@@ -99,14 +99,15 @@ def check_claims(path: Path, study: str, points: list[Point], root: Path = ROOT)
             )
 
 
-def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) -> None:
-    """Check a study's published numbers, with the study's `own` numeric columns."""
+def check_published(path: Path, points: list[Point], of_study: Iterable[str] = ()) -> None:
+    """Check a study's published numbers, with the numeric columns `of_study` besides the axes."""
     if not (rows := read_rows(path)):
         raise UsageError(
             f"{path} must have published numbers, found no row",
             hint="remove the file if the study's source publishes no numbers",
         )
-    numeric = _numeric_columns() | (own := set(own))
+    study_columns = set(of_study)
+    numeric = _numeric_columns() | study_columns
     # Values of the points on the axes of a row, of which a table has many: to compare fast.
     known: dict[tuple[str, ...], set[tuple[Any, ...]]] = {}
     for line, row in enumerate(rows, start=2):
@@ -114,7 +115,7 @@ def check_published(path: Path, points: list[Point], own: Iterable[str] = ()) ->
         for key in numeric & values.keys():
             with contextlib.suppress(UsageError):  # reported with the line below
                 values[key] = number(row[key])
-        shared = {key: value for key, value in values.items() if key not in own}
+        shared = {key: value for key, value in values.items() if key not in study_columns}
         problems = [
             f"{key} must be a number without a unit, found {values[key]!r}"
             for key in sorted(numeric & set(values))
@@ -184,11 +185,11 @@ def _cell_problems(claim: Mapping[str, Any], points: list[Point]) -> list[str]:
         for key, selector in selectors.items()
         for problem in unmatched(selector, points)
     ] or [
-        f"{axis} must be a number without a unit in {key}, found {each}"
+        f"{axis} must be a number without a unit in {key}, found {value}"
         for key, selector in selectors.items()
-        for axis, value in selector.items()
-        for each in as_list(value)
-        if isinstance(each, str) and axis in AXES and AXES[axis].kind != "str"
+        for axis, values in selector.items()
+        for value in as_list(values)
+        if isinstance(value, str) and axis in AXES and AXES[axis].kind != "str"
     ]:
         return problems
     cells = _selected(where, points)
@@ -219,24 +220,24 @@ def _reason_problems(
     claim: Mapping[str, Any], points: list[Point], published: Sequence[Mapping[str, str]]
 ) -> list[str]:
     """List what is wrong with the evidence for the sentences of a claim's reason."""
-    found = []
+    problems = []
     for sentence in claim.get("reason", []):
         if "shown_by" in sentence:
             support = sentence["shown_by"]
-            found += _parameter_problems(support) or _cell_problems(support, points)
+            problems += _parameter_problems(support) or _cell_problems(support, points)
             if "cause" in sentence and not _shows_cause(claim, support, points):
-                found.append(
+                problems.append(
                     "a cause must be shown by other cells than the claim's; a scatter_ratio must "
                     "be against the claim's own"
                 )
         elif "published" in sentence:
-            found += published_problems(sentence["published"], published)
+            problems += published_problems(sentence["published"], published)
         else:
             name, function = sentence["test"].split("::")
             path = ROOT / name
             if not path.is_file() or f"def {function}(" not in read_text(path):
-                found.append(f"test must exist in the repository, found {sentence['test']}")
-    return [f"reason: {problem}" for problem in found]
+                problems.append(f"test must exist in the repository, found {sentence['test']}")
+    return [f"reason: {problem}" for problem in problems]
 
 
 def _shows_cause(claim: Mapping[str, Any], support: Mapping[str, Any], points: list[Point]) -> bool:

@@ -59,6 +59,8 @@ BUFFER_MAX_PACKETS = {
 # Transmission time of a full packet of the default MTU at the smallest rate. Times of queues and
 # token buckets have 32 bits (tc_core.c).
 FRAME_MAX_S = 1.25
+# Limits of the receive window that the kernel keeps: the largest window of each scale (RFC 7323).
+WINDOWS = tuple(65535 << scale for scale in range(15))
 # On a bare path, the serialization delay replaces the propagation delay. At this rate it is
 # 0.24 ms, several times the time in which a machine forwards a packet between two hosts.
 BARE_RATE_MAX_MBIT = 50.0
@@ -165,7 +167,10 @@ class Condition:
         "tbf",
         help="qdiscs that emulate rate, buffer and delay",
         choices={
-            "tbf": "a token bucket with a queue, and netem links behind it",
+            "tbf": "a token bucket with a queue, and netem links behind it; after each pause it "
+            "sends two packets at once",
+            "link": "an exact link with a queue, and netem links behind it: each packet takes its "
+            "bytes over the rate; only in a guest",
             "htb-netem": "one interface per direction for all three, as Mininet's links: the "
             "buffer is netem's limit, which includes the packets being delayed",
         },
@@ -178,7 +183,7 @@ class Condition:
     )  # fmt: skip
     kernel: str = axis(
         DEFAULT_KERNEL,
-        help="kernel of the hosts, a name of `kernels.toml` (quoted in a study: YAML reads 6.1 as "
+        help="kernel of the hosts, a name of `kernels.toml` (quoted in a study: YAML reads 7.2 as "
         "a number); `default`: the one that `algorithms.tsv` has for the algorithm, or else 6.12",
         pattern="[a-z0-9.-]+", named="kernel-{}", seed=Seed.NEVER,
     )  # fmt: skip
@@ -241,10 +246,9 @@ class Condition:
     )  # fmt: skip
     window_bytes: int = axis(
         0,
-        help="limit of the receive window, the `window` of the hosts' routes: 65535 bytes, doubled "
-        "while not above it; 0: no limit",
-        # With a smaller one, TCP's segments have a few bytes, and iperf3 does not even connect.
-        span="[0, 1073725440]", smallest=256, unit="bytes", named="window{}", seed=Seed.NEVER,
+        help="limit of the receive window, the `window` of the hosts' routes: 65535, or it doubled "
+        "up to 14 times, because a window has 16 bits and a scale; 0: no limit",
+        span="[0, 1073725440]", unit="bytes", named="window{}", seed=Seed.NEVER,
     )  # fmt: skip
     mtu_bytes: int = axis(
         DEFAULT.mtu_bytes,
@@ -343,6 +347,7 @@ class Condition:
 
         Raises LosslabError if they have an unknown key, or lack an axis that has no default.
         """
+        data = {name: value for name, value in data.items() if (name, value) not in REMOVED}
         if unknown := sorted(set(data) - set(AXES)):
             raise LosslabError(f"unknown condition keys: {', '.join(unknown)[:MAX_QUOTED]!r}")
         if missing := [name for name in AXES if AXES[name].default is None and name not in data]:
@@ -351,6 +356,8 @@ class Condition:
 
 
 AXES = declared(Condition)
+# Removed axes, which earlier records and runs have at their default.
+REMOVED = (("receiver_root", NONE), ("sender_root", NONE))
 QUEUES = tuple(AXES["queue"].choices)
 # The order of the parts in a cell's name; other axes follow in the order of their fields.
 _FIRST = (
@@ -413,6 +420,7 @@ def conflicts(condition: Condition) -> Iterator[str]:
             "sender_queue must be fq with rtt_ms 0 or sender_delay_ms, which leave no qdisc to "
             f"choose on the sender's interface, found {condition.sender_queue}"
         )
+    yield from _window_conflicts(condition.window_bytes)
     with_kernel = {name: getattr(condition, name) for name in hostsettings.WITH_KERNEL}
     yield from hostsettings.problems(condition.sysctl, with_kernel)
     yield from _mtu_conflicts(condition)
@@ -420,6 +428,24 @@ def conflicts(condition: Condition) -> Iterator[str]:
     yield from _mechanism_conflicts(condition)
     for feature in all_features():
         yield from feature.conflicts(condition)
+
+
+def _window_conflicts(window_bytes: int) -> Iterator[str]:
+    """Refuse windows that the kernel would enlarge.
+
+    A window has 16 bits and a scale, a power of two, which follows from the route's `window`
+    (tcp_select_initial_window, net/ipv4/tcp_output.c). As the receive buffer grows, the kernel
+    raises the limit to the largest window of that scale (tcp_rcv_space_adjust,
+    net/ipv4/tcp_input.c).
+    """
+    if window_bytes in (0, *WINDOWS) or not 0 < window_bytes <= WINDOWS[-1]:
+        return
+    near = [max((w for w in WINDOWS if w < window_bytes), default=WINDOWS[0])]
+    near += [w for w in WINDOWS if w > window_bytes][: 1 if near[0] < window_bytes else 0]
+    yield (
+        f"window_bytes must be 65535, or it doubled up to 14 times, found {window_bytes}: a window "
+        f"has 16 bits and a scale, so the kernel can give {' or '.join(map(str, near))}"
+    )
 
 
 def _buffer_conflicts(condition: Condition) -> Iterator[str]:
@@ -465,11 +491,13 @@ def _ip_conflicts(condition: Condition) -> Iterator[str]:
             f"app must be one of {', '.join(able)} with ip_version 6, found {condition.app}, "
             "whose programs have IPv4 addresses"
         )
-    others = ("flows", "second_rate_mbit", "trace")
+    others = ["flows", "second_rate_mbit"]
+    if condition.shaper != "link":
+        others.append("trace")
     if used := [name for name in others if getattr(condition, name) != AXES[name].default]:
         yield (
             f"{', '.join(used)} must be at the default with ip_version 6: background flows, a "
-            "second bottleneck and trace-driven links have IPv4 addresses"
+            "second bottleneck and the trace-driven links of tbf have IPv4 addresses"
         )
 
 
@@ -477,7 +505,7 @@ def _mechanism_conflicts(condition: Condition) -> Iterator[str]:
     used = [each for each in modules("mechanisms").values() if each.on(condition)]
     axes = ", ".join(next(iter(each.axes)) for each in used if each.needs_netem_links)
     on_routers = (
-        condition.rtt_ms > 0 and condition.sender_delay_ms == 0 and condition.shaper == "tbf"
+        condition.rtt_ms > 0 and condition.sender_delay_ms == 0 and condition.shaper != "htb-netem"
     )
     if axes and not on_routers:
         yield (

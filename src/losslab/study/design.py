@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.errors import LosslabError, did_you_mean
-from losslab.reading import input_errors, option_fields, read_toml, repeats
+from losslab.reading import input_errors, option_fields, read_rows, read_toml, repeats
 from losslab.repository import find, images, listed, recipes
 from losslab.study import studyfiles, units
 from losslab.study.axes import DRAWN_TRACE, limited
@@ -88,23 +88,31 @@ def load_names(root: Path) -> Names:
                 f"the kernel of {row['name']} in config/algorithms.tsv must be one of "
                 f"config/kernels.toml ({', '.join(kernels)}), found {row['kernel']}"
             )
-        declared = find(f"algorithms/{row['name']}/algorithm.toml", root)
-        if declared.is_file():
-            its = read_toml(declared)
-            check_schema(its, "algorithm", str(declared))
-            for option in its.get("socket_options", ()):
+        file = find(f"algorithms/{row['name']}/algorithm.toml", root)
+        if file.is_file():
+            declaration = read_toml(file)
+            check_schema(declaration, "algorithm", str(file))
+            for option in declaration.get("socket_options", ()):
                 option_fields(option["value"])
     algorithms = {row["name"]: row["kernel"] for row in rows}
     needs = tuple(
         Need(
-            each["axis"], each.get("value"), each["what"],
-            frozenset(name for name, its in kernels.items() if its["series"] in each["series"]),
+            need["axis"],
+            need["value"],
+            need["what"],
+            frozenset(name for name, k in kernels.items() if k["series"] in need["series"]),
         )
-        for each in data.get("needs", [])
-    )  # fmt: skip
-    return Names(
-        algorithms, frozenset(kernels), frozenset(images(root)) - {ENGINE}, data["default"], needs
+        for need in data.get("needs", [])
     )
+    rows = read_rows(root / "config" / "kernel-names.tsv", "\t", ("what", "name"))
+    known = {
+        what: frozenset(row["name"] for row in rows if row["what"] == what)
+        for what in ("qdisc", "sysctl")
+    }
+    return Names(
+        algorithms, frozenset(kernels), frozenset(images(root)) - {ENGINE}, data["default"], needs,
+        known["qdisc"], known["sysctl"],
+    )  # fmt: skip
 
 
 @input_errors()
@@ -113,12 +121,12 @@ def load_kernels(path: Path) -> dict[str, Any]:
     data: dict[str, Any] = read_toml(path)
     check_schema(data, "kernels", str(path))
     for name, folder in recipes("kernels", "kernel.toml", data["kernels"]).items():
-        own = {"label": name} | read_toml(folder / "kernel.toml")
-        check_schema({**data, "kernels": {name: own}}, "kernels", str(folder / "kernel.toml"))
-        data["kernels"][name] = own
+        kernel = {"label": name} | read_toml(folder / "kernel.toml")
+        check_schema({**data, "kernels": {name: kernel}}, "kernels", str(folder / "kernel.toml"))
+        data["kernels"][name] = kernel
     kernels, needs = data["kernels"], data.get("needs", [])
     series = {kernel["series"] for kernel in kernels.values()}
-    series |= {name for each in needs for name in each["series"]}
+    series |= {name for need in needs for name in need["series"]}
     if unknown := ({data["default"]} - set(kernels)) | (series - set(data["series"])):
         raise LosslabError(
             f"{path} must declare every kernel and series that it uses, found no "
@@ -149,8 +157,8 @@ def study_cells(study: dict[str, Any], runs: dict[str, Any], names: Names) -> li
                 f"`only` must select cells of block {block} of study {name}: {problems[0]}",
                 hint=f"compare with the block in studies/{name}/study.yaml",
             )
-        found = [_cell(name, block, point, run, names) for point in chosen]
-        cells += [cell for cell in found if not (cell.optional and _lacks_trace(cell.condition))]
+        of_block = [_cell(name, block, point, run, names) for point in chosen]
+        cells += [cell for cell in of_block if not (cell.optional and _lacks_trace(cell.condition))]
     if repeated := repeats(f"{cell.block} {cell.condition.slug()}" for cell in cells):
         raise LosslabError(
             f"study {name} must have each cell once, found twice: {repeated}",
@@ -245,10 +253,10 @@ def _complete(
     run: dict[str, Any], common: dict[str, Any], early: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Add a campaign's settings to a block's runs that do not have their own."""
-    found = common | {key: run[key] for key in run if run[key] != ANY or key not in common}
+    complete = common | {key: run[key] for key in run if run[key] != ANY or key not in common}
     if early is None or "max_replicates" in run or run["replicates"] <= early["replicates"]:
-        return found
-    return found | early | {"max_replicates": run["replicates"]}
+        return complete
+    return complete | early | {"max_replicates": run["replicates"]}
 
 
 def blocks_to_run(config: dict[str, Any], root: Path) -> dict[str, dict[str, Any]]:

@@ -19,7 +19,7 @@ from typing import Any
 from tabulate import tabulate
 
 from losslab.emulation.app import apps
-from losslab.emulation.background import feature as background
+from losslab.emulation.flows import feature as background
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.reading import input_errors, read_rows, read_text
@@ -83,31 +83,37 @@ class Table:
 @functools.cache
 def tables() -> dict[str, Table]:
     """Return the declared tables by pattern, and columns of any table as the table ANY."""
-    found = {ANY: Table(ANY, "Columns that several tables have.", {})}
+    tables = {ANY: Table(ANY, "Columns that several tables have.", {})}
     for path in (FILE, *listed("studies/*/columns.tsv")):
         rows = read_rows(path, "\t")
         check_schema(rows, "columns", str(path))
         for row in sorted(rows, key=lambda row: row["column"] != ""):  # descriptions first
-            patterns = row["tables"].split()
-            if path != FILE:  # names of a study's tables; ANY includes the data of its figures
+            if path != FILE:
                 study = path.parent.name
-                figures = [f"figures/{study}_*.csv"] * (row["tables"] == ANY)
-                patterns = [f"tables/{study}_{name}.csv" for name in patterns] + figures
-                text = f"Columns of the study {study}."
-                found |= {p: Table(p, text, {}) for p in patterns if p not in found}
-            elif not row["column"]:
-                found[row["tables"]] = Table(row["tables"], row["description"], {})
+                patterns = _patterns_of_study(study, row["tables"])
+                for pattern in patterns:
+                    tables.setdefault(pattern, Table(pattern, f"Columns of the study {study}.", {}))
+            elif row["column"]:
+                patterns = row["tables"].split()
+            else:
+                tables[row["tables"]] = Table(row["tables"], row["description"], {})
                 continue
             for pattern in patterns:
-                if pattern not in found:
+                if pattern not in tables:
                     raise LosslabError(
                         f"{path} must describe each table, found none of {pattern} for the column "
                         f"{row['column']}",
                         hint="add a row with an empty column",
                     )
                 column = Column(row["column"], row["type"], row["unit"], row["description"])
-                found[pattern].columns[row["column"]] = column
-    return found
+                tables[pattern].columns[row["column"]] = column
+    return tables
+
+
+def _patterns_of_study(study: str, names: str) -> list[str]:
+    """Return the files of a study's tables; ANY includes the data of its figures."""
+    patterns = [f"tables/{study}/{name}.csv" for name in names.split()]
+    return [*patterns, f"figures/{study}/*.csv"] if names == ANY else patterns
 
 
 def describe(path: str, names: Iterable[str]) -> list[Column]:
@@ -147,7 +153,7 @@ def _column(path: str, name: str) -> Column | None:
 def page() -> str:
     """Return the declared tables as Markdown, a section per table; columns of any table last."""
     sections = []
-    for table in sorted(tables().values(), key=lambda each: each.pattern == ANY):
+    for table in sorted(tables().values(), key=lambda table: table.pattern == ANY):
         title = "Several tables" if table.pattern == ANY else f"`{table.pattern}`"
         sections.append(f"## {title}\n\n{table.description}")
         columns = table.columns.values()
@@ -159,7 +165,7 @@ def page() -> str:
 def _markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """Return a table of Markdown; empty cells have a single blank."""
     first, *others = [f"| {' | '.join(row)} |".replace("  ", " ") for row in (head, *rows)]
-    return "\n".join([first, f"|{'---|' * len(head)}", *others])
+    return "\n".join([first, "|" + "---|" * len(head), *others])
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

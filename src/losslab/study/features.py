@@ -1,7 +1,7 @@
 """Base class of features (apps, path mechanisms, background flows), and what finds them.
 
 Every module of `emulation/apps` and `emulation/path` without an underscore in its name has a
-`FEATURE`, and so have a user's own modules (`extensions.py`) and `emulation/background/feature.py`.
+`FEATURE`, and so have a user's own modules (`extensions.py`) and `emulation/flows/feature.py`.
 A feature declares its axes, constraints, programs, metrics and costs. Modules with an underscore in
 their names are programs that apps start.
 
@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeVar
 from losslab import extensions
 from losslab.errors import LosslabError
 
-BACKGROUND = "losslab.emulation.background.feature"
+BACKGROUND = "losslab.emulation.flows.feature"
 Cls = TypeVar("Cls", bound=type)
 # Stands for the declaration of an axis that a feature declares.
 OF_FEATURE: Any = object()
@@ -68,12 +68,13 @@ def modules(kind: str) -> dict[str, Any]:
     features: dict[str, Feature] = {}
     for name in extensions.names(kind):
         module = extensions.load(kind, name)
-        if not isinstance(found := getattr(module, "FEATURE", None), Feature):
+        feature = getattr(module, "FEATURE", None)
+        if not isinstance(feature, Feature):
             raise LosslabError(
                 f"{module.__file__} must define FEATURE, an object of its class, "
-                f"found {found!r:.80}"
+                f"found {feature!r:.80}"
             )
-        features[name] = found
+        features[name] = feature
     return dict(sorted(features.items(), key=lambda item: (item[1].order, item[0])))
 
 

@@ -58,7 +58,7 @@ Settings = dict[str, dict[str, str]]  # values by host and name
 
 def parse(text: str) -> Settings:
     """Parse the axis's value; LosslabError says which part is wrong."""
-    found: Settings = {host: {} for host in ENDS}
+    settings: Settings = {host: {} for host in ENDS}
     for setting in text.split("+") if text != NONE else ():
         place, equals, value = setting.partition("=")
         host, colon, name = (word.strip() for word in place.partition(":"))
@@ -88,11 +88,11 @@ def parse(text: str) -> Settings:
             raise LosslabError(
                 f"numbers of the sysctl {name:.60} must be decimal, found {wrong[0]:.40}"
             )
-        for each in ENDS if host == BOTH else (host,):
-            if name in found[each]:
-                raise LosslabError(f"sysctl must set {name:.80} of {each} once, found it twice")
-            found[each][name] = value
-    return found
+        for end in ENDS if host == BOTH else (host,):
+            if name in settings[end]:
+                raise LosslabError(f"sysctl must set {name:.80} of {end} once, found it twice")
+            settings[end][name] = value
+    return settings
 
 
 def to_text(settings: Mapping[str, Mapping[str, str]]) -> str:

@@ -117,9 +117,9 @@ def require_measured(metric: str, conditions: Iterable[Condition]) -> None:
     """Raise UsageError for a metric that no replicate of these conditions can have."""
     require_declared(metric, [])
     providers = set(declared()[metric].of)
-    for each in conditions:
-        changed = {name for name, its in AXES.items() if getattr(each, name) != its.default}
-        if providers & {*ANY_CONDITION, each.app, *changed}:
+    for condition in conditions:
+        changed = {name for name, a in AXES.items() if getattr(condition, name) != a.default}
+        if providers & {*ANY_CONDITION, condition.app, *changed}:
             return
     raise UsageError(
         f"the metric must be one that these cells have, found {metric}, a metric of "

@@ -24,7 +24,7 @@ from losslab.reading import (
     repeats,
 )
 from losslab.repository import find
-from losslab.study import background, parameters
+from losslab.study import background, hostsettings, parameters
 from losslab.study.axes import NONE, OWN, Span
 from losslab.study.condition import AXES, DEFAULT_IMAGE, DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
@@ -43,6 +43,8 @@ INTEGERS = {
 }  # fmt: skip
 SWITCHES = {"bool", "invbool", "bint"}
 ON_OFF = ("0", "1", "n", "y", "N", "Y", "off", "on")
+# The name of an interface in a sysctl's name.
+OF_INTERFACE = re.compile(r"\.(conf|neigh)\.[^.]+\.")
 # A leading zero would be octal.
 WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 
@@ -55,22 +57,25 @@ class Parameter:
     default: str
     mode: str  # permissions of its file in /sys/module
     span: str = ""  # range that `algorithm.toml` declares, as of `axes.Span`
+    # Values that make sense, as of `axes.Span`, and what others do.
+    sensible: str = ""
+    otherwise: str = ""
 
     def problem(self, value: str) -> str:
         """Return why a value is impossible; "" if it is possible."""
         if self.mode in ("0", "00", "000", "0000"):
             return "must have a file in /sys/module to be read back, such as one of mode 0644"
         kind = self.kind.removesuffix("[]")
-        for each in value.split(",") if kind != self.kind else (value,):
-            number = int(each) if len(each) < 40 and WHOLE.fullmatch(each) else None
-            if kind in SWITCHES and each not in ON_OFF:
-                return f"must be one of {', '.join(ON_OFF)}, found {each:.40}"
+        for element in value.split(",") if kind != self.kind else (value,):
+            number = int(element) if len(element) < 40 and WHOLE.fullmatch(element) else None
+            if kind in SWITCHES and element not in ON_OFF:
+                return f"must be one of {', '.join(ON_OFF)}, found {element:.40}"
             if kind in INTEGERS:
                 low, high = INTEGERS[kind]
                 if number is None or not low <= number <= high:
-                    return f"must be a whole number from {low} to {high}, found {each:.40}"
+                    return f"must be a whole number from {low} to {high}, found {element:.40}"
             if self.span and (number is None or number not in Span.of(self.span)):
-                return f"must be in {self.span}, found {each:.40}"
+                return f"must be in {self.span}, found {element:.40}"
         return ""
 
 
@@ -79,26 +84,31 @@ def parameters_of(algorithm: str) -> dict[str, Parameter]:
     folder = find(f"algorithms/{algorithm}")
     if not folder.is_dir():
         return {
-            row["parameter"]: Parameter(row["type"], row["default"], row["mode"])
+            row["parameter"]: Parameter(
+                row["type"], row["default"], row["mode"], "", row["sensible"], row["otherwise"]
+            )
             for row in read_rows(find("config/parameters.tsv"), "\t")
             if row["algorithm"] == algorithm
         }
-    declared = folder / "algorithm.toml"
-    its = read_toml(declared) if declared.is_file() else {}
-    sources = (each for each in sorted(folder.rglob("*")) if each.suffix in (".c", ".h"))
-    whole = "\n".join(map(read_text, sources))
-    found = {name: Parameter(*more) for name, *more in module_parameters(code(whole))}
-    for option in its.get("socket_options", ()):
+    file = folder / "algorithm.toml"
+    declaration = read_toml(file) if file.is_file() else {}
+    sources = (path for path in sorted(folder.rglob("*")) if path.suffix in (".c", ".h"))
+    source = "\n".join(map(read_text, sources))
+    parameters = {name: Parameter(*fields) for name, *fields in module_parameters(code(source))}
+    for option in declaration.get("socket_options", ()):
         for kind, name, number in option_fields(option["value"]):
-            found |= {name: Parameter(FIELDS[kind][0], number, "0644")} if name else {}
+            if name:
+                parameters[name] = Parameter(FIELDS[kind][0], number, "0644")
     # The sources may declare some with macros of their own.
-    for name, more in its.get("parameters", {}).items():
-        if not re.search(rf"\b{name}\b", whole):
-            raise UsageError(f"parameters of {declared} must be of its sources, found {name}")
-        kind, span = (more, "") if isinstance(more, str) else (more["type"], more["range"])
-        known = found.get(name, Parameter("", "", "0644"))
-        found[name] = replace(known, kind=known.kind or kind, span=span)
-    return found
+    for name, declared in declaration.get("parameters", {}).items():
+        if not re.search(rf"\b{name}\b", source):
+            raise UsageError(f"parameters of {file} must be of its sources, found {name}")
+        kind, span = (
+            (declared, "") if isinstance(declared, str) else (declared["type"], declared["range"])
+        )
+        parameter = parameters.get(name, Parameter("", "", "0644"))
+        parameters[name] = replace(parameter, kind=parameter.kind or kind, span=span)
+    return parameters
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,7 @@ class Need:
     """Values of an axis that only some kernels can measure."""
 
     axis: str
-    value: str | None  # None: every value but the default
+    value: str
     what: str  # what the other kernels lack
     kernels: frozenset[str]
 
@@ -115,7 +125,7 @@ class Need:
         value = getattr(condition, self.axis)
         if self.axis == "sysctl":
             return f":{self.value}=" in value
-        return bool(value == self.value if self.value else value != AXES[self.axis].default)
+        return bool(value == self.value)
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,9 @@ class Names:
     images: frozenset[str] = frozenset()  # folders of `containers/` with images for hosts
     default_kernel: str = DEFAULT_KERNEL
     needs: tuple[Need, ...] = ()  # values of axes that only some kernels can measure
+    # Of the default kernel, from kernel-names.tsv; empty: not known.
+    qdiscs: frozenset[str] = frozenset()
+    sysctls: frozenset[str] = frozenset()
 
     def problems(self, condition: Condition, own_kernel: bool = False) -> list[str]:
         """List the names of a condition that are unknown or exclude each other.
@@ -138,7 +151,7 @@ class Names:
         except LosslabError as error:
             return [error.message]
         kernels, images = {*self.kernels, DEFAULT_KERNEL}, {*self.images, DEFAULT_IMAGE}
-        found = [
+        problems = [
             f"{axis} must be one of {place} ({', '.join(sorted(declared))}), found {name!r}"
             + did_you_mean(name, declared)
             for axis, names, place, declared in (
@@ -150,38 +163,39 @@ class Names:
             if name not in declared
         ]
         if (needy := sorted(NEED_ECN & {*used})) and condition.ecn == "off":
-            found.append(f"ecn must be on for {' and '.join(needy)}, found off")
+            problems.append(f"ecn must be on for {' and '.join(needy)}, found off")
         changed = [name for name in OF_TCP if getattr(condition, name) != AXES[name].default]
         # Only the flows of a possible condition can be listed.
         if changed and not condition.problems() and not _with_kernels_tcp(condition):
-            found += [
+            problems += [
                 f"{name} must be {AXES[name].default}, because none of the cell's flows is TCP, "
                 f"found {getattr(condition, name)}"
                 for name in changed
             ]
         required, chosen = self._required(condition), {condition.kernel} - {DEFAULT_KERNEL}
         if len(required) > 1:
-            found.append(
+            problems.append(
                 f"algorithms must share one kernel, found {' and '.join(used)}, which need "
                 f"{' and '.join(sorted(required))}"
             )
         elif len(required | chosen) > 1:
-            found.append(
+            problems.append(
                 f"kernel must be {', '.join(required)} for {' and '.join(used)}, found "
                 f"{condition.kernel}"
             )
         elif not own_kernel:
-            found += self._lacking(condition)
+            problems += self._lacking(condition)
+            problems += self._unknown(condition)
         if condition.parameters != NONE:
-            found += self._parameter_problems(condition, own_kernel)
+            problems += self._parameter_problems(condition, own_kernel)
         for name in used if own_kernel else ():
             declared = find(f"algorithms/{name}/algorithm.toml")
             if declared.is_file() and "socket_options" in read_toml(declared):
-                found.append(
+                problems.append(
                     f"where must be guest for {name}, found host: this machine's kernel does not "
                     "set its socket options"
                 )
-        return found
+        return problems
 
     def _parameter_problems(self, condition: Condition, own_kernel: bool) -> Iterator[str]:
         """Yield what is wrong with the parameters of a condition's algorithms."""
@@ -194,9 +208,9 @@ class Names:
             return
         # A changed kernel may have others. Its binary is read before it measures.
         changed = find(f"kernels/{condition.kernel}/kernel.toml").is_file()
-        changed = changed or bool(os.environ.get("LOSSLAB_KERNEL_FILES"))
+        changed = changed or _files_replaced()
         used = _with_kernels_tcp(condition)
-        for algorithm, its in parameters.parse(condition.parameters).items():
+        for algorithm, values in parameters.parse(condition.parameters).items():
             if algorithm not in used and condition.algorithm != OWN:
                 yield (
                     "parameters must be of algorithms that the cell's TCP flows use "
@@ -205,7 +219,7 @@ class Names:
                 continue
             known = parameters_of(algorithm)
             others = changed and not find(f"algorithms/{algorithm}").is_dir()
-            for name, value in its.items():
+            for name, value in values.items():
                 if name in known and (problem := known[name].problem(value)):
                     yield f"the parameter {name} of {algorithm} {problem}"
                 elif name not in known and not others:
@@ -221,11 +235,36 @@ class Names:
         kernel = self.kernel(condition)
         kernel = self.default_kernel if kernel == DEFAULT_KERNEL else kernel
         return [
-            f"{each.axis} {getattr(condition, each.axis):.40} needs a kernel with {each.what}, one "
-            f"of {', '.join(sorted(each.kernels))} (the axis kernel), found {kernel}"
-            for each in self.needs
-            if each.of(condition) and kernel in self.kernels - each.kernels
+            f"{need.axis} {getattr(condition, need.axis):.40} needs a kernel with {need.what}, one "
+            f"of {', '.join(sorted(need.kernels))} (the axis kernel), found {kernel}"
+            for need in self.needs
+            if need.of(condition) and kernel in self.kernels - need.kernels
         ]
+
+    def _unknown(self, condition: Condition) -> Iterator[str]:
+        """Yield the qdiscs and sysctls that the default kernel does not have.
+
+        Those of other kernels are not known before they are booted.
+        """
+        kernel = self.kernel(condition)
+        other = kernel not in (DEFAULT_KERNEL, self.default_kernel) or _files_replaced()
+        if other or condition.problems():
+            return
+        kind = condition.qdisc.partition(" ")[0]
+        if self.qdiscs and kind not in (NONE, *self.qdiscs):
+            yield (
+                f"the kind of qdisc must be one of the kernel's ({', '.join(sorted(self.qdiscs))}),"
+                f" found {kind:.40}{did_you_mean(kind, self.qdiscs)}"
+            )
+        settings = hostsettings.parse(condition.sysctl).values()
+        needed = {each.value for each in self.needs if each.axis == "sysctl"}
+        for name in sorted({name for its in settings for name in its} - needed):
+            general = OF_INTERFACE.sub(r".\1.*.", name)
+            if self.sysctls and general not in self.sysctls:
+                yield (
+                    f"a sysctl must be one that the kernel has for a network namespace, found "
+                    f"{name:.80}{did_you_mean(name, self.sysctls)}"
+                )
 
     def kernel(self, condition: Condition) -> str:
         """Return the kernel of a condition: its algorithms', or else its own."""
@@ -235,6 +274,11 @@ class Names:
         """Return the kernels that a condition's algorithms need, without the default."""
         found = {self.algorithms.get(each, DEFAULT_KERNEL) for each in algorithms_of(condition)}
         return found - {DEFAULT_KERNEL}
+
+
+def _files_replaced() -> bool:
+    """Return whether files of the kernel's source are replaced (`kernels.REPLACED_FILES`)."""
+    return bool(os.environ.get("LOSSLAB_KERNEL_FILES"))
 
 
 def algorithms_of(condition: Condition) -> set[str]:
@@ -249,6 +293,19 @@ def _with_kernels_tcp(condition: Condition) -> set[str]:
     groups = [group.algorithm for group in background.parse(condition.flows)]
     others = {condition.algorithm if name == background.SAME else name for name in groups}
     return others | {flow.algorithm for flow in own if flow.protocol != "udp"}
+
+
+def unusual_parameters(condition: Condition) -> Iterator[str]:
+    """Yield which parameters have values that Linux accepts but that make no sense."""
+    for algorithm, its in parameters.parse(condition.parameters).items():
+        known = parameters_of(algorithm)
+        for name, value in its.items():
+            sensible = known[name].sensible if name in known else ""
+            if sensible and WHOLE.fullmatch(value) and int(value) not in Span.of(sensible):
+                yield (
+                    f"{name} of {algorithm} should be in {sensible}, found {value}: "
+                    f"{known[name].otherwise}"
+                )
 
 
 def load_algorithms(path: Path) -> list[dict[str, str]]:

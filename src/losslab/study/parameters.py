@@ -12,7 +12,7 @@ The guest imports this module: use only the standard library.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from losslab.errors import LosslabError
@@ -33,20 +33,20 @@ Parameters = dict[str, dict[str, str]]  # values by algorithm and name
 
 def parse(text: str) -> Parameters:
     """Parse the axis's value, which matches `PATTERN`."""
-    found: Parameters = {}
+    parameters: Parameters = {}
     for setting in text.split("+") if text != NONE else ():
         place, _, value = setting.partition("=")
         algorithm, _, name = place.partition(".")
-        _add(found, algorithm, {name: value})
-    return found
+        _add(parameters, algorithm, {name: value})
+    return parameters
 
 
 def to_text(parameters: Parameters) -> str:
     """Return the axis's value."""
     settings = (
         f"{algorithm}.{name}={value}"
-        for algorithm, its in sorted(parameters.items())
-        for name, value in sorted(its.items())
+        for algorithm, values in sorted(parameters.items())
+        for name, value in sorted(values.items())
     )
     return "+".join(settings) or NONE
 
@@ -54,32 +54,32 @@ def to_text(parameters: Parameters) -> str:
 def split(text: str) -> tuple[str, dict[str, str]]:
     """Split an algorithm's short form into its name and parameters."""
     algorithm, *words = text.split(",")
-    its: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
-        if equals and name in its:
+        if equals and name in values:
             raise LosslabError(f"{text:.80} must set each parameter once, found a second {name}")
         if equals:
-            its[name] = value
-        elif its and re.fullmatch(r"[0-9-][A-Za-z0-9]*", word):
-            its[next(reversed(its))] += f",{word}"
+            values[name] = value
+        elif values and re.fullmatch(r"[0-9-][A-Za-z0-9]*", word):
+            values[next(reversed(values))] += f",{word}"
         else:
             raise LosslabError(
                 f"an algorithm must be NAME or NAME,PARAMETER=VALUE,..., found {text!r:.80}"
             )
-    return algorithm, its
+    return algorithm, values
 
 
 def algorithms(text: str) -> list[str]:
     """Split a list of algorithms at commas; a word after a parameter belongs to its algorithm."""
-    found: list[str] = []
+    forms: list[str] = []
     for word in text.split(","):
-        of_last = "=" in word or ("=" in "".join(found[-1:]) and re.fullmatch(r"-?[0-9]+", word))
-        if found and of_last:
-            found[-1] += f",{word}"
+        of_last = "=" in word or ("=" in "".join(forms[-1:]) and re.fullmatch(r"-?[0-9]+", word))
+        if forms and of_last:
+            forms[-1] += f",{word}"
         else:
-            found.append(word)
-    return found
+            forms.append(word)
+    return forms
 
 
 def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,52 +88,61 @@ def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
     Raises LosslabError if flows of one algorithm have different parameters.
     """
     given, flows = point.get("parameters", NONE), point.get("flows", NONE)
-    texts = {role: point[role] for role in ROLES if isinstance(point.get(role), str)}
-    names: Parameters = parse(given) if re.fullmatch(PATTERN, str(given)) else {}
-    found: dict[str, Any] = {}
-    named: list[tuple[str, dict[str, str]]] = []
-    for role, text in texts.items():
-        found[role], its = split(text)
-        named.append((found[role], its))
+    parameters = parse(given) if re.fullmatch(PATTERN, str(given)) else {}
+    forms = {role: split(point[role]) for role in ROLES if isinstance(point.get(role), str)}
+    axes = {role: algorithm for role, (algorithm, _) in forms.items()}
     if isinstance(flows, str) and flows != NONE:
         groups = [_group(group) for group in flows.split("+")]
-        found["flows"] = "+".join(group for group, _ in groups)
-        for group, its in groups:
-            algorithm = group.partition(",")[0]
-            if algorithm != SAME:
-                named.append((algorithm, its))
-            elif its:
-                named.append((str(found.get("algorithm")), its))
-    if not (names or any(its for _, its in named)):
+        axes["flows"] = "+".join(group for group, _ in groups)
+        uses = [*forms.values(), *_uses(groups, str(axes.get("algorithm")))]
+    else:
+        uses = [*forms.values()]
+    if not (parameters or any(values for _, values in uses)):
         return {}
-    for algorithm in dict.fromkeys(name for name, _ in named):
-        common = dict(names.get(algorithm, {}))
-        first, *others = [common | its for name, its in named if name == algorithm]
-        for its in others:
-            if its != first:
-                error = _different(algorithm, first, its)
+    for algorithm in dict.fromkeys(name for name, _ in uses):
+        common = parameters.get(algorithm, {})
+        first, *others = [common | values for name, values in uses if name == algorithm]
+        for other in others:
+            if other != first:
+                error = _different(algorithm, first, other)
                 if flows != NONE:
                     error.hint += f"; other keys of flows must be among {', '.join(KEYS)}"
                 raise error
-        _add(names, algorithm, first)
-    return found | {"parameters": to_text(names)}
+        _add(parameters, algorithm, first)
+    return axes | {"parameters": to_text(parameters)}
+
+
+def _uses(
+    groups: Sequence[tuple[str, dict[str, str]]], foreground: str
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the algorithms of groups of flows with their parameters.
+
+    A group with the foreground flow's algorithm counts only with parameters: without, it has those
+    of the foreground flow.
+    """
+    for group, values in groups:
+        algorithm = group.partition(",")[0]
+        if algorithm != SAME:
+            yield algorithm, values
+        elif values:
+            yield foreground, values
 
 
 def _group(text: str) -> tuple[str, dict[str, str]]:
     """Return a group of background flows without its algorithm's parameters, and these."""
     algorithm, *pairs = text.split(",")
-    mine = [pair for pair in pairs if "=" in pair and pair.partition("=")[0] not in KEYS]
-    kept = [pair for pair in pairs if pair not in mine]
-    return ",".join([algorithm, *kept]), split(",".join([algorithm, *mine]))[1]
+    settings = [pair for pair in pairs if "=" in pair and pair.partition("=")[0] not in KEYS]
+    of_group = [pair for pair in pairs if pair not in settings]
+    return ",".join([algorithm, *of_group]), split(",".join([algorithm, *settings]))[1]
 
 
 def _add(parameters: Parameters, algorithm: str, more: Mapping[str, str]) -> None:
     if not more:
         return
-    its = parameters.setdefault(algorithm, {})
-    if any(its.get(name, value) != value for name, value in more.items()):
-        raise _different(algorithm, its, more)
-    its |= more
+    values = parameters.setdefault(algorithm, {})
+    if any(values.get(name, value) != value for name, value in more.items()):
+        raise _different(algorithm, values, more)
+    values |= more
 
 
 def _different(algorithm: str, *both: Mapping[str, str]) -> LosslabError:
@@ -149,6 +158,6 @@ def boot_words(text: str) -> Iterator[str]:
     """Yield the words of the kernel's command line; a module's name has no hyphens."""
     if not re.fullmatch(PATTERN, text):
         raise LosslabError(f"parameters must match {PATTERN}, found {text!r:.80}")
-    for algorithm, its in parse(text).items():
-        for name, value in its.items():
+    for algorithm, values in parse(text).items():
+        for name, value in values.items():
             yield f"tcp_{algorithm.replace('-', '_')}.{name}={value}"

@@ -33,7 +33,7 @@ def check(chapters: Iterable[Path], root: Path) -> None:
     problems = []
     for chapter in chapters:
         text, study = read_text(chapter), studyfiles.study_of(chapter)
-        place = f"{study}/{chapter.name}".removeprefix("/")
+        place = f"studies/{study}/{chapter.name}" if study else chapter.name
         lines = dict(typed(text, declared(root, study)))
         named = set(NAMED.findall(text))
         problems += [

@@ -46,15 +46,20 @@ def parse(text: str) -> list[dict[str, float]]:
 
 
 def _parse_change(part: str) -> dict[str, float]:
-    found = settings(part.split(","), "changes", KEYS, EXAMPLE)
-    if AT not in found or len(found) == 1:
+    change = settings(part.split(","), "changes", KEYS, EXAMPLE)
+    if AT not in change or len(change) == 1:
         raise LosslabError(
             f"each of the changes must set {AT} and at least one of {', '.join([*SET, OUTAGE])}, "
             f"found {part!r}"
         )
-    if found.get(OUTAGE, 1) <= 0:
-        raise LosslabError(f"{OUTAGE} of changes must be positive, found {found[OUTAGE]:g}")
-    return found
+    if change.get("rate_mbit") == 0:
+        raise LosslabError(
+            f"rate_mbit of changes must be above 0, found 0 in {part!r}; for a time in which no "
+            f"packet arrives, write {OUTAGE}=SECONDS"
+        )
+    if change.get(OUTAGE, 1) <= 0:
+        raise LosslabError(f"{OUTAGE} of changes must be positive, found {change[OUTAGE]:g}")
+    return change
 
 
 def phases(text: str, start: Mapping[str, float]) -> list[Phase]:
@@ -73,15 +78,15 @@ def phases(text: str, start: Mapping[str, float]) -> list[Phase]:
                 f"outages must not overlap, found one until {end_s:g} s and one from {begin_s:g} s"
             )
     begins_s = sorted({0.0, *times, *(end_s for _, end_s in outages)})
-    found = []
+    planned = []
     values = dict(start)
     for begin_s, end_s in zip(begins_s, [*begins_s[1:], math.inf], strict=True):
         for change in changes:
             if change[AT] == begin_s:
                 values |= {name: change[name] for name in SET if name in change}
         outage = any(first_s <= begin_s < last_s for first_s, last_s in outages)
-        found.append(Phase(begin_s, end_s, dict(values), outage))
-    return found
+        planned.append(Phase(begin_s, end_s, dict(values), outage))
+    return planned
 
 
 def until(phases: list[Phase], end_s: float) -> list[Phase]:

@@ -59,12 +59,12 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 
     def unit(checker: Any, name: str, value: Any, subschema: Any) -> Iterator[Any]:
         try:
-            found = units.value(name, value)
+            converted = units.value(name, value)
         except LosslabError as error:
             yield jsonschema.ValidationError(error.message)
             return
-        if isinstance(found, str) and name not in units.RELATIVE:
-            yield jsonschema.ValidationError(f"{found!r} is not of type 'number'")
+        if isinstance(converted, str) and name not in units.RELATIVE:
+            yield jsonschema.ValidationError(f"{converted!r} is not of type 'number'")
 
     numbers = standard.TYPE_CHECKER.redefine("number", finite)
     strict = extend(standard, {"pattern": pattern, "unit": unit}, type_checker=numbers)
@@ -75,11 +75,13 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 def problems(data: Any, name: str) -> list[str]:
     """List where and how data violate a schema."""
     errors = sorted(validator(name).iter_errors(data), key=lambda e: list(map(str, e.path)))
-    found = [
+    lines = [
         f"{'.'.join(map(shown, e.path)) or '(top level)'}: {_shortened(e.message)}{_suggestion(e)}"
         for e in errors[:MAX_ERRORS]
     ]
-    return found + [f"and {len(errors) - MAX_ERRORS} more"] * (len(errors) > MAX_ERRORS)
+    if len(errors) > MAX_ERRORS:
+        lines.append(f"and {len(errors) - MAX_ERRORS} more")
+    return lines
 
 
 def _suggestion(error: Any) -> str:

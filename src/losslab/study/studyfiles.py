@@ -68,19 +68,19 @@ def declared_values(studies: Iterable[Mapping[str, Any]]) -> dict[str, list[str]
 
     A campaign may measure fewer. An axis that a block does not set has its default there.
     """
-    found = {name: {str(each.default): None} for name, each in AXES.items()}
+    values = {name: {str(axis.default): None} for name, axis in AXES.items()}
     for study in studies:
         for name, block in study["blocks"].items():
-            found.setdefault("block", {})[name] = None
+            values.setdefault("block", {})[name] = None
             for axis, value in itertools.chain(*(p.items() for p in block_grid(study, block))):
-                found[axis][str(value)] = None
-    return {axis: list(values) for axis, values in found.items()}
+                values[axis][str(value)] = None
+    return {axis: list(texts) for axis, texts in values.items()}
 
 
 def matches(values: Mapping[str, Any], selector: Mapping[str, Any]) -> bool:
     """Return whether a point, or its defaults, have the selector's values on every axis."""
     return all(
-        _value(values, axis) in [units.one(axis, each, values) for each in as_list(value)]
+        _value(values, axis) in [units.one(axis, v, values) for v in as_list(value)]
         for axis, value in selector.items()
     )
 
@@ -91,13 +91,13 @@ def _value(point: Mapping[str, Any], axis: str) -> Any:
 
 def unmatched(selector: Mapping[str, Any], points: Sequence[Point]) -> list[str]:
     """List the values of a selector that no point has, or report that no point has all of them."""
-    found = [point for point in points if matches(point, selector)]
-    for axis, value in selector.items():
-        known = {_value(point, axis) for point in found}
+    selected = [point for point in points if matches(point, selector)]
+    for axis, values in selector.items():
+        known = {_value(point, axis) for point in selected}
         unknown = [
-            each
-            for each in as_list(value)
-            if each not in known and not any(matches(point, {axis: each}) for point in points)
+            value
+            for value in as_list(values)
+            if value not in known and not any(matches(point, {axis: value}) for point in points)
         ]
         if unknown:
             every = dict.fromkeys(str(_value(point, axis)) for point in points)
@@ -106,7 +106,7 @@ def unmatched(selector: Mapping[str, Any], points: Sequence[Point]) -> list[str]
                 f"{', '.join(map(str, unknown))}{did_you_mean(str(unknown[0]), every)}"
             ]
     pairs = ", ".join(f"{axis} {value}" for axis, value in selector.items())
-    return [] if found else [f"no cell has {pairs} together"]
+    return [] if selected else [f"no cell has {pairs} together"]
 
 
 def as_list(value: Any) -> list[Any]:
@@ -156,7 +156,7 @@ def suite_path(name: str, root: Path) -> Path:
     """Return the path of a suite, a user's own or of `root`; the file need not exist."""
     own = extensions.folder()
     path = own / "suites" / f"{name}.yaml" if own else root
-    return path if path.is_file() else find(f"config/suites/{name}.yaml", root)
+    return path if path.is_file() else find(f"suites/{name}/suite.yaml", root)
 
 
 @input_errors()
@@ -164,16 +164,25 @@ def load_suite(name: str, root: Path = ROOT) -> dict[str, Any]:
     """Load a suite and check the constraints that its schema cannot express."""
     path = suite_path(name, root)
     if not path.is_file():
-        own = sorted((extensions.folder() or root).glob("suites/*.yaml"))
-        names = sorted({each.stem for each in (*listed("config/suites/*.yaml", root), *own)})
+        own = {path.stem for path in (extensions.folder() or root).glob("suites/*.yaml")}
+        names = sorted(own | {path.parent.name for path in listed("suites/*/suite.yaml", root)})
         raise UsageError(
             f"a suite must be one of {', '.join(names)}, found {name}{did_you_mean(name, names)}",
-            hint="to add a suite, write config/suites/NAME.yaml in your campaign's folder",
+            hint="to add a suite, write suites/NAME/suite.yaml in your campaign's folder",
+        )
+    if path != (losslabs := root / "suites" / name / "suite.yaml") and losslabs.is_file():
+        raise UsageError(
+            f"a suite of your own must have a new name, found {path}, which has that of losslab's: "
+            "its verdicts would be taken for those of losslab's cases",
+            hint=f"rename the suite and its folder, such as suites/my-{name}/suite.yaml",
         )
     suite: dict[str, Any] = load_checked(path, "suite")
     problems = [*_problems(suite)]
     if suite["suite"] != name:
-        problems = [f"suite must be the file's name, {name}, found {suite['suite']}", *problems]
+        problems = [
+            f"suite must be the name of its folder or file, {name}, found {suite['suite']}",
+            *problems,
+        ]
     if problems:
         raise UsageError(f"{path} is not consistent:\n    " + "\n    ".join(problems))
     return suite
@@ -233,9 +242,9 @@ def blocks(
     `kernels` has the kernel that each scored algorithm needs. A scenario with another kernel leaves
     the algorithm out.
     """
-    found: dict[str, list[Point]] = {}
+    blocks: dict[str, list[Point]] = {}
     for name, scenario in suite.get("scenarios", {}).items():
-        found[name] = []
+        blocks[name] = []
         points = block_grid(suite, scenario["points"])
         for point, algorithm in itertools.product(points, algorithms):
             kernel = point.get("kernel")
@@ -243,8 +252,9 @@ def blocks(
             if kernel is None or needed == kernel:
                 complete = _with_algorithm(point, algorithm)
                 # A point without the scored algorithm is the same for all algorithms.
-                found[name] += [complete] if complete not in found[name] else []
-    return found
+                if complete not in blocks[name]:
+                    blocks[name].append(complete)
+    return blocks
 
 
 def _with_algorithm(point: Point, algorithm: str) -> Point:
@@ -302,6 +312,8 @@ def suite_files(root: Path, study: str) -> list[Path]:
 
 def functions(root: Path, studies: Iterable[str]) -> list[Path]:
     """List the R files with functions: those that all studies share, and the given studies' own."""
-    shared = listed("analysis/R/*.R", root)
+    place = extensions.campaign()
+    trusted = place is None or extensions.trusted(place)
+    shared = listed("analysis/R/*.R", root) if trusted else sorted(root.glob("analysis/R/*.R"))
     own = [path for study in studies for path in listed(f"studies/{study}/*.R", root)]
     return [*shared, *(path for path in own if path.name != TABLES)]

@@ -29,6 +29,9 @@ LANGUAGES = ("flows", "changes", "pauses")
 SIZES = ("buffer_packets", "mark_packets", "reverse_buffer_packets", "policer_burst_packets")
 RELATIVE = SIZES[:3]
 
+# A loss of at most so many percent may be a fraction: 0.01 for 1 %.
+FRACTION_PERCENT = 0.1
+
 TIMES = {"ns": "1e-9", "us": "1e-6", "µs": "1e-6", "ms": "1e-3", "s": "1", "min": "60"}
 # In any case. Not `Mbps`, which is bytes to tc, and bits to others.
 RATES = {"bit": "1", "k": "1e3", "kbit": "1e3", "m": "1e6", "mbit": "1e6", "g": "1e9",
@@ -83,20 +86,21 @@ def value(name: str, given: Any, point: Mapping[str, Any] | None = None) -> Any:
         return given if point is None else _relative(name, given, count, word, point)
     spelt = word.lower().removesuffix("/s") if unit and unit.units is RATES else word
     if unit is None or spelt not in unit.units:
-        of = f"in {unit.name}, such as {unit.examples}" if unit else "a number without a unit"
-        more = ", or 1bdp or 30ms of the path" if name in RELATIVE else ""
-        raise LosslabError(f"{name} must be {of}{more}, found {shown(given)}")
+        form = f"in {unit.name}, such as {unit.examples}" if unit else "a number without a unit"
+        if name in RELATIVE:
+            form += ", or 1bdp or 30ms of the path"
+        raise LosslabError(f"{name} must be {form}, found {shown(given)}")
     frame = frame_of(point or {})
     one = Decimal(frame if name in SIZES else unit.size)
     size = one if spelt == unit.name == "packets" else Decimal(unit.units[spelt])
-    found = float(Decimal(repr(count)) * size / one)
-    if abs(found) > LARGEST:
+    converted = float(Decimal(repr(count)) * size / one)
+    if abs(converted) > LARGEST:
         raise LosslabError(f"{name} must be a finite number, found {shown(given)}")
-    if name in SIZES and 0 < found < 0.5:
+    if name in SIZES and 0 < converted < 0.5:
         raise LosslabError(
             f"{name} must be at least a packet of {frame} bytes, found {shown(given)}"
         )
-    return round(found) if name in SIZES else found
+    return round(converted) if name in SIZES else converted
 
 
 def frame_of(point: Mapping[str, Any]) -> int:
@@ -147,12 +151,12 @@ def number_option(
     def read(text: str) -> float:
         with input_errors():
             given = value(name.replace("-", "_"), text)
-        found = given if isinstance(given, float) else number(given, name)
-        if found <= above:
-            raise UsageError(f"{name} must be above {above:g}, found {found:g}")
-        if found < least:
-            raise UsageError(f"{name} must be at least {least:g}, found {found:g}")
-        return found
+        parsed = given if isinstance(given, float) else number(given, name)
+        if parsed <= above:
+            raise UsageError(f"{name} must be above {above:g}, found {parsed:g}")
+        if parsed < least:
+            raise UsageError(f"{name} must be at least {least:g}, found {parsed:g}")
+        return parsed
 
     return read
 
@@ -167,8 +171,8 @@ def one(name: str, given: Any, point: Mapping[str, Any]) -> Any:
     if isinstance(given, str) and name in LANGUAGES:
         return PAIR.sub(_pair, given)
     if isinstance(given, str) and name in AXES:
-        its = AXES[name]
-        return value(name, given, point) if its.kind != "str" else its.typed(given)
+        axis = AXES[name]
+        return value(name, given, point) if axis.kind != "str" else axis.typed(given)
     return given
 
 
@@ -180,7 +184,13 @@ def _pair(match: re.Match[str]) -> str:
 
 
 def notes(given: Mapping[str, Iterable[Any]], points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what sizes that were given with units became in some points, in whole packets."""
+    """Yield what a user may not expect of values: sizes in whole packets, and tiny losses."""
+    losses = dict.fromkeys(float(point.get("loss_percent", 0)) for point in points)
+    for percent in (each for each in losses if 0 < each <= FRACTION_PERCENT):
+        yield (
+            f"loss_percent {percent:g} is 1 packet in {100 / percent:,.0f}; for {100 * percent:g} %"
+            f" of the packets, write {100 * percent:g}"
+        )
     for name in SIZES:
         for text in given.get(name, ()):
             if not isinstance(text, str):

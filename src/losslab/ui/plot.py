@@ -124,13 +124,13 @@ def figure(runs: Sequence[Run], paths: Sequence[Path]) -> None:
             "valid": "FALSE" if run.violations else "TRUE", "reasons": "; ".join(run.violations),
             "warmup_s": run.condition.warmup_s,
         }  # fmt: skip
-        for each in sorted(run.series, key=lambda line: list(panels).index(line.panel)):
-            named = common | {"panel": panels[each.panel].title, "name": each.name}
-            named |= {"algorithm": each.algorithm or run.control, "flow": each.flow}
-            for t_s, value in zip(each.t_s, each.values, strict=True):
-                cut = value > limits[each.panel]
+        for line in sorted(run.series, key=lambda line: list(panels).index(line.panel)):
+            line_columns = common | {"panel": panels[line.panel].title, "name": line.name}
+            line_columns |= {"algorithm": line.algorithm or run.control, "flow": line.flow}
+            for t_s, value in zip(line.t_s, line.values, strict=True):
+                cut = value > limits[line.panel]
                 shown = "" if math.isnan(value) or cut else value
-                rows.append(named | {"t_s": t_s, "value": shown, "cut": str(cut).upper()})
+                rows.append(line_columns | {"t_s": t_s, "value": shown, "cut": str(cut).upper()})
         # A phase is a row without a panel, whose value is its end.
         rows += [
             common | {"panel": "", "name": name, "t_s": begin_s, "value": end_s, "cut": "FALSE"}
@@ -221,10 +221,10 @@ def _panel(key: str, runs: Sequence[Run], end_s: float, width: int, limit: float
     top, bottom = min(limit, max(0, *values)), min(0, *values)
     yield ""
     yield panel.title + (", without the peak in the warm-up" if limit < math.inf else "")
-    for number, each in drawn:
-        heading = f"{number}  {each.label}"
-        yield f"{heading:<40}{_reading(panel, runs[number - 1], each)}".rstrip()
-        yield from _strip(each, end_s, top if top > bottom else 1.0, width, bottom)
+    for number, line in drawn:
+        heading = f"{number}  {line.label}"
+        yield f"{heading:<40}{_reading(panel, runs[number - 1], line)}".rstrip()
+        yield from _strip(line, end_s, top if top > bottom else 1.0, width, bottom)
     yield "0 s" + f"{end_s:.3g} s".rjust(width - 3)
 
 
@@ -247,7 +247,7 @@ def _strip(line: Series, end_s: float, top: float, width: int, bottom: float = 0
     return [row.rstrip() for row in plotext.uncolorize(plotext.build()).splitlines()]
 
 
-def _reading(panel: Panel, run: Run, each: Series) -> str:
+def _reading(panel: Panel, run: Run, line: Series) -> str:
     """Return a line's value: the last of a counter, else the mean after the warm-up.
 
     A variable of the state has its smallest and largest value instead. A run's goodput is the one
@@ -255,16 +255,16 @@ def _reading(panel: Panel, run: Run, each: Series) -> str:
     """
     after = [
         value
-        for t_s, value in zip(each.t_s, each.values, strict=True)
+        for t_s, value in zip(line.t_s, line.values, strict=True)
         if not math.isnan(value) and t_s > run.condition.warmup_s
     ]
     if not after or run.violations:
         return ""
-    if each.panel not in PANELS:
+    if line.panel not in PANELS:
         return f"{min(after):.3g} to {max(after):.3g} {panel.unit}"
-    if each.panel == "retransmits":
+    if line.panel == "retransmits":
         return f"{after[-1]:g} in all"
     counted = run.manifest["summary"].get("goodput_mbit")
-    own = each.panel == "goodput" and each.flow == "first" and counted is not None
+    own = line.panel == "goodput" and line.flow == "first" and counted is not None
     mean = counted if own else math.fsum(after) / len(after)
     return f"mean {mean:.3g} {panel.unit}, max {max(after):.3g}"

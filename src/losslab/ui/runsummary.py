@@ -26,8 +26,6 @@ SHOWN = (
 )  # fmt: skip
 # Axes that describe the path even with their default values.
 ALWAYS = ("algorithm", "app", "rate_mbit", "rtt_ms", "buffer_packets", "duration_s")
-# Share of the time from which a limit by the receiver's window is worth a warning.
-WINDOW_PERCENT = 5
 LABEL_WIDTH = 30
 FILES = {
     "manifest.json": "all metrics, the settings read back, the checks",
@@ -57,8 +55,8 @@ def _head(manifest: Mapping[str, Any]) -> Iterator[str]:
         "valid: all checks passed"
         if manifest["valid"]
         else (
-            f"INVALID: {count} check{'s' * (count > 1)} failed, so do not use these numbers; the "
-            "reasons are above and in manifest.json"
+            f"INVALID: {count} {'check' if count == 1 else 'checks'} failed, so do not use these "
+            "numbers; the reasons are above and in manifest.json"
         )
     )
     condition = Condition.from_json(manifest["cell"])
@@ -93,25 +91,13 @@ def _limits(manifest: Mapping[str, Any], out: Path) -> Iterator[str]:
     if (delay := limiters.queueing_delay(out, manifest)) is not None:
         yield _line("Queueing delay (mean)", delay.mean_ms, "ms")
         yield _line("Queueing delay (95th perc.)", delay.p95_ms, "ms")
-    shares = limiters.of_run(out, manifest)
-    if not shares:
+    limits = limiters.of_run(out, manifest)
+    if not limits.shares:
         return
-    text = ", ".join(f"{name} {percent:.0f} %" for name, percent in shares.items())
+    text = ", ".join(f"{name} {percent:.0f} %" for name, percent in limits.shares.items())
     yield f"  {'Limited by (share of time)':<{LABEL_WIDTH}}{text}"
-    largest = next(iter(shares))
-    # The app `stream` may be there to limit its flow.
-    intended = manifest["cell"].get("app") == "stream" and largest == limiters.APPLICATION
-    if largest != limiters.PATH and not intended:
-        yield (
-            f"warning: the {largest} limited this flow, not the path: its goodput is not the "
-            "path's capacity"
-        )
-    window = shares.get(limiters.RECEIVER, 0)
-    if largest != limiters.RECEIVER and window >= WINDOW_PERCENT:
-        yield (
-            f"warning: the receive window limited this flow {window:.0f} % of the time; with "
-            "--receive-buffer large, it does not"
-        )
+    for warning in limiters.warnings(limits, Condition.from_json(manifest["cell"])):
+        yield f"warning: {warning}"
 
 
 def _line(label: str, number: float, unit: str) -> str:

@@ -142,15 +142,15 @@ def load_state(folder: Path, trusted: bool) -> Run:
     names = {port: name for port, name in flow_names(folder).items() if port in busiest}
     names = names or {port: port for port in busiest[:MAX_BACKGROUND_FLOWS]}
     flows = {name: rows[ports == port] for port, name in names.items()}
-    own = {flow: str(its["algorithm"].iloc[-1]) for flow, its in flows.items()}
+    algorithms = {flow: str(its["algorithm"].iloc[-1]) for flow, its in flows.items()}
     windows = [each for each in run.series if each.panel == "cwnd"]
-    lines = [replace(each, algorithm=own.get(each.flow, "")) for each in windows]
+    lines = [replace(each, algorithm=algorithms.get(each.flow, "")) for each in windows]
     panels = {"cwnd": PANELS["cwnd"]}
-    for flow, its in flows.items():
-        for name in state.variables(its, own[flow]):
-            if its[name].dtype != object and its[name].nunique() > 1:
+    for flow, flow_rows in flows.items():
+        for name in state.variables(flow_rows, algorithms[flow]):
+            if flow_rows[name].dtype != object and flow_rows[name].nunique() > 1:
                 panels[name] = Panel(name, "")
-                lines.append(Series(name, name, flow, *_steps(its, name), own[flow]))
+                lines.append(Series(name, name, flow, *_steps(flow_rows, name), algorithms[flow]))
     bands = tuple(state.phases(next(iter(flows.values()))))
     return replace(run, series=tuple(lines), panels=panels, bands=bands)
 
@@ -284,7 +284,9 @@ def axis_text(name: str, value: Value) -> str:
     """Format an axis and its value: `rate 5 Mbit/s`."""
     axis = AXES[name]
     if isinstance(value, str):
-        return value if axis.always_named else f"{name.replace('_', ' ')} {value}"
+        # `cubic` says what it is, `on` does not.
+        plain = axis.always_named and value not in ("on", "off")
+        return value if plain else f"{name.replace('_', ' ')} {value}"
     title = re.sub("_(percent|ms|mbit|packets|bytes|s)$", "", name).replace("_", " ")
     title = title.upper() if title == "rtt" else title
     number = value if isinstance(value, int) else f"{value:g}"

@@ -11,11 +11,11 @@ draw <- function(data) {
   phases <- all_phases(data$flows) |>
     filter(algorithm == "cubic", end_s <= shown_s)
   formula <- bind_rows(lapply(seq_len(nrow(phases)), function(i) {
-    its <- phases[i, ]
-    t <- seq(0, its$end_s - its$start_s, length.out = 40)
+    growth <- phases[i, ]
+    t <- seq(0, growth$end_s - growth$start_s, length.out = 40)
     tibble::tibble(
-      phase = i, buffer_packets = its$buffer_packets, t_s = its$start_s + t,
-      cwnd_packets = cubic_window(t, its$w_max, its$k_s)
+      phase = i, buffer_packets = growth$buffer_packets, t_s = growth$start_s + t,
+      cwnd_packets = cubic_window(t, growth$w_max, growth$k_s)
     )
   }))
   lines <- c("measured" = "#0072B2", "W(t)" = "#D55E00")

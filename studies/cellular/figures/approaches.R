@@ -5,8 +5,8 @@ shown <- function(cells) filter(cells, block != "grid")
 
 draw <- function(data) {
   drawn <- best_of_each(filter(scheme_scores(data$summary), block != "grid"))
-  own <- best_of_each(scheme_scores(data$summary, "source-trace"))
-  other <- best_of_each(scheme_scores(data$summary, "other-trace"))
+  own_trace <- best_of_each(scheme_scores(data$summary, "source-trace"))
+  other_trace <- best_of_each(scheme_scores(data$summary, "other-trace"))
   theirs <- source_runs(data$published) |>
     mutate(label = label_schemes(scheme, "", "")) |>
     group_by(label) |>
@@ -19,8 +19,8 @@ draw <- function(data) {
     filter(label %in% drawn$label)
   sources <- c("published", "its trace", "another trace", "drawn traces")
   every <- bind_rows(
-    "published" = theirs, "its trace" = own, "another trace" = other, "drawn traces" = drawn,
-    .id = "whose"
+    "published" = theirs, "its trace" = own_trace, "another trace" = other_trace,
+    "drawn traces" = drawn, .id = "whose"
   ) |>
     mutate(whose = factor(whose, sources), label = reorder(label, mean_power))
   colours <- scale_colour_manual(
@@ -28,7 +28,7 @@ draw <- function(data) {
   )
   shapes <- scale_shape_manual(values = stats::setNames(c(4, 16, 17, 1), sources), name = NULL)
   # The source's trace, if it was measured, or else the drawn ones.
-  ours <- if (nrow(own) > 0) "its trace" else "drawn traces"
+  ours <- if (nrow(own_trace) > 0) "its trace" else "drawn traces"
   plane <- filter(every, whose %in% c("published", ours), label %in% theirs$label)
   # Names in a column beside the points, with lines to them: points may be close to one another.
   named <- filter(plane, whose == ours) |>

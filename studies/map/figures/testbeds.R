@@ -13,7 +13,7 @@ draw <- function(data) {
   paper <- published |>
     filter(source == "cao2019") |>
     select(all_of(grid_axes), paper_ratio = ratio)
-  others <- bind_rows(filter(published, source != "cao2019"), mutate(ours, source = "ours")) |>
+  testbeds <- bind_rows(filter(published, source != "cao2019"), mutate(ours, source = "ours")) |>
     inner_join(paper, by = grid_axes) |>
     select(source, all_of(grid_axes), paper_ratio, ratio, low, high) |>
     mutate(
@@ -24,9 +24,9 @@ draw <- function(data) {
         label_bytes(buffer_packets), label_bytes(sort(unique(buffer_packets)))
       )
     )
-  if (nrow(paper) < least_conditions) others <- others[0, ]
+  if (nrow(paper) < least_conditions) testbeds <- testbeds[0, ]
 
-  ggplot(others, aes(paper_ratio, ratio / paper_ratio, colour = source)) +
+  ggplot(testbeds, aes(paper_ratio, ratio / paper_ratio, colour = source)) +
     geom_hline(yintercept = c(1 / 1.25, 1.25), colour = "grey60", linetype = "dotted") +
     geom_hline(yintercept = 1, colour = "grey60", linewidth = 0.4) +
     geom_vline(xintercept = 1, colour = "grey80", linewidth = 0.4) +

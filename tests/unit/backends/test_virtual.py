@@ -13,11 +13,11 @@ from losslab.study.axes import derived_seed
 TOOLS = Instrument(Path("/kernel/linux"), Path("/"), {})
 
 
-def command_line(monkeypatch, tmp_path, guest=Guest, **tools):
+def command_line(monkeypatch, tmp_path, guest=Guest, interactive=False, **tools):
     """Return the command line of a guest that is booted for one job."""
     monkeypatch.setenv("LOSSLAB_SCRATCH", str(tmp_path))
     (tmp_path / "job").mkdir(exist_ok=True)
-    job = Job({"kind": "command"}, tmp_path / "job", 7, 1.0, alone=True)
+    job = Job({"kind": "command"}, tmp_path / "job", 7, 1.0, interactive, alone=True)
     monkeypatch.setattr(processes, "spawn", lambda command, **_: command)
     with guest().start(dataclasses.replace(TOOLS, **tools), job) as start:
         return start.begin(None)
@@ -27,7 +27,7 @@ def test_command_line_has_the_jobs_seed_and_the_kernels_boot_options(monkeypatch
     words = command_line(monkeypatch, tmp_path)
     assert f"random.seed={BOOT_SEED}" in words
     assert f"snapshot=stay:{derived_seed(7, 'kernel')}" in words
-    words = command_line(monkeypatch, tmp_path, snapshots=False)
+    words = command_line(monkeypatch, tmp_path, interactive=True)
     seeds = [word for word in words if word.startswith("random.seed=")]
     # The kernel uses the last seed.
     assert seeds[-1] == f"random.seed={derived_seed(7, 'kernel')}"

@@ -10,7 +10,7 @@ CONTAINERS = {"containers", "engine"}
 DEPENDENT = {
     "emulation": ("emulation/measure.py", ALL),
     "backends/containers": ("emulation/jobs/engineguest.py", CONTAINERS),
-    "background": ("emulation/background/program.py", {"background"}),
+    "background": ("emulation/flows/program.py", {"background"}),
     "apps/command": ("emulation/apps/command.py", set()),
     "apps/datagram": ("emulation/schemes/__init__.py", {"scheme"}),
     "apps/ffmpeg": ("emulation/apps/ffmpeg.py", {"video"}),

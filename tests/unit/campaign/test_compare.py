@@ -8,7 +8,7 @@ import pytest
 from losslab import cli
 from losslab.campaign import compare
 from losslab.study.schemas import schema
-from losslab.ui import tables
+from losslab.ui import printed
 from tests import sealed
 from tests.unit.campaign.cells import CODE, INSTRUMENT, write_cell
 
@@ -62,7 +62,7 @@ def test_each_cell_has_its_verdict(sets):
     }
     assert found.only_in_first == ["loss/lonely"]
     assert (found.agree, status(sets)) == (False, 1)
-    text = tables.diff_text(found)
+    text = printed.diff_text(found)
     assert "only in A: loss/lonely" in text
     assert text.splitlines()[-1] == (
         "A and B do not agree: significantly different in 1 cell; too few runs in 1 cell; "
@@ -102,7 +102,7 @@ def test_diff_table_and_interval_equal_the_reports(sets, capsys):
     # R: ratio_interval(c(104, 95, 92, 108, 101), c(100, 110, 90, 105, 97))
     assert found.ratio == pytest.approx(0.996641, abs=1e-6)
     assert found.confidence_interval == pytest.approx((0.901904, 1.101329), abs=1e-6)
-    assert tables.diff_text(compare.compare_sets(*sets)).splitlines()[:2] == [
+    assert printed.diff_text(compare.compare_sets(*sets)).splitlines()[:2] == [
         "cell       metric        n             A      B    B/A     95 % CI         "
         "p (adjusted)    verdict",
         "loss/cell  goodput_mbit  5 + 5 paired  100.4  100  0.9966  0.902 to 1.101  "

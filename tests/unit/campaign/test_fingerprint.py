@@ -1,6 +1,7 @@
 """Parts of the fingerprints of cells; tests/e2e/test_staleness.py covers Snakemake."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
@@ -71,9 +72,9 @@ def test_changed_part_changes_exactly_the_cells_that_use_it(campaign_folder, mon
         monkeypatch.setattr(image, "content_hash", changed)
 
     def unpinned():
-        monkeypatch.setattr(kernel, "target", lambda *_, **__: tmp_path)
-        monkeypatch.setattr(kernel, "existing", lambda *_: tmp_path)
-        monkeypatch.setattr(kernel, "provenance", lambda _: {"version": "6.12.99"})
+        part = lambda _: SimpleNamespace(existing=lambda: tmp_path, target=lambda pinned: tmp_path)  # noqa: E731
+        monkeypatch.setattr(kernel, "part", part)
+        monkeypatch.setattr(fingerprint.cache, "provenance", lambda _: {"version": "6.12.99"})
 
     trace = campaign_folder / "config/traces" / TRACE
     for change, part, cells in (

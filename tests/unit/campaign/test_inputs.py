@@ -160,7 +160,8 @@ def test_image_is_selected_by_the_cell_or_its_app(root):
         (b"1\n" * (inputs.MAX_TRACE_BYTES // 2 + 1), "must have at most"),
         (None, "must be a file, .* found drawn-down, drawn-up there"),
     ],
-)  # fmt: skip
+    ids=["too long", "in UTF-16", "with CR", "one number", "too large", "absent"],
+)
 def test_trace_that_a_link_cannot_follow_is_refused_in_one_line(content, said, campaign_folder):
     """Row E: 18 bytes filled the memory of the host, and UTF-16 was called a bug in losslab."""
     path = campaign_folder / "config/traces/mine"

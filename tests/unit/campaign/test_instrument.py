@@ -8,7 +8,8 @@ from losslab.backends.base import COMMON
 from losslab.campaign import instrument
 from losslab.campaign.replicate import Instrument
 from losslab.errors import GuestLostError, HostError
-from losslab.instrument import image, integrity, kernel, kernels, packed, records
+from losslab.instrument import built, image, integrity, kernel, packed
+from losslab.instrument.part import Part
 from losslab.study.condition import Condition
 
 
@@ -23,7 +24,7 @@ def nothing_built(monkeypatch, tmp_path):
 def test_missing_instrument_names_the_build_command(nothing_built):
     with pytest.raises(HostError, match="is not built"):
         instrument.instrument()
-    assert all("not built" in line for line in records.installed())
+    assert all("not built" in line for line in built.installed())
 
 
 @pytest.mark.parametrize(
@@ -51,23 +52,21 @@ def test_encoder_has_a_guest_of_its_own_and_the_requested_limit(
 
 
 @pytest.fixture
-def built(nothing_built, monkeypatch):
+def builds(nothing_built, monkeypatch):
     """Record builds in an empty cache instead of running them."""
-    found = []
-    default = kernels.default().key
-    monkeypatch.setattr(image, "build", lambda name, unpinned: found.append(("image", name)))
-    monkeypatch.setattr(kernel, "build", lambda unpinned: found.append(("kernel", default)))
-    return found
+    recipes = []
+    monkeypatch.setattr(Part, "build", lambda part, unpinned: recipes.append(part.recipe))
+    return recipes
 
 
-def test_empty_cache_gets_the_default_kernel_and_image(built):
+def test_empty_cache_gets_the_default_kernel_and_image(builds):
     instrument.provide(COMMON)
-    assert built == [("image", image.HOST), ("kernel", kernels.default().key)]
+    assert builds == [image.content_hash(), kernel.content_hash()]
 
 
-def test_missing_compiler_is_named_with_the_command_that_installs_it(built, monkeypatch):
+def test_missing_compiler_is_named_with_the_command_that_installs_it(builds, monkeypatch):
     monkeypatch.setattr(repository.shutil, "which", lambda name: None if name == "flex" else name)
     with pytest.raises(HostError, match="found missing: flex") as error:
         instrument.provide(COMMON)
     assert "apt-get install --no-install-recommends gcc" in error.value.hint
-    assert built == []
+    assert builds == []

@@ -1,6 +1,7 @@
 """Limits of a sender, and queueing delay, from made-up samples of a flow with an RTT of 0.1 s."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -95,6 +96,92 @@ def shares(rows, packets=0, kernel=IDLE, bulk=True, condition=None, phases=None)
 )
 def test_flow_is_limited_by_what_holds_it_back(rows, more, limit):
     assert shares(rows, **more) == {limit: 100}
+
+
+def test_w3_kernels_count_of_the_receive_window_comes_before_pacing():
+    """BBR paces at what a window of 65,535 bytes lets through: it is no limit of its own."""
+    kernel = {**IDLE, limiters.RECEIVER: 0.87}
+    # 5 Mbit/s of payload at a pacing rate of 5.3, and a window of two bandwidth-delay products.
+    assert shares(samples(5, 90, 5.3), kernel=kernel) == {
+        "receive window": pytest.approx(87), "pacing": pytest.approx(13)
+    }  # fmt: skip
+
+
+def test_pacing_that_follows_from_the_window_is_no_limit_of_its_own():
+    """A window per RTT: 110 packets of 1448 bytes in 0.1 s, of which 78 % are in flight."""
+    assert shares(samples(10, 110, 110 * 1448 * 8 / 0.1e6)) == {"congestion window": 100}
+
+
+def crawling(interval_s):
+    """Return a flow that fq paces to a packet per interval, longer than the RTT."""
+    rows = samples(0, 10, 1514 * 8 / interval_s / 1e6)
+    for row in rows:
+        row["delivered_bytes"] = 1448 * int(row["t_s"] / interval_s)
+    return rows
+
+
+@pytest.mark.parametrize("interval_s", [0.05, 0.13, 0.21])
+def test_b6_flow_that_is_paced_to_a_crawl_is_limited_by_pacing(interval_s):
+    """Most RTTs have no packet at all: the rate needs several packets."""
+    assert shares(crawling(interval_s)) == {"pacing": 100}
+
+
+@pytest.mark.parametrize(
+    ("cause", "changes", "advice"),
+    [
+        (limiters.RECEIVER, {}, "try --receive-buffer large"),
+        (limiters.RECEIVER, {"receive_buffer": "large"}, "the receiver does not read fast enough"),
+        (limiters.RECEIVER, {"window_bytes": 65535}, "try it without --window-bytes"),
+        (limiters.ESTIMATE, {"sysctl": "both:net.ipv4.tcp_window_scaling=0"},
+         "try it without --sysctl"),
+        (limiters.BUFFER, {}, "set a larger net.ipv4.tcp_wmem with --sysctl"),
+        (limiters.PACING, {}, "the goodput is not the path's capacity"),
+    ],
+)  # fmt: skip
+def test_advice_names_what_the_user_can_change(cause, changes, advice):
+    assert limiters.advice(cause, replace(path(), **changes)) == advice
+
+
+@pytest.mark.parametrize(
+    ("limits", "causes"),
+    [
+        (limiters.Limits({"path": 90.0, "pacing": 10.0}, 0.0), {}),
+        (limiters.Limits({}), {}),
+        (limiters.Limits({"path": 60.0, "receive window": 40.0}, 90.0), {"receive window": 40.0}),
+        (limiters.Limits({"pacing": 99.0, "path": 1.0}, 0.0), {"pacing": 99.0}),
+        # B5: the kernel counts 0.8 %, and BBR has estimated its rate during it.
+        (limiters.Limits({"pacing": 99.0, "receive window": 0.8}, 0.8), {limiters.ESTIMATE: 99.0}),
+        (limiters.Limits({"congestion window": 90.0, "receive window": 4.0}, 4.0),
+         {"congestion window": 90.0}),
+    ],
+)  # fmt: skip
+def test_causes_are_the_largest_limit_and_buffers_that_matter(limits, causes):
+    assert limiters.causes(limits, path()) == causes
+
+
+def test_b5_warnings_of_many_runs_have_a_line_per_cause(monkeypatch):
+    """Their number, the shares of time, the cells, and what to do; invalid runs do not count."""
+    measured = {
+        1: (5, {"pacing": 80.0, "path": 20.0}, 0.8), 2: (10, {"pacing": 60.4}, 9.0),
+        3: (5, {"path": 90.0}, 0.0), 4: (5, {"path": 60.0, "receive window": 31.0}, 31.0),
+        5: (10, {"pacing": 99.0}, 3.0),
+    }  # fmt: skip
+    runs = [
+        SimpleNamespace(folder=None, manifest={
+            "seed": seed, "valid": seed != 5,
+            "cell": replace(path(), loss_percent=loss, algorithm="bbr").to_json(),
+        })
+        for seed, (loss, _, _) in measured.items()
+    ]  # fmt: skip
+    monkeypatch.setattr(
+        limiters, "of_run", lambda _, manifest: limiters.Limits(*measured[manifest["seed"]][1:])
+    )
+    assert limiters.of_runs(runs, lambda its: f"loss {its.loss_percent:g}") == [
+        "in 2 of 4 runs, the pacing by an estimate made under the receive window limited the first "
+        "flow 60 to 80 % of the time (loss 5; loss 10): try --receive-buffer large",
+        "in 1 of 4 runs, the receive window limited the first flow 31 % of the time (loss 5): try "
+        "--receive-buffer large",
+    ]
 
 
 def test_path_limits_only_in_the_phase_that_is_slow():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -106,7 +107,7 @@ def test_cell_may_end_with_a_lost_guest_or_without_an_instrument():
 @pytest.mark.parametrize(("built", "kind"), [(None, "virtual"), ("engine", "containernet")])
 def test_hosts_are_containers_where_their_image_is_built(built, kind, monkeypatch):
     monkeypatch.delenv(plan.HOSTS, raising=False)
-    monkeypatch.setattr(image, "existing", lambda name: built)
+    monkeypatch.setattr(image, "part", lambda name: SimpleNamespace(existing=lambda: built))
     assert plan.with_hosts({"studies": {}})["hosts"] == kind
     assert plan.with_hosts({"hosts": "virtual"})["hosts"] == "virtual"
     # Jobs on other machines have the choice of the first.

@@ -127,6 +127,29 @@ def test_cell_that_needs_other_runs_is_not_available(study, record, change):
     assert records.available(record, cells) == {(c.study, c.name) for c in others}
 
 
+FORGERIES = [
+    (lambda its: its["summary"].update(goodput_mbit=5e6), "goodput_mbit 5e\\+06 on a path of"),
+    (lambda its: its["summary"].update(goodput_mbit=-5), "must be a number from 0"),
+    (lambda its: its.update(reasons=["a check failed"]), "is valid with a violation"),
+    (lambda its: its["summary"].update(goodput_mbit=its["summary"]["goodput_mbit"] * 0.9),
+     "other numbers than in .*record.tsv"),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("as_measured")
+@pytest.mark.parametrize(("forge", "message"), FORGERIES)
+def test_t2_forged_numbers_are_refused(study, measured, record, forge, message):
+    records.update_record(measured, record / "record.tsv")
+    assert len(records.available(record, study.cells)) == len(study.cells)
+    content = lines(record, study)
+    (first,) = (line for line in content if line["content"]["cell"].startswith("bulk_cubic_loss1"))
+    row = next(row for row in first["content"]["replicates"] if row["valid"])
+    forge(row)
+    write_lines(record, study, content)
+    with pytest.raises(UsageError, match=message):
+        records.available(record, study.cells)
+
+
 def test_only_named_cells_are_recorded_and_numbers_of_others_are_kept(
     tmp_path, study, measured, record
 ):

@@ -8,7 +8,7 @@ from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
 from losslab.campaign import cellrun, results
 from losslab.errors import GuestLostError, HostError, LosslabError
-from losslab.instrument import archive, integrity, kernels
+from losslab.instrument import fetch, integrity, kernels
 from losslab.study.condition import replicate_seed, seed_of
 from losslab.study.intervals import StoppingRule
 from tests.unit.study.test_condition import CONDITION
@@ -29,7 +29,7 @@ def tools(tmp_path):
     integrity.record_tree(tmp_path / "cache", "")
     built.mkdir()
     (built / "linux").write_text("a kernel")
-    (built / integrity.LINUX_DIGEST).write_text(archive.digest(built / "linux") + "\n")
+    (built / integrity.LINUX_DIGEST).write_text(fetch.digest(built / "linux") + "\n")
     return Instrument(built / "linux", tmp_path / "cache/root", {"kernel": {"hash": "k"}})
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from losslab.campaign import state
 from losslab.emulation import capture
-from losslab.instrument.layouts import TABLE, Field, typed
+from losslab.instrument.csource import Field, typed_layouts
+from losslab.instrument.kernelsource import TABLE
 from losslab.reading import UsageError
 
 BYTES = 48
@@ -64,7 +65,7 @@ def captured(path, *events, layouts=None):
 
 
 def bbr(at_us, **values):
-    return entry(at_us, "bbr", values, typed({"bbr": BBR})["bbr"])
+    return entry(at_us, "bbr", values, typed_layouts({"bbr": BBR})["bbr"])
 
 
 def test_events_have_common_columns_fields_in_c_and_declared_variables(tmp_path):
@@ -101,7 +102,7 @@ def test_algorithms_of_a_run_have_their_own_fields(tmp_path):
     layout = [["beta", 32, "i8", {"-1": "DOWN", "0": "SAME"}]]
     file = captured(
         tmp_path / "c", bbr(1_000, mode=1), entry(2_000, "mine", {"beta": 255},
-        typed({"mine": layout})["mine"], port=40002), bbr(3_000, mode=2),
+        typed_layouts({"mine": layout})["mine"], port=40002), bbr(3_000, mode=2),
         layouts={"bbr": BBR, "mine": layout},
     )  # fmt: skip
     rows = state.frame(state.read(file))

@@ -7,7 +7,7 @@ import pytest
 
 from losslab import cli
 from losslab.campaign import verdicts
-from losslab.campaign.verdicts import explained, read_recorded
+from losslab.campaign.verdicts import explained, read_recorded, read_verdicts
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
 
@@ -40,9 +40,10 @@ def claims(tmp_path):
     return lambda *rows: write(tmp_path / "claims.csv", *rows)
 
 
-@pytest.fixture
-def recorded(tmp_path):
-    return tmp_path / "verdicts.tsv"
+@pytest.fixture(autouse=True)
+def folder(campaign_folder):
+    """Record in a campaign's own folder."""
+    return campaign_folder
 
 
 def test_claims_table_has_number_interval_n_unit_limit_and_reason(claims, capsys):
@@ -69,45 +70,40 @@ def test_claims_table_has_number_interval_n_unit_limit_and_reason(claims, capsys
     ]
 
 
-def test_changed_verdict_stops_its_campaign_until_it_is_recorded(claims, recorded):
-    verdicts.record(claims(row("fast"), row("calm")), "full", recorded)
+def test_changed_verdict_stops_its_campaign_until_it_is_recorded(claims, folder):
+    verdicts.record(claims(row("fast"), row("calm")), "full")
     path = claims(row("fast", "inconclusive"), row("calm"))
-    with pytest.raises(LosslabError, match=r"fast was reproduced and is inconclusive \(4\.568"):
-        verdicts.check(path, "full", recorded)
-    changes = ["loss, calm: none -> reproduced", "loss, fast: none -> inconclusive"]
-    assert verdicts.record(path, "quick", recorded) == changes
-    verdicts.check(path, "quick", recorded)
-    assert verdicts.record(path, "quick", recorded) == []
-    assert recorded.read_text().splitlines() == [
-        "study\tclaim\tfull\tquick",
-        "loss\tcalm\treproduced\treproduced",
-        "loss\tfast\treproduced\tinconclusive",
-    ]
+    with pytest.raises(
+        LosslabError, match=r"fast was reproduced and is inconclusive \(4\.568"
+    ) as e:
+        verdicts.check(path, "full")
+    assert "losslab claims --record full" in e.value.hint
+    assert verdicts.record(path, "full") == ["loss, fast: reproduced -> inconclusive"]
+    verdicts.check(path, "full")
+    assert verdicts.record(path, "full") == []
+    # The record is the table itself, so that git shows which numbers changed.
+    assert (folder / "recorded/full/claims.csv").read_bytes() == path.read_bytes()
+    assert verdicts.read_recorded("other") == {}
 
 
-def test_causes_are_recorded_with_verdicts(claims, recorded):
-    verdicts.record(claims(row("slow", "inconclusive", cause="scatter")), "quick", recorded)
+def test_causes_are_recorded_with_verdicts(claims):
+    verdicts.record(claims(row("slow", "inconclusive", cause="scatter")), "full")
     path = claims(row("slow", "inconclusive", cause="NA"))
     with pytest.raises(LosslabError, match="the cause of loss, slow was scatter and is none"):
-        verdicts.check(path, "quick", recorded)
+        verdicts.check(path, "full")
     changes = ["loss, slow: inconclusive (scatter) -> inconclusive"]
-    assert verdicts.record(path, "quick", recorded) == changes
-    verdicts.check(path, "quick", recorded)
+    assert verdicts.record(path, "full") == changes
+    verdicts.check(path, "full")
 
 
-def test_causes_count_only_if_they_hold_with_both_families_of_seeds(
-    claims, recorded, monkeypatch, capsys
-):
+def test_causes_count_only_if_they_hold_with_both_families_of_seeds(claims, capsys):
     names = ("both", "first", "once", "none")
     rows = [row(name, "inconclusive", cause="scatter", evidence="not fitted") for name in names]
-    path = claims(*rows)
-    verdicts.record(path, "quick", recorded)
+    verdicts.record(claims(*rows), "quick")
     rows[1] |= {"cause": "NA"}
     rows[2] |= {"cause": "NA", "verdict": "reproduced"}
-    verdicts.record(claims(*rows[:3]), "quick-fresh", recorded)
-    table = read_recorded(recorded)
-    assert explained(table) == {("loss", "both"): "scatter", ("loss", "once"): "scatter"}
-    monkeypatch.setattr(verdicts, "read_recorded", lambda: table)
+    verdicts.record(claims(*rows[:3]), "quick-fresh")
+    assert explained() == {("loss", "both"): "scatter", ("loss", "once"): "scatter"}
     path = claims(*(row(n, "inconclusive", cause="scatter", evidence="not fitted") for n in names))
     assert cli.main(["claims", "--claims", str(path)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
@@ -116,42 +112,49 @@ def test_causes_count_only_if_they_hold_with_both_families_of_seeds(
     )
 
 
-def test_unreproduced_claim_without_a_reason_is_refused(claims, recorded):
-    verdicts.record(claims(row("slow", "not reproduced", reason="So.")), "quick", recorded)
+def test_unreproduced_claim_without_a_reason_is_refused(claims):
+    verdicts.record(claims(row("slow", "not reproduced", reason="So.")), "full")
     path = claims(row("slow", "not reproduced", unsupported="no reason is given"))
     with pytest.raises(LosslabError, match="no reason is given"):
-        verdicts.record(path, "quick", recorded)
+        verdicts.record(path, "full")
     with pytest.raises(LosslabError, match=r"slow is not reproduced .*: no reason is given"):
-        verdicts.check(path, "quick", recorded)
+        verdicts.check(path, "full")
 
 
-def test_added_and_removed_claims_are_refused(claims, recorded):
-    verdicts.record(claims(row("fast"), row("other", study="map")), "quick", recorded)
+def test_added_and_removed_claims_are_refused(claims):
+    verdicts.record(claims(row("fast"), row("other", study="map")), "full")
     with pytest.raises(LosslabError) as failure:
-        verdicts.check(claims(row("calm")), "quick", recorded)
+        verdicts.check(claims(row("calm")), "full")
     words = str(failure.value)
     assert "loss, calm is reproduced" in words and "has no recorded verdict" in words
     assert "loss, fast has a recorded verdict, but does not exist" in words
     # A study outside this campaign is not compared.
     assert "map" not in words
-    with pytest.raises(UsageError, match="must have the verdicts of fresh, found quick"):
-        verdicts.check(claims(row("calm")), "fresh", recorded)
+    with pytest.raises(UsageError, match="must have the verdicts of fresh, found no such file"):
+        verdicts.check(claims(row("calm")), "fresh")
+    with pytest.raises(UsageError, match="must be that of a folder"):
+        verdicts.record(claims(row("calm")), "../fresh")
 
 
 @pytest.mark.parametrize(
     "lines",
     [
-        ["loss\tfast"],
-        ["loss\tfast\tholds"],
-        ["loss\tfast\treproduced (run)"],
-        ["loss\tfast\treproduced\treproduced"],
-        ["loss\tslow\treproduced", "loss\tslow\treproduced"],
+        ["loss,fast,reproduced"],
+        ["loss,fast,holds,none"],
+        ["loss,fast,reproduced,run"],
+        ["loss,slow,reproduced,none", "loss,slow,reproduced,none"],
     ],
 )
-def test_invalid_record_of_verdicts_names_its_line(recorded, lines):
-    recorded.write_text("\n".join(["study\tclaim\tquick", *lines]))
-    with pytest.raises(LosslabError, match=rf"verdicts\.tsv, line {len(lines) + 1}"):
-        read_recorded(recorded)
+def test_invalid_record_of_verdicts_names_its_line(tmp_path, lines):
+    path = tmp_path / "claims.csv"
+    path.write_text("\n".join(["study,claim,verdict,cause", *lines]))
+    with pytest.raises(LosslabError, match=rf"claims\.csv, line {len(lines) + 1}"):
+        read_verdicts(path)
+
+
+@pytest.mark.parametrize("campaign", ["full", "quick", "quick-fresh"])
+def test_recorded_claims_are_readable(root, campaign):
+    assert len(read_verdicts(root / "recorded" / campaign / "claims.csv")) > 90
 
 
 def test_verdicts_of_r_and_of_the_glossary_are_those_of_the_command(root):
@@ -166,10 +169,8 @@ def test_verdicts_of_r_and_of_the_glossary_are_those_of_the_command(root):
 @pytest.mark.parametrize(
     ("absent", "status"), [("skipped: cell a without a power", 0), ("cell a without a power", 1)]
 )
-def test_claim_without_its_public_trace_keeps_its_recorded_verdict(
-    claims, recorded, absent, status
-):
-    verdicts.record(claims(row("fast")), "quick", recorded)
+def test_claim_without_its_public_trace_keeps_its_recorded_verdict(claims, absent, status):
+    verdicts.record(claims(row("fast")), "full")
     path = claims(row("fast", "not measured", measured="", n="0", absent=absent))
-    found = verdicts.problems(verdicts.read_claims(path), read_recorded(recorded)["quick"])
+    found = verdicts.problems(verdicts.read_claims(path), read_recorded("full"))
     assert len(found) == status

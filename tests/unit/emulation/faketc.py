@@ -152,7 +152,7 @@ def options_of(kind, words):
     if kind == "cake":
         return {"bandwidth": "unlimited", "memlimit": u32(its["memlimit"])}
     assert kind in (
-        "pfifo", "bfifo", "codel", "fq_codel", "pie", "fq", "drr", "dualpi2", "clsact"
+        "pfifo", "bfifo", "codel", "fq_codel", "pie", "fq", "drr", "dualpi2", "clsact", "link"
     ), kind  # fmt: skip
     limits = ("limit", "flow_limit", "memory_limit")
     found = {name: u32(its[name]) for name in limits if name in its}

@@ -2,7 +2,7 @@ import tarfile
 
 import pytest
 
-from losslab.instrument import archive, kernel, kernels
+from losslab.instrument import fetch, kernel, kernels
 
 from . import servers
 
@@ -13,9 +13,9 @@ def server(monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("LOSSLAB_ARCHIVE", f"{running.url}/debian")
     monkeypatch.setenv("LOSSLAB_SNAPSHOT", f"{running.url}/snapshot")
-    monkeypatch.delenv(archive.UNPINNED, raising=False)
-    monkeypatch.setattr(archive, "BACKOFF_S", 0.0)
-    archive._proxies.cache_clear()
+    monkeypatch.delenv(fetch.UNPINNED, raising=False)
+    monkeypatch.setattr(fetch, "BACKOFF_S", 0.0)
+    fetch._proxies.cache_clear()
     yield running
     running.close()
 

@@ -5,7 +5,8 @@ import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from losslab.instrument.archive import File, Lock, Package
+from losslab.instrument.debian import Lock, Package
+from losslab.instrument.fetch import File
 
 INSTANT = "20260101T000000Z"
 MAIN, SECURITY = "/debian/pool/main/", "/debian-security/pool/updates/main/"

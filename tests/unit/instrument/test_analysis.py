@@ -8,10 +8,9 @@ import tarfile
 
 import pytest
 
-from losslab import processes, repository
+from losslab import analysis, processes, repository
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import analysis
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument.fetch import UnavailableError
 
 
 def test_missing_r_packages_of_it_or_renderer_are_named(monkeypatch):

@@ -8,8 +8,8 @@ import pytest
 
 from losslab.campaign import instrument
 from losslab.errors import LosslabError
-from losslab.instrument import archive, image, integrity, kernel
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument import debian, fetch, image, integrity, kernel
+from losslab.instrument.fetch import UnavailableError
 
 from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
 
@@ -26,11 +26,11 @@ from .servers import MAIN, SNAPSHOT, lock_of, pack, unpacked_deb
 def test_incomplete_package_lock_is_refused(tmp_path, old, new, message):
     lock = lock_of("bash", "curl")
     (tmp_path / "lock").write_text(lock.text())
-    assert archive.read_lock(tmp_path / "lock") == lock
+    assert debian.read_lock(tmp_path / "lock") == lock
     assert old in lock.text()
     (tmp_path / "lock").write_text(lock.text().replace(old, new))
     with pytest.raises(LosslabError, match=message):
-        archive.read_lock(tmp_path / "lock")
+        debian.read_lock(tmp_path / "lock")
 
 
 def test_package_lock_determines_the_image():
@@ -40,7 +40,7 @@ def test_package_lock_determines_the_image():
 def test_unavailable_package_is_named(server):
     server.files[MAIN + "b/bash/bash_1_all.deb"] = b"bash"
     with pytest.raises(UnavailableError, match=r"curl_1_all\.deb must be available"):
-        archive.fetch_packages(lock_of("bash", "curl"))
+        debian.fetch_packages(lock_of("bash", "curl"))
 
 
 def test_local_archive_has_exactly_the_packages(tmp_path, server):
@@ -49,7 +49,7 @@ def test_local_archive_has_exactly_the_packages(tmp_path, server):
     lock = lock_of("curl", content=content)
     folder = tmp_path / "archive"
     folder.mkdir(mode=0o700)
-    line = image.make_archive(lock, archive.fetch_packages(lock), folder)
+    line = image.make_archive(lock, debian.fetch_packages(lock), folder)
     assert line == f"deb [trusted=yes] copy:{folder} trixie main"
     index = (folder / "dists/trixie/main/binary-amd64/Packages").read_text()
     assert "Package: curl\n" in index
@@ -69,8 +69,8 @@ def build_image(monkeypatch, unpinned):
     monkeypatch.setattr(image, "_build", build)
     monkeypatch.setattr(image, "lock", lambda name=image.HOST: lock_of("bash"))
     monkeypatch.setattr(image, "resolve", lambda name: lock_of("bash", content=b"newer"))
-    folder = image.build(image.HOST, unpinned)
-    assert image.existing() == folder
+    folder = image.part().build(unpinned)
+    assert image.part().existing() == folder
     return image.provenance(folder), made
 
 
@@ -78,7 +78,7 @@ def test_image_with_other_packages_is_refused_without_permission(server, monkeyp
     server.files[MAIN + "b/bash/bash_1_all.deb"] = b"newer"
     with pytest.raises(UnavailableError, match=r"bash_1_all\.deb"):
         build_image(monkeypatch, unpinned=False)
-    assert image.existing() is None
+    assert image.part().existing() is None
     facts, made = build_image(monkeypatch, unpinned=True)
     assert facts == {"pinned": False}
     assert made == [lock_of("bash", content=b"newer")]
@@ -88,7 +88,7 @@ def test_image_with_other_packages_is_refused_without_permission(server, monkeyp
         build_image(monkeypatch, unpinned=False)
     server.files[SNAPSHOT + "b/bash/bash_1_all.deb"] = b"bash"
     assert build_image(monkeypatch, unpinned=False)[0] == {"pinned": True}
-    assert image.target().name != image.target(pinned=False).name
+    assert image.part().target().name != image.part().target(pinned=False).name
 
 
 def test_bytes_are_replaced_only_if_found_once(tmp_path):
@@ -152,14 +152,14 @@ def test_containernet_without_the_pinned_commit_is_refused(monkeypatch, tmp_path
 def test_instrument_is_pinned_if_all_its_parts_are(server, monkeypatch, tmp_path, pinned):
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
     for folder, facts in (
-        (kernel.target(), {"pinned": True, "hash": "k"}),
-        (image.target(pinned=pinned), {"pinned": pinned, "hash": "i"}),
+        (kernel.part().target(), {"pinned": True, "hash": "k"}),
+        (image.part().target(pinned=pinned), {"pinned": pinned, "hash": "i"}),
     ):
         (folder / "root").mkdir(parents=True)
         (folder / "provenance.json").write_text(json.dumps(facts))
-    (kernel.target() / "linux").touch()
-    sha256 = archive.digest(kernel.target() / "linux")
-    (kernel.target() / integrity.LINUX_DIGEST).write_text(sha256)
+    (kernel.part().target() / "linux").touch()
+    sha256 = fetch.digest(kernel.part().target() / "linux")
+    (kernel.part().target() / integrity.LINUX_DIGEST).write_text(sha256)
     assert instrument.instrument().provenance["pinned"] is pinned
 
 

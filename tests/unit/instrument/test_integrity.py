@@ -8,7 +8,7 @@ import time
 import pytest
 
 from losslab.errors import HostError, LosslabError
-from losslab.instrument import archive, image, integrity
+from losslab.instrument import fetch, image, integrity
 
 RECIPE = "0123456789abcdef"
 
@@ -175,7 +175,7 @@ def linux(tmp_path):
 def write_kernel(linux, text):
     """Write a kernel and its digest file."""
     linux.write_text(text)
-    (linux.parent / integrity.LINUX_DIGEST).write_text(archive.digest(linux) + "\n")
+    (linux.parent / integrity.LINUX_DIGEST).write_text(fetch.digest(linux) + "\n")
 
 
 def test_campaign_keeps_its_first_instrument(linux, root, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from losslab.errors import LosslabError
 from losslab.instrument import kernel, kernels, kerneltree
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument.fetch import UnavailableError
 
 from .servers import file_of
 
@@ -88,8 +88,8 @@ def build_kernel(monkeypatch, unpinned):
 
     monkeypatch.setattr(kernel, "_compiled", compile_)
     monkeypatch.setattr(kernel, "_finish", finish)
-    folder = kernel.build(unpinned)
-    assert kernel.existing() == folder
+    folder = kernel.part().build(unpinned)
+    assert kernel.part().existing() == folder
     return folder.name, kernel.provenance(folder)
 
 
@@ -104,7 +104,7 @@ def test_another_kernel_source_is_refused_without_permission_and_reported_with_i
     with pytest.raises(UnavailableError, match=SERIES.package):
         build_kernel(monkeypatch, unpinned=False)
     name, facts = build_kernel(monkeypatch, unpinned=True)
-    assert name == kernel.target(pinned=False).name
+    assert name == kernel.part().target(pinned=False).name
     assert facts["pinned"] is False
     assert facts["source"]["version"] == "6.12.2-1"
     assert facts["source"]["sha256"] == hashlib.sha256(b"newer").hexdigest()
@@ -112,7 +112,7 @@ def test_another_kernel_source_is_refused_without_permission_and_reported_with_i
     server.files[in_archive(pinned.builds[0])] = contents[0]
     name, facts = build_kernel(monkeypatch, unpinned=False)
     assert facts["pinned"] is True
-    assert name == kernel.target().name
+    assert name == kernel.part().target().name
 
 
 def test_source_file_with_other_fields_is_refused(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from losslab.emulation.jobs import guest
 from losslab.instrument import kernel, kernels
-from losslab.instrument.archive import UnavailableError
+from losslab.instrument.fetch import UnavailableError
 from losslab.reading import UsageError
 from losslab.study.condition import DEFAULT_KERNEL
 
@@ -56,10 +56,10 @@ def test_public_patch_is_taken_with_its_digest_only(patch, tmp_path, monkeypatch
 
 
 def test_missing_public_patch_is_refused_before_the_source_is_fetched(patch, monkeypatch):
-    monkeypatch.setattr(kernel, "fetch_source", lambda series: pytest.fail("too early"))
+    monkeypatch.setattr(kernel, "fetch_source", lambda *_: pytest.fail("too early"))
     which = dataclasses.replace(kernels.default(), name="new", fetched=(patch,))
     with pytest.raises(UnavailableError, match="not there"):
-        kernel.build(spec=which)
+        kernel.part(which).build()
 
 
 def test_changed_public_patch_makes_another_kernel(patch):
@@ -80,7 +80,7 @@ def test_series_may_have_its_own_settings():
     names = {name: [path.name for path in kernel.fragments(which)]
              for name, which in kernels.declared().items()}  # fmt: skip
     assert names["7.2"] == ["fragment.config", "fragment.config"]
-    assert names["6.12"] == names["6.1"] == ["fragment.config"]
+    assert names["6.12"] == ["fragment.config"]
     own = kernel.fragments(kernels.get("7.2"))[1]
     assert "CONFIG_NET_SCH_DUALPI2=y" in own.read_text().splitlines()
 
@@ -104,6 +104,15 @@ def test_misspelt_parameter_is_refused_with_the_known_ones(linux):
         kernels.require_parameters(spec("tcp_mine.gian=3"), linux)
     with pytest.raises(UsageError, match="nothing is not one of them"):
         kernels.require_parameters(spec("nothing.gain=3"), linux)
+
+
+def test_misspelt_parameter_of_an_own_kernel_names_the_users_file(linux, campaign_folder):
+    declared = campaign_folder / "kernels" / "k2" / "kernel.toml"
+    declared.parent.mkdir(parents=True)
+    declared.touch()
+    with pytest.raises(UsageError) as error:
+        kernels.require_parameters(replace(spec("tcp_mine.gian=3"), name="k2"), linux)
+    assert error.value.hint == f"correct it in {declared}, or in the axis parameters"
 
 
 @pytest.mark.parametrize(

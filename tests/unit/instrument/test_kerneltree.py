@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab.errors import LosslabError
-from losslab.instrument import algorithms, archive, kernel, kernels, kerneltree, packed
+from losslab.instrument import csource, fetch, kernel, kernels, kerneltree, packed
 
 MAKEFILE = """\
 linux: $(wildcard net/ipv4/*.c) net/ipv4/Makefile
@@ -42,7 +42,7 @@ def mine(campaign_folder):
 
 
 def with_lines(name):
-    return [f"obj-y += tcp_{name}.o", f"CFLAGS_tcp_{name}.o += {algorithms.DEBUG_INFO}"]
+    return [f"obj-y += tcp_{name}.o", f"CFLAGS_tcp_{name}.o += {csource.DEBUG_INFO}"]
 
 
 def compiled(kept, *algorithms):
@@ -51,7 +51,7 @@ def compiled(kept, *algorithms):
 
 
 def replaced(path, file):
-    return kernels.ReplacedFile(path, file, archive.digest(file))
+    return kernels.ReplacedFile(path, file, fetch.digest(file))
 
 
 def test_replaced_files_are_compiled_and_restored_also_after_a_killed_build(kept, tmp_path):
@@ -156,50 +156,50 @@ def compilations(kept, monkeypatch, tmp_path):
     return done
 
 
-def linux(*build):
-    return (kernel.build(*build) / "linux").read_text().splitlines()
+def linux(spec):
+    return (kernel.part(spec).build() / "linux").read_text().splitlines()
 
 
 def test_algorithm_is_added_to_a_kernels_objects(compilations, mine, capsys):
-    plain, with_mine = (kernels.get("6.1", names) for names in ([], ["mine"]))
-    assert linux(False, plain) == ["obj-y := tcp.o tcp_cubic.o"]
-    assert linux(False, with_mine) == ["obj-y := tcp.o tcp_cubic.o", *with_lines("mine")]
-    assert compilations == ["6.1"]
+    plain, with_mine = (kernels.get("7.2", names) for names in ([], ["mine"]))
+    assert linux(plain) == ["obj-y := tcp.o tcp_cubic.o"]
+    assert linux(with_mine) == ["obj-y := tcp.o tcp_cubic.o", *with_lines("mine")]
+    assert compilations == ["7.2"]
     said = capsys.readouterr().err
-    assert "kernel 6.1: takes ten minutes of CPU time" in said
-    assert "kernel 6.1 with mine: takes half a minute" in said
-    shutil.rmtree(kernel.existing(plain))
-    assert linux(False, plain) == ["obj-y := tcp.o tcp_cubic.o"]
-    assert compilations == ["6.1"]
-    shutil.rmtree(kernel.existing_objects(plain))
-    shutil.rmtree(kernel.existing(with_mine))
-    kernel.build(False, with_mine)
-    assert compilations == ["6.1", "6.1"]
+    assert "kernel 7.2: takes ten minutes of CPU time" in said
+    assert "kernel 7.2 with mine: takes half a minute" in said
+    shutil.rmtree(kernel.part(plain).existing())
+    assert linux(plain) == ["obj-y := tcp.o tcp_cubic.o"]
+    assert compilations == ["7.2"]
+    shutil.rmtree(kernel.objects(plain).existing())
+    shutil.rmtree(kernel.part(with_mine).existing())
+    kernel.part(with_mine).build()
+    assert compilations == ["7.2", "7.2"]
 
 
 @pytest.fixture
 def fetched(compilations, mine, monkeypatch, tmp_path):
     """Pack the default kernel's objects, and return a new cache that can fetch them."""
-    linux(False, kernels.get("default", ["mine"]))
-    packed.pack(kernel.existing_objects(kernels.default()), packed.OBJECTS, tmp_path)
+    linux(kernels.get("default", ["mine"]))
+    packed.pack(kernel.objects(kernels.default()).existing(), packed.OBJECTS, tmp_path)
     compilations.clear()
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "another"))
     monkeypatch.setenv(packed.PLACE, str(tmp_path))
 
 
 def test_fetched_objects_replace_compiling_a_kernel_for_an_algorithm(fetched, compilations):
-    added = linux(False, kernels.get("default", ["mine"]))
+    added = linux(kernels.get("default", ["mine"]))
     assert added == ["obj-y := tcp.o tcp_cubic.o", *with_lines("mine")]
     assert compilations == []
     # They have no algorithm of the one who packed.
-    folder = kernel.existing_objects(kernels.default())
+    folder = kernel.objects(kernels.default()).existing()
     assert not list(folder.rglob("*mine*"))
     assert (folder / "linux/net/ipv4/Makefile").read_text() == "obj-y := tcp.o tcp_cubic.o\n"
 
 
 def test_objects_of_another_compiler_are_not_fetched(fetched, compilations, monkeypatch, capsys):
     monkeypatch.setattr(kerneltree, "compiler", lambda: "01234567")
-    linux(False, kernels.get("default", ["mine"]))
+    linux(kernels.get("default", ["mine"]))
     assert compilations == ["6.12"]
     assert "was not fetched" in capsys.readouterr().err
 
@@ -209,7 +209,7 @@ def test_algorithm_without_a_compiler_is_refused_with_the_command_that_installs_
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LosslabError, match="found no gcc") as error:
-        kernel.build(False, kernels.get("default", ["mine"]))
+        kernel.part(kernels.get("default", ["mine"])).build()
     assert error.value.hint == "run `make setup`"
 
 

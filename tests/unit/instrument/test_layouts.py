@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from losslab.campaign import state
-from losslab.instrument import layouts
-from losslab.instrument.layouts import Field
+from losslab.instrument import csource
+from losslab.instrument.csource import Field
 
 U8, U16, U32, U64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
 I32 = ctypes.c_int32
@@ -70,7 +70,7 @@ def layout(tmp_path_factory):
     (tree / "mine.c").write_text(SOURCE)
     command = "savedcmd_mine.o := gcc -Wp,-MMD,.mine.o.d -O2 -D'A=\"b\"' -c -o mine.o mine.c\n"
     (tree / ".mine.o.cmd").write_text(command + "\ndeps_mine.o := \\\n")
-    found = layouts.of_sources(tree, [tree / "mine.c"])
+    found = csource.layout(tree, [tree / "mine.c"])
     assert sorted(path.name for path in tree.iterdir()) == [".mine.o.cmd", "mine.c"]
     return found
 
@@ -115,9 +115,9 @@ def test_enumeration_has_its_names_and_pointers_are_left_out(layout):
     ],
 )
 def test_type_of_the_state_is_that_of_its_pointers(source, wanted):
-    assert layouts.pointed(source) == wanted
+    assert csource.pointed(source) == wanted
 
 
 def test_layouts_are_read_as_they_are_written():
     own = {"mine": [Field("a", 0, "u3"), Field("b", 8, "i32", {"-1": "X"})], "none": []}
-    assert layouts.typed(json.loads(layouts.text(own))) == own
+    assert csource.typed_layouts(json.loads(csource.layouts_text(own))) == own

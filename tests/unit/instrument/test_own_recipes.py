@@ -92,7 +92,7 @@ def test_own_image_adds_packages_to_the_hosts(written, capsys):
     assert "mine" in image.names()
     assert image.packages("mine") == [*image.packages(), "netcat-openbsd"]
     assert "mine" in design.load_names(ROOT).images
-    kernel.target().mkdir(parents=True)
+    kernel.part().target().mkdir(parents=True)
     assert cli.main([*MEASURE, "--image", "mine"]) == 1
     said = capsys.readouterr().err
     assert f"{path.with_name('packages.lock')} must pin the packages of the image mine" in said
@@ -126,7 +126,7 @@ def test_broken_recipe_is_refused_with_its_path(written, file, text, words):
 
 
 def test_own_suite_is_found_and_checked(written):
-    text = (ROOT / "config/suites/ci.yaml").read_text().replace("suite: ci", "suite: mine")
+    text = (ROOT / "suites/ci/suite.yaml").read_text().replace("suite: ci", "suite: mine")
     path = written("suites/mine.yaml", text)
     assert studyfiles.load_suite("mine", ROOT)["suite"] == "mine"
     with pytest.raises(LosslabError, match=r"must be one of .*, ci, mine, rfc9743") as error:

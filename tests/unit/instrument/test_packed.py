@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from losslab.errors import LosslabError
-from losslab.instrument import archive, image, integrity, kernel, kernels, packed
+from losslab.instrument import fetch, image, integrity, kernel, kernels, packed
 
 NAME = "0123456789abcdef"
 ARCHIVE = f"kernel-{NAME}.tar.zst"
@@ -19,7 +19,7 @@ SUM = f"{ARCHIVE}.sha256"
 @pytest.fixture(autouse=True)
 def no_pins(monkeypatch, tmp_path):
     monkeypatch.setattr(integrity, "PINS", tmp_path / "trees.tsv")
-    monkeypatch.setattr(archive, "BACKOFF_S", 0.0)
+    monkeypatch.setattr(fetch, "BACKOFF_S", 0.0)
 
 
 def built(folder, name=NAME, pinned=True):
@@ -32,7 +32,7 @@ def built(folder, name=NAME, pinned=True):
     (folder / "root" / "one").write_text("1")
     os.link(folder / "root" / "one", folder / "root" / "other")
     os.utime(folder / "linux", ns=(10**18 + 7, 10**18 + 7))
-    (folder / "linux.sha256").write_text(archive.digest(folder / "linux") + "\n")
+    (folder / "linux.sha256").write_text(fetch.digest(folder / "linux") + "\n")
     (folder / "build.log").write_text("long")
     write_provenance(folder, hash=name, pinned=pinned)
     return folder
@@ -97,7 +97,7 @@ def vouched(archives, content=None):
     """Write the digest of an archive with other content."""
     if content is not None:
         (archives / ARCHIVE).write_bytes(content)
-    (archives / SUM).write_text(f"{archive.digest(archives / ARCHIVE)}  {ARCHIVE}\n")
+    (archives / SUM).write_text(f"{fetch.digest(archives / ARCHIVE)}  {ARCHIVE}\n")
 
 
 def truncated(archives):
@@ -182,7 +182,7 @@ def made_of(tmp_path):
                           "packages_sha256": "0" * 64, "packages": {"bash": "5"}}  # fmt: skip
             (folder / "provenance.json").write_text(json.dumps(provenance))
             integrity.record_tree(folder, "")
-            integrity.write_pins({name: ("host", archive.digest(folder / integrity.LIST))})
+            integrity.write_pins({name: ("host", fetch.digest(folder / integrity.LIST))})
         packed.pack(folder, kind, tmp_path / "instruments")
         return folder
 
@@ -192,12 +192,12 @@ def made_of(tmp_path):
 @pytest.mark.parametrize("module", [kernel, image])
 def test_set_up_fetches_without_building(module, made_of, tmp_path, monkeypatch):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
-    wanted = module.target()
+    wanted = module.part().target()
     made_of(module.__name__.rpartition(".")[2], wanted.name)
     monkeypatch.setenv(packed.PLACE, str(tmp_path / "instruments"))
     # A build would fail: its requirements are absent.
     monkeypatch.setenv("LOSSLAB_ARCHIVE", "http://127.0.0.1:1/debian")
-    assert module.build() == module.existing() == wanted
+    assert module.part().build() == module.part().existing() == wanted
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_build_and_new_recipes_fetch_nothing(
 def test_public_patch_that_vanished_comes_from_the_release(release, server, monkeypatch, tmp_path):
     monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
     (tmp_path / "patch").write_text("diff")
-    digest = archive.digest(tmp_path / "patch")
+    digest = fetch.digest(tmp_path / "patch")
     patch = kernels.PublicFile("0002.patch", f"{server.url}/gone", digest, 4)
     server.files[f"/v1/{patch.archived}"] = b"diff"
     assert patch.get().read_text() == "diff"

@@ -4,29 +4,33 @@ import dataclasses
 import gzip
 import json
 import math
+import os
 import re
+import tempfile
 import types
+from itertools import islice
 from pathlib import Path
 
 import pandas
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from losslab import cellspec, reading, sweeps
 from losslab.campaign import results, state
+from losslab.emulation import capture
 from losslab.emulation.link import tracelink
-from losslab.instrument import kernels
+from losslab.instrument import csource, kernels
 from losslab.reading import UsageError
 from losslab.study import claims, design, studyfiles
 from losslab.study.condition import AXES
-from losslab.tools.compare import compare, measurement
+from losslab.tools.compare import commands, measurement
 from losslab.tools.conform import judge, suite
 from losslab.tools.conform.timeline import Timeline
 from losslab.tools.decide import question
 from losslab.tools.paths import from_tc, tclines, traces
 from losslab.tools.timetravel import whatif
-from tests.conftest import ROOT
+from tests.conftest import RANDOM_SEED, ROOT
 from tests.unit.campaign.test_state import BBR, bbr
 
 NAMES = design.load_names(ROOT)
@@ -97,8 +101,36 @@ def of_condition(data):
 
 
 def of_tc(data):
+    """Read lines of tc or Mininet: an axis has a value only if a word of the file says it."""
     lines = tclines.Lines.of(tclines.read(word(data), {"1": "eth1"}))
-    in_range(from_tc.Reading(lines, {}, "cubic").condition)
+    path = from_tc.Reading(lines, {}, "cubic")
+    in_range(path.condition)
+    said = " ".join(axes for _, axes in path.taken)
+    assert [axis for axis in path.values if axis != "algorithm" and axis not in said] == []
+
+
+def of_module(data):
+    """Read a kernel module's folder: its Makefile, and a source that registers an algorithm."""
+    makefile, _, source = data.partition(b"\n---\n")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "Makefile").write_bytes(makefile)
+        (folder / "tcp_mine.c").write_bytes(source)
+        made, files, notes = csource.inspect(folder, folder, "mine")
+        named = made.registers.encode() in source
+        assert named or any("its name is in macros" in note for note in notes)
+        assert {Path(each).name for each in files} <= {"tcp_mine.c"}
+
+
+def of_study(path):
+    """Load a study, and every cell of its blocks."""
+    folder = path.parent / "studies" / "mine"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "study.yaml").write_bytes(path.read_bytes())
+    study = studyfiles.load_study("mine", path.parent, ())
+    for block in study["blocks"].values():
+        for point in islice(studyfiles.block_grid(study, block), 20):
+            finite(point)
 
 
 def of_campaign(path):
@@ -161,8 +193,8 @@ def of_suite(path):
 def of_measurement(path):
     found = measurement.read(path, "TCP upload" if b"results" in path.read_bytes() else "")
     finite(dataclasses.asdict(found))
-    made = types.SimpleNamespace(manifest=RUN, table=lambda _: [], samples=lambda _: [])
-    json.dumps(compare.compared(found, [made]), allow_nan=False)
+    made = types.SimpleNamespace(manifest=RUN, table=lambda _: [], samples=lambda _: {})
+    json.dumps(commands.compared(found, [made]), allow_nan=False)
 
 
 def examples(*names):
@@ -201,7 +233,16 @@ WORDS = {
             b"tc class add dev $1 parent 1: classid 1:2 htb rate 8mbit ceil 9mbit burst 9k\n"
             b"tc qdisc add dev $1 parent 1:2 netem limit 9 delay 9ms reorder 1% gap 1 slot 1ms",
             b"tc filter add dev eth0 parent ffff: matchall action police rate 1mbit burst 9k",
-            b"addLink(h1, s1, bw=10, delay='5ms', loss=1, max_queue_size=9, use_tbf=True)"], of_tc),
+            ], of_tc),
+    "mininet": ([
+        b"addLink(h1, s1, bw=10, delay='5ms', loss=1, max_queue_size=9, use_tbf=True)",
+        b"from mininet.link import TCLink\nclass Mine(Topo):\n    def build(self, n=2):\n"
+        b"        self.addLink(a, b, cls=TCLink, bw=10, jitter='1ms', delay='5ms')\n",
+    ], of_tc),
+    "module": ([b"obj-m := tcp_mine.o\nccflags-y += -DX=1 \\\n -O2\n---\n"
+                b"static struct tcp_congestion_ops mine = { .name = \"mine\", .ssthresh = f };\n"
+                b"module_param(beta, int, 0644);\nMODULE_LICENSE(\"GPL\");\n"
+                b"tcp_register_congestion_control(&mine);\n"], of_module),
     "scheme": ([b"ewma,alpha=0.9,scale=1.5", b"bbr"], axis("scheme", app="datagram")),
     "number": ([b"1", b"0.5", b"1e3"], lambda data: finite(reading.number(word(data)))),
     "seed": ([b"1", b"2147483647"], lambda data: finite(cellspec.SEED(word(data)))),
@@ -215,15 +256,17 @@ WORDS = {
                    for each in recorded("*/cell.json")], of_condition),
 }  # fmt: skip
 FILES = {
-    "campaign": (text("config/quic.yaml"), of_campaign),
+    "campaign": (text("config/campaigns/quic.yaml"), of_campaign),
+    "study.yaml": ([each.replace(b"study: quic", b"study: mine")
+                    for each in text("studies/quic/study.yaml")], of_study),
     "claims": (text("studies/quic/claims.yaml"), lambda p: claims.check_claims(p, "quic", GRID)),
     "kernels.toml": (text("config/kernels.toml"), lambda p: finite(design.load_kernels(p))),
     "manifest.json": (recorded("*/0/manifest.json.gz"),
                       lambda p: finite(results.read_manifest(p))),
     "cell.json": (recorded("*/cell.json"), lambda p: finite(results.read_cell(p).content)),
     "states.toml": (text("config/states.toml"), lambda p: finite(state.read_declarations(p))),
-    "state": ([json.dumps({"origin_ns": 0, "layouts": {"bbr": BBR}}).encode() + b"\n" + bbr(1)],
-              of_state),
+    "state": ([json.dumps({"origin_ns": 0, "layouts": {"bbr": BBR}}).encode() + b"\n"
+               + bytes(capture.pack(bytearray(bbr(1))))], of_state),
     "trace": ([b"0\n5\n5\n12\n40\n"], of_trace),
     "iperf3": (examples("iperf3-tcp.json", "iperf3-udp.json"), of_measurement),
     "flent": (examples("flent.json"), of_measurement),
@@ -236,14 +279,20 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.nightly
+# Inputs of each reader, and of each in the nightly tests.
+FEW, MANY = 25, 300
+
+
+@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", [*WORDS, *FILES])
-def test_any_input_is_read_in_range_or_refused(name, tmp_path):
+def test_any_input_is_read_in_range_or_refused(name, count, tmp_path):
+    """Every run has other inputs, of the seed that pytest prints."""
     seeds, read = (WORDS | FILES)[name]
     refused = []
 
+    @seed(int(os.environ[RANDOM_SEED]))
     @settings(
-        max_examples=300, deadline=5000, database=None, derandomize=True,
+        max_examples=count, deadline=None, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(changed(seeds) | st.binary(max_size=200))
@@ -260,4 +309,49 @@ def test_any_input_is_read_in_range_or_refused(name, tmp_path):
 
     each()
     assert set(seeds).isdisjoint(refused)
-    assert refused
+    for valid in seeds:
+        if name in FILES:
+            (tmp_path / name).write_bytes(valid)
+            valid = tmp_path / name  # noqa: PLW2901
+        read(valid)
+
+
+def values(found):
+    """Return the values of a measurement, by name."""
+    return {k: v for k, v in dataclasses.asdict(found).items() if k not in ("absent", "notes")}
+
+
+def without_a_key(content):
+    """Yield copies of JSON without one key of an object, and where the key was."""
+    pairs = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, inner in pairs:
+        if isinstance(content, dict):
+            yield f"{key}", {k: v for k, v in content.items() if k != key}
+        if isinstance(inner, dict | list):
+            for where, changed_ in without_a_key(inner):
+                copy = content.copy()
+                copy[key] = changed_
+                yield f"{key}.{where}", copy
+
+
+@pytest.mark.parametrize("name", ["iperf3-tcp.json", "iperf3-udp.json", "flent.json"])
+def test_a_measurement_has_no_value_that_its_file_does_not_say(name, tmp_path):
+    """What a file without a key no longer says is absent or refused, and never 0."""
+    content = json.loads(examples(name)[0])
+    path = tmp_path / name
+    series = "TCP upload" if "flent" in name else ""
+    path.write_text(json.dumps(content))
+    whole = values(measurement.read(path, series))
+    wrong = []
+    for where, changed_ in without_a_key(content):
+        path.write_text(json.dumps(changed_))
+        try:
+            found = values(measurement.read(path, series))
+        except UsageError:
+            continue
+        wrong += [f"without {where}: {key} {value!r}" for key, value in found.items()
+                  if value in (0, 0.0) and whole[key] not in (0, 0.0)]  # fmt: skip
+        # A loss that the file does not say is no loss of 0 %.
+        if where.endswith("lost_percent") and found["lost_percent"] == 0:
+            wrong.append(f"without {where}: {found['lost_percent']} % lost")
+    assert wrong == []

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import lzma
 import re
 from statistics import fmean
 
@@ -13,6 +14,7 @@ from losslab.reading import read_config, read_rows, read_yaml
 from losslab.repository import ROOT
 from losslab.study import claims, design, metrics, studyfiles
 from losslab.workflow import DEFINITION, require_defined_once
+from tests.sources import tracked
 
 REFERENCE = re.compile(r"@((?:fig|tbl|sec)-[A-Za-z0-9-]*[A-Za-z0-9])")
 # Assignments in the shared environment, which have no indentation; those of functions have some.
@@ -27,15 +29,15 @@ REASONS = [
     for sentence in claim.get("reason", [])
 ]
 CONFIGS = {
-    "contest": "config/contest.yaml", "full": "config/config.yaml", "quick": "config/quick.yaml",
-    "stacks": "config/stacks.yaml",
-}  # fmt: skip
-RECORDS = ROOT / "docs" / "results"
+    "full": "config/config.yaml",
+    **{name: f"config/campaigns/{name}.yaml" for name in ("contest", "quick", "stacks")},
+}
+RECORDS = ROOT / "recorded"
 
 
-def test_every_reference_has_a_target(root):
+def test_every_reference_has_a_target():
     """The report removes references to what a campaign has no data for."""
-    paths = [*root.glob("report/*.qmd"), *root.glob("studies/*/*.qmd")]
+    paths = tracked("report/*.qmd", "studies/*.qmd")
     defined = set(report.labels_of(paths))
     for path in paths:
         assert set(REFERENCE.findall(path.read_text())) - defined == set(), path.name
@@ -56,10 +58,10 @@ def test_names_of_r_code_are_not_overwritten(root):
     functions = studyfiles.functions(root, studyfiles.study_names(root))
     require_defined_once(functions)
     assert len(names := defined(functions)) > 50
-    for script in [*root.glob("studies/*/figures/*.R"), *root.glob("studies/*/tables.R")]:
+    for script in tracked("studies/*/figures/*.R", "studies/*/tables.R"):
         assert not defined([script]) & names, script
-    paths = {path.stem: path for path in root.glob("report/*.qmd")}
-    paths |= {f"_{path.parent.name}": path for path in root.glob("studies/*/*.qmd")}
+    paths = {path.stem: path for path in tracked("report/*.qmd")}
+    paths |= {f"_{path.parent.name}": path for path in tracked("studies/*.qmd")}
     chapters = {name: assigned(path) for name, path in paths.items()}
     for name, its in chapters.items():
         assert set(its) & names == set(), name
@@ -117,23 +119,26 @@ def cells(name):
 
 def test_recorded_cells_are_those_of_the_campaign():
     wrong = []
-    for path in (RECORDS / f"{name}.tsv" for name in CONFIGS):
-        campaign = cells(path.stem)
-        for name, row in records.read_record(path).items():
+    for config in CONFIGS:
+        campaign = cells(config)
+        for name, row in records.read_record(RECORDS / config / "record.tsv").items():
             rule = campaign[name].stopping if name in campaign else None
             if not rule or not rule.minimum <= row.replicates <= rule.maximum:
-                wrong.append(f"{path.stem}: {name}")
+                wrong.append(f"{config}: {name}")
     assert wrong == []
-    assert records.read_record(RECORDS / "quick.tsv").keys() == cells("quick").keys()
+    assert records.read_record(RECORDS / "quick" / "record.tsv").keys() == cells("quick").keys()
 
 
 @pytest.mark.nightly
 def test_recorded_numbers_are_those_of_the_recorded_cells():
-    record = records.read_record(RECORDS / "full.tsv")
+    record = records.read_record(RECORDS / "full" / "record.tsv")
     names = {}
     for row in read_rows(RECORDS / "full" / "cells.tsv", "\t"):
         names.setdefault(row["study"], []).append(row["cell"])
     for study, its in names.items():
+        # Numbers of a cell that the campaign has no longer would stay for ever.
+        with lzma.open(RECORDS / "full" / f"{study}.jsonl.xz") as file:
+            assert len(file.readlines()) == len(its), study
         for name, cell in records.read(RECORDS / "full", study, its).items():
             row, runs = record[f"{study}/{name}"], cell.content["replicates"]
             found = [metrics.value(run["summary"], row.metric) for run in runs if run["valid"]]

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 from losslab.reading import read_yaml
 from losslab.repository import ROOT, __version__
+from tests.sources import tracked
 
 # Versions may depend on Python's, so a lock may have several of a package.
 ROW = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
@@ -35,7 +36,7 @@ def version_of(requirement):
 
 def test_locks_agree_on_the_versions_of_shared_packages():
     versions = defaultdict(lambda: defaultdict(set))
-    for path in (ROOT / "requirements.lock", *(ROOT / "requirements").glob("*.lock")):
+    for path in tracked("requirements.lock", "requirements/*.lock"):
         for name, version in ROW.findall(path.read_text()):
             versions[name][path.name].add(version)
     assert len(versions) > 50

@@ -7,9 +7,9 @@ import subprocess
 import pytest
 import yaml
 
-from losslab import doctor
-from losslab.instrument import analysis
+from losslab import analysis, doctor
 from losslab.repository import ROOT
+from tests.sources import tracked
 
 PROGRAMS = ("src", "bench", "scripts")
 # Programs that packages.sh calls.
@@ -74,9 +74,7 @@ def test_ordinary_user_gets_the_command_for_root(root, tmp_path, check):
 
 
 def test_hints_and_scripts_name_listed_packages_and_parts(root):
-    files = [p for d in PROGRAMS for p in (root / d).rglob("*.[ps]*")]
-    files = [path for path in files if path.suffix != ".pyc"]
-    files += [root / "README.md", root / "CONTRIBUTING.md"]
+    files = tracked(*(f"{folder}/*.[ps]*" for folder in PROGRAMS), "README.md", "CONTRIBUTING.md")
     found = {
         name for p in files for words in INSTALL.findall(p.read_text()) for name in words.split()
     }
@@ -96,12 +94,12 @@ def used(paths):
 
 
 def test_r_packages_of_the_sources_are_those_of_debian_and_conda(root):
-    everything = {path for name in ("analysis", "studies") for path in (root / name).rglob("*.R")}
-    tests = {path for path in everything if "tests" in path.parts[len(root.parts) :]}
+    everything = {*tracked("analysis/*.R", "studies/*.R")}
+    tests = {*tracked("analysis/tests/*.R")}
     # Quarto knits with rmarkdown, and the linters' test calls lintr.
-    chapters = [*(root / "report").rglob("*.[Rq]*"), *root.glob("studies/*/*.qmd")]
+    chapters = tracked("report/*.[Rq]*", "studies/*.qmd")
     work = used([*(everything - tests), *chapters]) | {"rmarkdown"}
-    more = used([*tests, *(root / "tests").glob("*.R")]) | {"lintr"}
+    more = used([*tests, *tracked("tests/*.R")]) | {"lintr"}
     assert set(analysis.r_packages("analysis")) == work
     assert set(analysis.r_packages("tests")) == more - work
     for file in ("environment.yml", "workflow/envs/tools.yaml"):

@@ -6,13 +6,15 @@ from statistics import median
 
 from snakemake.cli import parse_args
 
-from bench import readme, verdict_errors
+from bench import readme
 from losslab import cli, commands
 from losslab.campaign import records
 from losslab.reading import read_rows, read_yaml
 from losslab.repository import ROOT
-from losslab.study import design
+from losslab.study import design, metrics
+from losslab.study.condition import AXES
 from tests import pages
+from tests.sources import tracked
 
 SHOWN = pages.shown(ROOT)
 EXAMPLES = [
@@ -28,6 +30,8 @@ OTHERS = {
 }  # fmt: skip
 # Pages whose commands use modules that the reader writes there.
 OWN_MODULES = {"docs/how-to/modules.md"}
+# Axes of every run, which have pages of their own.
+TIMES = {"duration_s", "warmup_s"}
 # Commands that are quick and change nothing are run, unless an option forbids it.
 QUICK = {(), ("axes",), ("cells",), ("completion",), ("pins",), ("--version",)}
 SLOW_OPTIONS = {"--check", "--write"}
@@ -41,13 +45,13 @@ def of(*programs):
 
 def test_every_program_named_in_pages_exists():
     known = {"losslab", "make", "python", "pytest", "snakemake"} | OTHERS
-    known |= {path.name for path in (ROOT / "scripts").iterdir()}
+    known |= {path.name for path in tracked("scripts/*")}
     assert {str(c) for c in SHOWN if pages.program(c) not in known} == set()
     assert {"README.md", "docs/tutorial.md"} <= {command.page for command in SHOWN}
 
 
 def test_scripts_accept_the_arguments_of_pages():
-    groups = {path.stem for path in (ROOT / "requirements").glob("*.lock")}
+    groups = {path.stem for path in tracked("requirements/*.lock")}
     listed = (ROOT / "scripts/packages.txt").read_text()
     parts = set(re.findall(r"^([a-z]+) ", listed, re.MULTILINE))
     wrong = [str(c) for c in of("group.sh") if not groups.issuperset(c.words[1:])]
@@ -117,7 +121,7 @@ STEP = re.compile(r"^\d+\. `(?:\w+\.)?(\w+)` \(([\w/.]+)\)", re.M)
 
 
 def test_paths_and_functions_named_by_guides_exist():
-    guides = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
+    guides = tracked("README.md", "CONTRIBUTING.md", "docs/*.md")
     named = {(guide.name, path) for guide in guides for path in PATH.findall(guide.read_text())}
     assert len(named) > 40
     wrong = [f"{g}: {path}" for g, path in named if "NAME" not in path
@@ -140,8 +144,7 @@ def test_modules_and_tests_named_in_pages_exist():
 def test_environment_variables_are_documented():
     text = (ROOT / "docs/reference/environment.md").read_text()
     explained = set(re.findall(r"^\| `(LOSSLAB_\w+)`", text, re.MULTILINE))
-    code = [*ROOT.glob("src/**/*.py"), *ROOT.glob("scripts/*.sh"), *ROOT.glob("config/*.toml"),
-            *ROOT.glob("analysis/R/*.R")]  # fmt: skip
+    code = tracked("src/*.py", "scripts/*.sh", "config/*.toml", "analysis/R/*.R")
     read = re.compile(
         r'(?:environ(?:\.get)?[(\[]|Sys\.getenv\(|= |variable = |\$\{)"?(LOSSLAB_[A-Z0-9_]+)'
     )
@@ -160,15 +163,31 @@ def test_exit_statuses_equal_those_of_the_help():
     assert [(number, words.replace("\\|", "|")) for number, words in rows] == said
 
 
-def test_pages_equal_what_their_benches_write(root):
+def test_readme_states_the_recorded_results(root):
+    """A campaign that is recorded again has other numbers."""
     text = (root / "README.md").read_text()
-    assert readme.written(text, root / "docs/figures/loss_decrease.csv") == text
-    for path, page in map(readme.reference, readme.TABLES):
-        assert path.read_text() == page, "python -m bench.readme --tables"
+    said = [readme.answer(root / "docs/figures/loss_decrease.csv"), readme.scoreboard()]
+    assert [words for words in [*said, readme.full()] if words not in text] == []
     [answer] = re.findall(r"\*\*(1 % packet loss [^*]+)\*\*", " ".join(text.split()))
     assert f"**{answer}**" in (root / "docs/index.md").read_text()
-    page = verdict_errors.PAGE.read_text()
-    assert verdict_errors.page(page, read_rows(verdict_errors.FILE)) == page
+
+
+def test_reference_pages_name_every_command_axis_and_metric(root):
+    names = {
+        "commands": commands.installed(),
+        "axes": AXES.keys() - TIMES,
+        "results": metrics.declared(),
+    }
+    for page, listed in names.items():
+        text = (root / f"docs/reference/{page}.md").read_text()
+        assert [name for name in listed if f"`{name}`" not in text] == [], page
+
+
+def test_readme_names_the_script_of_each_item(root):
+    text = (root / "README.md").read_text()
+    scripts = re.findall(r"\]\((studies/[^)]+)\)", readme.items())
+    assert len(scripts) > 3
+    assert [script for script in scripts if script not in text] == []
 
 
 # Cells of the findings: their common name, the part that varies, and the numbers' form.
@@ -178,11 +197,11 @@ CLOUD = "_loss0_symmetric_iperf3_rtt21_offloads-off_rate600_"
 
 
 def test_findings_are_the_recorded_numbers(root):
-    rows = read_rows(root / "docs/results/full.tsv", "\t")
+    rows = read_rows(root / "recorded/full/record.tsv", "\t")
     means = {row["cell"]: float(row["mean"]) for row in rows}
     cells = [WEB.format(*each) for each in (("web", ""), ("web", "_vs-cubic"))]
     alone, separated = means[cells[0]], means[WEB.format("aqm", "_fq-codel_vs-cubic")]
-    recorded = records.read(root / "docs/results/full", "bufferbloat", cells)[cells[1]]
+    recorded = records.read(root / "recorded/full", "bufferbloat", cells)[cells[1]]
     times = sorted(run["summary"]["download_s"] for run in recorded.content["replicates"])
     page = (
         f"a web page takes {median(times):.1f} s instead of {alone:.1f} s",
@@ -232,10 +251,10 @@ def test_findings_on_quic_stacks_are_those_of_the_table(root):
 
 def test_readme_has_the_number_of_cells(root, capsys):
     text = (root / "README.md").read_text()
-    cli.main(["cells", "--config", str(root / "config/quick.yaml")])
+    cli.main(["cells", "--config", str(root / "config/campaigns/quick.yaml")])
     assert f"measures {len(capsys.readouterr().out.splitlines())} cells" in text
-    known = len(list(root.glob("studies/*/study.yaml")))
-    quick = read_yaml(root / "config/quick.yaml")
+    known = len(tracked("studies/*/study.yaml"))
+    quick = read_yaml(root / "config/campaigns/quick.yaml")
     measured = len(design.load_studies(quick, root))
     said = f"one of {known} studies. `make report` measures the quick campaign, {measured} of them"
     assert said in text

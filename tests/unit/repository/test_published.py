@@ -6,6 +6,7 @@ import re
 from losslab.reading import read_yaml
 from losslab.repository import ROOT
 from losslab.study import schemas
+from tests.sources import tracked
 
 CONTEST = ("exercise", "part", "scheme")
 
@@ -30,7 +31,7 @@ def ours(study, axes):
 def test_curves_have_a_recorded_origin():
     sources = read_yaml(ROOT / "studies/sources.yaml")
     assert schemas.problems(sources, "sources") == []
-    curves = {str(path.relative_to(ROOT / "studies")) for path in ROOT.glob("studies/*/curves.csv")}
+    curves = {str(path.relative_to(ROOT / "studies")) for path in tracked("studies/*/curves.csv")}
     assert curves == set(sources)
     cited = (ROOT / "report/references.bib").read_text()
     assert all(f"{{{source['citation']}," in cited for source in sources.values())

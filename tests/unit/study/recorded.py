@@ -13,6 +13,7 @@ from losslab.reading import read_yaml
 from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.condition import Condition, replicate_seed
+from tests.sources import tracked
 
 RECORDED = Path(__file__).with_name("recorded.tsv")
 COLUMNS = ("campaign", "study", "block", "cells", "digest")
@@ -41,7 +42,7 @@ VALUES = {
 
 def conditions(root):
     """Yield every recorded condition and its cell's name, under campaign, study and block."""
-    for path in sorted((root / "config").glob("*.yaml")):
+    for path in tracked(":(glob)config/campaigns/*.yaml", "config/config.yaml"):
         for cell in design.load_cells(read_yaml(path), root):
             yield (path.stem, cell.study, cell.block), cell.name, cell.condition
     draw = random.Random(1)

@@ -2,11 +2,13 @@
 
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 import yaml
 
 from losslab.errors import LosslabError
+from losslab.reading import read_yaml
 from losslab.study import claims, studyfiles
 
 # Claims in which tests make mistakes; they do not change with the study's own claims.
@@ -71,56 +73,16 @@ def test_every_claims_file_is_valid(root):
     claims.check(studyfiles.study_names(root), root)
 
 
-# Studies, text of their claims, and the mistake that replaces it.
-MISTAKES = [
-    ("calibration", "statistic: max", "statistc: max"),
-    ("calibration", "metric: rtt_error_percent", "metric: rtt_eror"),
-    ("calibration", "metric: rtt_error_percent", "metric: rtt_ms"),
-    ("calibration", "at_most: 0.1", "at_least: 0.1\n    at_most: 0.1"),
-    ("calibration", "    at_most: 0.1\n", ""),
-    ("calibration", "where: { block: rtt }", "where: { blok: rtt }"),
-    ("calibration", "where: { block: rtt }", "where: { block: rt }"),
-    ("calibration", "where: { block: rtt }", "where: { block: rtt, algorithm: bbr }"),
-    ("calibration", "    where: { block: rtt }\n", ""),
-    ("calibration", "kind: largest_loss_z", "kind: largest_loss_z\n    metric: power"),
-    ("loss", "    against: { loss_percent: 0 }\n", ""),
-    ("loss", "against: { loss_percent: 0 }", "against: { loss_percent: 11 }"),
-    ("loss", "against: { loss_percent: 0 }", "against: { app: [iperf3, ffmpeg] }"),
-    ("loss", "along: loss_percent", "along: path"),
-    ("loss", "along: loss_percent", "along: rate_mbit"),
-    ("loss", "loss_percent: 1 }", "loss_percent: 1% }"),
-    ("loss", "along: loss_percent", "others: { block: main }"),
-    ("calibration", "at_most: 0.1", "at_most: 0.1\n    published: 0\n    published_runs: 1"),
-    ("loss", "at_most: -60", "at_most: -60\n    published: -70\n    published_sd: 2"),
-    ("loss", "at_most: -60",
-     "at_most: -60\n    published: -70\n    published_runs: 1\n    published_sd: 2"),
-    ("calibration", "at_most: 0.1", "at_most: 0.1\n    reason: [{ text: a }]"),
-    ("calibration", "at_most: 0.1",
-     "at_most: 0.1\n    reason: [{ text: a, test: 'tests/unit/test_report.py::test_gone' }]"),
-    ("calibration", "at_most: 0.1",
-     "at_most: 0.1\n    reason:\n      - text: a\n        shown_by:\n          kind: value\n"
-     "          where: { block: rtt }\n          at_most: 1"),
-    ("loss", "limit_because: A test's.",
-     "limit_because: A test's.\n    reason:\n      - text: a\n        published:\n"
-     "          { where: { algorithm: bbr, loss_percent: 10 }, column: mean, at_least: 752 }"),
-    ("loss", "limit_because: A test's.",
-     "limit_because: A test's.\n    reason:\n      - text: a\n        published:\n"
-     "          { where: { algorithm: reno }, column: mean, at_least: 1 }"),
-    ("loss", "id: cubic-asymmetric-1-percent", "id: cubic-symmetric-1-percent"),
-    ("cellular", "others: { block: approaches }", "others: { block: approach }"),
-]  # fmt: skip
+MISTAKES = read_yaml(Path(__file__).with_name("mistakes.yaml"))
 
 
-def test_mistake_in_a_claim_names_it_and_allowed_values(copy, snapshot):
-    said = []
-    for study, old, new in MISTAKES:
-        path = copy / "studies" / study / "claims.yaml"
-        text = path.read_text()
-        replace(path, old, new)
-        message = refusal(copy, study).replace(f"{copy}/", "")
-        said.append(f"{study}, {old!r} -> {new!r}\n    {message[:400]}")
-        path.write_text(text)
-    assert "\n".join(said) == snapshot
+@pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case["says"])
+def test_mistake_in_a_claim_names_its_place_and_what_would_be_right(copy, case):
+    study = case["study"]
+    replace(copy / "studies" / study / "claims.yaml", case["text"], case["mistake"])
+    message = refusal(copy, study)
+    assert f"studies/{study}/claims.yaml, claim " in message
+    assert case["says"] in message
 
 
 @pytest.mark.parametrize("content", ["study: loss\nclaims: []\n", "claims: [{id: a}]\n", "- a\n"])

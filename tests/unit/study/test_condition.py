@@ -51,6 +51,12 @@ def test_algorithms_share_the_drawn_trace():
     assert derived_seed(7, "kernel") == 1435303113
 
 
+def test_earlier_condition_may_have_a_removed_axis_at_its_default():
+    assert Condition.from_json(CONDITION.to_json() | {"sender_root": "none"}) == CONDITION
+    with pytest.raises(LosslabError, match="unknown condition keys: 'sender_root'"):
+        Condition.from_json(CONDITION.to_json() | {"sender_root": "image.tar"})
+
+
 def test_whole_numbers_are_equal_in_every_notation():
     data = CONDITION.to_json()
     as_floats = {k: float(v) if isinstance(v, int) else v for k, v in data.items()}

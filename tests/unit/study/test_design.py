@@ -22,7 +22,7 @@ def study(root):
 
 
 def test_quick_campaign_has_every_study_with_enough_replicates(root):
-    studies = design.load_studies(read_yaml(root / "config/quick.yaml"), root)
+    studies = design.load_studies(read_yaml(root / "config/campaigns/quick.yaml"), root)
     assert {study.name for study in studies} >= {"calibration", "loss", "cloud", "bufferbloat",
                                                  "map", "cellular"}  # fmt: skip
     assert min(cell.stopping.minimum for study in studies for cell in study.cells) >= 5

@@ -43,7 +43,7 @@ def meant_cells(study, claim):
 def test_short_campaign_has_ten_replicates_of_every_cell_of_a_claim_unless_it_is_precise(
     root, name
 ):
-    for study in design.load_studies(read_yaml(root / f"config/{name}.yaml"), root):
+    for study in design.load_studies(read_yaml(root / f"config/campaigns/{name}.yaml"), root):
         rules = {cell.name: cell.stopping for cell in claimed_cells(study, root)}
         usual = {StoppingRule(5, most, 0.5) for most in (10, 20, 30)}
         # Runs on one trace hardly differ, and last 140 s.
@@ -54,7 +54,7 @@ def test_short_campaign_has_ten_replicates_of_every_cell_of_a_claim_unless_it_is
 
 def test_claims_campaign_has_the_quick_cells_of_the_sources_claims_and_causes(root):
     def studies(name):
-        config = read_yaml(root / f"config/{name}.yaml")
+        config = read_yaml(root / f"config/campaigns/{name}.yaml")
         return {study.name: study for study in design.load_studies(config, root)}
 
     quick, claims = studies("quick"), studies("claims")

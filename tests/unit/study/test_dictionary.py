@@ -11,14 +11,12 @@ from losslab.errors import LosslabError
 from losslab.repository import listed
 from losslab.study import dictionary, metrics, studyfiles
 from losslab.study.condition import AXES
-from losslab.ui import tables
+from losslab.ui import printed
 from tests.conftest import ROOT
+from tests.sources import tracked
 
-RECORDED = sorted(
-    path
-    for folder in ("tests/golden/cells", "tests/golden/expected", "tests/expected/analysis/output")
-    for path in (ROOT / folder).rglob("*.csv*")
-)
+FOLDERS = ("tests/golden/cells", "tests/golden/expected", "tests/expected/analysis/output")
+RECORDED = tracked(*(f"{folder}/*.csv*" for folder in FOLDERS))
 
 
 def header(path):
@@ -38,10 +36,10 @@ def test_no_column_of_a_recorded_table_is_undeclared():
 
 
 def test_columns_of_sweeps_and_replicates_are_declared_and_others_are_named():
-    columns = [*AXES, "metric", *tables.STATISTICS, *tables.MORE, "reasons"]
+    columns = [*AXES, "metric", *printed.STATISTICS, *printed.MORE, "reasons"]
     assert dictionary.undeclared("my-sweep/sweep.csv", columns) == []
     names = [*AXES, *metrics.declared()]
-    assert dictionary.undeclared("results/summary/map_replicates.csv", names) == []
+    assert dictionary.undeclared("results/summary/map/replicates.csv", names) == []
     assert dictionary.undeclared("a/tcp.csv", ["t_s", "colour"]) == ["colour"]
     assert dictionary.describe("a/tcp.csv", ["colour"])[0].type == "any"
 
@@ -50,12 +48,12 @@ def test_columns_of_sweeps_and_replicates_are_declared_and_others_are_named():
     ("path", "name", "unit", "said"),
     [
         ("my-run/ping.csv", "rtt_ms", "ms", "Round-trip time of the ping."),
-        ("results/summary/map_replicates.csv", "rtt_ms", "ms", "Axis of the cell"),
-        ("results/summary/map_replicates.csv", "jain_index", "", "Jain's fairness index"),
-        ("results/tables/map_effects.csv", "factor", "", "Factor by which"),
-        ("results/tables/cloud_flow.csv", "step", "", "losslab's, in words"),
-        ("results/tables/any_table.csv", "goodput_mbit_low", "Mbit/s", "Lower end of the 95 %"),
-        ("results/summary/loss_flows.csv", "flow", "", "first (the flow under test)"),
+        ("results/summary/map/replicates.csv", "rtt_ms", "ms", "Axis of the cell"),
+        ("results/summary/map/replicates.csv", "jain_index", "", "Jain's fairness index"),
+        ("results/tables/map/effects.csv", "factor", "", "Factor by which"),
+        ("results/tables/cloud/flow.csv", "step", "", "losslab's, in words"),
+        ("results/tables/any/table.csv", "goodput_mbit_low", "Mbit/s", "Lower end of the 95 %"),
+        ("results/summary/loss/flows.csv", "flow", "", "first (the flow under test)"),
         ("my-run/tcp.csv", "flow", "", "Source port of the connection"),
     ],
 )

@@ -11,6 +11,7 @@ from losslab.reading import UsageError
 from losslab.study import metrics
 from losslab.study.condition import AXES, Condition
 from losslab.tools.realtime.watch import Findings
+from tests.sources import tracked
 
 HEAD = "name\tlabel\tunit\tbetter\tprimary\tof\tdescription\n"
 APPS = set(AXES["app"].choices)
@@ -18,27 +19,26 @@ APPS = set(AXES["app"].choices)
 OTHERS = {"every", "TCP", "analysis", "real-time"}
 
 
-def words_of(root, *patterns):
+def words_of(*patterns):
     """Return names in source files that could be metrics."""
-    files = [path for pattern in patterns for path in root.glob(pattern)]
-    text = "\n".join(path.read_text() for path in files)
+    text = "\n".join(path.read_text() for path in tracked(*patterns))
     return set(re.findall(r"[a-z][a-z0-9_]+", text))
 
 
-def test_every_declared_metric_is_computed(root):
-    guest = words_of(root, "src/losslab/emulation/**/*.py")
+def test_every_declared_metric_is_computed():
+    guest = words_of("src/losslab/emulation/*.py")
     guest |= {f"competitor_{word}" for word in guest}
     guest |= {f"machine_{field.name}" for field in dataclasses.fields(Findings)}
-    after = words_of(root, "analysis/**/*.R", "src/losslab/campaign/tables.py")
+    after = words_of("analysis/*.R", "src/losslab/campaign/tables.py")
     after |= {f"{name}_goodput_mbit" for name in ("early", "late", "whole")}
     for name, its in metrics.declared().items():
         own = re.sub(r"^pool\d_", "", name)
         assert own in (after if its.of == ("analysis",) else guest), name
 
 
-def test_recorded_summaries_have_only_declared_metrics(root):
+def test_recorded_summaries_have_only_declared_metrics():
     found = set()
-    for path in (root / "tests/golden").rglob("manifest.json.gz"):
+    for path in tracked("tests/golden/*manifest.json.gz"):
         found |= json.loads(gzip.decompress(path.read_bytes()))["summary"].keys()
     assert len(found) > 30
     assert metrics.undeclared(dict.fromkeys(found)) == []

@@ -5,10 +5,11 @@ import pytest
 from losslab.errors import LosslabError
 from losslab.study import prose
 from tests.conftest import ROOT
+from tests.sources import tracked
 
 
 def test_typed_numbers_of_our_chapters_have_sources():
-    prose.check([*ROOT.glob("report/*.qmd"), *ROOT.glob("studies/*/*.qmd")], ROOT)
+    prose.check(tracked("report/*.qmd", "studies/*.qmd"), ROOT)
 
 
 def test_typed_numbers_are_found_outside_code_comments_and_quotations():

@@ -1,10 +1,7 @@
-"""Conditions that cannot be measured: each is refused before anything runs, and says why.
-
-`pytest tests/unit/study/test_refused_conditions.py --snapshot-update` records the messages again;
-read the difference before you commit it.
-"""
+"""Conditions that cannot be measured: each is refused before anything runs, and says why."""
 
 import contextlib
+import re
 import shlex
 
 import pytest
@@ -17,6 +14,8 @@ from losslab.study.condition import AXES
 
 NAMES = design.load_names(ROOT)
 PATH = {"algorithm": "cubic", "rtt_ms": 20.0, "rate_mbit": 20.0, "duration_s": 10.0}
+# Words with which a message says what would be right.
+REASON = r"\b(must|needs?|excludes?|cannot|found|no|not)\b"
 # A line has axes that its conditions share, and after the colon the rest of each, between bars.
 REFUSED = r"""
 : loss_percent=-1 | warmup_s=10 | buffer_packets=0 | path=round | app=telnet | video=4k
@@ -36,7 +35,8 @@ offloads=on: duplicate_percent=1 | ack_thinning=2
 shaper=htb-netem: jitter_ms=1 | loss_percent=1 | sender_delay_ms=5 | trace=cellular | rtt_ms=0
 shaper=htb-netem: queue=codel
 : queue=own | qdisc= | 'qdisc=sfq limit 9' | 'qdisc=red limit 9' queue=own
-queue=own: 'qdisc=sfq limit 9; reboot'
+queue=own: 'qdisc=sfq limit 9; reboot' | 'qdisc=hhf limit 100'
+queue=own: 'qdisc=choke limit 9 bandwidth 1mbit'
 
 # Numbers and units
 : rate_mbit=20ms | rate_mbit=20Mbps | rtt_ms=20M | rtt_ms=1e99min | loss_percent=20ms
@@ -55,10 +55,13 @@ ip_version=6: mtu_bytes=1279 | app=web | flows=cubic | trace=cellular
 # Names and kernels
 : algorithm=bbr9 | kernel=5.4 | algorithm=bbr3 kernel=7.2 | app=datagram scheme=nonsense
 app=datagram: scheme=ewma,gain=2 | scheme=ewma,alpha | scheme=fixed,window=-1
-app=datagram: scheme=ewma,_rate_per_ms=1 | scheme=bbr window_bytes=300
+app=datagram: scheme=ewma,_rate_per_ms=1 | scheme=bbr window_bytes=65535
 app=quic: ack_thinning=9 | initcwnd_packets=9 | initrwnd_packets=9
-: queue=dualpi2 | ecn=accurate kernel=6.1 | ecn=accurate algorithm=bbr3
-: kernel=6.1 'drop_list=data 3' | sysctl=both:net.ipv4.tcp_rto_max_ms=1000
+: queue=dualpi2 | ecn=accurate kernel=6.12 | ecn=accurate algorithm=bbr3
+: sysctl=both:net.ipv4.tcp_rto_max_ms=1000
+: sysctl=both:net.ipv4.tcp_abc=1
+: sysctl=sender:net.ipv4.tcp_sakc=0+both:net.ipv4.conf.all.no_such=1
+: window_bytes=65536 | window_bytes=256 | window_bytes=262144 | window_bytes=1000000000
 
 # Drop lists, pauses and path schedules
 : drop_list= | drop_list=data | drop_list=12 | 'drop_list=data 0' | 'drop_list=data 2,1'
@@ -88,8 +91,9 @@ rate_mbit=10000 duration_s=3600: pauses=per_s=20,min_ms=1,max_ms=2
 : flows=cubic,arrivals_per_s=5,size_kb=5,sizes=normal | flows=cubic,count=1001 | flows=ten
 : flows=cubic,arrivals_per_s=600,size_kb=1 | flows=same,rtt_ms=20000 | flows=same,direction=up
 flows=same: competitor=bbr | queue=two-fifos | app=datagram scheme=fixed,window=3
-flows=same,direction=back: ecn=on | ack_thinning=3
-: flows=same,direction=back,rtt_ms=90
+flows=same,direction=back: reverse_rate_mbit=0
+flows=same,direction=back reverse_rate_mbit=5: ecn=on | ack_thinning=3
+: flows=same,direction=back,rtt_ms=90 reverse_rate_mbit=5
 flows=same second_rate_mbit=10: jitter_ms=1 | ecn=on
 
 # Settings of the hosts, and parameters of congestion controls
@@ -128,7 +132,7 @@ app=command sender_command=./a receiver_command=./b: flows=bbr second_rate_mbit=
 
 
 def cases():
-    """Yield each condition's text and axes; numbers without a unit are numbers."""
+    """Yield each condition's text, axes and own names; numbers without a unit are numbers."""
     for line in filter(None, REFUSED.splitlines()):
         shared, bar, rest = line.partition(": ")
         for case in rest.split(" | ") if bar else ():
@@ -137,14 +141,16 @@ def cases():
             for name, value in axes.items():
                 with contextlib.suppress(ValueError):
                     axes[name] = value if AXES[name].kind == "str" else float(value)
-            yield text, axes
+            yield text, axes, re.findall("[a-z]{3,}", case)
 
 
-def test_condition_that_cannot_be_measured_is_refused_with_the_reason(snapshot):
-    said = []
-    for text, axes in cases():
+def test_condition_that_cannot_be_measured_is_refused_and_names_what_is_wrong():
+    unclear = []
+    for text, axes, own in cases():
         with pytest.raises(UsageError) as error:
             cellspec.condition(PATH | axes, NAMES)
             pytest.fail(f"{text} must be refused")
-        said.append(f"{text[:99]}\n    {str(error.value)[:400]}")
-    assert "\n".join(said) == snapshot
+        message = str(error.value)
+        if not any(name[:5] in message for name in own) or not re.search(REASON, message):
+            unclear.append(f"{text}: {message}")
+    assert unclear == []

@@ -85,17 +85,17 @@ def case(suite):
     ],
 )
 def test_mistakes_in_a_suite_are_refused(root, rfc, tmp_path, change, words):
-    copy = tmp_path / "config" / "suites"
+    copy = tmp_path / "suites" / "broken"
     copy.mkdir(parents=True)
-    broken = yaml.safe_load((root / "config/suites/rfc9743.yaml").read_text())
+    broken = yaml.safe_load((root / "suites/rfc9743/suite.yaml").read_text())
     change(broken)
-    (copy / "broken.yaml").write_text(yaml.safe_dump(broken))
+    (copy / "suite.yaml").write_text(yaml.safe_dump(broken))
     with pytest.raises(LosslabError, match=re.compile(words, re.DOTALL)):
         studyfiles.load_suite("broken", tmp_path)
 
 
 def test_study_of_a_suite_has_no_blocks(root, tmp_path):
-    for folder in ("config", "studies"):
+    for folder in ("config", "studies", "suites"):
         shutil.copytree(root / folder, tmp_path / folder)
     path = tmp_path / "studies/score/study.yaml"
     path.write_text(path.read_text() + "blocks: { more: { algorithm: cubic } }\n")
@@ -126,13 +126,13 @@ def test_values_of_all_blocks_are_declared():
 
 @pytest.fixture
 def copy(root, tmp_path):
-    for folder in ("config", "studies"):
+    for folder in ("config", "studies", "suites"):
         shutil.copytree(root / folder, tmp_path / folder)
     return tmp_path
 
 
 def studies(copy):
-    return design.load_studies(read_yaml(copy / "config/quick.yaml"), copy)
+    return design.load_studies(read_yaml(copy / "config/campaigns/quick.yaml"), copy)
 
 
 def test_every_study_has_its_files_and_a_figure_is_a_file(root, copy):
@@ -151,7 +151,7 @@ def test_missing_file_of_a_study_is_named(copy, file):
 
 def test_studies_follow_others_in_a_campaign(root, copy):
     shutil.copytree(root / "tests/fixtures/study/studies/tiny", copy / "studies/tiny")
-    quick = read_yaml(copy / "config/quick.yaml")
+    quick = read_yaml(copy / "config/campaigns/quick.yaml")
     names = [study.name for study in design.load_studies(quick, copy)]
     assert "tiny" not in names
     others = [s.name for s in design.load_studies(quick | {"others": True}, copy)][len(names) :]

@@ -7,6 +7,7 @@ import pytest
 from losslab import api
 from losslab.campaign import limiters
 from losslab.ui import runsummary
+from losslab.ui.series import axis_text
 from tests.golden import seam
 from tests.unit.study.test_condition import CONDITION
 
@@ -36,6 +37,12 @@ def test_valid_run_shows_verdict_numbers_with_units_files_and_next_steps(tmp_pat
     assert any(line.startswith("tcp.csv") for line in words)
     assert not any(line.startswith("queue.csv") for line in words)
     assert f"losslab rerun {tmp_path}" in words
+
+
+def test_value_on_has_the_name_of_its_axis():
+    assert axis_text("offloads", "on") == "offloads on"
+    assert axis_text("ecn", "on") == "ecn on"
+    assert axis_text("algorithm", "cubic") == "cubic"
 
 
 def test_queue_that_is_not_checked_is_named(tmp_path):
@@ -126,4 +133,4 @@ def test_backlog_that_is_not_the_paths_queue_is_no_limit(recorded, changes, limi
     copy.mkdir(exist_ok=True)
     (copy / "queue.csv").write_text("\n".join(full))
     (copy / "tcp.csv").write_text((folder / "tcp.csv").read_text())
-    assert list(limiters.of_run(copy, manifest)) == limits
+    assert list(limiters.of_run(copy, manifest).shares) == limits

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import goodput, qlog
 from losslab.emulation.app import USER_FILES, App
+from losslab.emulation.arrivals import ARRIVALS, Addresses
+from losslab.emulation.connections import prefix_of
 from losslab.emulation.goodput import INTERVAL_S, ROUNDING_S, Goodput
 from losslab.emulation.programs import ANY, ANY_PORT, NO_PORT, Flow, Timed, Timeline, UserPrograms
 from losslab.emulation.topology import (
@@ -21,7 +23,6 @@ from losslab.emulation.topology import (
     interface,
     reverse_router,
 )
-from losslab.emulation.userprograms import ARRIVALS, Addresses, prefix_of
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE, OWN, Seed, axis, plain
 
@@ -52,17 +53,17 @@ def _environment(condition: Condition) -> dict[str, str]:
         words = shlex.split(condition.env)
     except ValueError as error:
         raise LosslabError(f"env must be words of a shell, found {error}") from error
-    found = dict[str, str]()
+    variables = dict[str, str]()
     for word in words or [""]:
         name, sign, value = word.partition("=")
         if not sign or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
             raise LosslabError(f"env must be NAME=VALUE ..., found {word!r:.60}")
-        if name in (*VARIABLES, *found):
+        if name in (*VARIABLES, *variables):
             raise LosslabError(
                 f"env must set each variable once and none of losslab's, found {name}"
             )
-        found[name] = value
-    return found
+        variables[name] = value
+    return variables
 
 
 def _commands(condition: Condition, pair: int) -> tuple[str, str, str]:
@@ -272,20 +273,20 @@ class Command(App):
             )
         if not self.used(condition):
             return
-        (*own, _), (*others, listens) = (_commands(condition, pair) for pair in range(2))
-        if {*own} & {NONE, ""}:
-            yield f"the app command needs sender_command and receiver_command, found {own}"
-        if any("\0" in text for text in (*own, *others, condition.env)):
+        (*commands, _), (*competitors, listens) = (_commands(condition, pair) for pair in range(2))
+        if {*commands} & {NONE, ""}:
+            yield f"the app command needs sender_command and receiver_command, found {commands}"
+        if any("\0" in text for text in (*commands, *competitors, condition.env)):
             yield "commands and env must have no NUL character, found one"
         try:
             _environment(condition)
         except LosslabError as error:
             yield error.message
-        if others != [NONE, NONE]:
-            if {*others} & {NONE, ""}:
+        if competitors != [NONE, NONE]:
+            if {*competitors} & {NONE, ""}:
                 yield (
                     "competitor_sender_command and competitor_receiver_command need each other, "
-                    f"found {others}"
+                    f"found {competitors}"
                 )
             if condition.flows != NONE:
                 yield "flows exclude competitor_sender_command; start both programs in one command"
@@ -319,18 +320,18 @@ class Command(App):
             if pair is None:
                 continue
             back = reverse_router(condition.path)
-            for host, router, out, own, other in (
+            for host, router, out, address, peer in (
                 ("sender", "r1", "r1", *pair), ("receiver", "r2", back, *reversed(pair)),
             ):  # fmt: skip
                 owner, neighbour = interface(host, router), interface(router, host)
                 network = network.plus(
                     NetworkExtension(
-                        routes={host: [(other, interface(host, out))]},
-                        sources={other: own},
+                        routes={host: [(peer, interface(host, out))]},
+                        sources={peer: address},
                         commands={
-                            host: [f"addr add {own}/24 dev {owner.name}"],
+                            host: [f"addr add {address}/24 dev {owner.name}"],
                             router: [
-                                f"neigh replace {own} lladdr {owner.mac} dev {neighbour.name} "
+                                f"neigh replace {address} lladdr {owner.mac} dev {neighbour.name} "
                                 "nud permanent"
                             ],
                         },
@@ -349,19 +350,21 @@ class Command(App):
         tables = [goodput.read_rows(folder / f"{prefix_of(f)}{ARRIVALS}") for f in plan.flows]
         pairs = list(zip(plan.flows, tables, strict=True))
         last = min(_last_row(rows, flow.caller.host, plan.duration_s) for flow, rows in pairs)
-        found = dict[str, Any]()
+        summary = dict[str, Any]()
         for flow, rows in pairs:
-            its = _summary(flow, rows, last, plan) | _completion(flow, rows, plan, timeline)
+            of_pair = _summary(flow, rows, last, plan) | _completion(flow, rows, plan, timeline)
             goodput.write_intervals(_rates(rows), folder / f"{prefix_of(flow)}intervals.csv")
             if prefix_of(flow):
-                its = {f"{COMPETITOR}_{name}": its[name] for name in OF_BOTH if name in its}
-            found |= its
-        shares = [found[n] for n in ("goodput_mbit", f"{COMPETITOR}_goodput_mbit") if n in found]
+                of_pair = {f"{COMPETITOR}_{n}": of_pair[n] for n in OF_BOTH if n in of_pair}
+            summary |= of_pair
+        names = ("goodput_mbit", f"{COMPETITOR}_goodput_mbit")
+        shares = [summary[name] for name in names if name in summary]
         if len(shares) > 1:
-            found |= {"total_goodput_mbit": sum(shares), "jain_index": goodput.jain_index(shares)}
+            summary["total_goodput_mbit"] = sum(shares)
+            summary["jain_index"] = goodput.jain_index(shares)
         logs = [path for path in sorted(folder.iterdir()) if path.suffix in qlog.SUFFIXES]
         server = plan.flows[0].listener.host == "sender"
-        return found | qlog.metrics(logs, "server" if server else "client")
+        return summary | qlog.metrics(logs, "server" if server else "client")
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         ended_s = summary["ended_s"]
@@ -387,12 +390,13 @@ def _summary(flow: Flow, rows: Sequence[Row], last: int, plan: Plan) -> dict[str
         )
     payload = _payload(rows[first], rows[last])
     if payload <= 0:
-        own = isinstance(flow, UserPrograms) and flow.addresses is not None
+        hint = f"see {logs}; the data must flow from sender to receiver"
+        if isinstance(flow, UserPrograms) and flow.addresses is not None:
+            hint += ", between the addresses $SENDER and $RECEIVER"
         raise LosslabError(
             f"payload of TCP or UDP must arrive at the receiver between {times[first]:.3g} and "
             f"{times[last]:.3g} s, found none",
-            hint=f"see {logs}; the data must flow from sender to receiver"
-            + ", between the addresses $SENDER and $RECEIVER" * own,
+            hint=hint,
         )
     seconds = times[last] - times[first]
     summary = {
@@ -401,7 +405,7 @@ def _summary(flow: Flow, rows: Sequence[Row], last: int, plan: Plan) -> dict[str
         "ended_s": times[last],
     }
     # losslab cannot tell a datagram from its duplicate.
-    duplicating = any("duplicates" in each.explains for each in plan.path_spec.mechanisms)
+    duplicating = any("duplicates" in m.explains for m in plan.path_spec.mechanisms)
     if duplicating and _difference(rows[0], rows[-1], "udp_bytes") > 0:
         return summary
     received = {"bytes_received": _payload(rows[0], rows[-1])}

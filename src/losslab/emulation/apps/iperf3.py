@@ -158,32 +158,32 @@ class Iperf3(App):
         its start; of a fractional duration, or if flows start seconds apart, retransmissions count
         until the configured end.
         """
-        found = list[dict[str, Any]]()
+        summaries = list[dict[str, Any]]()
         together = all(start.after_s <= START_JITTER_S for start in plan.starts)
-        for each in plan.flows:
-            receiver, sender = (load(folder / end.log) for end in (each.listener, each.caller))
-            rows = intervals(receiver, timeline.started_s[each.name])
-            delivered = Deliveries.read(folder / "tcp.csv", each.source_port)
-            prefix = each.name.removesuffix("iperf3")
+        for flow in plan.flows:
+            receiver, sender = (load(folder / end.log) for end in (flow.listener, flow.caller))
+            rows = intervals(receiver, timeline.started_s[flow.name])
+            delivered = Deliveries.read(folder / "tcp.csv", flow.source_port)
+            prefix = flow.name.removesuffix("iperf3")
             goodput.write_intervals(delivered.intervals(), folder / f"{prefix}intervals.csv")
             retransmits = (
                 sender["end"]["sum_sent"]["retransmits"]
                 if plan.duration_s.is_integer() and together
                 else goodput.retransmits_until(
-                    goodput.read_rows(folder / "tcp.csv"), each.source_port, plan.duration_s
+                    goodput.read_rows(folder / "tcp.csv"), flow.source_port, plan.duration_s
                 )
             )
-            found.append({
+            summaries.append({
                 "goodput_mbit": delivered.mbit(plan.warmup_s, plan.duration_s),
                 "received_mbit": received_mbit(rows, plan),
                 "retransmits": retransmits,
                 "bytes_received": sum(count for _, _, count in rows),
             })  # fmt: skip
-        goodputs = [its["goodput_mbit"] for its in found]
-        summary = found[0] | {"total_goodput_mbit": sum(goodputs)}
-        for its in found[1:]:
-            of_both = ("goodput_mbit", "received_mbit", "retransmits")
-            summary |= {f"competitor_{name}": its[name] for name in of_both}
+        goodputs = [of_flow["goodput_mbit"] for of_flow in summaries]
+        summary = summaries[0] | {"total_goodput_mbit": sum(goodputs)}
+        for of_competitor in summaries[1:]:
+            names = ("goodput_mbit", "received_mbit", "retransmits")
+            summary |= {f"competitor_{name}": of_competitor[name] for name in names}
             summary["jain_index"] = goodput.jain_index(goodputs)
         return summary
 

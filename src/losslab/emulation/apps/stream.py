@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import goodput
 from losslab.emulation.app import App
-from losslab.emulation.background.outcome import acked_bytes, seconds_between
-from losslab.emulation.background.plan import KILOBYTE, MODULE, PROGRAM, size_bytes
+from losslab.emulation.flows.outcome import acked_bytes, seconds_between
+from losslab.emulation.flows.plan import KILOBYTE, MODULE, PROGRAM, size_bytes
 from losslab.emulation.goodput import Deliveries, Goodput, quantile
 from losslab.emulation.programs import Flow, OnClock, Program, Timeline
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS, at_version
@@ -63,12 +63,12 @@ def steps(condition: Condition) -> list[Step]:
 
 
 def _number(text: str) -> float:
-    found = decimal(text)
-    if found is None:
+    number = decimal(text)
+    if number is None:
         raise LosslabError(
             f"app_pattern must be SECONDS=MBIT joined by commas, as {EXAMPLE}, found {text!r:.60}"
         )
-    return found
+    return number
 
 
 def mean_mbit(condition: Condition) -> float:
@@ -79,10 +79,10 @@ def mean_mbit(condition: Condition) -> float:
         mean = bits / took_ms / 1e3
         most = bits * condition.requests / 1e6 / condition.duration_s
         return min(mean, most or mean)
-    found = steps(condition)
-    ends = [*(at_s for at_s, _ in found[1:]), condition.duration_s]
-    rates = [condition.rate_mbit if rate is None else rate for _, rate in found]
-    octets = sum((e - s[0]) * r for s, e, r in zip(found, ends, rates, strict=True))
+    pattern = steps(condition)
+    ends = [*(at_s for at_s, _ in pattern[1:]), condition.duration_s]
+    rates = [condition.rate_mbit if rate is None else rate for _, rate in pattern]
+    octets = sum((e - s[0]) * r for s, e, r in zip(pattern, ends, rates, strict=True))
     return min(octets, condition.size_kb * KILOBYTE * 8 / 1e6 or octets) / condition.duration_s
 
 
@@ -160,11 +160,11 @@ class Stream(App):
         if not condition.response_kb and (others := [name for name in changed if name in ASKING]):
             yield f"{others[0]} needs response_kb, found none"
         try:
-            found = steps(condition)
+            pattern = steps(condition)
         except LosslabError as error:
             yield error.message
             return
-        times, rates = [at_s for at_s, _ in found], [rate or 0.0 for _, rate in found]
+        times, rates = [at_s for at_s, _ in pattern], [rate or 0.0 for _, rate in pattern]
         rising = all(before < after for before, after in pairwise(times))
         if times[0] != 0 or not rising or times[-1] >= condition.duration_s:
             yield (
@@ -265,19 +265,19 @@ class Stream(App):
         """
         sent, read = _reports(folder)
         size, pattern = _size(plan), json.loads(_arguments(plan)[2])
-        found = sent["steps"]
+        begun = sent["steps"]
         if asking := _asking(plan):
             yield from _asking_violations(asking, sent, read["requests"])
-        if len(found) != len(pattern):
-            yield f"the source must go through {len(pattern)} steps, found {len(found)}"
-        for number, (step, (at_s, rate)) in enumerate(zip(found, pattern, strict=False)):
+        if len(begun) != len(pattern):
+            yield f"the source must go through {len(pattern)} steps, found {len(begun)}"
+        for number, (step, (at_s, rate)) in enumerate(zip(begun, pattern, strict=False)):
             octets, due = step["sent_bytes"], step["due_bytes"]
             if rate is not None and octets != due and not (octets < due and step["refusals"]):
                 yield (
                     f"the source must send the {due} bytes that are due at {rate:g} Mbit/s from "
                     f"{at_s:g} s on, found {octets}"
                 )
-            if rate is not None and number + 1 < len(found) and size is None:
+            if rate is not None and number + 1 < len(begun) and size is None:
                 end_s = max(pattern[number + 1][0], step["begin_s"])
                 expected = int((end_s - step["begin_s"]) * rate * 1e6 / 8)
                 if due != expected:
@@ -300,9 +300,17 @@ class Stream(App):
 
 
 def _reports(folder: Path) -> list[dict[str, Any]]:
-    """Return the reports of sender and receiver."""
-    logs = (folder / name for name in ("sender.log", "receiver.log"))
-    return [goodput.read_report(log)[str(SOURCE_PORT)] for log in logs]
+    """Return the reports of sender and receiver; LosslabError if no connection came about."""
+    found = []
+    for name in ("sender.log", "receiver.log"):
+        report = goodput.read_report(folder / name)
+        if str(SOURCE_PORT) not in report:
+            raise LosslabError(
+                f"the flow must have a connection before the run's end, found none in {name}: the "
+                "run is too short, or the path carries nothing in this time"
+            )
+        found.append(report[str(SOURCE_PORT)])
+    return found
 
 
 def _arguments(plan: Plan) -> Sequence[str]:
@@ -312,8 +320,8 @@ def _arguments(plan: Plan) -> Sequence[str]:
 
 
 def _size(plan: Plan) -> int | None:
-    found: int | None = json.loads(_arguments(plan)[0])[0][-1]
-    return found
+    size_bytes: int | None = json.loads(_arguments(plan)[0])[0][-1]
+    return size_bytes
 
 
 def _asking(plan: Plan) -> Asking | None:
@@ -327,13 +335,15 @@ def _answered(
     """Write requests.csv and return the response times."""
     lines = ["number,sent_s,first_byte_ms,response_ms,bytes"]
     firsts, responses = list[float](), list[float]()
-    for number, each in enumerate(read["requests"], 1):
-        sent_s = (each["sent_ns"] - timeline.origin_ns) / 1e9
+    for number, request in enumerate(read["requests"], 1):
+        sent_s = (request["sent_ns"] - timeline.origin_ns) / 1e9
         times_ms = [
-            (each[name] - each["sent_ns"]) / 1e6 for name in ("first_ns", "done_ns") if name in each
+            (request[name] - request["sent_ns"]) / 1e6
+            for name in ("first_ns", "done_ns")
+            if name in request
         ]
         texts = [*(f"{ms:.6f}" for ms in times_ms), "", ""][:2]
-        lines.append(f"{number},{sent_s:.6f},{','.join(texts)},{each['bytes']}")
+        lines.append(f"{number},{sent_s:.6f},{','.join(texts)},{request['bytes']}")
         if len(times_ms) == 2 and sent_s >= plan.warmup_s:
             firsts.append(times_ms[0])
             responses.append(times_ms[1])
@@ -352,22 +362,23 @@ def _asking_violations(
     """Yield what client or server did other than ask, answer, think and ask again."""
     if asking.count and len(requests) > asking.count:
         yield f"the client must ask {asking.count} times, found {len(requests)}"
-    for number, (each, after) in enumerate(pairwise(requests), 1):
-        if "done_ns" not in each or each["bytes"] != asking.response_bytes:
-            yield f"request {number} must be answered before the next, found {each['bytes']} bytes"
+    for number, (request, following) in enumerate(pairwise(requests), 1):
+        if "done_ns" not in request or request["bytes"] != asking.response_bytes:
+            octets = request["bytes"]
+            yield f"request {number} must be answered before the next, found {octets} bytes"
             continue
-        late_ns = after["sent_ns"] - each["done_ns"] - asking.think_ns
+        late_ns = following["sent_ns"] - request["done_ns"] - asking.think_ns
         if not 0 <= late_ns <= LATE_NS + SLACK * asking.think_ns:
             yield (
                 f"request {number + 1} must follow {asking.think_ns / 1e6:g} ms after the "
                 f"response, found {(asking.think_ns + late_ns) / 1e6:g} ms"
             )
-    asked, rest = divmod(sent["asked_bytes"], asking.request_bytes)
-    octets, due = sent["told_bytes"], asked * asking.response_bytes
-    if asked + (rest > 0) > len(requests):
-        yield f"the server must get {len(requests)} requests, found {asked}"
+    received, rest = divmod(sent["asked_bytes"], asking.request_bytes)
+    octets, due = sent["told_bytes"], received * asking.response_bytes
+    if received + (rest > 0) > len(requests):
+        yield f"the server must get {len(requests)} requests, found {received}"
     if octets != due and not (octets < due and sum(step["refusals"] for step in sent["steps"])):
-        yield f"the server must send {due} bytes for {asked} requests, found {octets}"
+        yield f"the server must send {due} bytes for {received} requests, found {octets}"
 
 
 FEATURE = Stream()

@@ -134,11 +134,11 @@ class Web(App):
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:
         took_s = summary["download_s"]
-        found = [Goodput(PAGE_BYTES * 8 / 1e6 / took_s, took_s, in_window=False)]
+        goodputs = [Goodput(PAGE_BYTES * 8 / 1e6 / took_s, took_s, in_window=False)]
         if len(plan.starts) > 1:
             window_s = plan.duration_s - plan.warmup_s
-            found.append(Goodput(summary["bulk_goodput_mbit"], window_s))
-        return found
+            goodputs.append(Goodput(summary["bulk_goodput_mbit"], window_s))
+        return goodputs
 
 
 FEATURE = Web()

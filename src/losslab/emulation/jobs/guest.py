@@ -162,25 +162,25 @@ def _allow(algorithms: set[str]) -> None:
 
 def require_parameters(text: str, modules: Path) -> dict[str, str]:
     """Return the values of the axis `parameters`, read back; refuse one that was not taken."""
-    found = {}
+    values = {}
     for word in parameters.boot_words(text):
         name, _, expected = word.partition("=")
         module, _, parameter = name.partition(".")
         file = modules / module / "parameters" / parameter
         if not file.is_file():
             raise LosslabError(f"the kernel must have the parameter {name}, found no {file}")
-        found[name] = file.read_text().strip()
-        if _value(found[name]) != _value(expected):
+        value = values[name] = file.read_text().strip()
+        if _value(value) != _value(expected):
             reason = "the module changed it"
             try:
                 file.write_text(expected)  # the kernel says why
             except OSError as error:
                 reason = f"{errno.errorcode.get(error.errno or 0)}, {error.strerror}"
             raise LosslabError(
-                f"the kernel must take {name}={expected}, found {found[name]} ({reason})",
+                f"the kernel must take {name}={expected}, found {value} ({reason})",
                 hint="the module's source says which values it takes",
             )
-    return found
+    return values
 
 
 def parameter_violations(boot: Sequence[str], modules: Path) -> Iterator[str]:
@@ -193,9 +193,9 @@ def parameter_violations(boot: Sequence[str], modules: Path) -> Iterator[str]:
         module, dot, parameter = name.replace("-", "_").partition(".")
         file = modules / module / "parameters" / parameter
         if dot and file.is_file():
-            found = file.read_text().strip()
-            if _value(expected) != _value(found):
-                yield f"the kernel's parameter {name} must be {expected or 'set'}, found {found}"
+            value = file.read_text().strip()
+            if _value(expected) != _value(value):
+                yield f"the kernel's parameter {name} must be {expected or 'set'}, found {value}"
 
 
 def _value(text: str) -> str | int:

@@ -168,14 +168,14 @@ def _require_in_path(
     """Require that the router sends the packets of each (protocol, port) over the link."""
     table = route.table
     rules, routes = handle.ip.ask(["rule show", f"route show table {table}"], 2)
-    found = [
+    selected = [
         (rule.get("ipproto"), rule.get(route.selector))
         for rule in rules
         if rule.get("table") == str(table)
     ]
-    if found != list(expected):
+    if selected != list(expected):
         raise LosslabError(f"rules must send {expected} to table {table}, found {rules}")
-    destinations = [(each["dst"], each.get("dev")) for each in routes]
+    destinations = [(r["dst"], r.get("dev")) for r in routes]
     if destinations != [(route.network, route.device)]:
         raise LosslabError(
             f"table {table} must route {route.network} over {route.device}, found {destinations}"
@@ -217,26 +217,26 @@ def forward(link: TraceLink, tun: int, stop: int, begin_ns: int) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the link until SIGTERM, then until its queue is empty; `attached` has the options."""
-    its = json.loads(arguments[0])
+    options = json.loads(arguments[0])
     gc.disable()  # collections read the clock; packets leave no reference cycles
-    times = tracelink.parse(Path(its["trace"]).read_text(), its["trace"])
+    times = tracelink.parse(Path(options["trace"]).read_text(), options["trace"])
     # The handler does nothing: the signal makes the pipe readable.
     stop, stopped = os.pipe2(os.O_NONBLOCK)
     signal.signal(signal.SIGTERM, lambda *_: None)
     signal.set_wakeup_fd(stopped)
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)
-    with Path(its["log"]).open("w") as log:
-        limits = its["limit_packets"], its["mtu_bytes"]
-        queue = queue_of(its["queue"], *limits, its["seed"], tracelink.mean_mbit(times))
-        link = TraceLink(times, queue, lambda line: log.write(line + "\n"), its["start_ms"])
+    with Path(options["log"]).open("w") as log:
+        limits = options["limit_packets"], options["mtu_bytes"]
+        queue = queue_of(options["queue"], *limits, options["seed"], tracelink.mean_mbit(times))
+        link = TraceLink(times, queue, lambda line: log.write(line + "\n"), options["start_ms"])
         tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-        request = struct.pack("16sH22x", its["device"].encode(), IFF_TUN | IFF_NO_PI)
+        request = struct.pack("16sH22x", options["device"].encode(), IFF_TUN | IFF_NO_PI)
         fcntl.ioctl(tun, TUNSETIFF, request)
-        if time.monotonic_ns() > its["begin_ns"]:
+        if time.monotonic_ns() > options["begin_ns"]:
             raise LosslabError("the link must be ready before its trace begins, found it late")
         print(READY, flush=True)
-        sleep_until(its["begin_ns"])
-        forward(link, tun, stop, its["begin_ns"])
+        sleep_until(options["begin_ns"])
+        forward(link, tun, stop, options["begin_ns"])
     return 0
 
 

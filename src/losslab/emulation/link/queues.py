@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -168,8 +169,8 @@ class FqCoDel:
                 flow.deficit += self._quantum
                 self._old.append(flows.popleft())
                 continue
-            packet, its = flow.dequeue(now_ms)
-            dropped += its
+            packet, dropped_by_flow = flow.dequeue(now_ms)
+            dropped += dropped_by_flow
             if packet is not None:
                 flow.deficit -= len(packet.content)
                 return packet, dropped
@@ -333,6 +334,29 @@ def queue_of(
     RED's average decays at `mbit` while the queue is empty. Raises LosslabError.
     """
     kind, *words = text.split() or [text]
+    options = _options(kind, words)
+    if kind not in (*QUEUES, *OPTIONS):
+        raise LosslabError(
+            f"behind a trace, the queue must be one of {', '.join((*QUEUES, 'own'))}, with a qdisc "
+            f"of {', '.join(OPTIONS)}, found {kind}"
+        )
+    limit = options.pop("limit", None)
+    if kind == "bfifo":
+        return DropTail(limit_bytes=int(limit or packets * mtu_bytes))
+    if kind == "red":
+        return _red(options, limit, mtu_bytes, seed, mbit, " ".join(words))
+    limit_packets = packets if limit is None else int(limit)
+    if kind == "pie":
+        return Pie(limit_packets, mtu_bytes, random.Random(seed), **options)
+    if kind == "codel":
+        return CoDel(limit_packets, mtu_bytes, **options)
+    if kind == "fq_codel":
+        return FqCoDel(limit_packets, mtu_bytes, **options)
+    return DropTail(limit_packets)
+
+
+def _options(kind: str, words: Sequence[str]) -> dict[str, float]:
+    """Parse the tc options of a kind of queue; times are in ms."""
     known = OPTIONS.get(kind, ())
     options: dict[str, float] = {}
     for name, word in zip(words[::2], [*words[1::2], ""], strict=False):
@@ -346,27 +370,25 @@ def queue_of(
         options[name] = float(match[1]) * UNITS[match[2]]
         if not options[name]:
             raise LosslabError(f"{name} of {kind} must be above 0, found {word}")
-    if kind not in (*QUEUES, *OPTIONS):
+    return options
+
+
+def _red(
+    options: dict[str, float],
+    limit_bytes: float | None,
+    mtu_bytes: int,
+    seed: int,
+    mbit: float,
+    words: str,
+) -> Red:
+    """Build a RED queue; `words` are its options as in tc."""
+    options.pop("bandwidth", None)  # the link's rate takes its place
+    packet_bytes = options.setdefault("avpkt", mtu_bytes + ETHERNET_BYTES)
+    low_bytes, high_bytes, burst = (options.get(name, 0.0) for name in ("min", "max", "burst"))
+    in_order = packet_bytes <= low_bytes < high_bytes and burst >= low_bytes / packet_bytes
+    if limit_bytes is None or not in_order:
         raise LosslabError(
-            f"behind a trace, the queue must be one of {', '.join((*QUEUES, 'own'))}, with a qdisc "
-            f"of {', '.join(OPTIONS)}, found {kind}"
+            "red must have a limit, avpkt <= min < max, and a burst of at least min / avpkt, "
+            f"found {words or 'none'}"
         )
-    limit = options.pop("limit", None)
-    if kind == "bfifo":
-        return DropTail(limit_bytes=int(limit or packets * mtu_bytes))
-    if kind == "red":
-        options.pop("bandwidth", None)
-        packet = options.setdefault("avpkt", mtu_bytes + ETHERNET_BYTES)
-        least, most, burst = (options.get(name, 0.0) for name in ("min", "max", "burst"))
-        if limit is None or not packet <= least < most or burst < least / packet:
-            raise LosslabError(
-                "red must have a limit, avpkt <= min < max, and a burst of at least min / avpkt, "
-                f"found {' '.join(words) or 'none'}"
-            )
-        return Red(random.Random(seed), mbit, limit, **options)
-    packets = packets if limit is None else int(limit)
-    if kind == "pie":
-        return Pie(packets, mtu_bytes, random.Random(seed), **options)
-    if kind == "codel":
-        return CoDel(packets, mtu_bytes, **options)
-    return FqCoDel(packets, mtu_bytes, **options) if kind == "fq_codel" else DropTail(packets)
+    return Red(random.Random(seed), mbit, limit_bytes, **options)

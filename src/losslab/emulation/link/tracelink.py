@@ -242,8 +242,8 @@ class TraceLink:
     def _begin(self, now_ms: int) -> bool:
         """Start to send the next packet; return whether there is one."""
         packet, dropped = self.queue.dequeue(now_ms)
-        for each in dropped:
-            self.log(f"{now_ms} d 1 {len(each.content)}")
+        for lost in dropped:
+            self.log(f"{now_ms} d 1 {len(lost.content)}")
         self._sending = packet
         self._bytes_left = len(packet.content) if packet else 0
         return packet is not None
@@ -251,7 +251,7 @@ class TraceLink:
 
 def backlog(lines: Sequence[str], times_ms: Sequence[float]) -> list[tuple[int, int, int]]:
     """Return (packets queued, bytes queued, drops so far) of a log at ascending times."""
-    found = []
+    states = []
     packets = octets = drops = 0
     events = [line.split() for line in lines]
     next_event = 0
@@ -267,8 +267,8 @@ def backlog(lines: Sequence[str], times_ms: Sequence[float]) -> list[tuple[int, 
                 count = int(numbers[0])
                 packets, octets = packets - count, octets - int(numbers[1])
                 drops += count
-        found.append((packets, octets, drops))
-    return found
+        states.append((packets, octets, drops))
+    return states
 
 
 def summarise(

@@ -23,6 +23,9 @@ MARKING = (*MARK_WITH_OPTION, "cake", "dualpi2", OWN)
 # A flow with ECN sends all packets with ECT except its handshake and retransmissions (RFC 3168,
 # 6.1.5). A flow without ECN sends none.
 CAPABLE_SHARE_MIN = 0.5
+# Packets of one direction that open, acknowledge and close a connection, as SYN, ACK and FIN. They
+# matter for flows of a few packets.
+CONTROL_PACKETS = 4
 
 
 @dataclass(frozen=True)
@@ -64,18 +67,18 @@ class Marking(Mechanism):
         return replace(self, ecn=ecn, marking=condition.ecn != "off" and condition.queue in MARKING)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        its = condition
-        if its.ecn != "off" and (its.trace != NONE or not apps()[its.app].with_ecn):
+        in_program = condition.trace != NONE and condition.shaper == "tbf"
+        if condition.ecn != "off" and (in_program or not apps()[condition.app].with_ecn):
             yield (
-                "ecn must be off with a trace, because trace-driven links do not mark, and with "
-                f"the app datagram; found {its.ecn}"
+                "ecn must be off with a trace and the shaper tbf, whose link does not mark, and "
+                f"with the app datagram; found {condition.ecn}"
             )
-        if "mark_packets" in self.changed(its) and its.queue != "red-step":
-            yield f"mark_packets needs the queue red-step, found {its.queue}"
-        if its.queue == "red-step" and its.mark_packets >= its.buffer_packets:
+        if "mark_packets" in self.changed(condition) and condition.queue != "red-step":
+            yield f"mark_packets needs the queue red-step, found {condition.queue}"
+        if condition.queue == "red-step" and condition.mark_packets >= condition.buffer_packets:
             yield (
-                f"mark_packets must be below buffer_packets, {its.buffer_packets} here, found "
-                f"{its.mark_packets}"
+                f"mark_packets must be below buffer_packets, {condition.buffer_packets} here, "
+                f"found {condition.mark_packets}"
             )
 
     def on_queue(self, condition: Condition, qdisc: Qdisc) -> Qdisc:
@@ -100,7 +103,8 @@ class Marking(Mechanism):
                 )
             return
         # Without TCP, the programs decide.
-        due = t.received - t.retransmits - t.pings
+        # Those that open and close a connection carry none.
+        due = max(0, t.received - t.retransmits - t.pings - CONTROL_PACKETS * len(e.flows))
         if self.ecn != KERNEL and e.flows and t.ecn_capable < CAPABLE_SHARE_MIN * due:
             yield (
                 f"with ecn {self.ecn}, at least {100 * CAPABLE_SHARE_MIN:g} % of {due} packets "

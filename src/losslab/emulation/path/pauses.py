@@ -9,15 +9,18 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation.mechanism import Effect, Mechanism
 from losslab.emulation.path import schedule as path_schedule
-from losslab.emulation.shaping import BURST_FRAMES
+from losslab.emulation.qdiscs import LinkStep, rate_of
+from losslab.emulation.shaping import BURST_FRAMES, exact
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.axes import NONE, axis, derived_seed, settings
 from losslab.study.packetsizes import frame_bytes
+from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
@@ -32,21 +35,22 @@ DIGITS = 6
 # net/sched/sch_tbf.c). These bursts must be at most this share of what the link carries.
 SHORTEST_MS, REFILLED_SHARE_MAX = 0.1, 0.01
 PAUSES_MAX = 1000  # in a run, on average: each is a change that is read back
+EXACT_PAUSES_MAX = 100_000  # in a run, of an exact link
 
 
 def parse(text: str) -> dict[str, float]:
     """Parse the axis's value: pauses per second, and their minimum and maximum length in ms."""
-    found: dict[str, float] = settings(
+    values: dict[str, float] = settings(
         text.split(","), "pauses", dict.fromkeys((PER_S, MIN_MS, MAX_MS), "float"), EXAMPLE
     )
-    if len(found) < 3:
+    if len(values) < 3:
         raise LosslabError(f"pauses must set {PER_S}, {MIN_MS} and {MAX_MS} (as in {EXAMPLE})")
-    if found[PER_S] <= 0 or not SHORTEST_MS <= found[MIN_MS] < found[MAX_MS]:
+    if values[PER_S] <= 0 or not SHORTEST_MS <= values[MIN_MS] < values[MAX_MS]:
         raise LosslabError(
             f"pauses must have a positive {PER_S}, and {MIN_MS} between {SHORTEST_MS:g} and "
             f"{MAX_MS}, found {text}"
         )
-    return found
+    return values
 
 
 def drawn(text: str, end_s: float, seed: int) -> list[tuple[float, float]]:
@@ -56,19 +60,30 @@ def drawn(text: str, end_s: float, seed: int) -> list[tuple[float, float]]:
     have a Pareto distribution with exponent 1, from `min_ms` to `max_ms`: half as many pauses
     exceed twice a length, apart from those above the maximum.
     """
-    its = parse(text)
+    law = parse(text)
     source = random.Random(derived_seed(seed, "pauses"))
-    found: list[tuple[float, float]] = []
+    pauses: list[tuple[float, float]] = []
     now_s = 0.0
     while True:
-        begin_s = now_s + source.expovariate(its[PER_S])
-        share = source.random() * (1 - its[MIN_MS] / its[MAX_MS])
-        now_s = begin_s + its[MIN_MS] / 1e3 / (1 - share)
+        begin_s = now_s + source.expovariate(law[PER_S])
+        share = source.random() * (1 - law[MIN_MS] / law[MAX_MS])
+        now_s = begin_s + law[MIN_MS] / 1e3 / (1 - share)
         if now_s >= end_s:
-            return found
+            return pauses
         # At the precision of a schedule, a pause begins after the last one ended.
-        earliest_s = found[-1][1] + 10**-DIGITS if found else 10**-DIGITS
-        found.append((round(max(begin_s, earliest_s), DIGITS), round(now_s, DIGITS)))
+        earliest_s = pauses[-1][1] + 10**-DIGITS if pauses else 10**-DIGITS
+        pauses.append((round(max(begin_s, earliest_s), DIGITS), round(now_s, DIGITS)))
+
+
+def _phases(condition: Condition, seed: int) -> list[Phase]:
+    """List the phases of an exact link's path: its rate, and 0 in each pause."""
+    pauses = drawn(condition.pauses, condition.duration_s, seed)
+    begins_s = [0.0, *(at_s for pause in pauses for at_s in pause)]
+    values = {name: getattr(condition, name) for name in schedule.SET}
+    return [
+        Phase(begin_s, end_s, values | {"rate_mbit": 0.0 if number % 2 else condition.rate_mbit})
+        for number, (begin_s, end_s) in enumerate(pairwise([*begins_s, condition.duration_s]))
+    ]
 
 
 @dataclass(frozen=True)
@@ -109,13 +124,23 @@ class Pauses(Mechanism):
             PAUSES_MAX / condition.duration_s,
             REFILLED_SHARE_MAX * condition.rate_mbit / refilled_mbit,
         )
+        if exact(condition):
+            most_per_s = EXACT_PAUSES_MAX / condition.duration_s
         if per_s > most_per_s:
             yield (
                 f"{PER_S} of pauses must be at most {most_per_s:.3g} with rate_mbit "
                 f"{condition.rate_mbit:g} and duration_s {condition.duration_s:g}, found {per_s:g}"
             )
 
+    def link_steps(self, condition: Condition, seed: int) -> list[LinkStep]:
+        phases = _phases(condition, seed)
+        rates = [rate_of(phase.values["rate_mbit"]) for phase in phases]
+        return path_schedule.link_steps(phases, rates)
+
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
+        if exact(condition):
+            its = type(condition).from_json(condition.to_json() | {"pauses": NONE})
+            return {"changes": path_schedule.change_plan(its, seed, _phases(condition, seed))}
         changes = []
         for begin_s, end_s in drawn(condition.pauses, condition.duration_s, seed):
             changes += [

@@ -50,21 +50,21 @@ class Policing(Mechanism):
         return replace(self, policer_mbit=rate, policer_burst_packets=burst if rate else 0)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        its = condition
-        if its.policer_mbit > 0 and its.trace != NONE:
+        if condition.policer_mbit > 0 and condition.trace != NONE:
             yield "policer_mbit must be 0 with a trace, because its link bypasses the policer"
-        if "policer_burst_packets" in self.changed(its) and not its.policer_mbit:
+        if "policer_burst_packets" in self.changed(condition) and not condition.policer_mbit:
             yield (
-                f"policer_burst_packets {its.policer_burst_packets} needs a policer_mbit above 0"
+                f"policer_burst_packets {condition.policer_burst_packets} needs a policer_mbit "
+                "above 0"
             )
 
-        rate, burst = _bucket(its)
-        if its.policer_mbit > 0 and burst > BUCKET_MAX_S * rate:
-            most = BUCKET_MAX_S * rate // frame_bytes(its.mtu_bytes)
+        rate, burst = _bucket(condition)
+        if condition.policer_mbit > 0 and burst > BUCKET_MAX_S * rate:
+            most = BUCKET_MAX_S * rate // frame_bytes(condition.mtu_bytes)
             yield (
                 f"policer_burst_packets must be at most {most} at policer_mbit "
-                f"{its.policer_mbit:g}, found {its.policer_burst_packets}: a policer's bucket must "
-                f"fill in {BUCKET_MAX_S} s"
+                f"{condition.policer_mbit:g}, found {condition.policer_burst_packets}: a policer's "
+                f"bucket must fill in {BUCKET_MAX_S} s"
             )
 
     def qdiscs(self, condition: Condition) -> list[Qdisc]:

@@ -1,6 +1,7 @@
 """A bottleneck of the reverse path, as of DOCSIS, DSL and mobile links: a rate and a queue.
 
-A token bucket below the reverse netem link, so that every packet of the reverse path passes both.
+A token bucket or an exact link below the reverse netem link, so that every packet of the reverse
+path passes both.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from losslab.emulation import shaping
 from losslab.emulation.mechanism import Effect, Mechanism, of
-from losslab.emulation.qdiscs import REVERSE_HANDLE, REVERSE_QUEUE_HANDLE, Qdisc, token_bucket
+from losslab.emulation.qdiscs import REVERSE_HANDLE, REVERSE_QUEUE_HANDLE, Qdisc
 from losslab.emulation.topology import interface, reverse_router
 from losslab.study import features
 from losslab.study.axes import NONE, axis
-from losslab.study.packetsizes import frame_bytes
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
@@ -62,19 +62,18 @@ class Reverse(Mechanism):
         return Effect(reverse_rate_mbit=condition.reverse_rate_mbit)
 
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
-        """Return the token bucket and its queue, as those of the forward path."""
+        """Return what limits the rate and its queue, as those of the forward path."""
         where = interface(reverse_router(condition.path), "r1")
-        burst_bytes = shaping.bucket_bytes(frame_bytes(condition.mtu_bytes), single_packets=True)
-        its = replace(
+        as_forward = replace(
             condition,
             queue=condition.reverse_queue,
             rate_mbit=condition.reverse_rate_mbit,
             buffer_packets=condition.reverse_buffer_packets or condition.buffer_packets,
         )
-        (queue,) = shaping.queue(its, of(its))
+        (queue,) = shaping.queue(as_forward, of(as_forward))
         return [
-            token_bucket(
-                where, condition.reverse_rate_mbit, burst_bytes, "parent 1:1", REVERSE_HANDLE
+            shaping.rate_qdisc(
+                condition, where, condition.reverse_rate_mbit, "parent 1:1", REVERSE_HANDLE
             ),
             replace(
                 queue, where=where, parent=f"parent {REVERSE_HANDLE}1", handle=REVERSE_QUEUE_HANDLE

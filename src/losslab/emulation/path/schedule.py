@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from losslab.emulation import droplist
 from losslab.emulation.mechanism import Effect, Mechanism, effect_of, loss_percent
+from losslab.emulation.qdiscs import LOSES, UNLIMITED, LinkStep, Qdisc, link, rate_of
 from losslab.emulation.schedule_runner import ChangePlan, Step
-from losslab.emulation.shaping import path_qdiscs
+from losslab.emulation.shaping import exact, path_qdiscs
 from losslab.emulation.topology import bottleneck, interface, reverse_router
 from losslab.errors import LosslabError
 from losslab.study import schedule
@@ -28,33 +29,65 @@ FIFOS = ("pfifo", "bfifo")
 
 def phases_of(condition: Condition) -> list[Phase]:
     """List a condition's phases; a single one without a path schedule."""
-    found = schedule.phases(
-        condition.changes, {name: getattr(condition, name) for name in schedule.SET}
-    )
-    return schedule.until(found, condition.duration_s)
+    start = {name: getattr(condition, name) for name in schedule.SET}
+    return schedule.until(schedule.phases(condition.changes, start), condition.duration_s)
 
 
 def as_in(condition: Condition, phase: Phase) -> Condition:
     """Return the condition that holds in a phase; an outage loses every packet."""
-    its = type(condition).from_json(condition.to_json() | phase.values | {"changes": schedule.NONE})
+    values = phase.values | {"changes": schedule.NONE}
+    in_phase = type(condition).from_json(condition.to_json() | values)
     if not phase.outage:
-        return its
+        return in_phase
     everything = {"loss_percent": 100.0, "loss_burst_packets": 1.0, "loss_direction": "both"}
-    return type(its).from_json(its.to_json() | everything)
+    return type(condition).from_json(in_phase.to_json() | everything)
+
+
+def link_steps(phases: Sequence[Phase], rates: Sequence[int]) -> list[LinkStep]:
+    """List a link's steps, one for each phase with its rate in bit/s, and one after the run.
+
+    The last step counts what the link sends after the configured end.
+    """
+    steps = [
+        LinkStep(round(phase.begin_s * 1e9), rate, LOSES if phase.outage else 0)
+        for phase, rate in zip(phases, rates, strict=True)
+    ]
+    return [*steps, LinkStep(round(phases[-1].end_s * 1e9), rates[-1])]
+
+
+def netem_spans(phases: Sequence[Phase]) -> list[Phase]:
+    """List the periods in which the netem links of a path with exact links are constant.
+
+    Exact links themselves change the rate, and lose all packets of an outage.
+    """
+    spans: list[Phase] = []
+    for phase in phases:
+        span = replace(
+            phase, outage=False, values=phase.values | {"rate_mbit": phases[0].values["rate_mbit"]}
+        )
+        if spans and spans[-1].values == span.values:
+            spans[-1] = replace(spans[-1], end_s=span.end_s)
+        else:
+            spans.append(span)
+    return spans
 
 
 def steps(condition: Condition, seed: int) -> list[Step]:
     """List the changes of qdiscs by phase; a changed netem draws from a new seed."""
+    if exact(condition):
+        return _netem_steps(condition, seed)
     first, *later = phases_of(condition)
     now = {(q.where.name, q.handle): q for q in path_qdiscs(as_in(condition, first), seed)}
     before = {key: q.arguments for key, q in now.items()}
-    found = []
+    changes = []
     for number, phase in enumerate(later, start=1):
-        its = as_in(condition, phase)
-        plain = {(q.where.name, q.handle): q for q in path_qdiscs(its, seed)}
-        own = {(q.where.name, q.handle): q for q in path_qdiscs(its, seed + number * 2**31)}
+        in_phase = as_in(condition, phase)
+        plain = {(q.where.name, q.handle): q for q in path_qdiscs(in_phase, seed)}
+        reseeded = {
+            (q.where.name, q.handle): q for q in path_qdiscs(in_phase, seed + number * 2**31)
+        }
         becoming = [
-            own[key]
+            reseeded[key]
             for key, q in plain.items()
             if q.kind in CHANGING and q.arguments != before[key]
         ]
@@ -64,12 +97,31 @@ def steps(condition: Condition, seed: int) -> list[Step]:
             ]
         before = {key: q.arguments for key, q in plain.items()}
         now |= {(q.where.name, q.handle): q for q in becoming}
-        found.append(Step(phase, becoming, list(now.values())))
-    return found
+        changes.append(Step(phase, becoming, list(now.values())))
+    return changes
 
 
-def change_plan(condition: Condition, seed: int) -> ChangePlan:
-    """Make the schedule of a condition's path."""
+def _netem_steps(condition: Condition, seed: int) -> list[Step]:
+    now = {(q.where.name, q.handle): q for q in path_qdiscs(condition, seed)}
+    before = {key: q.arguments for key, q in now.items()}
+    changes = []
+    for number, phase in enumerate(netem_spans(phases_of(condition))[1:], start=1):
+        in_phase = as_in(condition, phase)
+        plain = {
+            (q.where.name, q.handle): q for q in path_qdiscs(in_phase, seed) if q.kind == "netem"
+        }
+        reseeded = {
+            (q.where.name, q.handle): q for q in path_qdiscs(in_phase, seed + number * 2**31)
+        }
+        becoming = [reseeded[key] for key, q in plain.items() if q.arguments != before[key]]
+        before |= {key: q.arguments for key, q in plain.items()}
+        now |= {(q.where.name, q.handle): q for q in becoming}
+        changes.append(Step(phase, becoming, list(now.values())))
+    return changes
+
+
+def change_plan(condition: Condition, seed: int, phases: list[Phase] | None = None) -> ChangePlan:
+    """Make the schedule of a condition's path; exact links may have other `phases`."""
     lossy = as_in(condition, Phase(0.0, 0.0, {"loss_percent": 1.0}))
     ends = (interface("r2", "receiver"), interface(reverse_router(condition.path), "r1"))
     listed = droplist.parse(condition.drop_list)
@@ -79,7 +131,7 @@ def change_plan(condition: Condition, seed: int) -> ChangePlan:
     ]
     return ChangePlan(
         steps=steps(condition, seed),
-        phases=phases_of(condition),
+        phases=phases or phases_of(condition),
         strikes=strikes,
         burst_packets=condition.loss_burst_packets,
         early_ms=effect_of(condition).below_ms,
@@ -111,12 +163,12 @@ class Schedule(Mechanism):
         """
         if condition.changes == NONE:
             return self
-        found = phases_of(condition)
-        longest_s = max(phase.values["rtt_ms"] for phase in found) / 1e3
+        phases = phases_of(condition)
+        longest_s = max(phase.values["rtt_ms"] for phase in phases) / 1e3
         begin_s, end_s = max(0.0, condition.warmup_s - longest_s), condition.duration_s
         carried = sum(
             max(0.0, phase.end_s - max(phase.begin_s, begin_s)) * phase.values["rate_mbit"]
-            for phase in found
+            for phase in phases
         )
         return replace(self, mean_rate_mbit=carried / (end_s - condition.warmup_s))
 
@@ -124,33 +176,51 @@ class Schedule(Mechanism):
         return Effect(mean_rate_mbit=self.mean_rate_mbit)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        its = condition
-        if its.changes == NONE:
+        if condition.changes == NONE:
             return
-        if its.shaper != "tbf" or its.sender_delay_ms > 0:
+        if condition.shaper == "htb-netem" or condition.sender_delay_ms > 0:
             yield "changes must be none with sender_delay_ms or the shaper htb-netem"
-        if its.trace != NONE and "rate_mbit" in its.changes:
+        if condition.trace != NONE and "rate_mbit" in condition.changes:
             yield "changes must not set rate_mbit with a trace, because the trace is the rate"
         try:
-            found = schedule.phases(
-                its.changes, {name: getattr(its, name) for name in schedule.SET}
-            )
+            start = {name: getattr(condition, name) for name in schedule.SET}
+            phases = schedule.phases(condition.changes, start)
         except LosslabError as error:
             yield error.message
             return
-        last_s = found[-1].begin_s
-        if last_s >= its.duration_s:
+        last_s = phases[-1].begin_s
+        if last_s >= condition.duration_s:
             yield (
-                f"every change must come before the run's end at {its.duration_s:g} s, found one "
-                f"at {last_s:g} s"
+                f"every change must come before the run's end at {condition.duration_s:g} s, found "
+                f"one at {last_s:g} s"
             )
-        for phase in found[1:]:
+        elif exact(condition):
+            try:
+                link(bottleneck(), self.link_steps(condition, 0))
+            except LosslabError as error:
+                yield f"changes must be at least 1 ns apart: {error.message}"
+        for phase in phases[1:]:
             if phase.values["rtt_ms"] == 0:
                 yield "changes must keep rtt_ms above 0, because a path without delay has no netem"
             else:
                 where = f"changes, from {phase.begin_s:g} s: "
-                same = type(its).from_json(its.to_json() | phase.values | {"changes": NONE})
-                yield from (where + words for words in same.problems())
+                values = phase.values | {"changes": NONE}
+                in_phase = type(condition).from_json(condition.to_json() | values)
+                yield from (where + problem for problem in in_phase.problems())
+
+    def link_steps(self, condition: Condition, seed: int) -> list[LinkStep]:
+        phases = phases_of(condition)
+        unlimited = condition.trace != NONE
+        rates = [UNLIMITED if unlimited else rate_of(p.values["rate_mbit"]) for p in phases]
+        return link_steps(phases, rates)
+
+    def qdiscs(self, condition: Condition) -> list[Qdisc]:
+        """Return what loses the packets of the reverse path in an outage, with exact links."""
+        phases = phases_of(condition)
+        if not exact(condition) or not any(phase.outage for phase in phases):
+            return []
+        where = interface("receiver", reverse_router(condition.path))
+        return [link(where, link_steps(phases, [UNLIMITED for _ in phases]))]
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         return {"changes": change_plan(condition, seed)}

@@ -1,4 +1,4 @@
-"""Trace-driven links: a program behind a TUN device replaces the bottleneck (`link/`)."""
+"""Trace-driven links: an exact link, or with the shaper `tbf` a program behind a TUN device."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from losslab.emulation import shaping
-from losslab.emulation.link import forward, queues, tracelink
+from losslab.emulation.link import exact, forward, queues, tracelink
+from losslab.emulation.link.banded import banded
 from losslab.emulation.mechanism import Mechanism, MechanismResult
 from losslab.emulation.probes import QueueSample
 from losslab.emulation.programs import NS_PER_S, sleep_until
-from losslab.emulation.qdiscs import Qdisc
+from losslab.emulation.qdiscs import REVERSE_HANDLE, REVERSE_QUEUE_HANDLE, Qdisc
+from losslab.emulation.topology import interface, reverse_router
 from losslab.errors import LosslabError
 from losslab.study.axes import DRAWN_TRACE, NONE, OWN, Seed, axis, derived_seed
 
@@ -48,8 +50,8 @@ class Trace(Mechanism):
             NONE,
             help="packet-delivery trace that replaces the bottleneck's rate: `none`, a file of "
             "`config/traces`, on the command line any file, or `cellular`, drawn for each "
-            "replicate; with a trace the queue is `fifo`, `bfifo`, `codel`, "
-            "`fq_codel`, `pie`, `red` or `own`",
+            "replicate; with a trace and the shaper `tbf` the queue is `fifo`, `bfifo`, "
+            "`codel`, `fq_codel`, `pie`, `red` or `own`",
             pattern=PATTERN, named="trace-{}",
         ),
         "trace_back": axis(
@@ -61,21 +63,32 @@ class Trace(Mechanism):
     }  # fmt: skip
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        its = condition
-        if its.bare and its.trace != NONE:
-            yield f"trace must be {NONE} with rtt_ms 0, found {its.trace}"
-        if its.trace != NONE:
+        if condition.bare and condition.trace != NONE:
+            yield f"trace must be {NONE} with rtt_ms 0, found {condition.trace}"
+        if condition.trace != NONE and not shaping.exact(condition):
             try:
-                queues.queue_of(_queue(its), its.buffer_packets)
+                queues.queue_of(_queue(condition), condition.buffer_packets)
             except LosslabError as error:
                 yield error.message
-        if its.trace_back != NONE and its.trace == NONE:
-            yield f"trace_back {its.trace_back} needs a trace, found none"
+        if condition.trace_back != NONE and condition.trace == NONE:
+            yield f"trace_back {condition.trace_back} needs a trace, found none"
 
     def on_queue(self, condition: Condition, qdisc: Qdisc) -> Qdisc:
-        """Replace the bottleneck's queue by a spare FIFO: packets queue in the link."""
+        """Replace the bottleneck's queue by a spare FIFO: packets queue in the link's program."""
+        if shaping.exact(condition):
+            return qdisc
         limit = {"limit": SPARE_PACKETS}
         return replace(qdisc, kind="pfifo", arguments=f"limit {SPARE_PACKETS}", expected=limit)
+
+    def qdiscs(self, condition: Condition) -> list[Qdisc]:
+        """Return the exact link of the reverse path, below its netem link."""
+        if condition.trace_back == NONE or not shaping.exact(condition):
+            return []
+        where, packets = interface(reverse_router(condition.path), "r1"), condition.buffer_packets
+        fifo = Qdisc(
+            where, "", REVERSE_QUEUE_HANDLE, "pfifo", f"limit {packets}", {"limit": packets}
+        )
+        return banded(where, "parent 1:1", (REVERSE_HANDLE, "21:", "22:"), [fifo])
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
         ways = (
@@ -83,7 +96,8 @@ class Trace(Mechanism):
             ("back", condition.trace_back, "fifo", "trace-back", tracelink.MEAN_BACK_MBIT),
         )
         drawing = {forward.SEED: derived_seed(seed, "trace-queue")}
-        return (drawing if _queue(condition).startswith(("pie", "red")) else {}) | {
+        draws = not shaping.exact(condition) and _queue(condition).startswith(("pie", "red"))
+        return (drawing if draws else {}) | {
             "links": [
                 forward.LinkPlan(
                     way, queue, condition.buffer_packets,
@@ -95,6 +109,8 @@ class Trace(Mechanism):
         }  # fmt: skip
 
     def preloaded_programs(self, plan: Plan) -> list[tuple[str, str]]:
+        if plan.path_spec.exact:
+            return []
         return [(forward.ROUTER, forward.MODULE)] * len(plan.parts["links"])
 
     @contextlib.contextmanager
@@ -115,12 +131,18 @@ class Trace(Mechanism):
         with contextlib.ExitStack() as stack:
             # The forward link ends first: its last packets are acknowledged over the reverse link.
             for link in reversed(plan.parts["links"]):
-                its = forward.attached(router, handle, link, plan, folder, begin_ns)
-                stack.enter_context(its)
+                if plan.path_spec.exact:
+                    host = exact.link_of(plan, link.way).where.host
+                    attached = exact.attached(link, plan, handles[host], folder, begin_ns)
+                else:
+                    attached = forward.attached(router, handle, link, plan, folder, begin_ns)
+                stack.enter_context(attached)
             sleep_until(begin_ns)
             yield {"link_begin_ns": begin_ns}
 
     def violations(self, e: Evidence) -> Iterator[str | None]:
+        if e.path_spec.exact:
+            return
         rate_mbit = e.path_spec.rate_mbit
         waiting = max((sample.backlog_bytes for sample in e.queue), default=0)
         wait_ms = waiting * 8 / 1e3 / rate_mbit
@@ -138,26 +160,29 @@ class Trace(Mechanism):
             lines = (folder / forward.LOGS[link.way]).read_text().splitlines()
             name = {"data": "link_drops", "back": "link_back_drops"}[link.way]
             # Drops of the whole log count; the other figures are of the run's time.
-            drops[name] = sum(line.split()[1] == "d" for line in lines)
+            events = (line.split() for line in lines)
+            drops[name] = sum(int(numbers[0]) for _, kind, *numbers in events if kind == "d")
             path = folder.parent / link.file
             described = tracelink.describe(tracelink.parse(path.read_text(), str(path)))
-            found = tracelink.summarise(lines, begin_ms, begin_ms + plan.duration_s * 1e3)
+            of_run = tracelink.summarise(lines, begin_ms, begin_ms + plan.duration_s * 1e3)
             if link.way == "back":
                 summary["trace_back_mbit"] = described["trace_mbit"]
-                summary["queue_back_delay_p95_ms"] = found.get("queue_delay_p95_ms")
+                summary["queue_back_delay_p95_ms"] = of_run.get("queue_delay_p95_ms")
             else:
-                summary |= described | found
+                summary |= described | of_run
                 # The bucket behind the link never runs dry: packets queue in the link.
                 times = [sample.t_s for sample in observations.run.queue]
                 states = tracelink.backlog(lines, [begin_ms + 1e3 * t_s for t_s in times])
-                waiting = [QueueSample(t, *its) for t, its in zip(times, states, strict=True)]
+                waiting = [QueueSample(t, *state) for t, state in zip(times, states, strict=True)]
         digests = {
             link.way: hashlib.sha256((folder.parent / link.file).read_bytes()).hexdigest()
             for link in links
         }
         # The replicate's 0 s on the forward link's clock.
         observed = {"link_begin_ms": begin_ms, "trace_sha256": digests}
-        return MechanismResult(drops | summary, drops, waiting, observed)
+        # An exact link's drops are those of qdiscs, too.
+        counts = {} if plan.path_spec.exact else drops
+        return MechanismResult(drops | summary, counts, waiting, observed)
 
 
 def _queue(condition: Condition) -> str:

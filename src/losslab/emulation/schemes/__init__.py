@@ -95,18 +95,18 @@ class Delivery:
 def _scheme(name: str) -> type[Scheme]:
     """Return the class of a module."""
     module = extensions.load("schemes", name)
-    found = [
-        each
-        for each in vars(module).values()
-        if isinstance(each, type)
-        and issubclass(each, Scheme)
-        and each.__module__ == module.__name__
+    classes = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Scheme)
+        and value.__module__ == module.__name__
     ]
-    if len(found) != 1 or not dataclasses.is_dataclass(found[0]):
+    if len(classes) != 1 or not dataclasses.is_dataclass(classes[0]):
         raise LosslabError(
-            f"{module.__file__} must define one dataclass that is a Scheme, found {len(found)}"
+            f"{module.__file__} must define one dataclass that is a Scheme, found {len(classes)}"
         )
-    return found[0]
+    return classes[0]
 
 
 SCHEMES: dict[str, type[Scheme]] = {name: _scheme(name) for name in extensions.names("schemes")}

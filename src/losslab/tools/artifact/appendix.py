@@ -89,7 +89,7 @@ def write(
     """
     folder = root / EXPERIMENTS
     folder.mkdir()
-    found = experiments(campaign.config, majors, repository)
+    experiment_list = experiments(campaign.config, majors, repository)
     claims = {
         (row["study"], row["claim"]): row for row in read_claims(root / RESULTS / "claims.csv")
     }
@@ -100,7 +100,9 @@ def write(
                 f"{major.study}/{major.claim}",
                 hint="choose another claim, or pack a campaign with its cells",
             )
-    wall_s = {each.label: sum(run.wall_s for run in _runs_of(runs, each)) for each in found}
+    wall_s = {
+        each.label: sum(run.wall_s for run in _runs_of(runs, each)) for each in experiment_list
+    }
     sample = min(SAMPLE, len(runs))
     wall_s["E1"] = packing.verification_s + sample * sum(r.wall_s for r in runs) / max(len(runs), 1)
     total = sum(wall_s.values()) / 3600
@@ -112,16 +114,18 @@ def write(
             hint="choose claims with fewer or shorter runs in report/major-claims.yaml",
         )
     script = Tex(SCRIPT.read_text())
-    for each in found:
-        (folder / f"{each.label}.yaml").write_text(
-            yaml.safe_dump(dict(each.config), sort_keys=False)
+    for experiment in experiment_list:
+        (folder / f"{experiment.label}.yaml").write_text(
+            yaml.safe_dump(dict(experiment.config), sort_keys=False)
         )
         text = script.substitute(
-            label=each.label, study=each.study, config=f"{EXPERIMENTS}/{each.label}.yaml",
-            facts=f"{_cells(len(each.cells))}, {wall_s[each.label] / 60:.1f} compute-minutes",
-            claims=" ".join(f"{each.study}/{major.claim}" for major in each.claims),
+            label=experiment.label, study=experiment.study,
+            config=f"{EXPERIMENTS}/{experiment.label}.yaml",
+            facts=f"{_cells(len(experiment.cells))}, {wall_s[experiment.label] / 60:.1f} "
+            "compute-minutes",
+            claims=" ".join(f"{experiment.study}/{major.claim}" for major in experiment.claims),
         )  # fmt: skip
-        (folder / f"{each.label}.sh").write_text(text)
+        (folder / f"{experiment.label}.sh").write_text(text)
     (folder / "E1.sh").write_text(
         "#!/bin/sh\n# E1: verify the archive, C1.\n"
         'cd "$(dirname "$0")/.." && make verify-artifact\n'
@@ -131,8 +135,10 @@ def write(
         facts=f"the whole campaign, {sum(r.wall_s for r in runs) / 3600:.1f} compute-hours",
     )  # fmt: skip
     (folder / "all.sh").write_text(text)
-    (root / TEX).write_text(_text(root, runs, found, claims, wall_s, packing))
-    return f"{len(found) + 1} experiments, {total:.2f} compute-hours (at most {MAX_HOURS})"
+    (root / TEX).write_text(_text(root, runs, experiment_list, claims, wall_s, packing))
+    return (
+        f"{len(experiment_list) + 1} experiments, {total:.2f} compute-hours (at most {MAX_HOURS})"
+    )
 
 
 def _runs_of(runs: Sequence[Run], experiment: Experiment) -> list[Run]:
@@ -144,7 +150,7 @@ def _runs_of(runs: Sequence[Run], experiment: Experiment) -> list[Run]:
 def _text(
     root: Path,
     runs: Sequence[Run],
-    found: Sequence[Experiment],
+    experiment_list: Sequence[Experiment],
     claims: Mapping[tuple[str, str], dict[str, str]],
     wall_s: Mapping[str, float],
     packing: Packing,
@@ -168,16 +174,16 @@ def _text(
         "human": str(len(wall_s)),
         "hours": f"{sum(wall_s.values()) / 3600:.2f}",
         "all_hours": f"{sum(run.wall_s for run in runs) / 3600:.2f}",
-        "reduced_cells": str(sum(len(each.cells) for each in found)),
+        "reduced_cells": str(sum(len(each.cells) for each in experiment_list)),
         "names": venue["badges"],
         "version_number": __version__,
         "version": __version__,
         "snakemake": metadata.version("snakemake"),
         "day": packing.day,
         "algorithms": escaped(", ".join(sorted({run.algorithm for run in runs if run.algorithm}))),
-        "experiment_names": f"E1 to E{len(found) + 1}",
-        "claims_list": _claims(found, claims),
-        "experiments_list": _experiments(runs, found, wall_s),
+        "experiment_names": f"E1 to E{len(experiment_list) + 1}",
+        "claims_list": _claims(experiment_list, claims),
+        "experiments_list": _experiments(runs, experiment_list, wall_s),
     }  # fmt: skip
     texts = dict(data["texts"])
     if packing.anonymous:
@@ -219,7 +225,7 @@ def _measured(row: Mapping[str, str]) -> str:
 
 
 def _experiments(
-    runs: Sequence[Run], found: Sequence[Experiment], wall_s: Mapping[str, float]
+    runs: Sequence[Run], experiment_list: Sequence[Experiment], wall_s: Mapping[str, float]
 ) -> str:
     """Return the experiments as a list, with their human- and compute-minutes."""
     items = [
@@ -228,20 +234,21 @@ def _experiments(
         f"claims and report again, and measures {min(SAMPLE, len(runs))} runs again, which it "
         r"draws at random. \emph{Results:} \texttt{VERIFIED}.",
     ]
-    for each in found:
-        names = ", ".join(major.label for major in each.claims)
-        own = _runs_of(runs, each)
+    for experiment in experiment_list:
+        names = ", ".join(major.label for major in experiment.claims)
+        experiment_runs = _runs_of(runs, experiment)
         same = (
             r"\texttt{same bytes} for each cell"
-            if all(run.virtual for run in own)
+            if all(run.virtual for run in experiment_runs)
             else r"\texttt{no significant difference} for each cell, because time is real"
         )
         items.append(
-            rf"\item[({each.label})] \emph{{Study {escaped(each.study)}: {names}}} [1 human-minute "
-            rf"+ {_minutes(wall_s[each.label])}]. \emph{{Preparation:}} none. "
-            rf"\emph{{Execution:}} \texttt{{sh experiments/{each.label}.sh}} measures "
-            rf"{_cells(len(each.cells))} in {len(own)} runs. \emph{{Results:}} {same}, and the "
-            f"numbers of {names}."
+            rf"\item[({experiment.label})] \emph{{Study {escaped(experiment.study)}: {names}}} "
+            rf"[1 human-minute + {_minutes(wall_s[experiment.label])}]. "
+            r"\emph{Preparation:} none. "
+            rf"\emph{{Execution:}} \texttt{{sh experiments/{experiment.label}.sh}} measures "
+            rf"{_cells(len(experiment.cells))} in {len(experiment_runs)} runs. \emph{{Results:}} "
+            f"{same}, and the numbers of {names}."
         )
     return _list(items)
 
@@ -252,7 +259,7 @@ def _list(items: Sequence[str]) -> str:
 
 
 def _cells(number: int) -> str:
-    return f"{number} cell" + "s" * (number != 1)
+    return f"{number} cell" if number == 1 else f"{number} cells"
 
 
 def _minutes(seconds: float) -> str:

@@ -23,22 +23,24 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add `artifact pack`, `artifact verify` and `verify`."""
     group = commands.add_parser("artifact")
     kinds = group.add_subparsers(required=True, metavar="WHAT")
-    made = kinds.add_parser("pack", help="pack a campaign as an archive that others can verify")
-    made.add_argument("--campaign", type=Path, default=ROOT / "config" / "quick.yaml",
+    packing = kinds.add_parser("pack", help="pack a campaign as an archive that others can verify")
+    packing.add_argument("--campaign", type=Path, default=ROOT / "config" / "quick.yaml",
                       help="configuration file of the campaign")  # fmt: skip
-    made.add_argument("--folder", type=Path, default=Path(), help="folder of the campaign")
-    made.add_argument(
+    packing.add_argument("--folder", type=Path, default=Path(), help="folder of the campaign")
+    packing.add_argument(
         "--out", type=out_file, default=f"{pack.NAME}.tar.gz", help="archive to write"
     )
-    made.add_argument("--venue", choices=appendix.VENUES, default=appendix.VENUES[0],
+    packing.add_argument("--venue", choices=appendix.VENUES, default=appendix.VENUES[0],
                       help="whose template the appendix has (default %(default)s)")  # fmt: skip
-    made.add_argument("--claims", type=Path,
+    packing.add_argument("--claims", type=Path,
                       help=f"list of the major claims (default {major.FILE})")  # fmt: skip
-    made.add_argument("--anonymous", action="store_true",
+    packing.add_argument("--anonymous", action="store_true",
                       help="without names, addresses of repositories and home folders")  # fmt: skip
-    made.add_argument("--no-instrument", action="store_true", help="do not pack kernel and image")
-    _processors(made)
-    made.set_defaults(run=_pack)
+    packing.add_argument(
+        "--no-instrument", action="store_true", help="do not pack kernel and image"
+    )
+    _processors(packing)
+    packing.set_defaults(run=_pack)
 
     checked = kinds.add_parser(
         "verify", help="make an artifact's results again, and re-run a sample of its replicates"

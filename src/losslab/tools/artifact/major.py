@@ -48,7 +48,7 @@ def read_major(path: Path = ROOT / FILE, root: Path = ROOT) -> list[Major]:
     """Read the list of major claims; LosslabError if one is no claim of a study."""
     content = read_yaml(path)
     check_schema(content, "artifact", str(path))
-    found = []
+    majors = []
     for number, entry in enumerate(content["claims"], start=2):
         study, _, name = entry["claim"].partition("/")
         file = studyfiles.file(root, study, studyfiles.CLAIMS)
@@ -61,8 +61,8 @@ def read_major(path: Path = ROOT / FILE, root: Path = ROOT) -> list[Major]:
         claim = known[name]
         where = claim.get("where", {})
         selectors = [where, where | claim.get("against", {}), claim.get("others", where)]
-        found.append(Major(f"C{number}", study, name, entry["item"], tuple(selectors)))
-    return found
+        majors.append(Major(f"C{number}", study, name, entry["item"], tuple(selectors)))
+    return majors
 
 
 def experiments(
@@ -70,24 +70,24 @@ def experiments(
 ) -> list[Experiment]:
     """Return the experiments of a campaign's configuration, one per study of the claims."""
     blocks = design.blocks_to_run(dict(config), root)
-    found = []
+    experiment_list = []
     for number, study in enumerate(dict.fromkeys(each.study for each in majors), start=2):
         claims = tuple(each for each in majors if each.study == study)
         runs = _reduced(study, blocks.get(study, {}), claims, config, root)
-        own = {**config, "studies": {study: runs}, "others": False}
+        reduced_config = {**config, "studies": {study: runs}, "others": False}
         # The reduced campaign has no recorded verdicts.
-        own.pop("campaign", None)
-        cells = tuple(design.load_cells(own, root)) if runs else ()
-        for each in claims:
+        reduced_config.pop("campaign", None)
+        cells = tuple(design.load_cells(reduced_config, root)) if runs else ()
+        for major in claims:
             points = ({"block": cell.block, **cell.condition.to_json()} for cell in cells)
-            if not any(_matches(point, each.selectors[0]) for point in points):
+            if not any(_matches(point, major.selectors[0]) for point in points):
                 raise LosslabError(
                     "a major claim must be one that the campaign measures, found "
-                    f"{study}/{each.claim}, of which it has no cell",
+                    f"{study}/{major.claim}, of which it has no cell",
                     hint="choose another claim, or pack a campaign with its cells",
                 )
-        found.append(Experiment(f"E{number}", study, claims, own, cells))
-    return found
+        experiment_list.append(Experiment(f"E{number}", study, claims, reduced_config, cells))
+    return experiment_list
 
 
 def _reduced(
@@ -100,7 +100,7 @@ def _reduced(
     """Return the runs of a study's blocks, only of the cells that claims select."""
     declared = studyfiles.load_study(study, root, config.get("algorithms", ()))
     selectors = [selector for each in claims for selector in each.selectors]
-    found: dict[str, list[dict[str, Any]]] = {}
+    runs_of_block: dict[str, list[dict[str, Any]]] = {}
     for block, given in blocks.items():
         points = list(studyfiles.block_grid(declared, declared["blocks"][block]))
         varying = [axis for axis in AXES if len({str(each.get(axis)) for each in points}) > 1]
@@ -112,8 +112,10 @@ def _reduced(
                 ):
                     only = {axis: point[axis] for axis in varying if axis in point}
                     entry = {key: value for key, value in run.items() if key != "only"}
-                    found.setdefault(block, []).append({"only": only, **entry} if only else entry)
-    return found
+                    runs_of_block.setdefault(block, []).append(
+                        {"only": only, **entry} if only else entry
+                    )
+    return runs_of_block
 
 
 def _matches(values: Mapping[str, Any], selector: Mapping[str, Any]) -> bool:

@@ -131,10 +131,11 @@ def _verified(work: Path, name: Path, repository: Path, processors: int) -> Reco
     )
     _crates()
     options = verify.Options(0, count=0, processors=processors, repository=repository)
-    found = verify.verify_results(work / RESULTS, campaign, options)
-    if found.findings:
+    verification = verify.verify_results(work / RESULTS, campaign, options)
+    if verification.findings:
         raise LosslabError(
-            f"results must be verified before they are packed, found:\n{verify.statement(found)}",
+            "results must be verified before they are packed, found:\n"
+            + verify.statement(verification),
             hint="remove the files and folders listed here, and start the workflow, which makes "
             "only these again",
         )
@@ -143,21 +144,21 @@ def _verified(work: Path, name: Path, repository: Path, processors: int) -> Reco
 
 def measured(work: Path, campaign: RecordedCampaign) -> list[Run]:
     """List the valid replicates of a campaign's cells."""
-    found = []
+    runs = []
     for cell in campaign.cells:
         place = path_of(cell)
-        its = read_cell(work / RESULTS / place / CELL_FILE)
-        for row, each in zip(its.rows, its.replicates, strict=True):
+        measured_cell = read_cell(work / RESULTS / place / CELL_FILE)
+        for row, replicate in zip(measured_cell.rows, measured_cell.replicates, strict=True):
             if row["valid"]:
                 # Without a check of digests: the results are verified.
-                path, host = str(each.folder.relative_to(work)), each.host
-                found.append(
+                path, host = str(replicate.folder.relative_to(work)), replicate.host
+                runs.append(
                     Run(
                         path, str(cell.condition.algorithm), row["instrument"],
                         host["started_utc"], float(host["wall_s"] or 0.0), not cell.real_time,
                     )
                 )  # fmt: skip
-    return found
+    return runs
 
 
 def _own_files(condition: Condition) -> Iterator[Path]:
@@ -223,16 +224,16 @@ def packed_instrument(containers: bool = False) -> list[Path]:
     """
     out = cache_folder() / "archives"
     archives = []
-    parts = [(packed.KERNEL, kernel.existing()), (packed.IMAGE, image.existing())]
-    parts += [(packed.IMAGE, image.existing(image.ENGINE))] if containers else []
-    for kind, folder in parts:
+    parts = [kernel.part(), image.part(), *([image.part(image.ENGINE)] if containers else [])]
+    for part in parts:
+        folder = part.existing()
         if folder is None:
             raise LosslabError(
-                f"the pinned {kind} must be built, found none", hint="run `make setup`"
+                f"the pinned {part.kind} must be built, found none", hint="run `make setup`"
             )
-        archive = out / f"{kind}-{folder.name}.tar.zst"
+        archive = out / f"{part.kind}-{folder.name}.tar.zst"
         if not archive.is_file():
-            packed.pack(folder, kind, out)
+            packed.pack(folder, part.kind, out)
         archives += sorted(out.glob(f"{archive.name}*"))
     return archives
 
@@ -246,7 +247,8 @@ def campaign_file(path: Path, repository: Path = ROOT) -> Path:
     if not (isinstance(content, dict) and "studies" in content and name.is_relative_to(repository)):
         raise UsageError(
             f"a campaign must be a configuration file below {repository}, found {path}",
-            hint="name one such as config/quick.yaml; an artifact has the repository's files only",
+            hint="name one such as config/campaigns/quick.yaml; an artifact has the repository's "
+            "files only",
         )
     return name.relative_to(repository)
 
@@ -304,11 +306,11 @@ def _add_measuring(crate: Any, runs: Sequence[Run], campaign: str, agent: str) -
     ends = [datetime.fromisoformat(r.started_utc) + timedelta(seconds=r.wall_s) for r in runs]
     kernels = {json.dumps(run.instrument["kernel"], sort_keys=True) for run in runs}
     tools = []
-    for each in map(json.loads, sorted(kernels)):
-        identifier = f"#kernel-{each.get('hash', 'own')}".replace(" ", "-")
+    for linux_kernel in map(json.loads, sorted(kernels)):
+        identifier = f"#kernel-{linux_kernel.get('hash', 'own')}".replace(" ", "-")
         linux = _entity(
-            crate, identifier, "SoftwareApplication", name=f"Linux {each['version']}",
-            version=each["version"], url="https://www.kernel.org",
+            crate, identifier, "SoftwareApplication", name=f"Linux {linux_kernel['version']}",
+            version=linux_kernel["version"], url="https://www.kernel.org",
         )  # fmt: skip
         tools.append(crate.add(linux))
     action = _entity(

@@ -79,13 +79,13 @@ def remake(
     """
     say("making tables, figures and report again from the cells")
     with own_folder(Path(tempfile.gettempdir()), "losslab-remake-") as folder:
-        made = folder / RESULTS
-        link_cells(results, made, campaign)
+        again = folder / RESULTS
+        link_cells(results, again, campaign)
         try:
             run_workflow(campaign, repository, folder, processors)
         except LosslabError as error:
             return Remade([Finding(STAGE, CELLS, error.message)])
-        return compare(results, made, campaign)
+        return compare(results, again, campaign)
 
 
 def path_of(cell: Cell) -> str:
@@ -124,7 +124,7 @@ def run_workflow(
     Raises LosslabError if a rule failed, with losslab's error or the last lines of its log.
     """
     studies = [f"analyse_{study.name}" for study in campaign.studies]
-    own = extensions.campaign()
+    campaign_folder = extensions.campaign()
     done = processes.attempt(
         [
             sys.executable, "-m", "snakemake", "--snakefile", repository / "Snakefile",
@@ -136,7 +136,7 @@ def run_workflow(
         ],
         limit_s=processes.WORK_LIMIT_S,
         more={"PYTHONPATH": str(repository / "src")}
-        | ({extensions.VARIABLE: str(own)} if own else {}),
+        | ({extensions.VARIABLE: str(campaign_folder)} if campaign_folder else {}),
     )  # fmt: skip
     if not done.good:
         logs = sorted((folder / "logs").rglob("*.log"), key=lambda path: path.stat().st_mtime)
@@ -153,24 +153,24 @@ def run_workflow(
 
 def compare(results: Path, made: Path, campaign: RecordedCampaign) -> Remade:
     """Compare the files of a results folder with those made again."""
-    found = Remade()
+    remade = Remade()
     here = plan.software()
     then = campaign.software or here
-    found.software = [
+    remade.software = [
         f"{name} {then.get(name, 'none')} then, {here.get(name, 'none')} now"
         for name in sorted(then.keys() | here.keys())
         if then.get(name) != here.get(name)
     ]
     names, made_names = set(files(results)), set(files(made))
-    found.files = len(made_names)
+    remade.files = len(made_names)
     for name in sorted(names | made_names):
         if name not in names:
-            found.findings.append(Finding(STAGE, name, "missing, though the workflow makes it"))
+            remade.findings.append(Finding(STAGE, name, "missing, though the workflow makes it"))
         elif name not in made_names:
-            found.findings.append(Finding(STAGE, name, "not made by the campaign's workflow"))
-        elif difference := _difference(results / name, made / name, found):
-            found.findings.append(Finding(STAGE, name, difference))
-    return found
+            remade.findings.append(Finding(STAGE, name, "not made by the campaign's workflow"))
+        elif difference := _difference(results / name, made / name, remade):
+            remade.findings.append(Finding(STAGE, name, difference))
+    return remade
 
 
 def files(results: Path) -> list[str]:

@@ -22,7 +22,7 @@ from losslab.campaign.plan import RecordedCampaign
 from losslab.campaign.replicate import ATTEMPTS
 from losslab.campaign.results import CELL_FILE, LOST_FILE, MANIFEST_FILE, differences, read_cell
 from losslab.errors import LosslabError
-from losslab.instrument.archive import digest
+from losslab.instrument.fetch import digest
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.tools.artifact import remake
@@ -309,15 +309,15 @@ def read_digests(root: Path) -> dict[str, str]:
             f"{path} must list the artifact's files, found: {error}",
             hint="unpack the archive of `make artifact`, and run this in the unpacked folder",
         ) from error
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for line in lines:
         match = LINE.fullmatch(line)
-        if match is None or not _inside(match[2]) or match[2] in found:
+        if match is None or not _inside(match[2]) or match[2] in digests:
             raise UsageError(
                 f"{path} must list each file once, by its relative path, found {line!r}"
             )
-        found[match[2]] = match[1]
-    return found
+        digests[match[2]] = match[1]
+    return digests
 
 
 def _inside(name: str) -> bool:

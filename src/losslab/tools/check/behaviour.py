@@ -139,9 +139,9 @@ def _difference(cell: str, metric: str, pairs: Sequence[tuple[Run, Run]]) -> Dif
     )  # fmt: skip
 
 
-def _judged(found: Sequence[CellChange]) -> list[CellChange]:
+def _judged(changes: Sequence[CellChange]) -> list[CellChange]:
     """Adjust the p-values of all cells for their number."""
-    tested = [d for cell in found for d in cell.differences if d.p_value is not None]
+    tested = [d for cell in changes for d in cell.differences if d.p_value is not None]
     values = iter(holm([d.p_value for d in tested if d.p_value is not None]))
     return [
         replace(
@@ -153,28 +153,30 @@ def _judged(found: Sequence[CellChange]) -> list[CellChange]:
                 for d in cell.differences
             ],
         )
-        for cell in found
+        for cell in changes
     ]
 
 
-def _smallest(its: Difference, tests: int) -> float | None:
+def _smallest(difference: Difference, tests: int) -> float | None:
     """Return the smallest change that a family of tests of this size finds with POWER.
 
     It is a share of the value before if the ratio has an interval, and else in the metric's unit.
     The scatter is that of the measured pairs. The level is that of Holm's first step, which is its
     strictest. None if the pairs do not scatter, so any change is found.
     """
-    interval = its.ratio_interval or its.difference_interval
-    if interval is None or its.n < 2 or not all(map(math.isfinite, interval)):
+    interval = difference.ratio_interval or difference.difference_interval
+    if interval is None or difference.n < 2 or not all(map(math.isfinite, interval)):
         return None
-    relative = its.ratio_interval is not None
+    relative = difference.ratio_interval is not None
     low, high = map(math.log, interval) if relative else interval
-    error = (high - low) / 2 / t_quantile(LEVEL, its.n - 1)
+    error = (high - low) / 2 / t_quantile(LEVEL, difference.n - 1)
     # The one-sided quantile of POWER.
-    found = t_quantile(1 - (1 - LEVEL) / tests, its.n - 1) + t_quantile(2 * POWER - 1, its.n - 1)
+    quantiles = t_quantile(1 - (1 - LEVEL) / tests, difference.n - 1) + t_quantile(
+        2 * POWER - 1, difference.n - 1
+    )
     if not error:
         return MIN_CHANGE if relative else None
-    return max(math.expm1(found * error), MIN_CHANGE) if relative else found * error
+    return max(math.expm1(quantiles * error), MIN_CHANGE) if relative else quantiles * error
 
 
 def as_json(changes: Sequence[CellChange]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import at_first_use, instrument
 from losslab.campaign.packets import SENDERS_LINK
 from losslab.campaign.results import CELL_FILE
-from losslab.instrument import changes, kernels
-from losslab.instrument.changes import Change
+from losslab.instrument import kernels, kernelsource
+from losslab.instrument.kernelsource import Change
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.study import design, studyfiles
@@ -58,7 +58,7 @@ class Side:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose cells."""
-    parser.add_argument("--suite", default=SUITE, help="suite of config/suites (default ci)")
+    parser.add_argument("--suite", default=SUITE, help="suite of suites/ (default ci)")
     parser.add_argument(
         "--algorithm", action="append", default=[], metavar="NAME",
         help="also run the scenarios with this algorithm; may be repeated",
@@ -93,40 +93,51 @@ def plan(options: argparse.Namespace) -> dict[str, Cell]:
     algorithms = list(dict.fromkeys([*options.algorithm, *selected["baselines"]]))
     blocks = studyfiles.blocks(selected, algorithms)
     runs = studyfiles.runs(selected, studyfiles.FULL if options.full else studyfiles.QUICK)
-    more: dict[str, Any] = {}
+    axes: dict[str, Any] = {}
     if options.kernel != DEFAULT_KERNEL:
-        more["kernel"] = options.kernel
+        axes["kernel"] = options.kernel
     if (options.sender_command, options.receiver_command) != (NONE, NONE):
-        more |= {
-            "app": "command", "sender_command": options.sender_command,
+        axes |= {
+            "app": "command",
+            "sender_command": options.sender_command,
             "receiver_command": options.receiver_command,
-        }  # fmt: skip
+        }
         # The algorithm of TCP does not matter to a program over UDP.
         blocks = {
-            name: [p for p in points if not {*TCP_ONLY} & p.keys()][:1]
+            name: [point for point in points if not {*TCP_ONLY} & point.keys()][:1]
             for name, points in blocks.items()
         }
     study = {
         "study": options.suite,
         "defaults": selected["defaults"],
-        "blocks": {name: [point | more for point in points] for name, points in blocks.items()},
+        "blocks": {name: [point | axes for point in points] for name, points in blocks.items()},
     }
-    runs = {name: run for name, run in runs.items() if study["blocks"][name]}
-    cells: dict[str, Cell] = {}
-    for each in design.study_cells(study, runs, design.load_names(ROOT)):
-        name = f"{each.block}/{each.condition.algorithm}"
-        same = sum(1 for other in cells if other == name or other.startswith(f"{name}-"))
-        name = f"{name}-{same + 1}" if same else name
-        cells[name] = Cell(each.condition, each.stopping.minimum)
+    runs = {name: run for name, run in runs.items() if blocks[name]}
+    cells = _by_name(design.study_cells(study, runs, design.load_names(ROOT)))
     inputs.require(cell.condition for cell in cells.values())
-    for name in options.only:
+    return _only(options.only, cells)
+
+
+def _by_name(planned: Iterable[design.Cell]) -> dict[str, Cell]:
+    """Name cells SCENARIO/ALGORITHM; a second cell of a name has -2 at its end."""
+    cells: dict[str, Cell] = {}
+    for cell in planned:
+        name = f"{cell.block}/{cell.condition.algorithm}"
+        namesakes = sum(1 for other in cells if other == name or other.startswith(f"{name}-"))
+        if namesakes:
+            name += f"-{namesakes + 1}"
+        cells[name] = Cell(cell.condition, cell.stopping.minimum)
+    return cells
+
+
+def _only(names: Sequence[str], cells: dict[str, Cell]) -> dict[str, Cell]:
+    """Return the cells with a name or a scenario of `names`; all if there are none."""
+    for name in names:
         if not any(name in (cell, cell.split("/")[0]) for cell in cells):
             raise UsageError(f"--only must name one of {', '.join(cells)}, found {name}")
-    return {
-        cell: its
-        for cell, its in cells.items()
-        if not options.only or {cell, cell.split("/")[0]} & {*options.only}
-    }
+    if not names:
+        return cells
+    return {name: cell for name, cell in cells.items() if {name, name.split("/")[0]} & {*names}}
 
 
 def build(
@@ -142,8 +153,8 @@ def build(
             condition = side.of(cell.condition)
             at_first_use(condition)
             tools[name] = instrument(condition=condition)
-    unused = changes.require_compiled(change, [each.kernel for each in tools.values()])
-    return {name: each.kernel_sha256 for name, each in tools.items()}, unused
+    unused = kernelsource.require_compiled(change, [tool.kernel for tool in tools.values()])
+    return {name: tool.kernel_sha256 for name, tool in tools.items()}, unused
 
 
 def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> None:
@@ -162,5 +173,5 @@ def measure(cells: Mapping[str, Cell], side: Side, out: Path, cores: int) -> Non
 def capture(runs: Mapping[Path, tuple[Condition, int]], side: Side, cores: int, title: str) -> None:
     """Measure single runs, condition and seed by folder, with the packets of the sender's link."""
     with side.active():
-        its = {folder: (side.of(condition), seed) for folder, (condition, seed) in runs.items()}
-        sweeps.measure_runs(its, cores, title, lambda _: [SENDERS_LINK], attempts=1)
+        of_side = {folder: (side.of(condition), seed) for folder, (condition, seed) in runs.items()}
+        sweeps.measure_runs(of_side, cores, title, lambda _: [SENDERS_LINK], attempts=1)

@@ -20,10 +20,10 @@ from typing import Any
 from tabulate import tabulate
 
 from losslab import cellspec, processes, sweeps
-from losslab.campaign import inputs, results, verdicts
+from losslab.campaign import inputs, limiters, results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
-from losslab.instrument import changes, kernels
+from losslab.instrument import kernels, kernelsource
 from losslab.reading import UsageError, out_file, out_folder
 from losslab.repository import ROOT
 from losslab.study import metrics, studyfiles
@@ -90,7 +90,7 @@ def _check(options: argparse.Namespace) -> int:
     commit = _commit() if options.trend else ("", "")
     if options.trend:
         behaviour.read_trend(options.trend)
-    given_files = changes.files_given([*options.base, *options.change])
+    given_files = kernelsource.files_given([*options.base, *options.change])
     given_files += [each for each in (options.bring, options.base_bring) if each is not None]
     cellspec.refuse_inside(given_files, out)
     cellspec.refuse_not_own(out)
@@ -98,18 +98,18 @@ def _check(options: argparse.Namespace) -> int:
     cells = changecells.plan(options)
     compared = studyfiles.load_suite(options.suite, ROOT)["compared"]
     cellspec.make_own(out, "losslab check")
-    sides, made = [], []
-    for name, given, bring in (
+    sides, side_changes = [], []
+    for name, named_files, bring in (
         (BASELINE, options.base, options.base_bring),
         (CHANGE, options.change, options.bring),
     ):
         files = out / name / "files"
         shutil.rmtree(files, ignore_errors=True)
-        made.append(changes.of_files(given, spec, files))
+        side_changes.append(kernelsource.make_change(named_files, spec, files))
         sides.append(Side(files, NONE if bring is None else inputs.named(bring)))
     before, after = sides
     (old, _), (new, unused) = (
-        changecells.build(cells, *each) for each in zip(sides, made, strict=True)
+        changecells.build(cells, *each) for each in zip(sides, side_changes, strict=True)
     )
     differ = {
         name: cell
@@ -121,17 +121,18 @@ def _check(options: argparse.Namespace) -> int:
     then, now = (_runs(differ, out / name, compared) for name in (BASELINE, CHANGE))
     if options.trend:
         behaviour.trend(options.trend, *commit, now)
-    found = behaviour.compare(then, now, compared)
+    changed = behaviour.compare(then, now, compared)
     data = {
         "format": behaviour.FORMAT,
         "suite": options.suite,
         "change": [*options.change, *([after.bring] if options.bring else [])],
-        "replaced": list(made[1].paths),
-        "skipped": [*made[1].skipped, *unused],
+        "replaced": list(side_changes[1].paths),
+        "skipped": [*side_changes[1].skipped, *unused],
         "cells": list(cells),
         "same_kernel": [name for name in cells if name not in differ],
         "runs": sum(cell.replicates for cell in cells.values()),
-        "changed": _with_first(found, cells, then, sides, out, options.cores),
+        "changed": _with_first(changed, cells, then, sides, out, options.cores),
+        "warnings": [line for name in (BASELINE, CHANGE) for line in _limits(differ, out / name)],
     }
     check_schema(data, "check", "the report")
     text = markdown(data)
@@ -143,7 +144,7 @@ def _check(options: argparse.Namespace) -> int:
         file = sys.stderr if options.json else sys.stdout
         print("\n".join(workflow_commands(data)), file=file)
     verdicts.require_as_recorded(
-        list(failures(found, options.fail_on)), "cells", out / BASELINE,
+        list(failures(changed, options.fail_on)), "cells", out / BASELINE,
         f"see {out / REPORT}; --fail-on chooses what fails",
     )  # fmt: skip
     return 0
@@ -157,13 +158,13 @@ def _commit() -> tuple[str, str]:
     """
     if commit := os.environ.get("GITHUB_SHA"):
         return commit, datetime.now(UTC).isoformat(timespec="seconds")
-    found = processes.attempt(["git", "log", "-1", "--format=%H %cI"])
-    if not found.good:
+    head = processes.attempt(["git", "log", "-1", "--format=%H %cI"])
+    if not head.good:
         raise UsageError(
             f"--trend needs a commit, found none in {Path.cwd()}",
             hint="start it in the folder of your repository",
         )
-    commit, date = found.out.split()
+    commit, date = head.out.split()
     return commit, date
 
 
@@ -178,8 +179,17 @@ def _runs(cells: Iterable[str], out: Path, compared: Sequence[str]) -> dict[str,
     }
 
 
+def _limits(cells: Iterable[str], out: Path) -> list[str]:
+    """Return what limited the flows of a side's cells if it was not the path."""
+    measured = {name: results.read_cell(out / name / CELL_FILE) for name in cells}
+    names = {cell.condition: name for name, cell in measured.items()}
+    return [
+        f"{out.name}: {line}" for line in limiters.of_cells(measured.values(), names.__getitem__)
+    ]
+
+
 def _with_first(
-    found: Sequence[CellChange],
+    changed: Sequence[CellChange],
     cells: Mapping[str, Cell],
     then: Mapping[str, Sequence[Run]],
     sides: Sequence[Side],
@@ -189,12 +199,12 @@ def _with_first(
     """Return changed cells as data, each with the first difference of its first changed run."""
     first = {
         change.cell: (cells[change.cell].condition, then[change.cell][change.changed[0]].seed)
-        for change in found
+        for change in changed
     }
     for side, name in zip(sides, (BASELINE, CHANGE), strict=True):
         runs = {out / FIRST / cell / name: run for cell, run in first.items()}
         changecells.capture(runs, side, cores, f"runs with their packets ({name})")
-    rows = behaviour.as_json(found)
+    rows = behaviour.as_json(changed)
     for row in rows:
         folder = out / FIRST / row["cell"]
         condition, row["seed"] = first[row["cell"]]
@@ -254,6 +264,7 @@ def _paragraphs(data: Mapping[str, Any]) -> Iterator[str]:
         paths = ", ".join(f"`{path}`" for path in data["skipped"])
         change += f"\nSkipped, as no result depends on them in this kernel: {paths}."
     yield change
+    yield from (f"- warning, {line}" for line in data.get("warnings", ()))
     if not changed:
         return
     if moved:
@@ -305,9 +316,10 @@ def _escaped(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _row(cell: str, each: Mapping[str, Any]) -> tuple[str, ...]:
-    declared = metrics.declared()[each["metric"]]
-    interval, ratio, smallest = each["ratio_interval"], each["ratio"], each["smallest"]
+def _row(cell: str, difference: Mapping[str, Any]) -> tuple[str, ...]:
+    declared = metrics.declared()[difference["metric"]]
+    interval, ratio = difference["ratio_interval"], difference["ratio"]
+    smallest, p_value = difference["smallest"], difference["p_adjusted"]
     least = "" if smallest is None else f"{smallest:.2g}"
     if interval and ratio is not None and None not in interval:
         change = f"{100 * (ratio - 1):+.3g} %"
@@ -315,26 +327,26 @@ def _row(cell: str, each: Mapping[str, Any]) -> tuple[str, ...]:
         span = f"[{', '.join(ends)}] %"
         least = "" if smallest is None else f"{100 * smallest:.2g} %"
     else:
-        change = f"{each['after'] - each['before']:+.3g}"
-        ends = [f"{end:+.3g}" for end in each["difference_interval"] or ()]
+        change = f"{difference['after'] - difference['before']:+.3g}"
+        ends = [f"{end:+.3g}" for end in difference["difference_interval"] or ()]
         span = f"[{', '.join(ends)}]" if ends else ""
     return (
-        cell, declared.title, f"{each['before']:.4g}", f"{each['after']:.4g}", change, span,
-        str(each["n"]), "" if each["p_adjusted"] is None else f"{each['p_adjusted']:.2g}", least,
-        f"**{each['verdict']}**" if each["verdict"] else "",
+        cell, declared.title, f"{difference['before']:.4g}", f"{difference['after']:.4g}", change,
+        span, str(difference["n"]), "" if p_value is None else f"{p_value:.2g}", least,
+        f"**{difference['verdict']}**" if difference["verdict"] else "",
     )  # fmt: skip
 
 
 def _first_difference(row: Mapping[str, Any]) -> str:
     """Return the first difference of a cell, folded, with the command that repeats it."""
-    found = "\n".join(row["first_difference"])
+    lines = "\n".join(row["first_difference"])
     return f"""\
 <details><summary>{row["cell"]}: {len(row["changed"])} of {row["runs"]} runs changed, first \
 difference</summary>
 
 ```
 seed {row["seed"]}; A: before the change, B: after it
-{found}
+{lines}
 ```
 
 Repeat it after the change:

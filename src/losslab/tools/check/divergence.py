@@ -112,13 +112,13 @@ def state_lines(first: Path, second: Path) -> list[str]:
     frames = [state.frame(state.read(file)) for file in files]
     variables = [each for each in frames[0] if each in frames[1] and each not in state.COLUMNS]
     count = min(map(len, frames))
-    found = []
+    differences = []
     for name in variables:
         a, b = (rows[name].iloc[:count] for rows in frames)
-        other = ((a != b) & ~(a.isna() & b.isna())).to_numpy().nonzero()[0]
-        found += [(int(other[0]), name)] if len(other) else []
-    if not found:
+        differing = ((a != b) & ~(a.isna() & b.isna())).to_numpy().nonzero()[0]
+        differences += [(int(differing[0]), name)] if len(differing) else []
+    if not differences:
         return []
-    at, name = min(found, key=lambda each: (each[0], variables.index(each[1])))
+    at, name = min(differences, key=lambda each: (each[0], variables.index(each[1])))
     values = [f"{rows[name].iloc[at]} at {rows['t_s'].iloc[at]:.6f} s" for rows in frames]
     return [f"state: {name} at event {at + 1} is {values[0]} in A, {values[1]} in B"]

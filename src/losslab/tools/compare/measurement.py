@@ -212,61 +212,89 @@ def iperf3(report: Any, where: str) -> Measurement:
     check_schema(report, "iperf3", where, FORMATS)
     test, end = report["start"]["test_start"], report["end"]
     udp = test["protocol"] == "UDP"
-    sent, received = (end.get(name) or {} for name in ("sum_sent", "sum_received"))
-    total = (end.get("sum") or {}) if udp else received
-    # A receiving server has its totals in `sum_received`, a sending one in `sum_sent` only.
-    total = next((its for its in (total, received, sent) if its.get("bits_per_second")), total)
+    received = end.get("sum_received") or {}
+    total = _iperf3_total(end, udp)
     if not total:
         raise UsageError(f"{where} must have the totals of the test, found none")
-    rows = [each for each in report["intervals"] if not each["sum"].get("omitted")]
+    rows = [row for row in report["intervals"] if not row["sum"].get("omitted")]
     sending = any(row["sum"].get("sender") for row in rows)
-    lost = total.get("lost_percent", 0.0) if udp else None
-    rtts = [
+    bidirectional = "sum_received_bidir_reverse" in end
+    rtts_ms = [
         (row["sum"]["end"], stream["rtt"] / 1e3)
         for row in rows
         for stream in row["streams"]
         if stream.get("rtt") and stream.get("sender") == row["sum"].get("sender")
     ]
-    absent = {} if rtts else {"RTT": "only the sending end of a TCP test has the RTT"}
-    if udp and sending and "sum_received" in end and not received.get("bits_per_second"):
+    lost_percent = total.get("lost_percent") if udp else None
+    retransmits = None if udp else (end.get("sum_sent") or {}).get("retransmits")
+    absent: dict[str, str] = {}
+    if not rtts_ms:
+        absent["RTT"] = "only the sending end of a TCP test has the RTT"
+    # A client that sends datagrams knows what has arrived from the server's report only.
+    arrivals_known = not (
+        udp and sending and "sum_received" in end and not received.get("bits_per_second")
+    )
+    if not arrivals_known:
         absent |= dict.fromkeys(("goodput", "lost datagrams"), "only the client's report has it")
-    resent = None if udp else sent.get("retransmits")
-    if resent is None:
+    elif udp and total.get("lost_percent") is None:
+        absent["lost datagrams"] = "the report has none"
+    if retransmits is None:
         absent["retransmissions"] = (
             "UDP has none" if udp else "the report has none: only a sender under Linux counts them"
         )
-    spans = [
-        (its["end"] - its["seconds"], its["end"], its["retransmits"])
-        for its in (row["sum"] for row in rows)
-        if not udp and "retransmits" in its
-    ]
-    late = [row for row in rows if (row["sum"].get("lost_packets") or 0) < 0]
-    notes = ["the test is bidirectional: only the client's direction is compared"] if (
-        both := "sum_received_bidir_reverse" in end
-    ) else []  # fmt: skip
+    goodput_mbit = total["bits_per_second"] / 1e6
+    if lost_percent and total is not received:
+        goodput_mbit *= 1 - lost_percent / 100
+    totals = [row["sum"] for row in rows]
+    late = [total for total in totals if (total.get("lost_packets") or 0) < 0]
+    notes = []
+    if bidirectional:
+        notes.append("the test is bidirectional: only the client's direction is compared")
     if late:
-        notes.append(f"intervals with datagrams that arrived later than counted: {len(late)}; the "
-                     "share of lost datagrams is that of the whole test")  # fmt: skip
-    arrived = total["bits_per_second"] / 1e6 * (1 - (total is not received) * (lost or 0) / 100)
+        notes.append(
+            f"intervals with datagrams that arrived later than counted: {len(late)}; the share of "
+            "lost datagrams is that of the whole test"
+        )
+    # A sender's intervals have the datagrams that were lost, too.
+    of_arrivals = arrivals_known and not (lost_percent and sending)
     return Measurement(
-        f"iperf3, {test['protocol']}",
-        total["seconds"],
-        None if "goodput" in absent else arrived,
-        resent,
-        spans,
-        rtts,
-        "tcp",
-        # The sender's intervals have the datagrams that were lost, too.
-        [] if "goodput" in absent or (lost and sending) else [
-            (its["end"] - its["seconds"], its["end"], its["bits_per_second"] / 1e6)
-            for its in (row["sum"] for row in rows)
+        tool=f"iperf3, {test['protocol']}",
+        seconds=total["seconds"],
+        goodput_mbit=goodput_mbit if arrivals_known else None,
+        retransmits=retransmits,
+        resent=[
+            (*_iperf3_span(total), total["retransmits"])
+            for total in totals
+            if not udp and "retransmits" in total
         ],
-        None if "goodput" in absent else lost,
-        test["num_streams"],
-        "" if both and not sending else end.get("sender_tcp_congestion", ""),
-        absent,
-        notes,
-    )  # fmt: skip
+        rtts_ms=rtts_ms,
+        rtt_of="tcp",
+        intervals=[
+            (*_iperf3_span(total), total["bits_per_second"] / 1e6)
+            for total in totals
+            if of_arrivals
+        ],
+        lost_percent=lost_percent if arrivals_known else None,
+        streams=test["num_streams"],
+        algorithm="" if bidirectional and not sending else end.get("sender_tcp_congestion", ""),
+        absent=absent,
+        notes=notes,
+    )
+
+
+def _iperf3_total(end: Mapping[str, Any], udp: bool) -> Mapping[str, Any]:
+    """Return the totals of a report's end: of what arrived, or else of what was sent.
+
+    A receiving server has its totals in `sum_received`, a sending one in `sum_sent` only.
+    """
+    received, sent = (end.get(name) or {} for name in ("sum_received", "sum_sent"))
+    first = (end.get("sum") or {}) if udp else received
+    return next((t for t in (first, received, sent) if t.get("bits_per_second")), first)
+
+
+def _iperf3_span(total: Mapping[str, Any]) -> tuple[float, float]:
+    """Return begin and end of an interval in s."""
+    return total["end"] - total["seconds"], total["end"]
 
 
 def flent(data: Mapping[str, Any], where: str, series: str = "") -> Measurement:
@@ -340,7 +368,8 @@ def table(path: Path) -> Measurement:
             value = number(row[name], f"{path}, line {line}: {name}") if row[name] else None
             if value is not None and value < 0:
                 raise UsageError(f"{path}, line {line}: {name} must be at least 0, found {value:g}")
-            columns[name] += [(at, value)] if value is not None else []
+            if value is not None:
+                columns[name].append((at, value))
     flow, rtts, resent = (columns.get(name, []) for name in CSV_COLUMNS[1:])
     absent = {
         name: f"the file has no values in a column {column}"
@@ -394,7 +423,7 @@ class _Flow:
         if end <= self.highest:
             self.resent_s.append(at_s)
             # Karn: the acknowledgement may be of either.
-            self.waiting = {its: sent for its, sent in self.waiting.items() if its <= end - octets}
+            self.waiting = {n: sent for n, sent in self.waiting.items() if n <= end - octets}
             return
         self.new.append((at_s, min(octets, end - self.highest)))
         self.highest = end
@@ -425,7 +454,7 @@ def capture(data: bytes, where: str) -> Measurement:
             flows.setdefault((source, target), _Flow()).add(at_s, begin, octets)
         if is_ack and (target, source) in flows:
             flows[target, source].acknowledge(at_s, acked)
-    flow = max(flows.values(), key=lambda its: its.octets, default=None)
+    flow = max(flows.values(), key=lambda flow: flow.octets, default=None)
     if flow is None or len(flow.new) < 2:
         instead = ", ".join(f"{count} packets {why}" for why, count in skipped.most_common(5))
         raise UsageError(

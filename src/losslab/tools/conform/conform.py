@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from losslab import __version__, cellspec, commands, sweeps
-from losslab.campaign import verdicts
+from losslab.campaign import limiters, verdicts
 from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import at_first_use, instrument, kernel_of
-from losslab.campaign.results import write_json
+from losslab.campaign.results import Replicate, write_json
 from losslab.errors import LosslabError
-from losslab.instrument import changes, kernels, records
+from losslab.instrument import built, kernels, kernelsource
 from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option, write_text
 from losslab.study import studyfiles
 from losslab.study.condition import DEFAULT_KERNEL, Condition
@@ -42,7 +42,7 @@ WIDTH = max(map(len, VERDICTS))
 def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `conform`."""
     command = parsers.add_parser("conform")
-    command.add_argument("suite", help="suite of config/suites")
+    command.add_argument("suite", help="suite of suites/")
     command.add_argument(
         "algorithm", nargs="?", help="algorithm to judge; without it, the cases are listed"
     )
@@ -118,7 +118,7 @@ def _conform(options: argparse.Namespace) -> int:
     # The app may not have what some cases need.
     conditions = [case.condition(axes, case.known_s) for case in cases if not options.app]
     before = load(options.against, options.suite, options.cell) if options.against else None
-    if options.needs and (missing := records.absent(options.needs)):
+    if options.needs and (missing := built.absent(options.needs)):
         write_json(record(selected, options, [], {}) | {"absent": missing}, options.record)
         return 0
     form = studyfiles.FULL if options.full else studyfiles.QUICK
@@ -134,7 +134,7 @@ def _conform(options: argparse.Namespace) -> int:
         print(estimate(spans, options.cores), file=sys.stderr, flush=True)
     if options.estimate:
         return 0
-    changes.files_given(options.change)
+    kernelsource.files_given(options.change)
     out: Path = options.out.resolve()
     cellspec.refuse_inside([Path(each.rpartition("=")[2]) for each in options.change], out)
     cellspec.refuse_not_own(out)
@@ -142,19 +142,15 @@ def _conform(options: argparse.Namespace) -> int:
     with _changed(options.change, conditions, out) as files:
         seeds, runs = range(1, (options.seeds or 1) + 1), Runs(out, options.cores, files)
         of_runs, kept = [case for case in cases if not case.spans], kept_triggers(out, before)
-        found = judged(of_runs, axes, seeds, runs, kept)
+        attempts = judged(of_runs, axes, seeds, runs, kept)
         results = spans.judged(runs)
-    for each in found:
-        row = {"seed": each.seed} | each.result | _cause(each, options.suite)
-        results.setdefault(each.case.name, []).append(row)
-    data = record(selected, options, cases, results)
+    for attempt in attempts:
+        row = {"seed": attempt.seed} | attempt.result | _cause(attempt, options.suite)
+        results.setdefault(attempt.case.name, []).append(row)
+    limits = limiters.of_runs(map(Replicate, runs.used), lambda its: its.full_name())
+    data = record(selected, options, cases, results) | ({"warnings": limits} if limits else {})
     write_json(data, out / RECORD)
-    if options.junit:
-        write_text(options.junit, junit(data))
-    if options.html:
-        shown = {row["case"]: deciding(row)["seed"] for row in data["cases"]}
-        lines = {a.case.name: a.line for a in found if a.line and shown[a.case.name] == a.seed}
-        write_text(options.html, page.page(data, lines))
+    _write_pages(options, data, attempts)
     print(json.dumps(data, indent=1) if options.json else text(data))
     if options.record:
         write_json(data, options.record)
@@ -168,6 +164,19 @@ def _conform(options: argparse.Namespace) -> int:
     return 0
 
 
+def _write_pages(
+    options: argparse.Namespace, data: Mapping[str, Any], attempts: Sequence[Attempt]
+) -> None:
+    """Write the verdicts as JUnit XML and as a page, if the options name files for them."""
+    if options.junit:
+        write_text(options.junit, junit(data))
+    if options.html:
+        seeds = {row["case"]: deciding(row)["seed"] for row in data["cases"]}
+        decisive = (each for each in attempts if seeds[each.case.name] == each.seed)
+        lines = {each.case.name: each.line for each in decisive if each.line}
+        write_text(options.html, page.page(data, lines))
+
+
 @contextlib.contextmanager
 def _changed(
     given: Sequence[str], conditions: Sequence[Condition], out: Path
@@ -178,10 +187,10 @@ def _changed(
         return
     files = out / "files"
     shutil.rmtree(files, ignore_errors=True)
-    change = changes.of_files(given, kernel_of(conditions[0]).base, files)
+    change = kernelsource.make_change(given, kernel_of(conditions[0]).base, files)
     with kernels.replacing(files):
         at_first_use(conditions[0])
-        changes.require_compiled(change, [instrument(condition=conditions[0]).kernel])
+        kernelsource.require_compiled(change, [instrument(condition=conditions[0]).kernel])
         yield files
 
 
@@ -203,11 +212,11 @@ def record(
     """Return the results as data."""
     rows = []
     for case in cases:
-        own = results[case.name]
-        worst = min((each["verdict"] for each in own), key=VERDICTS.index)
+        case_results = results[case.name]
+        worst = min((each["verdict"] for each in case_results), key=VERDICTS.index)
         row = {"case": case.name, "title": case.data["title"], "verdict": worst}
         row |= {key: case.data[key] for key in ("section", "note", "repairs") if key in case.data}
-        rows.append(row | {"seeds": own})
+        rows.append(row | {"seeds": case_results})
     data = {
         "format": FORMAT,
         "suite": selected["suite"],
@@ -263,22 +272,22 @@ def kept_triggers(out: Path, before: Mapping[str, Any] | None) -> dict[str, Resu
 def worse(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     """List cases whose verdict, or number by more than its interval, is worse than recorded."""
     known = {each["case"]: each for each in before["cases"]}
-    found = []
-    for each in now["cases"]:
-        old, name = known.get(each["case"]), f"case {each['case']} ({each['title']})"
+    worsened = []
+    for case in now["cases"]:
+        old, name = known.get(case["case"]), f"case {case['case']} ({case['title']})"
         was = old["verdict"] if old else "not recorded"
-        if VERDICTS.index(each["verdict"]) < VERDICTS.index(old["verdict"] if old else PASS) and (
-            old or each["verdict"] == FAIL
+        if VERDICTS.index(case["verdict"]) < VERDICTS.index(old["verdict"] if old else PASS) and (
+            old or case["verdict"] == FAIL
         ):
-            found.append(f"{name}: was {was}, is {each['verdict']}")
+            worsened.append(f"{name}: was {was}, is {case['verdict']}")
         elif old:
-            steps = (deciding(row)["steps"] for row in (old, each))
-            found += [
+            steps = (deciding(row)["steps"] for row in (old, case))
+            worsened += [
                 f"{name}: was {one['text']}; is {other['text']}"
                 for one, other in zip(*steps, strict=False)
                 if _number_is_worse(one.get("number", {}), other.get("number", {}))
             ]
-    return found
+    return worsened
 
 
 def _number_is_worse(old: Mapping[str, float], new: Mapping[str, float]) -> bool:
@@ -301,8 +310,8 @@ def text(data: Mapping[str, Any]) -> str:
     cell = f", {data['cell']}" if "cell" in data else ""
     lines = [f"{data['suite']}{cell}: {data['source']}; {data['algorithm']}"]
     for row in data["cases"]:
-        its = deciding(row)
-        why = its["why"]
+        decisive = deciding(row)
+        why = decisive["why"]
         if row["verdict"] == PASS and len(why) > SHOWN:
             why = f"{why[:SHOWN]} ..."
         count = sum(each["verdict"] == row["verdict"] for each in row["seeds"])
@@ -310,10 +319,13 @@ def text(data: Mapping[str, Any]) -> str:
         share = f" ({count} of {total} seeds)" if total > 1 else ""
         lines.append(f"{row['verdict']:{WIDTH}} {heading(row)}{share}: {why}")
         if row["verdict"] == FAIL:
-            lines += [f"{'':{WIDTH}}     {its[k]}" for k in ("command", "cause") if its.get(k)]
+            lines += [
+                f"{'':{WIDTH}}     {decisive[k]}" for k in ("command", "cause") if decisive.get(k)
+            ]
     counts = Counter(each["verdict"] for each in data["cases"])
     lines.append(", ".join(f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS)
                            if counts[verdict]))  # fmt: skip
+    lines += [f"warning: {line}" for line in data.get("warnings", ())]
     return "\n".join(lines)
 
 
@@ -341,11 +353,11 @@ def junit(data: Mapping[str, Any]) -> str:
         failures=str(failures), skipped=str(skipped),
     )  # fmt: skip
     for row in rows:
-        its = deciding(row)
+        decisive = deciding(row)
         name = heading(row).strip()
         case = ET.SubElement(root, "testcase", classname=data["suite"], name=name)
         kind = {FAIL: "failure", PASS: "system-out"}.get(row["verdict"], "skipped")
-        message = {} if row["verdict"] == PASS else {"message": its["why"]}
-        ET.SubElement(case, kind, message).text = f"{its['why']}\n{its['command']}"
+        message = {} if row["verdict"] == PASS else {"message": decisive["why"]}
+        ET.SubElement(case, kind, message).text = f"{decisive['why']}\n{decisive['command']}"
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

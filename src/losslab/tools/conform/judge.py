@@ -40,6 +40,8 @@ COMPARED = (*COMPARISONS, "share", "set")
 ORDER = {
     "at_least": np.greater_equal, "at_most": np.less_equal, "above": np.greater, "below": np.less,
 }  # fmt: skip
+# Comparisons that only numbers have.
+NUMERIC = (*ORDER, "near")
 # The keys that each subject may have.
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "value": ("at", *COMPARED),
@@ -108,8 +110,23 @@ def problems(check: Mapping[str, Any]) -> Iterator[str]:
                 + did_you_mean(str(text), known)
             )
     yield from _place_problems(check)
-    for each in check.get("any", ()):
-        yield from problems(each)
+    yield from _number_problems(check)
+    for alternative in check.get("any", ()):
+        yield from problems(alternative)
+
+
+def _number_problems(check: Mapping[str, Any]) -> Iterator[str]:
+    """Yield comparisons by order with something that is no number, and empty ranges."""
+    for key in (key for key in NUMERIC if key in check):
+        value = check[key]
+        its = OPERAND.fullmatch(value) if isinstance(value, str) else None
+        if isinstance(value, bool) or (isinstance(value, str) and its is None):
+            yield f"{key} must be a number, or a variable such as `0.9 rate`, found {value!r}"
+        elif its and "metric" in check:
+            yield f"{key} of a metric must be a number, found {value!r}"
+    ends = [check[key] for key in ("at_least", "at_most") if key in check]
+    if len(ends) == 2 and all(type(end) in (int, float) for end in ends) and ends[0] > ends[1]:
+        yield f"at_least must be at most at_most ({ends[1]:g}), found {ends[0]:g}"
 
 
 def _place_problems(check: Mapping[str, Any]) -> Iterator[str]:
@@ -172,10 +189,10 @@ def verdict_of(
 ) -> tuple[str, str]:
     """Return the verdict of a case and its reason, from those of its checks."""
     for wanted in (NOT_OBSERVABLE, INCONCLUSIVE, FAIL):
-        for each in held:
-            if each["verdict"] == wanted:
+        for stimulus in held:
+            if stimulus["verdict"] == wanted:
                 verdict = NOT_OBSERVABLE if wanted == NOT_OBSERVABLE else INCONCLUSIVE
-                return verdict, f"stimulus: {each['text']}"
+                return verdict, f"stimulus: {stimulus['text']}"
     verdict = min((each["verdict"] for each in steps), key=VERDICTS.index)
     return verdict, "; ".join(
         (f"step {each['step']}: " if "step" in each else "")
@@ -255,14 +272,14 @@ def _quantified(check: Mapping[str, Any], line: Timeline) -> Outcome:
         kept = kept[(line.rows["event"] == "ack").to_numpy()[kept]]
     if not len(kept):
         return Outcome(INCONCLUSIVE, f"no event {_place(check)}")
-    its, wanted = _compared(check, values[kept], line, kept)
-    count = int(its.sum())
+    holds, wanted = _compared(check, values[kept], line, kept)
+    count = int(holds.sum())
     good = {"always": count == len(kept), "never": count == 0, "sometimes": count > 0}[word]
     text = f"{name} {_place(check)} is {_extremes(values[kept])}"
     if count and word == "sometimes":
-        text += f", first at {line.times[kept[its.argmax()]]:.6g} s"
+        text += f", first at {line.times[kept[holds.argmax()]]:.6g} s"
     if not good and word != "sometimes":
-        broken = kept[(its if word == "never" else ~its).argmax()]
+        broken = kept[(holds if word == "never" else ~holds).argmax()]
         text += f", {_shown(values[broken])} at {line.times[broken]:.6g} s"
     return _outcome(good, text, f"{word} {wanted}")
 
@@ -294,7 +311,7 @@ def _number(check: Mapping[str, Any], line: Timeline) -> Outcome:
     if name == "total":
         window = line.window(check)
         row = min(window.stop, len(line.times)) - 1
-        found, text = line.total(variable, window), f"{variable} {_place(check)}"
+        number, text = line.total(variable, window), f"{variable} {_place(check)}"
     elif name == "change":
         values = line.column(variable)
         first, last = line.point(check["from"]).row, line.point(check["to"]).row
@@ -304,17 +321,17 @@ def _number(check: Mapping[str, Any], line: Timeline) -> Outcome:
         if np.isnan(values[first]) or values[first] == 0:
             return Outcome(INCONCLUSIVE, f"{variable} at {check['from']} is 0 or not set")
         text += f" ({_shown(values[first])} to {_shown(values[last])})"
-        found = values[last] / values[first] - 1
+        number = values[last] / values[first] - 1
     else:
         row = line.point(check["at"]).row
-        found, text = line.column(variable)[row], f"{variable} at {check['at']}"
+        number, text = line.column(variable)[row], f"{variable} at {check['at']}"
         if name == "age":
             values = line.column(variable)
-            other = np.flatnonzero(values[: row + 1] != values[row])
-            changed = int(other[-1]) + 1 if len(other) else 0
-            found, text = line.times[row] - line.times[changed], f"age of {text}"
-    its, wanted = _compared(check, np.array([found]), line, np.array([row]))
-    return _outcome(bool(its.all()), f"{text} is {_shown(found)}", wanted)
+            changes = np.flatnonzero(values[: row + 1] != values[row])
+            changed = int(changes[-1]) + 1 if len(changes) else 0
+            number, text = line.times[row] - line.times[changed], f"age of {text}"
+    holds, wanted = _compared(check, np.array([number]), line, np.array([row]))
+    return _outcome(bool(holds.all()), f"{text} is {_shown(number)}", wanted)
 
 
 def _compared(
@@ -323,24 +340,24 @@ def _compared(
     """Compare values; return whether each holds, and what was asked for. No value is "not set"."""
     texts = values.dtype.kind not in "biuf"
     missing = np.zeros(len(values), bool) if texts else np.isnan(values.astype(float))
-    its, wanted = np.ones(len(values), bool), []
+    holds, wanted = np.ones(len(values), bool), []
     if "set" in check:
-        its &= missing != check["set"]
+        holds &= missing != check["set"]
         wanted.append("set" if check["set"] else "not set")
     for key, word in COMPARISONS.items():
         if key not in check:
             continue
         if texts and not key.startswith("is"):
             raise NotObservableError(f"{check[subject(check)]} is text, which has no {key}")
-        other, shown = _operand(check[key], line, rows, texts)
-        if check[subject(check)] == state.PHASE and other is check[key]:
-            other = [*line.members([other])]  # a group stands for its phases
-        its &= _holds(key, values, other, missing, check.get("share", 0))
+        operand, shown = _operand(check[key], line, rows, texts)
+        if check[subject(check)] == state.PHASE and operand is check[key]:
+            operand = [*line.members([operand])]  # a group stands for its phases
+        holds &= _holds(key, values, operand, missing, check.get("share", 0))
         share = f" within {100 * check['share']:g} %" if key == "near" else ""
         wanted.append(f"{word}{shown}{share}")
     if not wanted:
-        its, wanted = ~missing & (values != 0), ["set"]
-    return its, " and ".join(wanted)
+        holds, wanted = ~missing & (values != 0), ["set"]
+    return holds, " and ".join(wanted)
 
 
 def _holds(key: str, values: Column, other: Any, missing: Column, share: float) -> Column:

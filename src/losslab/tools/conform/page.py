@@ -29,14 +29,15 @@ def page(data: Mapping[str, Any], lines: Mapping[str, Timeline]) -> str:
     legend = ", ".join(f'<span style="color:{c}">{name}</span>' for name, c in LINES.items())
     head = f"<p>{escape(data['source'])}. Lines: {legend}. The dashed line is T.</p>"
     cases = (_case(row, lines.get(row["case"])) for row in data["cases"])
-    return webpage.page(f"{data['suite']}: {data['algorithm']}", [head, *cases])
+    limits = webpage.bullets(f"warning: {line}" for line in data.get("warnings", ()))
+    return webpage.page(f"{data['suite']}: {data['algorithm']}", [head, *cases, limits])
 
 
 def _case(row: Mapping[str, Any], line: Timeline | None) -> str:
-    its = next(each for each in row["seeds"] if each["verdict"] == row["verdict"])
-    checks = [("stimulus", each) for each in its["holds"]]
+    decisive = next(each for each in row["seeds"] if each["verdict"] == row["verdict"])
+    checks = [("stimulus", each) for each in decisive["holds"]]
     checks += [
-        (f"step {each['step']}" if "step" in each else "limit", each) for each in its["steps"]
+        (f"step {each['step']}" if "step" in each else "limit", each) for each in decisive["steps"]
     ]
     items = "".join(
         f'<li><b class="{each["verdict"]}">{each["verdict"]}</b> {place}: {escape(each["text"])}'
@@ -48,12 +49,12 @@ def _case(row: Mapping[str, Any], line: Timeline | None) -> str:
     notes = f"<p>{escape(row['note'])}</p>" if "note" in row else ""
     notes += f"<p>Repairs case {escape(row['repairs'])}.</p>" if "repairs" in row else ""
     verdict, opened = row["verdict"], " open=''" if row["verdict"] == FAIL else ""
-    why = "" if verdict == PASS else f"<p>{escape(its['why'])}</p>"
+    why = "" if verdict == PASS else f"<p>{escape(decisive['why'])}</p>"
     return (
         f'<details{opened}><summary><b class="{verdict}">{verdict}</b> {escape(row["case"])} '
         f"{escape(row.get('section', ''))} {escape(row['title'])}</summary>{notes}{why}"
         f"{strip(line) if line else ''}"
-        f"<ul>{items}</ul><p><code>{escape(its['command'])}</code></p></details>"
+        f"<ul>{items}</ul><p><code>{escape(decisive['command'])}</code></p></details>"
     )
 
 

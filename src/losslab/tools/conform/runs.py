@@ -51,6 +51,7 @@ class Runs:
     cores: int
     files: Path | None = None  # replaced files of the kernel
     captures: Sequence[str] = (capture.STATE,)
+    used: dict[Path, None] = field(default_factory=dict)  # folders of all runs, in order
     _rows: dict[Path, pd.DataFrame] = field(default_factory=dict)
 
     def folder(self, condition: Condition, seed: int) -> Path:
@@ -64,6 +65,7 @@ class Runs:
         for condition, seed in dict.fromkeys(wanted):
             at_first_use(condition)
             folder, tools = self.folder(condition, seed), instrument(condition=condition)
+            self.used[folder] = None
             captures = self._captures(condition)
             whole = all((folder / capture.name(each)).is_file() for each in captures)
             if not whole or finished(folder, condition, seed, tools) is None:
@@ -229,29 +231,29 @@ def judged(
 
     A case whose stimulus needs a phase that the algorithm does not have is not run.
     """
-    found = [Attempt(case, seed, axes, case.known_s) for case in cases for seed in seeds]
-    for each in found:
+    attempts = [Attempt(case, seed, axes, case.known_s) for case in cases for seed in seeds]
+    for attempt in attempts:
         if axes.get("app") == QUIC:  # its log says which phases it has, after a run
             try:
-                each.case.condition(axes, each.begin_s)
+                attempt.case.condition(axes, attempt.begin_s)
             except LosslabError as error:  # its axes need another app
-                each.result = {"verdict": NOT_OBSERVABLE, "why": error.message, "command": ""}
-                each.result |= {"holds": [], "steps": []}
+                attempt.result = {"verdict": NOT_OBSERVABLE, "why": error.message, "command": ""}
+                attempt.result |= {"holds": [], "steps": []}
             continue
-        algorithm = each.condition.algorithm
-        if missing := each.case.missing_phases(algorithm):
-            each.end(runs, NOT_OBSERVABLE, f"{algorithm} has no phase {missing[0]}")
-    todo = [each for each in found if not each.result]
-    for each in todo:
-        each.take_begin(kept)
+        algorithm = attempt.condition.algorithm
+        if missing := attempt.case.missing_phases(algorithm):
+            attempt.end(runs, NOT_OBSERVABLE, f"{algorithm} has no phase {missing[0]}")
+    todo = [each for each in attempts if not each.result]
+    for attempt in todo:
+        attempt.take_begin(kept)
     first = [each for each in todo if not each.before]
     runs.measure(((each.condition, each.seed) for each in first), "first runs")
-    for each in first:
-        if each.case.phase:
-            each.find_begin(runs)
+    for attempt in first:
+        if attempt.case.phase:
+            attempt.find_begin(runs)
     again = [each for each in todo if each.case.phase and not each.result]
     runs.measure(((each.condition, each.seed) for each in again), "second runs")
-    for each in todo:
-        if not each.result:
-            each.judge(runs)
-    return found
+    for attempt in todo:
+        if not attempt.result:
+            attempt.judge(runs)
+    return attempts

@@ -51,16 +51,16 @@ class Spans:
         spans = Spans(suite, cases, own | parameters.resolved(axes), seeds=seeds)
         others = [check.get("against", {}).get("algorithm") for _, check in spans.checks()]
         algorithms = list(dict.fromkeys([axes["algorithm"], *filter(None, others)]))
-        made = studyfiles.blocks(suite, algorithms, studyfiles.own_kernels(ROOT))
+        blocks = studyfiles.blocks(suite, algorithms, studyfiles.own_kernels(ROOT))
         more = {key: axes[key] for key in ("kernel",) if key in axes}
         study = {
             "study": suite["suite"],
             "defaults": suite["defaults"],
-            "blocks": {name: [more | point for point in points] for name, points in made.items()},
+            "blocks": {name: [more | point for point in points] for name, points in blocks.items()},
         }
         wanted = {block for case in cases for block in studyfiles.as_list(case.data["over"])}
         runs = studyfiles.runs(suite, form)
-        runs = {name: runs[name] for name in runs if name in wanted and made[name]}
+        runs = {name: runs[name] for name in runs if name in wanted and blocks[name]}
         planned = design.study_cells(study, runs, design.load_names(ROOT))
         spans = replace(spans, cells={cell.name: cell for cell in planned})
         needed = {
@@ -70,9 +70,9 @@ class Spans:
             for each in pair
             if each
         }
-        found = replace(spans, cells={name: spans.cells[name] for name in needed})
-        inputs.require(cell.condition for cell in found.cells.values())
-        return found
+        planned_spans = replace(spans, cells={name: spans.cells[name] for name in needed})
+        inputs.require(cell.condition for cell in planned_spans.cells.values())
+        return planned_spans
 
     def checks(self) -> Iterator[tuple[Case, Row]]:
         """Yield the checks of all cases."""
@@ -98,7 +98,8 @@ class Spans:
             + len(self.seeds_of(name)) * cost.replicate_s(cell.condition, VIRTUAL)
             for name, cell in self.cells.items()
         )
-        return seconds * (cost.SIDE_BY_SIDE if cores > 1 else 1.0) / cores / 60
+        slowdown = cost.SIDE_BY_SIDE if cores > 1 else 1.0
+        return seconds * slowdown / cores / 60
 
     def judged(self, runs: Runs) -> dict[str, list[Result]]:
         """Measure the cells; return the only result of each case by name."""
@@ -114,7 +115,8 @@ class Spans:
 
     def _valid_runs(self, row: Row, runs: Runs) -> list[Row]:
         """Return the valid runs of a cell, and count them in its row."""
-        condition, found = self.cells[row["cell"]].condition, []
+        condition = self.cells[row["cell"]].condition
+        valid_runs: list[Row] = []
         reasons: dict[str, None] = {}
         for number, seed in enumerate(self.seeds_of(row["cell"])):
             replicate = Replicate(runs.folder(condition, seed))
@@ -128,9 +130,9 @@ class Spans:
                 means = one_second_means(replicate.samples(INTERVALS), *times)
                 seconds = [mean for _, mean in means]
             summary = replicate.manifest["summary"] | condition.to_json()
-            found.append(summary | {"replicate": number, "seed": seed, "seconds": seconds})
-        row |= {"n_valid": len(found), "reasons": "; ".join(reasons)}
-        return found
+            valid_runs.append(summary | {"replicate": number, "seed": seed, "seconds": seconds})
+        row |= {"n_valid": len(valid_runs), "reasons": "; ".join(reasons)}
+        return valid_runs
 
     def _result(self, case: Case, data: Data, runs: Runs) -> Result:
         rows = [criteria.judge(case.name, check, self.own, data) for check in case.data["expect"]]
@@ -160,6 +162,7 @@ def text(row: Row) -> str:
     within = "" if None in ends else f" [{ends[0]:.3g}, {ends[1]:.3g}]"
     count = len(row["cells"].split())
     cells = f", worst of {count} cells: {row['worst']}" if count > 1 else ""
-    found = f"{row['metric']} is {row['value']:.3g}{within}{' ' * bool(row['unit'])}{row['unit']}"
+    unit = f" {row['unit']}" if row["unit"] else ""
+    number = f"{row['metric']} is {row['value']:.3g}{within}{unit}"
     absent = f", {row['absent']}" if row["absent"] else ""
-    return f"{found}, must be {row['limit']} (n = {row['n']}{cells}{absent})"
+    return f"{number}, must be {row['limit']} (n = {row['n']}{cells}{absent})"

@@ -76,15 +76,17 @@ class Case:
             if not isinstance(value, str):
                 return value
             return PLACE.sub(
-                lambda its: f"{round(begin_s + float(its[1] or 0), DIGITS):.12g}", value
+                lambda match: f"{round(begin_s + float(match[1] or 0), DIGITS):.12g}", value
             )
 
         try:
-            made = cellspec.condition({k: filled(v) for k, v in self.settings.items()} | dict(axes))
-            inputs.require([made])
+            condition = cellspec.condition(
+                {k: filled(v) for k, v in self.settings.items()} | dict(axes)
+            )
+            inputs.require([condition])
         except UsageError as error:
             raise UsageError(f"case {self.name}: {error.message}", hint=error.hint) from error
-        return made
+        return condition
 
     def missing_phases(self, algorithm: str) -> list[str]:
         """Return the phases that the stimulus needs and an algorithm does not have."""
@@ -112,21 +114,21 @@ def load(name: str) -> dict[str, Any]:
         raise UsageError(
             f"the suite must have cases, found none in {name}", hint="`losslab check` uses it"
         )
-    found = [
+    faults = [
         f"case {case}: {problem}"
         for case, its in suite["cases"].items()
         if "over" not in its
         for problem in _problems(its, suite["defaults"])
     ]
-    found += [
+    faults += [
         f"cell {name}: cases must be some of the suite's, found {case}"
         for name, its in suite.get("cells", {}).items()
         for case in its["cases"]
         if case not in suite["cases"]
     ]
-    if found:
+    if faults:
         path = studyfiles.suite_path(name, ROOT)
-        raise UsageError(f"{path} is not consistent:\n    " + "\n    ".join(found))
+        raise UsageError(f"{path} is not consistent:\n    " + "\n    ".join(faults))
     return suite
 
 
@@ -158,17 +160,19 @@ def cases(suite: Mapping[str, Any], names: list[str], cell: str = "") -> list[Ca
             f"--cell must be one of the suite's cells ({', '.join(cells) or 'none'}), found {cell}"
             + did_you_mean(cell, cells)
         )
-    its_cell = cells[cell] if cell else {"set": {}, "cases": [*suite["cases"]]}
-    known = {name: suite["cases"][name] for name in its_cell["cases"]}
-    defaults: dict[str, Any] = suite["defaults"] | its_cell["set"]
+    selected_cell = cells[cell] if cell else {"set": {}, "cases": [*suite["cases"]]}
+    known = {name: suite["cases"][name] for name in selected_cell["cases"]}
+    defaults: dict[str, Any] = suite["defaults"] | selected_cell["set"]
 
-    def settings(its: Mapping[str, Any]) -> dict[str, Any]:
-        def share(found: re.Match[str]) -> str:
-            whole = number(str(units.value(found[2], defaults[found[2]])), found[2])
-            return f"{float(found[1]) * whole:.12g}"
+    def settings(case: Mapping[str, Any]) -> dict[str, Any]:
+        def share(match: re.Match[str]) -> str:
+            whole = number(str(units.value(match[2], defaults[match[2]])), match[2])
+            return f"{float(match[1]) * whole:.12g}"
 
-        own = its.get("set", {}).items()
-        return defaults | {k: SHARE.sub(share, v) if isinstance(v, str) else v for k, v in own}
+        settings_of_case = case.get("set", {}).items()
+        return defaults | {
+            k: SHARE.sub(share, v) if isinstance(v, str) else v for k, v in settings_of_case
+        }
 
     if unknown := [name for name in names if name not in known]:
         raise UsageError(

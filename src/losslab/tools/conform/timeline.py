@@ -99,12 +99,14 @@ def rows_of(captured: state.Capture, port: int | None) -> pd.DataFrame:
         raise LosslabError("a run must have a TCP connection of its sender, found no event")
     if port not in events["port"]:
         port = events["port"][int(np.argmax(events["delivered"]))]
-    own = events[events["port"] == port]
-    starts = np.flatnonzero(own["event"] == START)
-    own = own[starts[0] if len(starts) else 0 :]
+    flow_events = events[events["port"] == port]
+    starts = np.flatnonzero(flow_events["event"] == START)
+    flow_events = flow_events[starts[0] if len(starts) else 0 :]
     # At its end, a connection forgets its counters and its private state.
-    ends = np.flatnonzero(np.diff(own["delivered"].astype("<i8")) < 0)
-    return state.frame(captured._replace(events=own[: ends[0] + 1] if len(ends) else own))
+    ends = np.flatnonzero(np.diff(flow_events["delivered"].astype("<i8")) < 0)
+    return state.frame(
+        captured._replace(events=flow_events[: ends[0] + 1] if len(ends) else flow_events)
+    )
 
 
 def rows_of_qlog(folder: Path) -> pd.DataFrame:
@@ -135,13 +137,13 @@ def rows_of_qlog(folder: Path) -> pd.DataFrame:
         rows.append({"t_s": event.ms / 1e3, "lost_packets": lost} | known)
     if not rows:
         raise LosslabError(f"a QUIC sender must log its state, found no event in {SENDER_LOG}")
-    found = pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
     if "phase" in known:
-        found["phase"] = found["phase"].fillna("")
+        frame["phase"] = frame["phase"].fillna("")
     # The first sample of the table is the first event with metrics, on the run's clock.
     begin_ms = next(event.ms for event in events if event.name == qlog.METRICS)
-    found["t_s"] += float(read_rows(folder / "quic.csv")[0]["t_s"]) - begin_ms / 1e3
-    return found
+    frame["t_s"] += float(read_rows(folder / "quic.csv")[0]["t_s"]) - begin_ms / 1e3
+    return frame
 
 
 @dataclass
@@ -250,20 +252,20 @@ class Timeline:
 
     def span(self, text: str) -> Span:
         """Return a span, such as `UP 2` or `DOWN after UP`."""
-        its = SPAN.fullmatch(text)
-        assert its  # the suite is checked
-        wanted = self.members([its["phase"]])
-        previous = self.members([its["previous"]]) if its["previous"] else None
-        found = [
+        match = SPAN.fullmatch(text)
+        assert match  # the suite is checked
+        wanted = self.members([match["phase"]])
+        previous = self.members([match["previous"]]) if match["previous"] else None
+        spans = [
             span
             for at, span in enumerate(self.spans)
             if span.phase in wanted
             and (previous is None or (at and self.spans[at - 1].phase in previous))
         ]
-        nth = int(its["nth"] or 1)
-        if len(found) < nth:
+        nth = int(match["nth"] or 1)
+        if len(spans) < nth:
             raise NotReachedError(f"{text} was not reached")
-        return found[nth - 1]
+        return spans[nth - 1]
 
     def following(self, span: Span) -> Span | None:
         """Return the phase after another; None if the run ends in it."""
@@ -272,22 +274,22 @@ class Timeline:
 
     def point(self, text: str | float) -> Point:
         """Return a point, such as `T+0.5`, `enter UP 2` or `before loss`."""
-        its = POINT.fullmatch(str(text))
-        assert its  # the suite is checked
-        found = self._anchor(its["anchor"])
-        if its["offset"]:
-            found = self._at(found.at_s + float(its["offset"]))
-        if found.at_s > max(self.condition.duration_s, float(self.times[-1])) + HALF_US:
+        match = POINT.fullmatch(str(text))
+        assert match  # the suite is checked
+        anchor = self._anchor(match["anchor"])
+        if match["offset"]:
+            anchor = self._at(anchor.at_s + float(match["offset"]))
+        if anchor.at_s > max(self.condition.duration_s, float(self.times[-1])) + HALF_US:
             raise NotReachedError(f"{text} is after the end of the run")
-        if its["side"] == "before":
-            row = found.first - 1
+        if match["side"] == "before":
+            row = anchor.first - 1
             if row < 0:
                 raise NotReachedError(f"nothing is {text}")
-            return Point(min(found.at_s, float(self.times[row])), row, row)
-        if its["side"] == "after":
-            row = min(found.row + 1, len(self.times) - 1)
+            return Point(min(anchor.at_s, float(self.times[row])), row, row)
+        if match["side"] == "after":
+            row = min(anchor.row + 1, len(self.times) - 1)
             return Point(float(self.times[row]), row, row)
-        return found
+        return anchor
 
     def _anchor(self, anchor: str) -> Point:
         word, _, rest = anchor.partition(" ")

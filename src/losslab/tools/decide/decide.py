@@ -19,11 +19,11 @@ from typing import Any
 
 from losslab import cellspec, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import cost
+from losslab.campaign import cost, limiters
 from losslab.campaign.instrument import at_first_use
-from losslab.campaign.results import read_cell, write_json
-from losslab.emulation.background.feature import FLOWS_MAX
-from losslab.emulation.background.outcome import TABLE
+from losslab.campaign.results import MeasuredCell, read_cell, write_json
+from losslab.emulation.flows.feature import FLOWS_MAX
+from losslab.emulation.flows.outcome import TABLE
 from losslab.reading import UsageError, out_folder, whole_option
 from losslab.study import metrics
 from losslab.study.axes import short
@@ -88,6 +88,7 @@ class Outcome:
     # By measure and choice, the value of each seed.
     values: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
+    measured: list[MeasuredCell] = field(default_factory=list)
 
     def answers(self) -> dict[str, Answer]:
         """Return the answer for each use."""
@@ -148,10 +149,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     run.add_argument("--estimate", action="store_true", help="print the plan and measure nothing")
     run.add_argument("--out", type=out_folder, required=True, help="folder; finished runs are kept")
     path = parser.add_argument_group("path")
-    for name, its in AXES.items():
+    for name, axis in AXES.items():
         if name not in NOT_OF_PATH:
             path.add_argument(f"--{name.replace('_', '-')}", metavar="VALUE",
-                              help=its.help.replace("%", "%%").replace("`", ""))  # fmt: skip
+                              help=axis.help.replace("%", "%%").replace("`", ""))  # fmt: skip
     parser.set_defaults(run=_decide, interrupted=sweeps.KEPT)
 
 
@@ -159,22 +160,22 @@ def _decide(options: argparse.Namespace) -> int:
     question = asked(options)
     budget_s = quantity("budget_s", options.budget, "--budget")
     variants = [Variant("", 0.0, question), *others(question, options.uncertain)]
-    made = Plan.of(variants, budget_s * options.cores, options)
-    for note in made.notes(options.cores):
+    plan = Plan.of(variants, budget_s * options.cores, options)
+    for note in plan.notes(options.cores):
         print(f"losslab: {note}", file=sys.stderr, flush=True)
     if options.estimate:
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
-    made.measure(options.out, options.cores)
-    outcomes = [outcome(each, made.duration_s, options.out) for each in made.variants]
-    found = decision(outcomes, made)
-    more = max((its["more_runs"] or 0 for its in found["answers"].values()), default=0)
-    found["command"] = again(options, made, more)
-    write_json(found, options.out / "decision.json")
-    (options.out / "decision.html").write_bytes(page.html(found).encode())
-    print(page.text(found))
+    plan.measure(options.out, options.cores)
+    outcomes = [outcome(each, plan.duration_s, options.out) for each in plan.variants]
+    decided = decision(outcomes, plan)
+    more = max((its["more_runs"] or 0 for its in decided["answers"].values()), default=0)
+    decided["command"] = again(options, plan, more)
+    write_json(decided, options.out / "decision.json")
+    (options.out / "decision.html").write_bytes(page.html(decided).encode())
+    print(page.text(decided))
     print(f"\n{options.out / 'decision.html'}\n{options.out / 'decision.json'}")
-    measured = all(its["verdict"] != "not measured" for its in found["answers"].values())
+    measured = all(its["verdict"] != "not measured" for its in decided["answers"].values())
     return 0 if measured else 1
 
 
@@ -271,6 +272,7 @@ def outcome(variant: Variant, duration_s: float, out: Path) -> Outcome:
     found, its = Outcome(variant), variant.question
     for choice, cell in cells(its, duration_s, out):
         measured = read_cell(cell.file).checked(cell.condition)
+        found.measured.append(measured)
         for row, replicate in zip(measured.rows, measured.replicates, strict=True):
             found.violations += row["reasons"]
             values = of_run(row["summary"], replicate.table(TABLE), its) if row["valid"] else {}
@@ -288,34 +290,34 @@ def of_run(
     long = [(int(row["name"].partition("-")[0]), float(row["goodput_mbit"]))
             for row in flows if row["goodput_mbit"]]  # fmt: skip
     # The groups of the others are first.
-    others_ = [mbit for group, mbit in long if group <= len(question.counts)]
-    own = [mbit for group, mbit in long if group > len(question.counts)]
+    others_mbit = [mbit for group, mbit in long if group <= len(question.counts)]
+    own_mbit = [mbit for group, mbit in long if group > len(question.counts)]
     competitor = metrics.value(summary, "competitor_goodput_mbit")
-    others_ += [competitor] if competitor is not None else []
+    others_mbit += [competitor] if competitor is not None else []
     foreground = metrics.value(summary, "goodput_mbit")
-    own += [foreground] if foreground is not None else []
-    found = {name: metrics.value(summary, name) for name in MEASURES}
-    found["own_goodput_mbit"] = fmean(own) if own else None
-    found["others_goodput_mbit"] = fmean(others_) if others_ else None
-    return {name: value for name, value in found.items() if value is not None}
+    own_mbit += [foreground] if foreground is not None else []
+    measures = {name: metrics.value(summary, name) for name in MEASURES}
+    measures["own_goodput_mbit"] = fmean(own_mbit) if own_mbit else None
+    measures["others_goodput_mbit"] = fmean(others_mbit) if others_mbit else None
+    return {name: value for name, value in measures.items() if value is not None}
 
 
 def decision(outcomes: Sequence[Outcome], made: Plan) -> dict[str, Any]:
     """Return the decision as data: answers, comparisons with the first choice, other paths."""
-    base, its = outcomes[0], made.variants[0].question
+    base, question = outcomes[0], made.variants[0].question
     answers = base.answers()
-    shown_ = [(use, name) for use in its.uses for name in USES[use]]
+    shown_ = [(use, name) for use in question.uses for name in USES[use]]
     rows = [
         {"part": part, "measure": name} | asdict(measure)
-        | asdict(compare(choice, its.choices[0], base.values[name], measure.more_is_better))
+        | asdict(compare(choice, question.choices[0], base.values[name], measure.more_is_better))
         for part, name in [*shown_, *((COST, name) for name in COSTS)]
         if name in base.values
         for measure in [MEASURES[name]]
-        for choice in its.choices[1:]
+        for choice in question.choices[1:]
     ]  # fmt: skip
     elsewhere = [(each.variant, each.answers()) for each in outcomes[1:]]
     return {
-        "headline": headline(answers, its.choices[0]),
+        "headline": headline(answers, question.choices[0]),
         "answers": {use: _said(each) for use, each in answers.items()},
         "comparisons": rows,
         "other_paths": [
@@ -325,15 +327,21 @@ def decision(outcomes: Sequence[Outcome], made: Plan) -> dict[str, Any]:
             for variant, found in elsewhere
         ],
         "question": {
-            "choices": list(its.choices), "path": dict(its.path), "flows": its.flows,
-            "others": its.counts, "uses": list(its.uses), "page_kb": its.page_kb,
-            "pages_per_s": its.pages_per_s, "left_out_of_path": list(its.left_out),
+            "choices": list(question.choices), "path": dict(question.path), "flows": question.flows,
+            "others": question.counts, "uses": list(question.uses), "page_kb": question.page_kb,
+            "pages_per_s": question.pages_per_s,
+            "left_out_of_path": list(question.left_out),
         },
         "duration_s": made.duration_s,
         "runs": made.runs,
         "other_runs": made.other_runs,
         "left_out": list(made.left_out),
         "violations": Counter(each for one in outcomes for each in one.violations),
+        "warnings": [
+            f"{one.variant.label}: {line}" if one.variant.label else line
+            for one in outcomes
+            for line in limiters.of_cells(one.measured, lambda its: its.algorithm)
+        ],
     }  # fmt: skip
 
 

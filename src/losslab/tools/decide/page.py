@@ -29,35 +29,39 @@ def text(found: Found) -> str:
     lines += ["", "What would change the decision"]
     lines += [f"  {line}" for line in changes(found)]
     lines += [f"invalid: {line}" for line in invalid(found)]
+    lines += [f"warning: {line}" for line in found["warnings"]]
     lines += ["", *(f"{name}: {value}" for name, value in _question(found))]
     return "\n".join([*lines, "", *_notes(found), "", found["command"]])
 
 
-def html(found: Found) -> str:
+def html(decided: Found) -> str:
     """Return the page as HTML, without other files and without scripts."""
-    ends = [end for its in found["comparisons"] for end in its["ratio"]["interval"] or []]
+    ends = [end for its in decided["comparisons"] for end in its["ratio"]["interval"] or []]
     scale = min(MOST, max([LEAST, *(abs(math.log(end)) for end in ends if 0 < end < math.inf)]))
     rows = [
         [*map(escape, [part, *cells]), _interval(its["ratio"], scale, str(its["verdict"]))]
-        for part, its, cells in _rows(found)
+        for part, its, cells in _rows(decided)
     ]
-    lost = invalid(found)
+    lost = invalid(decided)
     return webpage.page(
-        found["headline"],
+        decided["headline"],
         [
-            *(f"<p>{escape(line)}</p>" for line in [*costs(found), *_not_of_path(found)]),
-            webpage.bullets(f"{use}: {its['text']}" for use, its in found["answers"].items()),
+            *(f"<p>{escape(line)}</p>" for line in [*costs(decided), *_not_of_path(decided)]),
+            webpage.bullets(f"{use}: {its['text']}" for use, its in decided["answers"].items()),
             "<h2>By how much, and at whose cost</h2>",
             webpage.table(
                 (*COMPARED, "less \N{LEFTWARDS ARROW} 1 \N{RIGHTWARDS ARROW} more"), rows
             ),
             "<h2>What would change the decision</h2>",
-            webpage.bullets(changes(found)),
+            webpage.bullets(changes(decided)),
             "<h2>Invalid runs</h2>" + webpage.bullets(lost) if lost else "",
+            f"<h2>Warnings</h2>{webpage.bullets(decided['warnings'])}"
+            if decided["warnings"]
+            else "",
             "<h2>The question</h2>",
-            webpage.table((), ((name, escape(value)) for name, value in _question(found))),
-            webpage.bullets(_notes(found)),
-            f"<pre>{escape(found['command'])}</pre>",
+            webpage.table((), ((name, escape(value)) for name, value in _question(decided))),
+            webpage.bullets(_notes(decided)),
+            f"<pre>{escape(decided['command'])}</pre>",
         ],
     )
 
@@ -84,10 +88,10 @@ def _ratio(ratio: Found) -> tuple[str, str]:
         return "", ""
     low, high = PERCENT
     if low < min([value, *ends]) and max([value, *ends]) < high:
-        its, *others = (f"{100 * (each - 1):+.0f}" for each in (value, *ends))
-        return f"{its} %", " to ".join(others)
-    its, *others = (f"{each:.2g}" for each in (value, *ends))
-    return f"{its} times", " to ".join(others)
+        percent, *end_percents = (f"{100 * (each - 1):+.0f}" for each in (value, *ends))
+        return f"{percent} %", " to ".join(end_percents)
+    factor, *end_factors = (f"{each:.2g}" for each in (value, *ends))
+    return f"{factor} times", " to ".join(end_factors)
 
 
 def _interval(ratio: Found, scale: float, verdict: str) -> str:

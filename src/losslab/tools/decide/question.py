@@ -208,24 +208,29 @@ def read_uses(given: Sequence[str]) -> tuple[tuple[str, ...], float | None]:
 
 def _require_measurable(question: Question) -> None:
     """Refuse a question that no cell can measure; the error names the option to change."""
-    its = question
-    if its.by_trace and (its.page_kb is not None or its.flows > 2 or
-                         (its.shares and VIDEO in its.uses) or
-                         (its.flows == 2) != (len(its.shares) == 1)):  # fmt: skip
+    if question.by_trace and (
+        question.page_kb is not None
+        or question.flows > 2
+        or (question.shares and VIDEO in question.uses)
+        or (question.flows == 2) != (len(question.shares) == 1)
+    ):
         raise UsageError(
             "with --trace, one other long flow can be on the link, and none beside video or pages, "
-            f"found {its.flows} flows, uses {', '.join(its.uses)}, shares {dict(its.shares)}",
+            f"found {question.flows} flows, uses {', '.join(question.uses)}, "
+            f"shares {dict(question.shares)}",
             hint="use `--use bulk` with or without `--share ALGORITHM=50%`, or give --rate-mbit "
             "instead of --trace",
         )
-    if not its.by_trace and (0 in its.counts.values() or sum(its.counts.values()) >= its.flows):
-        found = ", ".join(f"{count} of {name}" for name, count in its.counts.items())
+    if not question.by_trace and (
+        0 in question.counts.values() or sum(question.counts.values()) >= question.flows
+    ):
+        counts = ", ".join(f"{count} of {name}" for name, count in question.counts.items())
         raise UsageError(
-            f"--share must leave whole flows to the others and one to you, found {found} of "
-            f"{its.flows} flows",
+            f"--share must leave whole flows to the others and one to you, found {counts} of "
+            f"{question.flows} flows",
             hint="give more flows with --link-flows, or other shares",
         )
-    cells(its)
+    cells(question)
 
 
 def cells(
@@ -234,15 +239,15 @@ def cells(
     """Return the cells of a question with their choices; UsageError if one is impossible."""
     times = {} if duration_s is None else {"duration_s": duration_s, "warmup_s": duration_s / 5}
     names = design.load_names(ROOT)
-    found = [
+    planned = [
         (choice, cellspec.condition(question.point(choice, app) | times, names))
         for choice in question.choices
         for app in question.apps
     ]
-    inputs.require([condition for _, condition in found])
+    inputs.require([condition for _, condition in planned])
     return [
         (choice, sweeps.SweepCell(condition, out / "cells" / condition.full_name()))
-        for choice, condition in found
+        for choice, condition in planned
     ]
 
 

@@ -89,9 +89,9 @@ def compare(
         )
     level = 1 - (1 - LEVEL) / pairs
     ratio = ratio_interval(own, others, paired=True, level=level)
-    found = fmean(own), fmean(others)
-    judged = _judged(ratio, found, more_is_better, len(seeds), level)
-    return Comparison(choice, other, len(seeds), found, ratio, *judged)
+    means_of_both = fmean(own), fmean(others)
+    judged = _judged(ratio, means_of_both, more_is_better, len(seeds), level)
+    return Comparison(choice, other, len(seeds), means_of_both, ratio, *judged)
 
 
 def _judged(
@@ -151,11 +151,11 @@ def headline(answers: Mapping[str, Answer], first: str) -> str:
     """Return the decision in a sentence or two; `first` is the choice of today."""
     chosen: dict[str, list[str]] = {}
     rest: dict[str, list[str]] = {}
-    for use, its in answers.items():
-        if its.verdict is Verdict.BETTER:
-            chosen.setdefault(str(its), []).append(use)
+    for use, answer in answers.items():
+        if answer.verdict is Verdict.BETTER:
+            chosen.setdefault(str(answer), []).append(use)
         else:
-            rest.setdefault(str(its), []).append(use)
+            rest.setdefault(str(answer), []).append(use)
     others = "".join(f" For {_listed(uses)}: {said}." for said, uses in rest.items())
     if not chosen and {its.verdict for its in answers.values()} == {Verdict.NO_MATTER}:
         return f"It does not matter: no choice differs by more than 5 %. Keep {first}."

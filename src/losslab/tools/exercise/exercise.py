@@ -213,8 +213,8 @@ def _submit(options: argparse.Namespace) -> int:
         )
     exercise, predicted, data = _recorded(folder / RECORD)
     runs = {run: _solution(folder / run, exercise, run) for run in predicted}
-    for run, its in runs.items():
-        print(f"{run}: predicted {predicted[run]:g}, {exercise.metric} {_text(its['value'])}")
+    for run, solution in runs.items():
+        print(f"{run}: predicted {predicted[run]:g}, {exercise.metric} {_text(solution['value'])}")
     commands = exercise.commands(folder)
     file = folder / f"{exercise.name}.json"
     replace_json({**data, "commands": commands, "runs": runs, "because": options.because}, file)
@@ -241,19 +241,23 @@ def _grade(options: argparse.Namespace) -> int:
     if not files:
         raise UsageError(f"{options.folder} must have the students' .json files, found none")
     rows: list[dict[str, Any]] = []
-    submitted: dict[Exercise, tuple[Path, dict[str, float], dict[str, Any]]] = {}
+    submitted: dict[Exercise, list[tuple[Path, dict[str, float], dict[str, Any]]]] = {}
     for file in files:
         try:
-            exercise, *found = _recorded(file)
-            if exercise in submitted:
-                raise UsageError(f"the same student and lesson as {submitted[exercise][0].name}")
+            exercise, predicted, data = _recorded(file)
         except LosslabError as error:
             rows.append({"file": file.name, "problem": error.message})
         else:
-            submitted[exercise] = (file, *found)
+            submitted.setdefault(exercise, []).append((file, predicted, data))
     right = solutions([*submitted], options.cores)
-    for exercise, (file, predicted, data) in submitted.items():
-        rows += _graded(exercise, file.name, predicted, data, right)
+    for exercise, submissions in submitted.items():
+        for file, predicted, data in submissions:
+            # Which of several is the student's own, the teacher must say: all are graded.
+            others = ", ".join(other.name for other, *_ in submissions if other != file)
+            same = f"the same student and lesson as {others}" if others else ""
+            for row in _graded(exercise, file.name, predicted, data, right):
+                row["problem"] = "; ".join(filter(None, (same, row["problem"])))
+                rows.append(row)
     plain = [{name: _cell(value) for name, value in row.items()} for row in rows]
     write_csv(options.out, COLUMNS, plain)
     wrong = [row for row in rows if row["problem"]]
@@ -271,13 +275,14 @@ def _graded(
     """Yield the sheet's row of each run."""
     runs = data.get("runs")
     for run, prediction in predicted.items():
-        own, its = right[f"{exercise.name}/{run}"], runs.get(run) if isinstance(runs, dict) else {}
-        its = its if isinstance(its, dict) else {}
-        same = its.get("digest") == own["digest"]
+        correct = right[f"{exercise.name}/{run}"]
+        submitted = runs.get(run) if isinstance(runs, dict) else {}
+        submitted = submitted if isinstance(submitted, dict) else {}
+        same = submitted.get("digest") == correct["digest"]
         problem = "" if same else "the run has other bytes than its condition's"
-        if not same and its.get("version") != own["version"]:
+        if not same and submitted.get("version") != correct["version"]:
             problem = "measured with another version of losslab, kernel or image, or not at all"
-        value = own["value"]
+        value = correct["value"]
         yield {
             "file": file, "student": exercise.student, "lesson": exercise.lesson, "run": run,
             "predicted": prediction, "measured": value, "metric": exercise.metric,

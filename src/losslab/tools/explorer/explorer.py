@@ -49,7 +49,7 @@ CHUNK = 16
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `explorer`."""
     page = commands.add_parser("explorer")
-    page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY_cells.csv")
+    page.add_argument("overviews", nargs="+", type=Path, help="results/summary/STUDY/cells.csv")
     page.add_argument("--cells", type=Path, default=Path("results", "cells"))
     page.add_argument("--recorded", type=Path, help="folder of recorded numbers")
     page.add_argument("--out", type=out_file, required=True, help="HTML file to write")
@@ -80,14 +80,14 @@ def build(
     per study with a folder per cell. Several processes read runs. Cells from `recorded` numbers
     have no runs over time.
     """
-    found = [cell for path in overviews for cell in _cells(path, cells, recorded)]
-    every = [(cell, number) for cell in found for number in range(len(cell["replicates"]))]
+    cell_rows = [cell for path in overviews for cell in _cells(path, cells, recorded)]
+    every = [(cell, number) for cell in cell_rows for number in range(len(cell["replicates"]))]
     # Results may be distributed without the runs' folders.
     kept = [(cell, n) for cell, n in every if (_folder(cells, cell, n) / MANIFEST_FILE).is_file()]
     # Invalid runs first, then by replicate number: the last ones may not fit.
     runs = sorted(kept, key=lambda run: (run[0]["replicates"][run[1]]["valid"], run[1]))
     blobs = _within(SERIES_BUDGET, _packed([_folder(cells, *run) for run in runs], processes))
-    shown = {id(cell): [-1] * len(cell["replicates"]) for cell in found}
+    shown = {id(cell): [-1] * len(cell["replicates"]) for cell in cell_rows}
     for place, (cell, number) in enumerate(runs[: len(blobs)]):
         shown[id(cell)][number] = place
     index: dict[str, Any] = {
@@ -101,12 +101,12 @@ def build(
         "steps": STEPS,
         "cells_path": str(cells),
         "cells_folder": os.path.relpath(cells, out.parent),
-        "cells": [_cell(cell, shown[id(cell)], cells) for cell in found],
+        "cells": [_cell(cell, shown[id(cell)], cells) for cell in cell_rows],
     }  # fmt: skip
     page = _page(index, blobs)
     write_text(out, page)
     return (
-        f"{out}: {len(found)} cells, {len(every)} runs, {len(blobs)} of them drawn, "
+        f"{out}: {len(cell_rows)} cells, {len(every)} runs, {len(blobs)} of them drawn, "
         f"{len(page) / 1e6:.1f} MB"
     )
 
@@ -165,15 +165,15 @@ def sliced(line: Series, end_s: float) -> tuple[float, list[int | None]]:
     """
     times = line.t_s
     kept = ~np.isnan(line.values) & (times >= 0) & (times <= end_s) & (end_s > 0)
-    found = line.values[kept]
+    values = line.values[kept]
     places = np.minimum(times[kept] / (end_s or 1.0) * SLICES, SLICES - 1).astype(int)
-    top = float(found.max(initial=0.0))
+    top = float(values.max(initial=0.0))
     used, starts = np.unique(places, return_index=True)
     # The first of a slice's smallest and largest values; lexsort keeps the order of equal ones.
-    smallest, largest = (np.lexsort((sign * found, places))[starts] for sign in (1, -1))
+    smallest, largest = (np.lexsort((sign * values, places))[starts] for sign in (1, -1))
     ends = np.sort(np.column_stack((smallest, largest)), axis=1)
     drawn = np.column_stack((np.ones(len(used), bool), smallest != largest))
-    heights = np.round(found[ends] / (top or 1.0) * STEPS).astype(int)
+    heights = np.round(values[ends] / (top or 1.0) * STEPS).astype(int)
     changes = np.diff(heights[drawn], prepend=0)
     steps: list[int | None] = [None] * (2 * SLICES)
     where = np.add.outer(2 * used, (0, 1))[drawn]

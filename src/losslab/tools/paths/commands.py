@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from losslab import cellspec, runs
+from losslab import cellspec
 from losslab.campaign import rerun
 from losslab.reading import CONFIG_BYTES, CONTROL, UsageError, read_text
 from losslab.study import dictionary
@@ -119,6 +119,6 @@ def _to_tc(options: argparse.Namespace) -> int:
         if problems := condition.problems():
             raise UsageError("; ".join(problems))
     else:
-        condition = runs.condition_of(options)
+        condition = cellspec.condition_of(options)
     print(to_tc.script(condition))
     return 1 if to_tc.not_carried(condition) else 0

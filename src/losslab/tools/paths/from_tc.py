@@ -10,7 +10,7 @@ from typing import Any
 
 from losslab.emulation import mechanism, shaping
 from losslab.emulation.qdiscs import DUALPI2
-from losslab.reading import UsageError
+from losslab.reading import UsageError, shown
 from losslab.study.axes import OWN, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.packetsizes import DEFAULT
@@ -204,7 +204,7 @@ class Reading:
     ) -> tuple[Direction, Direction | None, Direction | None]:
         """Return the forward path, the reverse path and the sender's own interface."""
         if not sides:
-            unused = "; ".join(f"{words} ({why})" for words, why in self.left) or "none"
+            unused = "; ".join(f"{shown(words)} ({why})" for words, why in self.left) or "none"
             raise UsageError(
                 "the lines must set a qdisc, as `tc qdisc add dev eth0 root netem delay 50ms` or "
                 f"`addLink(h1, s1, bw=10)`, found {unused}"
@@ -646,7 +646,12 @@ class Reading:
                 self.unknown.setdefault(axis, words)
         for axis in self.unknown:
             self.values.pop(axis, None)
-            self.taken = [each for each in self.taken if f"{axis}=" not in each[1]]
+        begins = tuple(f"{axis}=" for axis in self.unknown)
+        self.taken = [
+            (words, ", ".join(part for part in axes.split(", ") if not part.startswith(begins)))
+            for words, axes in self.taken
+        ] if begins else self.taken  # fmt: skip
+        self.taken = [(words, axes) for words, axes in self.taken if axes]
 
     def _mistakes(self, f: Direction, r: Direction | None, s: Direction | None) -> None:
         """Note common mistakes, and what the lines do not set."""

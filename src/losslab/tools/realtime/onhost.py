@@ -164,7 +164,7 @@ class OnHost:
 
     def requirements(self) -> Iterator[Finding]:
         """Yield what `losslab doctor` checks."""
-        folder = image.existing(self.image_name)
+        folder = image.part(self.image_name).existing()
         return preflight.host(folder / "root" if folder else None, containers=self.containers)
 
     def ready(self, image_root: Path, condition: Condition) -> dict[str, Any]:
@@ -196,11 +196,11 @@ class OnHost:
                 "of memory",
                 hint="free memory, and start again",
             )
-        found = load_result(job)
-        if end.status is None or not found:
+        outcome = load_result(job)
+        if end.status is None or not outcome:
             raise without_result(job, end, "job", last_output)
-        refuse_failure(found)
-        return found
+        refuse_failure(outcome)
+        return outcome
 
 
 class EngineOnHost(OnHost):

@@ -155,8 +155,8 @@ def kernel_qdisc(qdisc: Qdisc, root: bool, image_root: Path | None = None) -> Fi
         requirement += ", and a tc that knows its seed"
     image_tc = ["chroot", str(image_root), "tc"] if image_root else ["tc"]
     if not (root and shutil.which("unshare") and shutil.which(image_tc[0])):
-        found = "cannot be tested without root, unshare and tc"
-        return Finding(requirement, False, found, "run as root")
+        state = "cannot be tested without root, unshare and tc"
+        return Finding(requirement, False, state, "run as root")
     # clsact, which has no parent, has a handle of its own besides the root qdisc.
     place = "root handle 10:" if qdisc.parent else f"handle {qdisc.handle}"
     lines = [f"qdisc add dev lo {place} {kind} {qdisc.arguments}", *qdisc.more]
@@ -170,5 +170,5 @@ def kernel_qdisc(qdisc: Qdisc, root: bool, image_root: Path | None = None) -> Fi
     fix = f"modprobe sch_{kind}, Linux 6.6 or newer"
     if kind in ("netem", "fq"):
         fix += f" (a kernel without it: {ALTERNATIVES})"
-    found = "works" if good else message.splitlines()[0] if message else "fails"
-    return Finding(requirement, good, found, fix)
+    state = "works" if good else message.splitlines()[0] if message else "fails"
+    return Finding(requirement, good, state, fix)

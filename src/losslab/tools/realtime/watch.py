@@ -121,13 +121,13 @@ class Findings:
             ("utilisation of a CPU", self.busy, BUSY_MAX),
             ("soft interrupts of a CPU", self.softirq, SOFTIRQ_MAX),
         )
-        found = [
+        violations = [
             f"{quantity} must be at most {100 * limit:.0f} %, found {100 * value:.1f} %"
             for quantity, value, limit in limits
             if value > limit
         ]
         if self.rate_share is not None and abs(self.rate_share - 1) > RATE_TOLERANCE:
-            found.append(
+            violations.append(
                 f"the bottleneck must keep its rate within {100 * RATE_TOLERANCE:g} % while "
                 f"packets wait, found {100 * self.rate_share:.1f} % of it"
             )
@@ -141,7 +141,7 @@ class Findings:
             ("the lateness of timers (99th percentile)", self.late_p99_ms, late_ms),
             ("the lateness of timers (maximum)", self.late_max_ms, STANDSTILL_MAX_MS),
         )
-        return found + [
+        return violations + [
             f"{quantity} must be at most {limit:.3g} ms, found {value:.3g} ms"
             for quantity, value, limit in late
             if value is not None and value > limit
@@ -209,14 +209,14 @@ class Watch:
         queue: Sequence[QueueSample],
     ) -> Findings:
         """Return the disturbances; for the arguments see `rtt_excess_ms` and `rate_share`."""
-        found = shares(self._begin, self._end)
+        cpu_shares = shares(self._begin, self._end)
         late = sorted(self._late_ms)
         excess = sorted(rtt_excess_ms(path_spec, idle_rtt_ms, replies, queue))
         return Findings(
             busy_before=self._busy_before,
-            steal=max(kinds["steal"] for kinds in found),
-            busy=max(kinds["busy"] for kinds in found),
-            softirq=max(kinds["softirq"] for kinds in found),
+            steal=max(kinds["steal"] for kinds in cpu_shares),
+            busy=max(kinds["busy"] for kinds in cpu_shares),
+            softirq=max(kinds["softirq"] for kinds in cpu_shares),
             late_median_ms=quantile(late, 0.5),
             late_p99_ms=quantile(late, 0.99),
             late_max_ms=quantile(late, 1.0),

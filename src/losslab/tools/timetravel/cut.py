@@ -105,10 +105,10 @@ def cut(backend: Backend, tools: Instrument, job: Job) -> Iterator[Cut]:
         with theirs:
             start = stack.enter_context(backend.start(tools, replace(job, control=theirs.fileno())))
             process = stack.enter_context(runner.begun(start, job))
-        found = Snapshot(ours, job.folder / CONSOLE_FILE)
-        if not found.ready(job.timeout_s):
+        snapshot = Snapshot(ours, job.folder / CONSOLE_FILE)
+        if not snapshot.ready(job.timeout_s):
             status = processes.wait(process, 0.0)
             console = (job.folder / CONSOLE_FILE).read_text(errors="replace")
             backend.result(job, End(status), console)  # raises the error of a failed job
             raise LosslabError("a cut must come before the replicate's end, found it after")
-        yield Cut(found, backend, tools, job)
+        yield Cut(snapshot, backend, tools, job)

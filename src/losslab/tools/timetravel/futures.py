@@ -99,7 +99,7 @@ class Past:
         Raises LosslabError if the path does not allow the change.
         """
         orders = self.orders(change, draw)
-        own = change.of_losses or draw is not None
+        own_drops = change.of_losses or draw is not None
         tools = self.guest.tools
         inputs = replicate.inputs_of(self.condition, self.seed, tools, self.video, self.captures)
         if change.algorithm is not None:
@@ -107,13 +107,15 @@ class Past:
 
         def prepare(folder: Path) -> None:
             if orders:
-                future = {"own_drops": own, "algorithm": change.algorithm}
+                future = {"own_drops": own_drops, "algorithm": change.algorithm}
                 (folder / droplist.FUTURE).write_text(json.dumps(future))
 
         def measure(folder: Path) -> Outcome:
             outcome = self.guest.future(folder, orders, prepare)
-            found = Condition.from_json(outcome.result["cell"])
-            inputs.update(replicate.inputs_of(found, self.seed, tools, self.video, self.captures))
+            condition = Condition.from_json(outcome.result["cell"])
+            inputs.update(
+                replicate.inputs_of(condition, self.seed, tools, self.video, self.captures)
+            )
             drops.extend(drops_of(folder))
             return outcome
 
@@ -135,24 +137,24 @@ class Past:
         if redrawn or change.of_losses:
             self._require_lists(redrawn)
         losing = Condition.from_json(self.condition.to_json() | {"loss_percent": 1.0})
-        found = []
+        orders = []
         for way, direction in droplist.DIRECTIONS.items():
             device = droplist.device(way, reverse_router(path))
             if redrawn and loss_percent(losing, direction) > 0:  # packets can be lost at random
                 seed = derived_seed(self.seed, f"future-{way}-{draw or 0}")
-                found.append(f"draw {device} {seed} {round(loss / 100 * CERTAIN)}")
+                orders.append(f"draw {device} {seed} {round(loss / 100 * CERTAIN)}")
             for kind in ("only", "drop", "spare"):
                 if way in (lists := getattr(change, kind)):
                     numbers = " ".join(map(str, lists[way]))
-                    found.append(f"{kind} {device} {numbers}".rstrip())
+                    orders.append(f"{kind} {device} {numbers}".rstrip())
         if change.algorithm is not None:
             if self.condition.flows != NONE or self.condition.competitor != NONE:
                 raise UsageError(
                     "another algorithm at a cut needs a sender with a single flow, because it "
                     "changes all of its connections; found competitor or flows"
                 )
-            found.append(f"algorithm {interface('sender', 'r1').name} {change.algorithm}")
-        return found
+            orders.append(f"algorithm {interface('sender', 'r1').name} {change.algorithm}")
+        return orders
 
     def _require_lists(self, redrawn: bool) -> None:
         """Raise UsageError if the path does not allow drop lists, or new draws of its losses."""
@@ -177,12 +179,10 @@ def past(
     the replicate cannot be cut.
     """
     condition, tools, video = prepared
-    if not tools.cuts or not tools.snapshots:
+    if not BACKENDS[tools.backend, tools.where].needs.guest:
         raise LosslabError(
-            "a cut needs a guest whose kernel can wait in the middle of its work, found "
-            f"{tools.backend} on the {tools.where} with kernel "
-            f"{tools.provenance['kernel']['version']}",
-            hint="Linux 6.12 and 7.2 of this version have the patch 0015 for it",
+            f"a cut needs a guest, found a run of {tools.backend} on the {tools.where}",
+            hint="measure its condition again without `--where host`",
         )
     if not 0 <= at_s < condition.duration_s:
         raise UsageError(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,20 +64,20 @@ class Stall:
 
 def stall(folder: Path, condition: Condition) -> Symptom:
     """Return a replicate's longest stall; UsageError if it is too short to be one."""
-    found = longest_stall(folder, end_s=condition.duration_s)
+    longest = longest_stall(folder, end_s=condition.duration_s)
     min_s = max(MIN_STALL_S, MIN_STALL_RTTS * condition.rtt_ms / 1e3)
-    if found.length_s < min_s:
+    if longest.length_s < min_s:
         raise UsageError(
             f"the run must have a stall of at least {min_s:g} s, {MIN_STALL_RTTS} RTTs, found at "
-            f"most {found.length_s:.3f} s without delivered data"
+            f"most {longest.length_s:.3f} s without delivered data"
         )
 
     def shows(future: Future, _: Future) -> bool:
-        again = longest_stall(future.folder, future.at_s, found.begin_s + LATER_S)
-        return again.length_s >= SAME * found.length_s
+        again = longest_stall(future.folder, future.at_s, longest.begin_s + LATER_S)
+        return again.length_s >= SAME * longest.length_s
 
-    text = f"stall of {found.length_s:.3f} s at {found.begin_s:.3f} s"
-    return Symptom(text, found.begin_s, found.until_s, shows)
+    text = f"stall of {longest.length_s:.3f} s at {longest.begin_s:.3f} s"
+    return Symptom(text, longest.begin_s, longest.until_s, shows)
 
 
 def timeout(folder: Path, condition: Condition, manifest: Mapping[str, Any]) -> Symptom:
@@ -94,13 +96,8 @@ def failure(folder: Path, condition: Condition, manifest: Mapping[str, Any], nam
 
     Raises UsageError if the case does not fail, or has no losses on which this could depend.
     """
-    try:
-        from losslab.tools.conform import judge, runs, suite
-    except ImportError as error:
-        raise UsageError(
-            "--case needs the package losslab-conform, found it not installed",
-            hint="`losslab conform` says how to install it",
-        ) from error
+    from losslab.tools.conform import judge, runs, suite
+
     of, _, number = name.partition("/")
     if not number:
         raise UsageError(f"--case must be SUITE/CASE, such as bbr-draft/2, found {name}")
@@ -129,12 +126,12 @@ def failure(folder: Path, condition: Condition, manifest: Mapping[str, Any], nam
     begin_s = case.known_s
     if begin_s is None:
         begin_s = line(folder, 0.0, {}).span(case.phase).begin_s
-    wanted = failing(folder, begin_s, manifest["summary"])
-    if not wanted:
+    failed_steps = failing(folder, begin_s, manifest["summary"])
+    if not failed_steps:
         raise UsageError(f"case {number} must fail in the run, found that it does not")
     return Symptom(
-        f"case {number} fails: {'; '.join(wanted.values())}", begin_s, condition.duration_s,
-        lambda future, _: wanted.keys()
+        f"case {number} fails: {'; '.join(failed_steps.values())}", begin_s, condition.duration_s,
+        lambda future, _: failed_steps.keys()
         <= failing(future.folder, begin_s, future.manifest["summary"]).keys(),
     )  # fmt: skip
 
@@ -145,26 +142,26 @@ def worse(name: str, recorded: Summary, lossless: Summary, end_s: float) -> Symp
     Raises UsageError if the metric has no better direction, or is not worse.
     """
     metrics.require_declared(name, [recorded])
-    found, without = (metrics.value(each, name) for each in (recorded, lossless))
+    dropped, spared = metrics.value(recorded, name), metrics.value(lossless, name)
     better = metrics.declared()[name].better
-    if found is None or without is None or better not in ("more", "less"):
+    if dropped is None or spared is None or better not in ("more", "less"):
         raise UsageError(
-            f"--metric must be a number of which more or less is better, found {name}: {found}, "
-            f"and {without} without any drop"
+            f"--metric must be a number of which more or less is better, found {name}: {dropped}, "
+            f"and {spared} without any drop"
         )
-    difference = found - without
-    if difference * (1 if better == "less" else -1) <= 0:
+    difference = dropped - spared
+    if (difference if better == "less" else -difference) <= 0:
         raise UsageError(
-            f"--metric must be worse than without any drop, found {name} {found:.4g}, and "
-            f"{without:.4g} without any drop"
+            f"--metric must be worse than without any drop, found {name} {dropped:.4g}, and "
+            f"{spared:.4g} without any drop"
         )
 
     def shows(future: Future, _: Future) -> bool:
         value = metrics.value(future.manifest["summary"], name)
-        return value is not None and (value - without) / difference >= SAME
+        return value is not None and (value - spared) / difference >= SAME
 
     title = metrics.declared()[name].title
-    return Symptom(f"{title} {found:.4g}, without any drop {without:.4g}", 0.0, end_s, shows)
+    return Symptom(f"{title} {dropped:.4g}, without any drop {spared:.4g}", 0.0, end_s, shows)
 
 
 def longest_stall(
@@ -175,17 +172,19 @@ def longest_stall(
     It begins between `from_s` and `until_s`, and ends at `end_s` at the latest. Raises UsageError
     if the replicate has no TCP connection.
     """
-    last: tuple[float, int] | None = None
-    longest = Stall(from_s, 0.0)
-    # Without the time before the first data.
-    every = ((float(row["t_s"]), int(row["delivered_bytes"])) for row in samples(folder))
-    rows = [(t, octets) for t, octets in every if octets and t <= end_s]
-    for t_s, delivered in rows:
-        if last is None or delivered != last[1] or t_s == rows[-1][0]:
-            if last and from_s <= last[0] <= until_s and t_s - last[0] > longest.length_s:
-                longest = Stall(last[0], t_s - last[0])
-            last = t_s, delivered
-    return longest
+    # Time and delivered bytes of each sample, from the first data on.
+    points = [(float(row["t_s"]), int(row["delivered_bytes"])) for row in samples(folder)]
+    points = [(t_s, octets) for t_s, octets in points if octets and t_s <= end_s]
+    # The first sample with each number of bytes: the flow delivered before it, and then stalled.
+    times_s = [next(same)[0] for _, same in itertools.groupby(points, key=itemgetter(1))]
+    # The last stall lasts until the last sample.
+    times_s += [points[-1][0]] if points else []
+    stalls = [
+        Stall(begin_s, next_s - begin_s)
+        for begin_s, next_s in itertools.pairwise(times_s)
+        if from_s <= begin_s <= until_s
+    ]
+    return max([Stall(from_s, 0.0), *stalls], key=attrgetter("length_s"))
 
 
 def samples(folder: Path) -> list[dict[str, str]]:

@@ -88,10 +88,10 @@ def _whatif(options: argparse.Namespace) -> int:
             return 0
         for change in changes:
             _require_dropped_later(change.spare, untouched, options.at)
-        found = _run(past, changes, options.seeds, out)
-        for its in found:
-            _note_not_dropped(its[0], options.at)
-        rows = [*compare(untouched, found, metric, options.at)]
+        futures_by_change = _run(past, changes, options.seeds, out)
+        for futures in futures_by_change:
+            _note_not_dropped(futures[0], options.at)
+        rows = [*compare(untouched, futures_by_change, metric, options.at)]
     if options.json:
         print(json.dumps([*map(as_json, rows)], indent=1))
         return 0
@@ -233,8 +233,8 @@ def _run(past: Past, changes: Sequence[Change], draws: int, out: Path) -> list[l
         for each in ((REDRAWN, *changes) if draws else changes)
         for draw in numbers
     ]
-    found = past.run_all(wanted)
-    return [found[at : at + len(numbers)] for at in range(0, len(found), len(numbers))]
+    futures = past.run_all(wanted)
+    return [futures[at : at + len(numbers)] for at in range(0, len(futures), len(numbers))]
 
 
 def _name(change: Change) -> str:

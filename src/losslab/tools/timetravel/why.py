@@ -323,21 +323,21 @@ class Reduction:
         """
         if self.first([[]]) is not None:
             return []
-        found = self.prefix(items)
+        sublist = self.prefix(items)
         parts = 2
-        while len(found) > 1:
-            size = -(-len(found) // parts)
-            chunks = [found[at : at + size] for at in range(0, len(found), size)]
-            rests = [[item for item in found if item not in chunk] for chunk in chunks]
+        while len(sublist) > 1:
+            size = -(-len(sublist) // parts)
+            chunks = [sublist[at : at + size] for at in range(0, len(sublist), size)]
+            rests = [[item for item in sublist if item not in chunk] for chunk in chunks]
             if (at := self.first(chunks)) is not None:
-                found, parts = chunks[at], 2
+                sublist, parts = chunks[at], 2
             elif (at := self.first(rests)) is not None:
-                found, parts = rests[at], max(parts - 1, 2)
+                sublist, parts = rests[at], max(parts - 1, 2)
             elif size == 1:
                 break
             else:
-                parts = min(len(found), 2 * parts)
-        return found
+                parts = min(len(sublist), 2 * parts)
+        return sublist
 
     def prefix(self, items: Sequence[int]) -> list[int]:
         """Return a prefix that shows the symptom, while one shorter by 1 does not."""
@@ -389,25 +389,25 @@ def _lost(folder: Path) -> dict[tuple[str, int], Segment]:
     if not file.exists():
         return {}
     origin_ns, arrivals = sent(file.read_bytes())
-    found = {}
+    segments = {}
     for drop in drops_of(folder):
         segment = arrivals[drop.number - 1] if drop.number <= len(arrivals) else None
         if drop.direction != "data" or segment is None:
             continue
         if abs(drop.t_s - (segment.at_ns - origin_ns) / 1e9) < SAME_S:
-            found[drop.direction, drop.number] = segment
-    return found
+            segments[drop.direction, drop.number] = segment
+    return segments
 
 
 def _described(lost: Segment, t_s: float, origin_ns: int, sent: Sequence[Segment]) -> str:
     """Describe a lost segment: its bytes, and when they were sent before and after."""
     if not lost.octets:
         return f"no data, port {lost.port}"
-    own = [each for each in sent if each.sent and each.port == lost.port and each.octets]
-    first = own[0].begin
+    segments = [each for each in sent if each.sent and each.port == lost.port and each.octets]
+    first = segments[0].begin
     times = [
         (each.at_ns - origin_ns) / 1e9
-        for each in own
+        for each in segments
         if (lost.begin - each.begin) % (1 << 32) < each.octets
     ]
     earlier = sum(time_s <= t_s for time_s in times)

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import characters, text
 
-from losslab.emulation import checks, measure, outcome, traffic, userprograms
+from losslab.emulation import arrivals, checks, measure, outcome, traffic
 from losslab.emulation.apps import command
+from losslab.emulation.connections import CONNECTION_COLUMNS, CONNECTIONS
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import Timeline
 from losslab.errors import LosslabError
@@ -23,8 +24,8 @@ from tests.unit.emulation.test_programs import COMMAND
 def write(folder: Path, rows, prefix=""):
     """Write arrivals; a row has the columns of arrivals.csv, or its first."""
     lines = [",".join(map(str, (*row, 0, 0, 0)[:9])) for row in rows]
-    text = "\n".join([userprograms.ARRIVAL_COLUMNS, *lines]) + "\n"
-    (folder / f"{prefix}{userprograms.ARRIVALS}").write_text(text)
+    text = "\n".join([arrivals.ARRIVAL_COLUMNS, *lines]) + "\n"
+    (folder / f"{prefix}{arrivals.ARRIVALS}").write_text(text)
 
 
 def arrived(folder: Path, *rows, begin_s=0.0, **changed):
@@ -115,11 +116,11 @@ def test_logs_of_programs_are_kept_and_runs_without_data_are_refused(tmp_path):
 CONNECTION = "{host},8000,40000,{algorithm},{sent},1.0,0.5,0.0"
 
 
-def evidence(folder, algorithm, *connections, future=None):
+def evidence(folder, algorithm, *rows, future=None):
     """Return the violations of user programs with these connections."""
-    lines = [CONNECTION.format(**each) for each in connections]
-    table = [userprograms.CONNECTION_COLUMNS, *lines]
-    (folder / userprograms.CONNECTIONS).write_text("\n".join(table) + "\n")
+    lines = [CONNECTION.format(**row) for row in rows]
+    table = [CONNECTION_COLUMNS, *lines]
+    (folder / CONNECTIONS).write_text("\n".join(table) + "\n")
     plan = make_plan(replace(COMMAND, algorithm=algorithm), 1)
     plan = plan if future is None else measure.with_algorithm(plan, future)
     found = list(outcome._programs_evidence(plan, folder))

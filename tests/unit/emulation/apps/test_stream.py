@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from losslab.emulation.apps import stream
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import Timeline
+from losslab.errors import LosslabError
 from losslab.study.axes import plain
 from tests.unit.study.test_condition import CONDITION
 
@@ -183,3 +184,11 @@ def test_client_or_server_that_breaks_its_pattern_is_a_violation(
 ):
     _, violations = measured(replace(ASKED, **axes), *answers(requests, change))
     assert [each for each in violations if violation in each]
+
+
+def test_i3_flow_without_a_connection_is_a_reason_and_no_crash(tmp_path):
+    """An outage at the start: the receiver accepted nothing, and its report had no flow."""
+    (tmp_path / "sender.log").write_text(json.dumps({str(stream.SOURCE_PORT): {}}))
+    (tmp_path / "receiver.log").write_text("{}")
+    with pytest.raises(LosslabError, match=r"found none in receiver\.log"):
+        stream._reports(tmp_path)

@@ -23,7 +23,7 @@ claims:
 
 @pytest.fixture(scope="module")
 def quick():
-    return plan.load_campaign(ROOT / "config" / "quick.yaml", ROOT)
+    return plan.load_campaign(ROOT / "config/campaigns/quick.yaml", ROOT)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def majors(tmp_path):
 
 def write(campaign, runs, quick, majors, venue="acm", seconds=60, anonymous=False):
     packing = appendix.Packing(
-        "config/quick.yaml", "2026-01-31", 5_000_000, True, seconds, venue, anonymous
+        "config/campaigns/quick.yaml", "2026-01-31", 5_000_000, True, seconds, venue, anonymous
     )
     return appendix.write(campaign, runs, quick, majors, packing)
 

@@ -14,13 +14,15 @@ from losslab.tools.artifact import pack
 
 
 def test_campaign_to_pack_must_be_a_file_of_the_repository_and_measured(tmp_path, root):
-    assert pack.campaign_file(root / "config/quick.yaml") == Path("config/quick.yaml")
+    assert pack.campaign_file(root / "config/campaigns/quick.yaml") == Path(
+        "config/campaigns/quick.yaml"
+    )
     (tmp_path / "own.yaml").write_text("studies: {}\n")
     for path in (tmp_path / "own.yaml", root / "config/metrics.tsv", tmp_path / "none.yaml"):
         with pytest.raises(UsageError, match=r"own\.yaml|must be YAML|does not exist"):
             pack.campaign_file(path)
     with pytest.raises(LosslabError, match="must record the campaign"):
-        pack.pack(tmp_path, Path("config/quick.yaml"), tmp_path / "a.tar.gz", False)
+        pack.pack(tmp_path, Path("config/campaigns/quick.yaml"), tmp_path / "a.tar.gz", False)
 
 
 def test_missing_package_is_named_before_the_verification(tmp_path, monkeypatch):
@@ -30,7 +32,7 @@ def test_missing_package_is_named_before_the_verification(tmp_path, monkeypatch)
     for name in ("read_campaign", "load_campaign"):
         monkeypatch.setattr(pack.plan, name, lambda *_: recorded)
     with pytest.raises(LosslabError, match="package rocrate must be installed"):
-        pack.pack(tmp_path, Path("config/quick.yaml"), tmp_path / "a.tar.gz", False)
+        pack.pack(tmp_path, Path("config/campaigns/quick.yaml"), tmp_path / "a.tar.gz", False)
 
 
 def test_all_uncommitted_files_are_named_with_what_to_do(tmp_path):
@@ -95,10 +97,10 @@ def described(campaign, root, runs):
     """Return the folder of an archive with its description, and the entities by name."""
     # `make test` installs the validator.
     pytest.importorskip("rocrate_validator", reason="scripts/group.sh artifact")
-    for name in ("Snakefile", "config/quick.yaml", "studies/loss/study.yaml"):
+    for name in ("Snakefile", "config/campaigns/quick.yaml", "studies/loss/study.yaml"):
         (campaign / name).parent.mkdir(parents=True, exist_ok=True)
         (campaign / name).write_text((root / name).read_text())
-    pack.describe(campaign, "config/quick.yaml", runs, "2026-01-31", "Ada")
+    pack.describe(campaign, "config/campaigns/quick.yaml", runs, "2026-01-31", "Ada")
     graph = json.loads((campaign / "ro-crate-metadata.json").read_text())["@graph"]
     return campaign, {each["@id"]: each for each in graph}
 
@@ -117,7 +119,7 @@ def test_missing_files_and_entities_are_found(described, monkeypatch):
 
 
 def test_action_says_who_measured_what_when_and_with_what(described):
-    names = {"Snakefile", "config/quick.yaml", "results/claims.csv", "results/cells/"}
+    names = {"Snakefile", "config/campaigns/quick.yaml", "results/claims.csv", "results/cells/"}
     assert names | {"#kernel-0123"} <= set(described[1])
     action = described[1]["#measure"]
     assert described[1][action["agent"]["@id"]]["name"] == "Ada"
@@ -127,6 +129,6 @@ def test_action_says_who_measured_what_when_and_with_what(described):
     identifiers = {
         key: {each["@id"] for each in action[key]} for key in ("object", "instrument", "result")
     }
-    assert identifiers["object"] == {"config/quick.yaml", "studies/"}
+    assert identifiers["object"] == {"config/campaigns/quick.yaml", "studies/"}
     assert identifiers["instrument"] == {"Snakefile", "#kernel-0123"}
     assert "results/claims.csv" in identifiers["result"]

@@ -28,7 +28,7 @@ def test_options_add_algorithms_select_cells_and_set_their_kernel():
         "loss/cubic", "loss/bbr", "deep/bbr"
     ]  # fmt: skip
     assert {cell.replicates for cell in plan("--full").values()} == {20}
-    assert {cell.condition.kernel for cell in plan("--kernel", "6.1").values()} == {"6.1"}
+    assert {cell.condition.kernel for cell in plan("--kernel", "7.2").values()} == {"7.2"}
 
 
 @pytest.mark.parametrize(

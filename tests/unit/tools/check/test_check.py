@@ -98,6 +98,9 @@ def test_reports_name_cells_metrics_intervals_and_first_differences(snapshot):
     quiet = data(row(QUIET), same_kernel=["loss/bbr"])
     for its in (data(), moved, quiet):
         assert check.markdown(its) == snapshot
+    limited = moved | {"warnings": ["change: in 2 of 8 runs, the receive window limited ..."]}
+    check_schema(limited, "check", "the report")
+    assert "- warning, change: in 2 of 8 runs, the receive window" in check.markdown(limited)
     assert [*check.workflow_commands(invalid)] == snapshot
     assert [*check.workflow_commands(data())] == []
 

@@ -10,7 +10,7 @@ import pytest
 from losslab import cli
 from losslab.campaign.results import Replicate
 from losslab.reading import UsageError
-from losslab.tools.compare import compare
+from losslab.tools.compare import commands
 from losslab.tools.compare.measurement import Measurement, read
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -40,7 +40,7 @@ def run(tmp_path):
 
 
 def compared(name, run, series=""):
-    rows, notes = compare.compared(read(EXAMPLES / name, series), [run])
+    rows, notes = commands.compared(read(EXAMPLES / name, series), [run])
     return {row["metric"]: row for row in rows}, "\n".join(notes)
 
 
@@ -109,7 +109,7 @@ def test_report_of_a_server_of_iperf3_has_the_goodput_of_its_direction(
     assert found.goodput_mbit == goodput_mbit
     assert 5 not in [ms for _, ms in found.rtts_ms]
     assert len(found.notes) == ("sum_received_bidir_reverse" in end)
-    by_second = compare.by_second(found.intervals)
+    by_second = commands.by_second(found.intervals)
     assert by_second == ({} if goodput_mbit is None else pytest.approx({1: 5, 2: 20, 3: 22}, 0.01))
 
 
@@ -117,7 +117,7 @@ def test_rows_of_a_table_hold_since_the_row_before(tmp_path):
     (tmp_path / "a.csv").write_text("t_s,goodput_mbit\n1,10\n1.5,10\n2,20\n6,40\n")
     found = read(tmp_path / "a.csv")
     assert found.goodput_mbit == pytest.approx((10 * 0.5 + 10 * 0.5 + 20 * 0.5 + 40 * 4) / 5.5)
-    assert compare.by_second(found.intervals) == {2: 15}
+    assert commands.by_second(found.intervals) == {2: 15}
 
 
 def test_flows_of_flent_are_added_and_its_ping_is_compared_with_pings(run):
@@ -150,13 +150,13 @@ def test_several_runs_give_mean_and_range(run):
     other = Replicate(run.folder)
     summary = run.manifest["summary"] | {"goodput_mbit": 18.0}
     other.__dict__["manifest"] = run.manifest | {"summary": summary}
-    rows, _ = compare.compared(read(EXAMPLES / "iperf3-tcp.json"), [run, other])
+    rows, _ = commands.compared(read(EXAMPLES / "iperf3-tcp.json"), [run, other])
     goodput = rows[0]
     assert (goodput["run"], goodput["low"], goodput["high"]) == (15, 12, 18)
 
 
 def test_measurement_without_intervals_says_that_the_start_is_in_its_goodput(run):
-    rows, notes = compare.compared(Measurement("none", 4.0, 10.0), [run])
+    rows, notes = commands.compared(Measurement("none", 4.0, 10.0), [run])
     assert [row["metric"] for row in rows] == ["goodput"]
     assert "warm-up, are in the file's numbers" in "\n".join(notes)
     assert "not comparable: goodput over time" in "\n".join(notes)
@@ -279,7 +279,7 @@ def written(path, times, **more):
 def test_w1_capture_keeps_the_data_after_a_stall(run, tmp_path):
     found = read(written(tmp_path / "stalled.pcap", STALLED))
     assert found.goodput_mbit == pytest.approx(7.5, rel=0.02)
-    rows, _ = compare.compared(found, [run])
+    rows, _ = commands.compared(found, [run])
     by_metric = {row["metric"]: row["file"] for row in rows}
     assert by_metric["goodput"] == pytest.approx(7.4, rel=0.01)
 
@@ -293,7 +293,7 @@ def test_w1_retransmissions_and_goodput_are_of_one_interval(run, tmp_path):
     (tmp_path / "dead.pcap").write_bytes(pcap(segments))
     found = read(tmp_path / "dead.pcap")
     assert found.seconds == pytest.approx(6)
-    rows, _ = compare.compared(found, [run])
+    rows, _ = commands.compared(found, [run])
     by_metric = {row["metric"]: row["file"] for row in rows}
     assert by_metric["goodput"] == pytest.approx(8 * 3 / 5, rel=0.01)
     assert by_metric["retransmissions"] == pytest.approx(2 / 5)
@@ -307,7 +307,7 @@ def test_w1_runs_retransmissions_are_of_the_same_interval(run):
 
 
 def test_w1_short_capture_is_compared_as_a_whole(run, tmp_path):
-    rows, _ = compare.compared(read(written(tmp_path / "a.pcap", evenly(0, 1.9, 10))), [run])
+    rows, _ = commands.compared(read(written(tmp_path / "a.pcap", evenly(0, 1.9, 10))), [run])
     assert rows[0]["file"] == pytest.approx(10, rel=0.01)
 
 

@@ -1,4 +1,4 @@
-"""Recorded verdicts of `docs/results/conform.tsv`, and the tables and runs of pages made of them.
+"""Recorded verdicts of `recorded/conform.tsv`, and the tables and runs of pages made of them.
 
 `python tests/unit/tools/conform/recorded_tables.py RECORD...` replaces in the file what records
 that `losslab conform --json` printed have. Without records, it only writes the pages.
@@ -13,7 +13,7 @@ from pathlib import Path
 from losslab.repository import ROOT
 from losslab.tools.conform import conform
 
-FILE = ROOT / "docs" / "results" / "conform.tsv"
+FILE = ROOT / "recorded" / "conform.tsv"
 PAGES = [ROOT / "docs" / "how-to" / "conform.md", ROOT / "docs" / "explanation" / "bbr-draft.md"]
 COLUMNS = (
     "suite", "algorithm", "kernel", "change", "cell", "case", "title", "verdict", "agreeing", "n",

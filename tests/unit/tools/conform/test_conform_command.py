@@ -37,7 +37,7 @@ cases:
 """
 CELL = "cells: { fast: { set: { rate_mbit: 40 }, cases: [by-time] } }\ncases:"
 # In the folder of a test.
-OWN = Path("config/suites/own.yaml")
+OWN = Path("suites/own/suite.yaml")
 BBR3 = {"algorithm": "bbr3"}
 
 
@@ -355,14 +355,14 @@ def test_wrong_request_is_refused_before_anything_runs(folder, capsys, words, me
         ("enter UP 2", "leave UP 2", "trigger"),
         ("enter UP 2", "enter UP zero", "must be such as"),
         ("step: 1, ", "", "step"),
-        ("suite: own", "suite: other", "must be the file's name, own, found other"),
+        ("suite: own", "suite: other", "must be the name of its folder or file, own, found other"),
         ("trigger: 2\n    set: {", "note: none\n    set: { rate_mbit: 5 } #", "a place with T"),
         ("set: {", "set: { algorithm: bbr,", "must have no algorithm"),
     ],
 )
 def test_misspelt_suite_is_refused_with_the_place(folder, old, new, problem):
     OWN.write_text(SUITE.replace(old, new))
-    with pytest.raises(UsageError, match=r"own\.yaml") as refused:
+    with pytest.raises(UsageError, match=r"own/suite\.yaml") as refused:
         suite.load("own")
     assert problem in refused.value.message
 
@@ -382,3 +382,37 @@ def test_every_case_of_a_suite_has_conditions_that_can_be_measured(name):
         assert case.condition(BBR3, case.known_s)
         assert not case.phase or case.condition(BBR3, case.late_s)
         assert case.missing_phases("bbr3") == []
+
+
+def test_t3_suite_of_a_folder_does_not_replace_losslabs(folder, capsys):
+    theirs = folder / "suites" / "rfc9743" / "suite.yaml"
+    theirs.parent.mkdir()
+    theirs.write_text(SUITE.replace("suite: own", "suite: rfc9743"))
+    assert cli.main(["conform", "rfc9743", "never_grows"]) == 2
+    said = capsys.readouterr().err
+    assert f"a suite of your own must have a new name, found {theirs}" in said
+    assert "suites/my-rfc9743/suite.yaml" in said
+
+
+@pytest.mark.parametrize(
+    ("limits", "problem"),
+    [
+        ("at_most: .nan", "at_most must be a number, or a variable such as `0.9 rate`"),
+        ("at_least: 1.5.2", "at_least must be a number"),
+        ("above: true", "above must be a number"),
+        ("at_least: 2, at_most: 1", "at_least must be at most at_most (1), found 2"),
+    ],
+)  # fmt: skip
+def test_limits_that_no_number_can_be_compared_with_are_refused_before_a_run(
+    folder, capsys, limits, problem
+):
+    OWN.write_text(SUITE.replace("value: bound, at: T, is: 1", f"value: bound, at: T, {limits}"))
+    assert cli.main(["conform", "own", "bbr3"]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_text_is_no_limit_of_a_metric(folder, capsys):
+    check = "metric: goodput_mbit, at_most: fast"
+    OWN.write_text(SUITE.replace("value: bound, at: T, is: 1", check))
+    assert cli.main(["conform", "own", "bbr3"]) == 2
+    assert "at_most of a metric must be a number, found 'fast'" in capsys.readouterr().err

@@ -66,7 +66,7 @@ RUN = {"goodput_mbit": 9.0, "queue_mean_packets": 10.0, "competitor_goodput_mbit
 def measured(tmp_path, monkeypatch):
     """Make a folder with the suite, and replace measurements: `runs` has values by algorithm."""
     (tmp_path / ".losslab-folder").touch()
-    file = tmp_path / "config" / "suites" / "own.yaml"
+    file = tmp_path / "suites" / "own" / "suite.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(SUITE)
     monkeypatch.chdir(tmp_path)

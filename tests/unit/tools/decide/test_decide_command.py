@@ -215,6 +215,16 @@ def decided(lost=False):
     return decide.decision([base, other], made) | {"command": "losslab decide a b"}
 
 
+def test_b5_decision_says_what_limited_the_flows_instead_of_the_path():
+    found = decided()
+    assert found["warnings"] == []
+    line = "in 3 of 5 runs, the receive window limited the first flow 12 to 30 % of the time <a>"
+    text, html = (make(found | {"warnings": [line]}) for make in (page.text, page.html))
+    assert f"warning: {line}" in text
+    assert b"<h2>Warnings</h2>" in html.encode()
+    assert "of the time &lt;a&gt;</li>" in html
+
+
 def test_decision_says_choice_cost_and_what_flips_it():
     found = decided()
     assert found["headline"] == "Use b for bulk."

@@ -153,7 +153,11 @@ def test_files_that_are_no_submission_are_rows_with_a_problem(submitted, teacher
     problems = {row["file"]: row["problem"] for row in rows}
     assert problems["a.json"]
     assert "same student and lesson as loss-17.json" in problems["zcopy.json"]
-    assert problems["loss-17.json"] == ""
+    # T4: which of the two is the student's own, the teacher must say; both are graded.
+    assert problems["loss-17.json"] == "the same student and lesson as zcopy.json"
+    for name in ("loss-17.json", "zcopy.json"):
+        its = [row for row in rows if row["file"] == name]
+        assert [row["same_bytes"] for row in its] == ["TRUE", "TRUE"]
 
 
 def test_missing_changed_or_other_runs_are_not_submitted(submitted, capsys):

@@ -79,7 +79,7 @@ def campaign(unpacked, tmp_path):
     found = tables.gather(map(tables.numbers_of, map(results.read_cell, files)))
     for row in found.cells:
         row["study"] = "seam"
-    overview = tmp_path / "results/summary/seam_cells.csv"
+    overview = tmp_path / "results/summary/seam/cells.csv"
     tables.write_csv(overview, tables.CELL_COLUMNS, [*found.cells, {"study": "seam"}])
     return overview, tmp_path / "results/cells", tmp_path / "results/report/explorer.html"
 

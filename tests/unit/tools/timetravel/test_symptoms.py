@@ -104,7 +104,7 @@ STATE = {"captures": ["state"], "seed": 1, "summary": {}}
 def of_case(tmp_path, monkeypatch):
     """Write a suite; return a function that makes a future whose state is made up."""
     (tmp_path / ".losslab-folder").touch()
-    file = tmp_path / "config" / "suites" / "own.yaml"
+    file = tmp_path / "suites" / "own" / "suite.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(SUITE)
     monkeypatch.chdir(tmp_path)

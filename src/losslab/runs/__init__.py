@@ -1,0 +1,1 @@
+"""Commands of runs and cells, one module each."""

@@ -1,0 +1,133 @@
+"""The exact link, measured: transfers take what physics says, traces what mahimahi's rules say."""
+
+import json
+import os
+import random
+
+import pytest
+
+from losslab.emulation.link import tracelink
+from losslab.emulation.link.forward import LOGS
+from losslab.emulation.link.queues import DropTail
+from losslab.emulation.link.tracelink import TraceLink
+from losslab.emulation.probes import ping_frame_bytes
+from tests.e2e.test_measure import measure
+
+LINK = ["--shaper", "link", "--algorithm", "cubic"]
+SYN_BYTES, ACK_BYTES, SEGMENT_BYTES, HEADER_BYTES = 74, 66, 1448, 66
+# Bytes of losslab's own ping, of which some may be in front of the transfer.
+PING_BYTES = ping_frame_bytes(4)
+# Clock reads of the programs, and timers of four hops.
+LATE_US = 6.0
+TRANSFERS = 6
+
+
+def results(folder, *words):
+    done = measure(folder, *LINK, *words)
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "manifest.json").read_text())["summary"]
+
+
+def physics_s(octets, rate_mbit, rtt_ms):
+    """Return the time of a transfer: SYN, ACK and data over the rate, and 1.5 RTTs."""
+    packets, rest = divmod(octets, SEGMENT_BYTES)
+    data = octets + HEADER_BYTES * (packets + (rest > 0))
+    return (SYN_BYTES + ACK_BYTES + data) * 8 / 1e6 / rate_mbit + 1.5 * rtt_ms / 1e3
+
+
+def drawn(source):
+    """Draw a transfer of 1 to 100 packets whose link has no reason to be idle.
+
+    The RTT is so long that no loss probe is sent, and for more than the initial window so short
+    that acknowledgements return before the window is sent.
+    """
+    packets = round(10 ** source.uniform(0, 2))
+    rate_mbit = round(10 ** source.uniform(-0.3, 3), 3)
+    packet_ms = 1514 * 8 / 1e3 / rate_mbit
+    longest = 4 if packets > 10 else 20
+    return packets * SEGMENT_BYTES, rate_mbit, round(packet_ms * source.uniform(1.6, longest), 3)
+
+
+@pytest.mark.parametrize("number", range(TRANSFERS))
+def test_random_transfer_takes_size_over_rate_and_rtt(tmp_path, number):
+    seed = int(os.environ.get("LOSSLAB_TEST_SEED", random.randrange(10**6)))
+    print(f"LOSSLAB_TEST_SEED={seed}")
+    octets, rate_mbit, rtt_ms = drawn(random.Random(seed + number))
+    expected_s = physics_s(octets, rate_mbit, rtt_ms)
+    found = results(
+        tmp_path / "run", "--app", "stream", "--size-kb", f"{octets / 1000}kB", "--rate-mbit",
+        rate_mbit, "--rtt-ms", rtt_ms, "--duration-s", round(2 * expected_s + 1), "--warmup-s", 0,
+    )  # fmt: skip
+    more_us = (found["completion_s"] - expected_s) * 1e6
+    pings_us = [n * PING_BYTES * 8 / rate_mbit for n in range(3 + round(30 * expected_s))]
+    print(f"{octets} bytes, {rate_mbit} Mbit/s, {rtt_ms} ms: {more_us:+.2f} us")
+    assert any(0 <= more_us - ping_us <= LATE_US for ping_us in pings_us)
+
+
+# Commands that a token bucket answered up to eight times too fast, and the time of physics in s.
+COMMANDS = {
+    "aggregates": (
+        ["--size-kb", "100kB", "--rate-mbit", 2, "--rtt-ms", 20, "--offloads", "on"],
+        "completion_s", physics_s(100_000, 2, 20),
+    ),
+    "one queue's limit": (
+        ["--size-kb", "4kB", "--rate-mbit", 1, "--rtt-ms", 2],
+        "completion_s", physics_s(4_000, 1, 2),
+    ),
+    "responses": (
+        ["--response-kb", "2.8kB", "--think-ms", 200, "--rate-mbit", 0.5, "--rtt-ms", 5],
+        # Two packets, and a request of 100 bytes before them.
+        "response_median_ms", 5 + 2932 * 8 / 500,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_short_transfer_is_not_faster_than_the_link(tmp_path, name):
+    words, metric, least = COMMANDS[name]
+    found = results(tmp_path / "run", "--app", "stream", *words, "--warmup-s", 0)
+    assert least <= found[metric] <= 1.02 * least
+    assert found["goodput_mbit"] <= words[3]
+
+
+TRACES = {"data": "drawn-down", "back": "drawn-up"}
+
+
+def replayed(root, run, way, packets):
+    """Return the log that the rules make of a run's arrivals, and the run's."""
+    lines, name = (run / LOGS[way]).read_text().splitlines(), TRACES[way]
+    times, made = tracelink.parse((root / "config/traces" / name).read_text(), name), []
+    link = TraceLink(times, DropTail(packets), made.append)
+    for line in lines:
+        ms, kind, *numbers = line.split()
+        if kind == "+":
+            link.arrive(bytes(int(numbers[0])), int(ms))
+    link.advance(int(lines[-1].split()[0]))
+    return made, lines
+
+
+@pytest.mark.parametrize("mtu_bytes", [576, 1500, 9000])
+def test_link_of_a_trace_does_with_each_packet_what_mahimahis_rules_say(root, tmp_path, mtu_bytes):
+    words = ["--trace", TRACES["data"], "--trace-back", TRACES["back"], "--rate-mbit", 1000]
+    results(
+        tmp_path / "run", *words, "--rtt-ms", 40, "--buffer-packets", 30, "--duration-s", 4,
+        "--mtu-bytes", mtu_bytes,
+    )  # fmt: skip
+    for way in ("data", "back"):
+        made, lines = replayed(root, tmp_path / "run", way, 30)
+        assert len(lines) > 300
+        assert made == lines
+
+
+def test_schedule_with_an_outage_and_pauses_are_exact_lists(tmp_path):
+    words = ["--rate-mbit", 20, "--rtt-ms", 40, "--buffer-packets", 100, "--duration-s", 6]
+    changes = "at_s=2,rate_mbit=5+at_s=4,outage_s=0.5"
+    results(tmp_path / "schedule", *words, "--changes", changes)
+    manifest = json.loads((tmp_path / "schedule/manifest.json").read_text())
+    first, slower, outage, *_ = manifest["observed"]["state"]["r1"]["rates"]["r1-r2 1:"]
+    assert first[1:3] == [20_000_000, 0]
+    assert 0.97 * 2 * 5e6 / 8 < slower[4] <= 2 * 5e6 / 8 + 1514
+    assert outage[2] == 1
+    assert outage[5] == outage[3] > 0
+    found = results(tmp_path / "pauses", *words, "--pauses", "per_s=50,min_ms=2,max_ms=50")
+    assert 5 < found["goodput_mbit"] < 15
