@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from losslab.reading import CONTROL
 from losslab.tools.paths import others
 from losslab.tools.paths.sources import Command, Link, Source
 
@@ -289,6 +290,7 @@ def read(text: str, given: Mapping[str, str]) -> Source:
 
     `given` has values of the script's variables, which override its own.
     """
+    text = CONTROL.sub(" ", text)  # names of interfaces stand in messages
     source = Source()
     if shown_ := SHOWN.findall(text):
         _add_shown(source, shown_)
