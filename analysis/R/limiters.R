@@ -22,8 +22,8 @@ mean_present <- function(x) if (all(is.na(x))) NA_real_ else mean(x, na.rm = TRU
 
 # Name the limit of most of a cell's time, with its share: "cwnd 98 %". The rest is the
 # application's in cells whose application has a rate, and timeouts and recovery in others. The
-# receiver's window is added if it matters: from a share on, and for any share if pacing limits most,
-# because an algorithm may have estimated its rate during that time.
+# receiver's window is added if it matters: from a share on, and for any share if pacing limits
+# most, because an algorithm may have estimated its rate during that time.
 limiter_text <- function(cells) {
   cwnd <- cells$cwnd_limited_percent
   pacing <- cells$pacing_limited_percent

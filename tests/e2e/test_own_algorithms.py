@@ -10,7 +10,7 @@ from losslab.backends import crash
 from losslab.campaign.instrument import instrument
 from losslab.campaign.replicate import run
 from losslab.errors import LosslabError
-from losslab.instrument import kernel, kernels
+from losslab.instrument import cache, kernels
 from losslab.study.condition import Condition
 from tests.e2e.conftest import COMPILES
 
@@ -117,7 +117,7 @@ def test_compile_error_quotes_the_compiler(campaign_folder):
         instrument(spec=kernels.get(kernels.DEFAULT, ["typo"]))
     assert f"tcp_typo.c:{line_of(SSTHRESH)}:" in error.value.message
     assert "has no member named" in error.value.message
-    assert list((kernel.cache_folder() / "kernel").glob("*/tcp_typo*")) == []
+    assert list((cache.cache_folder() / "kernel").glob("*/tcp_typo*")) == []
 
 
 # For Linux 5.x: two arguments of cong_control, a ticking clock, a set that Linux 6.9 refuses.

@@ -79,7 +79,7 @@ def write_lines(record, study, content):
 
 def written(found, folder):
     found.write(folder, "seam")
-    return {path.stem.partition("_")[2]: path.read_text() for path in folder.iterdir()}
+    return {path.stem: path.read_text() for path in (folder / "seam").iterdir()}
 
 
 def test_tables_from_records_have_the_bytes_of_those_from_cells(tmp_path, study, measured, record):
