@@ -20,7 +20,7 @@ from typing import Any
 from losslab import cellspec, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import cost, limiters
-from losslab.campaign.instrument import at_first_use
+from losslab.campaign.instrument import at_first_use, require_built
 from losslab.campaign.results import MeasuredCell, read_cell, write_json
 from losslab.emulation.flows.feature import FLOWS_MAX
 from losslab.emulation.flows.outcome import TABLE
@@ -161,6 +161,7 @@ def _decide(options: argparse.Namespace) -> int:
     budget_s = quantity("budget_s", options.budget, "--budget")
     variants = [Variant("", 0.0, question), *others(question, options.uncertain)]
     plan = Plan.of(variants, budget_s * options.cores, options)
+    require_built([cell.condition for each in plan.variants for _, cell in cells(each.question)])
     for note in plan.notes(options.cores):
         print(f"losslab: {note}", file=sys.stderr, flush=True)
     if options.estimate:

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from losslab import cli
+from losslab.instrument import packed
 from losslab.reading import UsageError
 from losslab.tools.decide import decide, page
 from losslab.tools.decide.question import Question
@@ -150,11 +151,25 @@ def test_question_that_cannot_be_measured_is_refused_by_the_name_of_its_option(
     assert not out.exists()
 
 
-def test_estimate_measures_nothing(capsys, tmp_path):
+def test_estimate_measures_nothing(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(decide, "require_built", lambda conditions: None)
     out = tmp_path / "out"
     assert cli.main(["decide", "cubic", "bbr", *PATH, "--estimate", "--out", str(out)]) == 0
     assert "idle cores" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_missing_kernel_stops_an_estimate_with_the_command_that_builds_it(
+    capsys, tmp_path, monkeypatch
+):
+    """F3: decide measured two of three algorithms before it found no kernel for the third."""
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv(packed.PLACE, raising=False)
+    words = ["decide", "cubic", "bbr", "bbr3", *PATH, "--out", str(tmp_path / "out")]
+    for more in (["--estimate"], []):
+        assert cli.main([*words, *more]) == 1
+        assert "losslab kernel --name 6.12-bbr3" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_uncertain_values_are_halved_and_doubled_or_at_the_users_bounds():
