@@ -367,6 +367,19 @@ def read(folder: Path, study: str, names: Collection[str]) -> dict[str, CellNumb
     return {name: CellNumbers(**line) for name, line in lines.items()}
 
 
+def has_numbers(folder: Path) -> bool:
+    """Return whether a folder has recorded numbers."""
+    return (folder / INDEX).is_file() and any(folder.glob(f"*{SUFFIX}"))
+
+
+def read_all(folder: Path) -> list[CellNumbers]:
+    """Read all cells of a folder of recorded numbers; those that its index lacks are left out."""
+    names: dict[str, list[str]] = {}
+    for study, cell in _read_index(folder):
+        names.setdefault(study, []).append(cell)
+    return [each for study, cells in names.items() for each in read(folder, study, cells).values()]
+
+
 def of_overview(rows: Sequence[Mapping[str, str]], folder: Path | None) -> dict[str, CellNumbers]:
     """Read the cells that a study's table of cells says are recorded."""
     names = {row["cell"] for row in rows if row.get("recorded") == "TRUE"}

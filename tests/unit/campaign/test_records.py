@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import losslab
 from losslab import cli
 from losslab.campaign import records, results, tables
 from losslab.campaign.results import read_cell
@@ -197,6 +198,24 @@ def test_damaged_record_is_refused_with_a_way_out(study, record, damage, message
         records.available(record, study.cells)
         records.read(record, study.name, [cell.name for cell in study.cells])
     assert "->" in str(caught.value)
+
+
+def test_f4_recorded_numbers_are_read_as_the_tables_of_their_cells(study, measured, record):
+    """Only a clone with Snakemake could read them; a cell that the index lacks is left out."""
+    found, cells = losslab.read(record), losslab.read(measured)
+    assert repr(found).startswith(f"<Results of {len(study.cells)} recorded cells in ")
+    columns = ["study", "cell", "replicate", "seed", "valid", "goodput_mbit"]
+    once, again = (
+        each.replicates[columns].sort_values(columns).reset_index(drop=True)
+        for each in (found, cells)
+    )
+    assert once.equals(again)
+    assert len(found.means()) == len(cells.means())
+    with pytest.raises(UsageError, match="found only recorded numbers"):
+        found.runs()
+    *lines, last = (record / "cells.tsv").read_text().splitlines()
+    (record / "cells.tsv").write_text("\n".join([*lines, ""]))
+    assert last.split("\t")[1] not in set(losslab.read(record).cells["cell"])
 
 
 # Records with a row per cell
