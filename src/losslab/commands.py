@@ -30,7 +30,7 @@ HEADINGS = (
 COMPARING = (
     "To compare: a run with itself `rerun`, two runs `divergence`, two campaigns `diff`, your own",
     "measurement with a run `compare`, your results with their raw files `verify`, an archive with",
-    "its raw files and new runs `artifact verify`, a kernel file before and after a change `check`.",
+    "its raw files and new runs `artifact verify`, a kernel file before and after changes `check`.",
 )
 
 
