@@ -136,8 +136,8 @@ def student(text: str) -> str:
     """Return a student's number or name; UsageError if it is none."""
     if not STUDENT.fullmatch(text):
         raise UsageError(
-            "a student must be at most 64 letters, digits or . _ @ - after a first letter or digit, "
-            f"found {shown(text)!r}"
+            "a student must be at most 64 letters, digits or . _ @ -, and begin with a letter or "
+            f"digit, found {shown(text)!r}"
         )
     return text
 
