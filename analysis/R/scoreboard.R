@@ -151,8 +151,8 @@ score_of <- function(number, claim, data) {
 
 no_scores <- tibble::tibble(
   study = "", source = "", place = "", cell = "", block = "", metric = "", over = "", apart = "",
-  because = "", fact = "", published = 0, published_runs = 0, published_sd = 0, measured = 0, n = 0, ratio = 0,
-  low = 0, high = 0, interval = ""
+  because = "", fact = "", published = 0, published_runs = 0, published_sd = 0, measured = 0, n = 0,
+  ratio = 0, low = 0, high = 0, interval = ""
 )[0, ]
 
 # Join the numbers that state the same fact into one row, with their geometric means, and grade it.
