@@ -20,15 +20,17 @@ from losslab.study.condition import AXES, Condition
 
 # Share of each app's conditions.
 APPS = {
-    "iperf3": 40, "command": 18, "datagram": 14, "quic": 12, "stream": 12, "ffmpeg": 8, "web": 8,
+    "iperf3": 40, "command": 18, "datagram": 14, "quic": 12, "stream": 24, "ffmpeg": 8, "web": 8,
 }  # fmt: skip
 # Probability that an axis leaves its default, if neither the app nor the path's basics set it.
 CHANGED = 0.1
+# The shaper decides what a bound of physics can find, so it leaves its default more often.
+OFTEN = {"shaper": 0.4}
 # The basics are drawn for every condition, together, to limit its cost.
 BASICS = ("app", "rate_mbit", "rtt_ms", "buffer_packets", "duration_s", "warmup_s")
 # Share of the apps with a size whose transfer is of a few packets, and the probability of what
 # disturbs such a transfer most.
-SHORT, DISTURBED = 0.5, 0.25
+SHORT, DISTURBED = 0.7, 0.35
 SHORT_KB = 30.0
 # Limits of a run's traffic, apart from the start of its connections, and of its length.
 MIN_MBIT, MAX_MBIT, MIN_S, MAX_S = 0.3, 30.0, 0.2, 90.0
@@ -281,7 +283,7 @@ def _value(axis: Axis, its: Mapping[str, Any], rng: random.Random) -> Any:
 def _drawn(app: str, rng: random.Random) -> dict[str, Any]:
     its = _of_app(app, rng)
     for name, axis in AXES.items():
-        if name not in (*its, *OF_PROGRAMS) and rng.random() < CHANGED:
+        if name not in (*its, *OF_PROGRAMS) and rng.random() < OFTEN.get(name, CHANGED):
             its[name] = _value(axis, its, rng)
     if 0 < its.get("size_kb", 0) <= SHORT_KB or 0 < its.get("response_kb", 0) <= SHORT_KB:
         its |= _disturbed(its, rng)

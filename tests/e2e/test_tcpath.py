@@ -98,7 +98,7 @@ net.stop()
 def read(text, *words):
     source = linux.run(text.encode(), words)
     linux.judge(source)
-    return from_tc.Reading(source.lines(), {}, "cubic")
+    return from_tc.Reading(tclines.Lines.of(source), {}, "cubic")
 
 
 def test_w6_functions_and_variables_of_a_shell_are_what_they_are():
@@ -106,7 +106,7 @@ def test_w6_functions_and_variables_of_a_shell_are_what_they_are():
     assert (source.commands[0].host, source.commands[0].words[3]) == ("other", "eth0")
     assert (source.commands[1].host, source.commands[1].words[:2]) == ("other", ["qdisc", "del"])
     del source.commands[:2]
-    values = from_tc.Reading(source.lines(), {}, "cubic").values
+    values = from_tc.Reading(tclines.Lines.of(source), {}, "cubic").values
     assert (values["rtt_ms"], values["rate_mbit"], values["reverse_rate_mbit"]) == (30, 50, 7)
     assert linux.run(FUNCTION.encode(), ["8"]).commands[-1].words[-5] == "8mbit"
 

@@ -77,7 +77,7 @@ def test_study_figure_claim_and_chapter_of_the_walks_are_in_the_report(clone, tm
     assert done.returncode == 0, done.stdout + done.stderr + logs
     results = tmp_path / "results"
     for name in ("goodput", "rtt"):
-        assert (results / f"figures/delay_{name}.svg").stat().st_size > 3000
+        assert (results / f"figures/delay/{name}.svg").stat().st_size > 3000
     [claim] = read_rows(results / "claims.csv")
     assert (claim["study"], claim["claim"]) == ("delay", "delay-fills-the-link")
     html = " ".join((results / "report/report.html").read_text().split())

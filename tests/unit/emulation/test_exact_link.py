@@ -13,6 +13,7 @@ from losslab.emulation.topology import bottleneck
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE
 from losslab.study.schedule import Phase
+from losslab.tools.paths import to_tc
 from tests.unit.emulation.test_checks import EVIDENCE
 from tests.unit.study.test_condition import CONDITION
 
@@ -180,3 +181,10 @@ def test_record_of_a_link_becomes_the_log_of_a_trace():
     assert list(log_lines(record, 1)) == [
         "0 + 1500", "2 - 1500 2", "2 + 52", "2 d 2 1552", "4 - 52 2",
     ]  # fmt: skip
+
+
+def test_script_for_a_router_has_a_token_bucket_and_says_so():
+    text = to_tc.script(dataclasses.replace(QUIET, reverse_rate_mbit=0.5))
+    assert text.count(" tbf rate ") == 2
+    assert not any(" link" in line for line in text.splitlines() if "tc qdisc" in line)
+    assert "# Not carried: shaper=link." in text

@@ -102,7 +102,7 @@ def of_condition(data):
 
 def of_tc(data):
     """Read lines of tc or Mininet: an axis has a value only if a word of the file says it."""
-    lines = tclines.read(word(data), {"1": "eth1"})
+    lines = tclines.Lines.of(tclines.read(word(data), {"1": "eth1"}))
     path = from_tc.Reading(lines, {}, "cubic")
     in_range(path.condition)
     said = " ".join(axes for _, axes in path.taken)

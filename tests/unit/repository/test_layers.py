@@ -148,10 +148,10 @@ def test_core_imports_no_feature():
 
 
 def test_programs_are_started_by_one_module():
-    """Inside emulated hosts Mininet starts programs, too."""
+    """Inside guests, Mininet and the recorders of paths start programs, too."""
     users = [m for m in MODULES if "subprocess" in imports(PACKAGE / m)]
-    hosts = ("emulation/", "tools/realtime/")
-    assert [m for m in users if not m.startswith(hosts)] == ["processes.py"]
+    guests = ("emulation/", "tools/realtime/", "tools/paths/inguest.py")
+    assert [m for m in users if not m.startswith(guests)] == ["processes.py"]
 
 
 def test_image_and_r_have_the_constants_of_the_emulation(root):

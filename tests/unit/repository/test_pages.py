@@ -150,7 +150,7 @@ def test_environment_variables_are_documented():
     )
     found = {name for path in code for name in read.findall(path.read_text())}
     # Variables of the guest, which users do not set.
-    assert found - {"LOSSLAB_SOURCE", "LOSSLAB_OUT"} == explained
+    assert found - {"LOSSLAB_SOURCE", "LOSSLAB_OUT", "LOSSLAB_HOST"} == explained
     named = {w.partition("=")[0] for c in SHOWN for w in c.variables}
     named |= {w.partition("=")[0] for c in of("export") for w in c.words[1:]}
     assert {name for name in named if name.startswith("LOSSLAB")} <= explained

@@ -86,7 +86,7 @@ def _from_tc(options: argparse.Namespace) -> int:
         words = shlex.split(options.arguments) or [given[n] for n in sorted(given)]
         source = linux.run(text.encode(), words)
     linux.judge(source)
-    found = Reading(source.lines(), vars(options), options.algorithm)
+    found = Reading(tclines.Lines.of(source), vars(options), options.algorithm)
     condition = cellspec.condition(found.values)
     left, traps = [*dict.fromkeys(found.left)], [*dict.fromkeys(found.traps)]
     if options.json:

@@ -646,7 +646,12 @@ class Reading:
                 self.unknown.setdefault(axis, words)
         for axis in self.unknown:
             self.values.pop(axis, None)
-            self.taken = [each for each in self.taken if f"{axis}=" not in each[1]]
+        begins = tuple(f"{axis}=" for axis in self.unknown)
+        self.taken = [
+            (words, ", ".join(part for part in axes.split(", ") if not part.startswith(begins)))
+            for words, axes in self.taken
+        ] if begins else self.taken  # fmt: skip
+        self.taken = [(words, axes) for words, axes in self.taken if axes]
 
     def _mistakes(self, f: Direction, r: Direction | None, s: Direction | None) -> None:
         """Note common mistakes, and what the lines do not set."""

@@ -13,9 +13,9 @@ from losslab.backends.base import COMMON, Job
 from losslab.campaign.instrument import at_first_use, instrument
 from losslab.errors import HostError
 from losslab.lock import own_folder
-from losslab.reading import UsageError
+from losslab.reading import CONTROL, UsageError
 from losslab.tools.paths import inguest, tclines
-from losslab.tools.paths.tclines import Command, Link, Source
+from losslab.tools.paths.sources import Command, Link, Source
 
 TIMEOUT_S = 180.0
 # Beginnings of the kernel's answers. Words that tc does not know are left out one by one.
@@ -31,10 +31,10 @@ def run(data: bytes, arguments: Sequence[str]) -> Source:
     answer = _in_guest("run", files, inguest.RECORD.name)
     source = Source()
     switches = set[str]()
-    for line in answer.splitlines():
+    for line in answer.split("\n")[:-1]:
         name, *words = line.split(inguest.SEPARATOR)
         if name == "tc":
-            source.commands += _command(words)
+            source.commands += _command([CONTROL.sub(" ", word) for word in words])
             continue
         event: dict[str, Any] = json.loads(line)
         if "link" in event:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from losslab.reading import UsageError
-
-if TYPE_CHECKING:
-    from losslab.tools.paths.tclines import Source
+from losslab.tools.paths.sources import Command, Source
 
 # Defaults of pumba's `netem delay` (github.com/alexei-led/pumba).
 PUMBA_DELAY = {"time": "100", "jitter": "10", "correlation": "20"}
@@ -46,8 +43,6 @@ def require_no_proxies(data: object) -> None:
 
 
 def _add(source: Source, host: str, *lines: str) -> None:
-    from losslab.tools.paths.tclines import Command
-
     source.commands += [Command(line.split(), host) for line in lines]
 
 

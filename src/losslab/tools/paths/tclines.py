@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from losslab.reading import CONTROL
 from losslab.tools.paths import others
+from losslab.tools.paths.sources import Command, Link, Source
 
 # Units by their suffix in lower case: of rates in bit/s, of sizes in bytes, of times in s.
 RATES = {
@@ -151,46 +153,6 @@ class Node:
         return " ".join([f"{self.egress}: {self.kind}", *words])
 
 
-@dataclass(frozen=True)
-class Link:
-    """A link of a Mininet program: the names of its two ends' interfaces, by node."""
-
-    nodes: tuple[str, str]
-    egresses: tuple[str, str]
-
-
-@dataclass
-class Command:
-    """A command of tc: the words after `tc`, and the namespace or container that runs it."""
-
-    words: list[str]
-    host: str = ""
-    refused: str = ""  # why Linux does not take it
-
-
-@dataclass
-class Source:
-    """What a file has: commands of tc and links of Mininet, in their order."""
-
-    commands: list[Command] = field(default_factory=list)
-    links: list[Link] = field(default_factory=list)
-    hosts: set[str] = field(default_factory=set)  # nodes of the links that are hosts
-    left: list[tuple[str, str]] = field(default_factory=list)  # words and reason
-    notes: list[str] = field(default_factory=list)
-
-    def lines(self) -> Lines:
-        """Return the settings that the commands make."""
-        made = Lines(left=[*self.left], notes=[*self.notes], links=self.links, hosts=self.hosts)
-        for command in self.commands:
-            made.add(command)
-        made.notes += [
-            f"a line deletes {place if place == 'root' else f'the qdisc at {place}'} of {egress} "
-            "later: read as it was before"
-            for egress, place in made.deleted
-        ]
-        return made
-
-
 @dataclass
 class Lines:
     """Settings that the lines make."""
@@ -204,6 +166,20 @@ class Lines:
     links: list[Link] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
     commands: int = 0  # of tc
+
+    @classmethod
+    def of(cls, source: Source) -> Lines:
+        """Return the settings that the commands of a file make."""
+        made = cls(left=[*source.left], notes=[*source.notes], links=source.links,
+                   hosts=source.hosts)  # fmt: skip
+        for command in source.commands:
+            made.add(command)
+        made.notes += [
+            f"a line deletes {place if place == 'root' else f'the qdisc at {place}'} of {egress} "
+            "later: read as it was before"
+            for egress, place in made.deleted
+        ]
+        return made
 
     def add(self, command: Command) -> None:
         """Add a command of tc."""
@@ -314,6 +290,7 @@ def read(text: str, given: Mapping[str, str]) -> Source:
 
     `given` has values of the script's variables, which override its own.
     """
+    text = CONTROL.sub(" ", text)  # names of interfaces stand in messages
     source = Source()
     if shown_ := SHOWN.findall(text):
         _add_shown(source, shown_)

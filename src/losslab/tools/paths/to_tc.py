@@ -33,10 +33,14 @@ def not_carried(condition: Condition) -> list[str]:
 
 
 def script(condition: Condition) -> str:
-    """Return a shell script that sets a condition's path on a router and its hosts."""
+    """Return a shell script that sets a condition's path on a router and its hosts.
+
+    No kernel of others has exact links: a token bucket takes their place.
+    """
     at: dict[str, list[str]] = {"forward": [], "reverse": [], "sender": []}
     under, number = "root", 100
-    qdiscs = shaping.path_qdiscs(condition, 1)
+    exact = shaping.exact(condition)
+    qdiscs = shaping.path_qdiscs(replace(condition, shaper="tbf") if exact else condition, 1)
     to_receiver = interface("r2", "receiver")
     # The forward netem link precedes the bottleneck: both are on one interface.
     for qdisc in sorted(qdiscs, key=lambda q: q.where != to_receiver):
@@ -62,6 +66,11 @@ def script(condition: Condition) -> str:
         "# On the hosts: SENDER=eth0 sh path.sh sender, and RECEIVER=eth0 sh path.sh receiver",
         "# Not carried: the seeds. netem has one since Linux 6.6, but draws for every packet.",
         *([f"# Not carried: {', '.join(left)}. Programs of losslab do this."] if left else []),
+        *(
+            ["# Not carried: shaper=link. The token bucket sends two packets at once."]
+            if exact
+            else []
+        ),
         *(["# Delay and loss precede the bottleneck on its interface."] if number > 100 else []),
         "set -eu",
         'case "${1:-router}" in',

@@ -21,7 +21,7 @@ def test_traces_of_both_directions_begin_at_one_instant(monkeypatch, tmp_path):
     monkeypatch.setattr(trace, "sleep_until", slept.append)
     monkeypatch.setattr(time, "monotonic", lambda: 12.25)
     links = [SimpleNamespace(way=way, drawn_seed=None) for way in ("data", "back")]
-    plan = SimpleNamespace(parts={"links": links})
+    plan = SimpleNamespace(parts={"links": links}, path_spec=SimpleNamespace(exact=False))
     hosts = {trace.forward.ROUTER: None}
     with trace.FEATURE.attached(plan, hosts, hosts, tmp_path) as noted:
         # A whole second, at least a second from now, when both programs are ready.
@@ -35,7 +35,8 @@ def test_traces_of_both_directions_begin_at_one_instant(monkeypatch, tmp_path):
 def test_packets_that_wait_behind_the_link_are_found(backlog_bytes, words):
     """A trace replaces the bottleneck's rate, so `rate_mbit` must not limit the flow behind it."""
     sample = SimpleNamespace(backlog_bytes=backlog_bytes)
-    evidence = SimpleNamespace(path_spec=SimpleNamespace(rate_mbit=1.0), queue=[sample])
+    path_spec = SimpleNamespace(rate_mbit=1.0, exact=False)
+    evidence = SimpleNamespace(path_spec=path_spec, queue=[sample])
     found = list(trace.FEATURE.violations(evidence))
     assert len(found) == len(words)
     assert all(word in reason for word, reason in zip(words, found, strict=True))

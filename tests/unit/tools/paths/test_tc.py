@@ -28,7 +28,7 @@ def unjudged(monkeypatch):
 
 
 def found(text, algorithm="cubic", variables=(), **roles):
-    return from_tc.Reading(tclines.read(text, dict(variables)).lines(), roles, algorithm)
+    return from_tc.Reading(tclines.Lines.of(tclines.read(text, dict(variables))), roles, algorithm)
 
 
 def left(reading):
