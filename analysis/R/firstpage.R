@@ -55,8 +55,8 @@ gap_ratio <- function(at, column = "ratio") {
   number_if_there(table_if_there("tables/cloud/gap.csv", words = "step"), column, block == at)
 }
 
-# Row of the same with the largest buffer, where only the buffer differs from the set-up as published;
-# NA without one.
+# Value of the same with the largest buffer, where only the buffer differs from the set-up as
+# published; NA without one.
 gap_behind_most <- function(column) {
   rows <- table_if_there("tables/cloud/gap.csv", words = "step")
   if (is.null(rows)) {

@@ -17,6 +17,7 @@ cellular_numbers <- function(published) {
       blocks = "source-trace windows aimd aimd-single threshold approaches ewma grid", scheme,
       metric = unname(measured[metric]), published, published_runs = 1,
       apart = ifelse(metric == "power", "derived", NA),
-      because = ifelse(metric == "power", "throughput over delay", NA), repeats = paste(exercise, scheme)
+      because = ifelse(metric == "power", "throughput over delay", NA),
+      repeats = paste(exercise, scheme)
     )
 }

@@ -32,7 +32,8 @@ cloud_numbers <- function(published) {
         in_text ~ "logged published",
         TRUE ~ "logged"
       ),
-      apart, because, app, algorithm, competitor, loss_percent, metric, published, published_runs = 1,
+      apart, because, app, algorithm, competitor, loss_percent, metric, published,
+      published_runs = 1,
       # Runs at losses of up to 0.01 % repeat each other, except for the packets that the loss
       # drops.
       repeats = ifelse(
@@ -52,11 +53,11 @@ cloud_apart <- function(algorithm, metric, published, in_text, video, alone, los
     metric %in% c("srtt_mean_ms", "srtt_median_ms") ~ "rtt_ms sender_delay_ms",
     video & metric == "completion_s" ~ "duration_s",
     !in_text & grepl("goodput", metric) ~ "the text's goodput of the same run",
-    # A loss of at most 0.01 % drops a few packets in five seconds, so these runs repeat those without
-    # loss, to which the buffer was fitted.
+    # A loss of at most 0.01 % drops a few packets in five seconds, so these runs repeat those
+    # without loss, to which the buffer was fitted.
     alone & goodput & algorithm == "cubic" & loss_percent <= 0.01 ~ "buffer_packets",
-    # As logged, the receiver's window limits BBR at any of these losses. As published, its buffer is
-    # fitted to BBR without loss, and the rate follows from the fastest flow.
+    # As logged, the receiver's window limits BBR at any of these losses. As published, the buffer
+    # is fitted to BBR without loss, and the rate follows from the fastest flow.
     alone & goodput & algorithm == "bbr" ~ "receive_buffer rate_mbit buffer_packets"
   )
   apart <- dplyr::case_when(
