@@ -1,12 +1,14 @@
 """Artifact appendix for review committees, in LaTeX, made from a campaign's results.
 
-Its headings are those of the venue's own template, and it has two pages at most. Claims are
+The text is Markdown (templates/appendix.md), which pandoc places under the headings of the venue's
+own template (templates/acm.tex, ...). The appendix has two pages at most. Claims are
 numbered C1, C2, ... and experiments E1, E2, ...; C1 is that the bytes are the same, and E1 verifies
 the archive. Each other experiment measures the cells of one study's major claims again.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import string
@@ -30,7 +32,7 @@ from losslab.tools.artifact.remake import path_of
 from losslab.tools.artifact.verify import COMMIT, EXPERIMENTS, RESULTS, SAMPLE
 
 TEMPLATES = Path(__file__).parent / "templates"
-TEMPLATE, SCRIPT = TEMPLATES / "appendix.yaml", TEMPLATES / "experiment.sh"
+MARKDOWN, SCRIPT = TEMPLATES / "appendix.md", TEMPLATES / "experiment.sh"
 VENUES = ("acm", "eurosys", "ndss", "usenix")
 TEX, PDF = "APPENDIX.tex", "APPENDIX.pdf"
 MAX_PAGES, MAX_HOURS = 2, 5
@@ -38,12 +40,14 @@ MAX_PAGES, MAX_HOURS = 2, 5
 TOOLS_GB = 1.5
 # Parts of scripts/packages.txt that `make verify-artifact` installs.
 PARTS = ("python", "analysis", "tests")
-SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    each: f"\\{each}" for each in "&%$#_{}"
+# Where the archive is, in Markdown; by whether it is anonymous.
+PLACES = {
+    False: "Archive with the DOI *[authors add it here]*.",
+    True: "Anonymous archive *[authors add the link here]*.",
 }
 
 
-class Tex(string.Template):
+class Text(string.Template):
     """Text with facts: @{name}."""
 
     delimiter = "@"
@@ -85,26 +89,10 @@ def write(
     """Write an archive's appendix and experiments; return a line with their compute-hours.
 
     `root`: the archive's folder; `typeset` makes the PDF. Raises LosslabError if the experiments
-    take too long for an evaluator.
+    take too long for an evaluator, or a major claim has no number.
     """
-    folder = root / EXPERIMENTS
-    folder.mkdir()
     experiment_list = experiments(campaign.config, majors, repository)
-    claims = {
-        (row["study"], row["claim"]): row for row in read_claims(root / RESULTS / "claims.csv")
-    }
-    for major in majors:
-        if claims.get((major.study, major.claim), {}).get("measured", "") == "":
-            raise LosslabError(
-                "a major claim must have a number in the packed campaign, found none for "
-                f"{major.study}/{major.claim}",
-                hint="choose another claim, or pack a campaign with its cells",
-            )
-    wall_s = {
-        each.label: sum(run.wall_s for run in _runs_of(runs, each)) for each in experiment_list
-    }
-    sample = min(SAMPLE, len(runs))
-    wall_s["E1"] = packing.verification_s + sample * sum(r.wall_s for r in runs) / max(len(runs), 1)
+    wall_s = _wall_s(runs, experiment_list, packing)
     total = sum(wall_s.values()) / 3600
     if total > MAX_HOURS:
         times = ", ".join(f"{label} {s / 3600:.1f}" for label, s in sorted(wall_s.items()))
@@ -113,7 +101,10 @@ def write(
             f"{times}",
             hint="choose claims with fewer or shorter runs in report/major-claims.yaml",
         )
-    script = Tex(SCRIPT.read_text())
+    (root / TEX).write_text(latex(root, runs, campaign, majors, packing, repository))
+    folder = root / EXPERIMENTS
+    folder.mkdir()
+    script = Text(SCRIPT.read_text())
     for experiment in experiment_list:
         (folder / f"{experiment.label}.yaml").write_text(
             yaml.safe_dump(dict(experiment.config), sort_keys=False)
@@ -135,7 +126,6 @@ def write(
         facts=f"the whole campaign, {sum(r.wall_s for r in runs) / 3600:.1f} compute-hours",
     )  # fmt: skip
     (folder / "all.sh").write_text(text)
-    (root / TEX).write_text(_text(root, runs, experiment_list, claims, wall_s, packing))
     return (
         f"{len(experiment_list) + 1} experiments, {total:.2f} compute-hours (at most {MAX_HOURS})"
     )
@@ -147,65 +137,87 @@ def _runs_of(runs: Sequence[Run], experiment: Experiment) -> list[Run]:
     return [run for run in runs if str(Path(run.path).parent) in places]
 
 
-def _text(
+def _wall_s(
+    runs: Sequence[Run], experiment_list: Sequence[Experiment], packing: Packing
+) -> dict[str, float]:
+    """Return the recorded time of each experiment's runs in s, by its label."""
+    sample_s = min(SAMPLE, len(runs)) * sum(run.wall_s for run in runs) / max(len(runs), 1)
+    return {"E1": packing.verification_s + sample_s} | {
+        experiment.label: sum(run.wall_s for run in _runs_of(runs, experiment))
+        for experiment in experiment_list
+    }
+
+
+def latex(
     root: Path,
     runs: Sequence[Run],
-    experiment_list: Sequence[Experiment],
-    claims: Mapping[tuple[str, str], dict[str, str]],
-    wall_s: Mapping[str, float],
+    campaign: RecordedCampaign,
+    majors: Sequence[Major],
     packing: Packing,
+    repository: Path = ROOT,
 ) -> str:
-    """Return the appendix in LaTeX."""
-    data = read_yaml(TEMPLATE)
-    venue = data["venues"][packing.venue]
+    """Return the appendix in LaTeX; `root`: the archive's folder, with results and COMMIT.
+
+    Raises LosslabError if a major claim has no number.
+    """
+    claims = {
+        (row["study"], row["claim"]): row for row in read_claims(root / RESULTS / "claims.csv")
+    }
+    for major in majors:
+        if claims.get((major.study, major.claim), {}).get("measured", "") == "":
+            raise LosslabError(
+                "a major claim must have a number in the packed campaign, found none for "
+                f"{major.study}/{major.claim}",
+                hint="choose another claim, or pack a campaign with its cells",
+            )
+    experiment_list = experiments(campaign.config, majors, repository)
+    wall_s = _wall_s(runs, experiment_list, packing)
     facts = {
-        "about": escaped(" ".join(read_yaml(ROOT / "CITATION.cff")["abstract"].split())),
-        "campaign": escaped(packing.campaign),
+        "about": " ".join(read_yaml(ROOT / "CITATION.cff")["abstract"].split()),
         "runs": f"{len(runs):,}",
         "cells": str(len({Path(run.path).parent for run in runs})),
-        "claims": str(len(claims)),
-        "commit": (root / COMMIT).read_text().strip()[:12],
+        "claim_count": str(len(claims)),
         "contents": "results, kernel and image" if packing.with_instrument else "results",
         "instrument": "in the archive" if packing.with_instrument else "built by set-up",
         "disk_gb": f"{packing.result_bytes / 1e9 + TOOLS_GB:.1f}",
-        "machine": escaped(_origin(root, "machine")),
-        "kernel": escaped(_origin(root, "kernel")),
+        "machine": _origin(root, "machine"),
+        "kernel": _origin(root, "kernel"),
         "packages": str(sum(len(debian_packages(part)) for part in PARTS)),
         "human": str(len(wall_s)),
         "hours": f"{sum(wall_s.values()) / 3600:.2f}",
         "all_hours": f"{sum(run.wall_s for run in runs) / 3600:.2f}",
         "reduced_cells": str(sum(len(each.cells) for each in experiment_list)),
-        "names": venue["badges"],
-        "version_number": __version__,
         "version": __version__,
         "snakemake": metadata.version("snakemake"),
         "day": packing.day,
-        "algorithms": escaped(", ".join(sorted({run.algorithm for run in runs if run.algorithm}))),
-        "experiment_names": f"E1 to E{len(experiment_list) + 1}",
-        "claims_list": _claims(experiment_list, claims),
-        "experiments_list": _experiments(runs, experiment_list, wall_s),
-    }  # fmt: skip
-    texts = dict(data["texts"])
-    if packing.anonymous:
-        texts["place"] = texts["anonymous_place"]
-    facts["place"] = texts["place"]
-    filled = {name: Tex(text).substitute(facts) for name, text in texts.items()}
-    body = Tex(venue["body"]).substitute(facts | filled)
-    return Tex(data["document"]).substitute(body=body)
+        "algorithms": ", ".join(sorted({run.algorithm for run in runs if run.algorithm})),
+    }
+    markdown = Text(MARKDOWN.read_text()).substitute(
+        {name: escaped(fact) for name, fact in facts.items()},
+        campaign=packing.campaign,
+        commit=(root / COMMIT).read_text().strip()[:12],
+        place=PLACES[packing.anonymous],
+        claims=_claims(experiment_list, claims),
+        experiments=_experiments(runs, experiment_list, wall_s),
+    )
+    template = TEMPLATES / f"{packing.venue}.tex"
+    return convert(markdown, "markdown", "latex", "--wrap=none", "--template", template)
 
 
-def _claims(found: Sequence[Experiment], claims: Mapping[tuple[str, str], dict[str, str]]) -> str:
+def _claims(
+    experiment_list: Sequence[Experiment], claims: Mapping[tuple[str, str], dict[str, str]]
+) -> str:
     """Return the major claims as a list; those against the sources have their ratio."""
-    items = [
-        r"\item[(C1)] \emph{Our bytes.} Each run in virtual time gives the same bytes on every "
-        "machine, and every table and figure follows from them. Proven by E1. Tolerance: none.",
-    ]
-    for experiment in found:
+    items = {
+        "C1": "*Our bytes.* Each run in virtual time gives the same bytes on every machine, and "
+        "every table and figure follows from them. Proven by E1. Tolerance: none."
+    }
+    for experiment in experiment_list:
         for major in experiment.claims:
             row = claims[major.study, major.claim]
-            items.append(
-                rf"\item[({major.label})] {escaped(row['sentence'])} {_measured(row)} Proven by "
-                rf"{experiment.label}; shown in {escaped(major.item)}."
+            items[major.label] = (
+                f"{escaped(row['sentence'])} {_measured(row)} Proven by {experiment.label}; "
+                f"shown in {escaped(major.item)}."
             )
     return _list(items)
 
@@ -220,42 +232,41 @@ def _measured(row: Mapping[str, str]) -> str:
         if float(row["published"]) * float(row["measured"]) > 0:
             ratio = float(row["measured"]) / float(row["published"])
             words += f"; ratio {ratio:.2f}"
-    text = escaped(f"{words}; limit: {row['tolerance']}; {row['verdict']}.")
-    return re.sub(r"(?<!\w)-(?=\d)", "$-$", text)
+    words += f"; limit: {row['tolerance']}; {row['verdict']}."
+    # Negative numbers are mathematics, so that no sign breaks from its number.
+    parts = re.split(r"(?<!\w)(-\d+(?:\.\d+)?)", words)
+    return "".join(f"${p}$" if number % 2 else escaped(p) for number, p in enumerate(parts))
 
 
 def _experiments(
     runs: Sequence[Run], experiment_list: Sequence[Experiment], wall_s: Mapping[str, float]
 ) -> str:
     """Return the experiments as a list, with their human- and compute-minutes."""
-    items = [
-        rf"\item[(E1)] \emph{{The archive}} [1 human-minute + {_minutes(wall_s['E1'])}]. "
-        r"\emph{Execution:} \texttt{sh experiments/E1.sh} compares all digests, makes tables, "
-        f"claims and report again, and measures {min(SAMPLE, len(runs))} runs again, which it "
-        r"draws at random. \emph{Results:} \texttt{VERIFIED}.",
-    ]
+    times = {label: f"[1 human-minute + {_minutes(s)}]" for label, s in wall_s.items()}
+    items = {
+        "E1": f"*The archive* {times['E1']}. *Execution:* `sh experiments/E1.sh` compares all "
+        f"digests, makes tables, claims and report again, and measures {min(SAMPLE, len(runs))} "
+        "runs again, which it draws at random. *Results:* `VERIFIED`."
+    }
     for experiment in experiment_list:
-        names = ", ".join(major.label for major in experiment.claims)
+        label, names = experiment.label, ", ".join(major.label for major in experiment.claims)
         experiment_runs = _runs_of(runs, experiment)
         same = (
-            r"\texttt{same bytes} for each cell"
+            "`same bytes` for each cell"
             if all(run.virtual for run in experiment_runs)
-            else r"\texttt{no significant difference} for each cell, because time is real"
+            else "`no significant difference` for each cell, because time is real"
         )
-        items.append(
-            rf"\item[({experiment.label})] \emph{{Study {escaped(experiment.study)}: {names}}} "
-            rf"[1 human-minute + {_minutes(wall_s[experiment.label])}]. "
-            r"\emph{Preparation:} none. "
-            rf"\emph{{Execution:}} \texttt{{sh experiments/{experiment.label}.sh}} measures "
-            rf"{_cells(len(experiment.cells))} in {len(experiment_runs)} runs. \emph{{Results:}} "
-            f"{same}, and the numbers of {names}."
+        items[label] = (
+            f"*Study {escaped(experiment.study)}: {names}* {times[label]}. *Preparation:* none. "
+            f"*Execution:* `sh experiments/{label}.sh` measures {_cells(len(experiment.cells))} in "
+            f"{len(experiment_runs)} runs. *Results:* {same}, and the numbers of {names}."
         )
     return _list(items)
 
 
-def _list(items: Sequence[str]) -> str:
-    begin = r"\begin{description}\setlength{\itemsep}{0pt}\setlength{\parskip}{0pt}"
-    return "\n".join([begin, *items, r"\end{description}"])
+def _list(items: Mapping[str, str]) -> str:
+    """Return a definition list in Markdown, as a string of YAML on one line."""
+    return json.dumps("\n".join(f"({label})\n\n:   {text}\n" for label, text in items.items()))
 
 
 def _cells(number: int) -> str:
@@ -266,34 +277,59 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.1f} compute-minutes"
 
 
-def escaped(text: str) -> str:
-    """Return plain text as LaTeX."""
-    return "".join(SPECIAL.get(each, each) for each in text)
+def escaped(plain: str) -> str:
+    """Return plain text as Markdown."""
+    return re.sub(f"([{re.escape(string.punctuation)}])", r"\\\1", plain)
 
 
-def typeset(root: Path) -> Path | None:
-    """Make the appendix's PDF and return its path; None without LaTeX.
+def convert(document: str, reader: str, writer: str, *options: str | Path) -> str:
+    """Convert a document with pandoc and return it; `reader` and `writer`: its names of formats."""
+    import pypandoc
 
-    Raises LosslabError if LaTeX fails or the pages are too many.
+    command = [pypandoc.get_pandoc_path(), "--from", reader, "--to", writer, *options]
+    return processes.run(command, text=document)
+
+
+def typeset(root: Path) -> Path:
+    """Make the appendix's PDF with LaTeX, or with Typst if there is none, and return its path.
+
+    Raises LosslabError if that fails or the pages are too many.
     """
-    if shutil.which("pdflatex") is None:
-        return None
+    pages = (_latex if shutil.which("pdflatex") else _typst)(root)
+    if pages > MAX_PAGES:
+        raise LosslabError(
+            f"the appendix must have {MAX_PAGES} pages at most, found {pages}",
+            hint="choose fewer claims, or shorter texts of `item`, in report/major-claims.yaml",
+        )
+    return root / PDF
+
+
+def _latex(root: Path) -> int:
+    """Make the PDF with LaTeX; return its number of pages."""
     with tempfile.TemporaryDirectory(prefix="losslab-tex-") as folder:
         shutil.copy(root / TEX, folder)
         options = "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"
-        command = ["pdflatex", *options, TEX]
-        done = processes.attempt(command, cwd=Path(folder))
+        done = processes.attempt(["pdflatex", *options, TEX], cwd=Path(folder))
         pages = re.search(r"Output written on .*\((\d+) pages?", done.out.replace("\n", ""))
         if not done.good or pages is None:
             wrong = [line for line in done.out.splitlines() if line.startswith("!")]
             raise LosslabError(f"LaTeX must typeset {TEX}, found: {' '.join(wrong) or done.out}")
-        if int(pages[1]) > MAX_PAGES:
-            raise LosslabError(
-                f"the appendix must have {MAX_PAGES} pages at most, found {pages[1]}",
-                hint="choose fewer claims, or shorter texts of `item`, in report/major-claims.yaml",
-            )
         shutil.copy(Path(folder) / PDF, root / PDF)
-    return root / PDF
+    return int(pages[1])
+
+
+def _typst(root: Path) -> int:
+    """Make the PDF with Typst, in a layout like that of LaTeX; return its number of pages."""
+    import typst
+
+    template = TEMPLATES / "appendix.typ"
+    text = convert((root / TEX).read_text(), "latex", "typst", "--template", template)
+    source = text.encode()
+    try:
+        (root / PDF).write_bytes(typst.compile(source))
+        return int(typst.query(source, "<pages>", field="value", one=True))
+    except typst.TypstError as error:
+        raise LosslabError(f"Typst must typeset {TEX}, found: {error}") from error
 
 
 def _origin(root: Path, part: str) -> str:
