@@ -1,9 +1,10 @@
 """Artifact appendix for review committees, in LaTeX, made from a campaign's results.
 
-The text is Markdown (templates/appendix.md), which pandoc places under the headings of the venue's
-own template (templates/acm.tex, ...). The appendix has two pages at most. Claims are
-numbered C1, C2, ... and experiments E1, E2, ...; C1 is that the bytes are the same, and E1 verifies
-the archive. Each other experiment measures the cells of one study's major claims again.
+The text is Markdown (templates/appendix.md). Pandoc fills it with the campaign's facts and places
+it under the headings of the venue's own template (templates/acm.tex, ...). The appendix has two
+pages at most. Claims are numbered C1, C2, ... and experiments E1, E2, ...; C1 is that the bytes are
+the same, and E1 verifies the archive. Each other experiment measures the cells of one study's major
+claims again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from losslab.tools.artifact.remake import path_of
 from losslab.tools.artifact.verify import COMMIT, EXPERIMENTS, RESULTS, SAMPLE
 
 TEMPLATES = Path(__file__).parent / "templates"
-MARKDOWN, SCRIPT = TEMPLATES / "appendix.md", TEMPLATES / "experiment.sh"
+SCRIPT = TEMPLATES / "experiment.sh"
 VENUES = ("acm", "eurosys", "ndss", "usenix")
 TEX, PDF = "APPENDIX.tex", "APPENDIX.pdf"
 MAX_PAGES, MAX_HOURS = 2, 5
@@ -40,15 +41,10 @@ MAX_PAGES, MAX_HOURS = 2, 5
 TOOLS_GB = 1.5
 # Parts of scripts/packages.txt that `make verify-artifact` installs.
 PARTS = ("python", "analysis", "tests")
-# Where the archive is, in Markdown; by whether it is anonymous.
-PLACES = {
-    False: "Archive with the DOI *[authors add it here]*.",
-    True: "Anonymous archive *[authors add the link here]*.",
-}
 
 
-class Text(string.Template):
-    """Text with facts: @{name}."""
+class Script(string.Template):
+    """Script with facts: @{name}."""
 
     delimiter = "@"
 
@@ -104,7 +100,7 @@ def write(
     (root / TEX).write_text(latex(root, runs, campaign, majors, packing, repository))
     folder = root / EXPERIMENTS
     folder.mkdir()
-    script = Text(SCRIPT.read_text())
+    script = Script(SCRIPT.read_text())
     for experiment in experiment_list:
         (folder / f"{experiment.label}.yaml").write_text(
             yaml.safe_dump(dict(experiment.config), sort_keys=False)
@@ -173,53 +169,58 @@ def latex(
     experiment_list = experiments(campaign.config, majors, repository)
     wall_s = _wall_s(runs, experiment_list, packing)
     facts = {
-        "about": " ".join(read_yaml(ROOT / "CITATION.cff")["abstract"].split()),
+        "about": escaped(" ".join(read_yaml(ROOT / "CITATION.cff")["abstract"].split())),
+        "campaign": f"`{packing.campaign}`",
         "runs": f"{len(runs):,}",
-        "cells": str(len({Path(run.path).parent for run in runs})),
-        "claim_count": str(len(claims)),
-        "contents": "results, kernel and image" if packing.with_instrument else "results",
-        "instrument": "in the archive" if packing.with_instrument else "built by set-up",
+        "cells": len({Path(run.path).parent for run in runs}),
+        "claim_count": len(claims),
+        "commit": (root / COMMIT).read_text().strip()[:12],
+        "anonymous": packing.anonymous,
+        "instrument": packing.with_instrument,
         "disk_gb": f"{packing.result_bytes / 1e9 + TOOLS_GB:.1f}",
-        "machine": _origin(root, "machine"),
-        "kernel": _origin(root, "kernel"),
-        "packages": str(sum(len(debian_packages(part)) for part in PARTS)),
-        "human": str(len(wall_s)),
+        "machine": escaped(_origin(root, "machine")),
+        "kernel": escaped(_origin(root, "kernel")),
+        "packages": sum(len(debian_packages(part)) for part in PARTS),
+        "human": len(wall_s),
         "hours": f"{sum(wall_s.values()) / 3600:.2f}",
         "all_hours": f"{sum(run.wall_s for run in runs) / 3600:.2f}",
-        "reduced_cells": str(sum(len(each.cells) for each in experiment_list)),
+        "reduced_cells": sum(len(experiment.cells) for experiment in experiment_list),
         "version": __version__,
         "snakemake": metadata.version("snakemake"),
         "day": packing.day,
-        "algorithms": ", ".join(sorted({run.algorithm for run in runs if run.algorithm})),
+        "algorithms": escaped(", ".join(sorted({run.algorithm for run in runs} - {""}))),
+        "sample": min(SAMPLE, len(runs)),
+        "e1_minutes": f"{wall_s['E1'] / 60:.1f}",
+        "claims": [
+            {
+                "label": major.label,
+                "sentence": escaped(claims[major.study, major.claim]["sentence"]),
+                "numbers": _measured(claims[major.study, major.claim]),
+                "experiment": experiment.label,
+                "item": escaped(major.item),
+            }
+            for experiment in experiment_list
+            for major in experiment.claims
+        ],
+        "experiments": [
+            {
+                "label": experiment.label,
+                "study": escaped(experiment.study),
+                "claims": ", ".join(major.label for major in experiment.claims),
+                "minutes": f"{wall_s[experiment.label] / 60:.1f}",
+                "cells": _cells(len(experiment.cells)),
+                "runs": len(_runs_of(runs, experiment)),
+                "virtual": all(run.virtual for run in _runs_of(runs, experiment)),
+            }
+            for experiment in experiment_list
+        ],
     }
-    markdown = Text(MARKDOWN.read_text()).substitute(
-        {name: escaped(fact) for name, fact in facts.items()},
-        campaign=packing.campaign,
-        commit=(root / COMMIT).read_text().strip()[:12],
-        place=PLACES[packing.anonymous],
-        claims=_claims(experiment_list, claims),
-        experiments=_experiments(runs, experiment_list, wall_s),
-    )
-    template = TEMPLATES / f"{packing.venue}.tex"
-    return convert(markdown, "markdown", "latex", "--wrap=none", "--template", template)
-
-
-def _claims(
-    experiment_list: Sequence[Experiment], claims: Mapping[tuple[str, str], dict[str, str]]
-) -> str:
-    """Return the major claims as a list; those against the sources have their ratio."""
-    items = {
-        "C1": "*Our bytes.* Each run in virtual time gives the same bytes on every machine, and "
-        "every table and figure follows from them. Proven by E1. Tolerance: none."
-    }
-    for experiment in experiment_list:
-        for major in experiment.claims:
-            row = claims[major.study, major.claim]
-            items[major.label] = (
-                f"{escaped(row['sentence'])} {_measured(row)} Proven by {experiment.label}; "
-                f"shown in {escaped(major.item)}."
-            )
-    return _list(items)
+    # The first pass fills the text with the facts (JSON is YAML), the second places it.
+    document = f"---\n{json.dumps(facts)}\n---\n"
+    for writer, template in ("markdown", "appendix.md"), ("latex", f"{packing.venue}.tex"):
+        options = "--wrap=none", "--template", TEMPLATES / template
+        document = convert(document, "markdown", writer, *options)
+    return document
 
 
 def _measured(row: Mapping[str, str]) -> str:
@@ -238,43 +239,8 @@ def _measured(row: Mapping[str, str]) -> str:
     return "".join(f"${p}$" if number % 2 else escaped(p) for number, p in enumerate(parts))
 
 
-def _experiments(
-    runs: Sequence[Run], experiment_list: Sequence[Experiment], wall_s: Mapping[str, float]
-) -> str:
-    """Return the experiments as a list, with their human- and compute-minutes."""
-    times = {label: f"[1 human-minute + {_minutes(s)}]" for label, s in wall_s.items()}
-    items = {
-        "E1": f"*The archive* {times['E1']}. *Execution:* `sh experiments/E1.sh` compares all "
-        f"digests, makes tables, claims and report again, and measures {min(SAMPLE, len(runs))} "
-        "runs again, which it draws at random. *Results:* `VERIFIED`."
-    }
-    for experiment in experiment_list:
-        label, names = experiment.label, ", ".join(major.label for major in experiment.claims)
-        experiment_runs = _runs_of(runs, experiment)
-        same = (
-            "`same bytes` for each cell"
-            if all(run.virtual for run in experiment_runs)
-            else "`no significant difference` for each cell, because time is real"
-        )
-        items[label] = (
-            f"*Study {escaped(experiment.study)}: {names}* {times[label]}. *Preparation:* none. "
-            f"*Execution:* `sh experiments/{label}.sh` measures {_cells(len(experiment.cells))} in "
-            f"{len(experiment_runs)} runs. *Results:* {same}, and the numbers of {names}."
-        )
-    return _list(items)
-
-
-def _list(items: Mapping[str, str]) -> str:
-    """Return a definition list in Markdown, as a string of YAML on one line."""
-    return json.dumps("\n".join(f"({label})\n\n:   {text}\n" for label, text in items.items()))
-
-
 def _cells(number: int) -> str:
     return f"{number} cell" if number == 1 else f"{number} cells"
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.1f} compute-minutes"
 
 
 def escaped(plain: str) -> str:
@@ -290,8 +256,8 @@ def convert(document: str, reader: str, writer: str, *options: str | Path) -> st
     return processes.run(command, text=document)
 
 
-def typeset(root: Path) -> Path:
-    """Make the appendix's PDF with LaTeX, or with Typst if there is none, and return its path.
+def typeset(root: Path) -> None:
+    """Make the appendix's PDF with LaTeX, or with Typst if there is none.
 
     Raises LosslabError if that fails or the pages are too many.
     """
@@ -301,7 +267,6 @@ def typeset(root: Path) -> Path:
             f"the appendix must have {MAX_PAGES} pages at most, found {pages}",
             hint="choose fewer claims, or shorter texts of `item`, in report/major-claims.yaml",
         )
-    return root / PDF
 
 
 def _latex(root: Path) -> int:
