@@ -157,7 +157,7 @@ class Run:
 
     @property
     def warnings(self) -> list[str]:
-        """What limited the first flow if it was not the path; `losslab measure` prints it."""
+        """Causes other than the path that limited the first flow, as `losslab measure` prints."""
         limits = limiters.of_run(self.folder, self.manifest)
         return [*limiters.warnings(limits, Condition.from_json(self.condition))]
 
@@ -230,7 +230,7 @@ class Results:
 
     @cached_property
     def warnings(self) -> list[str]:
-        """What limited the first flows if it was not the path, a line for each cause."""
+        """Causes other than the path that limited the first flows, a line each."""
         varied, _ = self._rows(None)
         return limiters.of_cells(self._cells, lambda its: printed.cell_name(its, varied))
 

@@ -91,7 +91,7 @@ class _Flights:
         return (paced > 0) & (paced <= mbit) & ~self.limited_by_window
 
     def held_by_pacing(self, times: Numbers, delivered: Numbers) -> Flags:
-        """Whether the pacing rate alone holds each flight back; arguments are of all samples.
+        """Return for each sample whether the pacing rate alone holds its flight back.
 
         The flow sends at that rate, measured over an RTT or over 8 packets, whichever is longer. It
         is less than a congestion window per RTT. The rate of a congestion control that does not
@@ -165,7 +165,7 @@ def of_samples(tcp: Samples, source_port: int, condition: Condition) -> dict[str
 
 @dataclass(frozen=True)
 class Limits:
-    """What limited a run's first flow."""
+    """Shares of the time in which each cause limited a run's first flow."""
 
     # In percent of its time, largest first; empty if it is not known.
     shares: Mapping[str, float]

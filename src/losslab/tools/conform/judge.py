@@ -116,7 +116,7 @@ def problems(check: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _number_problems(check: Mapping[str, Any]) -> Iterator[str]:
-    """Yield comparisons by order with something that is no number, and empty ranges."""
+    """Yield comparisons with values that are not numbers, and empty ranges."""
     for key in (key for key in NUMERIC if key in check):
         value = check[key]
         its = OPERAND.fullmatch(value) if isinstance(value, str) else None

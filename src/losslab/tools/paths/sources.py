@@ -1,4 +1,4 @@
-"""What a file of a path has: commands of tc, and links of Mininet."""
+"""Commands of tc and links of Mininet that a file of a path contains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Command:
 
 @dataclass
 class Source:
-    """What a file has: commands of tc and links of Mininet, in their order."""
+    """Commands of tc and links of Mininet in a file, in their order."""
 
     commands: list[Command] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
