@@ -72,7 +72,7 @@ def test_loop_of_unknown_place_is_a_loop(tmp_path):
 def test_middle_of_a_long_console_is_left_out_but_for_trouble(tmp_path):
     console = tmp_path / "console.log"
     line = "[   20.000000] mine: cwnd 10\n"
-    text = f"first\n{line * 100_000}[   21.000000] WARNING: of mine\n{line * 100_000}last\n"
+    text = f"first\n{line * 100_000}[   21.000000] WARNING: CPU: 0 PID: 1 at mine\n{line * 100_000}last\n"
     console.write_text(text)
     base.shorten(console, most_bytes=len(text))
     assert console.read_text() == text
@@ -80,6 +80,6 @@ def test_middle_of_a_long_console_is_left_out_but_for_trouble(tmp_path):
     short = console.read_text()
     assert short.startswith("first\n")
     assert short.endswith("last\n")
-    assert short.count("WARNING: of mine") == 1
+    assert short.count("WARNING: CPU: 0 PID: 1 at mine") == 1
     assert f"[... {len(text) - 2 * base.KEPT_BYTES} characters are left out ...]" in short
     assert len(short) < 2 * base.KEPT_BYTES + 1000
