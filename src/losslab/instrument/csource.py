@@ -279,10 +279,15 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
         raise UsageError(
             f"{start} must have the files that it includes, found no {', '.join(missing)} in "
             f"{folder}",
-            hint=("its Makefile makes it: run make there first"
-                  if any(Path(missing[0]).name in read_text(folder / each)
-                         for each in makefile.NAMES if (folder / each).is_file())
-                  else "put them there")
+            hint=(
+                "its Makefile makes it: run make there first"
+                if any(
+                    Path(missing[0]).name in read_text(folder / each)
+                    for each in makefile.NAMES
+                    if (folder / each).is_file()
+                )
+                else "put them there"
+            )
             + (f", or name a folder: --from {folder}" if start != folder else ""),
         )
     whole = "\n".join(code((folder / each).read_text(errors="replace")) for each in found)

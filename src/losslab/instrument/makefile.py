@@ -86,7 +86,9 @@ def read(folder: Path, inside: str = "", depth: int = 0) -> Build:
         )
     if READ not in done.err:
         reason = (done.err.strip().splitlines() or ["no end"])[-1]
-        build.notes.append(f"its {name} cannot be read, so its files are chosen without it: {reason}")
+        build.notes.append(
+            f"its {name} cannot be read, so its files are chosen without it: {reason}"
+        )
     elif refused := re.findall(r"^(\S+:\d+): pipe: ", done.err, re.MULTILINE):
         build.notes.append(
             f"commands that its {name} runs while it is read ({', '.join(dict.fromkeys(refused))}) "
