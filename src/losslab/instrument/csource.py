@@ -308,7 +308,10 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     of_files = {each: flags for each, flags in build.file_flags.items() if each in its}
     parameters: dict[str, Any] = {each: kind for each, kind, _, _ in module_parameters(whole)}
     if declared:
-        given, of_files = [*declared.flags], dict(declared.file_flags or {})
+        given, of_files = (
+            [*declared.flags],
+            {k: [*v] for k, v in (declared.file_flags or {}).items()},
+        )
         parameters = parameters | dict(declared.parameters or {})
     options = declared.socket_options if declared else ()
     notes = [f"its name is in macros, and must be {name}"] * (not names)
@@ -352,7 +355,7 @@ def prepared(text: str) -> str:
         return before + ops
 
     # Before Linux 4.13 a macro, the clock's ticks, of which TCP's timestamps consisted, too; since
-    # then a function. Timestamps are milliseconds now, so what computes with those needs their unit.
+    # then a function. Timestamps are milliseconds now: what computes with them needs their unit.
     if OLD_CLOCK.search(text):
         text = BODY.sub(lambda body: _timestamps(body[0]), text)
         text = OLD_CLOCK.sub("tcp_jiffies32", text)

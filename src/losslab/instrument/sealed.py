@@ -16,9 +16,9 @@ import resource
 import struct
 import sys
 
-# Numbers of system calls of x86-64, the only machine on which losslab's kernels run: reads of files,
-# memory, signals of its own, and its end. `execve` starts the program itself; what it starts has
-# the same filter.
+# Numbers of system calls of x86-64, the only machine on which losslab's kernels run: reads of
+# files, memory, signals of its own, and its end. `execve` starts the program itself; what it starts
+# has the same filter.
 ALLOWED = {
     "read": 0, "write": 1, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "lseek": 8, "mmap": 9,
     "mprotect": 10, "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14,

@@ -72,7 +72,8 @@ def test_loop_of_unknown_place_is_a_loop(tmp_path):
 def test_middle_of_a_long_console_is_left_out_but_for_trouble(tmp_path):
     console = tmp_path / "console.log"
     line = "[   20.000000] mine: cwnd 10\n"
-    text = f"first\n{line * 100_000}[   21.000000] WARNING: CPU: 0 PID: 1 at mine\n{line * 100_000}last\n"
+    warning = "[   21.000000] WARNING: CPU: 0 PID: 1 at mine\n"
+    text = f"first\n{line * 100_000}{warning}{line * 100_000}last\n"
     console.write_text(text)
     base.shorten(console, most_bytes=len(text))
     assert console.read_text() == text

@@ -360,7 +360,8 @@ def test_b8_sealed_program_reads_but_starts_writes_and_connects_nothing(tmp_path
         "refused(os.fork)\nrefused(open, 'file', 'w')\nrefused(os.unlink, 'file')\n"
         "refused(open, 'file', 'a')\nrefused(open, 'new', 'x')\nrefused(os.rename, 'file', 'b')\n"
         "refused(os.mkdir, 'd')\nrefused(os.kill, os.getppid(), 15)\nrefused(socket.socket)\n"
-        "refused(os.symlink, 'a', 'b')\nrefused(os.chmod, 'file', 0)\nrefused(os.truncate, 'file', 0)"
+        "refused(os.symlink, 'a', 'b')\nrefused(os.chmod, 'file', 0)\n"
+        "refused(os.truncate, 'file', 0)"
     )
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -375,7 +376,7 @@ def test_b8_function_of_another_file_and_generated_header_are_named(campaign_fol
     _, notes = made(campaign_folder, "mine", module)
     assert [note for note in notes if "it calls more of more.c" in note]
     (module / "old.c").write_text('#include "config.h"\n' + text)
-    with pytest.raises(UsageError, match="found no config.h") as error:
+    with pytest.raises(UsageError, match=r"found no config\.h") as error:
         made(campaign_folder, "other", module)
     assert "run make there first" in error.value.hint
 
@@ -389,7 +390,8 @@ def test_b4_module_that_opens_a_file_has_a_note(campaign_folder, module):
 def test_b4_lines_of_an_init_function_are_those_between_its_marks():
     log = ["[    0.1] other", "[    0.2] losslab: init of a begins", "[    0.2] a: no table",
            "losslab: registration of a returned 0", "[    0.2] losslab: init of a returned 0",
-           "[    0.3] losslab: init of b begins", "of b", "losslab: init of b returned 0"]  # fmt: skip
+           "[    0.3] losslab: init of b begins", "of b",
+           "losslab: init of b returned 0"]  # fmt: skip
     assert commands.init_lines(log, "a") == ["a: no table"]
 
 
