@@ -304,7 +304,8 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
             continue
         changed_files = differences(golden.sha256, found[golden.name])
         different += bool(changed_files)
-        parts[not changed_files].append(parts_of(folder / golden.name))
+        if golden.sha256:  # a new condition says nothing about bytes before it
+            parts[not changed_files].append(parts_of(folder / golden.name))
         print(_verdict(golden, changed_files), flush=True)
     if options.record:
         merged = {g.name: replace(g, sha256=found[g.name]) for g in goldens}
@@ -325,21 +326,27 @@ def updated_lock(
 
     `equal` and `different` have the parts of each run whose bytes are as before, or not. A part has
     a new version if it explains a difference, or was edited and no equal run uses it. A difference
-    is explained by the parts that no equal run uses, or else by all parts of the run.
+    is explained by the parts that no equal run uses, or else by all parts of the run. A kernel that
+    no run uses keeps its entry: a run where it is built may still show that its bytes are the same.
     """
     proven = {part for parts in equal for part in parts}
     changed = {part for parts in map(set, different) for part in parts - proven or parts}
-    found = {}
-    for part, sha256 in {**codelock.digests(), **kernel_recipes()}.items():
+    entries = {}
+    for part, sha256 in codelock.digests().items():
         before = codelock.lock().get(part, {})
         edited = before.get("sha256") != sha256
         new = part in changed or (edited and part not in proven)
-        if part in codelock.digests():
-            version = before["version"] + new if before else 1
+        version = before["version"] + new if before else 1
+        entries[part] = {"sha256": sha256, "version": version}
+    for part, recipe in kernel_recipes().items():
+        before = codelock.lock().get(part, {"version": recipe})
+        if part in changed:
+            entries[part] = {"sha256": recipe, "version": recipe}
+        elif part in proven or "sha256" not in before:
+            entries[part] = {"sha256": recipe, "version": before["version"]}
         else:
-            version = sha256 if new or not before else before["version"]
-        found[part] = {"sha256": sha256, "version": version}
-    return found
+            entries[part] = dict(before)
+    return entries
 
 
 def kernel_recipes() -> dict[str, str]:

@@ -64,8 +64,10 @@ def test_changed_kernel_counts_as_the_old_one_only_after_runs_with_the_same_byte
     assert codelock.kernel_version(spec) == ["first"]
     edited("kernel 6.12")
     assert codelock.kernel_version(spec) == ["0" * 64]
-    unproven = golden.updated_lock([["emulation", "kernel 7.2"]], [])
-    assert versions(unproven) == {"kernel 6.12": "0" * 64}
+    assert golden.write_lock(golden.updated_lock([["emulation", "kernel 7.2"]], [])) is False
+    assert codelock.kernel_version(spec) == ["0" * 64]
+    changed = golden.updated_lock([["emulation"]], [["emulation", "kernel 6.12"]])
+    assert versions(changed) == {"kernel 6.12": "0" * 64}
     assert golden.write_lock(golden.updated_lock([["emulation", "kernel 6.12"]], []))
     assert codelock.kernel_version(spec) == ["first"]
 
