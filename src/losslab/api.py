@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from losslab import cellspec, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import fingerprint, inputs, limiters, packets, replicate, results, state
+from losslab.campaign import (
+    fingerprint,
+    inputs,
+    limiters,
+    packets,
+    records,
+    replicate,
+    results,
+    state,
+)
 from losslab.campaign.cellrun import finished
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.results import MeasuredCell, Replicate, read_cell
@@ -25,6 +34,7 @@ from losslab.campaign.tables import (
     INTERVAL_COLUMNS,
     NAMES,
     REPLICATE_COLUMNS,
+    CellNumbers,
     Tables,
     gather,
     numbers_of,
@@ -306,6 +316,42 @@ class Results:
         ]
 
 
+class RecordedResults(Results):
+    """Recorded numbers of a campaign's cells, without the files of their runs."""
+
+    def __repr__(self) -> str:
+        """Return the folder and the number of cells."""
+        return f"<Results of {len(self._numbers)} recorded cells in {self.folder}>"
+
+    @cached_property
+    def _numbers(self) -> list[CellNumbers]:
+        return records.read_all(self.folder)
+
+    @cached_property
+    def _tables(self) -> Tables:
+        return gather(self._numbers)
+
+    @cached_property
+    def _cells(self) -> list[MeasuredCell]:
+        return [
+            MeasuredCell(results.cell_file(self.folder, its["study"], its["cell"]), its)
+            for its in (each.content for each in self._numbers)
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """None: what limited the flows is in the files of the runs."""
+        return []
+
+    def runs(self, **axes: Unpack[Axes]) -> list[Run]:
+        """Refuse, because recorded runs have no files."""
+        raise UsageError(
+            f"runs must have files, found only recorded numbers in {self.folder}",
+            hint="`replicates` has the metrics of each run; losslab.measure with its axes and "
+            "seed measures it again",
+        )
+
+
 @_with_axes
 def measure(
     *,
@@ -404,8 +450,15 @@ def sweep(
 
 
 def read(folder: str | Path) -> Results:
-    """Read the measured cells of a campaign's or sweep's results; LosslabError if damaged."""
-    found = results.read_cells(pyarguments.folder("folder", folder))
+    """Read a campaign's or sweep's results, or a folder of recorded numbers, as tables.
+
+    Raises LosslabError if they are damaged. Recorded numbers, such as those of `recorded/full`,
+    have no files of runs.
+    """
+    path = pyarguments.folder("folder", folder)
+    if records.has_numbers(path):
+        return RecordedResults(path, ())
+    found = results.read_cells(path)
     return Results(Path(folder), tuple(cell.file for cell in found.values()))
 
 

@@ -170,9 +170,10 @@ class Parser(argparse.ArgumentParser):
             # A misspelt option leaves the one that it stands for missing.
             options = option_names(self, ())
             names = {word.partition("=")[0] for word in self._words if word.startswith("--")}
-            for name in sorted(names):
-                if not any(option.startswith(name) for option in options):
-                    message += f", found {name}{did_you_mean(name, options)}"
+            unknown = [n for n in sorted(names) if not any(o.startswith(n) for o in options)]
+            if unknown:
+                found = ", ".join(f"{name}{did_you_mean(name, options)}" for name in unknown)
+                message = f"unrecognized arguments: {found}; {message}"
         self.exit(2, f"{self.prog}: error: {message}\n  -> {self.prog} --help lists all options\n")
 
 

@@ -26,6 +26,13 @@ HEADINGS = (
     "judge an algorithm or a change", "reproduce and verify", "add your own", "shell completion",
 )  # fmt: skip
 
+# Which command compares what; docs/how-to/compare.md has the same with examples.
+COMPARING = (
+    "To compare: a run with itself `rerun`, two runs `divergence`, two campaigns `diff`, your own",
+    "measurement with a run `compare`, your results with their raw files `verify`, an archive with",
+    "its raw files and new runs `artifact verify`, a kernel file before and after changes `check`.",
+)
+
 
 class Command(NamedTuple):
     """A command: its module, its help and examples, and the overview's heading."""
@@ -140,5 +147,6 @@ def overview() -> str:
         its = {name: each for name, each in known.items() if each.heading == heading}
         if its and heading != WORKFLOW:
             lines += [f"{heading}:", *(f"  {n:<{width}}  {c.help}" for n, c in its.items()), ""]
+    lines += [*COMPARING, ""]
     lines += ["Begin with:", f"  {COMMANDS['measure'].examples[0]}", ""]
     return "\n".join([*lines, "Options and examples: `losslab COMMAND --help`."])

@@ -26,7 +26,7 @@ from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import inputs, limiters, replicate
 from losslab.campaign.cellrun import measure_cell
-from losslab.campaign.instrument import at_first_use, instrument, video
+from losslab.campaign.instrument import at_first_use, instrument, require_built, video
 from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, read_cell
 from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
@@ -146,7 +146,11 @@ def measure(
     backend: str = VIRTUAL,
     where: str = GUEST,
 ) -> None:
-    """Measure `replicates` runs of each cell, `cores` cells at a time; keep finished runs."""
+    """Measure `replicates` runs of each cell, `cores` cells at a time; keep finished runs.
+
+    Raises HostError before the first run if a kernel or an image is not built.
+    """
+    require_built([cell.condition for cell in todo], backend, where)
     rule = StoppingRule(replicates, replicates)
 
     def measure_one(cell: SweepCell) -> None:

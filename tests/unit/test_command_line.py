@@ -27,6 +27,15 @@ def test_command_without_arguments_lists_commands(capsys):
         assert (f"  {name} " in text) == (each.heading != commands.WORKFLOW), name
 
 
+def test_overview_says_which_command_compares_what_and_hides_those_of_the_workflow(capsys):
+    text = " ".join(said(capsys).split())
+    for name in ("rerun", "divergence", "diff", "compare", "verify", "artifact verify", "check"):
+        assert text.count(f" `{name}`") == 1, name
+    hidden = {name for name, each in commands.COMMANDS.items() if each.heading == commands.WORKFLOW}
+    assert hidden == {"cell", "collect", "smoke-test", "origin", "record"}
+    assert all(commands.find(name) for name in hidden)
+
+
 def test_version_names_kernel_and_image(capsys):
     with pytest.raises(SystemExit) as end:
         cli.main(["--version"])

@@ -21,6 +21,7 @@ from losslab.campaign import rerun, results
 from losslab.campaign.results import FILES, MANIFEST_FILE, MeasuredCell, Replicate, Row
 from losslab.reading import UsageError
 from losslab.study import metrics
+from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import LEVEL, MIN_RUNS, Interval, adjusted, ratio_interval
 from losslab.study.schemas import check_schema
 
@@ -41,6 +42,8 @@ class CellVerdict(StrEnum):
     """The verdict on a compared cell; docs/how-to/compare.md explains each."""
 
     SAME_BYTES = "same bytes"
+    SAME_RUNS = "same bytes in the common runs"
+    SAME_VALUES = "same numbers in the common runs"
     EQUAL = "deterministic, equal"
     NO_DIFFERENCE = "no significant difference"
     NOT_MEASURED = "metric not measured"
@@ -49,11 +52,21 @@ class CellVerdict(StrEnum):
     TOO_FEW = "too few runs"
     INCONSISTENT = "inconsistent replicates"
     CONDITIONS = "different conditions"
+    DURATION = "another duration"
+    RUNS = "another number of runs"
     OTHER_BYTES = "different bytes"
     OTHER_NUMBERS = "different numbers"
 
 
-AGREEING = (CellVerdict.SAME_BYTES, CellVerdict.EQUAL, CellVerdict.NO_DIFFERENCE)
+AGREEING = (
+    CellVerdict.SAME_BYTES,
+    CellVerdict.SAME_RUNS,
+    CellVerdict.SAME_VALUES,
+    CellVerdict.EQUAL,
+    CellVerdict.NO_DIFFERENCE,
+)
+# Axes of how long a cell was measured, not of what was measured.
+OF_DURATION = ("duration_s", "warmup_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +85,7 @@ class CellDifference:
     paired: bool
     verdict: CellVerdict = CellVerdict.TOO_FEW
     problems: list[str]
+    versions: tuple[str, ...] = ()  # parts of the instrument and code that differ
 
 
 @dataclass(frozen=True)
@@ -167,17 +181,21 @@ def compare_cell(
         paired=paired,
         problems=results.other_values(first.condition, second.condition),
     )
-    if difference.problems:
-        return replace(difference, verdict=CellVerdict.CONDITIONS)
+    ratio = ratio_interval(b, a, paired) if a and b else None
+    with_ratio = replace(difference, ratio=_finite(ratio.value if ratio else None))
+    if verdict := of_conditions(first.condition, second.condition):
+        kept = with_ratio if verdict is CellVerdict.DURATION else difference
+        return replace(kept, verdict=verdict)
+    difference = with_ratio
     file_problems, same_bytes = compare_files(first, second, common)
     measured = any(values) or not (first.summaries and second.summaries)
     problems = _value_problems(first, second, chosen if measured else None) + file_problems
-    ratio = ratio_interval(b, a, paired) if a and b else None
-    difference = replace(
-        difference, problems=problems, ratio=_finite(ratio.value if ratio else None)
-    )
+    difference = replace(difference, problems=problems)
     if same_bytes and not problems:
-        return replace(difference, verdict=CellVerdict.SAME_BYTES)
+        one_number = len(first.rows) == len(second.rows)
+        verdict = CellVerdict.SAME_BYTES if one_number else CellVerdict.SAME_RUNS
+        return replace(difference, verdict=verdict)
+    difference = replace(difference, versions=other_versions(first.rows, second.rows))
     agreeing = CellVerdict.NO_DIFFERENCE
     if not measured:
         agreeing = CellVerdict.NOT_MEASURED
@@ -190,6 +208,24 @@ def compare_cell(
     else:
         difference = replace(difference, confidence_interval=ratio.interval, p_value=ratio.p_value)
     return replace(difference, verdict=CellVerdict.INCONSISTENT if problems else agreeing)
+
+
+def of_conditions(first: Condition, second: Condition) -> CellVerdict | None:
+    """Return the verdict on cells with different values of their axes; None if all are equal."""
+    other = {name for name in AXES if getattr(first, name) != getattr(second, name)}
+    if not other:
+        return None
+    return CellVerdict.DURATION if other <= {*OF_DURATION} else CellVerdict.CONDITIONS
+
+
+def other_versions(first: Sequence[Row], second: Sequence[Row]) -> tuple[str, ...]:
+    """Name the parts of the instrument, such as its kernel, that differ between two cells' runs."""
+    parts = {part: None for rows in (first, second) for row in rows for part in row["instrument"]}
+
+    def versions(rows: Sequence[Row], part: str) -> set[str]:
+        return {json.dumps(row["instrument"].get(part), sort_keys=True) for row in rows}
+
+    return tuple(p for p in parts if p != "pinned" and versions(first, p) != versions(second, p))
 
 
 def _value_problems(first: MeasuredCell, second: MeasuredCell, metric: str | None) -> list[str]:
@@ -223,8 +259,8 @@ def compare_files(
     """Compare the files of a cell's replicates in two result sets, or only those that both have.
 
     Files must agree with their digests. In virtual time, the same instrument, code and seed must
-    give the same bytes. Returns the problems; and whether no replicate was lost and all files of
-    all replicates have the same bytes on both sides.
+    give the same bytes. Returns the problems; and whether the side with fewer replicates has no
+    others than the other side, none was lost, and all their files have the same bytes.
     """
     notes: defaultdict[str, list[int]] = defaultdict(list)
     for side, cell in (("A", first), ("B", second)):
@@ -235,7 +271,8 @@ def compare_files(
         {row["seed"]: run for row, run in zip(cell.rows, cell.replicates, strict=True)}
         for cell in (first, second)
     ]
-    same = bool(sides[0]) and sides[0].keys() == sides[1].keys()
+    shared = sides[0].keys() & sides[1].keys()
+    same = len(shared) == min(map(len, sides)) > 0
     for number, (seed, one) in enumerate(sides[0].items()):
         if seed in sides[1]:
             differences = _different_bytes(one, sides[1][seed])

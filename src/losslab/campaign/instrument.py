@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,32 @@ def at_first_use(condition: Condition, backend: str = VIRTUAL, where: str = GUES
     """Provide them for an installed package; in a clone, `make setup` does it beforehand."""
     if INSTALLED:
         provide(condition, backend, where)
+
+
+def require_built(
+    conditions: Iterable[Condition], backend: str = VIRTUAL, where: str = GUEST
+) -> None:
+    """Raise HostError with the commands that build the kernels and images that are missing.
+
+    Those that losslab fetches, or builds by itself at their first use, are not missing.
+    """
+    needs = BACKENDS[backend, where].needs
+    distinct = [*dict.fromkeys(conditions)]
+    specs = {kernel_of(each) if needs.guest else kernels.default() for each in distinct}
+    images = {name for each in distinct for name in (image_of(each), *needs.images[1:])}
+    if INSTALLED:  # `provide` builds them
+        specs -= {kernels.default()}
+        images -= {image.HOST}
+    missing = []
+    gets = [functools.partial(_kernel, spec) for spec in sorted(specs, key=lambda its: its.key)]
+    for get in (*gets, *(functools.partial(_image, name) for name in sorted(images))):
+        try:
+            get(needs.command)
+        except HostError as error:
+            missing.append(error)
+    if missing:
+        hints = (each.hint for each in missing if each.hint)
+        raise HostError("; ".join(each.message for each in missing), hint="; ".join(hints))
 
 
 def smoke_test_record(cell: Cell) -> str:

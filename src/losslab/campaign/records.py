@@ -18,7 +18,7 @@ import json
 import lzma
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -26,7 +26,14 @@ from typing import Any
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import fingerprint, plan, results, tables
-from losslab.campaign.compare import CellDifference, CellVerdict, Comparison, counted
+from losslab.campaign.compare import (
+    CellDifference,
+    CellVerdict,
+    Comparison,
+    counted,
+    of_conditions,
+    other_versions,
+)
 from losslab.campaign.plan import CampaignPlan
 from losslab.campaign.results import DamagedError, MeasuredCell, Row, digest_of, whole_file
 from losslab.campaign.tables import CellNumbers, write_csv
@@ -35,7 +42,7 @@ from losslab.moved import now_at
 from losslab.reading import TABLE_BYTES, UsageError, number, parse_json, read_rows, whole
 from losslab.repository import ROOT
 from losslab.study import metrics, schedule
-from losslab.study.condition import NO_TRACE
+from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.design import Cell, Study
 from losslab.study.intervals import mean_interval
 from losslab.study.schemas import check_schema
@@ -156,14 +163,74 @@ def _write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any
 def compare(folder: Path, path: Path, common: bool = False) -> Comparison:
     """Compare the cells of a results folder, A, with a record, B."""
     known, measured = read_record(path), results.read_cells(folder)
-    shared = sorted(measured.keys() & known.keys())
+    rows = {name: row_of(name, measured[name]) for name in sorted(measured.keys() & known.keys())}
+    others = {name for name, row in rows.items() if row.sha256 != known[name].sha256}
+    numbers = _numbers_beside(path, {name: known[name] for name in others})
     return Comparison(
-        [_difference(row_of(name, measured[name]), known[name]) for name in shared],
+        [
+            _other_bytes(measured[name], row, known[name], numbers.get(name))
+            if name in others
+            else _difference(row, known[name])
+            for name, row in rows.items()
+        ],
         sorted(measured.keys() - known.keys()),
         # A part of a campaign would list hundreds.
         [] if common else sorted(known.keys() - measured.keys()),
         common=common,
     )
+
+
+def _numbers_beside(path: Path, rows: Mapping[str, RecordRow]) -> dict[str, CellNumbers]:
+    """Return the recorded numbers of cells, by STUDY/CELL, that lie beside their record."""
+    beside: dict[str, CellNumbers] = {}
+    for study in sorted({row.study for row in rows.values()}):
+        if file_of(path.parent, study).is_file():
+            present = _read_study(file_of(path.parent, study)).keys()
+            wanted = {row.cell for row in rows.values() if row.study == study} & present
+            for cell, numbers in read(path.parent, study, wanted).items():
+                name = f"{study}/{cell}"
+                if _numbers(numbers.content["replicates"]) == astuple(rows[name])[2:-1]:
+                    beside[name] = numbers
+    return beside
+
+
+def _other_bytes(
+    cell: MeasuredCell, one: RecordRow, other: RecordRow, numbers: CellNumbers | None
+) -> CellDifference:
+    """Say why a cell's digest is not the recorded one: its condition, runs, versions, or bytes.
+
+    A record has one digest of all runs. Of a cell with more runs than recorded, as many of its
+    first runs as the record has are compared; of one with fewer, the recorded numbers of the runs
+    with the same seeds, if they lie beside the record.
+    """
+    difference = _difference(one, other)
+    rows = numbers.content["replicates"] if numbers else ()
+    if numbers:
+        condition = Condition.from_json(numbers.content["condition"])
+        if verdict := of_conditions(cell.condition, condition):
+            problems = results.other_values(cell.condition, condition)
+            return replace(difference, verdict=verdict, problems=problems)
+        difference = replace(difference, versions=other_versions(cell.rows, rows))
+    if one.replicates == other.replicates:
+        return difference
+    problems = [f"A has {one.replicates} runs, and the record {other.replicates}"]
+    verdict = CellVerdict.RUNS
+    if one.replicates > other.replicates:
+        first = cell.content | {"replicates": cell.rows[: other.replicates]}
+        part = row_of(one.name, replace(cell, content=first))
+        verdict = CellVerdict.OTHER_BYTES
+        if part.sha256 == other.sha256:
+            return replace(_difference(part, other), verdict=CellVerdict.SAME_RUNS)
+        problems.append(f"the first {other.replicates} runs of A have other bytes")
+    elif rows:
+        recorded = {row["seed"]: row["summary"] for row in rows}
+        if all(row["summary"] == recorded.get(row["seed"]) for row in cell.rows):
+            return replace(difference, verdict=CellVerdict.SAME_VALUES, problems=[])
+        verdict = CellVerdict.OTHER_BYTES
+        problems.append("its runs have other numbers than the recorded runs of their seeds")
+    else:
+        problems.append("the record has one digest of all runs, so these cannot be compared")
+    return replace(difference, verdict=verdict, problems=[*problems, *difference.problems])
 
 
 def _difference(one: RecordRow, other: RecordRow) -> CellDifference:
@@ -298,6 +365,19 @@ def read(folder: Path, study: str, names: Collection[str]) -> dict[str, CellNumb
                 f"{where} must have numbers of {count} replicates, found others", hint=HINT
             )
     return {name: CellNumbers(**line) for name, line in lines.items()}
+
+
+def has_numbers(folder: Path) -> bool:
+    """Return whether a folder has recorded numbers."""
+    return (folder / INDEX).is_file() and any(folder.glob(f"*{SUFFIX}"))
+
+
+def read_all(folder: Path) -> list[CellNumbers]:
+    """Read all cells of a folder of recorded numbers; those that its index lacks are left out."""
+    names: dict[str, list[str]] = {}
+    for study, cell in _read_index(folder):
+        names.setdefault(study, []).append(cell)
+    return [each for study, cells in names.items() for each in read(folder, study, cells).values()]
 
 
 def of_overview(rows: Sequence[Mapping[str, str]], folder: Path | None) -> dict[str, CellNumbers]:

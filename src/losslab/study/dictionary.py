@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -21,8 +21,8 @@ from tabulate import tabulate
 from losslab.emulation.app import apps
 from losslab.emulation.flows import feature as background
 from losslab.emulation.schemes import SCHEMES
-from losslab.errors import LosslabError
-from losslab.reading import input_errors, read_rows, read_text
+from losslab.errors import LosslabError, did_you_mean
+from losslab.reading import UsageError, input_errors, read_rows, read_text, shown
 from losslab.repository import ROOT, listed
 from losslab.study import metrics, units
 from losslab.study.axes import NONE, Axis, short
@@ -178,16 +178,34 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         command = commands.add_parser(name)
         command.add_argument("--json", action="store_true", help=f"print {form}")
         command.set_defaults(run=run)
+        if name == "axes":
+            command.add_argument(
+                "word", nargs="?", default="", help="only axes with this word, such as rate"
+            )
     command.add_argument(
         "file", type=Path, nargs="?",
-        help="CSV file of a run, a sweep or a campaign; without it, all tables are listed",
+        help="table of a run, a sweep, a campaign or a record; without it, all tables are listed",
     )  # fmt: skip
 
 
 def _axes(options: argparse.Namespace) -> int:
     schemas = {name: axis.schema() for name, axis in AXES.items()}
-    print(json.dumps(schemas, indent=1) if options.json else axes_table())
+    if word := options.word.lower():
+        schemas = {name: its for name, its in schemas.items() if _mentions(AXES[name], word)}
+        if not schemas:
+            raise UsageError(
+                f"no axis has {shown(options.word)} in its name, unit, values or meaning"
+                f"{did_you_mean(options.word, AXES)}",
+                hint="`losslab axes` lists all axes",
+            )
+    names = schemas if options.word else AXES
+    print(json.dumps(schemas, indent=1) if options.json else axes_table(names))
     return 0
+
+
+def _mentions(axis: Axis, word: str) -> bool:
+    """Return whether an axis has a word in its name, unit, values or meaning, in any case."""
+    return any(word in text.lower() for text in (axis.name, axis.unit, axis.help, *axis.choices))
 
 
 def _metrics(options: argparse.Namespace) -> int:
@@ -202,7 +220,7 @@ def _columns(options: argparse.Namespace) -> int:
         print(json.dumps(every, indent=1) if options.json else page())
         return 0
     with input_errors():
-        names = read_text(options.file, MAX_TABLE_BYTES).partition("\n")[0].split(",")
+        names = _names_in(options.file)
         rows = [asdict(each) for each in describe(str(options.file.resolve()), names)]
     if options.json:
         print(json.dumps(rows, indent=1))
@@ -210,6 +228,24 @@ def _columns(options: argparse.Namespace) -> int:
         head = {"name": "column", "description": "meaning"}
         print(tabulate(rows, head, maxcolwidths=[None, None, 14, 70]))
     return 0
+
+
+def _names_in(file: Path) -> list[str]:
+    """Return the names of a table's columns, or of a packed file's keys.
+
+    Packed files have the keys that are declared for them.
+    """
+    if file.is_dir():
+        raise UsageError(
+            f"columns are those of a file, found the folder {file}",
+            hint="name one of its files; `losslab.read(FOLDER)` in Python reads results and "
+            "recorded numbers as tables",
+        )
+    if file.is_file() and file.suffix == ".xz":
+        matching = [t for t in tables().values() if t.pattern != ANY and t.matches(str(file))]
+        return [name for table in matching for name in table.columns]
+    separator = "\t" if file.suffix == ".tsv" else ","
+    return read_text(file, MAX_TABLE_BYTES).partition("\n")[0].split(separator)
 
 
 def add_options(
@@ -280,15 +316,15 @@ def _option_help(axis: Axis) -> str:
     return (", ".join(parts) + default).replace("%", "%%")
 
 
-def axes_table() -> str:
-    """Return the axes of studies as a Markdown table."""
+def axes_table(names: Container[str] = AXES) -> str:
+    """Return the axes of studies, or some of them by name, as a Markdown table."""
     rows = []
     for name, axis in AXES.items():
         texts = {"scheme": dict.fromkeys(SCHEMES, "")}.get(name, axis.choices)
         choices = (f"`{value}`" + (f" ({text})" if text else "") for value, text in texts.items())
         default = "" if axis.default is None else f"`{short(axis.default)}`"
         values = axis.range if axis.span else ", ".join(choices)
-        if not axis.of_campaign:
+        if name in names and (not axis.of_campaign or names is not AXES):
             rows.append((f"`{name}`", axis.unit, values, default, axis.help))
     return _markdown(("axis", "unit", "values", "default", "meaning"), rows)
 

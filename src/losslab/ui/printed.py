@@ -193,6 +193,14 @@ def _conclusion(comparison: Comparison) -> Iterator[str]:
             f"Significant: p < 0.05, adjusted for the number of cells ({CORRECTION}). The "
             "confidence interval (CI) is a cell's own."
         )
+    versions = Counter(part for cell in comparison.cells for part in cell.versions)
+    for part, count in versions.items():
+        yield f"A and B have another {part} in {counted(count)}."
+    if counts[CellVerdict.DURATION]:
+        yield (
+            f"{counted(counts[CellVerdict.DURATION])} measured for another time: losslab compares "
+            "no bytes of such runs. Measure with the duration_s and warmup_s of the other side."
+        )
     same = [c for c in comparison.cells if c.verdict is CellVerdict.NO_DIFFERENCE]
     intervals = [(*ends, c.cell) for c in same if (ends := c.confidence_interval) and ends[0] > 0]
     if intervals:

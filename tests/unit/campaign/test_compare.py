@@ -323,3 +323,31 @@ def test_versions_of_the_code_are_compared_by_their_results(sets, values, code, 
     found = only(compare.compare_sets(*sets))
     # The same code must give the same manifest.json and tcp.csv.
     assert (found.verdict, len(found.problems)) == (verdict, problems)
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_other_number_of_runs_is_no_difference_of_bytes(sets, extra, capsys):
+    """F6: the common runs are compared, and the last line says that they are the common ones."""
+    for root, values in zip(sets, (NOISE[:3], [*NOISE[:3], *OTHER_NOISE[:extra]]), strict=True):
+        write_cell(root, "cell", values, instrument=INSTRUMENT)
+    assert status(sets) == 0
+    verdict = "same bytes in the common runs" if extra else "same bytes"
+    assert capsys.readouterr().out.splitlines()[-1] == f"A and B agree: {verdict} in 1 cell."
+
+
+def test_other_duration_is_named_and_has_a_ratio_without_a_verdict_on_it(sets, capsys):
+    found = compared(sets, NOISE, [2 * value for value in NOISE], duration_s=99)
+    assert (found.verdict, found.p_value) == (compare.CellVerdict.DURATION, None)
+    assert found.ratio == pytest.approx(2)
+    assert status(sets) == 1
+    out = capsys.readouterr().out
+    assert "instead of 99" in out
+    assert out.splitlines()[-1] == "A and B do not agree: another duration in 1 cell."
+
+
+def test_other_parts_of_the_instrument_are_named(sets, capsys):
+    write_cell(sets[0], "cell", NOISE, instrument={"kernel": {"hash": "a"}, "image": {}})
+    write_cell(sets[1], "cell", OTHER_NOISE, instrument={"kernel": {"hash": "b"}, "image": {}})
+    assert only(compare.compare_sets(*sets)).versions == ("kernel",)
+    assert status(sets) == 0
+    assert "A and B have another kernel in 1 cell." in capsys.readouterr().out

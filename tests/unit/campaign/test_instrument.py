@@ -70,3 +70,20 @@ def test_missing_compiler_is_named_with_the_command_that_installs_it(builds, mon
         instrument.provide(COMMON)
     assert "apt-get install --no-install-recommends gcc" in error.value.hint
     assert builds == []
+
+
+def test_missing_kernels_and_images_are_all_named_with_the_commands_that_build_them(nothing_built):
+    """F3: a missing kernel stopped a sweep after the cells of the other kernels."""
+    conditions = [Condition(algorithm=name) for name in ("cubic", "bbr", "bbr3")]
+    with pytest.raises(HostError, match=r"kernel 6\.12-bbr3 is not built") as error:
+        instrument.require_built([*conditions, Condition(algorithm="cubic", app="ffmpeg")])
+    assert "pinned kernel is not built" in error.value.message
+    assert "`losslab kernel --name 6.12-bbr3`" in error.value.hint
+    assert "`losslab image --variant" in error.value.hint
+
+
+def test_pip_user_is_not_asked_for_what_the_first_run_builds(nothing_built, monkeypatch):
+    monkeypatch.setattr(instrument, "INSTALLED", True)
+    instrument.require_built([Condition(algorithm="cubic"), Condition(algorithm="bbr")])
+    with pytest.raises(HostError, match=r"kernel 6\.12-bbr3 is not built"):
+        instrument.require_built([Condition(algorithm="cubic"), Condition(algorithm="bbr3")])

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import losslab
 from losslab import cli
 from losslab.campaign import records, results, tables
 from losslab.campaign.results import read_cell
@@ -199,6 +200,24 @@ def test_damaged_record_is_refused_with_a_way_out(study, record, damage, message
     assert "->" in str(caught.value)
 
 
+def test_f4_recorded_numbers_are_read_as_the_tables_of_their_cells(study, measured, record):
+    """Only a clone with Snakemake could read them; a cell that the index lacks is left out."""
+    found, cells = losslab.read(record), losslab.read(measured)
+    assert repr(found).startswith(f"<Results of {len(study.cells)} recorded cells in ")
+    columns = ["study", "cell", "replicate", "seed", "valid", "goodput_mbit"]
+    once, again = (
+        each.replicates[columns].sort_values(columns).reset_index(drop=True)
+        for each in (found, cells)
+    )
+    assert once.equals(again)
+    assert len(found.means()) == len(cells.means())
+    with pytest.raises(UsageError, match="found only recorded numbers"):
+        found.runs()
+    *lines, last = (record / "cells.tsv").read_text().splitlines()
+    (record / "cells.tsv").write_text("\n".join([*lines, ""]))
+    assert last.split("\t")[1] not in set(losslab.read(record).cells["cell"])
+
+
 # Records with a row per cell
 
 
@@ -247,6 +266,56 @@ def test_other_bytes_do_not_agree_and_say_where_the_mean_lies(tmp_path, row_reco
     out = capsys.readouterr().out
     assert "different bytes in 1 cell" in out
     assert "the mean of A is outside the recorded confidence interval, " in out
+
+
+@pytest.mark.parametrize(
+    ("values", "status", "verdict"),
+    [
+        ([*VALUES, 88.0], 0, "same bytes in the common runs"),
+        ([88.0, *VALUES], 1, "different bytes"),
+        (VALUES[:3], 1, "another number of runs"),
+    ],
+)
+def test_cell_with_another_number_of_runs_is_compared_over_the_first(
+    tmp_path, row_record, capsys, values, status, verdict
+):
+    """F6: an other number of runs was reported as different bytes."""
+    write_cell(tmp_path / "other", "one", values)
+    assert compare(tmp_path / "other", row_record, "--common") == status
+    *_, last = capsys.readouterr().out.splitlines()
+    assert f": {verdict} in 1 cell" in last
+
+
+@pytest.mark.parametrize(
+    ("kept", "change", "verdict"),
+    [
+        (1, {}, "same numbers in the common runs"),
+        (None, {"duration_s": 99.0}, "another duration"),
+        (None, {"rate_mbit": 7.0}, "different conditions"),
+    ],
+)
+def test_numbers_beside_a_record_tell_duration_and_runs(
+    tmp_path, study, measured, record, kept, change, verdict
+):
+    records.update_record(measured, record / "record.tsv")
+    copy = shutil.copytree(measured, tmp_path / "copy")
+    cell = path(copy, next(c for c in study.cells if c.name.startswith("bulk_cubic_loss1")))
+    content = read_cell(cell).content
+    for folder in cell.parent.glob("[0-9]*") if change else ():
+        manifest = results.read_manifest(folder / "manifest.json")
+        manifest["cell"] |= change
+        (folder / "tcp.csv").write_text("t\n")  # another duration has other bytes
+        sealed.edit(folder / "manifest.json", cell=manifest["cell"])
+        sealed.reseal(folder)
+    count = kept or len(content["replicates"])
+    sealed.cell(
+        cell.parent, content["condition"] | change, count, content["study"], content["block"]
+    )
+    comparison = records.compare(copy, record / "record.tsv")
+    verdicts = {each.cell.rpartition("/")[2]: str(each.verdict) for each in comparison.cells}
+    assert verdicts.pop(cell.parent.name) == verdict
+    assert {*verdicts.values()} == {"same bytes"}
+    assert comparison.agree == (not change)
 
 
 def test_second_part_of_a_campaign_keeps_the_rows_of_the_first(tmp_path, row_record, capsys):

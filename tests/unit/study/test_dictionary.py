@@ -91,3 +91,25 @@ def test_command_prints_the_columns_of_a_file_or_of_every_table(capsys):
     assert "## `tcp.csv`" in printed and "| `cwnd_packets` | integer | packets |" in printed
     assert cli.main(["columns", "--json"]) == 0
     assert json.loads(capsys.readouterr().out).keys() == dictionary.tables().keys()
+
+
+def test_f4_files_of_recorded_campaigns_have_declared_columns(capsys):
+    """A tab-separated file was one column, and a packed one got the advice of another encoding."""
+    for path in sorted((ROOT / "recorded/full").iterdir()):
+        assert cli.main(["columns", str(path), "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        assert [row["name"] for row in rows if row["type"] == dictionary.UNDECLARED] == []
+        assert len(rows) > 2
+    assert cli.main(["columns", str(ROOT / "recorded/full")]) == 2
+    assert "losslab.read(FOLDER)" in capsys.readouterr().err
+
+
+def test_axes_are_found_by_a_word(capsys):
+    assert cli.main(["axes", "Bandwidth"]) == 2
+    assert "`losslab axes` lists all" in capsys.readouterr().err
+    assert cli.main(["axes", "RTT"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("| `rtt_ms`") for line in lines)
+    assert not any(line.startswith("| `algorithm`") for line in lines)
+    assert cli.main(["axes", "codel", "--json"]) == 0
+    assert "queue" in json.loads(capsys.readouterr().out)

@@ -15,9 +15,9 @@ from typing import Any
 from losslab import processes
 from losslab.errors import LosslabError
 from losslab.reading import read_yaml
-from losslab.tools.artifact.verify import RESULTS, contents
+from losslab.tools.artifact.appendix import RESULTS, SUBSTITUTE
+from losslab.tools.artifact.verify import contents
 
-SUBSTITUTE = "Anonymous"
 # Keys of CITATION.cff that say who somebody is.
 KEYS = ("name", "alias", "email", "orcid", "website", "affiliation")
 # owner/name at the end of a remote's address.

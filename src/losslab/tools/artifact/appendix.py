@@ -7,13 +7,15 @@ the archive. Each other experiment measures the cells of one study's major claim
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import string
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +23,32 @@ import yaml
 
 from losslab import __version__, processes
 from losslab.campaign.plan import RecordedCampaign
+from losslab.campaign.results import CELL_FILE, read_cell
 from losslab.campaign.verdicts import read_claims
 from losslab.errors import LosslabError
-from losslab.reading import read_rows, read_yaml
+from losslab.reading import read_json, read_rows, read_yaml
 from losslab.repository import ROOT, debian_packages
-from losslab.tools.artifact.major import Experiment, Major, experiments
-from losslab.tools.artifact.remake import path_of
-from losslab.tools.artifact.verify import COMMIT, EXPERIMENTS, RESULTS, SAMPLE
+from losslab.tools.artifact import remake
+from losslab.tools.artifact.major import OTHER_CLAIMS, Experiment, Major, experiments, read_major
+from losslab.tools.artifact.remake import Finding, path_of
 
+RESULTS = Path(remake.RESULTS)
+# File with the name of the sources' commit.
+COMMIT = Path("COMMIT")
+INSTRUMENTS = Path("instruments")
+# Folder of the configuration files of single studies, and of what the appendix is made from.
+EXPERIMENTS = Path("experiments")
+PACKING, MAJOR = EXPERIMENTS / "packing.json", EXPERIMENTS / "major-claims.yaml"
+# If 5 of 100 replicates are wrong, a sample of 20 has one with probability 68 %; 60 with 99 %.
+SAMPLE = 20
+SUBSTITUTE = "Anonymous"  # for names in an anonymous archive
+STAGE = "appendix"
 TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE, SCRIPT = TEMPLATES / "appendix.yaml", TEMPLATES / "experiment.sh"
 VENUES = ("acm", "eurosys", "ndss", "usenix")
 TEX, PDF = "APPENDIX.tex", "APPENDIX.pdf"
 MAX_PAGES, MAX_HOURS = 2, 5
+SHOWN = 60  # characters around a difference
 # Disk space of kernel, image and .venv besides the results, in GB.
 TOOLS_GB = 1.5
 # Parts of scripts/packages.txt that `make verify-artifact` installs.
@@ -81,25 +96,21 @@ def write(
     majors: Sequence[Major],
     packing: Packing,
     repository: Path = ROOT,
+    out: Path | None = None,
 ) -> str:
     """Write an archive's appendix and experiments; return a line with their compute-hours.
 
-    `root`: the archive's folder; `typeset` makes the PDF. Raises LosslabError if the experiments
-    take too long for an evaluator.
+    `root`: the archive's folder; `out`: where to write, by default there; `typeset` makes the PDF.
+    Raises LosslabError if the experiments take too long for an evaluator.
     """
-    folder = root / EXPERIMENTS
+    made = out or root
+    folder = made / EXPERIMENTS
     folder.mkdir()
+    (made / PACKING).write_text(json.dumps(asdict(packing), indent=1) + "\n")
+    entries = [{"claim": f"{each.study}/{each.claim}", "item": each.item} for each in majors]
+    (made / MAJOR).write_text(yaml.safe_dump({"claims": entries}, sort_keys=False))
     experiment_list = experiments(campaign.config, majors, repository)
-    claims = {
-        (row["study"], row["claim"]): row for row in read_claims(root / RESULTS / "claims.csv")
-    }
-    for major in majors:
-        if claims.get((major.study, major.claim), {}).get("measured", "") == "":
-            raise LosslabError(
-                "a major claim must have a number in the packed campaign, found none for "
-                f"{major.study}/{major.claim}",
-                hint="choose another claim, or pack a campaign with its cells",
-            )
+    claims = judged(root, majors)
     wall_s = {
         each.label: sum(run.wall_s for run in _runs_of(runs, each)) for each in experiment_list
     }
@@ -111,7 +122,8 @@ def write(
         raise LosslabError(
             f"the experiments must take {MAX_HOURS} compute-hours at most, found {total:.1f}: "
             f"{times}",
-            hint="choose claims with fewer or shorter runs in report/major-claims.yaml",
+            hint="choose claims with fewer or shorter runs in report/major-claims.yaml, or in a "
+            "list of your own: --claims FILE",
         )
     script = Tex(SCRIPT.read_text())
     for experiment in experiment_list:
@@ -135,10 +147,91 @@ def write(
         facts=f"the whole campaign, {sum(r.wall_s for r in runs) / 3600:.1f} compute-hours",
     )  # fmt: skip
     (folder / "all.sh").write_text(text)
-    (root / TEX).write_text(_text(root, runs, experiment_list, claims, wall_s, packing))
+    (made / TEX).write_text(_text(root, runs, experiment_list, claims, wall_s, packing))
     return (
         f"{len(experiment_list) + 1} experiments, {total:.2f} compute-hours (at most {MAX_HOURS})"
     )
+
+
+def judged(root: Path, majors: Sequence[Major]) -> dict[tuple[str, str], dict[str, str]]:
+    """Return the results' claims by study and name; LosslabError if a major one has no number."""
+    claims = {
+        (row["study"], row["claim"]): row for row in read_claims(root / RESULTS / "claims.csv")
+    }
+    for major in majors:
+        if claims.get((major.study, major.claim), {}).get("measured", "") == "":
+            raise LosslabError(
+                "a major claim must have a number in the packed campaign, found none for "
+                f"{major.study}/{major.claim}",
+                hint=OTHER_CLAIMS,
+            )
+    return claims
+
+
+def differences(
+    root: Path,
+    campaign: RecordedCampaign,
+    result_bytes: int,
+    repository: Path = ROOT,
+) -> list[Finding]:
+    """Make an unpacked archive's appendix and experiments again; return how the files differ.
+
+    Only the day, the venue and the verification's CPU time are taken from the archive. In an
+    anonymous one, the substitute stands for any name.
+    """
+    try:
+        packed = Packing(**read_json(root / PACKING))
+        packing = replace(
+            packed, campaign=campaign.names[0], result_bytes=result_bytes,
+            with_instrument=(root / INSTRUMENTS).is_dir(),
+        )  # fmt: skip
+        majors = read_major(root / MAJOR, repository)
+        with tempfile.TemporaryDirectory(prefix="losslab-appendix-") as folder:
+            out = Path(folder)
+            write(root, measured(root, campaign), campaign, majors, packing, repository, out)
+            names = [path.relative_to(out) for path in sorted(out.rglob("*")) if path.is_file()]
+            return [
+                Finding(STAGE, str(name), difference)
+                for name in names
+                if (difference := _difference(root / name, out / name, packing.anonymous))
+            ]
+    except (LosslabError, TypeError) as error:
+        return [Finding(STAGE, str(PACKING), f"the appendix cannot be made again: {error}")]
+
+
+def _difference(path: Path, again: Path, anonymous: bool) -> str:
+    """Return the first line of a file that differs from one made again; "" if there is none."""
+    if not path.is_file():
+        return "missing"
+    lines = path.read_text(errors="replace").splitlines(), again.read_text().splitlines()
+    for number, (found, made) in enumerate(zip_longest(*lines, fillvalue=""), 1):
+        pattern = re.escape(found)
+        if anonymous:
+            pattern = pattern.replace(SUBSTITUTE, ".+")
+        if not re.fullmatch(pattern, made):
+            at = next((n for n, (a, b) in enumerate(zip(found, made, strict=False)) if a != b), 0)
+            start = max(0, at - SHOWN // 2)
+            return f"line {number}: {found[start:][:SHOWN]!r}, made again {made[start:][:SHOWN]!r}"
+    return ""
+
+
+def measured(work: Path, campaign: RecordedCampaign) -> list[Run]:
+    """List the valid replicates of a campaign's cells."""
+    runs = []
+    for cell in campaign.cells:
+        place = path_of(cell)
+        measured_cell = read_cell(work / RESULTS / place / CELL_FILE)
+        for row, replicate in zip(measured_cell.rows, measured_cell.replicates, strict=True):
+            if row["valid"]:
+                # Without a check of digests: the results are verified.
+                path, host = str(replicate.folder.relative_to(work)), replicate.host
+                runs.append(
+                    Run(
+                        path, str(cell.condition.algorithm), row["instrument"],
+                        host["started_utc"], float(host["wall_s"] or 0.0), not cell.real_time,
+                    )
+                )  # fmt: skip
+    return runs
 
 
 def _runs_of(runs: Sequence[Run], experiment: Experiment) -> list[Run]:

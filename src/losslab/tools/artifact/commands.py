@@ -46,7 +46,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "verify", help="make an artifact's results again, and re-run a sample of its replicates"
     )
     checked.add_argument("folder", nargs="?", type=Path, default=Path(), help="unpacked artifact")
-    _verifying(checked, verify.SAMPLE)
+    _verifying(checked, appendix.SAMPLE)
     checked.set_defaults(run=_verify_artifact)
 
     place = commands.add_parser("verify")

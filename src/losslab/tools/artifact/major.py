@@ -20,6 +20,10 @@ from losslab.study.design import Cell
 from losslab.study.schemas import check_schema
 
 FILE = Path("report/major-claims.yaml")
+OTHER_CLAIMS = (
+    f"write a list of your campaign's claims in the form of {FILE}, and name it by --claims FILE; "
+    "or pack a campaign with their cells"
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def experiments(
                 raise LosslabError(
                     "a major claim must be one that the campaign measures, found "
                     f"{study}/{major.claim}, of which it has no cell",
-                    hint="choose another claim, or pack a campaign with its cells",
+                    hint=OTHER_CLAIMS,
                 )
         experiment_list.append(Experiment(f"E{number}", study, claims, reduced_config, cells))
     return experiment_list

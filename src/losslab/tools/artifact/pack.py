@@ -19,7 +19,6 @@ from typing import Any
 from losslab import __version__, processes
 from losslab.campaign import inputs, plan
 from losslab.campaign.plan import RecordedCampaign
-from losslab.campaign.results import CELL_FILE, read_cell
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, packed
 from losslab.instrument.cache import cache_folder
@@ -28,10 +27,17 @@ from losslab.repository import ROOT, find
 from losslab.study.axes import DRAWN_TRACE, NONE
 from losslab.study.condition import Condition
 from losslab.tools.artifact import appendix, major, verify
-from losslab.tools.artifact.anonymous import SUBSTITUTE, name_of, names, strip
-from losslab.tools.artifact.appendix import TEMPLATES, Run
-from losslab.tools.artifact.remake import path_of
-from losslab.tools.artifact.verify import COMMIT, INSTRUMENTS, RESULTS, contents, link, result_files
+from losslab.tools.artifact.anonymous import name_of, names, strip
+from losslab.tools.artifact.appendix import (
+    COMMIT,
+    INSTRUMENTS,
+    RESULTS,
+    SUBSTITUTE,
+    TEMPLATES,
+    Run,
+    measured,
+)
+from losslab.tools.artifact.verify import contents, link, result_files
 
 LICENSE = "https://spdx.org/licenses/MIT"
 # Descriptions of files and folders for readers.
@@ -68,7 +74,7 @@ def pack(
     """
     majors = major.read_major(claims or repository / major.FILE, repository)
     before = os.times()
-    campaign = _verified(work, name, repository, processors)
+    campaign = _verified(work, name, repository, processors, majors)
     spent_s = sum(os.times()[:4]) - sum(before[:4])
     runs = measured(work, campaign)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -113,10 +119,13 @@ def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _verified(work: Path, name: Path, repository: Path, processors: int) -> RecordedCampaign:
+def _verified(
+    work: Path, name: Path, repository: Path, processors: int, majors: Sequence[major.Major]
+) -> RecordedCampaign:
     """Return the campaign of results whose tables and report follow from the cells.
 
-    Raises LosslabError if the results are of another campaign or verification has findings.
+    Raises LosslabError if the results are of another campaign, or verification has findings, or one
+    of the major claims is not measured.
     """
     record = plan.read_campaign(work / RESULTS, repository)
     campaign = plan.load_campaign(repository / name, repository, record.software)
@@ -130,6 +139,8 @@ def _verified(work: Path, name: Path, repository: Path, processors: int) -> Reco
         repository, {path for cell in campaign.cells for path in _own_files(cell.condition)}
     )
     _crates()
+    major.experiments(campaign.config, majors, repository)
+    appendix.judged(work, majors)
     options = verify.Options(0, count=0, processors=processors, repository=repository)
     verification = verify.verify_results(work / RESULTS, campaign, options)
     if verification.findings:
@@ -140,25 +151,6 @@ def _verified(work: Path, name: Path, repository: Path, processors: int) -> Reco
             "only these again",
         )
     return campaign
-
-
-def measured(work: Path, campaign: RecordedCampaign) -> list[Run]:
-    """List the valid replicates of a campaign's cells."""
-    runs = []
-    for cell in campaign.cells:
-        place = path_of(cell)
-        measured_cell = read_cell(work / RESULTS / place / CELL_FILE)
-        for row, replicate in zip(measured_cell.rows, measured_cell.replicates, strict=True):
-            if row["valid"]:
-                # Without a check of digests: the results are verified.
-                path, host = str(replicate.folder.relative_to(work)), replicate.host
-                runs.append(
-                    Run(
-                        path, str(cell.condition.algorithm), row["instrument"],
-                        host["started_utc"], float(host["wall_s"] or 0.0), not cell.real_time,
-                    )
-                )  # fmt: skip
-    return runs
 
 
 def _own_files(condition: Condition) -> Iterator[Path]:

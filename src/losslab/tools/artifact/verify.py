@@ -25,25 +25,18 @@ from losslab.errors import LosslabError
 from losslab.instrument.fetch import digest
 from losslab.reading import UsageError
 from losslab.repository import ROOT
-from losslab.tools.artifact import remake
+from losslab.tools.artifact import appendix, remake
+from losslab.tools.artifact.appendix import COMMIT, RESULTS, SAMPLE
 from losslab.tools.artifact.remake import Finding, Remade
 
-RESULTS = Path("results")
 # List of all files, in the format of sha256sum(1).
 DIGESTS = Path("SHA256SUMS")
 LINE = re.compile(r"([0-9a-f]{64})  (.+)")
-# File with the name of the sources' commit.
-COMMIT = Path("COMMIT")
-INSTRUMENTS = Path("instruments")
-# Folder of the configuration files of single studies.
-EXPERIMENTS = Path("experiments")
 # Folder of the results: the records of kernels and images.
 INSTRUMENT = "instrument"
 # Folders that set-up and verification add to the archive's folder: anywhere, and at its root.
 BYTE_CODE = "__pycache__"
 MADE_THERE = frozenset({".venv", "src/losslab.egg-info"})
-# If 5 of 100 replicates are wrong, a sample of 20 has one with probability 68 %; 60 with 99 %.
-SAMPLE = 20
 MAX_SHOWN = 30  # findings in the text; `--json` lists all
 ALL = "all"
 
@@ -110,30 +103,35 @@ def verify(root: Path, options: Options) -> Verdict:
     _draw(results, campaign, options, verdict)
     if verdict.findings:
         return verdict
-    expected = {*map(str, result_files(root, campaign))}
+    of_results = result_files(root, campaign)
+    expected = {*map(str, of_results)}
     for name in sorted(name for name in digests if name.startswith(f"{RESULTS}/")):
         if name not in expected:
             verdict.note("cells", name, "not a file of the campaign's results")
-    return _verify_results(results, campaign, options, verdict)
+    _remake(results, campaign, options, verdict)
+    if not verdict.findings:
+        size = sum((root / path).stat().st_size for path in of_results)
+        verdict.findings += appendix.differences(root, campaign, size, options.repository)
+    if not verdict.findings:
+        _run_sample(results, options, verdict)
+    return verdict
 
 
 def verify_results(results: Path, campaign: RecordedCampaign, options: Options) -> Verdict:
     """Verify a campaign's results in the folder where they were made."""
     verdict = Verdict(options.seed, options.count)
     _draw(results, campaign, options, verdict)
-    return _verify_results(results, campaign, options, verdict)
-
-
-def _verify_results(
-    results: Path, campaign: RecordedCampaign, options: Options, verdict: Verdict
-) -> Verdict:
-    """Make the files again that follow from cells, then run the sample."""
-    if not verdict.findings:
-        made = remake.remake(results, campaign, options.repository, options.processors, say)
-        verdict.remade, verdict.findings = made, [*made.findings]
+    _remake(results, campaign, options, verdict)
     if not verdict.findings:
         _run_sample(results, options, verdict)
     return verdict
+
+
+def _remake(results: Path, campaign: RecordedCampaign, options: Options, verdict: Verdict) -> None:
+    """Make the files again that follow from cells, unless there are findings."""
+    if not verdict.findings:
+        made = remake.remake(results, campaign, options.repository, options.processors, say)
+        verdict.remade, verdict.findings = made, [*made.findings]
 
 
 def _draw(results: Path, campaign: RecordedCampaign, options: Options, verdict: Verdict) -> None:
@@ -213,12 +211,14 @@ def run_again(folder: Path, trust: bool) -> str:
 
 def statement(verdict: Verdict) -> str:
     """Return what was verified and what was not, and the outcome as the last line."""
-    remade, lines = verdict.remade, []
+    remade, lines = verdict.remade, list[str]()
     if verdict.files and not any(each.stage == "files" for each in verdict.findings):
         lines.append(f"{verdict.files} files have the digests of {DIGESTS}.")
     if remade and not remade.findings:
         same = remade.files - len(remade.not_compared)
         lines.append(f"{same} tables, figures and pages made again from the raw files are equal.")
+        if verdict.files and not any(each.stage == appendix.STAGE for each in verdict.findings):
+            lines.append("The appendix and the experiments made again from the results are equal.")
     if verdict.drawn and (verdict.same or verdict.cannot):
         count = ALL if verdict.count is None else verdict.count
         lines.append(
@@ -236,7 +236,10 @@ def statement(verdict: Verdict) -> str:
 
 def not_verified(verdict: Verdict) -> list[str]:
     """List what was not verified."""
-    lines = ["who packed it, host.json, packed instruments, and the archive's descriptions"]
+    lines = [
+        f"who packed it and when, host.json, packed instruments, the description "
+        f"ro-crate-metadata.json, and {appendix.PDF}: typeset {appendix.TEX} yourself"
+    ]
     lines = lines if verdict.files else ["host.json"]
     if verdict.own_sources:
         lines.append(f"the verifying program, which is the archive's: use a clone of its {COMMIT}")

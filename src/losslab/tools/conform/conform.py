@@ -17,7 +17,7 @@ from typing import Any
 from losslab import __version__, cellspec, commands, sweeps
 from losslab.campaign import limiters, verdicts
 from losslab.campaign.criteria import FAIL, PASS
-from losslab.campaign.instrument import at_first_use, instrument, kernel_of
+from losslab.campaign.instrument import at_first_use, instrument, kernel_of, require_built
 from losslab.campaign.results import Replicate, write_json
 from losslab.errors import LosslabError
 from losslab.instrument import built, kernels, kernelsource
@@ -130,6 +130,8 @@ def _conform(options: argparse.Namespace) -> int:
             hint="`losslab conform rfc9743` lists such cases",
         )
     spans = Spans.of(selected, spanning, axes, form, options.seeds)
+    if not options.change:  # a changed kernel is built below
+        require_built([*conditions, *(each.condition for each in spans.cells.values())])
     if spanning:
         print(estimate(spans, options.cores), file=sys.stderr, flush=True)
     if options.estimate:

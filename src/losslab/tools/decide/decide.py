@@ -11,16 +11,17 @@ import argparse
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from losslab import cellspec, sweeps
+from losslab import __version__, cellspec, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import cost, limiters
-from losslab.campaign.instrument import at_first_use
+from losslab.campaign.instrument import at_first_use, require_built
+from losslab.campaign.records import parts_of
 from losslab.campaign.results import MeasuredCell, read_cell, write_json
 from losslab.emulation.flows.feature import FLOWS_MAX
 from losslab.emulation.flows.outcome import TABLE
@@ -32,7 +33,9 @@ from losslab.study.intervals import MIN_RUNS
 from losslab.tools.decide import page
 from losslab.tools.decide.question import (
     ACCEPT,
+    BUFFER,
     BULK,
+    BULK_APP,
     DEFAULT_FLOWS,
     MIXED_FLOWS,
     NOT_OF_PATH,
@@ -57,6 +60,7 @@ USES: dict[str, tuple[str, ...]] = {
     PAGES: ("fct_median_s", "fct_p95_s", "short_unfinished"),
     VIDEO: ("frames_on_time_percent", "stall_s"),
 }
+BBR = {"bbr": "BBRv1, as in Linux", "bbr3": "BBRv3"}
 COST = "cost"
 COSTS = ("others_goodput_mbit", "rtt_loaded_ms", "queue_delay_p95_ms", "retransmits")
 # Measures that are no metrics of a run's summary, or have a clearer title here.
@@ -120,9 +124,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "cubic=30%%; all others use the choice (repeatable)",
     )  # fmt: skip
     question.add_argument(
-        "--link-flows", type=whole_option("link-flows", 1, FLOWS_MAX),
+        "--link-flows", type=whole_option("link-flows", 0, FLOWS_MAX),
         help=f"long flows on the link, with the flow under test (default {MIXED_FLOWS} with "
-        f"--share, or else {DEFAULT_FLOWS})",
+        f"--share, or else {DEFAULT_FLOWS}); 0: none, pages or a video alone",
     )  # fmt: skip
     question.add_argument(
         "--use", action="append", default=[], metavar="USE",
@@ -147,7 +151,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )  # fmt: skip
     cellspec.cores_option(run, "cells")
     run.add_argument("--estimate", action="store_true", help="print the plan and measure nothing")
-    run.add_argument("--out", type=out_folder, required=True, help="folder; finished runs are kept")
+    run.add_argument(
+        "--out", type=out_folder, help="folder, unless --estimate; finished runs are kept"
+    )
     path = parser.add_argument_group("path")
     for name, axis in AXES.items():
         if name not in NOT_OF_PATH:
@@ -161,10 +167,13 @@ def _decide(options: argparse.Namespace) -> int:
     budget_s = quantity("budget_s", options.budget, "--budget")
     variants = [Variant("", 0.0, question), *others(question, options.uncertain)]
     plan = Plan.of(variants, budget_s * options.cores, options)
+    require_built([cell.condition for each in plan.variants for _, cell in cells(each.question)])
     for note in plan.notes(options.cores):
         print(f"losslab: {note}", file=sys.stderr, flush=True)
     if options.estimate:
         return 0
+    if options.out is None:
+        raise UsageError("--out must name a folder for the decision, found no such option")
     options.out.mkdir(parents=True, exist_ok=True)
     plan.measure(options.out, options.cores)
     outcomes = [outcome(each, plan.duration_s, options.out) for each in plan.variants]
@@ -212,21 +221,31 @@ class Plan:
         lengths = [float(own_s)] if own_s else [2 * least_s, least_s]
         whole = tuple(variants)
         plans = [(whole, each_s) for each_s in lengths]
-        plans += [(whole[:count], lengths[-1]) for count in range(len(whole) - 1, 0, -1)]
-        for kept, duration_s in plans:
-            made = cls._at(kept, duration_s, budget_core_s, options.replicates)
+        wanted = 1 + sum(each.named for each in whole)  # the named ones are first
+        plans += [(whole[:count], lengths[-1]) for count in range(len(whole) - 1, wanted - 1, -1)]
+        tried = [(*each, PRECISE_RUNS if len(each[0]) > 1 else MIN_RUNS) for each in plans]
+        # Few runs on the path are better than a value that was asked for and not varied.
+        tried += [(*plans[-1], MIN_RUNS)]
+        for kept, duration_s, fewest in tried:
+            made = cls._at(kept, duration_s, budget_core_s, options.replicates, fewest)
             if made.core_s <= budget_core_s or options.replicates:
                 return replace(made, left_out=tuple(each.label for each in whole[len(kept) :]))
         minutes = made.core_s / options.cores / 60
         raise UsageError(
-            f"--budget must be enough for {MIN_RUNS} runs of each choice, found {options.budget}, "
-            f"of about {minutes:.1f} min on {options.cores} cores",
-            hint="give more with --budget; a lower rate or fewer uses take less",
+            f"--budget must be enough for {MIN_RUNS} runs of each choice"
+            + (" with each value that --uncertain names or that is unknown" if wanted > 1 else "")
+            + f", found {options.budget}, of about {minutes:.1f} min on {options.cores} cores",
+            hint="give more with --budget; a lower rate, fewer uses or fewer --uncertain take less",
         )
 
     @classmethod
     def _at(
-        cls, variants: tuple[Variant, ...], duration_s: float, budget_s: float, runs: int | None
+        cls,
+        variants: tuple[Variant, ...],
+        duration_s: float,
+        budget_s: float,
+        runs: int | None,
+        fewest: int,
     ) -> Plan:
         every = [[cell for _, cell in cells(each.question, duration_s)] for each in variants]
         fixed_s = sum(cost.CELL_S[VIRTUAL] * len(its) for its in every)
@@ -235,9 +254,7 @@ class Plan:
         )
         more_s = fixed_s + MIN_RUNS * sum(others_s)
         fit = int((budget_s - more_s) / own_s)
-        # Other paths are worth less than a precise answer.
-        least = PRECISE_RUNS if len(variants) > 1 else MIN_RUNS
-        number_ = runs or max(least, min(RUNS_MAX, fit))
+        number_ = runs or max(fewest, min(RUNS_MAX, fit))
         return cls(variants, duration_s, number_, MIN_RUNS, more_s + number_ * own_s)
 
     def notes(self, cores: int) -> Iterator[str]:
@@ -295,7 +312,8 @@ def of_run(
     competitor = metrics.value(summary, "competitor_goodput_mbit")
     others_mbit += [competitor] if competitor is not None else []
     foreground = metrics.value(summary, "goodput_mbit")
-    own_mbit += [foreground] if foreground is not None else []
+    of_flow = question.apps[0] == BULK_APP  # and not a page's or a video's
+    own_mbit += [foreground] if foreground is not None and of_flow else []
     measures = {name: metrics.value(summary, name) for name in MEASURES}
     measures["own_goodput_mbit"] = fmean(own_mbit) if own_mbit else None
     measures["others_goodput_mbit"] = fmean(others_mbit) if others_mbit else None
@@ -307,10 +325,13 @@ def decision(outcomes: Sequence[Outcome], made: Plan) -> dict[str, Any]:
     base, question = outcomes[0], made.variants[0].question
     answers = base.answers()
     shown_ = [(use, name) for use in question.uses for name in USES[use]]
+    # Your own long flows pay for a choice that is made for pages or video.
+    costs = COSTS if BULK in question.uses else (*USES[BULK], *COSTS)
+    costs = tuple(name for name in costs if name != "retransmits" or not question.alone)
     rows = [
         {"part": part, "measure": name} | asdict(measure)
         | asdict(compare(choice, question.choices[0], base.values[name], measure.more_is_better))
-        for part, name in [*shown_, *((COST, name) for name in COSTS)]
+        for part, name in [*shown_, *((COST, name) for name in costs)]
         if name in base.values
         for measure in [MEASURES[name]]
         for choice in question.choices[1:]
@@ -330,8 +351,13 @@ def decision(outcomes: Sequence[Outcome], made: Plan) -> dict[str, Any]:
             "choices": list(question.choices), "path": dict(question.path), "flows": question.flows,
             "others": question.counts, "uses": list(question.uses), "page_kb": question.page_kb,
             "pages_per_s": question.pages_per_s,
-            "left_out_of_path": list(question.left_out),
+            "left_out_of_path": list(question.left_out), "assumed": question.assumed,
+            "unknown": [BUFFER] if question.unknown_buffer else [], "alone": question.alone,
         },
+        "emulated": True,
+        "losslab": __version__,
+        "measured_with": instruments(base.measured),
+        "bbr_versions": versions([*question.choices, *question.shares]),
         "duration_s": made.duration_s,
         "runs": made.runs,
         "other_runs": made.other_runs,
@@ -343,6 +369,23 @@ def decision(outcomes: Sequence[Outcome], made: Plan) -> dict[str, Any]:
             for line in limiters.of_cells(one.measured, lambda its: its.algorithm)
         ],
     }  # fmt: skip
+
+
+def instruments(measured: Sequence[MeasuredCell]) -> dict[str, list[str]]:
+    """Return the choices that were measured with each kernel, by the kernel's version."""
+    kernels: dict[str, list[str]] = {}
+    for cell in measured:
+        for row in cell.rows:
+            version = dict(parts_of(row["instrument"])).get("kernel", "not recorded")
+            choices = kernels.setdefault(version, [])
+            if cell.condition.algorithm not in choices:
+                choices.append(cell.condition.algorithm)
+    return kernels
+
+
+def versions(names: Iterable[str]) -> dict[str, str]:
+    """Return which version of BBR each name means, which is easily mistaken."""
+    return {name: BBR[name] for name in names if name in BBR}
 
 
 def _said(its: Answer) -> dict[str, Any]:

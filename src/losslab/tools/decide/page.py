@@ -9,7 +9,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from losslab.study.axes import short
+from losslab.tools.decide.question import quantity_text, words
 from losslab.tools.decide.verdict import UNIMPORTANT
 from losslab.ui import webpage
 
@@ -17,6 +17,11 @@ Found = Mapping[str, Any]
 COMPARED = ("", "measure", "mean", "ratio", "95 % CI", "n", "verdict")
 # Factors beyond these are shown as such, and others as percent.
 PERCENT = (0.5, 2.0)
+# How the page says a change of an answer (`verdict.change`).
+CHANGES = {
+    "flips": "the answer changes to", "decides": "the answer becomes clear:",
+    "no longer decided": "the answer is no longer clear:",
+}  # fmt: skip
 # Smallest and largest end of a drawing's scale.
 LEAST, MOST = math.log(1.2), math.log(8)
 
@@ -131,16 +136,16 @@ def changes(found: Found) -> list[str]:
     """Say which other paths change the decision."""
     paths = found["other_paths"]
     if not paths:
-        return ["not measured: no other paths"]
+        return ["No other path was measured."]
     lines = [
-        f"{path['path']}: {use} {its['change']}: {its['text']}"
+        f'{path["path"]}: {use}: {CHANGES[its["change"]]} "{its["text"]}"'
         for path in paths
         for use, its in path["answers"].items()
         if its["change"]
     ]
     same = sum(not any(its["change"] for its in path["answers"].values()) for path in paths)
-    names = ", ".join(dict.fromkeys(path["name"] for path in paths))
-    return [*lines, f"{same} of {len(paths)} other paths do not change it, with other {names}"]
+    names = ", ".join(dict.fromkeys(words(path["name"]) for path in paths))
+    return [*lines, f"{same} of {len(paths)} paths with another value of {names} do not change it"]
 
 
 def invalid(found: Found) -> list[str]:
@@ -152,7 +157,7 @@ def invalid(found: Found) -> list[str]:
         for path in found["other_paths"]
         if all(path["answers"][use]["verdict"] != "not measured" for use in lost)
     ]
-    path = [f"{name} {short(value)}" for name, value in found["question"]["path"].items()]
+    path = [quantity_text(name, value) for name, value in found["question"]["path"].items()]
     if lost and whole:
         lines.append(f"{', '.join(lost)} can be measured with one of: {', '.join(whole)}")
     elif lost:
@@ -162,16 +167,34 @@ def invalid(found: Found) -> list[str]:
 
 def _question(found: Found) -> Iterator[tuple[str, str]]:
     its = found["question"]
-    path = [f"{name} {short(value)}" for name, value in its["path"].items()]
+    unknown = its["unknown"]
+    path = [quantity_text(n, value) for n, value in its["path"].items() if n not in unknown]
     yield "Path", ", ".join(path) or "the default path"
+    assumed = [
+        quantity_text(name, value) + (" (unknown; a guess)" if name in unknown else "")
+        for name, value in its["assumed"].items()
+    ]
+    if assumed:
+        yield "Assumed, because not given", ", ".join(assumed)
     others = ", ".join(f"{count} {name}" for name, count in its["others"].items())
     more = f"; of the others: {others}" if others else ""
-    yield "Long flows", f"{its['flows']}{more}; the rest use the choice"
-    pages = f", {its['page_kb']:g} kB, {its['pages_per_s']:.3g} per s" if its["page_kb"] else ""
+    rest = "none of them yours" if its["alone"] else "the rest are yours and use the choice"
+    yield "Long flows", f"{its['flows']}{more}; {rest}" if its["flows"] else "none"
+    pages = ""
+    if its["page_kb"]:
+        count = its["pages_per_s"] * found["duration_s"]
+        pages = f", {its['page_kb']:g} kB, about {count:.0f} pages in a run"
     yield "Users", ", ".join(its["uses"]) + pages
     yield "Choices", ", ".join(its["choices"])
     each = f"{found['runs']} of {found['duration_s']:g} s for each choice"
-    yield "Runs", f"{each}, {found['other_runs']} on each other path, with the same seeds"
+    others = f", {found['other_runs']} on each other path" if found["other_paths"] else ""
+    yield "Runs", f"{each}{others}, with the same seeds"
+    yield "Measured", f"in an emulated network in virtual time, by losslab {found['losslab']}"
+    kernels = (f"{version} ({', '.join(names)})" for version, names in
+               found["measured_with"].items())  # fmt: skip
+    yield "Kernel", "; ".join(kernels) or "not recorded"
+    if found["bbr_versions"]:
+        yield "BBR", ", ".join(f"{n} is {text}" for n, text in found["bbr_versions"].items())
 
 
 def _notes(found: Found) -> Sequence[str]:

@@ -27,10 +27,17 @@ USES = (BULK, PAGES, VIDEO)
 # Share of the link that the pages take, and limits of their number.
 PAGE_LOAD, PAGES_PER_S_MAX, PAGES_MIN = 0.1, 100.0, 10
 DEFAULT_FLOWS, MIXED_FLOWS = 1, 10
-SHARE = "share"
+BULK_APP, PAGE_APP, VIDEO_APP = "iperf3", "stream", "ffmpeg"
+SHARE, FLOWS = "share", "link_flows"
+UNKNOWN, BUFFER = "unknown", "buffer_packets"
+# A buffer that nobody knows is varied between these multiples of the bandwidth-delay product.
+BUFFER_BDP = (0.25, 4.0)
+PACKET_BITS = 12_000  # 1500 bytes
 ACCEPT = "--accept-left-out"
 # Values of a path that are rarely known: varied by default.
-UNCERTAIN = ("loss_percent", "buffer_packets", SHARE, "jitter_ms", "rtt_ms", "rate_mbit")
+UNCERTAIN = ("loss_percent", BUFFER, SHARE, FLOWS, "jitter_ms", "rtt_ms", "rate_mbit")
+# Values of a path that decide: the page names those that were not given.
+DECISIVE = ("rate_mbit", "rtt_ms", "loss_percent", "loss_burst_packets", BUFFER, "queue", "ecn")
 # Axes that the question sets otherwise than by their options.
 NOT_OF_PATH = {
     "algorithm", "app", "competitor", "flows", "parameters", "warmup_s", "image",
@@ -50,6 +57,20 @@ class Question:
     page_kb: float | None = None
     page_mbit: float = 0.0  # rate of the path that decides how many pages are loaded
     left_out: tuple[str, ...] = ()  # words of the file of --from-tc that the path does not have
+    unknown_buffer: bool = False  # the buffer is not known: the path's value is a guess
+
+    @property
+    def alone(self) -> bool:
+        """Return whether no long flow is yours."""
+        return not self.by_trace and sum(self.counts.values()) >= self.flows
+
+    @property
+    def assumed(self) -> dict[str, Any]:
+        """Return the values that decide and were not given."""
+        names = [name for name in DECISIVE if name not in self.path]
+        names = [name for name in names if not (self.by_trace and name == "rate_mbit")]
+        guessed = {BUFFER: self.path[BUFFER]} if self.unknown_buffer else {}
+        return guessed | {name: AXES[name].default for name in names}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -63,9 +84,9 @@ class Question:
 
     @property
     def apps(self) -> list[str]:
-        """Return the apps of the flow under test."""
-        bulk = ["iperf3"] if {BULK, PAGES} & {*self.uses} else []
-        return bulk + (["ffmpeg"] if VIDEO in self.uses else [])
+        """Return the apps of the flow under test: without a long flow of yours, a page."""
+        bulk = [PAGE_APP if self.alone else BULK_APP] if {BULK, PAGES} & {*self.uses} else []
+        return bulk + ([VIDEO_APP] if VIDEO in self.uses else [])
 
     @property
     def pages_per_s(self) -> float:
@@ -81,7 +102,9 @@ class Question:
             return point | {"competitor": next(iter(self.shares), NONE)}
         groups = [background.Group(name, count) for name, count in self.counts.items()]
         own = self.flows - 1 - sum(self.counts.values())
-        groups += [background.Group(background.SAME, own)] if own else []
+        groups += [background.Group(background.SAME, own)] if own > 0 else []
+        if app == PAGE_APP:
+            point["size_kb"] = self.page_kb
         if self.page_kb is not None:
             rate = float(f"{self.pages_per_s:.3g}")
             groups.append(
@@ -97,12 +120,27 @@ class Variant(NamedTuple):
     name: str  # "" for the question itself
     value: float
     question: Question
+    named: bool = False  # the user asked for it, so the budget must not leave it out
 
     @property
     def label(self) -> str:
         """Return the name with the value and its unit."""
-        unit = AXES[self.name].unit.split(" ")[0] if self.name in AXES else "%"
-        return f"{self.name} {short(self.value)} {unit}".rstrip()
+        unit = {SHARE: "%", FLOWS: "flows"}.get(self.name, "")
+        return quantity_text(self.name, self.value, unit)
+
+
+def quantity_text(name: str, value: Any, unit: str = "") -> str:
+    """Return a value of the path in words: `loss 0.5 %` for `loss_percent`."""
+    if name in AXES:
+        unit = AXES[name].unit.split(" ")[0]
+    return f"{words(name)} {short(value)} {unit}".rstrip()
+
+
+def words(name: str) -> str:
+    """Return the name of an axis in words, without its unit."""
+    if name in AXES and AXES[name].unit:
+        name = name.rpartition("_")[0]
+    return name.replace("_", " ").replace("rtt", "RTT")
 
 
 def asked(options: argparse.Namespace) -> Question:
@@ -114,6 +152,14 @@ def asked(options: argparse.Namespace) -> Question:
         raise UsageError(f"a decision must be between two algorithms or more, found {choices[0]}")
     cellspec.require_algorithms(choices)
     given = {name: getattr(options, name, None) for name in AXES}
+    if given[BUFFER] == UNKNOWN:
+        given[BUFFER] = None
+    for name, text in given.items():
+        if text == UNKNOWN:
+            raise UsageError(
+                f"--{name.replace('_', '-')} must be a value, found {UNKNOWN}",
+                hint=f"give a likely value, and its bounds: --uncertain {name}=LOW..HIGH",
+            )
     path, left_out = dict[str, Any](), list[str]()
     if options.from_tc:
         path, left_out = _from_tc(options.from_tc, [n for n, text in given.items() if text])
@@ -127,18 +173,31 @@ def asked(options: argparse.Namespace) -> Question:
     path |= {name: _value(name, text) for name, text in given.items() if text is not None}
     with input_errors():
         path = units.resolved(path)
+    unknown_buffer = BUFFER not in path
+    if unknown_buffer:
+        path[BUFFER] = _guessed_buffer(path)
     shares = dict(read_share(text) for text in options.share)
     if len(shares) < len(options.share):
         raise UsageError("--share must name each algorithm once, found one twice")
     cellspec.require_algorithms([*shares])
     by_trace = path.get("trace", NO_TRACE) != NO_TRACE
-    flows = options.link_flows or (2 if by_trace else MIXED_FLOWS) if shares else DEFAULT_FLOWS
-    flows = options.link_flows or flows
+    flows = (2 if by_trace else MIXED_FLOWS) if shares else DEFAULT_FLOWS
+    flows = flows if options.link_flows is None else options.link_flows
     uses, page_kb = read_uses(options.use or [BULK])
     mbit = float(path.get("rate_mbit", AXES["rate_mbit"].default or 0))
-    question = Question(choices, path, shares, flows, uses, page_kb, mbit, tuple(left_out))
+    question = Question(
+        choices, path, shares, flows, uses, page_kb, mbit, tuple(left_out), unknown_buffer
+    )
     _require_measurable(question)
     return question
+
+
+def _guessed_buffer(path: Mapping[str, Any]) -> int:
+    """Return the bandwidth-delay product in packets; the axis's default if it is not known."""
+    rate_mbit, rtt_ms = float(path.get("rate_mbit", 0)), float(path.get("rtt_ms", 0))
+    if path.get("trace", NO_TRACE) != NO_TRACE or not rate_mbit or not rtt_ms:
+        return int(AXES[BUFFER].default or 0)
+    return max(10, round(rate_mbit * rtt_ms * 1e3 / PACKET_BITS))
 
 
 def _value(name: str, text: str) -> Any:
@@ -185,8 +244,8 @@ def read_share(text: str) -> tuple[str, float]:
     """Read the value of --share: an algorithm and its percentage."""
     name, _, percent = text.partition("=")
     share = quantity("share_percent", percent, "the percentage of --share")
-    if not 0 < share < 100:
-        raise UsageError(f"--share must be above 0 and below 100 %, found {shown(text)}")
+    if not 0 < share <= 100:
+        raise UsageError(f"--share must be above 0 and at most 100 %, found {shown(text)}")
     return name, share
 
 
@@ -223,14 +282,24 @@ def _require_measurable(question: Question) -> None:
             hint="use `--use bulk` with or without `--share ALGORITHM=50%`, or give --rate-mbit "
             "instead of --trace",
         )
-    if not question.by_trace and (
-        0 in question.counts.values() or sum(question.counts.values()) >= question.flows
-    ):
+    if question.shares and not question.flows:
+        raise UsageError(
+            "--share must be of long flows on the link, found --link-flows 0",
+            hint="three long flows of others, and none of yours: --link-flows 3 --share cubic=100%",
+        )
+    if question.alone and not question.flows and BULK in question.uses:
+        raise UsageError(
+            "--use bulk must have a long flow of yours, found --link-flows 0",
+            hint="what your users do without long flows is --use pages=SIZE, such as pages=300kB",
+        )
+    many = sum(question.counts.values()) - question.flows + (BULK in question.uses) > 0
+    if not question.by_trace and (0 in question.counts.values() or many):
         counts = ", ".join(f"{count} of {name}" for name, count in question.counts.items())
         raise UsageError(
-            f"--share must leave whole flows to the others and one to you, found {counts} of "
-            f"{question.flows} flows",
-            hint="give more flows with --link-flows, or other shares",
+            "--share must leave whole flows to the others, and one to you for --use bulk, found "
+            f"{counts} of {question.flows} flows",
+            hint="give more flows with --link-flows, or other shares; all long flows can be the "
+            "others' (--share cubic=100%) with --use pages=SIZE or video",
         )
     cells(question)
 
@@ -260,12 +329,18 @@ def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
     absent = {"rate_mbit"} if question.by_trace else set()
     known = [name for name in UNCERTAIN if question.path.get(name) and name not in absent]
     if question.shares and not question.by_trace:
-        known.insert(UNCERTAIN.index(SHARE), SHARE)
-    for text in given or known:
+        # Without a long flow of yours, another share would add some.
+        known += [FLOWS] if question.alone else [SHARE, FLOWS]
+    named = {*given} | ({BUFFER} if question.unknown_buffer else set())
+    if question.unknown_buffer and not any(text.partition("=")[0] == BUFFER for text in given):
+        given = [BUFFER, *given] if given else []
+    ordered = given or sorted(known, key=lambda name: (name not in named, UNCERTAIN.index(name)))
+    for text in ordered:
         name, _, bounds = text.partition("=")
         now = _now(question, name)
         low, dots, high = bounds.partition("..")
-        values = [now / 2, now * 2]
+        guessed = name == BUFFER and question.unknown_buffer
+        values = [now * factor for factor in (BUFFER_BDP if guessed else (0.5, 2.0))]
         if not now and not bounds:
             raise UsageError(
                 f"--uncertain {name} must have bounds, because the path has {name} 0, found none",
@@ -276,14 +351,14 @@ def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
                 raise UsageError(f"--uncertain must be NAME=LOW..HIGH, found {shown(text)}")
             axis = "share_percent" if name == SHARE else name
             values = [quantity(axis, each, f"a bound of {name}") for each in (low, high)]
-            is_given = name == SHARE or name in question.path
+            is_given = name in (SHARE, FLOWS, *question.path) and not guessed
             if is_given and not min(values) <= now <= max(values):
                 raise UsageError(
                     f"--uncertain {name} must have bounds around {short(now)}, the value of your "
                     f"path, found {shown(bounds)}",
                     hint=f"give another --{name.replace('_', '-')}, or bounds around it",
                 )
-        whole = name in AXES and AXES[name].kind == "int"
+        whole = name == FLOWS or (name in AXES and AXES[name].kind == "int")
         for value in (round(each) if whole else float(f"{each:.9g}") for each in values):
             try:
                 other = _with(question, name, value)
@@ -293,16 +368,18 @@ def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
                     raise UsageError(f"--uncertain {text}: {error.message}", error.hint) from error
                 print(f"losslab: without {name} {value:g}: {error.message}", file=sys.stderr)
                 continue
-            yield Variant(name, value, other)
+            yield Variant(name, value, other, text in named)
 
 
 def _now(question: Question, name: str) -> float:
     if name == SHARE and question.shares:
         return next(iter(question.shares.values()))
+    if name == FLOWS and question.flows and not question.by_trace:
+        return question.flows
     its = AXES.get(name)
     if its is None or its.kind == "str" or its.of_campaign or name in NOT_OF_PATH:
-        raise UsageError(f"--uncertain must name a number of the path or {SHARE} (with --share), "
-                         f"found {shown(name)}")  # fmt: skip
+        raise UsageError(f"--uncertain must name a number of the path, {SHARE} (with --share) or "
+                         f"{FLOWS}, found {shown(name)}")  # fmt: skip
     return float(question.path.get(name, its.default or 0))
 
 
@@ -310,4 +387,6 @@ def _with(question: Question, name: str, value: float) -> Question:
     if name == SHARE:
         first = next(iter(question.shares))
         return replace(question, shares={**question.shares, first: min(value, 100.0)})
+    if name == FLOWS:
+        return replace(question, flows=int(value))
     return replace(question, path={**question.path, name: value})

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import shlex
 import sys
 import tempfile
@@ -35,14 +36,15 @@ from losslab.reading import (
     read_json,
     read_yaml,
     shown,
-    whole_option,
 )
 from losslab.study import metrics
 from losslab.study.axes import derived_seed, short
 from losslab.study.condition import Condition
 
 LESSONS: dict[str, dict[str, Any]] = read_yaml(Path(__file__).with_name("lessons.yaml"))
-STUDENT = whole_option("student", 1, 10**18)
+# A student as their university names them: `017`, `s1234567` or `ann.lee@uni` are all different.
+STUDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+WHOLE = re.compile(r"[1-9][0-9]{0,17}")
 RECORD = "exercise.json"
 # Of a file that a student submits.
 SUBMISSION_BYTES = 2**16
@@ -59,7 +61,7 @@ class Exercise:
     """A lesson's exercise for a student."""
 
     lesson: str
-    student: int
+    student: str
 
     @property
     def name(self) -> str:
@@ -72,7 +74,10 @@ class Exercise:
         return str(LESSONS[self.lesson]["metric"])
 
     def _drawn(self, what: str) -> int:
-        return derived_seed(self.student, f"exercise {self.lesson} {what}")
+        whole = WHOLE.fullmatch(self.student)
+        digest = hashlib.sha256(self.student.encode()).digest()
+        number_ = int(self.student) if whole else int.from_bytes(digest[:8], "big")
+        return derived_seed(number_, f"exercise {self.lesson} {what}")
 
     @property
     def seed(self) -> int:
@@ -108,7 +113,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     submit = kinds.add_parser("submit", help="write the file for the teacher")
     grade = kinds.add_parser("grade", help="check the files of a class, and write a sheet")
     start.add_argument("lesson", choices=[*LESSONS], metavar="LESSON", help=", ".join(LESSONS))
-    start.add_argument("--student", type=STUDENT, required=True, help="the student's number")
+    start.add_argument(
+        "--student", type=student, required=True, metavar="STUDENT",
+        help="the student's number or name: letters, digits, and . _ @ -",
+    )  # fmt: skip
     start.add_argument(
         "--predict", metavar="VALUES",
         help="a number for each run, joined by commas (default: ask for them)",
@@ -122,6 +130,16 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     grade.add_argument("--out", type=out_file, required=True, help="sheet, a CSV file")
     cellspec.cores_option(grade, "runs")
     grade.set_defaults(run=_grade)
+
+
+def student(text: str) -> str:
+    """Return a student's number or name; UsageError if it is none."""
+    if not STUDENT.fullmatch(text):
+        raise UsageError(
+            "a student must be at most 64 letters, digits or . _ @ -, and begin with a letter or "
+            f"digit, found {shown(text)!r}"
+        )
+    return text
 
 
 def _start(options: argparse.Namespace) -> int:
@@ -172,10 +190,10 @@ def _recorded(file: Path) -> tuple[Exercise, dict[str, float], dict[str, Any]]:
     """Read an exercise's record or a student's file; UsageError if it is none."""
     content = read_json(file, SUBMISSION_BYTES)
     data = content if isinstance(content, dict) else {}
-    lesson, student, predicted = (data.get(k) for k in ("lesson", "student", "predicted"))
-    if not isinstance(lesson, str) or lesson not in LESSONS or type(student) is not int:
+    lesson, name, predicted = (data.get(k) for k in ("lesson", "student", "predicted"))
+    if not isinstance(lesson, str) or lesson not in LESSONS or type(name) not in (int, str):
         raise UsageError(f"{file} must be of a lesson and a student, found {shown(lesson)}")
-    exercise = Exercise(lesson, STUDENT(str(student)))
+    exercise = Exercise(lesson, student(str(name)))
     if not isinstance(predicted, dict) or predicted.keys() != exercise.conditions.keys():
         raise UsageError(f"{file} must have a prediction for each run of {lesson}, found others")
     if wrong := [v for v in predicted.values() if type(v) not in (int, float) or abs(v) > LARGEST]:
@@ -250,12 +268,14 @@ def _grade(options: argparse.Namespace) -> int:
         else:
             submitted.setdefault(exercise, []).append((file, predicted, data))
     right = solutions([*submitted], options.cores)
+    owners = {right[f"{each.name}/{run}"]["digest"]: each for each in submitted
+              for run in each.conditions}  # fmt: skip
     for exercise, submissions in submitted.items():
         for file, predicted, data in submissions:
             # Which of several is the student's own, the teacher must say: all are graded.
             others = ", ".join(other.name for other, *_ in submissions if other != file)
             same = f"the same student and lesson as {others}" if others else ""
-            for row in _graded(exercise, file.name, predicted, data, right):
+            for row in _graded(exercise, file.name, predicted, data, right, owners):
                 row["problem"] = "; ".join(filter(None, (same, row["problem"])))
                 rows.append(row)
     plain = [{name: _cell(value) for name, value in row.items()} for row in rows]
@@ -270,7 +290,7 @@ def _grade(options: argparse.Namespace) -> int:
 
 def _graded(
     exercise: Exercise, file: str, predicted: Mapping[str, float], data: Mapping[str, Any],
-    right: Mapping[str, Mapping[str, Any]],
+    right: Mapping[str, Mapping[str, Any]], owners: Mapping[str, Exercise],
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """Yield the sheet's row of each run."""
     runs = data.get("runs")
@@ -278,9 +298,13 @@ def _graded(
         correct = right[f"{exercise.name}/{run}"]
         submitted = runs.get(run) if isinstance(runs, dict) else {}
         submitted = submitted if isinstance(submitted, dict) else {}
-        same = submitted.get("digest") == correct["digest"]
+        digest = submitted.get("digest")
+        same = digest == correct["digest"]
         problem = "" if same else "the run has other bytes than its condition's"
-        if not same and submitted.get("version") != correct["version"]:
+        owner = owners.get(digest) if isinstance(digest, str) else None
+        if owner and not same:
+            problem = f"the digest is that of a run of {owner.name}, not of {exercise.name}"
+        elif not same and submitted.get("version") != correct["version"]:
             problem = "measured with another version of losslab, kernel or image, or not at all"
         value = correct["value"]
         yield {

@@ -35,7 +35,7 @@ def campaign(tmp_path):
     (tmp_path / "results/claims.csv").write_text(CLAIMS)
     (tmp_path / "results/tables").mkdir()
     (tmp_path / "results/tables/origin.csv").write_text("part,what,cells\nmachine,A box,1\n")
-    (tmp_path / verify.COMMIT).write_text("0123\n")
+    (tmp_path / appendix.COMMIT).write_text("0123\n")
     verify.write_digests(tmp_path, verify.contents(tmp_path))
     return tmp_path
 

@@ -102,7 +102,8 @@ def test_experiments_have_the_cells_of_their_claims_and_the_recorded_minutes(
     line = write(campaign, [run, *runs[1:]], quick, majors)
     folder = campaign / "experiments"
     assert {path.name for path in folder.iterdir()} == {
-        "E1.sh", "E2.sh", "E2.yaml", "E3.sh", "E3.yaml", "all.sh"
+        "E1.sh", "E2.sh", "E2.yaml", "E3.sh", "E3.yaml", "all.sh", "major-claims.yaml",
+        "packing.json",
     }  # fmt: skip
     text = (campaign / appendix.TEX).read_text()
     # E1: 60 s of verification, and a sample of all three runs.
@@ -138,3 +139,46 @@ def test_claims_that_cannot_be_shown_are_refused(campaign, runs, quick, tmp_path
 def test_experiments_of_more_than_five_hours_are_refused(campaign, runs, quick, majors):
     with pytest.raises(LosslabError, match=r"5 compute-hours at most, found 6\.0: E1 6\.0, "):
         write(campaign, runs, quick, majors, seconds=6 * 3600)
+
+
+@pytest.fixture
+def packed(campaign, runs, quick, majors, monkeypatch):
+    """Return an archive's folder with its appendix."""
+    monkeypatch.setattr(appendix, "measured", lambda *_: runs)
+    write(campaign, runs, quick, majors)
+    (campaign / appendix.INSTRUMENTS).mkdir()
+    return campaign
+
+
+@pytest.mark.parametrize("anonymous", [False, True])
+def test_f5_changed_number_of_an_appendix_is_found(packed, quick, runs, majors, anonymous):
+    """The archive's digests can be renewed by anybody who changes a number."""
+    packing = appendix.PACKING
+    if anonymous:
+        shutil.rmtree(packed / appendix.EXPERIMENTS)
+        write(packed, runs, quick, majors, anonymous=True)
+        tex = packed / appendix.TEX
+        tex.write_text(tex.read_text().replace("A box", appendix.SUBSTITUTE))
+    assert appendix.differences(packed, quick, 5_000_000) == []
+    for name, old, new in (
+        (appendix.TEX, "Ours: 76.2", "Ours: 79.2"),
+        (appendix.EXPERIMENTS / "E2.sh", "losslab", "echo losslab"),
+        (packing, '"result_bytes": 5000000', '"result_bytes": 1'),
+    ):
+        text = (packed / name).read_text()
+        assert old in text
+        (packed / name).write_text(text.replace(old, new, 1))
+        (finding,) = appendix.differences(packed, quick, 5_000_000)
+        assert (finding.stage, finding.path) == ("appendix", str(name))
+        assert new in finding.what
+        (packed / name).write_text(text)
+    (packed / packing).unlink()
+    (finding,) = appendix.differences(packed, quick, 5_000_000)
+    assert "cannot be made again" in finding.what
+
+
+def test_claim_that_a_campaign_does_not_measure_names_the_option_for_others(quick, majors):
+    with pytest.raises(LosslabError) as error:
+        major.experiments({**quick.config, "studies": {}}, majors)
+    assert "--claims FILE" in error.value.hint
+    assert "report/major-claims.yaml" in error.value.hint

@@ -132,3 +132,20 @@ def test_action_says_who_measured_what_when_and_with_what(described):
     assert identifiers["object"] == {"config/campaigns/quick.yaml", "studies/"}
     assert identifiers["instrument"] == {"Snakefile", "#kernel-0123"}
     assert "results/claims.csv" in identifiers["result"]
+
+
+def test_claim_that_is_not_measured_is_refused_before_the_verification(tmp_path, monkeypatch):
+    """C7: an author's own campaign was verified for 44 s first."""
+    recorded = SimpleNamespace(config={"studies": {}}, software={}, cells=[])
+    for name in ("read_campaign", "load_campaign"):
+        monkeypatch.setattr(pack.plan, name, lambda *_: recorded)
+    monkeypatch.setattr(pack, "require_committed", lambda *_: None)
+    monkeypatch.setattr(pack, "_crates", lambda: None)
+
+    def begun(*_, **__):
+        raise AssertionError("the verification began")
+
+    monkeypatch.setattr(pack.verify, "verify_results", begun)
+    with pytest.raises(LosslabError, match="must be one that the campaign measures") as error:
+        pack.pack(tmp_path, Path("config/campaigns/quick.yaml"), tmp_path / "a.tar.gz", False)
+    assert "--claims FILE" in error.value.hint

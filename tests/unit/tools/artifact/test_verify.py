@@ -81,7 +81,8 @@ def test_statement_says_what_was_verified_and_what_was_not():
     lines = verify.statement(verdict()).splitlines()
     assert lines[0] == "400 files have the digests of SHA256SUMS."
     assert lines[1].startswith("50 tables, figures and pages")
-    assert "20 of 20 replicates, drawn from 100 with --sample 20 --seed 7" in lines[2]
+    assert lines[2].startswith("The appendix and the experiments made again")
+    assert "20 of 20 replicates, drawn from 100 with --sample 20 --seed 7" in lines[3]
     assert "  raw files of 90 of 110 replicates, not run again" in lines
     assert lines[-1] == "VERIFIED"
     found = verdict(findings=[Finding("files", "a", "missing")])

@@ -11,6 +11,7 @@ import pytest
 
 from losslab import cli
 from losslab.campaign import state
+from losslab.instrument import packed
 from losslab.reading import UsageError
 from losslab.tools.conform import conform, runs, suite
 from losslab.tools.conform.judge import FAIL, INCONCLUSIVE, NOT_OBSERVABLE, PASS
@@ -79,6 +80,7 @@ def measured(monkeypatch):
         events = np.array([(10, its.events[early(condition)]), (2**40, b"later")], dtype)
         return state.Capture(0, {}, events)
 
+    monkeypatch.setattr(conform, "require_built", lambda conditions: None)
     monkeypatch.setattr(runs.Runs, "measure", lambda self, wanted, _: its.measured.extend(wanted))
     monkeypatch.setattr(runs.Runs, "violations", lambda *_: "; ".join(its.reasons))
     monkeypatch.setattr(runs.Runs, "line", line)
@@ -416,3 +418,13 @@ def test_text_is_no_limit_of_a_metric(folder, capsys):
     OWN.write_text(SUITE.replace("value: bound, at: T, is: 1", check))
     assert cli.main(["conform", "own", "bbr3"]) == 2
     assert "at_most of a metric must be a number, found 'fast'" in capsys.readouterr().err
+
+
+def test_missing_kernel_stops_an_estimate_with_the_command_that_builds_it(
+    capsys, tmp_path, monkeypatch
+):
+    """F3: the estimate promised minutes for runs that could not begin."""
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv(packed.PLACE, raising=False)
+    assert cli.main(["conform", "rfc9743", "bbr3", "--estimate"]) == 1
+    assert "losslab kernel --name 6.12-bbr3" in capsys.readouterr().err

@@ -83,6 +83,7 @@ def measured(tmp_path, monkeypatch):
     def measure(self, wanted, _):
         its.measured += [(c, seed, self.captures) for c, seed in wanted]
 
+    monkeypatch.setattr(conform, "require_built", lambda conditions: None)
     monkeypatch.setattr(runs.Runs, "measure", measure)
     monkeypatch.setattr(spans, "Replicate", replicate)
     return its

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from losslab import cli
+from losslab.instrument import packed
 from losslab.reading import UsageError
 from losslab.tools.decide import decide, page
 from losslab.tools.decide.question import Question
@@ -113,7 +114,12 @@ def test_question_of_the_file_names_the_command_that_answers_it(tmp_path):
         (["cubic", "bbr", "--share", "nobody=30%"], "found nobody"),
         (["cubic", "bbr", "--share", "cubic=3%"], "found 0 of cubic of 10 flows"),
         (["cubic", "bbr", "--share", "cubic=99%"], "found 10 of cubic of 10 flows"),
-        (["cubic", "bbr", "--share", "cubic=100%"], "below 100 %"),
+        (["cubic", "bbr", "--share", "cubic=100%"], "found 10 of cubic of 10 flows"),
+        (["cubic", "bbr", "--share", "cubic=101%"], "at most 100 %"),
+        (["cubic", "bbr", "--link-flows", "0"], "--use bulk must have a long flow of yours"),
+        (["cubic", "bbr", "--link-flows", "0", "--share", "cubic=30%", "--use", "video"],
+         "--share must be of long flows"),
+        (["cubic", "bbr", "--rtt-ms", "unknown"], "--uncertain rtt_ms=LOW..HIGH"),
         (["cubic", "bbr", "--share", "cubic=30ms"], "must be in %"),
         (["cubic", "bbr", "--share", "cubic"], "percentage of --share"),
         (["cubic", "bbr", "--share", "cubic=30%", "--share", "cubic=20%"], "found one twice"),
@@ -150,11 +156,25 @@ def test_question_that_cannot_be_measured_is_refused_by_the_name_of_its_option(
     assert not out.exists()
 
 
-def test_estimate_measures_nothing(capsys, tmp_path):
+def test_estimate_measures_nothing(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(decide, "require_built", lambda conditions: None)
     out = tmp_path / "out"
     assert cli.main(["decide", "cubic", "bbr", *PATH, "--estimate", "--out", str(out)]) == 0
     assert "idle cores" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_missing_kernel_stops_an_estimate_with_the_command_that_builds_it(
+    capsys, tmp_path, monkeypatch
+):
+    """F3: decide measured two of three algorithms before it found no kernel for the third."""
+    monkeypatch.setenv("LOSSLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv(packed.PLACE, raising=False)
+    words = ["decide", "cubic", "bbr", "bbr3", *PATH, "--out", str(tmp_path / "out")]
+    for more in (["--estimate"], []):
+        assert cli.main([*words, *more]) == 1
+        assert "losslab kernel --name 6.12-bbr3" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_uncertain_values_are_halved_and_doubled_or_at_the_users_bounds():
@@ -178,7 +198,7 @@ def test_plan_stays_within_the_budget_and_leaves_out_the_last_paths():
     assert small.core_s <= 600
     assert small.runs == decide.RUNS_MAX
     assert large.runs >= decide.PRECISE_RUNS
-    assert large.left_out[-1:] == ("rate_mbit 400 Mbit/s",)
+    assert large.left_out[-1:] == ("rate 400 Mbit/s",)
 
 
 def test_number_and_length_of_runs_are_given_or_follow_from_the_path():
@@ -233,11 +253,11 @@ def test_decision_says_choice_cost_and_what_flips_it():
     ]  # fmt: skip
     assert page.costs(found) == ["Cost of b: mean RTT during the traffic 3 times."]
     assert page.changes(found) == [
-        "loss_percent 0.25 %: bulk flips: does not matter",
-        "0 of 1 other paths do not change it, with other loss_percent",
+        'loss 0.25 %: bulk: the answer changes to "does not matter"',
+        "0 of 1 paths with another value of loss do not change it",
     ]
     text = page.text(found)
-    for part in ("Use b", "3 times", "worse", "bulk flips", "too small for rtt_ms 80 ms"):
+    for part in ("Use b", "3 times", "worse", "answer changes", "too small for rtt_ms 80 ms"):
         assert part in text
     json.dumps(found, allow_nan=False)
 
@@ -247,7 +267,7 @@ def test_use_without_valid_runs_says_why_and_on_which_path_it_can_be_measured():
     assert found["answers"]["bulk"]["verdict"] == "not measured"
     assert page.invalid(found) == [
         "idle RTT must be <40 ms> (runs: 3)",
-        "bulk can be measured with one of: loss_percent 0.25 %",
+        "bulk can be measured with one of: loss 0.25 %",
     ]
 
 
@@ -268,3 +288,107 @@ def test_command_measures_the_same_again_with_more_runs():
     repeated = options(*words[2:])
     assert (repeated.replicates, repeated.duration_s) == (12, "20")
     assert decide.asked(repeated).path == {**question.path, "duration_s": 20}
+
+
+PAGES = ["--use", "pages=300kB"]
+
+
+@pytest.mark.parametrize(
+    ("words", "flows"),
+    [
+        (["--link-flows", "0"], "same,size_kb=300,arrivals_per_s=8.33"),
+        (["--link-flows", "3", "--share", "cubic=100%"],
+         "cubic,count=3+same,size_kb=300,arrivals_per_s=8.33"),
+    ],
+)  # fmt: skip
+def test_f2_pages_need_no_long_flow_of_the_choice(words, flows):
+    """An edge of a CDN has none; two of its own turned the answer round."""
+    found = decide.asked(options("cubic", "bbr", *PATH, *PAGES, *words))
+    assert found.alone
+    assert found.apps == ["stream"]
+    point = found.point("bbr", "stream")
+    assert (point["flows"], point["size_kb"]) == (flows, 300)
+    assert {c.condition.algorithm for _, c in decide.cells(found, 10.0)} == {"cubic", "bbr"}
+    rows = [{"name": "1-1", "goodput_mbit": "4"}, {"name": "2-1", "goodput_mbit": ""}]
+    measures = decide.of_run({"goodput_mbit": 30.0, "fct_median_s": 0.2}, rows, found)
+    others = {"others_goodput_mbit": 4.0} if found.shares else {"own_goodput_mbit": 4.0}
+    assert measures == {"fct_median_s": 0.2} | others
+    names = {each.name for each in decide.others(found, [])}
+    assert "share" not in names
+    assert ("link_flows" in names) == bool(found.shares)
+
+
+def test_f2_own_long_flows_have_a_row_if_they_do_not_decide():
+    """The page said "use cubic for pages" and hid that long flows lose a factor of 24."""
+    question = Question(("a", "b"), {}, {}, 2, ("pages",), 300.0, 200.0)
+    base = decide.Outcome(decide.Variant("", 0.0, question))
+    quick, slow = ({seed: mean + seed / 100 for seed in range(6)} for mean in (1.0, 24.0))
+    base.values = {
+        "fct_median_s": {"a": slow, "b": quick},
+        "own_goodput_mbit": {"a": slow, "b": quick},
+    }
+    found = decide.decision([base], decide.Plan((base.variant,), 10.0, 6, 5, 1.0))
+    assert found["headline"] == "Use b for pages."
+    assert [(row["part"], row["measure"], row["verdict"]) for row in found["comparisons"]] == [
+        ("pages", "fct_median_s", "better"), ("cost", "own_goodput_mbit", "worse"),
+    ]  # fmt: skip
+    assert page.costs(found)[0].startswith("Cost of b: mean goodput of your long flows")
+
+
+@pytest.mark.parametrize("words", [[], ["--buffer-packets", "unknown"]])
+def test_a2_unknown_buffer_is_varied_and_named_as_a_guess(words):
+    given = options("cubic", "bbr", "--rate-mbit", "30", "--rtt-ms", "40", *words)
+    question = decide.asked(given)
+    assert question.unknown_buffer
+    variants = list(decide.others(question, ["rtt_ms=20..80"]))
+    assert [(each.name, each.value, each.named) for each in variants] == [
+        ("buffer_packets", 25, True), ("buffer_packets", 400, True),
+        ("rtt_ms", 20, True), ("rtt_ms", 80, True),
+    ]  # fmt: skip
+    base = decide.Variant("", 0.0, question)
+    found = decide.decision([decide.Outcome(base)], decide.Plan((base,), 10.0, 5, 5, 1.0))
+    found["command"] = "losslab decide"
+    assert found["question"]["assumed"] == {
+        "buffer_packets": 100, "loss_percent": 0, "loss_burst_packets": 1, "queue": "fifo",
+        "ecn": "off",
+    }  # fmt: skip
+    text = page.text(found)
+    assert "Assumed, because not given: buffer 100 packets (unknown; a guess), loss 0 %" in text
+    assert "Path: RTT 40 ms, rate 30 Mbit/s\n" in text
+
+
+def test_a4_named_values_are_measured_or_the_budget_is_refused():
+    named = ["--uncertain", "loss_percent=0.1..2", "--uncertain", "rtt_ms", "--rate-mbit", "2"]
+    path = [*PATH, *named]
+    given = options("cubic", "bbr", *path)
+    question = decide.asked(given)
+    variants = [decide.Variant("", 0.0, question), *decide.others(question, given.uncertain)]
+    enough = decide.Plan.of(variants, 1e9, given)
+    assert enough.left_out == ()
+    fewest = decide.Plan._at(tuple(variants), enough.duration_s / 2, 0.0, None, 5)
+    kept = decide.Plan.of(variants, fewest.core_s, given)
+    assert (kept.runs, kept.left_out) == (5, ())
+    with pytest.raises(UsageError, match="each value that --uncertain names"):
+        decide.Plan.of(variants, fewest.core_s / 2, given)
+
+
+def test_a3_page_and_json_say_with_what_it_was_measured():
+    found = decided()
+    assert found["emulated"]
+    assert found["losslab"]
+    text = page.text(found | {"measured_with": {"Linux 6.12.1 with 2 patches of ours": ["a", "b"]}})
+    assert "Kernel: Linux 6.12.1 with 2 patches of ours (a, b)" in text
+    assert "Measured: in an emulated network in virtual time" in text
+    assert decide.versions(["cubic", "bbr", "bbr3"]) == {
+        "bbr": "BBRv1, as in Linux", "bbr3": "BBRv3",
+    }  # fmt: skip
+
+
+def test_a6_estimate_needs_no_folder_and_an_unknown_option_is_named(capsys, monkeypatch):
+    monkeypatch.setattr(decide, "require_built", lambda conditions: None)
+    assert cli.main(["decide", "cubic", "bbr", *PATH, "--estimate"]) == 0
+    assert cli.main(["decide", "cubic", "bbr", *PATH]) == 2
+    assert "--out must name a folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["decide", "cubic", "bbr", "--cross-traffic", "3", "--estimate"])
+    assert "unrecognized arguments: --cross-traffic" in capsys.readouterr().err

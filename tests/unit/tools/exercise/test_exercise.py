@@ -14,7 +14,7 @@ from losslab.study.condition import Condition
 from losslab.tools.exercise.exercise import LESSONS, Exercise
 from tests import sealed
 
-LOSS = Exercise("loss", 17)
+LOSS = Exercise("loss", "17")
 VALUES = {"cubic": 3.0, "bbr": 20.0}
 
 
@@ -66,13 +66,13 @@ def grade(folder, *words):
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_every_lesson_is_possible_for_every_student_and_varies(lesson):
-    drawn = [Exercise(lesson, student) for student in range(1, 41)]
+    drawn = [Exercise(lesson, str(student)) for student in range(1, 41)]
     assert all(isinstance(c, Condition) for each in drawn for c in each.conditions.values())
     assert len({each.conditions[run] for each in drawn for run in each.conditions}) > 60
     its = LESSONS[lesson]["drawn"]
     for name, (low, high) in its.items():
         assert {low <= each.drawn[name] <= high for each in drawn} == {True}
-    assert Exercise(lesson, 7).drawn == Exercise(lesson, 7).drawn
+    assert Exercise(lesson, "7").drawn == Exercise(lesson, "7").drawn
 
 
 def test_every_lesson_is_a_section_of_the_page(root):
@@ -170,6 +170,30 @@ def test_missing_changed_or_other_runs_are_not_submitted(submitted, capsys):
     shutil.rmtree(run)
     assert cli.main(["exercise", "submit", "loss-17"]) == 2
     assert "losslab measure" in capsys.readouterr().err
-    measured(run, Exercise("loss", 18).conditions["bbr"], LOSS.seed)
+    measured(run, Exercise("loss", "18").conditions["bbr"], LOSS.seed)
     assert cli.main(["exercise", "submit", "loss-17"]) == 2
     assert "another run\n  -> remove the folder" in capsys.readouterr().err
+
+
+def test_b7_copied_file_names_the_student_whose_runs_it_has(submitted, teacher, capsys):
+    """A copy was said to be of another version of losslab."""
+    shutil.copy(submitted / "loss-17.json", submitted / "own.json")
+    edited(submitted, copied)
+    status, rows = grade(submitted)
+    assert status == 1
+    problems = {row["problem"] for row in rows if row["file"] == "loss-17.json"}
+    assert problems == {"the digest is that of a run of loss-17, not of loss-18"}
+    assert {row["problem"] for row in rows if row["file"] == "own.json"} == {""}
+
+
+def test_b8_students_are_named_as_their_university_does(tmp_path, monkeypatch, capsys):
+    """Leading zeros were dropped, and letters refused."""
+    monkeypatch.chdir(tmp_path)
+    names = ["17", "017", "s1234567", "ann.lee@uni"]
+    assert len({Exercise("loss", name).seed for name in names}) == len(names)
+    for name in names:
+        words = ["exercise", "start", "loss", "--student", name, "--predict", "3,18"]
+        assert cli.main(words) == 0
+        assert (tmp_path / f"loss-{name}" / "exercise.json").is_file()
+    for name in ("../x", "", "a b", "-1", "=1"):
+        assert cli.main(["exercise", "start", "loss", f"--student={name}"]) == 2
