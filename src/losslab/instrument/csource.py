@@ -190,10 +190,12 @@ def sources(folder: Path, start: Path, name: str, build: Build) -> list[str]:
     return modules[0] if modules else []
 
 
-def _elsewhere(folder: Path, found: Sequence[str], whole: str) -> Iterator[tuple[str, str]]:
+def _elsewhere(
+    folder: Path, below: str, found: Sequence[str], whole: str
+) -> Iterator[tuple[str, str]]:
     """Yield functions that sources call but that only another file of the folder has."""
     defined = {*DEFINED.findall(whole)}
-    for path in sorted(folder.rglob("*.c")):
+    for path in sorted(folder.glob(below)):
         file = str(path.relative_to(folder))
         if file not in found:
             for name in DEFINED.findall(code(path.read_text(errors="replace"))):
@@ -318,8 +320,10 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     names = names or [name]
     notes += [f"it registers {names[0]}; here its name is {name}"] * (name not in names)
     notes += build.notes
-    notes += [f"it calls {name} of {file}, which its Makefile does not link: add the file to "
-              f"sources in {FILE}" for name, file in _elsewhere(folder, found, whole)]  # fmt: skip
+    # A single file may be in a folder of anything.
+    others = _elsewhere(folder, "**/*.c" if start == folder else "*.c", found, whole)
+    notes += [f"it calls {name} of {file}, which is not copied: copy it, and add it to sources in "
+              f"{FILE}" for name, file in others]  # fmt: skip
     notes += [f"it opens a file ({each}), and runs without it: the guest has no such file"
               for each in dict.fromkeys(OPENING.findall(whole))]  # fmt: skip
     notes += ["it has no MODULE_LICENSE"] * (not licence)
