@@ -433,6 +433,8 @@ def module_parameters(text: str) -> list[tuple[str, str, str, str]]:
     # The parameters of a macro are no names.
     text = MACRO.sub("", text)
     for how, inside in PARAMETER.findall(text):
+        if "," not in inside:
+            continue  # does not compile
         name, *words, mode = (word.strip() for word in inside.split(","))
         kind = words[-1] if how in ("", "_unsafe") and words else ""
         variable = name
