@@ -34,9 +34,8 @@ claims: setup ## Print every claim with its number, confidence interval, limit, 
 	.venv/bin/snakemake --cores $(CORES) --configfile $(CONFIG) --until compare_studies
 	@.venv/bin/losslab claims
 
-figure: setup ## Measure and draw the README's figure, and write its caption
-	.venv/bin/snakemake --cores $(CORES) results/figures/loss/goodput.svg results/tables/loss/decrease.csv \
-		--configfile config/campaigns/quick.yaml
+figure: setup ## Measure and draw the README's figure
+	.venv/bin/snakemake --cores $(CORES) results/figures/loss/goodput.svg --configfile $(CONFIG)
 	.venv/bin/python -m bench.readme
 
 artifact: tools ## Pack a measured campaign: losslab-artifact.tar.gz

@@ -4,10 +4,9 @@
     python -m bench.readme --tables      only the README's items, the tables of docs/reference, and
                                          the lists of axes and metrics for R and editors
 
-The figure and the sentence's table are copied to docs/figures. `make figure` measures them first.
-If RESULTS have a scoreboard, it is copied to recorded, under the name of its campaign. The
-README's scoreboard is that of the quick campaign, with its recorded orders and signs.
-The sentences below it are about the full campaign, from the same files and its record.
+The sentence, the scoreboard and the sentences below it are about the full campaign, from
+recorded/full. If RESULTS have a scoreboard, it is copied to recorded, under the name of its
+campaign. If they have the README's figure, it is copied to docs/figures.
 The table of items has the figures of report/major-claims.yaml. Those of commands, axes and metrics
 are in docs/reference for readers of the repository; the site shows each command's help instead.
 The table of QUIC stacks in docs/how-to has the means of recorded/stacks/record.tsv.
@@ -22,6 +21,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean, median
 
 import yaml
 
@@ -37,40 +37,59 @@ from losslab.tools.artifact import major
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
-TABLE = "loss_decrease.csv"
-# Copies of a campaign's results.
-COPIES = {"figures/loss/goodput.svg": "loss_goodput.svg", "tables/loss/decrease.csv": TABLE}
+# The figure in a campaign's results, and its copy.
+FIGURE, FIGURE_COPY = "figures/loss/goodput.svg", "loss_goodput.svg"
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 SCOREBOARD_MARK = "<!-- scoreboard: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
 ITEMS_MARK = "<!-- items: written by `python -m bench.readme` -->\n"
 RECORDS = ROOT / "recorded"
+# Cell of the study `loss`, block `main`.
+CELL = "{}_loss{}_symmetric_iperf3_rtt0.42_offloads-off"
 GRADES = ("within_5", "within_25", "within_2")
 
 
-def answer(table: Path) -> str:
+def answer(campaign: str = "full") -> str:
     """Return the sentence about the decrease of goodput on the symmetric path."""
-    rows = {
-        (row["algorithm"], int(row["loss_percent"])): row
-        for row in read_rows(table)
+    keys = [(algorithm, loss) for algorithm in ("cubic", "bbr") for loss in (0, 1, 10)]
+    names = {key: CELL.format(*key) for key in keys}
+    recorded = records.read(RECORDS / campaign, "loss", names.values())
+    path = recorded[names["cubic", 0]].content["condition"]
+    goodputs = {
+        key: [
+            run["summary"]["goodput_mbit"]
+            for run in recorded[name].content["replicates"]
+            if run["valid"]
+        ]
+        for key, name in names.items()
+    }
+    published = {
+        (row["algorithm"], float(row["loss_percent"])): float(row["mean"])
+        for row in read_rows(ROOT / "studies/loss/published.csv")
         if row["path"] == "symmetric"
     }
     # The sentence says which goodput is lower; other numbers would need another sentence.
     for loss in (1, 10):
-        if float(rows["cubic", loss]["high"]) >= float(rows["bbr", loss]["low"]):
+        if max(goodputs["cubic", loss]) >= min(goodputs["bbr", loss]):
             raise SystemExit(f"at {loss} % loss BBR must keep more: write another answer")
-    counts = sorted({int(row["n"]) for row in rows.values()})
-    n = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    ours = {key: _lost(row["measured"]) for key, row in rows.items()}
-    theirs = {key: _lost(row["published"]) for key, row in rows.items()}
-    path = yaml.safe_load((ROOT / "studies/loss/study.yaml").read_text())["defaults"]
+    means = {key: fmean(runs) for key, runs in goodputs.items()}
+    ours = {key: _lost(means[key], means[key[0], 0]) for key in keys}
+    theirs = {key: _lost(published[key], published[key[0], 0]) for key in keys}
+    # Single runs of BBR at 10 % are much slower, so their mean describes none of them.
+    unlossy, runs = means["bbr", 0], goodputs["bbr", 10]
+    middle, least, most = (_lost(mbit, unlossy) for mbit in (median(runs), max(runs), min(runs)))
+    counts = {len(runs) for runs in goodputs.values()}
+    if len(counts) > 1:
+        raise SystemExit(f"the cells must have equally many runs, found {sorted(counts)}")
     text = (
         f"On a {path['rate_mbit'] / 1000:g} Gbit/s path, **1 % packet loss costs CUBIC "
         f"{ours['cubic', 1]} % of its goodput and BBR {ours['bbr', 1]} %** (published: "
         f"{theirs['cubic', 1]} % and {theirs['bbr', 1]} %). 10 % loss costs CUBIC "
-        f"{ours['cubic', 10]} % and BBR {ours['bbr', 10]} % (published: {theirs['cubic', 10]} % "
-        f"and {theirs['bbr', 10]} %). Each number is the mean of {n} runs of the quick campaign; "
-        f"the base RTT is {path['rtt_ms']:g} ms, the kernel Linux {kernels.default().series.name}."
+        f"{ours['cubic', 10]} % (published: {theirs['cubic', 10]} %). It costs BBR {middle} % in "
+        f"the median run and from {least} to {most} % over the runs (published, a mean: "
+        f"{theirs['bbr', 10]} %). Each number is of {counts.pop()} runs of "
+        f"{path['duration_s'] - path['warmup_s']:g} s in the full campaign; the base RTT is "
+        f"{path['rtt_ms']:g} ms, the kernel Linux {kernels.default().series.name}."
     )
     return _wrapped(text)
 
@@ -81,8 +100,8 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(whole, 108).replace("\N{NO-BREAK SPACE}", " ") + "\n"
 
 
-def _lost(percent: str) -> str:
-    lost = -float(percent)
+def _lost(mbit: float, unlossy_mbit: float) -> str:
+    lost = 100 * (1 - mbit / unlossy_mbit)
     # Decimals matter between 99 and 100 %.
     return f"{lost:.1f}" if lost > 99 else f"{lost:.0f}"
 
@@ -95,8 +114,11 @@ def replaced(readme: str, mark: str, text: str) -> str:
     return re.sub(pattern, lambda _: mark + text, readme)
 
 
-def scoreboard(campaign: str = "quick") -> str:
-    """Return the scoreboard of a recorded campaign, by source, with the orders and signs."""
+def scoreboard(campaign: str = "full") -> str:
+    """Return the scoreboard of a recorded campaign, by source, with the orders and signs.
+
+    It has no sum: one source has most of the numbers.
+    """
     lines = [
         "| source | numbers | within 5 % | within 25 % | within a factor of 2 "
         "| orders and signs right | wrong |",
@@ -108,28 +130,26 @@ def scoreboard(campaign: str = "quick") -> str:
         right = f"{found['reproduced']} of {found.total()}"
         cells = [f"`{study}`", str(row["counted"]), *(str(row[each]) for each in GRADES), right]
         lines.append(f"| {' | '.join(cells)} | {found['not reproduced']} |")
-    total, found = sum(rows.values(), Counter[str]()), sum(orders.values(), Counter[str]())
-    shares = [f"{_percent(total, each)} %" for each in GRADES]
-    cells = ["all", str(total["counted"]), *shares, f"{found['reproduced']} of {found.total()}"]
-    return "\n".join([*lines, f"| {' | '.join(cells)} | {found['not reproduced']} |"]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def full(campaign: str = "full") -> str:
-    """Return the sentences about the full campaign's scoreboard."""
+    """Return the sentences about the full campaign's scoreboard, and the quick one's verdicts."""
     cells = read_rows(RECORDS / "full" / "record.tsv", "\t")
     runs = sum(int(row["replicates"]) for row in cells)
-    total = sum(_numbers(campaign).values(), Counter[str]())
     orders = sum(_orders(campaign).values(), Counter[str]())
-    quick, recorded = map(read_recorded, ("quick", campaign))
-    both = quick.keys() & recorded.keys()
-    differ = sum(quick[name].verdict != recorded[name].verdict for name in both)
+    quick, judged = (
+        {name: claim.verdict for name, claim in read_recorded(each).items()
+         if claim.verdict != "not measured"}
+        for each in ("quick", campaign)
+    )  # fmt: skip
+    both = quick.keys() & judged.keys()
+    differ = sum(quick[name] != judged[name] for name in both)
     return _wrapped(
-        f"The full campaign has longer runs, and more of them: {len(cells):,} cells and "
-        f"{runs:,} runs. There, {_percent(total, 'within_5')} % of {total['counted']} numbers are "
-        f"within 5 %, {_percent(total, 'within_25')} % within 25 %, and "
-        f"{_percent(total, 'within_2')} % within a factor of two; of {orders.total()} orders and "
-        f"signs, {orders['reproduced']} are right and {orders['not reproduced']} wrong. Of the "
-        f"{len(both)} verdicts on claims that both campaigns give, {differ} differ."
+        f"The full campaign has {len(cells):,} cells and {runs:,} runs. Of {orders.total()} orders "
+        f"and signs, {orders['reproduced']} are right and {orders['not reproduced']} wrong. The "
+        f"quick campaign has fewer and shorter runs. Both campaigns judge {len(both)} claims; on "
+        f"{differ} of them they disagree."
     )
 
 
@@ -239,14 +259,10 @@ def _orders(campaign: str) -> dict[str, Counter[str]]:
     }
 
 
-def _percent(counts: Counter[str], grade: str) -> int:
-    return round(100 * counts[grade] / counts["counted"])
-
-
-def written(text: str, table: Path = FOLDER / TABLE) -> str:
-    """Return the README with the sentence of a table and the recorded scoreboards."""
+def written(text: str) -> str:
+    """Return the README with its sentences and the scoreboard of the recorded full campaign."""
     for mark, words in (
-        (MARK, answer(table)), (SCOREBOARD_MARK, scoreboard()), (FULL_MARK, full()),
+        (MARK, answer()), (SCOREBOARD_MARK, scoreboard()), (FULL_MARK, full()),
         (ITEMS_MARK, items()),
     ):  # fmt: skip
         text = replaced(text, mark, words)
@@ -254,7 +270,7 @@ def written(text: str, table: Path = FOLDER / TABLE) -> str:
 
 
 def main() -> None:
-    """Copy the figure and its table, and write the README."""
+    """Copy the figure, and write the README."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=ROOT / "results")
     parser.add_argument("--tables", action="store_true", help="write only what needs no results")
@@ -268,20 +284,14 @@ def main() -> None:
         readme.write_text(replaced(readme.read_text(), ITEMS_MARK, items()))
         return
     results = options.results
-    for path in map(results.joinpath, COPIES):
-        if not path.is_file():
-            raise SystemExit(
-                f"readme: error: a campaign's results must have {path}, found no such file\n"
-                "  -> run `make figure`, which measures first"
-            )
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for source, copy in COPIES.items():
-        shutil.copyfile(results / source, FOLDER / copy)
-    board = results / "tables" / "scoreboard_sources.csv"
-    if board.is_file():
+    if (results / plan.FILE).is_file():
         campaign = read_json(results / plan.FILE)["config"]["campaign"]
-        (RECORDS / campaign).mkdir(exist_ok=True)
-        shutil.copyfile(board, RECORDS / campaign / "scoreboard.csv")
+        board = results / "tables" / "scoreboard_sources.csv"
+        if board.is_file():
+            (RECORDS / campaign).mkdir(exist_ok=True)
+            shutil.copyfile(board, RECORDS / campaign / "scoreboard.csv")
+    if (results / FIGURE).is_file():
+        shutil.copyfile(results / FIGURE, FOLDER / FIGURE_COPY)
     readme.write_text(written(readme.read_text()))
 
 

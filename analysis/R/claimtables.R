@@ -50,10 +50,10 @@ show_claims <- function(claims) {
       ),
       Verdict = verdict_in_cell(claims), Published = short_or_empty(published),
       `Measured [95 %]` = number_of_claim(claims), Limit = tolerance,
-      n = ifelse(n > 0, as.character(n), "")
+      `Set by` = limit_is, n = ifelse(n > 0, as.character(n), "")
     ) |>
     dplyr::mutate(dplyr::across(dplyr::everything(), \(x) dplyr::coalesce(x, ""))) |>
-    show_table(align = "llllllr")
+    show_table(align = "lllllllr")
 }
 
 # What a verdict says about the source, for one claim and for several (claims.schema.yaml explains).

@@ -55,15 +55,25 @@ gap_ratio <- function(at, column = "ratio") {
   number_if_there(table_if_there("tables/cloud/gap.csv", words = "step"), column, block == at)
 }
 
+# Value of the same with the largest buffer, where only the buffer differs from the set-up as
+# published; NA without one.
+gap_behind_most <- function(column) {
+  rows <- table_if_there("tables/cloud/gap.csv", words = "step")
+  if (is.null(rows)) {
+    return(NA)
+  }
+  of_buffer <- rows[rows$block == "setup" & rows$setup == setup_labels[["published"]], ]
+  look_up(dplyr::slice_max(of_buffer, buffer_packets, n = 1), column)
+}
+
 # CUBIC's goodputs of a column of the table of pauses over those of the replication, where that
-# leaves at least a fifth of the link unused; below 1 Gbit/s, from whose logs the pauses are
-# derived. NA if the campaign has only a few.
+# leaves at least a fifth of the link unused. NA if the campaign has only a few.
 pause_factors <- function(column, few = 6) {
   rows <- table_if_there("tables/map/pauses.csv")
   if (is.null(rows)) {
     return(NA_real_)
   }
-  rows <- rows[rows$algorithm == "cubic" & rows$rate_mbit < 1000, ]
+  rows <- rows[rows$algorithm == "cubic", ]
   replication <- sqrt(rows$replication_least_mbit * rows$replication_most_mbit)
   unfilled <- which(replication < 0.8 * theoretical_goodput(rows$rate_mbit))
   factors <- (rows[[column]] / replication)[unfilled]

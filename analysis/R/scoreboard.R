@@ -7,12 +7,14 @@
 # - `published_runs` and `published_sd`: the source's runs behind the number, and their scatter;
 # - `over`: the algorithm by whose value ours is divided, if the number is a ratio;
 # - `apart`: why the number does not count (`not_counted`);
+# - `because`: required with `apart`: the axes that were fitted or that configure the number,
+#   separated by spaces, or in words, from which numbers it follows or why it is not comparable;
 # - `fact`: name of the fact that several numbers state; they count once;
 # - `repeats`: name of a group of the source's numbers that repeat each other;
 # - `family`: numbers that share a margin; the default is the metric.
 
 optional_numbers <- c("published_runs", "published_sd")
-optional_words <- c("over", "apart", "fact", "repeats")
+optional_words <- c("over", "apart", "because", "fact", "repeats")
 
 # Numbers that do not count: they follow from a fit, from the set-up, or from other numbers of the
 # list, or the source's number is of another quantity.
@@ -42,8 +44,22 @@ listed_numbers <- function(study, published) {
   if (length(unknown_marks) > 0) {
     refuse("have in apart one of ", toString(not_counted), ", found ", unknown_marks[1])
   }
+  require_reasons(rows, refuse)
   rows$place <- as.character(rows$place)
   rows[!is.na(rows$published), ]
+}
+
+# Refuse numbers that do not count without a reason, and a fit or set-up that names no axis.
+require_reasons <- function(rows, refuse) {
+  if (any(is.na(rows$apart) != is.na(rows$because))) {
+    place <- rows$place[is.na(rows$apart) != is.na(rows$because)][1]
+    refuse("have both apart and because or neither, found one at ", place)
+  }
+  of_axes <- rows$because[rows$apart %in% c("fitted", "configured")]
+  unknown <- setdiff(unlist(strsplit(as.character(of_axes), " ")), condition_columns)
+  if (length(unknown) > 0) {
+    refuse("name axes in because if a number is fitted or configured, found ", unknown[1])
+  }
 }
 
 # List a study's published numbers. A number that several rows of the source repeat is their mean.
@@ -123,7 +139,7 @@ score_of <- function(number, claim, data) {
   c(
     number[c("study", "source", "place")],
     list(cell = only(select_cells(data, claim), claim)$cell, block = claim$where$block),
-    number[c("metric", "over", "apart", "fact", "published", optional_numbers)],
+    number[c("metric", "over", "apart", "because", "fact", "published", optional_numbers)],
     list(
       measured = estimate$value, n = estimate$n, ratio = over_published(estimate$value),
       low = if (deterministic) NA_real_ else over_published(estimate$low),
@@ -135,8 +151,8 @@ score_of <- function(number, claim, data) {
 
 no_scores <- tibble::tibble(
   study = "", source = "", place = "", cell = "", block = "", metric = "", over = "", apart = "",
-  fact = "", published = 0, published_runs = 0, published_sd = 0, measured = 0, n = 0, ratio = 0,
-  low = 0, high = 0, interval = ""
+  because = "", fact = "", published = 0, published_runs = 0, published_sd = 0, measured = 0, n = 0,
+  ratio = 0, low = 0, high = 0, interval = ""
 )[0, ]
 
 # Join the numbers that state the same fact into one row, with their geometric means, and grade it.
@@ -269,7 +285,10 @@ show_scoreboard <- function(rows) {
         is.na(low), short_or_empty(ratio),
         paste0(short(ratio), " [", short(low), ", ", short(high), "]")
       ),
-      Grade = dplyr::coalesce(apart, as.character(grade), "no ratio")
+      Grade = dplyr::coalesce(
+        ifelse(is.na(apart), NA, paste0(apart, ": ", breakable(because))), as.character(grade),
+        "no ratio"
+      )
     ) |>
     show_table(align = "lllrrrrrl")
 }

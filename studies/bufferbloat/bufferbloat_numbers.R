@@ -20,6 +20,10 @@ bufferbloat_numbers <- function(published) {
         load == "alone" | queue != "fifo" ~ "configured",
         grepl("_m(in|ax)_ms$", metric) ~ "derived"
       ),
+      because = dplyr::case_when(
+        apart == "configured" ~ "rate_mbit rtt_ms",
+        apart == "derived" ~ "the mean of the same pings"
+      ),
       repeats = ifelse(load == "alone", load, NA), family = paste(metric, load)
     )
 }

@@ -16,6 +16,8 @@ cellular_numbers <- function(published) {
       place = paste("exercise", exercise),
       blocks = "source-trace windows aimd aimd-single threshold approaches ewma grid", scheme,
       metric = unname(measured[metric]), published, published_runs = 1,
-      apart = ifelse(metric == "power", "derived", NA), repeats = paste(exercise, scheme)
+      apart = ifelse(metric == "power", "derived", NA),
+      because = ifelse(metric == "power", "throughput over delay", NA),
+      repeats = paste(exercise, scheme)
     )
 }

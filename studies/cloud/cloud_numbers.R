@@ -19,7 +19,7 @@ cloud_numbers <- function(published) {
     ) |>
     dplyr::mutate(
       in_text = from == "text", video = app == "ffmpeg", alone = competitor == "none",
-      apart = cloud_apart(metric, published, in_text, video, alone, loss_percent),
+      cloud_apart(algorithm, metric, published, in_text, video, alone, loss_percent),
       # The metric of ours that a video's goodput stands for.
       metric = ifelse(video & metric == "goodput_mbit", "throughput_mbit", metric)
     ) |>
@@ -32,7 +32,8 @@ cloud_numbers <- function(published) {
         in_text ~ "logged published",
         TRUE ~ "logged"
       ),
-      apart, app, algorithm, competitor, loss_percent, metric, published, published_runs = 1,
+      apart, because, app, algorithm, competitor, loss_percent, metric, published,
+      published_runs = 1,
       # Runs at losses of up to 0.01 % repeat each other, except for the packets that the loss
       # drops.
       repeats = ifelse(
@@ -42,18 +43,30 @@ cloud_numbers <- function(published) {
     )
 }
 
-# Say why numbers do not count on the scoreboard; NA if they do.
-cloud_apart <- function(metric, published, in_text, video, alone, loss_percent) {
+# Say which numbers do not count on the scoreboard (`apart`), and why (`because`); NA if they do. A
+# video's window and the deviation of its RTT count: no axis has them.
+cloud_apart <- function(algorithm, metric, published, in_text, video, alone, loss_percent) {
   goodput <- metric == "goodput_mbit"
-  dplyr::case_when(
-    # This RTT of the text is in none of the logs.
-    metric == "srtt_mean_ms" & published == 23.336 ~ "not comparable",
-    video & goodput ~ "not comparable",
-    # The set-up has the log's RTTs.
-    video | metric %in% c("srtt_mean_ms", "srtt_median_ms") ~ "configured",
-    # The log's goodputs are those of the text's runs, at the receiver.
-    !in_text & grepl("goodput|first_second", metric) ~ "derived",
-    # The set-up was fitted to the text's goodputs without loss.
-    alone & loss_percent == 0 & goodput ~ "fitted"
+  because <- dplyr::case_when(
+    metric == "srtt_mean_ms" & published == 23.336 ~ "this RTT of the text is in none of the logs",
+    video & goodput ~ "the source's is the encoder's own report",
+    metric %in% c("srtt_mean_ms", "srtt_median_ms") ~ "rtt_ms sender_delay_ms",
+    video & metric == "completion_s" ~ "duration_s",
+    !in_text & grepl("goodput", metric) ~ "the text's goodput of the same run",
+    # A loss of at most 0.01 % drops a few packets in five seconds, so these runs repeat those
+    # without loss, to which the buffer was fitted.
+    alone & goodput & algorithm == "cubic" & loss_percent <= 0.01 ~ "buffer_packets",
+    # As logged, the receiver's window limits BBR at any of these losses. As published, the buffer
+    # is fitted to BBR without loss, and the rate follows from the fastest flow.
+    alone & goodput & algorithm == "bbr" ~ "receive_buffer rate_mbit buffer_packets"
   )
+  apart <- dplyr::case_when(
+    is.na(because) ~ NA_character_,
+    because == "the text's goodput of the same run" ~ "derived",
+    because %in% c("rtt_ms sender_delay_ms", "duration_s") ~ "configured",
+    because == "buffer_packets" ~ "fitted",
+    goodput & !video ~ "configured",
+    TRUE ~ "not comparable"
+  )
+  tibble::tibble(apart, because)
 }

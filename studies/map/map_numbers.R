@@ -50,6 +50,7 @@ map_numbers <- function(published) {
         source == "kim" ~ 1, startsWith(source, "datta2023") ~ 5, TRUE ~ NA_real_
       ),
       apart = ifelse(row %in% 3 & algorithm == "bbr", "configured", NA),
+      because = ifelse(is.na(apart), NA, "rate_mbit"),
       source = dplyr::recode(
         sub(" \\(.*", "", source),
         kim = "map", cao2019 = "Cao et al. 2019", datta2023 = "Datta and Fund 2023"
@@ -58,6 +59,6 @@ map_numbers <- function(published) {
     ) |>
     dplyr::select(
       source, place, blocks, algorithm, dplyr::all_of(condition), sender_queue, metric, over,
-      published, published_runs, apart, repeats, family
+      published, published_runs, apart, because, repeats, family
     )
 }

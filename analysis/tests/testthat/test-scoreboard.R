@@ -74,6 +74,48 @@ test_that("a list of published numbers with a mistake is refused", {
   }
 })
 
+test_that("a number that does not count names the axis or the reason", {
+  refused <- function(apart, because) {
+    listed <- tibble::tibble(
+      place = "a", blocks = "main", metric = "goodput_mbit", published = 1, apart, because
+    )
+    assign("wrong_numbers", \(published) listed, globalenv())
+    expect_error(published_numbers("wrong", NULL), "wrong_numbers must (have both|name axes)")
+  }
+  refused("derived", NA)
+  refused(NA, "rtt_ms")
+  refused("fitted", "the buffer")
+  refused("configured", "rtt_ms bufer_packets")
+})
+
+test_that("only what was fitted or configured does not count in the cloud and loss studies", {
+  labels <- function(study, ...) {
+    folder <- "../../../studies"
+    numbers <- listed_numbers(study, read_published(file.path(folder, study, "published.csv")))
+    dplyr::filter(numbers, ...)
+  }
+  of_cloud <- labels("cloud")
+  # No axis has a window, a deviation of the RTT, or retransmissions.
+  free <- c(
+    "cwnd_median_packets", "srtt_std_ms", "retransmits", "retransmits_first_second",
+    "competitor_retransmits"
+  )
+  expect_true(all(is.na(of_cloud$apart[of_cloud$metric %in% free])))
+  goodput <- dplyr::filter(
+    of_cloud, app == "iperf3", competitor == "none", metric == "goodput_mbit", place != "log"
+  )
+  expect_equal(
+    is.na(goodput$apart), goodput$algorithm == "cubic" & goodput$loss_percent == 0.1
+  )
+  expect_setequal(
+    goodput$because[!is.na(goodput$because)],
+    c("buffer_packets", "receive_buffer rate_mbit buffer_packets")
+  )
+  fitted <- labels("loss", !is.na(apart))
+  expect_equal(fitted$path, c("symmetric", "asymmetric"))
+  expect_equal(fitted$because, c("rtt_ms", "rtt_ms"))
+})
+
 test_that("numbers that state the same fact are one row of geometric means", {
   of_bbr <- tibble::tibble(
     algorithm = "bbr", path = "symmetric", loss_percent = 0:1, mean = c(800, 900), std = 1,

@@ -1,8 +1,10 @@
 """Artifact appendix for review committees, in LaTeX, made from a campaign's results.
 
-Its headings are those of the venue's own template, and it has two pages at most. Claims are
-numbered C1, C2, ... and experiments E1, E2, ...; C1 is that the bytes are the same, and E1 verifies
-the archive. Each other experiment measures the cells of one study's major claims again.
+The text is Markdown (templates/appendix.md). Pandoc fills it with the campaign's facts and places
+it under the headings of the venue's own template (templates/acm.tex, ...). The appendix has two
+pages at most. Claims are numbered C1, C2, ... and experiments E1, E2, ...; C1 is that the bytes are
+the same, and E1 verifies the archive. Each other experiment measures the cells of one study's major
+claims again.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ SAMPLE = 20
 SUBSTITUTE = "Anonymous"  # for names in an anonymous archive
 STAGE = "appendix"
 TEMPLATES = Path(__file__).parent / "templates"
-TEMPLATE, SCRIPT = TEMPLATES / "appendix.yaml", TEMPLATES / "experiment.sh"
+SCRIPT = TEMPLATES / "experiment.sh"
 VENUES = ("acm", "eurosys", "ndss", "usenix")
 TEX, PDF = "APPENDIX.tex", "APPENDIX.pdf"
 MAX_PAGES, MAX_HOURS = 2, 5
@@ -53,13 +55,10 @@ SHOWN = 60  # characters around a difference
 TOOLS_GB = 1.5
 # Parts of scripts/packages.txt that `make verify-artifact` installs.
 PARTS = ("python", "analysis", "tests")
-SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    each: f"\\{each}" for each in "&%$#_{}"
-}
 
 
-class Tex(string.Template):
-    """Text with facts: @{name}."""
+class Script(string.Template):
+    """Script with facts: @{name}."""
 
     delimiter = "@"
 
@@ -101,7 +100,8 @@ def write(
     """Write an archive's appendix and experiments; return a line with their compute-hours.
 
     `root`: the archive's folder; `out`: where to write, by default there; `typeset` makes the PDF.
-    Raises LosslabError if the experiments take too long for an evaluator.
+    Raises LosslabError if the experiments take too long for an evaluator, or a major claim has no
+    number.
     """
     made = out or root
     folder = made / EXPERIMENTS
@@ -125,7 +125,7 @@ def write(
             hint="choose claims with fewer or shorter runs in report/major-claims.yaml, or in a "
             "list of your own: --claims FILE",
         )
-    script = Tex(SCRIPT.read_text())
+    script = Script(SCRIPT.read_text())
     for experiment in experiment_list:
         (folder / f"{experiment.label}.yaml").write_text(
             yaml.safe_dump(dict(experiment.config), sort_keys=False)
@@ -249,58 +249,59 @@ def _text(
     packing: Packing,
 ) -> str:
     """Return the appendix in LaTeX."""
-    data = read_yaml(TEMPLATE)
-    venue = data["venues"][packing.venue]
     facts = {
         "about": escaped(" ".join(read_yaml(ROOT / "CITATION.cff")["abstract"].split())),
-        "campaign": escaped(packing.campaign),
+        "campaign": f"`{packing.campaign}`",
         "runs": f"{len(runs):,}",
-        "cells": str(len({Path(run.path).parent for run in runs})),
-        "claims": str(len(claims)),
+        "cells": len({Path(run.path).parent for run in runs}),
+        "claim_count": len(claims),
         "commit": (root / COMMIT).read_text().strip()[:12],
-        "contents": "results, kernel and image" if packing.with_instrument else "results",
-        "instrument": "in the archive" if packing.with_instrument else "built by set-up",
+        "anonymous": packing.anonymous,
+        "instrument": packing.with_instrument,
         "disk_gb": f"{packing.result_bytes / 1e9 + TOOLS_GB:.1f}",
         "machine": escaped(_origin(root, "machine")),
         "kernel": escaped(_origin(root, "kernel")),
-        "packages": str(sum(len(debian_packages(part)) for part in PARTS)),
-        "human": str(len(wall_s)),
+        "packages": sum(len(debian_packages(part)) for part in PARTS),
+        "human": len(wall_s),
         "hours": f"{sum(wall_s.values()) / 3600:.2f}",
         "all_hours": f"{sum(run.wall_s for run in runs) / 3600:.2f}",
-        "reduced_cells": str(sum(len(each.cells) for each in experiment_list)),
-        "names": venue["badges"],
-        "version_number": __version__,
+        "reduced_cells": sum(len(experiment.cells) for experiment in experiment_list),
         "version": __version__,
         "snakemake": metadata.version("snakemake"),
         "day": packing.day,
-        "algorithms": escaped(", ".join(sorted({run.algorithm for run in runs if run.algorithm}))),
-        "experiment_names": f"E1 to E{len(experiment_list) + 1}",
-        "claims_list": _claims(experiment_list, claims),
-        "experiments_list": _experiments(runs, experiment_list, wall_s),
-    }  # fmt: skip
-    texts = dict(data["texts"])
-    if packing.anonymous:
-        texts["place"] = texts["anonymous_place"]
-    facts["place"] = texts["place"]
-    filled = {name: Tex(text).substitute(facts) for name, text in texts.items()}
-    body = Tex(venue["body"]).substitute(facts | filled)
-    return Tex(data["document"]).substitute(body=body)
-
-
-def _claims(found: Sequence[Experiment], claims: Mapping[tuple[str, str], dict[str, str]]) -> str:
-    """Return the major claims as a list; those against the sources have their ratio."""
-    items = [
-        r"\item[(C1)] \emph{Our bytes.} Each run in virtual time gives the same bytes on every "
-        "machine, and every table and figure follows from them. Proven by E1. Tolerance: none.",
-    ]
-    for experiment in found:
-        for major in experiment.claims:
-            row = claims[major.study, major.claim]
-            items.append(
-                rf"\item[({major.label})] {escaped(row['sentence'])} {_measured(row)} Proven by "
-                rf"{experiment.label}; shown in {escaped(major.item)}."
-            )
-    return _list(items)
+        "algorithms": escaped(", ".join(sorted({run.algorithm for run in runs} - {""}))),
+        "sample": min(SAMPLE, len(runs)),
+        "e1_minutes": f"{wall_s['E1'] / 60:.1f}",
+        "claims": [
+            {
+                "label": major.label,
+                "sentence": escaped(claims[major.study, major.claim]["sentence"]),
+                "numbers": _measured(claims[major.study, major.claim]),
+                "experiment": experiment.label,
+                "item": escaped(major.item),
+            }
+            for experiment in experiment_list
+            for major in experiment.claims
+        ],
+        "experiments": [
+            {
+                "label": experiment.label,
+                "study": escaped(experiment.study),
+                "claims": ", ".join(major.label for major in experiment.claims),
+                "minutes": f"{wall_s[experiment.label] / 60:.1f}",
+                "cells": _cells(len(experiment.cells)),
+                "runs": len(_runs_of(runs, experiment)),
+                "virtual": all(run.virtual for run in _runs_of(runs, experiment)),
+            }
+            for experiment in experiment_list
+        ],
+    }
+    # The first pass fills the text with the facts (JSON is YAML), the second places it.
+    document = f"---\n{json.dumps(facts)}\n---\n"
+    for writer, template in ("markdown", "appendix.md"), ("latex", f"{packing.venue}.tex"):
+        options = "--wrap=none", "--template", TEMPLATES / template
+        document = convert(document, "markdown", writer, *options)
+    return document
 
 
 def _measured(row: Mapping[str, str]) -> str:
@@ -313,80 +314,68 @@ def _measured(row: Mapping[str, str]) -> str:
         if float(row["published"]) * float(row["measured"]) > 0:
             ratio = float(row["measured"]) / float(row["published"])
             words += f"; ratio {ratio:.2f}"
-    text = escaped(f"{words}; limit: {row['tolerance']}; {row['verdict']}.")
-    return re.sub(r"(?<!\w)-(?=\d)", "$-$", text)
-
-
-def _experiments(
-    runs: Sequence[Run], experiment_list: Sequence[Experiment], wall_s: Mapping[str, float]
-) -> str:
-    """Return the experiments as a list, with their human- and compute-minutes."""
-    items = [
-        rf"\item[(E1)] \emph{{The archive}} [1 human-minute + {_minutes(wall_s['E1'])}]. "
-        r"\emph{Execution:} \texttt{sh experiments/E1.sh} compares all digests, makes tables, "
-        f"claims and report again, and measures {min(SAMPLE, len(runs))} runs again, which it "
-        r"draws at random. \emph{Results:} \texttt{VERIFIED}.",
-    ]
-    for experiment in experiment_list:
-        names = ", ".join(major.label for major in experiment.claims)
-        experiment_runs = _runs_of(runs, experiment)
-        same = (
-            r"\texttt{same bytes} for each cell"
-            if all(run.virtual for run in experiment_runs)
-            else r"\texttt{no significant difference} for each cell, because time is real"
-        )
-        items.append(
-            rf"\item[({experiment.label})] \emph{{Study {escaped(experiment.study)}: {names}}} "
-            rf"[1 human-minute + {_minutes(wall_s[experiment.label])}]. "
-            r"\emph{Preparation:} none. "
-            rf"\emph{{Execution:}} \texttt{{sh experiments/{experiment.label}.sh}} measures "
-            rf"{_cells(len(experiment.cells))} in {len(experiment_runs)} runs. \emph{{Results:}} "
-            f"{same}, and the numbers of {names}."
-        )
-    return _list(items)
-
-
-def _list(items: Sequence[str]) -> str:
-    begin = r"\begin{description}\setlength{\itemsep}{0pt}\setlength{\parskip}{0pt}"
-    return "\n".join([begin, *items, r"\end{description}"])
+    words += f"; limit: {row['tolerance']}; {row['verdict']}."
+    # Negative numbers are mathematics, so that no sign breaks from its number.
+    parts = re.split(r"(?<!\w)(-\d+(?:\.\d+)?)", words)
+    return "".join(f"${p}$" if number % 2 else escaped(p) for number, p in enumerate(parts))
 
 
 def _cells(number: int) -> str:
     return f"{number} cell" if number == 1 else f"{number} cells"
 
 
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.1f} compute-minutes"
+def escaped(plain: str) -> str:
+    """Return plain text as Markdown."""
+    return re.sub(f"([{re.escape(string.punctuation)}])", r"\\\1", plain)
 
 
-def escaped(text: str) -> str:
-    """Return plain text as LaTeX."""
-    return "".join(SPECIAL.get(each, each) for each in text)
+def convert(document: str, reader: str, writer: str, *options: str | Path) -> str:
+    """Convert a document with pandoc and return it; `reader` and `writer`: its names of formats."""
+    import pypandoc
+
+    command = [pypandoc.get_pandoc_path(), "--from", reader, "--to", writer, *options]
+    return processes.run(command, text=document)
 
 
-def typeset(root: Path) -> Path | None:
-    """Make the appendix's PDF and return its path; None without LaTeX.
+def typeset(root: Path) -> None:
+    """Make the appendix's PDF with LaTeX, or with Typst if there is none.
 
-    Raises LosslabError if LaTeX fails or the pages are too many.
+    Raises LosslabError if that fails or the pages are too many.
     """
-    if shutil.which("pdflatex") is None:
-        return None
+    pages = (_latex if shutil.which("pdflatex") else _typst)(root)
+    if pages > MAX_PAGES:
+        raise LosslabError(
+            f"the appendix must have {MAX_PAGES} pages at most, found {pages}",
+            hint="choose fewer claims, or shorter texts of `item`, in report/major-claims.yaml",
+        )
+
+
+def _latex(root: Path) -> int:
+    """Make the PDF with LaTeX; return its number of pages."""
     with tempfile.TemporaryDirectory(prefix="losslab-tex-") as folder:
         shutil.copy(root / TEX, folder)
         options = "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"
-        command = ["pdflatex", *options, TEX]
-        done = processes.attempt(command, cwd=Path(folder))
+        done = processes.attempt(["pdflatex", *options, TEX], cwd=Path(folder))
         pages = re.search(r"Output written on .*\((\d+) pages?", done.out.replace("\n", ""))
         if not done.good or pages is None:
             wrong = [line for line in done.out.splitlines() if line.startswith("!")]
             raise LosslabError(f"LaTeX must typeset {TEX}, found: {' '.join(wrong) or done.out}")
-        if int(pages[1]) > MAX_PAGES:
-            raise LosslabError(
-                f"the appendix must have {MAX_PAGES} pages at most, found {pages[1]}",
-                hint="choose fewer claims, or shorter texts of `item`, in report/major-claims.yaml",
-            )
         shutil.copy(Path(folder) / PDF, root / PDF)
-    return root / PDF
+    return int(pages[1])
+
+
+def _typst(root: Path) -> int:
+    """Make the PDF with Typst, in a layout like that of LaTeX; return its number of pages."""
+    import typst
+
+    template = TEMPLATES / "appendix.typ"
+    text = convert((root / TEX).read_text(), "latex", "typst", "--template", template)
+    source = text.encode()
+    try:
+        (root / PDF).write_bytes(typst.compile(source))
+        return int(typst.query(source, "<pages>", field="value", one=True))
+    except typst.TypstError as error:
+        raise LosslabError(f"Typst must typeset {TEX}, found: {error}") from error
 
 
 def _origin(root: Path, part: str) -> str:

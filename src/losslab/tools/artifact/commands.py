@@ -24,8 +24,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     group = commands.add_parser("artifact")
     kinds = group.add_subparsers(required=True, metavar="WHAT")
     packing = kinds.add_parser("pack", help="pack a campaign as an archive that others can verify")
-    packing.add_argument("--campaign", type=Path, default=ROOT / "config" / "quick.yaml",
-                      help="configuration file of the campaign")  # fmt: skip
+    packing.add_argument(
+        "--campaign", type=Path, default=ROOT / "config" / "campaigns" / "quick.yaml",
+        help="configuration file of the campaign",
+    )  # fmt: skip
     packing.add_argument("--folder", type=Path, default=Path(), help="folder of the campaign")
     packing.add_argument(
         "--out", type=out_file, default=f"{pack.NAME}.tar.gz", help="archive to write"

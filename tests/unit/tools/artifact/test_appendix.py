@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import string
 import subprocess
 
 import pytest
@@ -40,18 +41,29 @@ def write(campaign, runs, quick, majors, venue="acm", seconds=60, anonymous=Fals
 
 
 @pytest.mark.parametrize("venue", appendix.VENUES)
-def test_appendix_of_a_venue_has_its_headings_and_no_place_for_a_fact(
+def test_appendix_of_a_venue_has_its_headings_and_all_claims_and_experiments(
     campaign, runs, quick, majors, venue
 ):
     write(campaign, runs, quick, majors, venue)
     text = (campaign / appendix.TEX).read_text()
+    assert "campaign \\texttt{config/campaigns/quick.yaml}: 3 valid runs of 1 conditions" in text
     assert len(re.findall(r"\\sub(?:sub)?section\{(.*)\}$", text, re.M)) >= 11
-    assert "@{" not in text
+    # As Typst reads it.
+    plain = appendix.convert(text, "latex", "plain")
+    assert re.findall(r"^\(([CE]\d)\)$", plain, re.M) == ["C1", "C2", "C3", "E1", "E2", "E3"]
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs Debian's texlive-latex-base")
+@pytest.fixture(params=["pdflatex", "typst"])
+def program(request, monkeypatch):
+    """Let one program make the PDF."""
+    if request.param == "typst":
+        monkeypatch.setattr(appendix.shutil, "which", lambda _: None)
+    elif shutil.which("pdflatex") is None:
+        pytest.skip("needs Debian's texlive-latex-base")
+
+
 @pytest.mark.parametrize("venue", appendix.VENUES)
-def test_appendix_of_eight_claims_has_two_pages(campaign, runs, quick, venue):
+def test_appendix_of_eight_claims_has_two_pages(campaign, runs, quick, venue, program):
     """The claims are losslab's own; their sentences stand for the longest in the repository."""
     majors = major.read_major()
     assert 5 <= 1 + len(majors) <= 8
@@ -68,29 +80,34 @@ def test_appendix_of_eight_claims_has_two_pages(campaign, runs, quick, venue):
     assert (campaign / appendix.PDF).read_bytes().startswith(b"%PDF")
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs Debian's texlive-latex-base")
-def test_longer_appendix_is_refused(tmp_path):
+def test_longer_appendix_is_refused(tmp_path, program):
     (tmp_path / appendix.TEX).write_text(
-        r"\documentclass{article}\begin{document}1\newpage 2\newpage 3\end{document}"
+        r"\documentclass{article}\begin{document}1" + "\n\nmore words" * 400 + r"\end{document}"
     )
-    with pytest.raises(LosslabError, match="must have 2 pages at most, found 3"):
+    with pytest.raises(LosslabError, match=r"must have 2 pages at most, found [3-9]"):
         appendix.typeset(tmp_path)
+
+
+def test_escaped_text_stays_as_it_is():
+    plain = f'1. {string.punctuation} a_b_c *a* ~b~ `c` -- "d" it\'s <e> $1$ ${{f}} @g ... #h'
+    filled = appendix.convert(appendix.escaped(plain), "markdown", "markdown", "--wrap=none")
+    assert appendix.convert(filled, "markdown", "plain", "--wrap=none") == f"{plain}\n"
 
 
 def test_our_bytes_and_the_sources_are_separate_claims(campaign, runs, quick, majors):
     write(campaign, runs, quick, majors)
     items = dict(
-        re.findall(r"\\item\[\((C\d)\)\] (.*)$", (campaign / appendix.TEX).read_text(), re.M)
+        re.findall(r"\\item\[\((C\d)\)\]\n(.*)$", (campaign / appendix.TEX).read_text(), re.M)
     )
     assert list(items) == ["C1", "C2", "C3"]
     assert "same bytes" in items["C1"]
     assert "ratio" not in items["C1"]
     assert items["C2"] == (
-        r"CUBIC loses 5 \% \& more\_. Ours: 76.2 [74.2, 77.9] \%, n=10; source: 70 \%; "
+        r"CUBIC loses 5 \% \& more\_. Ours: 76.2 {[}74.2, 77.9{]} \%, n=10; source: 70 \%; "
         r"ratio 1.09; limit: at least 70; reproduced. Proven by E2; shown in Figure 3\_a."
     )
     # The signs do not break from their numbers.
-    assert "Ours: $-$1.1 [$-$1.2, $-$1], n=10; source: $-$1; ratio 1.10" in items["C3"]
+    assert r"Ours: \(-1.1\) {[}\(-1.2\), \(-1\){]}, n=10; source: \(-1\); ratio 1.10" in items["C3"]
 
 
 def test_experiments_have_the_cells_of_their_claims_and_the_recorded_minutes(
@@ -107,9 +124,12 @@ def test_experiments_have_the_cells_of_their_claims_and_the_recorded_minutes(
     }  # fmt: skip
     text = (campaign / appendix.TEX).read_text()
     # E1: 60 s of verification, and a sample of all three runs.
-    assert "(E1)] \\emph{The archive} [1 human-minute + 2.5 compute-minutes]" in text
-    assert "(E2)] \\emph{Study loss: C2} [1 human-minute + 0.5 compute-minutes]" in text
-    assert "(E3)] \\emph{Study map: C3} [1 human-minute + 0.0 compute-minutes]" in text
+    minutes = re.findall(r"\((E\d)\)\]\n\\emph\{(.*?)\} \{\[\}(.*?)\{\]\}", text)
+    assert minutes == [
+        ("E1", "The archive", "1 human-minute + 2.5 compute-minutes"),
+        ("E2", "Study loss: C2", "1 human-minute + 0.5 compute-minutes"),
+        ("E3", "Study map: C3", "1 human-minute + 0.0 compute-minutes"),
+    ]
     assert line == "3 experiments, 0.05 compute-hours (at most 5)"
     cells = design.load_cells(yaml.safe_load((folder / "E3.yaml").read_text()), ROOT)
     assert {cell.condition.algorithm for cell in cells} == {"bbr", "cubic"}

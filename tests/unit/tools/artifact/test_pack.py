@@ -1,5 +1,6 @@
 """Folders and campaigns that cannot be packed, and the RO-Crate, checked by its validator."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from losslab.errors import LosslabError
 from losslab.reading import UsageError
-from losslab.tools.artifact import pack
+from losslab.tools.artifact import commands, pack
 
 
 def test_campaign_to_pack_must_be_a_file_of_the_repository_and_measured(tmp_path, root):
@@ -23,6 +24,13 @@ def test_campaign_to_pack_must_be_a_file_of_the_repository_and_measured(tmp_path
             pack.campaign_file(path)
     with pytest.raises(LosslabError, match="must record the campaign"):
         pack.pack(tmp_path, Path("config/campaigns/quick.yaml"), tmp_path / "a.tar.gz", False)
+
+
+def test_default_campaign_can_be_packed():
+    parser = argparse.ArgumentParser()
+    commands.add_commands(parser.add_subparsers())
+    options = parser.parse_args(["artifact", "pack"])
+    assert pack.campaign_file(options.campaign) == Path("config/campaigns/quick.yaml")
 
 
 def test_missing_package_is_named_before_the_verification(tmp_path, monkeypatch):
