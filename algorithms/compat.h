@@ -77,7 +77,9 @@ static inline int losslab_register(struct tcp_congestion_ops *ops)
 #define module_init(function)								\
 	static int __init losslab_init(void)						\
 	{										\
-		int error = function();							\
+		int error;								\
+		printk(KERN_INFO "losslab: init of " LOSSLAB_NAME " begins\n");		\
+		error = function();							\
 		printk(KERN_INFO "losslab: init of " LOSSLAB_NAME " returned %d\n", error);	\
 		return error;								\
 	}										\

@@ -20,7 +20,7 @@ from pathlib import Path
 from losslab import extensions, processes
 from losslab.campaign.results import ALGORITHMS_FILE
 from losslab.errors import did_you_mean
-from losslab.instrument import csource, kernel, kernels, kerneltree
+from losslab.instrument import csource, kernel, kernels, kernelsource, kerneltree
 from losslab.reading import UsageError, code, out_file, read_json, read_text
 from losslab.repository import INSTALLED, ROOT, find
 from losslab.study import names
@@ -264,8 +264,33 @@ def imported(name: str, label: str, folder: Path, place: str) -> tuple[Path, lis
         files = {each: (its / each).read_bytes() for each in copied}
     path = _add(name, label, folder, files | {csource.FILE: made.text.encode()})
     if csource.needs_bbr3(files.values()):
-        notes += [f"it needs the kernel {BBR3} (`losslab kernel --name {BBR3}`)"]
+        notes.append(_choose_kernel(name, folder))
     return path, notes
+
+
+def _choose_kernel(name: str, folder: Path) -> str:
+    """Compile an algorithm that names BBRv3's hooks on the default kernel; return a note.
+
+    Hooks may be in a branch of `#ifdef` that is not compiled. If it does not compile, or the kernel
+    has no object files here, its row gets the kernel with BBRv3.
+    """
+    first = kernels.get(kernels.DEFAULT, [name])
+    reason = "its source names BBRv3's hooks, and was not compiled yet"
+    if kernel.objects(first.base).existing() is not None:
+        try:
+            kernel.part(first, kernelsource.require_room).build(unpinned=True)
+        except kerneltree.SourceError as error:
+            said = csource.explained(error.message) or error.message.splitlines()[1:2]
+            reason = f"it does not compile on {first.name}: {''.join(said[:1])}"
+        else:
+            return f"it compiles on {first.name}; to measure it with BBRv3's hooks, --kernel {BBR3}"
+    table = folder / ALGORITHMS
+    text = table.read_text()
+    table.write_text(f"{text.removesuffix('default' + chr(10))}{BBR3}\n")
+    return (
+        f"its kernel is {BBR3} (`losslab kernel --name {BBR3}`), because {reason}; `--kernel` "
+        "chooses another"
+    )
 
 
 def _add(name: str, label: str, folder: Path, files: Mapping[str, bytes]) -> Path:
@@ -292,9 +317,7 @@ def _add(name: str, label: str, folder: Path, files: Mapping[str, bytes]) -> Pat
         (place / each).write_bytes(content)
     colour = names.next_colour([row["colour"] for row in rows])
     shape = min(SHAPES, key=[row["shape"] for row in rows].count)
-    row = "\t".join(
-        [name, label, colour, shape, BBR3 if csource.needs_bbr3(files.values()) else "default"]
-    )
+    row = "\t".join([name, label, colour, shape, kernels.DEFAULT])
     text = known.read_text().rstrip("\n")
     table.parent.mkdir(exist_ok=True)
     table.write_text(f"{text}\n{row}\n")

@@ -18,6 +18,7 @@ from losslab.backends.registry import BACKENDS
 from losslab.campaign import inputs
 from losslab.errors import did_you_mean
 from losslab.reading import UsageError, shown, whole_option
+from losslab.study import parameters
 from losslab.study.condition import AXES
 from losslab.study.studyfiles import POINTS_MAX
 
@@ -60,6 +61,9 @@ def axis_values(name: str, given: Any) -> list[Value]:
         raise UsageError(f"{name} must have at least one value, found none")
     if len(values) > POINTS_MAX:
         raise UsageError(f"{name} must have at most {POINTS_MAX} values, found more")
+    if name in parameters.ROLES:
+        lists = [parameters.expanded(v) if isinstance(v, str) else [v] for v in values]
+        values = [each for its in lists for each in its]
     return list(dict.fromkeys(axis_value(name, value) for value in values))
 
 

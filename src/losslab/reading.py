@@ -46,6 +46,7 @@ WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 MAX_NUMBER_LENGTH = 40
 COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 PARAMETER = re.compile(r"\bmodule_param(?!_desc)(\w*)\s*\(((?:[^()]|\([^()]*\))*)\)\s*;")
+MACRO = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\\\n]|\\.)*(?:\\\n(?:[^\\\n]|\\.)*)*", re.MULTILINE)
 # Numbers of a socket option's value: the type of a module's parameter, the smallest, the next
 # after the largest.
 FIELDS = {
@@ -429,7 +430,11 @@ def module_parameters(text: str) -> list[tuple[str, str, str, str]]:
     The type is "" if functions of the source read and write the parameter.
     """
     found = []
+    # The parameters of a macro are no names.
+    text = MACRO.sub("", text)
     for how, inside in PARAMETER.findall(text):
+        if "," not in inside:
+            continue  # does not compile
         name, *words, mode = (word.strip() for word in inside.split(","))
         kind = words[-1] if how in ("", "_unsafe") and words else ""
         variable = name

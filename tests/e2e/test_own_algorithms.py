@@ -195,6 +195,90 @@ def test_module_that_does_not_register_says_what_its_init_returned(
     assert "init of old-CC returned -12" in capsys.readouterr().err
 
 
+# Of Linux before 4.13, whose timestamps tick as its clock does. It keeps a queue of TARGET_MS.
+DELAY = """\
+#include <linux/module.h>
+#include <net/tcp.h>
+struct delay { u32 first; s32 least; u32 started; };
+s32 above(s32 delay_ms);
+static u32 one_way_ms(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	return tp->rx_opt.rcv_tsval * (1000 / HZ) - tp->rx_opt.rcv_tsecr * (1000 / HZ);
+}
+static void delay_avoid(struct sock *sk, u32 ack, u32 acked, u32 in_flight)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct delay *own = inet_csk_ca(sk);
+	s32 now_ms;
+
+	if (!own->started) {
+		own->started = tcp_time_stamp;
+		own->first = one_way_ms(sk);
+		pr_info("DEBUG: first %u\\n", own->first);
+	}
+	now_ms = one_way_ms(sk) - own->first;
+	own->least = min(own->least, now_ms);
+	tp->snd_cwnd_cnt += acked;
+	if (tp->snd_cwnd_cnt < tp->snd_cwnd)
+		return;
+	tp->snd_cwnd_cnt = 0;
+	if (above(now_ms - own->least) < 0)
+		tp->snd_cwnd++;
+	else if (tp->snd_cwnd > 2)
+		tp->snd_cwnd--;
+}
+static struct tcp_congestion_ops delay_ops = {
+	.name = "delay", .owner = THIS_MODULE, .ssthresh = tcp_reno_ssthresh,
+	.cong_avoid = delay_avoid,
+};
+static int __init delay_register(void)
+{
+	pr_info("delay: no table\\n");
+	return tcp_register_congestion_control(&delay_ops);
+}
+module_init(delay_register);
+MODULE_LICENSE("GPL");
+"""
+
+
+def test_b7_old_module_that_reads_timestamps_keeps_the_queue_that_it_aims_at(
+    campaign_folder, tmp_path, capsys, monkeypatch
+):
+    """A path of 20 Mbit/s sends 1.65 packets in 1 ms, so 25 ms are 41 packets.
+
+    Taken for ticks of 4 ms, the timestamps would give a queue of 10. Only one file has the flag
+    with the target (B8), what the module prints is no trouble (B2), and its init's line is shown
+    (B4).
+    """
+    monkeypatch.chdir(campaign_folder)
+    folder = tmp_path / "module"
+    folder.mkdir()
+    (folder / "delay.c").write_text(
+        DELAY + "#ifdef TARGET_MS\n#error a flag of another file\n#endif\n"
+    )
+    (folder / "target.c").write_text(
+        "#include <linux/types.h>\ns32 above(s32 delay_ms);\n"
+        "s32 above(s32 delay_ms) { return delay_ms - TARGET_MS; }\n"
+    )
+    (folder / "Makefile").write_text(
+        "PARTS := delay target\nobj-m := tcp_delay.o\ntcp_delay-y := $(addsuffix .o,$(PARTS))\n"
+        "CFLAGS_target.o := -DTARGET_MS=25\n"
+    )
+    assert cli.main(["new", "algorithm", "delay", "--from", str(folder)]) == 0
+    assert cli.main(["kernel", "--algorithm", "delay"]) == 0
+    assert "its init function prints: delay: no table" in capsys.readouterr().out
+    path = Condition(
+        algorithm="delay", rtt_ms=10, rate_mbit=20, buffer_packets=300, duration_s=5, warmup_s=2.5
+    )
+    manifest = run(path, 1, tmp_path / "out", instrument(condition=path))
+    assert manifest["reasons"] == []
+    assert "DEBUG: first" in (tmp_path / "out" / "console.log").read_text()
+    assert 33 < manifest["summary"]["queue_mean_packets"] < 50
+    assert manifest["summary"]["goodput_mbit"] > 18.5
+
+
 DECLARED, OPS = "static void template_cc_init", "\t.undo_cwnd\t= tcp_reno_undo_cwnd,\n"
 GOAL = "static u32 goal(struct sock *sk, unsigned int mss) { return 2; }\n"
 # What people bring, as changes of the template: lines, and what replaces them.
@@ -210,7 +294,7 @@ REFUSED = {
     "symbol": ({DECLARED: "u32 tcp_reno_ssthresh(struct sock *sk) { return 2; }\n" + DECLARED},
                "another file of the kernel has a function of this name"),
     "tsosegs": ({DECLARED: GOAL + DECLARED, OPS: f"{OPS}\t.tso_segs = goal,\n"},
-                "BBRv3's patch adds this: kernel 6.12-bbr3 has it"),
+                "BBRv3's patch adds this: try the kernel 6.12-bbr3"),
     "header": ({DECLARED: f'#include "config.h"\n{DECLARED}'},
                "must have the files that it includes, found no config.h"),
 }  # fmt: skip

@@ -159,3 +159,9 @@ def test_default_folder_differs_by_seed_captures_and_exact_values():
         )
     }  # fmt: skip
     assert len(folders) == 5
+
+
+def test_list_of_a_parameters_values_is_a_value_of_the_axis_each():
+    given = ["reno", "cubic,beta=512|717"]
+    found = ["reno", "cubic,beta=512", "cubic,beta=717"]
+    assert pyarguments.axis_values("algorithm", given) == found

@@ -21,6 +21,9 @@ from tests import sealed
     [
         ("algorithm", "cubic,bbr", ["cubic", "bbr"]),
         ("algorithm", "a,a,b=1,c=0,x,t=1,2", ["a", "a,b=1,c=0", "x,t=1,2"]),
+        ("algorithm", "cubic,beta=512|717,bbr", ["cubic,beta=512", "cubic,beta=717", "bbr"]),
+        ("algorithm", "a,b=1|2,c=3|4", ["a,b=1,c=3", "a,b=1,c=4", "a,b=2,c=3", "a,b=2,c=4"]),
+        ("algorithm", "x,t=1,2|3,4", ["x,t=1,2", "x,t=3,4"]),
         ("competitor", "same,bbr,x=1", ["same", "bbr,x=1"]),
         ("loss_percent", "0,0.5,5", [0, 0.5, 5]),
         ("loss_percent", "0:3", [0, 1, 2, 3]),

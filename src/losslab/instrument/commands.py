@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import http.server
+import re
 import shutil
 import socket
 import sys
@@ -40,6 +41,7 @@ from losslab.study import design
 DEFAULT_PARTS = (f"{KERNEL}-{kernels.default().key}", f"{IMAGE}-{image.HOST}")
 WITH_OBJECTS = (*DEFAULT_PARTS, f"{OBJECTS}-{kernels.default().key}")
 OTHERS = [f"{IMAGE}-{image.ENGINE}", f"{IMAGE}-ffmpeg", f"{KERNEL}-6.12-bbr3"]
+INIT_LINES = 20  # of a module, that are printed
 # What a kernel has registered, and the time to boot one and read it.
 AVAILABLE, BOOT_TIMEOUT_S = "/proc/sys/net/ipv4/tcp_available_congestion_control", 60.0
 
@@ -291,7 +293,7 @@ def _build_kernel(options: argparse.Namespace) -> int:
 def registration(spec: Kernel) -> list[str]:
     """Boot a kernel once; return a line on each added algorithm, which it must register."""
     tools = instrument(spec=spec)
-    read = f"cat {AVAILABLE} >available; dmesg | grep losslab: >log; "
+    read = f"cat {AVAILABLE} >available; dmesg >log; "
     read += "grep -s . /sys/module/*/parameters/* >values"
     with tempfile.TemporaryDirectory(prefix="losslab-boot-") as name:
         task = {"kind": "command", "command": ["sh", "-c", f"{read} || true"]}
@@ -299,7 +301,7 @@ def registration(spec: Kernel) -> list[str]:
         available = (Path(name) / "available").read_text().split()
         log = (Path(name) / "log").read_text(errors="replace").splitlines()
         values = (Path(name) / "values").read_text(errors="replace").splitlines()
-    said, found = [line.partition("losslab: ")[2] for line in log], []
+    said, found = [line.partition("losslab: ")[2] for line in log if "losslab: " in line], []
     for algorithm in (path.parent.name for path in spec.algorithms):
         if algorithm not in available:
             raise LosslabError(
@@ -312,7 +314,19 @@ def registration(spec: Kernel) -> list[str]:
         its = [v.removeprefix(place).replace(":", "=", 1) for v in values if v.startswith(place)]
         its = [f"its parameters are {', '.join(its)}"] * bool(its)
         found.append("; ".join([f"{algorithm} registers on {spec.name}", *its]))
+        found += [f"its init function prints: {line}" for line in init_lines(log, algorithm)]
     return found
+
+
+def init_lines(log: Sequence[str], algorithm: str) -> list[str]:
+    """Return what the init function of an algorithm's module printed, from a boot's messages."""
+    kept, inside = [], False
+    for line in (re.sub(r"^\[ *[0-9.]+\] ", "", each) for each in log):
+        if line.startswith(f"losslab: init of {algorithm} "):
+            inside = line.endswith(" begins")
+        elif inside and not line.startswith("losslab: "):
+            kept.append(line)
+    return kept[:INIT_LINES]
 
 
 def _try_all(algorithms: Sequence[str]) -> int:

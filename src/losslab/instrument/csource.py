@@ -22,6 +22,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from losslab import processes
+from losslab.instrument import makefile
+from losslab.instrument.makefile import Build
 from losslab.reading import (
     FIELDS,
     UsageError,
@@ -54,9 +56,13 @@ OPS = re.compile(
 )
 EXPORTED = re.compile(r"\bEXPORT_SYMBOL(?:_GPL)?\s*\(\s*(\w+)\s*\)")
 INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
-FLAGS = re.compile(r"^\s*(?:ccflags-y|EXTRA_CFLAGS|CFLAGS_\S+\.o)\s*[:+]?=(.*)$", re.MULTILINE)
-FLAG = re.compile(r"-[DUOWfs][^\s$`\"'();#]*")
-OBJECTS = r"^\s*{}\s*[:+]?=(.*)$"
+OLD_CLOCK = re.compile(r"\btcp_time_stamp\b(?!\s*\()")
+TIMESTAMP = re.compile(r"\brcv_ts(?:val|ecr)\b")
+# A function's body, which ends at the first brace in the first column.
+BODY = re.compile(r"^[^\n#]*\)\s*\n?\{.*?^\}", re.MULTILINE | re.DOTALL)
+# A function that other files may call, and calls that open a file.
+DEFINED = re.compile(r"^(?!static\b)[A-Za-z_][\w \t*]*?\b(\w+)\s*\([^;{}()]*\)\s*\{", re.MULTILINE)
+OPENING = re.compile(r"\b(filp_open|kernel_read(?:_file\w*)?|request_firmware\w*)\s*\(")
 NEW_KERNEL = re.compile(
     r"\.tso_segs\b|\bfast_ack_mode\b|\bskb_marked_lost\b|TCP_CONG_WANTS_CE_EVENTS"
 )
@@ -84,15 +90,19 @@ class Algorithm:
     source: str = ""
     commit: str = ""
     licence: str = ""
+    file_flags: Mapping[str, Sequence[str]] | None = None  # by source, in addition
 
     @property
     def text(self) -> str:
         """The content of its file."""
         words = {key: value for key, value in vars(self).items() if key != "folder"}
-        parameters = words.pop("parameters") or {}
+        tables = {key: words.pop(key) for key in ("parameters", "file_flags")}
         lines = [f"{key} = {_toml(value)}" for key, value in words.items() if value]
-        lines += ["", "[parameters]"] if parameters else []
-        return "\n".join([*lines, *(f"{k} = {_toml(v)}" for k, v in parameters.items()), ""])
+        for key, table in tables.items():
+            lines += ["", f"[{key}]"] if table else []
+            lines += [f"{k if k.isidentifier() else _toml(k)} = {_toml(v)}"
+                      for k, v in (table or {}).items()]  # fmt: skip
+        return "\n".join([*lines, ""])
 
 
 def _toml(value: Any) -> str:
@@ -135,7 +145,7 @@ def registered(text: str, called: bool = False) -> list[str]:
         variable = re.findall(r"tcp_congestion_ops\s+(\w+)", each)[0]
         if called and not re.search(rf"_congestion_control\s*\(\s*&{variable}\b", text):
             continue
-        value = (re.findall(r"\.?\bname\s*[=:]\s*((?:\"[^\"]*\"|[^,}\"])+)", each) or [""])[0]
+        value = (re.findall(r"\.?\bname\s*[=:]\s*((?:\"[^\"]*\"|[^,}\"=;])+)", each) or [""])[0]
         for _ in macros:
             value = re.sub(r"\b[A-Za-z_]\w*\b(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)",
                            lambda word: macros.get(word[0], word[0]), value)  # fmt: skip
@@ -145,32 +155,59 @@ def registered(text: str, called: bool = False) -> list[str]:
     return found
 
 
-def sources(folder: Path, start: Path) -> list[str]:
-    """List the sources of a module, by its Makefile, or else the only file that registers.
+def sources(folder: Path, start: Path, name: str, build: Build) -> list[str]:
+    """List the sources of the module that registers a name, or else of the only one.
 
-    A folder of `algorithms/` declares them.
+    A folder of `algorithms/` declares them. Modules are those of the Makefile, and then each file
+    that registers one. Raises UsageError if several could be meant.
     """
     if declared := _declared(folder, start):
         return list(declared.sources)
-    text = _makefile(folder)
-    found: list[str] = []
-    for module in _objects(text, "obj-(?:m|y|\\$\\(\\w+\\))"):
-        stem = re.escape(module.removesuffix(".o"))
-        parts = [*_objects(text, f"{stem}-objs"), *_objects(text, f"{stem}-y")] or [module]
-        names = [part.removesuffix(".o") + ".c" for part in parts]
-        registers = any(_registers(folder / name) for name in names)
-        if registers and (start == folder or start.name in names):
-            found = names
-            break
+    modules = [its for its in build.modules if any(_registers(folder / each) for each in its)]
     if start != folder:
-        return found or [start.name]
-    found = found or [path.name for path in sorted(folder.glob("*.c")) if _registers(path)]
-    if sum(_registers(folder / name) for name in found) > 1:
+        modules = [its for its in modules if str(start.relative_to(folder)) in its]
+        named = [its for its in modules if name in _names(folder, its)]
+        return (named or modules or [[start.name]])[0]
+    linked = {each for its in build.modules for each in its}
+    files = [[str(path.relative_to(folder))] for path in sorted(folder.rglob("*.c"))
+             if _registers(path)]  # fmt: skip
+    alone = [its for its in files if its[0] not in linked]
+    named = [its for its in modules if name in _names(folder, its)]
+    named = named or [its for its in alone if name in _names(folder, its)]
+    modules = named or modules or [its for its in alone if "/" not in its[0]]
+    if len(modules) > 1:
+        listed = {each: its for its in modules for each in _names(folder, its) or [its[0]]}
+        shown = ", ".join(f"{each} ({' '.join(its)})" for each, its in listed.items())
+        first = next((each for its in modules for each in its if _registers(folder / each)), "")
         raise UsageError(
-            f"a folder must have one congestion control, found {', '.join(found)}",
-            hint=f"name one file: --from {folder}/{found[0]}",
+            f"{folder} must have one congestion control that registers {name}, found "
+            + (f"{len(named)}: {shown}" if named else shown),
+            hint=f"name one file: --from {folder}/{first}"
+            if named
+            else f"choose one of them: losslab new algorithm {next(iter(listed))}, or name its "
+            f"file: --from {folder}/{first}",
         )
-    return found
+    return modules[0] if modules else []
+
+
+def _elsewhere(
+    folder: Path, below: str, found: Sequence[str], whole: str
+) -> Iterator[tuple[str, str]]:
+    """Yield functions that sources call but that only another file of the folder has."""
+    defined = {*DEFINED.findall(whole)}
+    for path in sorted(folder.glob(below)):
+        file = str(path.relative_to(folder))
+        if file not in found:
+            for name in DEFINED.findall(code(path.read_text(errors="replace"))):
+                if name not in defined and re.search(rf"\b{name}\s*\(", whole):
+                    yield name, file
+
+
+def _names(folder: Path, its: Iterable[str]) -> list[str]:
+    """List the names that a module's files register."""
+    text = "\n".join(code((folder / each).read_text(errors="replace"))
+                     for each in its if (folder / each).is_file())  # fmt: skip
+    return [each for each in dict.fromkeys(registered(text, True) or registered(text)) if each]
 
 
 def _declared(folder: Path, start: Path) -> Algorithm | None:
@@ -180,27 +217,8 @@ def _declared(folder: Path, start: Path) -> Algorithm | None:
 
 
 def _registers(path: Path) -> bool:
-    return path.is_file() and "tcp_congestion_ops" in path.read_text(errors="replace")
-
-
-def _makefile(folder: Path) -> str:
-    """Return the lines of a module's Makefile or Kbuild, each with its continuations."""
-    found = next((p for name in ("Makefile", "Kbuild") if (p := folder / name).is_file()), None)
-    return found.read_text(errors="replace").replace("\\\n", " ") if found else ""
-
-
-def _objects(text: str, name: str) -> list[str]:
-    rows = re.findall(OBJECTS.format(name), text, re.MULTILINE)
-    return [word for row in rows for word in row.partition("#")[0].split() if word[-2:] == ".o"]
-
-
-def flags(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the compiler's options in a module's Makefile, and those that are left out."""
-    words = [word for row in FLAGS.findall(_makefile(folder))
-             for word in row.partition("#")[0].split()]  # fmt: skip
-    kept = [word for word in words if FLAG.fullmatch(word)]
-    # Folders of included files are always those of the algorithm.
-    return kept, [word for word in words if word not in kept and not word.startswith("-I")]
+    text = code(path.read_text(errors="replace")) if path.is_file() else ""
+    return "tcp_register_congestion_control" in text or bool(OPS.search(text))
 
 
 def included(folder: Path, start: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -236,7 +254,9 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
         [start] if start != folder else [p for p in folder.rglob("*") if p.suffix in (".c", ".h")]
     )
     whole = "\n".join(code(path.read_text(errors="replace")) for path in every)
-    its = sources(folder, start)
+    declared = _declared(folder, start)
+    build = Build() if declared else makefile.read(folder)
+    its = sources(folder, start, name, build)
     none = not any(_registers(folder / each) for each in its)
     for pattern, reason in IMPOSSIBLE:
         if (none or start != folder) and re.search(pattern, whole):
@@ -261,7 +281,15 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
         raise UsageError(
             f"{start} must have the files that it includes, found no {', '.join(missing)} in "
             f"{folder}",
-            hint="put them there"
+            hint=(
+                "its Makefile makes it: run make there first"
+                if any(
+                    Path(missing[0]).name in read_text(folder / each)
+                    for each in makefile.NAMES
+                    if (folder / each).is_file()
+                )
+                else "put them there"
+            )
             + (f", or name a folder: --from {folder}" if start != folder else ""),
         )
     whole = "\n".join(code((folder / each).read_text(errors="replace")) for each in found)
@@ -278,16 +306,26 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
             hint="shorten it there; here its name is yours",
         )
     licence = re.findall(r'MODULE_LICENSE\s*\(\s*"([^"]*)"', whole)
-    given, left_out = flags(folder)
-    declared = _declared(folder, start)
+    given = build.flags
+    of_files = {each: flags for each, flags in build.file_flags.items() if each in its}
     parameters: dict[str, Any] = {each: kind for each, kind, _, _ in module_parameters(whole)}
     if declared:
-        given, parameters = list(declared.flags), parameters | dict(declared.parameters or {})
+        given, of_files = (
+            [*declared.flags],
+            {k: [*v] for k, v in (declared.file_flags or {}).items()},
+        )
+        parameters = parameters | dict(declared.parameters or {})
     options = declared.socket_options if declared else ()
     notes = [f"its name is in macros, and must be {name}"] * (not names)
     names = names or [name]
     notes += [f"it registers {names[0]}; here its name is {name}"] * (name not in names)
-    notes += [f"its Makefile's {' '.join(left_out)} is left out"] * bool(left_out)
+    notes += build.notes
+    # A single file may be in a folder of anything.
+    others = _elsewhere(folder, "**/*.c" if start == folder else "*.c", found, whole)
+    notes += [f"it calls {name} of {file}, which is not copied: copy it, and add it to sources in "
+              f"{FILE}" for name, file in others]  # fmt: skip
+    notes += [f"it opens a file ({each}), and runs without it: the guest has no such file"
+              for each in dict.fromkeys(OPENING.findall(whole))]  # fmt: skip
     notes += ["it has no MODULE_LICENSE"] * (not licence)
     if re.search(r"\b(?:double|float)\b", whole):
         notes.append("it uses floating point, which kernels other than User-Mode Linux refuse")
@@ -298,7 +336,7 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
             f"{FILE} those that each connection needs ([[socket_options]])"
         )
     made = Algorithm(folder, name if name in names else names[0], its, given, parameters, options,
-                     licence=(licence or [""])[0])  # fmt: skip
+                     licence=(licence or [""])[0], file_flags=of_files)  # fmt: skip
     return made, found, notes
 
 
@@ -320,9 +358,23 @@ def prepared(text: str) -> str:
                 ops = re.sub(use, rf"\1LOSSLAB_USE_{hook}(\2)", ops)
         return before + ops
 
-    # Before Linux 4.13 a macro, the clock's ticks; since then a function.
-    text = re.sub(r"\btcp_time_stamp\b(?!\s*\()", "tcp_jiffies32", text)
+    # Before Linux 4.13 a macro, the clock's ticks, of which TCP's timestamps consisted, too; since
+    # then a function. Timestamps are milliseconds now: what computes with them needs their unit.
+    if OLD_CLOCK.search(text):
+        text = BODY.sub(lambda body: _timestamps(body[0]), text)
+        text = OLD_CLOCK.sub("tcp_jiffies32", text)
     return OPS.sub(hooks, text)
+
+
+def _timestamps(body: str) -> str:
+    """Return a function that uses received timestamps with their unit instead of the clock's."""
+    if not TIMESTAMP.search(body):
+        return body
+    statements = re.split(r"([;{}])", body)
+    for number, each in enumerate(statements):
+        if TIMESTAMP.search(each):
+            statements[number] = OLD_CLOCK.sub("((u32)tcp_clock_ms())", each)
+    return re.sub(r"\bHZ\b", "TCP_TS_HZ", "".join(statements))
 
 
 def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
@@ -366,7 +418,9 @@ def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:
         "Makefile", None,
         f"obj-y := tcp_{name}.o\ntcp_{name}-y := {objects}\n"
         f"ccflags-y := {DEBUG_INFO} {' '.join(words)} -I$(srctree)/net/ipv4 "
-        f"-include {here}/{COMPAT.name}\n",
+        f"-include {here}/{COMPAT.name}\n"
+        + "".join(f"CFLAGS_src/{each.removesuffix('.c')}.o := {' '.join(flags)}\n"
+                  for each, flags in (its.file_flags or {}).items()),
     )  # fmt: skip
 
 

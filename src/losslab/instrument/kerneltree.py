@@ -140,7 +140,8 @@ def with_additions(
         output = log.read_text(errors="replace")
         messages = _messages(sources, output).strip()
         if not done.good:
-            names = " and ".join(map(shown, (*algorithms, *(each.file for each in replaced))))
+            its = (path.parent if path.name == csource.FILE else path for path in algorithms)
+            names = " and ".join(map(shown, (*its, *(each.file for each in replaced))))
             reasons = "".join(f"\n{each}" for each in csource.explained(messages))
             last = "\n".join(output.strip().splitlines()[-processes.QUOTED_LINES :])
             skeleton = "; `losslab new algorithm NAME` makes a skeleton" if algorithms else ""

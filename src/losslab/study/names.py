@@ -271,8 +271,16 @@ class Names:
         return next(iter(self._required(condition)), condition.kernel)
 
     def _required(self, condition: Condition) -> set[str]:
-        """Return the kernels that a condition's algorithms need, without the default."""
-        found = {self.algorithms.get(each, DEFAULT_KERNEL) for each in algorithms_of(condition)}
+        """Return the kernels that a condition's algorithms need, without the default.
+
+        A user's own algorithm can be compiled into any kernel, so a chosen one overrules its row.
+        """
+        chosen = condition.kernel != DEFAULT_KERNEL
+        found = {
+            self.algorithms.get(each, DEFAULT_KERNEL)
+            for each in algorithms_of(condition)
+            if not (chosen and find(f"algorithms/{each}").is_dir())
+        }
         return found - {DEFAULT_KERNEL}
 
 

@@ -11,6 +11,7 @@ The guest imports this module: use only the standard library.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from losslab.study.background import KEYS, SAME
 EXAMPLE = "cubic.hystart=0+mine.gain=3"
 # An array's elements are joined by commas.
 VALUE = r"[A-Za-z0-9._-]+(,[0-9-][A-Za-z0-9]*)*"
+ELEMENTS = r"-?[0-9]+(\|-?[0-9]+)*"  # of an array, or the last of one and the first of another
 SETTING = rf"[A-Za-z0-9][A-Za-z0-9_-]*\.[A-Za-z_][A-Za-z0-9_]*={VALUE}"
 PATTERN = rf"{NONE}|{SETTING}(\+{SETTING})*"
 # Axes that name one algorithm.
@@ -70,16 +72,31 @@ def split(text: str) -> tuple[str, dict[str, str]]:
     return algorithm, values
 
 
+def expanded(form: str) -> list[str]:
+    """Return the short forms of a form with lists: `cubic,beta=512|717` is two of them."""
+    settings: list[str] = []
+    for word in form.split(","):
+        if settings and "=" in settings[-1] and "=" not in word:
+            settings[-1] += f",{word}"  # an array's element
+        else:
+            settings.append(word)
+    lists = []
+    for setting in settings:
+        name, equals, values = setting.partition("=")
+        lists.append([f"{name}={value}" for value in values.split("|")] if equals else [name])
+    return [",".join(words) for words in itertools.product(*lists)]
+
+
 def algorithms(text: str) -> list[str]:
     """Split a list of algorithms at commas; a word after a parameter belongs to its algorithm."""
     forms: list[str] = []
     for word in text.split(","):
-        of_last = "=" in word or ("=" in "".join(forms[-1:]) and re.fullmatch(r"-?[0-9]+", word))
+        of_last = "=" in word or ("=" in "".join(forms[-1:]) and re.fullmatch(ELEMENTS, word))
         if forms and of_last:
             forms[-1] += f",{word}"
         else:
             forms.append(word)
-    return forms
+    return [each for form in forms for each in expanded(form)]
 
 
 def resolved(point: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 import contextlib
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
 
 from losslab import new
-from losslab.instrument import csource, kernel, kernels, kerneltree
-from losslab.reading import UsageError
+from losslab.instrument import commands, csource, kernel, kernels, kerneltree, makefile
+from losslab.reading import UsageError, module_parameters
 from losslab.repository import ROOT
 from losslab.study import design
 from losslab.study.condition import Condition
@@ -55,7 +56,7 @@ def test_modules_folder_is_copied_with_what_its_makefile_and_source_say(campaign
         ["-DX=2"],
     )
     assert (found.parameters, found.licence) == ({"gain": "int"}, "GPL")
-    assert notes == ["its Makefile's $(shell id) is left out"]
+    assert notes == ["commands that its Makefile runs while it is read (Makefile:4) are left out"]
     copied = {path.name for path in found.folder.iterdir()}
     assert copied == {"algorithm.toml", "old.c", "old.h", "more.c"}
     assert load_algorithms(campaign_folder / new.ALGORITHMS)[-1]["name"] == "old-CC"
@@ -145,11 +146,16 @@ def test_file_that_cannot_become_a_part_of_a_kernel_is_refused(
     assert not (campaign_folder / new.ALGORITHMS).exists()
 
 
-def test_file_with_a_hook_of_bbrv3_gets_the_kernel_that_has_it(campaign_folder, tmp_path):
+def test_file_with_a_hook_of_bbrv3_gets_the_kernel_that_has_it(
+    campaign_folder, tmp_path, monkeypatch
+):
+    """Its text decides where nothing was compiled yet."""
+    monkeypatch.setattr(kernel, "objects", lambda spec: SimpleNamespace(existing=lambda: None))
     text = SOURCE.replace("\t.cong_control", "\t.tso_segs = segs,\n\t.cong_control")
     (tmp_path / "file.c").write_text(text)
     _, notes = made(campaign_folder, "mine", tmp_path / "file.c")
-    assert "it needs the kernel 6.12-bbr3" in notes[-1]
+    assert "its kernel is 6.12-bbr3" in notes[-1]
+    assert "was not compiled yet" in notes[-1]
     assert load_algorithms(campaign_folder / new.ALGORITHMS)[-1]["kernel"] == new.BBR3
 
 
@@ -258,3 +264,203 @@ def test_options_of_sockets_of_another_form_are_refused(
     file.write_text(file.read_text() + OPTIONS.replace(before, after))
     with pytest.raises(UsageError, match=words):
         design.load_names(ROOT)
+
+
+def control(name):
+    return OPS.replace("NAME", f'"{name}"').replace("old", name)
+
+
+@pytest.fixture
+def two(tmp_path):
+    """A folder whose Makefile builds two modules."""
+    folder = tmp_path / "two"
+    folder.mkdir()
+    for name in ("apledbat", "nice"):
+        (folder / f"tcp_{name}.c").write_text(control(name))
+    (folder / "Makefile").write_text("obj-m := tcp_apledbat.o\nobj-m += tcp_nice.o\n")
+    return folder
+
+
+def test_b1_name_that_was_asked_for_decides_which_module_is_taken(campaign_folder, two):
+    found, _ = made(campaign_folder, "nice", two)
+    assert (found.registers, found.sources) == ("nice", ["tcp_nice.c"])
+
+
+def test_b1_name_outside_of_the_makefile_and_below_the_folder_is_found(campaign_folder, two):
+    (two / "more").mkdir()
+    (two / "more" / "tcp_third.c").write_text(control("third"))
+    found, _ = made(campaign_folder, "third", two)
+    assert found.sources == ["more/tcp_third.c"]
+
+
+def test_b1_two_candidates_are_a_question(campaign_folder, two):
+    with pytest.raises(UsageError, match=r"apledbat \(tcp_apledbat.c\), nice \(tcp_nice.c\)"):
+        made(campaign_folder, "mine", two)
+    (two / "tcp_other.c").write_text(control("third"))
+    (two / "tcp_third.c").write_text(control("third"))
+    with pytest.raises(UsageError, match="registers third, found 2"):
+        made(campaign_folder, "third", two)
+
+
+def test_b8_make_itself_reads_variables_functions_and_conditions(campaign_folder, module):
+    (module / "sub").mkdir()
+    (module / "sub" / "third.c").write_text("int third(void) { return 1; }\n")
+    (module / "Kbuild").write_text(
+        "SRC_DIR := $(PWD)\nEXTRA_CFLAGS += -DALL\nLINKED := $(wildcard $(src)/sub/*.c)\n"
+        "obj-$(CONFIG_TCP_MOD) += mod.o\nobj-n := old.o\n"
+        "mod-y := $(SRC_DIR)/old.o $(patsubst $(src)/%.c,%.o,$(LINKED))\n"
+        "ifeq ($(KERNELRELEASE),)\nmod-y += more.o\nendif\n"
+        "CFLAGS_old.o := -DONLY=1 -O2\nCFLAGS_sub/third.o += -DTHIRD\n"
+    )
+    found, _ = made(campaign_folder, "mine", module)
+    assert (found.sources, found.flags) == (["old.c", "sub/third.c"], ["-DALL"])
+    assert found.file_flags == {"old.c": ["-DONLY=1", "-O2"], "sub/third.c": ["-DTHIRD"]}
+    staged = {name: text for name, _, text in csource.staged(found.folder / csource.FILE)}
+    assert "CFLAGS_src/old.o := -DONLY=1 -O2\n" in staged["Makefile"]
+    assert "-DONLY" not in staged["Makefile"].partition("CFLAGS_src")[0]
+    design.load_names(ROOT)
+
+
+def test_b8_folders_of_a_makefile_are_read(campaign_folder, module):
+    (module / "sub").mkdir()
+    (module / "sub" / "tcp_mine.c").write_text(control("mine"))
+    (module / "sub" / "Makefile").write_text("obj-m := tcp_mine.o\nccflags-y := -DSUB\n")
+    (module / "Makefile").write_text("obj-m := sub/ ../\n")
+    found, _ = made(campaign_folder, "mine", module)
+    assert found.sources == ["sub/tcp_mine.c"]
+    assert found.file_flags == {"sub/tcp_mine.c": ["-DSUB"]}
+
+
+HOSTILE = (
+    "X := $(shell touch {0})", "X != touch {0}", "$(file >{0},x)", "$(call shell,touch {0})",
+    "X := shell\n$(eval Y := $$($(X) touch {0}))$(Y)", "override SHELL := /bin/sh\nX != touch {0}",
+    "include gen.mk\ngen.mk:\n\t+touch {0}", "obj-m: ; touch {0}", "load {0}.so", "$(guile {0})",
+    "MAKEFLAGS += --eval=$(shell touch {0})",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_b8_strangers_makefile_runs_and_writes_nothing(tmp_path, module, line):
+    mark = tmp_path / "mark"
+    text = "obj-m := old.o\n" + line.replace("{0}", str(mark)) + "\nobj-m += more.o\n"
+    (module / "Makefile").write_text(text)
+    build = makefile.read(module)
+    assert not mark.exists()
+    assert {path.name for path in module.iterdir()} == {"old.c", "old.h", "more.c", "Makefile"}
+    assert build.modules == [["old.c"], ["more.c"]] or build.notes
+
+
+def test_b8_sealed_program_reads_but_starts_writes_and_connects_nothing(tmp_path):
+    (tmp_path / "file").write_text("text")
+    code = (
+        "import os, socket\nfrom losslab.instrument import sealed\nsealed.seal()\n"
+        "print(os.read(os.open('file', os.O_RDONLY), 9).decode())\n"
+        "def refused(f, *given):\n    try:\n        f(*given)\n    except PermissionError:\n"
+        "        print('refused')\n"
+        "refused(os.fork)\nrefused(open, 'file', 'w')\nrefused(os.unlink, 'file')\n"
+        "refused(open, 'file', 'a')\nrefused(open, 'new', 'x')\nrefused(os.rename, 'file', 'b')\n"
+        "refused(os.mkdir, 'd')\nrefused(os.kill, os.getppid(), 15)\nrefused(socket.socket)\n"
+        "refused(os.symlink, 'a', 'b')\nrefused(os.chmod, 'file', 0)\n"
+        "refused(os.truncate, 'file', 0)"
+    )
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["text", *["refused"] * 12]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_b8_function_of_another_file_and_generated_header_are_named(campaign_folder, module):
+    (module / "Makefile").write_text("obj-m := old.o\nconfig.h:\n\tdate > config.h\n")
+    text = (module / "old.c").read_text()
+    (module / "old.c").write_text(text + "static int f(void) { return more(); }\n")
+    _, notes = made(campaign_folder, "mine", module)
+    assert [note for note in notes if "it calls more of more.c" in note]
+    (module / "old.c").write_text('#include "config.h"\n' + text)
+    with pytest.raises(UsageError, match=r"found no config\.h") as error:
+        made(campaign_folder, "other", module)
+    assert "run make there first" in error.value.hint
+
+
+def test_b4_module_that_opens_a_file_has_a_note(campaign_folder, module):
+    (module / "old.c").write_text(SOURCE + "static void f(void) { filp_open(0, 0, 0); }\n")
+    (module / "old.h").unlink()
+    assert "it opens a file (filp_open)" in "; ".join(made(campaign_folder, "mine", module)[1])
+
+
+def test_b4_lines_of_an_init_function_are_those_between_its_marks():
+    log = ["[    0.1] other", "[    0.2] losslab: init of a begins", "[    0.2] a: no table",
+           "losslab: registration of a returned 0", "[    0.2] losslab: init of a returned 0",
+           "[    0.3] losslab: init of b begins", "of b",
+           "losslab: init of b returned 0"]  # fmt: skip
+    assert commands.init_lines(log, "a") == ["a: no table"]
+
+
+LP = """\
+static u32 owd(struct sock *sk)
+{
+\tif (tcp_time_stamp - tp->rx_opt.rcv_tsecr > HZ)
+\t\treturn 0;
+\treturn tp->rx_opt.rcv_tsval * (1000 / hz) - tp->rx_opt.rcv_tsecr * (1000 / HZ);
+}
+static void ack(struct sock *sk)
+{
+\tlast = tcp_time_stamp + HZ;
+}
+"""
+
+
+def test_b7_timestamps_of_old_modules_have_their_own_unit():
+    """One unit of a timestamp is 1 ms, and of the clock 4 ms; they were equal before 4.13."""
+    found = csource.prepared(LP)
+    assert "if (((u32)tcp_clock_ms()) - tp->rx_opt.rcv_tsecr > TCP_TS_HZ)" in found
+    assert "rcv_tsecr * (1000 / TCP_TS_HZ)" in found
+    assert "last = tcp_jiffies32 + HZ;" in found
+    newer = LP.replace("tcp_time_stamp", "tcp_jiffies32")
+    assert csource.prepared(newer) == newer
+
+
+@pytest.mark.parametrize(
+    ("message", "word"),
+    [
+        ("error: implicit declaration of function 'get_seconds'", "5.11"),
+        ("error: 'CA_EVENT_DELAYED_ACK' undeclared", "4.19"),
+        ("fatal error: stdbool.h: No such file or directory", "linux/types.h"),
+        ("error: 'struct sk_buff' has no member named 'skb_mstamp'", "4.20"),
+        ("error: too few arguments to function 'ops->cong_control'", "6.10"),
+        ("ld: undefined reference to `more'", "another file of the module"),
+    ],
+)
+def test_b9_change_of_linux_is_named_with_its_version(message, word):
+    assert word in "".join(csource.explained(message))
+
+
+def test_b9_parameters_of_a_macro_are_no_names():
+    text = "#define P(x) \\\n static int x; \\\n module_param(x, int, 0644);\nint g = 2;\n"
+    text += "module_param(g, int, 0644);\n"
+    assert [each[0] for each in module_parameters(text)] == ["g"]
+
+
+@pytest.mark.parametrize(("compiles", "kernel_name"), [(True, "default"), (False, "6.12-bbr3")])
+def test_b3_kernel_is_chosen_by_compiling_and_the_user_overrules(
+    campaign_folder, module, monkeypatch, compiles, kernel_name
+):
+    text = (
+        (module / "old.c").read_text().replace(".cong", "#ifdef X\n.tso_segs = f,\n#endif\n.cong")
+    )
+    (module / "old.c").write_text(text)
+
+    def build(**_):
+        if not compiles:
+            raise kerneltree.SourceError("found:\nold.c:1: error: no member named 'tso_segs'")
+
+    part = SimpleNamespace(build=build, existing=lambda: module)
+    monkeypatch.setattr(kernel, "objects", lambda spec: part)
+    monkeypatch.setattr(kernel, "part", lambda spec, check: part)
+    _, notes = made(campaign_folder, "mine", module)
+    assert load_algorithms(campaign_folder / new.ALGORITHMS)[-1]["kernel"] == kernel_name
+    assert "--kernel" in notes[-1]
+    names = design.load_names(ROOT)
+    for chosen in ("6.12", "6.12-bbr3"):
+        condition = Condition(algorithm="mine", kernel=chosen)
+        assert not [each for each in names.problems(condition) if "kernel must be" in each]
+        assert names.kernel(condition) == chosen

@@ -18,7 +18,7 @@ from losslab.emulation.app import apps
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, number, shown
 from losslab.repository import ROOT
-from losslab.study import background, design, units
+from losslab.study import background, design, parameters, units
 from losslab.study.axes import NONE, short
 from losslab.study.condition import AXES, NO_TRACE
 
@@ -145,7 +145,9 @@ def words(name: str) -> str:
 
 def asked(options: argparse.Namespace) -> Question:
     """Return the question that the options ask; UsageError if it cannot be measured."""
-    choices = tuple(dict.fromkeys(options.choices))
+    choices = tuple(
+        dict.fromkeys(each for form in options.choices for each in parameters.expanded(form))
+    )
     if len(choices) < 2:
         raise UsageError(f"a decision must be between two algorithms or more, found {choices[0]}")
     cellspec.require_algorithms(choices)
