@@ -286,8 +286,8 @@ show_scoreboard <- function(rows) {
         paste0(short(ratio), " [", short(low), ", ", short(high), "]")
       ),
       Grade = dplyr::coalesce(
-        ifelse(is.na(apart), NA, paste0(apart, ": ", breakable(because))), as.character(grade),
-        "no ratio"
+        dplyr::if_else(is.na(apart), NA_character_, paste0(apart, ": ", breakable(because))),
+        as.character(grade), "no ratio"
       )
     ) |>
     show_table(align = "lllrrrrrl")

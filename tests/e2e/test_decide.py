@@ -23,7 +23,7 @@ def test_operators_question_has_an_answer_with_its_cost_and_what_flips_it(tmp_pa
     assert cost["others_goodput_mbit"]["verdict"] == "worse"
     assert cost["others_goodput_mbit"]["ratio"]["interval"][1] < 1
     assert [path["path"] for path in found["other_paths"]] == [
-        "loss_percent 0.01 %", "loss_percent 2.5 %",
+        "loss 0.01 %", "loss 2.5 %",
     ]  # fmt: skip
     assert found["headline"] in (tmp_path / "decision.html").read_text()
     runs = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cells/*/*/tcp.csv")}
