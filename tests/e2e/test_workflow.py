@@ -63,7 +63,7 @@ def rendered(root, tmp_path_factory):
         [{"name": "all", "folder": ".", "studies": names, "until": "studies", "draw": ON_PAGE}],
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    for path in (folder / "results/figures").glob("cloud_cwnd.*"):
+    for path in (folder / "results/figures/cloud").glob("cwnd.*"):
         path.unlink()
     done = snakemake(
         root, folder, REPORT, "--allowed-rules", *analysis(studyfiles.study_names(root))
@@ -86,12 +86,13 @@ def test_report_is_written_as_html_and_pdf_and_its_tables_as_latex(rendered):
 
 def test_every_figure_has_its_formats_data_and_description(root, rendered):
     studies = madeup.studies(root)
-    names = [f"{study.name}_{figure}" for study in studies for figure in study.figures]
+    names = [f"{study.name}/{figure}" for study in studies for figure in study.figures]
     drawn = [name for name in names if name.startswith(DRAWN)]
     wanted = {f"{name}.{suffix}" for name in [*names, *OF_ALL] for suffix in ON_PAGE}
     wanted |= {f"{name}.{suffix}" for name in [*drawn, *OF_ALL] for suffix in OTHERS}
     wanted |= {f"{name}.{more}" for name in names for more in ("csv", "cells.csv", "txt")}
-    written = {path.name: path for path in (rendered / "results/figures").iterdir()}
+    place = rendered / "results/figures"
+    written = {str(path.relative_to(place)): path for path in place.rglob("*.*")}
     wanted |= {f"{name}.txt" for name in OF_ALL}
     assert set(written) == wanted
     for name, path in written.items():
