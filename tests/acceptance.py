@@ -50,9 +50,6 @@ REPORT = "make report"
 INSTEAD = {
     REPORT: "make report CONFIG=acceptance.yaml",
     "make test": "",
-    ".venv/bin/losslab check tcp_cubic.c --out check": "",  # a file of the reader's own
-    ".venv/bin/losslab conform rfc9743 bbr --out card":
-        ".venv/bin/losslab conform rfc9743 bbr --estimate --out card",
     ".venv/bin/snakemake --cores 8": ".venv/bin/snakemake --cores 8 --dry-run --quiet all",
     ".venv/bin/losslab shell --rtt-ms 20":
         "echo 'sender ping -c 1 10.0.3.2' | .venv/bin/losslab shell --rtt-ms 20",

@@ -274,7 +274,7 @@ class Campaign:
         return [
             path
             for study in self.studies
-            if Path(f"results/summary/{study}_{COLLECTED[0]}.csv").exists()
+            if Path(f"results/summary/{study}/{COLLECTED[0]}.csv").exists()
             for path in self.results(study)
             if not Path(path).exists()
         ]

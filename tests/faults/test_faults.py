@@ -253,7 +253,7 @@ def test_misspelt_word_stops_a_campaign_before_it_measures(wrong, tmp_path):
     config.write_text(content.replace(before, after))
     if wrong is CLAIM:
         clone = sources.copy(tmp_path / "clone")
-        claims = clone / "report" / "claims" / "calibration.yaml"
+        claims = clone / "studies" / "calibration" / "claims.yaml"
         assert before in claims.read_text()
         claims.write_text(claims.read_text().replace(before, after, 1))
     done = kit.run(

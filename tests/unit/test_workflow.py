@@ -99,7 +99,7 @@ def test_plan_is_read_as_it_was_written(campaign):
 
 def test_deleted_cells_are_wanted_again_if_their_tables_are_there(campaign, job):
     assert campaign.deleted(None) == []  # a first run, whose tables need all cells
-    table = Path("results/summary") / f"{job.study}_cells.csv"
+    table = Path("results/summary") / job.study / "cells.csv"
     table.parent.mkdir(parents=True)
     table.touch()
     assert campaign.deleted(None) == campaign.results(job.study)
