@@ -51,6 +51,10 @@ def verdicts(out):
     return {each["case"]: each["verdict"] for each in rows}
 
 
+@pytest.mark.skipif(
+    kernel.part(kernels.get("6.12-bbr3")).existing() is None,
+    reason="`losslab kernel --name 6.12-bbr3`: ten minutes, and BBRv3's public patch",
+)
 def test_bbr3_stays_in_drain_if_the_rate_falls_when_drain_begins(tmp_path):
     out = tmp_path / "out"
     done = losslab("conform", "bbr-draft", "bbr3", "--case", "4b", "--case", "14", "--out", out)
