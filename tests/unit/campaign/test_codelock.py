@@ -3,6 +3,7 @@
 import ast
 
 from losslab.campaign import codelock
+from losslab.instrument import kernel, kernels
 from tests.unit.campaign.test_fingerprint import ALL, CELLS
 
 CONTAINERS = {"containers", "engine"}
@@ -33,7 +34,11 @@ OF_ALL = (
 def test_lock_has_the_sources_of_every_part():
     """`python -m bench.golden` compares bytes and writes the lock."""
     locked = {part: its["sha256"] for part, its in codelock.lock().items()}
-    assert locked == codelock.digests()
+    recipe = locked[codelock.kernel_part(kernels.default().name)]
+    assert recipe == kernel.content_hash(kernels.default())
+    known = {codelock.kernel_part(name) for name in kernels.declared()}
+    assert {part for part in locked if part.startswith("kernel ")} == known
+    assert {part: sha for part, sha in locked.items() if part not in known} == codelock.digests()
 
 
 def test_exactly_the_cells_that_use_a_part_depend_on_it():

@@ -128,9 +128,10 @@ def of_study(path):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "study.yaml").write_bytes(path.read_bytes())
     study = studyfiles.load_study("mine", path.parent, ())
-    for block in study["blocks"].values():
-        for point in islice(studyfiles.block_grid(study, block), 20):
-            finite(point)
+    with reading.input_errors():  # as the loading of a study's cells does
+        for block in study["blocks"].values():
+            for point in islice(studyfiles.block_grid(study, block), 20):
+                finite(point)
 
 
 def of_campaign(path):
