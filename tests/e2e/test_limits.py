@@ -128,3 +128,9 @@ def test_t5_w5_w6_program_that_would_falsify_a_run_makes_it_invalid(tmp_path, wh
     run = api.measure(algorithm="cubic", out=tmp_path / "run", allow_invalid=True, **axes)
     assert violation in " ".join(run.violations)
     assert sum(path.stat().st_size for path in run.folder.rglob("*")) < 20e6
+
+
+def test_w6_samples_of_the_queue_in_a_long_run_are_no_change_of_a_qdisc(tmp_path):
+    """The watch receives an answer per sample: with the kernel's buffer, 33 s were too many."""
+    axes = PATH | PROGRAMS | {"sender_command": SENDS, "duration_s": 40, "rate_mbit": 0.7}
+    assert api.measure(algorithm="bbr", out=tmp_path / "run", **axes).valid

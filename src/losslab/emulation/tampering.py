@@ -8,6 +8,7 @@ Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import time
@@ -29,6 +30,9 @@ ATTRIBUTE = struct.Struct("=HH")  # struct rtattr
 # Parent of ingress and clsact, which hold the filters of losslab's own probes and queue nothing.
 TC_H_INGRESS = 0xFFFFFFF1
 MESSAGES_BYTES = 2**16
+# Room for the answers to all samples of the queue in an hour, which this socket receives, too. The
+# kernel takes memory only for what waits. Socket option of asm-generic/socket.h, for root.
+WAITING_BYTES, SO_RCVBUFFORCE = 2**28, 33
 
 # Interface and handle of a qdisc, and its options as the kernel encodes them; None: deleted.
 Qdisc = tuple[int, int]
@@ -73,6 +77,8 @@ class Qdiscs:
             with inside(pid):
                 changes = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
             changes.bind((0, 0))
+            with contextlib.suppress(PermissionError):
+                changes.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, WAITING_BYTES)
             length = HEADER.size + SHAPE.size
             flags = NLM_F_REQUEST | NLM_F_DUMP
             request = HEADER.pack(length, RTM_GETQDISC, flags, 1, 0) + SHAPE.pack(0, 0, 0, 0, 0)
