@@ -1,10 +1,7 @@
 """Exceptions that reach the user as a sentence instead of a traceback."""
 
-import re
 from collections.abc import Iterable
 
-# Characters that could move a terminal's cursor or change its colours.
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Largest number of similar names to suggest, and their least similarity (difflib's ratio).
 CLOSE_NAMES, CLOSENESS = 3, 0.7
 
@@ -19,15 +16,12 @@ def did_you_mean(found: str, names: Iterable[str]) -> str:
 
 
 class LosslabError(Exception):
-    """Error with a message (what must hold, what was found, where) and a `hint` at the fix.
-
-    Values that were found may have control characters, which are printed as `?`.
-    """
+    """Error with a message (what must hold, what was found, where) and a `hint` at the fix."""
 
     def __init__(self, message: str, hint: str = "") -> None:
-        self.message = CONTROL.sub("?", message)
-        self.hint = CONTROL.sub("?", hint)
-        super().__init__(self.message)
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
 
     def __str__(self) -> str:
         return f"{self.message}\n  -> {self.hint}" if self.hint else self.message

@@ -49,8 +49,3 @@ def test_unknown_block_of_a_claim_is_reported_once(root, tmp_path):
     with pytest.raises(LosslabError) as error:
         claims.check_claims(path, "loss", points)
     assert str(error.value).count("found mian; did you mean main?") == 1
-
-
-def test_control_characters_of_a_found_value_do_not_reach_the_terminal():
-    error = LosslabError("found a\rb\x1b[31m\tc", hint="d\x07")
-    assert str(error) == "found a?b?[31m\tc\n  -> d?"

@@ -163,10 +163,11 @@ def _add(parameters: Parameters, algorithm: str, more: Mapping[str, str]) -> Non
 
 
 def _different(algorithm: str, *both: Mapping[str, str]) -> LosslabError:
-    shown = (", ".join(f"{k}={v}" for k, v in its.items()) or "its defaults" for its in both)
+    texts = (", ".join(f"{k}={v}" for k, v in its.items()) or "its defaults" for its in both)
+    found = " and with ".join(texts).encode("unicode_escape").decode()
     return LosslabError(
         "flows of one algorithm must have the same parameters, because they share a kernel, found "
-        f"{algorithm:.40} with {' and with '.join(shown)}",
+        f"{algorithm:.40} with {found}",
         hint=WAY_OUT.format(algorithm[:40]),
     )
 
