@@ -197,8 +197,6 @@ KNOWN = {
     "W2: rate of what was received in another time": r"received_mbit must be at most",
     "W8: goodput of sized flows below zero": r"flows_goodput_mbit must be a number .* found -",
     "W9: delivered bytes without SACK": r"^delivered bytes of flow .* fall without SACK",
-    "I2: short flows fail checks of bulk ones": r"must carry ECT|at least one full segment",
-    "I3: no report of a short flow in an outage": r"must not crash, found KeyError: '4000",
 }
 
 

@@ -41,7 +41,7 @@ MAX_DEPTH = 4  # folders that name folders
 
 @dataclass
 class Build:
-    """What a Makefile builds, with paths relative to its folder."""
+    """Objects and flags that a Makefile declares, with paths relative to its folder."""
 
     modules: list[list[str]] = field(default_factory=list)  # sources of each
     flags: list[str] = field(default_factory=list)
