@@ -127,8 +127,9 @@ def write(
         )
     script = Script(SCRIPT.read_text())
     for experiment in experiment_list:
+        # Sorted, as the campaign's record is from which `verify` makes this file again.
         (folder / f"{experiment.label}.yaml").write_text(
-            yaml.safe_dump(dict(experiment.config), sort_keys=False)
+            yaml.safe_dump(dict(experiment.config), sort_keys=True)
         )
         text = script.substitute(
             label=experiment.label, study=experiment.study,
