@@ -18,6 +18,7 @@ from losslab import cellspec, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import (
     fingerprint,
+    halves,
     inputs,
     limiters,
     packets,
@@ -41,7 +42,7 @@ from losslab.campaign.tables import (
 )
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, out_folder
-from losslab.study import metrics, parameters, units
+from losslab.study import metrics, parameters, runlength, units
 from losslab.study.condition import AXES, Condition
 from losslab.ui import drawing, plot, printed, runsummary, series
 
@@ -157,9 +158,14 @@ class Run:
 
     @property
     def warnings(self) -> list[str]:
-        """Causes other than the path that limited the first flow, as `losslab measure` prints."""
+        """What to know of the goodput, as `losslab measure` prints it.
+
+        That is a run that is too short, and causes other than the path that limited the first flow.
+        """
+        condition = Condition.from_json(self.condition)
         limits = limiters.of_run(self.folder, self.manifest)
-        return [*limiters.warnings(limits, Condition.from_json(self.condition))]
+        of_length = halves.warnings([Replicate(self.folder)], condition)
+        return [*of_length, *limiters.warnings(limits, condition)]
 
     @property
     def queueing_delay(self) -> limiters.QueueingDelay | None:
@@ -230,9 +236,13 @@ class Results:
 
     @cached_property
     def warnings(self) -> list[str]:
-        """Causes other than the path that limited the first flows, a line each."""
+        """Runs that are too short, and causes other than the path that limited the first flows."""
         varied, _ = self._rows(None)
-        return limiters.of_cells(self._cells, lambda its: printed.cell_name(its, varied))
+
+        def name(condition: Condition) -> str:
+            return printed.cell_name(condition, varied)
+
+        return [*halves.of_cells(self._cells, name), *limiters.of_cells(self._cells, name)]
 
     def plot(self, metric: str | None = None) -> drawing.Drawing:
         """Plot the means over the varied axes, as `losslab sweep` does; notebooks show the plot.
@@ -385,6 +395,8 @@ def measure(
     pyarguments.require_axes(axes)
     given = {name: pyarguments.axis_value(name, value) for name, value in axes.items()}
     condition = cellspec.condition(given, own_kernel=cellspec.on_own_kernel(backend, where))
+    own_lengths = (name in given for name in runlength.LENGTH_AXES)
+    (condition,), _ = runlength.with_length([condition], *own_lengths)
     inputs.require([condition])
     number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
     limit_s = pyarguments.timeout_s(timeout_s)
@@ -439,7 +451,9 @@ def sweep(
     pyarguments.require_axes(axes)
     given = {name: pyarguments.axis_values(name, value) for name, value in axes.items()}
     folder = out_folder(pyarguments.folder("out", SWEEPS if out is None else out))
-    todo = sweeps.cells(given, folder, cellspec.on_own_kernel(backend, where))
+    own_kernel = cellspec.on_own_kernel(backend, where)
+    given, _ = sweeps.with_length(given, folder, own_kernel)
+    todo = sweeps.cells(given, folder, own_kernel)
     runs = pyarguments.whole("replicates", replicates, 1)
     available = len(os.sched_getaffinity(0))
     processors = available if cores is None else pyarguments.whole("cores", cores, 1)

@@ -24,7 +24,7 @@ import yaml
 from losslab import analysis, cellspec, interrupts
 from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import inputs, limiters, replicate
+from losslab.campaign import halves, inputs, limiters, replicate
 from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import at_first_use, instrument, require_built, video
 from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, read_cell
@@ -32,7 +32,7 @@ from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write
 from losslab.errors import HostError
 from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
-from losslab.study import design, metrics, parameters, units
+from losslab.study import design, metrics, parameters, runlength, units
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
@@ -137,6 +137,21 @@ def cells(
     # Two points may be one condition: competitor cubic, and same for algorithm cubic.
     distinct = dict.fromkeys(conditions)
     return [SweepCell(c, folder / "cells" / c.full_name()) for c in distinct]
+
+
+def with_length(
+    given: Mapping[str, Sequence[str | float]], folder: Path, own_kernel: bool = False
+) -> tuple[dict[str, Sequence[str | float]], str]:
+    """Return a sweep's values with the rule's length of the runs, and a note on it.
+
+    A length that the user gave stays.
+    """
+    conditions = [cell.condition for cell in cells(given, folder, own_kernel)]
+    longer, note = runlength.with_length(conditions, *(n in given for n in runlength.LENGTH_AXES))
+    if not note:
+        return dict(given), ""
+    lengths = {name: [getattr(longer[0], name)] for name in runlength.LENGTH_AXES}
+    return dict(lengths | given), note
 
 
 def measure(
@@ -282,10 +297,12 @@ def run(
     as_json: bool = False,
 ) -> int:
     """Measure a sweep, print its table and write its files; return the exit status."""
+    given, of_length = with_length(given, out, cellspec.on_own_kernel(backend, where))
     todo = cells(given, out, cellspec.on_own_kernel(backend, where))
     conditions = [cell.condition for cell in todo]
     notes = [*units.notes(given, [condition.to_json() for condition in conditions])]
     notes += [note for condition in conditions for note in unusual_parameters(condition)]
+    notes += [of_length] if of_length else []
     for note in dict.fromkeys(notes):
         print(f"losslab: {note}", file=sys.stderr)
     if metric is not None:
@@ -302,7 +319,10 @@ def run(
     files = [*printed.write(rows, varied, out, figure), out / "replicates.csv"]
     runs = gather(map(numbers_of, measured))
     write_csv(files[-1], (*REPLICATE_COLUMNS, *runs.metrics()), runs.replicates)
-    warnings = limiters.of_cells(measured, lambda cell: printed.cell_name(cell, varied))
+    warnings = [
+        *halves.of_cells(measured, lambda cell: printed.cell_name(cell, varied)),
+        *limiters.of_cells(measured, lambda cell: printed.cell_name(cell, varied)),
+    ]
     if as_json:
         data = {"cells": rows, "files": [*map(str, files)], "warnings": warnings}
         print(json.dumps(data, indent=1))
