@@ -64,10 +64,10 @@ def outcome(condition: Condition, out: Path, cores: int) -> str:
     cells = [measured(each, out, cores) for each in (short, long)]
     warned = [*halves.of_cells(cells[:1])]
     metric = metrics.primary(cells[0].summaries)
-    values = [[*cell.values(metric).values()] for cell in cells]
-    if min(map(len, values)) < MIN_RUNS:
+    values, longer = ([*cell.values(metric).values()] for cell in cells)
+    if min(len(values), len(longer)) < MIN_RUNS:
         return "too few valid runs"
-    ratio = ratio_interval(*values, paired=False)
+    ratio = ratio_interval(values, longer, paired=False)
     same = ratio.value is not None and abs(ratio.value - 1) <= runlength.TOLERANCE
     within = ratio.interval is not None and ratio.interval[0] <= 1 <= ratio.interval[1]
     verdict = "agree" if same or within else "differ"

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from losslab import cellspec, pyarguments, sweeps
+from losslab import cellspec, crossing, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import (
     fingerprint,
@@ -40,6 +40,7 @@ from losslab.campaign.tables import (
     gather,
     numbers_of,
 )
+from losslab.crossing import Crossing
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, out_folder
 from losslab.study import metrics, parameters, runlength, units
@@ -452,8 +453,8 @@ def sweep(
     given = {name: pyarguments.axis_values(name, value) for name, value in axes.items()}
     folder = out_folder(pyarguments.folder("out", SWEEPS if out is None else out))
     own_kernel = cellspec.on_own_kernel(backend, where)
-    given, _ = sweeps.with_length(given, folder, own_kernel)
-    todo = sweeps.cells(given, folder, own_kernel)
+    with_length, _ = sweeps.with_length(given, folder, own_kernel)
+    todo = sweeps.cells(with_length, folder, own_kernel)
     runs = pyarguments.whole("replicates", replicates, 1)
     available = len(os.sched_getaffinity(0))
     processors = available if cores is None else pyarguments.whole("cores", cores, 1)
@@ -461,6 +462,42 @@ def sweep(
         at_first_use(cell.condition, backend, where)
     sweeps.measure(todo, runs, processors, backend, where)
     return Results(folder, tuple(cell.file for cell in todo))
+
+
+@_with_axes
+def cross(
+    metric: str,
+    ratio: float,
+    *,
+    replicates: int = 5,
+    cores: int | None = None,
+    out: str | Path | None = None,
+    **axes: Unpack[AxisLists],
+) -> Crossing:
+    """Return the value of an axis at which two algorithms have a ratio, with its interval.
+
+    It is found by bisection, as by `losslab sweep --cross`; finished runs are kept. Raises
+    UsageError if the ratio does not cross that value in the range, or an axis is impossible.
+
+    Args:
+        metric: Name of the metric, such as `goodput_mbit`.
+        ratio: The first algorithm's metric over the second's.
+        replicates: Runs of each algorithm at each value.
+        cores: As in `sweep`.
+        out: As in `sweep`.
+        axes: Two algorithms, two values of the axis to bisect, and single values of others, such as
+            `algorithm=["bbr", "cubic"], loss_percent=[0.001, 0.1], rate_mbit=50`.
+    """
+    pyarguments.require_axes(axes)
+    given = {name: pyarguments.axis_values(name, value) for name, value in axes.items()}
+    name = metrics.name_option(pyarguments.typed("metric", metric, str, "text"))
+    factor = crossing.factor_of(pyarguments.plain(ratio))
+    folder = out_folder(pyarguments.folder("out", SWEEPS if out is None else out))
+    runs = pyarguments.whole("replicates", replicates, 1)
+    available = len(os.sched_getaffinity(0))
+    processors = available if cores is None else pyarguments.whole("cores", cores, 1)
+    found, _ = sweeps.cross(given, name, factor, runs, folder, processors)
+    return found
 
 
 def read(folder: str | Path) -> Results:

@@ -28,6 +28,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from losslab.study import background, packetsizes
 from losslab.study.axes import NONE
@@ -146,7 +147,7 @@ def with_length(
     length = chosen(conditions)
     if not length.reason:
         return [*conditions], ""
-    values = {"duration_s": length.duration_s}
+    values: dict[str, Any] = {"duration_s": length.duration_s}
     if not warmup_given:
         values["warmup_s"] = length.warmup_s
     longer = [replace(each, **values) for each in conditions]
@@ -301,8 +302,10 @@ def _steady_window(cubic: bool, path: _Path) -> float:
     if not path.loss:
         return path.limit_packets
     reno = math.sqrt(1.5 / path.loss)
-    factor = (CUBIC_C * (3 + CUBIC_BETA) / (4 * (1 - CUBIC_BETA))) ** 0.25
-    return max(reno, factor * (path.rtt_s / path.loss) ** 0.75) if cubic else reno
+    if not cubic:
+        return reno
+    factor = math.pow(CUBIC_C * (3 + CUBIC_BETA) / (4 * (1 - CUBIC_BETA)), 0.25)
+    return max(reno, factor * math.pow(path.rtt_s / path.loss, 0.75))
 
 
 def _cycle_s(cubic: bool, window: float, path: _Path) -> float:
@@ -310,7 +313,7 @@ def _cycle_s(cubic: bool, window: float, path: _Path) -> float:
     rtt_s = path.rtt_at(window)
     if not cubic:
         return (1 - RENO_BETA) * window * rtt_s
-    regained_s = (window * (1 - CUBIC_BETA) / CUBIC_C) ** (1 / 3)
+    regained_s = math.cbrt(window * (1 - CUBIC_BETA) / CUBIC_C)
     return min(regained_s, (1 - CUBIC_BETA) * window / CUBIC_ALPHA * rtt_s)
 
 
@@ -355,7 +358,7 @@ def _run(cubic: bool, path: _Path, first_loss: float, leaves_at: float) -> _Flui
     for _ in range(EPOCHS_MAX):
         begin_s, begin, sent = times[-1], totals[-1], 0.0
         friendly = window
-        regained_s = (max(0.0, highest - window) / CUBIC_C) ** (1 / 3)
+        regained_s = math.cbrt(max(0.0, highest - window) / CUBIC_C)
         epoch_s = _cycle_s(cubic, max(highest, window), path)
         by_loss_s = until_loss * path.rtt_at(window) / window
         step_s = max(path.rtt_at(window), min(epoch_s, by_loss_s) / STEPS)
