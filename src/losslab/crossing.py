@@ -53,6 +53,7 @@ class Crossing:
     # 95 % confidence interval. An end at an end of the range may be farther out.
     interval: Interval
     points: tuple[Point, ...]  # all measured values, ascending
+    warnings: tuple[str, ...] = ()  # about the lengths of the runs
 
     def __str__(self) -> str:
         """Return the result as text."""

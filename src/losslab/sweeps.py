@@ -16,6 +16,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,8 +164,8 @@ def cross(
     cores: int,
     backend: str = VIRTUAL,
     where: str = GUEST,
-) -> tuple[crossing.Crossing, list[str]]:
-    """Return where the ratio of two algorithms crosses a factor, and notes and warnings.
+) -> tuple[crossing.Crossing, str]:
+    """Return where the ratio of two algorithms crosses a factor, and a note on the runs' length.
 
     All runs have the same length: the longest that the rule asks for within the range.
     """
@@ -189,9 +190,8 @@ def cross(
         return crossing.point(value, *values_of)
 
     found = crossing.find(axis, (low, high), metric, factor, (one, other), at)
-    notes = [note] if note else []
     warnings = halves.of_cells(measured, lambda its: printed.cell_name(its, ["algorithm", axis]))
-    return found, [*notes, *(f"warning: {line}" for line in warnings)]
+    return replace(found, warnings=tuple(warnings)), note
 
 
 def measure(
@@ -336,15 +336,15 @@ def _sweep(options: argparse.Namespace) -> int:
 def _cross(options: argparse.Namespace, given: Mapping[str, Sequence[str | float]]) -> int:
     """Find a crossing, print it, and write it to crossing.json."""
     metric, factor = options.cross
-    found, notes = cross(
+    found, note = cross(
         given, metric, factor, options.replicates, options.out, options.cores, options.backend,
         options.where,
     )  # fmt: skip
     file = options.out / "crossing.json"
     write_json(found.to_json(), file)
     print(json.dumps(found.to_json(), indent=1) if options.json else crossing.text(found, file))
-    for note in notes:
-        print(f"losslab: {note}", file=sys.stderr)
+    for line in [*([note] if note else []), *(f"warning: {each}" for each in found.warnings)]:
+        print(f"losslab: {line}", file=sys.stderr)
     return 0
 
 
