@@ -49,7 +49,8 @@ def tables(rows: Sequence[Row]) -> dict[str, str]:
     """Return the parts of the page as Markdown, by their mark."""
     worst = list(_worst(row for row in rows if row["part"] == "verdicts"))
     head = ["comparison", "runs", "scatter, %", *(rate.replace("_", " ") for rate in RATES)]
-    compatible = [name.replace("reproduced", "compatible") for name in head[1:]]
+    compatible = [name.replace("not reproduced", "outside").replace("reproduced", "inside or near")
+        for name in head[1:]]
 
     def part(name: str, heads: Sequence[str], columns: Sequence[str], rates: Sequence[str]) -> str:
         lines = (
