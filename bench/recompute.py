@@ -31,6 +31,8 @@ from scipy import stats
 ROOT = Path(__file__).resolve().parents[1]
 # A cell: its block, its condition, and its valid runs' summaries.
 Cell = dict[str, Any]
+# Share of the 5 % error that is spent on intervals of cells that end early (docs/explanation).
+EARLY_SHARE = 0.2
 SINGLE_RUN = ("inside", "near", "outside", "undecidable", "inconclusive")
 
 
@@ -46,8 +48,8 @@ def read_cells(folder: Path) -> dict[tuple[str, str], Cell]:
     return cells
 
 
-def prediction(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % prediction interval of one more run.
+def prediction(values: Sequence[float], error: float = 0.05) -> tuple[float, float]:
+    """Return the prediction interval of one more run, of 95 % by default.
 
     Student's t on logarithms (Hahn and Meeker, Statistical Intervals, 4.7); on the values
     themselves if one of them is not positive.
@@ -55,16 +57,16 @@ def prediction(values: Sequence[float]) -> tuple[float, float]:
     logs = all(value > 0 for value in values)
     data = [math.log(value) for value in values] if logs else list(values)
     n = len(data)
-    half = float(stats.t.ppf(0.975, n - 1)) * stdev(data) * math.sqrt(1 + 1 / n)
+    half = float(stats.t.ppf(1 - error / 2, n - 1)) * stdev(data) * math.sqrt(1 + 1 / n)
     ends = fmean(data) - half, fmean(data) + half
     return (math.exp(ends[0]), math.exp(ends[1])) if logs else ends
 
 
-def judge_run(published: float, within: float, values: Sequence[float]) -> str:
+def judge_run(published: float, within: float, values: Sequence[float], error: float = 0.05) -> str:
     """Judge a published single run: docs/explanation/statistics.md has the conditions."""
     if len(values) < 5:
         return "inconclusive"
-    low, high = prediction(values)
+    low, high = prediction(values, error)
     in_limit = published - within <= low and high <= published + within
     if not low <= published <= high:
         return "near" if in_limit else "outside"
@@ -129,28 +131,55 @@ def single_runs(folder: Path, cells: Mapping[tuple[str, str], Cell]) -> Iterator
             continue
         if verdict not in SINGLE_RUN:
             continue
-        values = values_of(study, claim, cells)
-        if values and (found := judge_run(claim["published"], claim["within"], values)) != verdict:
+        cell = only_cell(study, claim, cells)
+        metric = claim.get("metric", "goodput_mbit")
+        if cell is None or any(run.get(metric) is None for run in cell["runs"]):
+            continue
+        values = [run[metric] for run in cell["runs"]]
+        found = judge_run(claim["published"], claim["within"], values, error_of(study, cell))
+        if found != verdict:
             yield f"{study}/{name} is {found} at {claim['published']}, recorded is {verdict}"
 
 
-def values_of(
+def only_cell(
     study: str, claim: Mapping[str, Any], cells: Mapping[tuple[str, str], Cell]
-) -> list[float]:
-    """Return the runs' values of a claim's only cell; none if a run lacks the metric."""
-    metric = claim.get("metric", "goodput_mbit")
-    found = [
+) -> Cell | None:
+    """Return the only cell that a claim selects, None if it selects several or none."""
+    selected = [
         cell
-        for (of, _), cell in cells.items()
-        if of == study
+        for (name, _), cell in cells.items()
+        if name == study
         and all(
-            (cell["block"] if key == "block" else cell["condition"].get(key)) == wanted
-            for key, wanted in claim["where"].items()
+            (cell["block"] if key == "block" else cell["condition"].get(key)) == value
+            for key, value in claim["where"].items()
         )
     ]
-    if len(found) != 1 or any(run.get(metric) is None for run in found[0]["runs"]):
-        return []
-    return [run[metric] for run in found[0]["runs"]]
+    return selected[0] if len(selected) == 1 else None
+
+
+def error_of(study: str, cell: Cell) -> float:
+    """Return the error of a cell's interval, which is divided among the looks at its runs.
+
+    A cell may end after each run from the campaign's minimum on. The looks before the last share a
+    fifth of the error.
+    """
+    config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    entries = config["studies"][study][cell["block"]]
+    # A block may have other numbers of runs for some of its cells.
+    block = next(
+        entry
+        for entry in (entries if isinstance(entries, list) else [entries])
+        if all(
+            cell["condition"][axis] in (values if isinstance(values, list) else [values])
+            for axis, values in entry.get("only", {}).items()
+        )
+    )
+    most = block.get("max_replicates", block["replicates"])
+    least = block["replicates"] if "max_replicates" in block else config["stop_early"]["replicates"]
+    if most <= least:
+        return 0.05
+    ended_early = len(cell["replicates"]) < most
+    return 0.05 * (EARLY_SHARE / (most - least) if ended_early else 1 - EARLY_SHARE)
 
 
 def readme(folder: Path, cells: Mapping[tuple[str, str], Cell]) -> Iterator[str]:
@@ -196,9 +225,10 @@ def _loss_runs(
     condition = {"app": "iperf3", "algorithm": algorithm, "loss_percent": loss, "path": path}
     for name in [block] if block else ["long", "main"]:
         for (study, _), cell in cells.items():
-            if study == "loss" and cell["block"] == name:
-                if all(cell["condition"][key] == value for key, value in condition.items()):
-                    return list(cell["runs"])
+            if (study, cell["block"]) == ("loss", name) and all(
+                cell["condition"][key] == value for key, value in condition.items()
+            ):
+                return list(cell["runs"])
     raise SystemExit(f"recompute: no recorded cell of the loss study has {condition}")
 
 
