@@ -230,6 +230,7 @@ test_that("a published number of a single run has verdicts of its own", {
   # The goodput is 200. Runs that hardly vary need not have exactly the published number.
   expect_equal(verdict_with(205, 1e-4)$verdict, "near")
   expect_equal(verdict_with(196, 0.01)$verdict, "inside")
+  expect_match(number_of_claim(verdict_with(196, 0.01)), "^200.* \\[prediction: 19.*, 20.*\\]")
   expect_equal(verdict_with(190, 0.01)$verdict, "outside")
   expect_equal(verdict_with(190, 0.01)$reason, "So it is.")
   wide <- verdict_with(190, 0.1)

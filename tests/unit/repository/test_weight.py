@@ -5,7 +5,7 @@ from tests.sources import tracked
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
 LINES = {"src": 48_700, "tests": 33_300, "bench": 3_600, "kernel": 5_000}
-FILES = {"src": 230, "tests": 249, "bench": 17, "kernel": 38}
+FILES = {"src": 230, "tests": 250, "bench": 17, "kernel": 38}
 
 PATTERNS = {
     "src": ["src/*.py"],
