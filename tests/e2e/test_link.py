@@ -8,11 +8,10 @@ import random
 import pytest
 
 from losslab.emulation.link import tracelink
-from losslab.emulation.link.forward import LOGS
-from losslab.emulation.link.queues import DropTail
-from losslab.emulation.link.tracelink import TraceLink
+from losslab.emulation.link.tracelink import LOGS
 from losslab.emulation.probes import ping_frame_bytes
 from tests.e2e.test_measure import measure
+from tests.mahimahi import TraceLink
 
 LINK = ["--shaper", "link", "--algorithm", "cubic"]
 SYN_BYTES, ACK_BYTES, SEGMENT_BYTES, HEADER_BYTES = 74, 66, 1448, 66
@@ -100,11 +99,11 @@ def replayed(root, run, way, packets):
     """Return the log that the rules make of a run's arrivals, and the run's."""
     lines, name = (run / LOGS[way]).read_text().splitlines(), TRACES[way]
     times, made = tracelink.parse((root / "config/traces" / name).read_text(), name), []
-    link = TraceLink(times, DropTail(packets), made.append)
+    link = TraceLink(times, packets, made.append)
     for line in lines:
         ms, kind, *numbers = line.split()
         if kind == "+":
-            link.arrive(bytes(int(numbers[0])), int(ms))
+            link.arrive(int(numbers[0]), int(ms))
     link.advance(int(lines[-1].split()[0]))
     return made, lines
 

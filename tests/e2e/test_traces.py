@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from losslab.emulation.link import tracelink
-from losslab.emulation.link.forward import LOG
+from losslab.emulation.link.tracelink import LOG
 from tests.e2e.test_measure import measure
 from tests.faults.kit import losslab
 

@@ -11,7 +11,6 @@ from losslab.emulation.plan import make_plan
 from losslab.emulation.qdiscs import LOSES, UNLIMITED, Link, LinkCount, LinkStep, link
 from losslab.emulation.topology import bottleneck
 from losslab.errors import LosslabError
-from losslab.study.axes import NONE
 from losslab.study.schedule import Phase
 from losslab.tools.paths import to_tc
 from tests.unit.emulation.test_checks import EVIDENCE
@@ -167,10 +166,6 @@ def test_trace_has_the_kernels_own_queue_and_a_band_for_what_bypasses_the_link()
     ]  # fmt: skip
     assert link_of(its, "data").handle == "42:"
     assert link_of(its, "back").where.name == "r2-r1"
-    assert its.path_spec.mechanisms[0].preloaded_programs(its) == []
-    with_tbf = dataclasses.replace(QUIET, trace="cellular", queue="cake", shaper="tbf")
-    assert with_tbf.problems() != []
-    assert with_tbf.trace_back == NONE
 
 
 def test_record_of_a_link_becomes_the_log_of_a_trace():
