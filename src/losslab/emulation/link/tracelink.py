@@ -163,12 +163,16 @@ def generate(seed: int, duration_ms: int = DURATION_MS, mean: float = MEAN_MBIT)
     """Generate a cellular-like trace with a mean in Mbit/s: times of its opportunities in ms."""
     rng = random.Random(seed)
     rates = _rates(rng, duration_ms // TICK_MS)
-    count = round(mean * 1e3 * duration_ms / (OPPORTUNITY_BYTES * 8))
     # Given their number, the times of a Poisson process are independent draws from its rate.
-    ticks = rng.choices(range(len(rates)), weights=rates, k=count)
+    ticks = rng.choices(range(len(rates)), weights=rates, k=count(mean, duration_ms))
     times = sorted(1 + tick * TICK_MS + rng.randrange(TICK_MS) for tick in ticks)
     times[-1] = duration_ms
     return times
+
+
+def count(mean: float, duration_ms: int = DURATION_MS) -> int:
+    """Return the number of opportunities of a drawn trace with a mean in Mbit/s."""
+    return round(mean * 1e3 * duration_ms / (OPPORTUNITY_BYTES * 8))
 
 
 def _rates(rng: random.Random, ticks: int) -> list[float]:
