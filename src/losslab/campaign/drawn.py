@@ -1,4 +1,4 @@
-"""Drawn traces, kept in the cache: a guest draws each once, and runs with the same seed share it."""
+"""Drawn traces, kept in the cache: a guest draws each once; runs with the same seed share it."""
 
 from __future__ import annotations
 
