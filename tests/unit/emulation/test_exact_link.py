@@ -92,7 +92,7 @@ def test_pauses_have_a_rate_of_0_and_no_limit_of_their_number():
     ] * 2
     assert len(steps) > 1000
     with_tbf = dataclasses.replace(QUIET, pauses="per_s=100,min_ms=1,max_ms=5", shaper="tbf")
-    assert "per_s of pauses must be at most" in " ".join(with_tbf.problems())
+    assert "pauses need the shaper link, found tbf" in " ".join(with_tbf.problems())
 
 
 def test_changes_less_than_1_ns_apart_are_refused():
