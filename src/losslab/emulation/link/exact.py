@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from losslab.emulation.flows.plan import PORT
 from losslab.emulation.hosts import inside
 from losslab.emulation.link.tracelink import LOGS
 from losslab.emulation.programs import ANY
@@ -70,7 +69,7 @@ def selected(plan: Plan, way: str) -> list[tuple[str, str, int | None]]:
         for ip_proto in (("tcp", "udp") if flow.protocol == ANY else (flow.protocol,))
     }
     if plan.background:  # downloads and uploads have the same port, at different ends
-        keys |= {("tcp", end, PORT) for end in (SOURCE, DESTINATION)}
+        keys |= {("tcp", end, plan.background.flow.port) for end in (SOURCE, DESTINATION)}
     return sorted(keys, key=str)
 
 

@@ -141,7 +141,7 @@ class Trace(Mechanism):
         return MechanismResult(drops | summary, {EXCESS: excess_bytes}, waiting, observed)
 
     def violations(self, e: Evidence) -> Iterator[str]:
-        excess_bytes = e.traffic.others[EXCESS]
+        excess_bytes = e.traffic.others.get(EXCESS, 0)
         if excess_bytes > (most := e.path_spec.sizes.mtu_bytes):
             yield (
                 "no window of a trace-driven link may carry more than its opportunities and one "
