@@ -1,7 +1,7 @@
 """Duration of a campaign: `python -m bench.duration [--config config/campaigns/quick.yaml]`.
 
 The estimate is from the configuration alone (`losslab.campaign.cost`). With a results folder, the
-table also has the time that its replicates took over their estimate, and their number.
+table also has the CPU time that its replicates took over their estimate, and their number.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows[name] = [old + more for old, more in zip(rows[name], new, strict=True)]
             folder = (options.results or Path()) / "cells" / cell.study / cell.name
             for file in folder.glob(f"*/{HOST_FILE}") if options.results else ():
-                wall_s = json.loads(file.read_text())["wall_s"]
-                ratios[name] += [] if wall_s is None else [wall_s / one_s]
+                host = json.loads(file.read_text())
+                # Runs of older versions have only the wall time, which includes other load.
+                used_s = host.get("cpu_s", host["wall_s"])
+                ratios[name] += [] if used_s is None else [used_s / one_s]
     rows["total"] = rows.pop("total")
     print(f"{'':32} cells  core_s" + ("  measured / estimated (n)" if options.results else ""))
     for name, (cells, *span) in rows.items():

@@ -8,11 +8,11 @@ import random
 import pytest
 
 from losslab.emulation.link import tracelink
-from losslab.emulation.link.forward import LOGS
-from losslab.emulation.link.queues import DropTail
-from losslab.emulation.link.tracelink import TraceLink
+from losslab.emulation.link.tracelink import LOGS
 from losslab.emulation.probes import ping_frame_bytes
+from losslab.instrument import kernel, kernels
 from tests.e2e.test_measure import measure
+from tests.mahimahi import TraceLink
 
 LINK = ["--shaper", "link", "--algorithm", "cubic"]
 SYN_BYTES, ACK_BYTES, SEGMENT_BYTES, HEADER_BYTES = 74, 66, 1448, 66
@@ -100,11 +100,11 @@ def replayed(root, run, way, packets):
     """Return the log that the rules make of a run's arrivals, and the run's."""
     lines, name = (run / LOGS[way]).read_text().splitlines(), TRACES[way]
     times, made = tracelink.parse((root / "config/traces" / name).read_text(), name), []
-    link = TraceLink(times, DropTail(packets), made.append)
+    link = TraceLink(times, packets, made.append)
     for line in lines:
         ms, kind, *numbers = line.split()
         if kind == "+":
-            link.arrive(bytes(int(numbers[0])), int(ms))
+            link.arrive(int(numbers[0]), int(ms))
     link.advance(int(lines[-1].split()[0]))
     return made, lines
 
@@ -134,3 +134,64 @@ def test_schedule_with_an_outage_and_pauses_are_exact_lists(tmp_path):
     assert outage[5] == outage[3] > 0
     found = results(tmp_path / "pauses", *words, "--pauses", "per_s=50,min_ms=2,max_ms=50")
     assert 5 < found["goodput_mbit"] < 15
+
+
+# What a trace was once refused with: options, and a metric with its bounds.
+WITH_A_TRACE = {
+    "background flows": (["--flows", "reno,count=3"], "total_goodput_mbit", (4, 12)),
+    "short flows": (["--flows", "cubic,size_kb=50,arrivals_per_s=5"], "goodput_mbit", (2, 12)),
+    "uploads": (["--flows", "reno,direction=back"], "queue_back_delay_p95_ms", (80, 2000)),
+    "policer": (["--policer-mbit", 3, "--policer-burst-packets", 20], "policer_drops", (20, 500)),
+    "ACK thinning": (["--ack-thinning", 4], "acks_thinned", (300, 3000)),
+    "marks": (["--ecn", "on", "--queue", "fq_codel"], "ecn_marks", (1, 500)),
+    "DCTCP": (
+        ["--algorithm", "dctcp", "--ecn", "on", "--queue", "red-step"], "ecn_marks", (20, 5000),
+    ),
+    "IPv6": (["--ip-version", 6], "goodput_mbit", (4, 12)),
+    "cake": (["--queue", "cake"], "goodput_mbit", (1, 12)),
+    "fq": (["--queue", "own", "--qdisc", "fq limit 500"], "goodput_mbit", (4, 12)),
+    "offloads": (["--offloads", "on"], "goodput_mbit", (4, 12)),
+    "outage": (["--changes", "at_s=1,outage_s=0.5"], "goodput_mbit", (1, 12)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITH_A_TRACE)
+def test_combination_with_a_trace_is_valid_and_obeys_its_opportunities(root, tmp_path, name):
+    words, metric, (least, most) = WITH_A_TRACE[name]
+    run = tmp_path / "run"
+    found = results(
+        run, "--trace", TRACES["data"], "--trace-back", TRACES["back"], "--rtt-ms", 40,
+        "--buffer-packets", 100, "--duration-s", 3, *words,
+    )  # fmt: skip
+    assert least <= found[metric] <= most
+    assert found["unexplained_packets"] in (0, None)
+    for way, trace in TRACES.items():
+        lines = (run / LOGS[way]).read_text().splitlines()
+        times = tracelink.parse((root / "config/traces" / trace).read_text(), trace)
+        left = [int(line.split()[2]) for line in lines if line.split()[1] == "-"]
+        assert len(left) > 100
+        # The part of a packet that was sent before a window.
+        assert tracelink.excess_bytes(lines, times, 0) < max(left)
+        octets = tracelink.capacity_bytes(times, 0, int(lines[-1].split()[0]), 0)
+        assert sum(left) <= octets
+
+
+KERNEL_72 = "7.2"
+
+
+@pytest.mark.skipif(
+    kernel.part(kernels.get(KERNEL_72)).existing() is None, reason="`losslab kernel --name 7.2`"
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--rate-mbit", 20, "--queue", "dualpi2", "--ecn", "accurate"],
+        ["--rate-mbit", 1000, "--offloads", "on", "--buffer-packets", 500],
+        ["--rate-mbit", 20, "--changes", "at_s=1,rate_mbit=5+at_s=2,outage_s=0.3"],
+        ["--rate-mbit", 20, "--pauses", "per_s=50,min_ms=2,max_ms=50"],
+        ["--trace", TRACES["data"], "--trace-back", TRACES["back"], "--flows", "reno"],
+    ],
+    ids=["dualpi2", "offloads", "schedule", "pauses", "trace"],
+)
+def test_link_of_linux_7_2_is_valid(tmp_path, words):
+    results(tmp_path / "run", "--kernel", KERNEL_72, "--rtt-ms", 40, "--duration-s", 3, *words)

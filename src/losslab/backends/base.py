@@ -125,6 +125,7 @@ class End:
     scratch_full: bool = False  # at any time
     spun: bool = False  # the guest's kernel was in an endless loop
     program_spun: bool = False  # a program was in an endless loop without a system call
+    cpu_s: float | None = None  # CPU time of the job's processes
     crash: str = ""  # what the code of the guest's kernel did, and where
 
 
@@ -134,6 +135,8 @@ class Outcome:
 
     result: dict[str, Any]
     wall_s: float
+    # CPU time of the job's processes: of a fork, without that of its snapshot.
+    cpu_s: float | None = None
 
 
 @dataclass(frozen=True)

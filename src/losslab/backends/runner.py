@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -15,6 +16,7 @@ from dataclasses import replace
 from losslab import interrupts, processes
 from losslab.backends import base, crash
 from losslab.backends.base import Backend, End, Instrument, Job, Outcome, Start
+from losslab.backends.snapshot import Fork
 from losslab.errors import HostError, LosslabError
 
 # In real time, more frequent polling would take CPU time from the measurement.
@@ -49,7 +51,7 @@ def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
         ) from error
     wall_s = time.monotonic() - begin
     try:
-        return Outcome(backend.result(job, end, console), wall_s)
+        return Outcome(backend.result(job, end, console), wall_s, end.cpu_s)
     except LosslabError:
         # The next job starts from a new snapshot.
         if job.snapshots is not None:
@@ -59,8 +61,17 @@ def run(backend: Backend, tools: Instrument, job: Job) -> Outcome:
 
 def wait_for_end(start: Start, job: Job) -> End:
     """Run a job's process until its end or its time limit; then clean up."""
+    before_s = _children_s()
     with begun(start, job) as process:
-        return _wait(process, start, job)
+        end = _wait(process, start, job)
+    # A fork is a child of its snapshot.
+    its_s = process.cpu_s if isinstance(process, Fork) else _children_s() - before_s
+    return replace(end, cpu_s=its_s)
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
-"""Cost estimates: a replicate's wall time on one core, derived from its condition.
+"""Cost estimates: a replicate's CPU time, which is its wall time on a core of its own.
 
 A rough estimate suffices: it predicts how long a score or a campaign takes.
-`python -m bench.duration` compares it with measured times.
+`python -m bench.duration` compares it with `cpu_s` of host.json.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from losslab.reading import UsageError, input_errors, read_text, read_toml, show
 from losslab.repository import INSTALLED, ROOT, find, listed
 from losslab.study.axes import DIGEST_DIGITS, DRAWN_TRACE, NONE, name_digest
 from losslab.study.condition import AXES, NO_TRACE, Condition
-from losslab.study.packetsizes import frame_bytes
 
 # The tar file of user files in the cache and in replicates' folders, and its name in conditions.
 BROUGHT = "brought.tar"
@@ -37,9 +36,6 @@ FILES_MAX, BYTES_MAX = 20_000, 2**30
 HERE = "./"
 # Ten minutes of a link with 50 Mbit/s.
 MAX_TRACE_BYTES = 2**24
-# The link's program takes up to 40 s of wall time for a second of such a trace; a guest may take 50
-# (`replicate.WATCHDOG_S_PER_VIRTUAL_S`). A link of 6000 Mbit/s was full, too, but took longer.
-MAX_TRACE_MBIT = 3000
 # Axes that name traces, with the files' names in the folders of jobs and replicates.
 TRACES = {"trace": "trace", "trace_back": "trace-back"}
 # Environment variable: a folder with copies of the public traces of config/traces.toml.
@@ -335,7 +331,7 @@ def give(condition: Condition, job_folder: Path, name: str) -> None:
 
 def require(conditions: Iterable[Condition]) -> None:
     """Refuse conditions whose traces or user files are missing or malformed; read each once."""
-    axes = (*OF_FILES, "rate_mbit", "trace_start_s")
+    axes = (*OF_FILES, "trace_start_s")
     distinct = {tuple(getattr(c, axis) for axis in axes): c for c in conditions}
     with input_errors():
         for condition in distinct.values():
@@ -346,24 +342,12 @@ def require(conditions: Iterable[Condition]) -> None:
 
 
 def _require_fit(condition: Condition, times: Sequence[int]) -> None:
-    """Refuse a trace that starts after its end, or whose packets would wait behind the link."""
+    """Refuse a trace that starts after its end."""
     length_s = times[-1] / 1e3
     if condition.trace_start_s >= length_s:
         raise UsageError(
             f"trace_start_s must be below the trace's length of {length_s:g} s, found "
             f"{condition.trace_start_s:g}"
-        )
-    if (mean_mbit := tracelink.mean_mbit(times)) > MAX_TRACE_MBIT:
-        raise UsageError(
-            f"a trace must have at most {MAX_TRACE_MBIT} Mbit/s on average, found {mean_mbit:.0f}: "
-            "faster links take more wall time than a guest may"
-        )
-    frame = frame_bytes(condition.mtu_bytes)
-    if tracelink.wait_behind_ms(times, condition.rate_mbit, frame) > tracelink.WAIT_MAX_MS:
-        raise UsageError(
-            "rate_mbit must be above the trace's rate, so that packets do not wait behind the "
-            f"trace-driven link, found {condition.rate_mbit:g}",
-            hint="set rate_mbit to more; `losslab axes` has its largest value",
         )
 
 

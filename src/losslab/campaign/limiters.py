@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 from losslab.campaign.results import MeasuredCell, Replicate
 from losslab.emulation import mechanism
 from losslab.emulation.goodput import quantile
-from losslab.emulation.link.forward import LOG
-from losslab.emulation.link.tracelink import percentile_95
+from losslab.emulation.link.tracelink import LOG, percentile_95
 from losslab.emulation.mechanism import loss_percent
 from losslab.emulation.programs import COMPETITOR_PREFIX
 from losslab.emulation.shaping import SINGLE_QUEUES

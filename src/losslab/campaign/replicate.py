@@ -16,7 +16,7 @@ from losslab.backends import runner
 from losslab.backends.base import CONSOLE_FILE, GUEST, Backend, Instrument, Job, Outcome
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
-from losslab.campaign import fingerprint, inputs, results
+from losslab.campaign import drawn, fingerprint, inputs, results
 from losslab.campaign.instrument import kernel_of, require_unchanged
 from losslab.emulation import capture
 from losslab.emulation.app import USER_FILES
@@ -67,8 +67,11 @@ def run(
     def measure(folder: Path) -> Outcome:
         require_unchanged(instrument)
         task = prepare(folder, condition, seed, video, captures, instrument.kernel)
+        drawn.give(condition, seed, instrument.image_root, folder)
         job = Job(task, folder, seed, limit_s, alone=alone, snapshots=snapshots)
-        return runner.run(backend, instrument, job)
+        outcome = runner.run(backend, instrument, job)
+        drawn.keep(condition, seed, instrument.image_root, folder)
+        return outcome
 
     earlier_violations: list[str] = []
     while True:
@@ -121,7 +124,7 @@ def attempt(
 
     `measure` runs the job in a folder. It may change `inputs_of_run` before it returns.
     """
-    started, manifest, wall_s = datetime.now(UTC), dict[str, Any](), None
+    started, manifest, wall_s, cpu_s = datetime.now(UTC), dict[str, Any](), None, None
     with results.whole_folder(out) as folder, own_folder(out.parent, results.PARTIAL) as job_folder:
         try:
             outcome = measure(job_folder)
@@ -131,7 +134,7 @@ def attempt(
             ]  # fmt: skip
             kept = ("plan", "summary", "observed", "machine")
             manifest |= {key: outcome.result[key] for key in kept}
-            wall_s = outcome.wall_s
+            wall_s, cpu_s = outcome.wall_s, outcome.cpu_s
         except LosslabError as error:
             # A full disk or a damaged instrument is the host's failure.
             results.refuse_full(out.parent, error)
@@ -153,8 +156,9 @@ def attempt(
         if console.exists() and (violations or MESSAGE.search(console.read_text(errors="replace"))):
             shutil.move(console, folder / CONSOLE_FILE)
         results.seal(
-            folder, manifest, host(started, wall_s, earlier_violations, instrument.kernel_sha256)
-        )
+            folder, manifest,
+            host(started, wall_s, cpu_s, earlier_violations, instrument.kernel_sha256),
+        )  # fmt: skip
     return manifest
 
 
@@ -225,6 +229,7 @@ def _layouts(condition: Condition, _kernel: Path) -> str:
 def host(
     started: datetime,
     wall_s: float | None,
+    cpu_s: float | None,
     earlier_violations: list[str],
     kernel_sha256: str | None,
 ) -> dict[str, Any]:
@@ -234,6 +239,7 @@ def host(
     return {
         "started_utc": started.isoformat(timespec="seconds"),
         "wall_s": wall_s,
+        "cpu_s": cpu_s,
         "attempt": 1 + len(earlier_violations),
         "earlier_reasons": earlier_violations,
         "host_kernel": platform.release(),

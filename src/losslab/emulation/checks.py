@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from losslab.emulation.accounting import OPTIONAL_COUNTS, Traffic
 from losslab.emulation.goodput import Goodput
 from losslab.emulation.mechanism import Z, outside_acceptance_interval
+from losslab.emulation.qdiscs import UNLIMITED
 from losslab.emulation.shaping import bucket_bytes
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.study.axes import OWN
@@ -18,6 +19,7 @@ from losslab.study.packetsizes import DEFAULT
 if TYPE_CHECKING:
     from losslab.emulation.plan import PathSpec
     from losslab.emulation.probes import QueueSample
+    from losslab.emulation.qdiscs import LinkStep
 
 # netem rounds delays to ticks of 64 ns. Each clock read of a probe takes 256 ns of virtual time
 # (TIMER_MULTIPLIER, arch/um/kernel/time.c).
@@ -66,6 +68,7 @@ class Evidence:
     # Acknowledged bytes of the app's TCP flows up to the configured end, by flow.
     delivered_bytes: Mapping[str, int] = field(default_factory=dict)
     buckets: int = 1  # times that the bottleneck's bucket was filled at once
+    rates: Sequence[LinkStep] = ()  # of the bottleneck, if it is an exact link
 
     @property
     def bucket_bytes(self) -> int:
@@ -131,6 +134,37 @@ def _of_goodput(e: Evidence) -> Iterator[str]:
                 f"at most {packet_bytes} bytes, found {goodput.mbit:g} Mbit/s for "
                 f"{goodput.seconds:g} s, {octets:.0f} bytes"
             )
+
+
+def excess_bytes(rates: Sequence[LinkStep], queue: Sequence[QueueSample]) -> float:
+    """Return by how many bytes any window between two samples exceeded a link's rate, at most.
+
+    `rates` has the link's list; its 0 is that of the samples' clock.
+    """
+    lowest, worst, possible_bits = math.inf, 0.0, 0.0
+    now_s, number = queue[0].t_s if queue else 0.0, 0
+    for sample in queue:
+        while number + 1 < len(rates) and rates[number + 1].at_ns / 1e9 <= sample.t_s:
+            step_s = rates[number + 1].at_ns / 1e9
+            possible_bits += rates[number].rate * max(0.0, step_s - now_s)
+            now_s, number = max(now_s, step_s), number + 1
+        possible_bits += rates[number].rate * (sample.t_s - now_s)
+        now_s = sample.t_s
+        ahead = sample.sent_bytes - possible_bits / 8
+        lowest = min(lowest, ahead)
+        worst = max(worst, ahead - lowest)
+    return worst
+
+
+def _of_bottleneck(e: Evidence) -> Iterator[str]:
+    if not e.rates or e.rates[0].rate == UNLIMITED:
+        return
+    most = e.path_spec.sizes.frame_bytes
+    if (excess := excess_bytes(e.rates, e.queue)) > most:
+        yield (
+            "no window of the bottleneck may carry more than its rate times its length and one "
+            f"packet of {most} bytes, found {excess:.0f} bytes more"
+        )
 
 
 def _of_packets(e: Evidence) -> Iterator[str]:
@@ -225,4 +259,4 @@ def _of_flows(e: Evidence) -> Iterator[str]:
         yield f"send and receive buffers must not limit a flow, found {'; '.join(limited)} limited"
 
 
-CHECKS = (_of_path, _of_goodput, _of_packets, _of_loss, _of_flows)
+CHECKS = (_of_path, _of_goodput, _of_bottleneck, _of_packets, _of_loss, _of_flows)

@@ -116,9 +116,7 @@ def stage(bare: BareHosts, condition: Condition, loaded: bool = True) -> Iterato
     plan = make_plan(condition, 0)
     hosts.require_algorithms(plan.algorithms)
     hosts.require_ecn(plan.hosts)
-    mechanisms = plan.path_spec.mechanisms
     preloaded = programs.of_flows(plan.programs)
-    preloaded += [program for each in mechanisms for program in each.preloaded_programs(plan)]
     new = bare.network.extend(plan.background.network) if plan.background else {}
     with hosts.handles(_pids(new)) as more:
         handles = bare.handles | more

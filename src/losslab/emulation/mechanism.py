@@ -160,10 +160,6 @@ class Mechanism(Feature):
         """Return further parts of a plan."""
         return {}
 
-    def preloaded_programs(self, plan: Any) -> list[tuple[str, str]]:
-        """List the Python programs to preload: host and module."""
-        return []
-
     def attached(
         self, plan: Any, nodes: Mapping[str, Host], handles: Mapping[str, Handle], folder: Path
     ) -> contextlib.AbstractContextManager[dict[str, Any]]:

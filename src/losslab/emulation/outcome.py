@@ -162,6 +162,7 @@ class Measured:
             queue=self.run.queue,
             delivered_bytes=delivered,
             # A path schedule's changes of the rate fill it, too.
+            rates=plan.rates,
             buckets=1 + sum(len(session.boundaries) for session in self.seen.sessions),
         )
 

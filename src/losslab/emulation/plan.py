@@ -23,7 +23,7 @@ from losslab.emulation.hosts import HostPlan
 from losslab.emulation.mechanism import Effect, Mechanism, loss_percent
 from losslab.emulation.probes import ping_frame_bytes
 from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow, in_manifests
-from losslab.emulation.qdiscs import Link, Qdisc
+from losslab.emulation.qdiscs import Link, LinkStep, Qdisc
 from losslab.emulation.shaping import exact, path_qdiscs
 from losslab.emulation.topology import (
     HOSTS,
@@ -141,6 +141,13 @@ class Plan:
         links = (q for its in self.hosts.values() for q in its.qdiscs if isinstance(q, Link))
         timed = [link for link in links if len(link.steps) > 1]
         return sorted(timed, key=lambda link: link.where != bottleneck())
+
+    @property
+    def rates(self) -> tuple[LinkStep, ...]:
+        """List the rates of the bottleneck, if it is an exact link."""
+        qdiscs = self.hosts[bottleneck().host].qdiscs
+        links = (q for q in qdiscs if isinstance(q, Link) and q.where == bottleneck())
+        return next((link.steps for link in links), ())
 
     @property
     def flows(self) -> list[Flow]:

@@ -259,7 +259,7 @@ class Condition:
     ip_version: int = axis(
         DEFAULT.ip_version,
         help="version of IP, 4 or 6, of the flows and pings; 6 excludes the apps `web` and "
-        "`command`, background flows, a second bottleneck and traces",
+        "`command`, background flows and a second bottleneck",
         span="[4, 6]", named="ipv{}", seed=Seed.NEVER,
     )  # fmt: skip
     sender_command: str = OF_FEATURE
@@ -491,13 +491,11 @@ def _ip_conflicts(condition: Condition) -> Iterator[str]:
             f"app must be one of {', '.join(able)} with ip_version 6, found {condition.app}, "
             "whose programs have IPv4 addresses"
         )
-    others = ["flows", "second_rate_mbit"]
-    if condition.shaper != "link":
-        others.append("trace")
+    others = ("flows", "second_rate_mbit")
     if used := [name for name in others if getattr(condition, name) != AXES[name].default]:
         yield (
-            f"{', '.join(used)} must be at the default with ip_version 6: background flows, a "
-            "second bottleneck and the trace-driven links of tbf have IPv4 addresses"
+            f"{', '.join(used)} must be at the default with ip_version 6: background flows and a "
+            "second bottleneck have IPv4 addresses"
         )
 
 

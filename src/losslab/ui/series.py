@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from losslab.campaign import state
 from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, Replicate, read_cell
 from losslab.campaign.tables import MAX_BACKGROUND_FLOWS, flow_names
-from losslab.emulation.link.forward import LOG as LINK_LOG
+from losslab.emulation.link.tracelink import LOG as LINK_LOG
 from losslab.reading import TABLE_BYTES, UsageError, read_bytes
 from losslab.study.axes import NONE, Value
 from losslab.study.condition import AXES, Condition

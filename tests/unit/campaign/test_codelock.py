@@ -22,7 +22,7 @@ DEPENDENT = {
     "path/marking": ("emulation/path/marking.py", ALL),
     "path/schedule": ("emulation/schedule_runner.py", {"schedule"}),
     "path/thinning": ("emulation/path/thinning.py", {"thinned"}),
-    "path/trace": ("emulation/link/forward.py", {"drawn", "trace"}),
+    "path/trace": ("emulation/link/exact.py", {"drawn", "trace"}),
     "schemes/ewma": ("emulation/schemes/ewma.py", {"scheme"}),
 }
 OF_ALL = (

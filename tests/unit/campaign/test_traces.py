@@ -83,9 +83,6 @@ def test_run_is_measured_again_with_the_file_that_it_keeps(cache, tmp_path):
     assert not copy.exists()
 
 
-FAST = tracelink.write(sorted([1, 2] * 251))
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [("1.5\n", "whole number"), ("time,mbit\n0,1\n", "whole number"), ("", "0 ms")],
@@ -102,14 +99,12 @@ def test_file_that_is_no_trace_is_refused_with_the_command_that_converts_it(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"rate_mbit": 10_000}, "at most 3000 Mbit/s on average, found 3012"),
         ({"trace_start_s": 5.0}, "trace_start_s must be below the trace's length of 5 s, found 5"),
-        ({"rate_mbit": 12.0}, "rate_mbit must be above the trace's rate"),
-        ({"trace_start_s": 4.9, "rate_mbit": 12.2}, ""),
+        ({"trace_start_s": 4.9, "rate_mbit": 1.0}, ""),
     ],
 )
 def test_trace_that_does_not_fit_the_condition_is_refused(cache, tmp_path, change, said):
-    (tmp_path / "x").write_text(FAST if "3000" in said else TEXT)
+    (tmp_path / "x").write_text(TEXT)
     condition = dataclasses.replace(used(tmp_path / "x"), **change)
     if said:
         with pytest.raises(UsageError, match=said):

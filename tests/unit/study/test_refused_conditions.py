@@ -30,7 +30,7 @@ REFUSED = r"""
 : reorder_percent=1 reorder_ms=11 | start_spread_s=5 | start_spread_s=5 app=web competitor=cubic
 : start_spread_s=5 competitor=cubic warmup_s=1
 rtt_ms=0: jitter_ms=1 | loss_percent=1 | trace=cellular | rate_mbit=1000 | sender_queue=fq_codel
-trace=cellular: ecn=on | policer_mbit=5 | flows=same
+trace=cellular: shaper=tbf | shaper=tbf queue=cake | second_rate_mbit=10 flows=cubic
 offloads=on: duplicate_percent=1 | ack_thinning=2
 shaper=htb-netem: jitter_ms=1 | loss_percent=1 | sender_delay_ms=5 | trace=cellular | rtt_ms=0
 shaper=htb-netem: queue=codel
@@ -50,7 +50,7 @@ reverse_buffer_packets=1bdp: reverse_rate_mbit=0
 mtu_bytes=9000: rate_mbit=0.05 | policer_mbit=0.01 | reverse_rate_mbit=0.01
 mtu_bytes=9000: changes=at_s=2,rate_mbit=0.05 | queue=bfifo buffer_packets=500000
 app=quic: mtu_bytes=1227 | ip_version=5
-ip_version=6: mtu_bytes=1279 | app=web | flows=cubic | trace=cellular
+ip_version=6: mtu_bytes=1279 | app=web | flows=cubic
 
 # Names and kernels
 : algorithm=bbr9 | kernel=5.4 | algorithm=bbr3 kernel=7.2 | app=datagram scheme=nonsense
@@ -72,12 +72,13 @@ app=quic: ack_thinning=9 | initcwnd_packets=9 | initrwnd_packets=9
 'drop_list=data 5': shaper=htb-netem | offloads=on | duplicate_percent=1
 : pauses=per_s=1,min_ms=1 | pauses=per_s=1,min_ms=4,max_ms=2 | pauses=per_s=0,min_ms=1,max_ms=2
 : pauses=per_s=1,min_ms=1,longest=2 | pauses=per_s=1,min_ms=1,max_ms=8 changes=at_s=5,rate_mbit=2
-rate_mbit=5 duration_s=2: pauses=per_s=200,min_ms=1,max_ms=2
-rate_mbit=10000 duration_s=3600: pauses=per_s=20,min_ms=1,max_ms=2
+shaper=tbf: pauses=per_s=1,min_ms=1,max_ms=8
+duration_s=3600: pauses=per_s=30,min_ms=1,max_ms=2
 : changes=rate_mbit=2 | changes=at_s=2 | changes=at_s=2,rate=2 | changes=at_s=2,at_s=3,rate_mbit=2
 : changes=at_s=2,rate_mbit=fast | changes=at_s=2,rate_mbit=inf | changes=at_s=2,outage_s=0
 : changes=at_s=0,rate_mbit=2 | changes=at_s=3,rate_mbit=2+at_s=2,rate_mbit=3 | changes=fast
 : changes=at_s=3,outage_s=2+at_s=4,outage_s=1 | changes=at_s=10,rate_mbit=2
+: changes=at_s=2,rate_mbit=0
 : changes=at_s=8,outage_s=2 | changes=at_s=8,rate_mbit=0 | changes=at_s=8,rtt_ms=0
 : changes=at_s=8,rate_mbit=1 trace=cellular | changes=at_s=8,rtt_ms=30 sender_delay_ms=5
 : changes=at_s=8,rtt_ms=4 reorder_percent=1 reorder_ms=5

@@ -93,11 +93,6 @@ class Background(Feature):
         one_queue = condition.shaper != "htb-netem" and condition.queue != "two-fifos"
         if with_flows and (not one_queue or condition.sender_delay_ms > 0):
             yield "flows need one queue, another shaper than htb-netem and no sender_delay_ms"
-        if with_flows and condition.trace != NONE:
-            yield (
-                f"flows need a path without a trace, because only the app's own flows pass a "
-                f"trace-driven link, found trace {condition.trace}; use a competitor instead"
-            )
         yield from _flow_problems(condition)
         used = (each for each in mechanisms() if each.on(condition))
         simple = condition.trace == NONE and all(each.with_second for each in used)
@@ -133,10 +128,10 @@ def _upload_problems(groups: Sequence[Group], condition: Condition) -> Iterator[
     uploads = [group for group in groups if group.direction == "back"]
     if any(group.rtt_ms is not None or group.over != "both" for group in uploads):
         yield "flows with direction=back must have neither rtt_ms nor over"
-    if uploads and condition.reverse_rate_mbit == 0:
+    if uploads and condition.reverse_rate_mbit == 0 and condition.trace_back == NONE:
         yield (
-            "flows with direction=back need reverse_rate_mbit, the rate of the reverse path, found "
-            "none: without it, nothing limits an upload"
+            "flows with direction=back need reverse_rate_mbit, the rate of the reverse path, or a "
+            "trace_back, found none: without it, nothing limits an upload"
         )
     for name, default in (("ecn", "off"), ("ack_thinning", 1), ("second_rate_mbit", 0.0)):
         if uploads and (found := getattr(condition, name)) != default:

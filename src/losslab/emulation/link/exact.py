@@ -1,8 +1,8 @@
 """Trace-driven links in the guest's kernel: exact links that follow a list of opportunities.
 
-Only the flows under test pass such a link; other connections and pings bypass it in a band of
-their own, as with the program of `forward`: behind seconds of queue, iperf3 would give up waiting
-for its peer's results (nread_read_timeout, src/net.c).
+Only TCP and UDP flows pass such a link, those under test and the background flows. Other
+connections of their programs and pings bypass it in a band of their own: behind seconds of queue,
+iperf3 would give up waiting for its peer's results (nread_read_timeout, src/net.c).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation.hosts import inside
-from losslab.emulation.link import forward
-from losslab.emulation.link.forward import LinkPlan
+from losslab.emulation.link.tracelink import LOGS
 from losslab.emulation.programs import ANY
 from losslab.emulation.qdiscs import Link
 from losslab.emulation.topology import bottleneck, interface
@@ -26,8 +26,30 @@ if TYPE_CHECKING:
     from losslab.emulation.hosts import Handle
     from losslab.emulation.plan import Plan
 
+# The part of a plan with the start of its traces; absent for 0.
+START = "trace_start_ms"
 NS_PER_MS = 10**6
+# Maximum time in which the link must empty its queue once no more packets arrive.
+DRAIN_LIMIT_S = 600
 DRAIN_STEP_S = 0.1
+# Keys of flower.
+SOURCE, DESTINATION = "src_port", "dst_port"
+
+
+@dataclass(frozen=True)
+class LinkPlan:
+    """Trace-driven link: its direction, queue and trace. Manifests record the fields' names."""
+
+    way: str  # "data" (forward path) or "back" (reverse path)
+    queue: str
+    buffer_packets: int
+    drawn_seed: int | None  # None: the trace is a file
+    drawn_mbit: float  # mean rate of a drawn trace
+
+    @property
+    def file(self) -> str:
+        """Return the name of the trace's file in the job's folder."""
+        return {"data": "trace", "back": "trace-back"}[self.way]
 
 
 def link_of(plan: Plan, way: str) -> Link:
@@ -35,6 +57,20 @@ def link_of(plan: Plan, way: str) -> Link:
     where = bottleneck() if way == "data" else interface(plan.back_router, "r1")
     qdiscs = plan.hosts[where.host].qdiscs
     return next(q for q in qdiscs if isinstance(q, Link) and q.where == where and not q.steps)
+
+
+def selected(plan: Plan, way: str) -> list[tuple[str, str, int | None]]:
+    """List what passes the link of a direction: protocol, and one end's port if not all do."""
+    near = SOURCE if way == "data" else DESTINATION
+    keys = {
+        (ip_proto, near, flow.source_port)
+        for flow in plan.flows
+        # Not ICMP: pings bypass the link.
+        for ip_proto in (("tcp", "udp") if flow.protocol == ANY else (flow.protocol,))
+    }
+    if plan.background:  # downloads and uploads have the same port, at different ends
+        keys |= {("tcp", end, plan.background.flow.port) for end in (SOURCE, DESTINATION)}
+    return sorted(keys, key=str)
 
 
 @contextlib.contextmanager
@@ -46,47 +82,36 @@ def attached(
     The trace begins at `begin_ns` of CLOCK_MONOTONIC, which is 0 ms of the log. At the block's end,
     the link empties its queue. The log goes to `folder`; the trace is in the folder's parent.
     """
-    qdisc, start_ms = link_of(plan, link.way), plan.parts.get(forward.START, 0)
+    qdisc, start_ms = link_of(plan, link.way), plan.parts.get(START, 0)
     lines = (folder.parent / link.file).read_text().split()
     with inside(handle.pid):
         qdisc.follow(begin_ns - start_ms * NS_PER_MS, lines)
     bands, device = qdisc.parent.removeprefix("parent ").removesuffix("2"), qdisc.where.name
-    six = plan.path_spec.sizes.ip_version == 6
-    protocol, port_of = ("ipv6" if six else "ip"), {"data": "src_port", "back": "dst_port"}
-    keys = sorted(
-        {
-            (ip_proto, flow.source_port)
-            for flow in plan.flows
-            # Not ICMP: pings bypass the link.
-            for ip_proto in (("tcp", "udp") if flow.protocol == ANY else (flow.protocol,))
-        },
-        key=str,
-    )
+    protocol = "ipv6" if plan.path_spec.sizes.ip_version == 6 else "ip"
+    keys = selected(plan, link.way)
     handle.tc.do(
         [
             f"filter add dev {device} parent {bands} protocol {protocol} pref {pref} flower "
-            f"ip_proto {ip_proto} "
-            + (f"{port_of[link.way]} {port} " if port else "")
-            + f"classid {bands}2"
-            for pref, (ip_proto, port) in enumerate(keys, start=1)
+            f"ip_proto {ip_proto} " + (f"{end} {port} " if port else "") + f"classid {bands}2"
+            for pref, (ip_proto, end, port) in enumerate(keys, start=1)
         ]
     )
     (filters,) = handle.tc.ask([f"filter show dev {device} parent {bands}"], 1)
     options = [f["options"] for f in filters if "options" in f]
-    selected = [
-        (option.get("keys", {}).get("ip_proto"), option.get("keys", {}).get(port_of[link.way]))
-        for option in options
+    shown = [
+        (option.get("keys", {}).get("ip_proto"), end, option.get("keys", {}).get(end))
+        for option, (_, end, _) in zip(options, keys, strict=False)
     ]
-    if selected != keys or any(option.get("classid") != f"{bands}2" for option in options):
+    if shown != keys or any(option.get("classid") != f"{bands}2" for option in options):
         raise LosslabError(f"filters must send {keys} to class {bands}2, found {filters}")
     yield
-    # Packets that TCP still sends bypass the link, so that qdisc queue empties.
+    # Packets that TCP still sends bypass the link, so that its queue empties.
     handle.tc.do([f"filter del dev {device} parent {bands}"])
-    ends_s = time.monotonic() + forward.DRAIN_LIMIT_S
+    ends_s = time.monotonic() + DRAIN_LIMIT_S
     while _queued(handle, qdisc):
         if time.monotonic() > ends_s:
             raise LosslabError(
-                f"the trace-driven link must empty qdisc queue within {forward.DRAIN_LIMIT_S} s, "
+                f"the trace-driven link must empty its queue within {DRAIN_LIMIT_S} s, "
                 "found packets in it"
             )
         time.sleep(DRAIN_STEP_S)
@@ -94,7 +119,7 @@ def attached(
         qdisc.require_trace(lines)
         record = qdisc.read("record")
     text = "".join(f"{line}\n" for line in log_lines(record, start_ms))
-    (folder / forward.LOGS[link.way]).write_text(text)
+    (folder / LOGS[link.way]).write_text(text)
 
 
 def _queued(handle: Handle, link: Link) -> int:
@@ -104,7 +129,7 @@ def _queued(handle: Handle, link: Link) -> int:
 
 
 def log_lines(record: Sequence[str], start_ms: int) -> Iterator[str]:
-    """Yield the lines of a link's log, as `tracelink.TraceLink` has them, from a record.
+    """Yield the lines of a link's log (see `tracelink.backlog`) from a record.
 
     Times are whole ms since `start_ms` of the trace, and bytes are those of IP.
     """

@@ -1,15 +1,14 @@
-"""Trace-driven link with mahimahi's rules. Pure data; `forward` puts it into a path.
+"""Traces and logs of trace-driven links. Pure data; `exact` puts a trace into a path.
 
-Rules (mm-link, frontend/link_queue.cc): each opportunity of the trace sends 1500 bytes, of one or
-several packets. A packet that is sent in part continues at the next opportunity. An opportunity
-with an empty queue is lost. Times are whole milliseconds. Full packets leave the FIFOs at the same
-times as in mahimahi. Differences:
+The kernel's link (net/sched/sch_link.c) has mahimahi's rules (mm-link, frontend/link_queue.cc):
+each opportunity of the trace sends 1500 bytes, of one or several packets. A packet that is sent in
+part continues at the next opportunity. An opportunity with an empty queue is lost. Times are whole
+milliseconds. Full packets leave a FIFO at the same times as in mahimahi. Differences:
 
 - A packet counts with its IP length. In mahimahi it has 4 bytes more, a header of the TUN device,
   and an opportunity has 1504 bytes. A link full of 52-byte acknowledgements therefore carries 7 %
   more packets here.
-- CoDel follows RFC 8289: it drops the head and does not round its control law. mahimahi drops the
-  packet behind the head and computes in whole milliseconds. `queues` has all queues.
+- The queues are the kernel's qdiscs. mahimahi has its own CoDel and PIE.
 
 A trace has the times at which a cellular link may send 1500 bytes, in mahimahi's format
 (mm-link(1)). A line is a time in whole milliseconds since the start, at which one packet of 1500
@@ -22,15 +21,14 @@ import itertools
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from losslab.emulation.link.queues import DropTail, FqCoDel, Packet
 from losslab.errors import LosslabError
-from losslab.study.packetsizes import DEFAULT, ETHERNET_BYTES
 
 OPPORTUNITY_BYTES = 1500
-# Packets behind the link wait at most for those that arrived at the same time.
-WAIT_MAX_MS = 10.0
+# Logs of the links of the forward (`data`) and the reverse path (`back`) in a replicate's folder.
+LOG = "link.log"
+LOGS = {"data": LOG, "back": "link-back.log"}
 # Statistics of the source's traces, Verizon-LTE-short: 140 s, with 58,655 opportunities on the
 # forward path and 69,367 on the reverse path. (Its 5.04 Mbit/s count 1504 bytes per opportunity, 4
 # of them a header of the TUN device.)
@@ -121,17 +119,23 @@ def capacity_bytes(times: Sequence[int], begin_ms: float, end_ms: float, start_m
     return OPPORTUNITY_BYTES * sum(ms >= begin_ms for ms in used)
 
 
-def wait_behind_ms(
-    times: Sequence[int], rate_mbit: float, frame_bytes: int = DEFAULT.frame_bytes
-) -> float:
-    """Return how long full packets would wait at most behind a link that is always busy."""
-    more = frame_bytes / (frame_bytes - ETHERNET_BYTES)  # each has an Ethernet header there
-    packet_ms = 8 * OPPORTUNITY_BYTES * more / 1e3 / rate_mbit
-    longest_ms, free_ms = 0.0, 0.0
-    for ms, packets in itertools.groupby(times):
-        free_ms = max(free_ms, ms) + packet_ms * sum(1 for _ in packets)
-        longest_ms = max(longest_ms, free_ms - ms)
-    return longest_ms
+def excess_bytes(lines: Sequence[str], times: Sequence[int], start_ms: int) -> int:
+    """Return by how many bytes any window of a log carried more than its opportunities, at most.
+
+    A link may exceed them by the part of one packet that it sent before the window.
+    """
+    departures = ((int(w[0]), int(w[2])) for line in lines if (w := line.split())[1] == "-")
+    schedule = opportunities(times, start_ms)
+    next_ms, ahead, lowest, worst = next(schedule), 0, 0, 0
+    for ms, packets in itertools.groupby(departures, key=lambda departure: departure[0]):
+        while next_ms < ms:
+            ahead, next_ms = ahead - OPPORTUNITY_BYTES, next(schedule)
+        lowest = min(lowest, ahead)
+        while next_ms == ms:
+            ahead, next_ms = ahead - OPPORTUNITY_BYTES, next(schedule)
+        ahead += sum(octets for _, octets in packets)
+        worst = max(worst, ahead - lowest)
+    return worst
 
 
 def mean_mbit(times: Sequence[int]) -> float:
@@ -159,12 +163,16 @@ def generate(seed: int, duration_ms: int = DURATION_MS, mean: float = MEAN_MBIT)
     """Generate a cellular-like trace with a mean in Mbit/s: times of its opportunities in ms."""
     rng = random.Random(seed)
     rates = _rates(rng, duration_ms // TICK_MS)
-    count = round(mean * 1e3 * duration_ms / (OPPORTUNITY_BYTES * 8))
     # Given their number, the times of a Poisson process are independent draws from its rate.
-    ticks = rng.choices(range(len(rates)), weights=rates, k=count)
+    ticks = rng.choices(range(len(rates)), weights=rates, k=count(mean, duration_ms))
     times = sorted(1 + tick * TICK_MS + rng.randrange(TICK_MS) for tick in ticks)
     times[-1] = duration_ms
     return times
+
+
+def count(mean: float, duration_ms: int = DURATION_MS) -> int:
+    """Return the number of opportunities of a drawn trace with a mean in Mbit/s."""
+    return round(mean * 1e3 * duration_ms / (OPPORTUNITY_BYTES * 8))
 
 
 def _rates(rng: random.Random, ticks: int) -> list[float]:
@@ -187,70 +195,13 @@ def _rates(rng: random.Random, ticks: int) -> list[float]:
     return rates
 
 
-class TraceLink:
-    """State of a link: its queue, a packet sent in part, and the next opportunity.
-
-    It logs each event: `MS + BYTES` arrival, `MS - BYTES DELAY` departure, `MS d PACKETS BYTES`
-    drop. Arrivals and departures are logged as in mahimahi. mahimahi logs drops on arrival only,
-    not CoDel's later drops.
-    """
-
-    def __init__(
-        self,
-        times: Sequence[int],
-        queue: DropTail | FqCoDel,
-        log: Callable[[str], object],
-        start_ms: int = 0,
-    ) -> None:
-        self.queue, self.log = queue, log
-        self._schedule = opportunities(times, start_ms)
-        self.next_ms = next(self._schedule)
-        self._sending: Packet | None = None
-        self._bytes_left = 0
-
-    @property
-    def busy(self) -> bool:
-        """Return whether a packet is queued or sent in part."""
-        return self._sending is not None or len(self.queue) > 0
-
-    def arrive(self, content: bytes, now_ms: int) -> list[bytes]:
-        """Add a packet; return those that departed up to `now_ms`."""
-        departed = self.advance(now_ms)
-        self.log(f"{now_ms} + {len(content)}")
-        for each in self.queue.enqueue(Packet(content, now_ms)):
-            self.log(f"{now_ms} d 1 {len(each.content)}")
-        return departed
-
-    def advance(self, now_ms: int) -> list[bytes]:
-        """Use the opportunities up to and including `now_ms`; return the packets that departed."""
-        departed: list[bytes] = []
-        while self.next_ms <= now_ms:
-            opportunity_ms, self.next_ms = self.next_ms, next(self._schedule)
-            room = OPPORTUNITY_BYTES
-            while room > 0 and (self._sending is not None or self._begin(opportunity_ms)):
-                sent = min(room, self._bytes_left)
-                room -= sent
-                self._bytes_left -= sent
-                if self._bytes_left == 0:
-                    assert self._sending is not None
-                    packet, self._sending = self._sending, None
-                    delay_ms = opportunity_ms - packet.arrived_ms
-                    self.log(f"{opportunity_ms} - {len(packet.content)} {delay_ms}")
-                    departed.append(packet.content)
-        return departed
-
-    def _begin(self, now_ms: int) -> bool:
-        """Start to send the next packet; return whether there is one."""
-        packet, dropped = self.queue.dequeue(now_ms)
-        for lost in dropped:
-            self.log(f"{now_ms} d 1 {len(lost.content)}")
-        self._sending = packet
-        self._bytes_left = len(packet.content) if packet else 0
-        return packet is not None
-
-
 def backlog(lines: Sequence[str], times_ms: Sequence[float]) -> list[tuple[int, int, int]]:
-    """Return (packets queued, bytes queued, drops so far) of a log at ascending times."""
+    """Return (packets queued, bytes queued, drops so far) of a log at ascending times.
+
+    A log has a line for each event: `MS + BYTES` arrival, `MS - BYTES DELAY` departure,
+    `MS d PACKETS BYTES` drop. Arrivals and departures are logged as in mahimahi, which logs drops
+    on arrival only.
+    """
     states = []
     packets = octets = drops = 0
     events = [line.split() for line in lines]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from losslab.emulation.app import apps
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import Qdisc
-from losslab.study.axes import NONE, OWN, Seed, axis
+from losslab.study.axes import OWN, Seed, axis
 from losslab.study.hostsettings import KERNEL
 
 if TYPE_CHECKING:
@@ -67,12 +67,8 @@ class Marking(Mechanism):
         return replace(self, ecn=ecn, marking=condition.ecn != "off" and condition.queue in MARKING)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        in_program = condition.trace != NONE and condition.shaper == "tbf"
-        if condition.ecn != "off" and (in_program or not apps()[condition.app].with_ecn):
-            yield (
-                "ecn must be off with a trace and the shaper tbf, whose link does not mark, and "
-                f"with the app datagram; found {condition.ecn}"
-            )
+        if condition.ecn != "off" and not apps()[condition.app].with_ecn:
+            yield f"ecn must be off with the app {condition.app}, found {condition.ecn}"
         if "mark_packets" in self.changed(condition) and condition.queue != "red-step":
             yield f"mark_packets needs the queue red-step, found {condition.queue}"
         if condition.queue == "red-step" and condition.mark_packets >= condition.buffer_packets:

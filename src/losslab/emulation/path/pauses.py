@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 from losslab.emulation.mechanism import Effect, Mechanism
 from losslab.emulation.path import schedule as path_schedule
 from losslab.emulation.qdiscs import LinkStep, rate_of
-from losslab.emulation.shaping import BURST_FRAMES, exact
+from losslab.emulation.shaping import exact
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.axes import NONE, axis, derived_seed, settings
-from losslab.study.packetsizes import frame_bytes
 from losslab.study.schedule import Phase
 
 if TYPE_CHECKING:
@@ -27,15 +26,10 @@ if TYPE_CHECKING:
 
 PER_S, MIN_MS, MAX_MS = "per_s", "min_ms", "max_ms"
 EXAMPLE = "per_s=0.6,min_ms=0.8,max_ms=8"
-# Rate during a pause, the axis's minimum. A full packet takes more than a second.
-PAUSED_MBIT = 0.01
 # Times of a schedule, in seconds.
 DIGITS = 6
-# A change of the rate takes some 0.1 ms, and fills the bottleneck's bucket (tbf_change,
-# net/sched/sch_tbf.c). These bursts must be at most this share of what the link carries.
-SHORTEST_MS, REFILLED_SHARE_MAX = 0.1, 0.01
-PAUSES_MAX = 1000  # in a run, on average: each is a change that is read back
-EXACT_PAUSES_MAX = 100_000  # in a run, of an exact link
+SHORTEST_MS = 0.1
+PAUSES_MAX = 100_000  # in a run, on average
 
 
 def parse(text: str) -> dict[str, float]:
@@ -111,6 +105,11 @@ class Pauses(Mechanism):
     def conflicts(self, condition: Condition) -> Iterator[str]:
         if condition.pauses == NONE:
             return
+        if not exact(condition):
+            yield (
+                f"pauses need the shaper link, found {condition.shaper}: after each pause, a token "
+                "bucket sends what it holds in no time"
+            )
         if condition.changes != NONE or condition.trace != NONE:
             yield "pauses must be none with changes or a trace, which set the rate"
         try:
@@ -118,18 +117,11 @@ class Pauses(Mechanism):
         except LosslabError as error:
             yield error.message
             return
-        frame = frame_bytes(condition.mtu_bytes)
-        refilled_mbit = 2 * BURST_FRAMES * frame * 8 / 1e6  # by each pause's two changes
-        most_per_s = min(
-            PAUSES_MAX / condition.duration_s,
-            REFILLED_SHARE_MAX * condition.rate_mbit / refilled_mbit,
-        )
-        if exact(condition):
-            most_per_s = EXACT_PAUSES_MAX / condition.duration_s
+        most_per_s = PAUSES_MAX / condition.duration_s
         if per_s > most_per_s:
             yield (
-                f"{PER_S} of pauses must be at most {most_per_s:.3g} with rate_mbit "
-                f"{condition.rate_mbit:g} and duration_s {condition.duration_s:g}, found {per_s:g}"
+                f"{PER_S} of pauses must be at most {most_per_s:.3g} with duration_s "
+                f"{condition.duration_s:g}, found {per_s:g}"
             )
 
     def link_steps(self, condition: Condition, seed: int) -> list[LinkStep]:
@@ -138,20 +130,8 @@ class Pauses(Mechanism):
         return path_schedule.link_steps(phases, rates)
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
-        if exact(condition):
-            its = type(condition).from_json(condition.to_json() | {"pauses": NONE})
-            return {"changes": path_schedule.change_plan(its, seed, _phases(condition, seed))}
-        changes = []
-        for begin_s, end_s in drawn(condition.pauses, condition.duration_s, seed):
-            changes += [
-                {schedule.AT: begin_s, "rate_mbit": PAUSED_MBIT},
-                {schedule.AT: end_s, "rate_mbit": condition.rate_mbit},
-            ]
-        if not changes:
-            return {"changes": path_schedule.change_plan(condition, seed)}
-        values = {"changes": schedule.to_text(changes), "pauses": NONE}
-        its = type(condition).from_json(condition.to_json() | values)
-        return {"changes": path_schedule.change_plan(its, seed)}
+        its = type(condition).from_json(condition.to_json() | {"pauses": NONE})
+        return {"changes": path_schedule.change_plan(its, seed, _phases(condition, seed))}
 
 
 FEATURE = Pauses()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import BUCKET_MAX_S, DROP, Filter, Qdisc
 from losslab.emulation.topology import bottleneck
-from losslab.study.axes import NONE, axis
+from losslab.study.axes import axis
 from losslab.study.packetsizes import frame_bytes
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ class Policing(Mechanism):
         return replace(self, policer_mbit=rate, policer_burst_packets=burst if rate else 0)
 
     def conflicts(self, condition: Condition) -> Iterator[str]:
-        if condition.policer_mbit > 0 and condition.trace != NONE:
-            yield "policer_mbit must be 0 with a trace, because its link bypasses the policer"
         if "policer_burst_packets" in self.changed(condition) and not condition.policer_mbit:
             yield (
                 f"policer_burst_packets {condition.policer_burst_packets} needs a policer_mbit "

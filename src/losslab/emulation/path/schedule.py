@@ -73,14 +73,20 @@ def netem_spans(phases: Sequence[Phase]) -> list[Phase]:
 
 
 def steps(condition: Condition, seed: int) -> list[Step]:
-    """List the changes of qdiscs by phase; a changed netem draws from a new seed."""
+    """List the changes of qdiscs by phase; a changed netem draws from a new seed.
+
+    Exact links change by themselves.
+    """
+    spans, now_as = phases_of(condition), condition
+    kinds: tuple[str, ...] = CHANGING
     if exact(condition):
-        return _netem_steps(condition, seed)
-    first, *later = phases_of(condition)
-    now = {(q.where.name, q.handle): q for q in path_qdiscs(as_in(condition, first), seed)}
+        spans, kinds = netem_spans(spans), ("netem",)
+    else:
+        now_as = as_in(condition, spans[0])
+    now = {(q.where.name, q.handle): q for q in path_qdiscs(now_as, seed)}
     before = {key: q.arguments for key, q in now.items()}
     changes = []
-    for number, phase in enumerate(later, start=1):
+    for number, phase in enumerate(spans[1:], start=1):
         in_phase = as_in(condition, phase)
         plain = {(q.where.name, q.handle): q for q in path_qdiscs(in_phase, seed)}
         reseeded = {
@@ -89,32 +95,13 @@ def steps(condition: Condition, seed: int) -> list[Step]:
         becoming = [
             reseeded[key]
             for key, q in plain.items()
-            if q.kind in CHANGING and q.arguments != before[key]
+            if q.kind in kinds and q.arguments != before[key]
         ]
         if any(q.kind == "tbf" for q in becoming):
             becoming += [
                 q for (name, _), q in now.items() if name == bottleneck().name and q.kind in FIFOS
             ]
         before = {key: q.arguments for key, q in plain.items()}
-        now |= {(q.where.name, q.handle): q for q in becoming}
-        changes.append(Step(phase, becoming, list(now.values())))
-    return changes
-
-
-def _netem_steps(condition: Condition, seed: int) -> list[Step]:
-    now = {(q.where.name, q.handle): q for q in path_qdiscs(condition, seed)}
-    before = {key: q.arguments for key, q in now.items()}
-    changes = []
-    for number, phase in enumerate(netem_spans(phases_of(condition))[1:], start=1):
-        in_phase = as_in(condition, phase)
-        plain = {
-            (q.where.name, q.handle): q for q in path_qdiscs(in_phase, seed) if q.kind == "netem"
-        }
-        reseeded = {
-            (q.where.name, q.handle): q for q in path_qdiscs(in_phase, seed + number * 2**31)
-        }
-        becoming = [reseeded[key] for key, q in plain.items() if q.arguments != before[key]]
-        before |= {key: q.arguments for key, q in plain.items()}
         now |= {(q.where.name, q.handle): q for q in becoming}
         changes.append(Step(phase, becoming, list(now.values())))
     return changes

@@ -10,7 +10,7 @@ from losslab.emulation.mechanism import Mechanism
 from losslab.emulation.qdiscs import DETERMINISTIC, DROP, OK, Filter, Qdisc
 from losslab.emulation.shaping import ethertype
 from losslab.emulation.topology import interface, reverse_router
-from losslab.study.axes import NONE, axis
+from losslab.study.axes import axis
 
 if TYPE_CHECKING:
     from losslab.emulation.checks import Evidence
@@ -33,10 +33,6 @@ class Thinning(Mechanism):
             span="[1, 100]", named="thin{}",
         )
     }  # fmt: skip
-
-    def conflicts(self, condition: Condition) -> Iterator[str]:
-        if condition.ack_thinning > 1 and condition.trace != NONE:
-            yield "ack_thinning must be 1 with a trace, because its link bypasses the filter"
 
     def qdiscs(self, condition: Condition) -> list[Qdisc]:
         """Return the filter of pure acknowledgements (no SYN, FIN, PSH)."""

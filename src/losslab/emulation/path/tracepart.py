@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from losslab.emulation.link import forward, tracelink
+from losslab.emulation.link import exact, tracelink
 from losslab.emulation.mechanism import Mechanism, MechanismResult
 from losslab.study.axes import DRAWN_TRACE, NONE, axis
 
@@ -44,15 +44,15 @@ class TracePart(Mechanism):
             yield f"trace_start_s needs a file as trace, found {condition.trace}"
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
-        return {forward.START: round(condition.trace_start_s * 1e3)}
+        return {exact.START: round(condition.trace_start_s * 1e3)}
 
     def note(self, plan: Plan, observations: Observations, folder: Path) -> MechanismResult:
         origin_ns = observations.run.timeline.origin_ns - observations.noted["link_begin_ns"]
         begin_ms, end_ms = origin_ns / 1e6, origin_ns / 1e6 + plan.duration_s * 1e3
         path = folder.parent / plan.parts["links"][0].file
         times = tracelink.parse(path.read_text(), str(path))
-        capacity = tracelink.capacity_bytes(times, begin_ms, end_ms, plan.parts[forward.START])
-        events = (line.split() for line in (folder / forward.LOG).read_text().splitlines())
+        capacity = tracelink.capacity_bytes(times, begin_ms, end_ms, plan.parts[exact.START])
+        events = (line.split() for line in (folder / tracelink.LOG).read_text().splitlines())
         carried = sum(
             int(octets)
             for at_ms, kind, octets, *_ in events

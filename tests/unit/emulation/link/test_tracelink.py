@@ -1,126 +1,45 @@
-"""Rules of the trace-driven link on small traces, exact to the millisecond."""
+"""Traces and logs of trace-driven links, and the oracle of their rules on small traces."""
 
 import itertools
-import os
-import re
-import socket
 import statistics
-import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from losslab.emulation.link import forward, tracelink
-from losslab.emulation.link.queues import CoDel, DropTail, FqCoDel, flow_of, queue_of
-from losslab.emulation.link.tracelink import (
-    TraceLink,
-    summarise,
-)
+from losslab.emulation.link import tracelink
+from losslab.emulation.link.tracelink import summarise
 from losslab.errors import LosslabError
+from tests.mahimahi import TraceLink
 
 
-def link(times, queue=None):
+def test_packet_that_does_not_fit_goes_on_at_the_next_opportunity():
     lines = []
-    return TraceLink(times, DropTail() if queue is None else queue, lines.append), lines
-
-
-@pytest.mark.parametrize(("queue", "taken"), [("fifo", 2), ("bfifo", 3)])
-def test_packet_and_byte_limits_differ_for_small_packets(queue, taken):
-    trace_link, lines = link([50], queue_of(queue, 2))
-    for _ in range(4):
-        trace_link.arrive(bytes(1000), 0)
-    assert lines.count("0 + 1000") == 4
-    assert lines.count("0 d 1 1000") == 4 - taken
-
-
-def codel_drops(arrivals_per_ms, duration_ms):
-    """Return the times of drops on a link of one packet per millisecond with such arrivals."""
-    trace_link, lines = link(list(range(1, 1001)), CoDel())
-    for ms in range(duration_ms):
-        for _ in range(arrivals_per_ms(ms)):
-            trace_link.arrive(bytes(1500), ms)
-    return [int(line.split()[0]) for line in lines if " d " in line]
-
-
-def test_codel_passes_a_burst_and_drops_faster_from_a_standing_queue():
-    assert codel_drops(lambda ms: 40 if ms == 0 else 0, 200) == []
-    drops = codel_drops(lambda ms: 21 if ms == 0 else 1, 600)
-    # Above 5 ms since the first departure; drops begin an interval later, then at interval/sqrt(n).
-    assert drops[0] == pytest.approx(107, abs=3)
-    gaps = [b - a for a, b in itertools.pairwise(drops)]
-    assert gaps[0] == pytest.approx(100, abs=2)
-    assert gaps[1] == pytest.approx(100 / 2**0.5, abs=2)
-    assert gaps[2] == pytest.approx(100 / 3**0.5, abs=2)
-
-
-def standing(queue, arrivals_per_ms, duration_ms=4000):
-    """Return the mean delay in the last half, and the share dropped, at a packet per ms."""
-    trace_link, lines = link(list(range(1, 1001)), queue)
-    due = 0.0
-    for ms in range(duration_ms):
-        due += arrivals_per_ms
-        while due >= 1:
-            trace_link.arrive(bytes(1500), ms)
-            due -= 1
-    words = [line.split() for line in lines]
-    late = [each for each in words if int(each[0]) > duration_ms / 2]
-    delays = [int(each[3]) for each in late if each[1] == "-"]
-    kinds = [each[1] for each in late]
-    return statistics.fmean(delays), kinds.count("d") / kinds.count("+")
-
-
-def test_pie_holds_its_target_drops_the_excess_and_passes_a_burst():
-    delay_ms, dropped = standing(queue_of("pie", 1000, seed=7), 1.25, 40_000)
-    assert delay_ms == pytest.approx(15, abs=3)
-    assert dropped == pytest.approx(0.2, abs=0.02)
-    assert standing(queue_of("pie target 40ms", 1000, seed=7), 1.25, 40_000)[0] == pytest.approx(
-        40, abs=6
-    )
-    assert standing(queue_of("pie", 1000, seed=7), 0.95) == (pytest.approx(1, abs=0.5), 0)
-    trace_link, lines = link(list(range(1, 1001)), queue_of("pie", 1000, seed=7))
-    for _ in range(60):
-        trace_link.arrive(bytes(1500), 0)
-    trace_link.advance(100)
-    assert not any(" d " in line for line in lines)
-
-
-RED = "red limit 302800 min 25233 max 75699 avpkt 1514 burst 28 probability 0.02"
-
-
-def test_red_keeps_its_average_between_its_thresholds():
-    """At an excess below its largest probability; above it, the average reaches its maximum."""
-    delay_ms, dropped = standing(queue_of(RED, seed=7, mbit=12), 1.01, 20_000)
-    assert 25233 < delay_ms * 1514 < 75699
-    assert dropped == pytest.approx(0.01, abs=0.004)
-    delay_ms, dropped = standing(queue_of(RED, seed=7, mbit=12), 1.25)
-    assert delay_ms * 1514 == pytest.approx(75699, rel=0.15)
-    assert dropped == pytest.approx(0.2, abs=0.05)
-
-
-def test_codel_has_its_parameters():
-    slow, fast = (
-        standing(queue_of(f"codel limit 900 target {target}"), 1.01, 20_000)[0]
-        for target in ("20ms", "1000us")
-    )
-    assert fast < slow
+    link = TraceLink([2, 4, 7], 2, lines.append)
+    for size in (900, 900, 900):
+        link.arrive(size, 0)
+    link.advance(7)
+    assert lines == [
+        "0 + 900", "0 + 900", "0 + 900", "0 d 1 900", "2 - 900 2", "4 - 900 4",
+    ]  # fmt: skip
+    # What is left of 4 ms is lost, and so is 7 ms; the trace repeats from 7 ms.
+    link.arrive(1500, 8)
+    link.advance(9)
+    assert lines[-1] == "9 - 1500 1"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("departures", "excess"),
     [
-        ("cake", "must be one of fifo, bfifo, codel, fq_codel, pie, red, own"),
-        ("sfq limit 100", "options of none with numbers, found 'limit 100'"),
-        ("codel target 5ms ecn", "options of limit, target, interval with numbers, found 'ecn'"),
-        ("pie tupdate 0ms", "tupdate of pie must be above 0"),
-        ("red limit 9000 min 3000 max 2000 burst 9", "min < max"),
-        ("red min 3000 max 9000 burst 9", "must have a limit"),
-        ("red limit 90000 min 30280 max 60000 burst 19", "at least min / avpkt"),
+        # One packet that was sent in part before the window.
+        (["4 - 1500 1", "5 - 1500 1", "9 - 1500 1"], 0),
+        (["5 - 1500 1", "5 - 1500 1"], 1500),
+        # The opportunities of 4 and 5 ms pass unused, and cannot be made up for.
+        (["9 - 1500 1", "9 - 1500 1", "9 - 1500 1"], 3000),
+        (["3 - 40 1"], 40),
     ],
 )
-def test_queue_that_no_trace_has_is_refused(text, said):
-    with pytest.raises(LosslabError, match=re.escape(said)):
-        queue_of(text)
+def test_window_in_which_more_departed_than_the_trace_allows_is_found(departures, excess):
+    lines = ["0 + 1500", *departures, "9 d 1 1500"]
+    assert tracelink.excess_bytes(lines, [6, 7, 11], 2) == excess
 
 
 def test_packets_after_the_run_do_not_count():
@@ -130,31 +49,6 @@ def test_packets_after_the_run_do_not_count():
     # The throughput is of the requested time, not of the busy time.
     assert found["link_throughput_mbit"] == pytest.approx(1500 * 8 / 1e6)
     assert summarise(["5 + 100"]) == {}
-
-
-def test_ending_link_delivers_its_queue(monkeypatch):
-    """The device may hold packets while the link's own queue is empty."""
-    tun, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    stop, stopped = os.pipe()
-    trace_link, _ = link(list(range(1, 1001)))
-    write, numbers = os.write, iter(range(1, 5))
-
-    def depart(descriptor, content):
-        # A sender that is clocked by arrivals sends next.
-        number = next(numbers, None)
-        if number is not None:
-            other.send(bytes([number]) * 1500)
-        return write(descriptor, content)
-
-    with tun, other:
-        other.send(bytes(1500))
-        os.write(stopped, b"x")
-        monkeypatch.setattr(forward.os, "write", depart)
-        forward.forward(trace_link, tun.fileno(), stop, time.monotonic_ns())
-        other.setblocking(False)
-        assert [other.recv(1500)[0] for _ in range(5)] == [0, 1, 2, 3, 4]
-    os.close(stop)
-    os.close(stopped)
 
 
 @pytest.mark.parametrize(
@@ -222,40 +116,3 @@ def test_capacity_is_that_of_the_opportunities_in_the_part_used():
     assert tracelink.capacity_bytes(times, 0, 15, 5) == 5 * 1500
     # An outage has no capacity.
     assert tracelink.capacity_bytes([1, 1000], 1.5, 999, 0) == 0
-
-
-def test_packets_wait_behind_the_link_only_if_the_trace_is_faster():
-    times = sorted(3 * [*range(1, 1001)])  # 36 Mbit/s, and 36.3 Mbit/s with Ethernet headers
-    assert tracelink.wait_behind_ms(times, 36.4) == pytest.approx(1.0, abs=0.01)
-    assert tracelink.wait_behind_ms(times, 18.2) == pytest.approx(1000, rel=0.01)
-
-
-def ip_packet(flow, number=0, size=1500):
-    """Return an IPv4 packet of TCP with the flow's number as source port."""
-    head = bytes([0x45, *[0] * 8, 6, 0, 0, 10, 0, 1, 1, 10, 0, 3, 2])
-    return head + flow.to_bytes(2, "big") + bytes([20, 81]) + number.to_bytes(size - 24, "big")
-
-
-def test_full_fq_codel_drops_from_the_longest_queue():
-    trace_link, lines = link([1000], FqCoDel(20))
-    trace_link.arrive(ip_packet(2, 0), 0)
-    for number in range(20):
-        trace_link.arrive(ip_packet(1, number), 0)
-    assert [line for line in lines if " d " in line] == ["0 d 1 1500"] * 10
-    assert len(trace_link.queue) == 11
-    assert trace_link.advance(1000) == [ip_packet(2, 0)]
-
-
-@given(st.lists(st.tuples(st.integers(1, 5), st.integers(40, 1500)), max_size=120))
-def test_fq_codel_neither_loses_nor_reorders_packets_of_a_flow(arrivals):
-    trace_link, lines = link(range(5, 3000, 5), FqCoDel(30))
-    sent, left = [], []
-    for number, (flow, size) in enumerate(arrivals):
-        sent.append(ip_packet(flow, number, size))
-        left += trace_link.arrive(sent[-1], number)
-    left += trace_link.advance(2999)
-    assert not trace_link.busy
-    assert len(left) + sum(" d " in line for line in lines) == len(sent)
-    for flow in range(1, 6):
-        its = [packet for packet in left if flow_of(packet) == flow_of(ip_packet(flow))]
-        assert its == sorted(its, key=sent.index)

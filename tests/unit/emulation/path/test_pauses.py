@@ -13,7 +13,8 @@ from losslab.study.condition import Condition
 
 TEXT = "per_s=2,min_ms=1,max_ms=16"
 CONDITION = Condition(
-    algorithm="cubic", rtt_ms=20.0, rate_mbit=50.0, duration_s=30.0, pauses=TEXT
+    algorithm="cubic", rtt_ms=20.0, rate_mbit=50.0, duration_s=30.0, pauses=TEXT,
+    shaper="link",
 )  # fmt: skip
 
 
