@@ -16,6 +16,7 @@ import struct
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from losslab.emulation.programs import Waiter
 from losslab.emulation.schemes import Ack, Scheme, make_scheme
@@ -26,6 +27,8 @@ MESSAGE = struct.Struct("!QQQ")
 # or option would change when Python collects garbage, which reads the clock.
 DATAGRAM_BYTES = 1472
 END_SEQUENCE = 2**64 - 1
+# Length of the bins of time, on the monotonic clock, in which the receiver counts datagrams.
+BIN_NS = 10_000_000
 # No virtual time passes while the sender fills its window, so an endless one would never be full.
 WINDOW_MAX_PACKETS = 2**17
 
@@ -52,18 +55,24 @@ class Sequences:
         return True
 
 
-def receive(address: str, port: int) -> dict[str, int]:
-    """Acknowledge datagrams until the end marker arrives; return how many different ones came."""
+def receive(address: str, port: int) -> dict[str, Any]:
+    """Acknowledge datagrams until the end marker arrives; return how many different ones came.
+
+    `arrivals` has their number in each bin of time in which any came, by the bin's number.
+    """
     with socket.socket(_family(address), socket.SOCK_DGRAM) as sock:
         sock.bind((address, port))
-        received = Sequences()
+        received, arrivals = Sequences(), dict[int, int]()
         while True:
             data, sender = sock.recvfrom(65_536)
             sequence, sent_ns, _ = MESSAGE.unpack_from(data)
             if sequence == END_SEQUENCE:
-                return {"received": received.count}
-            received.add(sequence)
-            sock.sendto(MESSAGE.pack(sequence, sent_ns, time.monotonic_ns()), sender)
+                return {"received": received.count, "arrivals": arrivals}
+            now_ns = time.monotonic_ns()
+            if received.add(sequence):
+                number = now_ns // BIN_NS
+                arrivals[number] = arrivals.get(number, 0) + 1
+            sock.sendto(MESSAGE.pack(sequence, sent_ns, now_ns), sender)
 
 
 class Sender:
