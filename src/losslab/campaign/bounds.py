@@ -8,6 +8,7 @@ from typing import Any
 from losslab.emulation.flows.outcome import MIN_WINDOW_S
 from losslab.emulation.shaping import OFFLOADED_FRAME_BYTES, bucket_bytes, exact
 from losslab.study import metrics, packetsizes, schedule
+from losslab.study.axes import NONE
 from losslab.study.condition import NO_TRACE, Condition
 
 RATE_UNIT = "Mbit/s"
@@ -57,7 +58,8 @@ def _more_mbit(
     octets += (summary.get("duplicate_packets") or 0) * frame
     if not exact(condition):
         octets += len(phases) * bucket_bytes(frame, single)
-        octets += REFILLED_SHARE * most_mbit * 1e6 / 8 * condition.duration_s
+        if condition.pauses != NONE:
+            octets += REFILLED_SHARE * most_mbit * 1e6 / 8 * condition.duration_s
     rtts_ms = [phase.values["rtt_ms"] for phase in phases]
     early_s = (max(rtts_ms) - min(rtts_ms) + condition.jitter_ms + condition.data_batch_ms) / 1e3
     early_s += condition.reorder_ms / 1e3

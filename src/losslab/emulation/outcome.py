@@ -270,9 +270,20 @@ def _queue(m: Measured) -> Part:
             "queue_p95_packets": goodput.quantile(backlog, 0.95),
             "queue_max_packets": backlog[-1] if backlog else None,
             # A trace-driven link has the bottleneck's queue.
-            "bottleneck_drops": m.counted.bottleneck_drops + m.counted.link_drops,
+            "bottleneck_drops": m.counted.bottleneck_drops + m.counted.link_drops - _late_drops(m),
         }
     )
+
+
+def _late_drops(m: Measured) -> int:
+    """Return the bottleneck's drops after the last sample before the end of the run.
+
+    0 if the flows end with the run: then no more than the packets under way come after it.
+    """
+    if m.plan.ends_on_time or not m.waiting:
+        return 0
+    until_end = [sample.drops for sample in m.waiting if sample.t_s <= m.plan.duration_s]
+    return m.waiting[-1].drops - (until_end or [m.waiting[0].drops])[-1]
 
 
 def _path(m: Measured) -> Part:

@@ -149,6 +149,15 @@ class Plan:
         return sorted(flows, key=lambda flow: flow.name.startswith(COMPETITOR_PREFIX))
 
     @property
+    def ends_on_time(self) -> bool:
+        """Return whether the flows end with the run, apart from their start jitter.
+
+        iperf3 sends for whole seconds from its start.
+        """
+        together = all(start.after_s <= START_JITTER_S for start in self.starts)
+        return together and self.duration_s.is_integer()
+
+    @property
     def data_ports(self) -> set[int] | None:
         """Return the source ports of the sender's connections that carry data; None: any may."""
         own = [flow.source_port for flow in self.flows if flow.protocol == "tcp"]

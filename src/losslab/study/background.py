@@ -83,6 +83,16 @@ class Group:
 KEYS = {field.name: str(field.type) for field in dataclasses.fields(Group)}
 
 
+def refuse_pools(text: str) -> None:
+    """Raise LosslabError, which names the new form, for flows with the old key `pool`."""
+    if re.search(r",pool=", text):
+        raise LosslabError(
+            f"flows have no pools any more, found {text!r:.200}",
+            hint="each algorithm has metrics of its own, such as flows_bbr_fct_median_s; give "
+            "flows of one algorithm that you compare a label: bbr,label=pages+bbr,label=bulk",
+        )
+
+
 def parse(text: str) -> tuple[Group, ...]:
     """Parse the value of the axis."""
     if text == NONE:
@@ -91,12 +101,7 @@ def parse(text: str) -> tuple[Group, ...]:
         raise LosslabError(
             f"flows must be {NONE} or ALGORITHM[,key=value...] joined by +, found {text!r}"
         )
-    if re.search(r",pool=", text):
-        raise LosslabError(
-            f"flows have no pools any more, found {text!r}",
-            hint="each algorithm has metrics of its own, such as flows_bbr_fct_median_s; give "
-            "flows of one algorithm that you compare a label: bbr,label=pages+bbr,label=bulk",
-        )
+    refuse_pools(text)
     parts = (f"algorithm={flow}".split(",") for flow in text.split("+"))
     return tuple(Group(**settings(pairs, "flows", KEYS, EXAMPLE)) for pairs in parts)
 

@@ -89,17 +89,17 @@ class Datagram(App):
         mbit = plan.path_spec.sizes.datagram_bytes * 8 / 1e6
         return {
             "goodput_mbit": counts["acked"] * mbit / (plan.duration_s - plan.warmup_s),
-            "received_mbit": _arrived_per_s(counts["arrivals"], plan, timeline) * mbit,
+            "received_mbit": _arrived_per_s(counts, plan) * mbit,
             "datagrams_sent": counts["sent"],
             "datagrams_received": counts["received"],
             "timeouts": counts["timeouts"],
         }
 
 
-def _arrived_per_s(arrivals: Mapping[str, int], plan: Plan, timeline: Timeline) -> float:
-    """Return how many datagrams arrived per second of the whole bins in the measured window."""
-    begin_ns, end_ns = (timeline.origin_ns + round(t_s * 1e9)
-                        for t_s in (plan.warmup_s, plan.duration_s))  # fmt: skip
+def _arrived_per_s(counts: Mapping[str, Any], plan: Plan) -> float:
+    """Return how many datagrams arrived per second of the whole bins in the goodput's window."""
+    began_ns, arrivals = int(counts["began_ns"]), counts["arrivals"]
+    begin_ns, end_ns = (began_ns + round(t_s * 1e9) for t_s in (plan.warmup_s, plan.duration_s))
     first, end = -(-begin_ns // BIN_NS), end_ns // BIN_NS
     count = sum(number for at, number in arrivals.items() if first <= int(at) < end)
     return count * 1e9 / (BIN_NS * (end - first)) if end > first else 0.0

@@ -90,7 +90,7 @@ class Sender:
         # Lower sequence numbers are not in flight: a datagram that is overtaken counts as lost.
         self._acked_to = 0
         self._next_send_ms = 0.0
-        self._begin_ns = time.monotonic_ns()
+        self.began_ns = time.monotonic_ns()
         self._acknowledged = Sequences()
         self.acked = 0  # datagrams acknowledged after the warm-up
         self.timeouts = 0
@@ -128,7 +128,7 @@ class Sender:
                 self._send(now_ms)
 
     def _now_ms(self) -> float:
-        return (time.monotonic_ns() - self._begin_ns) / 1e6
+        return (time.monotonic_ns() - self.began_ns) / 1e6
 
     def _window_is_open(self) -> bool:
         in_flight = self._sequence - self._acked_to
@@ -149,7 +149,7 @@ class Sender:
         return value
 
     def _send(self, now_ms: float) -> None:
-        sent_ns = self._begin_ns + round(now_ms * 1e6)
+        sent_ns = self.began_ns + round(now_ms * 1e6)
         self._socket.send(MESSAGE.pack(self._sequence, sent_ns, 0) + self._padding)
         self._scheme.on_sent(self._sequence, now_ms)
         self._sequence += 1
@@ -164,8 +164,8 @@ class Sender:
         self._scheme.on_ack(
             Ack(
                 sequence=sequence,
-                sent_ms=(sent_ns - self._begin_ns) / 1e6,
-                received_ms=(received_ns - self._begin_ns) / 1e6,
+                sent_ms=(sent_ns - self.began_ns) / 1e6,
+                received_ms=(received_ns - self.began_ns) / 1e6,
                 acked_ms=now_ms,
                 in_flight=self._sequence - self._acked_to,
             )
@@ -194,7 +194,10 @@ def send(
             except ConnectionRefusedError:  # the receiver got it and ended
                 break
             time.sleep(END_INTERVAL_S)
-        return {"sent": sender.sent, "acked": sender.acked, "timeouts": sender.timeouts}
+        return {
+            "sent": sender.sent, "acked": sender.acked, "timeouts": sender.timeouts,
+            "began_ns": sender.began_ns,
+        }  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -134,7 +134,6 @@ class Iperf3(App):
         """
         summaries = list[dict[str, Any]]()
         rows, window = goodput.read_rows(folder / "tcp.csv"), (plan.warmup_s, plan.duration_s)
-        together = all(start.after_s <= START_JITTER_S for start in plan.starts)
         for flow in plan.flows:
             receiver, sender = (load(folder / end.log) for end in (flow.listener, flow.caller))
             delivered = Deliveries.read(folder / "tcp.csv", flow.source_port, plan.data_ports)
@@ -142,7 +141,7 @@ class Iperf3(App):
             goodput.write_intervals(delivered.intervals(), folder / f"{prefix}intervals.csv")
             retransmits = (
                 sender["end"]["sum_sent"]["retransmits"]
-                if plan.duration_s.is_integer() and together
+                if plan.ends_on_time
                 else goodput.retransmits_until(rows, flow.source_port, plan.duration_s)
             )
             summaries.append({

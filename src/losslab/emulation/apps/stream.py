@@ -235,14 +235,14 @@ class Stream(App):
         delivered = Deliveries.read(folder / "tcp.csv", SOURCE_PORT, plan.data_ports)
         goodput.write_intervals(delivered.intervals(), folder / "intervals.csv")
         size, completion_s = _size(plan), seconds_between(sent, read, "complete_ns")
-        start_s = (sent["started_ns"] - timeline.origin_ns) / 1e9
-        if completion_s is not None and start_s + completion_s > plan.duration_s:
-            completion_s = None  # its last bytes were under way at the end
+        if completion_s is not None and read["complete_ns"] > sent["ended_ns"]:
+            completion_s = None  # its last bytes were under way at the run's end
         if size is None:
             goodput_mbit = delivered.mbit(plan.warmup_s, plan.duration_s)
         elif completion_s is not None:
             goodput_mbit = size * 8 / 1e6 / completion_s
         else:
+            start_s = (sent["started_ns"] - timeline.origin_ns) / 1e9
             octets = delivered.until(plan.duration_s)
             goodput_mbit = octets * 8 / 1e6 / (plan.duration_s - start_s)
         limited = [step for step in sent["steps"] if step["due_bytes"] is not None]
