@@ -46,7 +46,8 @@ def measured(tmp_path):
         plan = make_plan(condition, 7)
         pattern = stream.steps(condition)
         report = {
-            "started_ns": S // 10, "ended_ns": 10 * S, "told_bytes": 10**6, "acked_bytes": 10**6 + 1, "how": "finished",
+            "started_ns": S // 10, "ended_ns": 10 * S, "how": "finished",
+            "told_bytes": 10**6, "acked_bytes": 10**6 + 1,
             "steps": [
                 {"begin_s": at_s, "due_bytes": rate, "sent_bytes": 10**6, "refusals": 0}
                 for at_s, rate in pattern
