@@ -62,7 +62,8 @@ def _more_mbit(
             octets += REFILLED_SHARE * most_mbit * 1e6 / 8 * condition.duration_s
     rtts_ms = [phase.values["rtt_ms"] for phase in phases]
     early_s = (max(rtts_ms) - min(rtts_ms) + condition.jitter_ms + condition.data_batch_ms) / 1e3
-    early_s += condition.reorder_ms / 1e3
+    if condition.reorder_percent:
+        early_s += condition.reorder_ms / 1e3
     late = (
         (condition.loss_direction != "data" and condition.loss_percent > 0)
         or max(phase.values["loss_percent"] for phase in phases) > condition.loss_percent
