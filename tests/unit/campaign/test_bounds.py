@@ -29,7 +29,7 @@ def test_w2_every_declared_rate_is_bounded(name):
     [
         ({"second_rate_mbit": 4.0, "flows": "same"}, 9),
         ({"changes": "at_s=1,rate_mbit=8"}, 8),
-        ({"shaper": "tbf"}, 5.1),
+        ({"shaper": "tbf"}, 5.07),
         # Acknowledgements that were lost before the warm-up's end may come in the window.
         ({"loss_percent": 1, "loss_direction": "both"}, 5 * (1 + 0.2 / 0.5)),
         ({"jitter_ms": 50.0}, 5 * (1 + 0.05 / 0.5)),
