@@ -4,8 +4,8 @@ from tests.sources import tracked
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 48_900, "tests": 33_600, "bench": 3_300, "kernel": 5_000}
-FILES = {"src": 231, "tests": 253, "bench": 16, "kernel": 38}
+LINES = {"src": 49_000, "tests": 33_600, "bench": 3_300, "kernel": 5_000}
+FILES = {"src": 231, "tests": 252, "bench": 16, "kernel": 38}
 
 PATTERNS = {
     "src": ["src/*.py"],
