@@ -135,11 +135,17 @@ class Finished:
     def sampled_s(self) -> list[float]:
         """Return the times of the samples between the warm-up and the end.
 
-        Goodput of TCP counts from the first connection's opening, as iperf3 reports it.
+        Goodput of TCP counts from the opening of the first connection that carries data.
         """
         begin, end = self.window
-        table = "tcp.csv" if self.asked["app"] in ("iperf3", "stream", "web") else "queue.csv"
-        times = sorted({float(row["t_s"]) for row in self.rows(table)})
+        of_tcp = self.asked["app"] in ("iperf3", "stream", "web")
+        times = sorted(
+            {float(row["t_s"]) for row in self.rows("tcp.csv" if of_tcp else "queue.csv")}
+        )
+        carrying = {"40001", "40002", "80"} | {row["source_port"] for row in self.rows("flows.csv")}
+        opened = [float(row["t_s"]) for row in self.rows("tcp.csv") if row["flow"] in carrying]
+        if of_tcp and opened:
+            begin = max(begin, min(opened))
         return [t for t in times if begin - CLOCK_S <= t <= end + CLOCK_S]
 
     @cached_property
