@@ -79,3 +79,12 @@ calls_in <- function(asked) {
   }
   c(list(asked), unlist(lapply(as.list(asked), calls_in), recursive = FALSE))
 }
+
+# Name under which metrics are declared: those of labels of background flows have one for all labels.
+metric_key <- function(metric) {
+  labelled <- grep("LABEL", names(metric_units), value = TRUE)
+  for (form in labelled) {
+    metric <- sub(paste0("^", sub("LABEL", "[a-z][a-z0-9_-]*", form), "$"), form, metric)
+  }
+  metric
+}

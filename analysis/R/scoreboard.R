@@ -34,7 +34,7 @@ listed_numbers <- function(study, published) {
   refuse <- \(...) stop("studies/", study, ": ", study, "_numbers must ", ...)
   lacking <- setdiff(c("place", "blocks", "metric", "published"), names(rows))
   if (length(lacking) > 0) refuse("have the column ", lacking[1], ", found none")
-  unknown <- setdiff(rows$metric, names(metric_units))
+  unknown <- setdiff(metric_key(rows$metric), names(metric_units))
   if (length(unknown) > 0) refuse("name metrics of config/metrics.tsv, found ", unknown[1])
   for (name in setdiff(optional_words, names(rows))) rows[[name]] <- NA_character_
   if (!"source" %in% names(rows)) rows$source <- study

@@ -207,5 +207,5 @@ unit_of <- function(claim) {
   if (claim$kind == "largest_loss_z") {
     return("standard errors")
   }
-  metric_units[[metric_of(claim)]]
+  metric_units[[metric_key(metric_of(claim))]]
 }

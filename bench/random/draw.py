@@ -153,7 +153,7 @@ def _flows(its: Mapping[str, Any], rng: random.Random) -> str:
         "rtt_ms": lambda: plain(its["rtt_ms"] * between(1, 4, rng)),
         "over": lambda: rng.choice(("both", "first", "second")),
         "direction": lambda: "back",
-        "pool": lambda: rng.choice((1, 2, 3, 4)),
+        "label": lambda: rng.choice(("pages", "bulk", "up")),
     }
     groups = []
     for _ in range(rng.choice((1, 1, 2, 3))):

@@ -87,7 +87,7 @@ def _windows(run: Finished) -> dict[str, tuple[float, float]]:
     if len(run.sampled_s) > 1:
         windows[""] = run.sampled_s[0], min(run.sampled_s[-1], run.summary.get("ended_s", math.inf))
     if its["app"] == "datagram":
-        windows |= {"": (begin, end), "received_mbit": (0.0, end)}
+        windows[""] = begin, end
     windows["link_throughput_mbit"] = (0.0, end)
     if (its["size_kb"] or its["app"] == "ffmpeg") and (done := run.summary.get("completion_s")):
         windows |= dict.fromkeys(("goodput_mbit", "throughput_mbit"), (0.0, done))
@@ -167,7 +167,12 @@ def responses_need_their_time(run: Finished) -> Iterator[str]:
             least = 1e3 * (base_s(run) + sent_s(run, octets))
             if float(row[name]) < least * 0.999 - 1e3 * EXACT_S:
                 yield f"{name} must be at least {least:.6g} of {octets} bytes, found {row[name]}"
-    rows = [row for row in rows if float(row["sent_s"]) >= run.window[0] - EXACT_S]
+    end_ms = 1e3 * (run.window[1] + EXACT_S)
+    rows = [
+        row for row in rows
+        if float(row["sent_s"]) >= run.window[0] - EXACT_S
+        if 1e3 * float(row["sent_s"]) + float(row["response_ms"]) <= end_ms
+    ]  # fmt: skip
     for name in ("first_byte", "response"):
         metric = "response_median_ms" if name == "response" else "response_first_byte_median_ms"
         yield from is_median(run, metric, [float(row[f"{name}_ms"]) for row in rows])

@@ -26,6 +26,7 @@ from typing import Any
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
 from losslab.campaign import fingerprint, plan, results, tables
+from losslab.campaign.bounds import above_links
 from losslab.campaign.compare import (
     CellDifference,
     CellVerdict,
@@ -41,15 +42,13 @@ from losslab.errors import LosslabError
 from losslab.moved import now_at
 from losslab.reading import TABLE_BYTES, UsageError, number, parse_json, read_rows, whole
 from losslab.repository import ROOT
-from losslab.study import metrics, schedule
-from losslab.study.condition import NO_TRACE, Condition
+from losslab.study import metrics
+from losslab.study.condition import Condition
 from losslab.study.design import Cell, Study
 from losslab.study.intervals import mean_interval
 from losslab.study.schemas import check_schema
 
 RECORD_SUFFIX, RECORD = ".tsv", "record.tsv"
-# Share by which a rate may exceed that of the path, because its interval has an end.
-RATE_SLACK = 0.01
 # Significant digits of the recorded numbers.
 DIGITS = 6
 SUFFIX, INDEX = ".jsonl.xz", "cells.tsv"
@@ -299,26 +298,15 @@ def available(folder: Path, cells: Iterable[Cell]) -> set[Name]:
 
 
 def impossible(content: Row, cell: Cell) -> Iterable[str]:
-    """Yield what no run of a cell can have: a violation in a valid run, or an impossible number.
-
-    A path delivers no more than the rates of its bottlenecks, both directions together.
-    """
-    condition = cell.condition
-    start = {name: getattr(condition, name) for name in schedule.SET}
-    rates = [phase.values["rate_mbit"] for phase in schedule.phases(condition.changes, start)]
-    most_mbit = max(rates) + condition.second_rate_mbit + condition.reverse_rate_mbit
-    units = {name: metric.unit for name, metric in metrics.declared().items()}
+    """Yield what no run of a cell can have: a violation in a valid run, or an impossible number."""
     for replicate, row in enumerate(content["replicates"]):
         where, summary = f"replicate {replicate}", row["summary"]
         if row["valid"] != (not row["reasons"]):
             yield f"{where} is {'valid with' if row['valid'] else 'invalid without'} a violation"
         if not row["valid"]:
             continue
-        yield from (f"{where}: {problem}" for problem in metrics.out_of_range(summary))
-        for name, value in summary.items() if condition.trace == NO_TRACE else ():
-            rate = isinstance(value, int | float) and units.get(name) == "Mbit/s"
-            if rate and value > most_mbit * (1 + RATE_SLACK):
-                yield f"{where}: {name} {value:g} on a path of {most_mbit:g} Mbit/s"
+        problems = [*metrics.out_of_range(summary), *above_links(summary, cell.condition)]
+        yield from (f"{where}: {problem}" for problem in problems)
 
 
 def _measured_for(cell: Cell, now: str) -> str:

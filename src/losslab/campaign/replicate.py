@@ -17,6 +17,7 @@ from losslab.backends.base import CONSOLE_FILE, GUEST, Backend, Instrument, Job,
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign import drawn, fingerprint, inputs, results
+from losslab.campaign.bounds import above_links
 from losslab.campaign.instrument import kernel_of, require_unchanged
 from losslab.emulation import capture
 from losslab.emulation.app import USER_FILES
@@ -130,8 +131,11 @@ def attempt(
             outcome = measure(job_folder)
             summary = outcome.result["summary"]
             violations = [
-                *outcome.result["reasons"], *undeclared(summary), *out_of_range(summary)
-            ]  # fmt: skip
+                *outcome.result["reasons"],
+                *undeclared(summary),
+                *out_of_range(summary),
+                *above_links(summary, Condition.from_json(inputs_of_run["cell"])),
+            ]
             kept = ("plan", "summary", "observed", "machine")
             manifest |= {key: outcome.result[key] for key in kept}
             wall_s, cpu_s = outcome.wall_s, outcome.cpu_s

@@ -100,9 +100,11 @@ def numbers_of(cell: MeasuredCell, series: bool = False) -> CellNumbers:
 def flow_names(folder: Path) -> dict[str, str]:
     """Return the names of a replicate's sampled flows, by source port.
 
-    Background flows with a limited size are left out, and so are all after the first nine.
+    Background flows with a limited size and uploads are left out, and so are all after the first
+    nine.
     """
-    rows = [row for row in Replicate(folder).table(TABLE) if not row["size_bytes"]]
+    flows = Replicate(folder).table(TABLE)
+    rows = [row for row in flows if not row["size_bytes"] and row["direction"] == "data"]
     rows.sort(key=lambda row: [int(part) for part in row["name"].split("-")])
     return FLOW_NAMES | {
         row["source_port"]: f"{row['algorithm']} {row['name']}"

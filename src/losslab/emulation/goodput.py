@@ -16,7 +16,7 @@ import json
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -74,23 +74,34 @@ class Deliveries:
 
     times_s: Sequence[float]
     octets: Sequence[int]
+    opens_s: float = 0.0  # when the first connection opens that carries data, of any flow
 
     @classmethod
-    def read_all(cls, tcp_csv: Path) -> dict[int, Deliveries]:
-        """Read the deliveries of all connections of the sender, by source port."""
+    def read_all(cls, tcp_csv: Path, ports: Container[int] | None = None) -> dict[int, Deliveries]:
+        """Read the deliveries of the sender's connections, by source port.
+
+        `ports` are those of the connections that carry data (`Plan.data_ports`); None: all. iperf3
+        has control connections, too.
+        """
         by_port: dict[int, dict[float, int]] = defaultdict(dict)
         for row in read_rows(tcp_csv):
             by_port[int(row["flow"])][float(row["t_s"])] = int(row["delivered_bytes"])
+        carrying = (its for port, its in by_port.items() if ports is None or port in ports)
+        opens_s = min((min(samples) for samples in carrying), default=0.0)
         times_s = sorted({t_s for samples in by_port.values() for t_s in samples})
         return {
-            port: cls(times_s, list(accumulate((samples.get(t_s, 0) for t_s in times_s), max)))
+            port: cls(
+                times_s, list(accumulate((samples.get(t_s, 0) for t_s in times_s), max)), opens_s
+            )
             for port, samples in by_port.items()
         }
 
     @classmethod
-    def read(cls, tcp_csv: Path, source_port: int | None) -> Deliveries:
+    def read(
+        cls, tcp_csv: Path, source_port: int | None, ports: Container[int] | None = None
+    ) -> Deliveries:
         """Read the deliveries of the connection from a source port; LosslabError without any."""
-        connections = cls.read_all(tcp_csv)
+        connections = cls.read_all(tcp_csv, ports)
         if source_port not in connections:
             raise LosslabError(
                 f"{tcp_csv.name} must have samples of the connection from port {source_port}, "
@@ -101,7 +112,7 @@ class Deliveries:
     def mbit(self, begin_s: float, end_s: float) -> float:
         """Return the goodput between two times in Mbit/s; LosslabError without two samples.
 
-        There are samples from the first connection's opening on. What comes before, such as
+        There are samples from the first data connection's opening on. What comes before, such as
         iperf3's own set-up over a long path, does not count as time, as in iperf3's reports.
         """
         goodput_mbit = self.sampled_mbit(begin_s, end_s)
@@ -111,6 +122,28 @@ class Deliveries:
                 "the connection opened too late, or never"
             )
         return goodput_mbit
+
+    def received_mbit(
+        self, rows: Sequence[dict[str, str]], source_port: int | None, begin_s: float, end_s: float
+    ) -> float:
+        """Return the rate of the payload that a window brought the receiver in order, in Mbit/s.
+
+        `rows` are those of tcp.csv. The payload is what was acknowledged up to the first gap at the
+        window's end, without what had arrived before the window, also behind a gap: the receiver
+        may read that in the window. So the rate is at most the goodput of the same window; 0 if
+        nothing arrived.
+        """
+        seconds, octets = self._sampled(begin_s, end_s)
+        in_order = max(
+            (
+                int(row["acked_bytes"])
+                for row in rows
+                if row["flow"] == str(source_port) and float(row["t_s"]) <= end_s + ROUNDING_S
+            ),
+            default=0,
+        )
+        before = self.until(end_s) - octets
+        return max(0, in_order - before) * 8 / 1e6 / seconds if seconds else 0.0
 
     def sampled_mbit(self, begin_s: float, end_s: float) -> float | None:
         """Return the goodput between the first and last sample of a window; None without two."""
@@ -123,7 +156,7 @@ class Deliveries:
 
     def _sampled(self, begin_s: float, end_s: float) -> tuple[float, int]:
         """Return seconds and bytes between the first and last sample of a window."""
-        first = bisect.bisect_left(self.times_s, begin_s - ROUNDING_S)
+        first = bisect.bisect_left(self.times_s, max(begin_s, self.opens_s) - ROUNDING_S)
         last = bisect.bisect_right(self.times_s, end_s + ROUNDING_S) - 1
         if last <= first:
             return 0.0, 0
@@ -162,8 +195,8 @@ def cwnd_statistics(
     return {
         "srtt_mean_ms": statistics.fmean(rtts) if rtts else None,
         "srtt_std_ms": statistics.pstdev(rtts) if rtts else None,
-        "srtt_median_ms": statistics.median(rtts) if rtts else None,
-        "cwnd_median_packets": statistics.median(windows) if windows else None,
+        "srtt_median_ms": median(rtts),
+        "cwnd_median_packets": median(windows),
         "ssthresh_changes": sum(a != b for a, b in pairwise(thresholds)),
         "window_cuts_per_s": cuts(windows) / (duration_s - warmup_s) if windows else None,
         "retransmits_first_second": retransmits_until(rows, source_port, min(FIRST_S, duration_s)),
@@ -198,6 +231,15 @@ def cuts(windows: Sequence[int]) -> int:
 def quantile(ordered: Sequence[float], share: float) -> float | None:
     """Return a quantile of a sorted list; None if it is empty."""
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
+
+
+def median(values: Iterable[float]) -> float | None:
+    """Return the median: of an even number of values the mean of the two in the middle.
+
+    None without values. Every median metric is defined so.
+    """
+    known = [*values]
+    return statistics.median(known) if known else None
 
 
 def jain_index(shares: list[float]) -> float | None:

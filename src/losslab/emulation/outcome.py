@@ -18,7 +18,7 @@ from losslab.emulation.flows import outcome as background
 from losslab.emulation.flows.outcome import BackgroundResults
 from losslab.emulation.mechanism import MechanismResult
 from losslab.emulation.plan import Plan
-from losslab.emulation.programs import ANY, Flow, in_manifests
+from losslab.emulation.programs import ANY, Flow
 from losslab.emulation.schedule_runner import ScheduleRunner
 from losslab.emulation.topology import ALGORITHM_SYSCTL, interface
 from losslab.emulation.traffic import Run
@@ -123,8 +123,8 @@ class Measured:
 
     @cached_property
     def deliveries(self) -> dict[int, goodput.Deliveries]:
-        """The deliveries of the sender's connections, by source port."""
-        return goodput.Deliveries.read_all(self.folder / "tcp.csv")
+        """The deliveries of the sender's data connections, by source port."""
+        return goodput.Deliveries.read_all(self.folder / "tcp.csv", self.plan.data_ports)
 
     @cached_property
     def waiting(self) -> Sequence[probes.QueueSample]:
@@ -236,7 +236,7 @@ def _app(m: Measured) -> Part:
     programs = [program for flow in m.plan.flows for program in (flow.listener, flow.caller)]
     observed = {
         "started_s": m.run.timeline.started_s,
-        "commands": {p.log.removesuffix(".log"): in_manifests(p.command) for p in programs},
+        "commands": {p.log.removesuffix(".log"): p.command for p in programs},
     }
     app = apps()[m.plan.app]
     found = [] if m.failed else app.violations(m.plan, m.folder)
@@ -271,9 +271,20 @@ def _queue(m: Measured) -> Part:
             "queue_p95_packets": goodput.quantile(backlog, 0.95),
             "queue_max_packets": backlog[-1] if backlog else None,
             # A trace-driven link has the bottleneck's queue.
-            "bottleneck_drops": m.counted.bottleneck_drops + m.counted.link_drops,
+            "bottleneck_drops": m.counted.bottleneck_drops + m.counted.link_drops - _late_drops(m),
         }
     )
+
+
+def _late_drops(m: Measured) -> int:
+    """Return the bottleneck's drops after the last sample before the end of the run.
+
+    0 if the flows end with the run: then no more than the packets under way come after it.
+    """
+    if m.plan.ends_on_time or not m.waiting:
+        return 0
+    until_end = [sample.drops for sample in m.waiting if sample.t_s <= m.plan.duration_s]
+    return m.waiting[-1].drops - (until_end or [m.waiting[0].drops])[-1]
 
 
 def _path(m: Measured) -> Part:
@@ -316,7 +327,9 @@ def _schedule(m: Measured) -> Part:
     for session in m.seen.sessions:
         reasons += session.check(*samples, m.run.replies, *tolerances)
         if m.tcp_flows and not m.failed:
-            summary |= session.summary(*samples, m.tcp_flows[0].source_port, m.folder)
+            summary |= session.summary(
+                *samples, m.tcp_flows[0].source_port, m.folder, m.plan.data_ports
+            )
     return Part(summary, reasons)
 
 

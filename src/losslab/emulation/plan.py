@@ -22,7 +22,7 @@ from losslab.emulation.flows.plan import (
 from losslab.emulation.hosts import HostPlan
 from losslab.emulation.mechanism import Effect, Mechanism, loss_percent
 from losslab.emulation.probes import ping_frame_bytes
-from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow, in_manifests
+from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow
 from losslab.emulation.qdiscs import Link, LinkStep, Qdisc
 from losslab.emulation.shaping import exact, path_qdiscs
 from losslab.emulation.topology import (
@@ -156,6 +156,24 @@ class Plan:
         return sorted(flows, key=lambda flow: flow.name.startswith(COMPETITOR_PREFIX))
 
     @property
+    def ends_on_time(self) -> bool:
+        """Return whether the flows end with the run, apart from their start jitter.
+
+        iperf3 sends for whole seconds from its start.
+        """
+        together = all(start.after_s <= START_JITTER_S for start in self.starts)
+        return together and self.duration_s.is_integer()
+
+    @property
+    def data_ports(self) -> set[int] | None:
+        """Return the source ports of the sender's connections that carry data; None: any may."""
+        own = [flow.source_port for flow in self.flows if flow.protocol == "tcp"]
+        if len(own) < len(self.flows) or None in own:
+            return None
+        others = self.background.streams if self.background else []
+        return {*(port for port in own if port is not None), *(s.source_port for s in others)}
+
+    @property
     def background_qdiscs(self) -> list[Qdisc]:
         """List the qdiscs of the background flows' own links."""
         return self.background.qdiscs if self.background else []
@@ -183,7 +201,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data, without absent parts."""
-        all_parts = asdict(self, dict_factory=_with_manifests_commands)
+        all_parts = asdict(self)
         content = {name: part for name, part in all_parts.items() if part is not None}
         for host in content["hosts"].values():
             for name in ("udp_offloads", "kernels_sysctls", "route_attributes", "routes6"):
@@ -195,7 +213,7 @@ class Plan:
         content["promise"] = content.pop("path_spec")
         if "background" in content:
             content["crowd"] = content.pop("background")
-            for name in ("pools", "back", "back_streams"):
+            for name in ("back", "back_streams"):
                 if not content["crowd"][name]:
                     del content["crowd"][name]
             del content["crowd"]["network"]["sources"]  # only user programs have any
@@ -210,11 +228,6 @@ class Plan:
             content["promise"]["more"] = more
         parts: dict[str, Any] = content.pop("parts")
         return {"links": []} | content | parts
-
-
-def _with_manifests_commands(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the fields of a dataclass, the command of a program as manifests have it."""
-    return {n: in_manifests(value) if n == "command" else value for n, value in fields}
 
 
 def make_plan(condition: Condition, seed: int, video: Path | None = None) -> Plan:

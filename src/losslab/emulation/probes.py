@@ -302,7 +302,7 @@ ECN_MODE_BYTE, ACCURATE = 276, 2
 
 TCP_COLUMNS = (
     "t_s,flow,cwnd_packets,ssthresh_packets,srtt_ms,rttvar_ms,pacing_mbit,delivery_mbit,retransmits,"
-    "delivered_bytes"
+    "acked_bytes,delivered_bytes"
 )
 
 
@@ -320,7 +320,9 @@ class TcpSample:
     delivery_mbit: float
     retransmits: int
     bytes_acked: int
-    delivered_bytes: int  # acknowledged, selective acknowledgements (SACK) included
+    # Acknowledged, with what arrived behind a gap: packets that are selectively acknowledged (SACK)
+    # or, without SACK, one for each duplicate acknowledgement.
+    delivered_bytes: int
     busy_s: float
     rwnd_limited_s: float
     sndbuf_limited_s: float
@@ -334,7 +336,7 @@ class TcpSample:
         return (
             f"{t_s:.6f},{self.source_port},{self.cwnd_packets},{ssthresh},{self.srtt_ms:.3f},"
             f"{self.rttvar_ms:.3f},{self.pacing_mbit:.3f},{self.delivery_mbit:.3f},"
-            f"{self.retransmits},{self.delivered_bytes}"
+            f"{self.retransmits},{self.bytes_acked},{self.delivered_bytes}"
         )
 
 

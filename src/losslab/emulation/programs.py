@@ -136,15 +136,6 @@ class Program:
         return self
 
 
-# Names of modules in manifests, where a module keeps its first name: equal runs have equal bytes.
-IN_MANIFESTS = {"losslab.emulation.flows.program": "losslab.emulation.background.program"}
-
-
-def in_manifests(command: Sequence[str]) -> list[str]:
-    """Return a command as manifests have it."""
-    return [IN_MANIFESTS.get(word, word) for word in command]
-
-
 @dataclass(frozen=True)
 class Timed(Program):
     """A program that is ended with the run, after which any exit status is accepted."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -35,11 +35,30 @@ class Samples:
     queue: list[QueueSample] = field(default_factory=list)
     tcp_rows: list[str] = field(default_factory=list)  # of tcp.csv
     violations: list[str] = field(default_factory=list)
+    # Source ports of connections that are left out: those over which the sender receives.
+    left_out: Set[int] = frozenset()
+    _rows_last: dict[int, TcpSample] = field(default_factory=dict)  # of tcp.csv, by source port
+
+    def note(self, sample: TcpSample) -> None:
+        """Note a connection's state, without a row of tcp.csv."""
+        if sample.source_port not in self.left_out:
+            self.last[sample.source_port] = sample
 
     def add(self, t_s: float, sample: TcpSample) -> None:
-        """Add a sample of a connection."""
+        """Add a sample of a connection, whose delivered bytes never fall.
+
+        Without SACK, TCP forgets at a timeout which packets arrived behind a gap (tcp_enter_loss,
+        net/ipv4/tcp_input.c).
+        """
+        if sample.source_port in self.left_out:
+            return
+        before = self._rows_last.get(sample.source_port, sample)
+        same_connection = before.bytes_acked <= sample.bytes_acked
+        if same_connection and before.delivered_bytes > sample.delivered_bytes:
+            sample = replace(sample, delivered_bytes=before.delivered_bytes)
+        self._rows_last[sample.source_port] = sample
         self.tcp_rows.append(sample.row(t_s))
-        self.last[sample.source_port] = sample
+        self.note(sample)
 
     def write(self, folder: Path) -> None:
         """Write tcp.csv."""
@@ -96,7 +115,8 @@ class KernelSampler:
             self._read()
             self._read_due_s += READ_INTERVAL_S
         if watched:
-            self.samples.last |= {s.source_port: s for s in self._tcp_probe.sample()}
+            for sample in self._tcp_probe.sample():
+                self.samples.note(sample)
 
     def take_between(self) -> None:
         """Do nothing: the kernel samples all connections."""

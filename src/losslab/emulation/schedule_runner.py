@@ -9,7 +9,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -198,15 +198,16 @@ class ScheduleRunner:
 
     def summary(
         self, before: Any, after: Any, queue: list[QueueSample], source_port: int | None,
-        folder: Path,
+        folder: Path, ports: Container[int] | None,
     ) -> dict[str, float | None]:  # fmt: skip
         """Return metrics of the first flow after changes; write a table of all phases to `folder`.
 
-        `before` and `after` are from `hosts.read_back`; `folder` contains tcp.csv.
+        `before` and `after` are from `hosts.read_back`; `folder` contains tcp.csv, and `ports` are
+        those of the data connections.
         """
         if len(self.boundaries) != len(self.plan.steps):
             return {}
-        delivered = Deliveries.read(folder / "tcp.csv", source_port)
+        delivered = Deliveries.read(folder / "tcp.csv", source_port, ports)
         lost = self._lost(before, after)
         rows, settled, share = [COLUMNS], [], None
         for number, phase in enumerate(self.plan.phases):

@@ -206,6 +206,8 @@ def _sampling(
             sampler = KernelSampler(tcp_probe, tcp_record, queue_record)
         else:
             sampler = NetlinkSampler(tcp_probe, queue_probe)
+    if plan.background is not None and plan.background.back is not None:
+        sampler.samples.left_out = {plan.background.back.port}
     wait_for_whole_second()
     time.sleep(plan.start_jitter_s)
     return SampleLog(sampler, echo_probe, plan.sample_interval_s)

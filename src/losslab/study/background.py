@@ -19,14 +19,13 @@ from losslab.study.axes import NONE, plain, settings
 EXAMPLE = "same,count=9+cubic,start_s=2"
 # The algorithm of the foreground flow.
 SAME = "same"
-FLOW = r"[a-z][a-z0-9_-]*(,[a-z_]+=[a-z0-9.]+)*"
+ALGORITHM = r"[a-z][a-z0-9_-]*"
+FLOW = rf"{ALGORITHM}(,[a-z_]+=[a-z0-9.]+)*"
 PATTERN = rf"{FLOW}(\+{FLOW})*"
 BOTTLENECKS = ("both", "first", "second")
-# Pools of flows with metrics of their own.
-POOLS = (1, 2, 3, 4)
 # Values of keys with choices, besides the default.
 CHOICES: Mapping[str, tuple[Any, ...]] = {
-    "sizes": ("fixed", "exponential", "pareto"), "over": BOTTLENECKS, "pool": POOLS,
+    "sizes": ("fixed", "exponential", "pareto"), "over": BOTTLENECKS,
     "direction": ("data", "back"),
 }  # fmt: skip
 
@@ -48,7 +47,12 @@ class Group:
     sizes: str = "fixed"  # distribution of the sizes of short flows
     over: str = "both"  # bottlenecks that the flows pass, on a path with two
     direction: str = "data"  # `back` for uploads, from the receiver to the sender
-    pool: int = 0  # number of the pool whose metrics count the flows, from 1; 0: none
+    label: str = ""  # name in metrics, `flows_LABEL_...`; empty: the algorithm as written here
+
+    @property
+    def name(self) -> str:
+        """Return the name in the metrics of these flows."""
+        return self.label or self.algorithm
 
     @property
     def short(self) -> bool:
@@ -79,6 +83,16 @@ class Group:
 KEYS = {field.name: str(field.type) for field in dataclasses.fields(Group)}
 
 
+def refuse_pools(text: str) -> None:
+    """Raise LosslabError, which names the new form, for flows with the old key `pool`."""
+    if re.search(r",pool=", text):
+        raise LosslabError(
+            f"flows have no pools any more, found {text!r:.200}",
+            hint="each algorithm has metrics of its own, such as flows_bbr_fct_median_s; give "
+            "flows of one algorithm that you compare a label: bbr,label=pages+bbr,label=bulk",
+        )
+
+
 def parse(text: str) -> tuple[Group, ...]:
     """Parse the value of the axis."""
     if text == NONE:
@@ -87,6 +101,7 @@ def parse(text: str) -> tuple[Group, ...]:
         raise LosslabError(
             f"flows must be {NONE} or ALGORITHM[,key=value...] joined by +, found {text!r}"
         )
+    refuse_pools(text)
     parts = (f"algorithm={flow}".split(",") for flow in text.split("+"))
     return tuple(Group(**settings(pairs, "flows", KEYS, EXAMPLE)) for pairs in parts)
 

@@ -137,8 +137,7 @@ def _column(path: str, name: str) -> Column | None:
     if name in AXES:
         axis = AXES[name]
         return Column(name, TYPES[axis.kind], axis.unit, f"Axis of the cell: {axis.help}.")
-    if name in metrics.declared():
-        metric = metrics.declared()[name]
+    if (metric := metrics.get(name)) is not None:
         return Column(name, "number", metric.unit, metric.description)
     if name in shared:
         return shared[name]

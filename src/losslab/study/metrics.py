@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from losslab.errors import did_you_mean
 from losslab.reading import LARGEST, UsageError, read_rows, repeats
 from losslab.repository import ROOT
 from losslab.study import features
+from losslab.study.background import ALGORITHM
 from losslab.study.condition import AXES, Condition
 from losslab.study.schemas import check_schema
 
@@ -21,6 +23,8 @@ Summary = Mapping[str, Any]
 # Largest values of metrics without a unit that have one.
 BOUNDED = {"jain_index": 1.0}
 REAL_TIME = "machine_"
+# Stands for a label of background flows, in a declaration that is of a metric for each label.
+LABEL = "LABEL"
 # Rounding of shares that are sums of floats.
 ROUNDING = 1e-9
 # Providers of metrics that do not depend on the condition, or not only.
@@ -45,7 +49,21 @@ class Metric:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
-def read(path: Path, more: Iterable[Mapping[str, str]] = ()) -> dict[str, Metric]:
+class Declarations(dict[str, Metric]):
+    """Declarations by name; one with LABEL in its name declares a metric for each label."""
+
+    def __missing__(self, name: str) -> Metric:
+        for form, metric in self.items():
+            before, found, after = form.partition(LABEL)
+            label = name.removeprefix(before).removesuffix(after)
+            if found and name == f"{before}{label}{after}" and re.fullmatch(ALGORITHM, label):
+                texts = (metric.label, metric.description)
+                words = [text.replace(LABEL, label) for text in texts]
+                return replace(metric, name=name, label=words[0], description=words[1])
+        raise KeyError(name)
+
+
+def read(path: Path, more: Iterable[Mapping[str, str]] = ()) -> Declarations:
     """Read declarations of metrics from a file; `more` has the rows that features declare."""
     rows = [*read_rows(path, "\t"), *({"primary": "", **row} for row in more)]
     check_schema(rows, "metrics", str(path))
@@ -56,11 +74,11 @@ def read(path: Path, more: Iterable[Mapping[str, str]] = ()) -> dict[str, Metric
         {**row, "primary": int(row["primary"] or 0) or None, "of": tuple(row["of"].split())}
         for row in rows
     ]
-    return {each["name"]: Metric(**each) for each in fields}
+    return Declarations({each["name"]: Metric(**each) for each in fields})
 
 
 @functools.cache
-def declared() -> dict[str, Metric]:
+def declared() -> Declarations:
     """Return all metrics by name: those of the file and those of features."""
     for feature in features.added():
         if rows := [{"primary": "", **row} for row in feature.metrics]:
@@ -74,6 +92,14 @@ def primary_names() -> tuple[str, ...]:
     """List the primary metrics in descending priority."""
     ranked = [(metric.primary, name) for name, metric in declared().items() if metric.primary]
     return tuple(name for _, name in sorted(ranked))
+
+
+def get(name: str) -> Metric | None:
+    """Return the declaration of a metric; None without one."""
+    try:
+        return declared()[name]
+    except KeyError:
+        return None
 
 
 def value(summary: Summary, metric: str) -> float | None:
@@ -102,7 +128,7 @@ def require_declared(metric: str, summaries: Sequence[Summary]) -> None:
     present = sorted({name for summary in summaries for name in summary})
     where = "in the summary of a valid replicate" if present else "one of config/metrics.tsv"
     names = present or [*declared()]
-    if metric not in names:
+    if metric not in names and (present or get(metric) is None):
         hint = _suggestion(metric, names)
         raise UsageError(f"the metric must be {where}, found {metric}", hint=hint)
 
@@ -130,10 +156,9 @@ def require_measured(metric: str, conditions: Iterable[Condition]) -> None:
 
 def problems(metric: str) -> list[str]:
     """List what is wrong with a metric's name; empty if it is declared."""
-    names = [*declared()]
-    if metric in names:
+    if get(metric) is not None:
         return []
-    suggestion = _suggestion(metric, names)
+    suggestion = _suggestion(metric, [*declared()])
     return [f"metric must be one of config/metrics.tsv, found {metric}; {suggestion}"]
 
 
@@ -141,7 +166,8 @@ def undeclared(summary: Summary) -> list[str]:
     """Return an error message for each metric of a summary that is not declared."""
     return [
         f"metrics must be declared, in config/metrics.tsv or by their module, found {name}"
-        for name in sorted(summary.keys() - declared().keys())
+        for name in sorted(summary)
+        if get(name) is None
     ]
 
 
@@ -163,7 +189,7 @@ def out_of_range(summary: Summary) -> list[str]:
 def _most(name: str) -> float:
     if name in BOUNDED:
         return BOUNDED[name]
-    metric = declared().get(name)
+    metric = get(name)
     return 100.0 if metric is not None and metric.unit == "%" else LARGEST
 
 

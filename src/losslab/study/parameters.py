@@ -18,7 +18,7 @@ from typing import Any
 
 from losslab.errors import LosslabError
 from losslab.study.axes import NONE
-from losslab.study.background import KEYS, SAME
+from losslab.study.background import KEYS, SAME, refuse_pools
 
 EXAMPLE = "cubic.hystart=0+mine.gain=3"
 # An array's elements are joined by commas.
@@ -109,6 +109,7 @@ def resolved(point: Mapping[str, Any]) -> dict[str, Any]:
     forms = {role: split(point[role]) for role in ROLES if isinstance(point.get(role), str)}
     axes = {role: algorithm for role, (algorithm, _) in forms.items()}
     if isinstance(flows, str) and flows != NONE:
+        refuse_pools(flows)
         groups = [_group(group) for group in flows.split("+")]
         axes["flows"] = "+".join(group for group, _ in groups)
         uses = [*forms.values(), *_uses(groups, str(axes.get("algorithm")))]

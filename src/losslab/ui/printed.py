@@ -126,7 +126,7 @@ def label(name: str) -> str:
 
 
 def _title(metric: str) -> str:
-    declared = metrics.declared().get(metric)
+    declared = metrics.get(metric)
     return declared.title if declared else metric
 
 

@@ -24,9 +24,10 @@ def test_other_windows_weigh_intervals_by_their_overlap():
 
 def test_background_flows_are_named_by_algorithm_and_number(tmp_path):
     assert flow_names(tmp_path) == FLOW_NAMES
-    lines = [f"1-{n},cubic,{10_000 + n}," for n in range(12, 1, -1)]
-    lines += ["2-1,bbr,10050,30000", "1-1,bbr,10001,"]
-    table = ["name,algorithm,source_port,size_bytes", *lines]
+    lines = [f"1-{n},cubic,data,{10_000 + n}," for n in range(12, 1, -1)]
+    # The last is an upload, over whose connection the sender receives.
+    lines += ["2-1,bbr,data,10050,30000", "1-1,bbr,data,10001,", "0-1,bbr,back,10060,"]
+    table = ["name,algorithm,direction,source_port,size_bytes", *lines]
     (tmp_path / "flows.csv").write_text("\n".join(table) + "\n")
     found = flow_names(tmp_path)
     background = {port: name for port, name in found.items() if port not in FLOW_NAMES}

@@ -14,8 +14,11 @@ from tests.unit.study.test_condition import CONDITION
 TIMELINE = Timeline(origin_ns=0, started_s={"iperf3": 0.0, "competitor-iperf3": 0.1})
 
 
-def write_iperf3(folder, delivered_mbit, read_mbit=None, prefix=""):
-    """Write both ends' logs and the sender's samples every 0.1 s, for rates from 0 s on."""
+def write_iperf3(folder, delivered_mbit, read_mbit=None, prefix="", acked=None):
+    """Write both ends' logs and the sender's samples every 0.1 s, for rates from 0 s on.
+
+    `acked` has for each sample the number of the sample up to which nothing is missing.
+    """
     intervals = [
         {"sum": {"end": (i + 1) / 10, "seconds": 0.1, "bytes": rate * 1e6 / 8 / 10}}
         for i, rate in enumerate(read_mbit or delivered_mbit)
@@ -23,8 +26,12 @@ def write_iperf3(folder, delivered_mbit, read_mbit=None, prefix=""):
     port = iperf3.SOURCE_PORT + bool(prefix)
     octets = [0, *itertools.accumulate(round(rate * 1e6 / 8 / 10) for rate in delivered_mbit)]
     table = folder / "tcp.csv"
-    before = table.read_text() if prefix else "t_s,flow,delivered_bytes\n"
-    lines = [f"{i / 10:.6f},{port},{count}" for i, count in enumerate(octets)]
+    before = table.read_text() if prefix else "t_s,flow,acked_bytes,delivered_bytes\n"
+    in_order = [*map(octets.__getitem__, acked or range(len(octets)))]
+    lines = [
+        f"{i / 10:.6f},{port},{least},{count}"
+        for i, (least, count) in enumerate(zip(in_order, octets, strict=True))
+    ]
     table.write_text(before + "\n".join(lines) + "\n")
     (folder / f"{prefix}receiver.log").write_text(json.dumps({"intervals": intervals}))
     (folder / f"{prefix}sender.log").write_text(
@@ -37,17 +44,48 @@ def collected(folder, **more):
     return iperf3.FEATURE.collect(plan, folder, TIMELINE)
 
 
-def test_data_behind_a_hole_at_the_warm_ups_end_is_not_counted(tmp_path):
-    """The receiver reads the data of 0.2 s at once; the link is never faster than 100 Mbit/s."""
+def test_w2_data_behind_a_hole_at_the_warm_ups_end_is_not_counted(tmp_path):
+    """W2: the receiver reads the data of 0.2 s at once; the link never exceeds 100 Mbit/s."""
     read = [100] * 9 + [0, 0, 300] + [100] * 88
-    write_iperf3(tmp_path, [100] * 100, read)
+    write_iperf3(tmp_path, [100] * 100, read, acked=[*range(10), 9, 9, *range(12, 101)])
     summary = collected(tmp_path)
     assert summary["goodput_mbit"] == pytest.approx(100)
-    assert summary["received_mbit"] > 101
+    assert summary["received_mbit"] == pytest.approx(100)
     rows = (tmp_path / "intervals.csv").read_text().split()
     assert rows[0] == "t_s,goodput_mbit"
     assert {row.split(",")[1] for row in rows[1:]} == {"100.000000"}
     assert len(rows) == 101
+
+
+def test_w2_data_behind_a_hole_at_the_end_is_not_received(tmp_path):
+    write_iperf3(tmp_path, [100] * 100, acked=[*range(92), *[91] * 9])
+    summary = collected(tmp_path)
+    seconds = CONDITION.duration_s - CONDITION.warmup_s
+    assert summary["received_mbit"] == pytest.approx(100 * (seconds - 0.9) / seconds)
+    assert summary["goodput_mbit"] == pytest.approx(100)
+
+
+def test_w2_run_in_which_nothing_arrives_receives_0(tmp_path):
+    write_iperf3(tmp_path, [0] * 100)
+    assert collected(tmp_path)["received_mbit"] == 0
+
+
+def test_w2_window_of_the_received_payload_ends_at_the_end(tmp_path):
+    """W2: the window ended at iperf3's last interval, as 2.048 s of 2 s."""
+    write_iperf3(tmp_path, [100] * 20 + [0] * 80, [100] * 19 + [300] + [0] * 80)
+    assert collected(tmp_path, duration_s=2.0)["received_mbit"] == pytest.approx(100)
+
+
+def test_goodput_begins_when_the_first_data_connection_opens(tmp_path):
+    """iperf3's control connection opened after the warm-up; its set-up counted as time."""
+    write_iperf3(tmp_path, [100] * 100)
+    table = tmp_path / "tcp.csv"
+    head, *rows = table.read_text().splitlines()
+    late = [row for row in rows if float(row.split(",")[0]) >= 3]
+    control = [f"{n / 10:.6f},50000,185,185" for n in range(15, 100)]
+    table.write_text("\n".join([head, *control, *late]) + "\n")
+    summary = collected(tmp_path)
+    assert (summary["goodput_mbit"], summary["received_mbit"]) == pytest.approx((100, 100))
 
 
 def test_jain_index_ranges_from_one_over_n_to_one():

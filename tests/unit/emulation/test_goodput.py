@@ -29,6 +29,23 @@ def test_time_before_the_first_connection_does_not_count(tmp_path):
     assert found.sampled_s(3, 4) == 0
 
 
+def test_set_up_of_a_connection_without_data_is_no_time_of_the_flow(tmp_path):
+    control = [f"{i / 50:.6f},50000,185" for i in range(20, 101)]
+    lines = [f"{i / 50:.6f},40001,{(i - 50) * 5_000}" for i in range(50, 101)]
+    path = tmp_path / "tcp.csv"
+    path.write_text("\n".join([HEADER, *control, *lines]) + "\n")
+    found = Deliveries.read(path, 40001, {40001})
+    assert (found.mbit(0, 2), found.sampled_s(0, 2)) == pytest.approx((2, 1))
+    # The table of intervals begins with the first connection, as all samples do.
+    assert found.intervals()[0] == (0.4, 0.0)
+
+
+def test_w7_median_of_an_even_number_is_the_mean_of_the_middle_values():
+    assert goodput.median([4, 1, 3, 2]) == 2.5
+    assert goodput.median(iter([5, 1, 3])) == 3
+    assert goodput.median([]) is None
+
+
 def test_data_reneged_by_the_receiver_counts_once(tmp_path):
     found = read(tmp_path, ["0,40001,0", "1,40001,300", "2,40001,200", "3,40001,400"])
     assert found.octets == [0, 300, 300, 400]

@@ -7,6 +7,7 @@ import math
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -328,3 +329,15 @@ def test_packets_that_a_lossy_sender_drops_are_counted(recorded):
     deltas = accounting.CounterDeltas(before, after)
     assert accounting.traffic(deltas, "r2", lossy_sender=True).sender_losses == 17
     assert accounting.traffic(deltas, "r2").sender_losses == 0
+
+
+@pytest.mark.parametrize(
+    ("ends_on_time", "duration_s", "late"),
+    [(True, 2.0, 0), (False, 2.2, 5), (False, 2.3, 3), (False, 9.0, 0)],
+)
+def test_drops_after_a_fractional_end_do_not_count(ends_on_time, duration_s, late):
+    """iperf3 sends for whole seconds: of 2.2 s, drops until 3 s counted."""
+    drops = [(0.1, 0), (2.2, 30), (2.3, 32), (2.9, 35)]
+    waiting = [probes.QueueSample(t_s, 0, 0, count) for t_s, count in drops]
+    plan = SimpleNamespace(ends_on_time=ends_on_time, duration_s=duration_s)
+    assert outcome._late_drops(SimpleNamespace(plan=plan, waiting=waiting)) == late

@@ -53,6 +53,7 @@ def test_study_names_flows_and_crosses_them():
 def test_schema_has_every_key_of_flows(root):
     study = read_yaml(root / "studies/loss/study.yaml")
     spec = {"algorithm": "same", "sizes": "pareto", "over": "both", "direction": "back"}
+    spec["label"] = "pages"
     study["flows"] = {"all": [spec | {name: 1 for name in background.KEYS if name not in spec}]}
     design.check_schema(study, "study", "loss.yaml")
     study["flows"]["all"][0]["colour"] = 1
@@ -61,3 +62,15 @@ def test_schema_has_every_key_of_flows(root):
     study["flows"]["all"] = [{"count": 2}]
     with pytest.raises(LosslabError, match="'algorithm' is a required property"):
         design.check_schema(study, "study", "loss.yaml")
+
+
+def test_pools_are_refused_with_the_new_form():
+    with pytest.raises(LosslabError, match="no pools any more") as error:
+        background.parse("bbr,size_kb=20,pool=1+cubic")
+    assert "label=" in error.value.hint
+
+
+def test_label_names_the_flows_in_metrics():
+    first, second, third = background.parse("bbr+bbr,label=pages+same")
+    assert [group.name for group in (first, second, third)] == ["bbr", "pages", "same"]
+    assert second.text() == "bbr,label=pages"

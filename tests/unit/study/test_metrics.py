@@ -32,7 +32,7 @@ def test_every_declared_metric_is_computed():
     after = words_of("analysis/*.R", "src/losslab/campaign/tables.py")
     after |= {f"{name}_goodput_mbit" for name in ("early", "late", "whole")}
     for name, its in metrics.declared().items():
-        own = re.sub(r"^pool\d_", "", name)
+        own = name.removeprefix("flows_LABEL_")
         assert own in (after if its.of == ("analysis",) else guest), name
 
 
@@ -108,3 +108,14 @@ def test_wrong_declaration_of_a_users_module_is_refused_with_its_file(monkeypatc
     monkeypatch.setattr(metrics.features, "added", lambda: [mine])
     with pytest.raises(UsageError, match=r"metrics of .*test_metrics.py must follow"):
         metrics.declared.__wrapped__()
+
+
+def test_metric_of_a_label_is_declared_for_any_label():
+    found = metrics.get("flows_bbr_fct_median_s")
+    assert (found.name, found.unit, found.better) == ("flows_bbr_fct_median_s", "s", "less")
+    assert "bbr" in found.label
+    assert "LABEL" not in found.description
+    metrics.require_measured("flows_bbr_fct_median_s", [Condition(algorithm="cubic", flows="bbr")])
+    assert metrics.undeclared({"flows_my_cc_goodput_mbit": 1.0}) == []
+    for name in ("flows_bbr_fct_medians_s", "flows__goodput_mbit", "flows_LABEL2_goodput_mbit"):
+        assert metrics.get(name) is None

@@ -16,6 +16,7 @@ import struct
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from losslab.emulation.programs import Waiter
 from losslab.emulation.schemes import Ack, Scheme, make_scheme
@@ -26,6 +27,8 @@ MESSAGE = struct.Struct("!QQQ")
 # or option would change when Python collects garbage, which reads the clock.
 DATAGRAM_BYTES = 1472
 END_SEQUENCE = 2**64 - 1
+# Length of the bins of time, on the monotonic clock, in which the receiver counts datagrams.
+BIN_NS = 10_000_000
 # No virtual time passes while the sender fills its window, so an endless one would never be full.
 WINDOW_MAX_PACKETS = 2**17
 
@@ -52,18 +55,24 @@ class Sequences:
         return True
 
 
-def receive(address: str, port: int) -> dict[str, int]:
-    """Acknowledge datagrams until the end marker arrives; return how many different ones came."""
+def receive(address: str, port: int) -> dict[str, Any]:
+    """Acknowledge datagrams until the end marker arrives; return how many different ones came.
+
+    `arrivals` has their number in each bin of time in which any came, by the bin's number.
+    """
     with socket.socket(_family(address), socket.SOCK_DGRAM) as sock:
         sock.bind((address, port))
-        received = Sequences()
+        received, arrivals = Sequences(), dict[int, int]()
         while True:
             data, sender = sock.recvfrom(65_536)
             sequence, sent_ns, _ = MESSAGE.unpack_from(data)
             if sequence == END_SEQUENCE:
-                return {"received": received.count}
-            received.add(sequence)
-            sock.sendto(MESSAGE.pack(sequence, sent_ns, time.monotonic_ns()), sender)
+                return {"received": received.count, "arrivals": arrivals}
+            now_ns = time.monotonic_ns()
+            if received.add(sequence):
+                number = now_ns // BIN_NS
+                arrivals[number] = arrivals.get(number, 0) + 1
+            sock.sendto(MESSAGE.pack(sequence, sent_ns, now_ns), sender)
 
 
 class Sender:
@@ -81,7 +90,7 @@ class Sender:
         # Lower sequence numbers are not in flight: a datagram that is overtaken counts as lost.
         self._acked_to = 0
         self._next_send_ms = 0.0
-        self._begin_ns = time.monotonic_ns()
+        self.began_ns = time.monotonic_ns()
         self._acknowledged = Sequences()
         self.acked = 0  # datagrams acknowledged after the warm-up
         self.timeouts = 0
@@ -119,7 +128,7 @@ class Sender:
                 self._send(now_ms)
 
     def _now_ms(self) -> float:
-        return (time.monotonic_ns() - self._begin_ns) / 1e6
+        return (time.monotonic_ns() - self.began_ns) / 1e6
 
     def _window_is_open(self) -> bool:
         in_flight = self._sequence - self._acked_to
@@ -140,7 +149,7 @@ class Sender:
         return value
 
     def _send(self, now_ms: float) -> None:
-        sent_ns = self._begin_ns + round(now_ms * 1e6)
+        sent_ns = self.began_ns + round(now_ms * 1e6)
         self._socket.send(MESSAGE.pack(self._sequence, sent_ns, 0) + self._padding)
         self._scheme.on_sent(self._sequence, now_ms)
         self._sequence += 1
@@ -155,8 +164,8 @@ class Sender:
         self._scheme.on_ack(
             Ack(
                 sequence=sequence,
-                sent_ms=(sent_ns - self._begin_ns) / 1e6,
-                received_ms=(received_ns - self._begin_ns) / 1e6,
+                sent_ms=(sent_ns - self.began_ns) / 1e6,
+                received_ms=(received_ns - self.began_ns) / 1e6,
                 acked_ms=now_ms,
                 in_flight=self._sequence - self._acked_to,
             )
@@ -185,7 +194,10 @@ def send(
             except ConnectionRefusedError:  # the receiver got it and ended
                 break
             time.sleep(END_INTERVAL_S)
-        return {"sent": sender.sent, "acked": sender.acked, "timeouts": sender.timeouts}
+        return {
+            "sent": sender.sent, "acked": sender.acked, "timeouts": sender.timeouts,
+            "began_ns": sender.began_ns,
+        }  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -66,32 +66,6 @@ def write_kib(condition: Condition) -> int:
     return condition.write_kib or (FAST_WRITE_KIB if fast else WRITE_KIB)
 
 
-def intervals(receiver: dict[str, Any], start_s: float) -> list[tuple[float, float, int]]:
-    """Return the receiver's intervals: (end in s on the replicate's clock, length in s, bytes)."""
-    sums = [interval["sum"] for interval in receiver["intervals"]]
-    # The last interval may have any length; one that is very short gives no useful rate.
-    return [
-        (start_s + s["end"], s["seconds"], s["bytes"])
-        for s in sums
-        if s["seconds"] > INTERVAL_S / 10
-    ]
-
-
-def received_mbit(rows: list[tuple[float, float, int]], plan: Plan) -> float:
-    """Return the mean rate of `intervals` between the warm-up and the configured end, in Mbit/s."""
-    # Intervals do not end exactly at the limits: flows start at other times, clocks are rounded.
-    half = INTERVAL_S / 2
-    inside = [
-        row
-        for row in rows
-        if row[0] - row[1] >= plan.warmup_s - half and row[0] <= plan.duration_s + half
-    ]
-    seconds = sum(row[1] for row in inside)
-    if seconds <= 0:
-        raise LosslabError("iperf3's receiver must report intervals after the warm-up, found none")
-    return sum(row[2] for row in inside) * 8 / seconds / 1e6
-
-
 def load(path: Path) -> dict[str, Any]:
     """Load a report of iperf3; LosslabError if iperf3 reports an error."""
     result = goodput.read_report(path)
@@ -154,30 +128,27 @@ class Iperf3(App):
 
         Goodput counts data acknowledged between the warm-up and the configured end on the
         replicate's clock; a competitor's flow runs during all of that time, too. `received_mbit`
-        counts data that iperf3's receiver read in that time. iperf3 sends for whole seconds from
-        its start; of a fractional duration, or if flows start seconds apart, retransmissions count
-        until the configured end.
+        counts what arrived in order in that time (`Deliveries.received_mbit`). iperf3 sends for
+        whole seconds from its start; of a fractional duration, or if flows start seconds apart,
+        retransmissions count until the configured end.
         """
         summaries = list[dict[str, Any]]()
-        together = all(start.after_s <= START_JITTER_S for start in plan.starts)
+        rows, window = goodput.read_rows(folder / "tcp.csv"), (plan.warmup_s, plan.duration_s)
         for flow in plan.flows:
             receiver, sender = (load(folder / end.log) for end in (flow.listener, flow.caller))
-            rows = intervals(receiver, timeline.started_s[flow.name])
-            delivered = Deliveries.read(folder / "tcp.csv", flow.source_port)
+            delivered = Deliveries.read(folder / "tcp.csv", flow.source_port, plan.data_ports)
             prefix = flow.name.removesuffix("iperf3")
             goodput.write_intervals(delivered.intervals(), folder / f"{prefix}intervals.csv")
             retransmits = (
                 sender["end"]["sum_sent"]["retransmits"]
-                if plan.duration_s.is_integer() and together
-                else goodput.retransmits_until(
-                    goodput.read_rows(folder / "tcp.csv"), flow.source_port, plan.duration_s
-                )
+                if plan.ends_on_time
+                else goodput.retransmits_until(rows, flow.source_port, plan.duration_s)
             )
             summaries.append({
-                "goodput_mbit": delivered.mbit(plan.warmup_s, plan.duration_s),
-                "received_mbit": received_mbit(rows, plan),
+                "goodput_mbit": delivered.mbit(*window),
+                "received_mbit": delivered.received_mbit(rows, flow.source_port, *window),
                 "retransmits": retransmits,
-                "bytes_received": sum(count for _, _, count in rows),
+                "bytes_received": sum(each["sum"]["bytes"] for each in receiver["intervals"]),
             })  # fmt: skip
         goodputs = [of_flow["goodput_mbit"] for of_flow in summaries]
         summary = summaries[0] | {"total_goodput_mbit": sum(goodputs)}

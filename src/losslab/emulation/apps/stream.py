@@ -18,7 +18,7 @@ from losslab.emulation import goodput
 from losslab.emulation.app import App
 from losslab.emulation.flows.outcome import acked_bytes, seconds_between
 from losslab.emulation.flows.plan import KILOBYTE, MODULE, PROGRAM, size_bytes
-from losslab.emulation.goodput import Deliveries, Goodput, quantile
+from losslab.emulation.goodput import Deliveries, Goodput, median, quantile
 from losslab.emulation.programs import Flow, OnClock, Program, Timeline
 from losslab.emulation.topology import BULK_PORT, RECEIVER_ADDRESS, SENDER_ADDRESS, at_version
 from losslab.errors import LosslabError
@@ -232,9 +232,11 @@ class Stream(App):
         to the last byte that its receiver read, or to the configured end.
         """
         sent, read = _reports(folder)
-        delivered = Deliveries.read(folder / "tcp.csv", SOURCE_PORT)
+        delivered = Deliveries.read(folder / "tcp.csv", SOURCE_PORT, plan.data_ports)
         goodput.write_intervals(delivered.intervals(), folder / "intervals.csv")
         size, completion_s = _size(plan), seconds_between(sent, read, "complete_ns")
+        if completion_s is not None and read["complete_ns"] > sent["ended_ns"]:
+            completion_s = None  # its last bytes were under way at the run's end
         if size is None:
             goodput_mbit = delivered.mbit(plan.warmup_s, plan.duration_s)
         elif completion_s is not None:
@@ -344,14 +346,15 @@ def _answered(
         ]
         texts = [*(f"{ms:.6f}" for ms in times_ms), "", ""][:2]
         lines.append(f"{number},{sent_s:.6f},{','.join(texts)},{request['bytes']}")
-        if len(times_ms) == 2 and sent_s >= plan.warmup_s:
+        answered = len(times_ms) == 2 and sent_s + times_ms[1] / 1e3 <= plan.duration_s
+        if answered and sent_s >= plan.warmup_s:
             firsts.append(times_ms[0])
             responses.append(times_ms[1])
     (folder / "requests.csv").write_text("\n".join(lines) + "\n")
     return {
-        "response_median_ms": quantile(sorted(responses), 0.5),
+        "response_median_ms": median(responses),
         "response_p95_ms": quantile(sorted(responses), 0.95),
-        "response_first_byte_median_ms": quantile(sorted(firsts), 0.5),
+        "response_first_byte_median_ms": median(firsts),
         "requests_done": len(responses),
     }
 

@@ -115,7 +115,8 @@ class Web(App):
             # iputils).
             "rtt_before_fetch_mdev_ms": statistics.pstdev(before) if before else None,
         }
-        rows = [row for row in read_rows(folder / "tcp.csv") if row["flow"] == str(PORT)]
+        samples = read_rows(folder / "tcp.csv")
+        rows = [row for row in samples if row["flow"] == str(PORT)]
         thresholds = [int(row["ssthresh_packets"]) for row in rows if row["ssthresh_packets"]]
         summary |= {
             "page_retransmits": int(rows[-1]["retransmits"]) if rows else None,
@@ -124,12 +125,12 @@ class Web(App):
         }
         if len(plan.starts) > 1:
             bulk = plan.flows[0]
-            delivered = Deliveries.read(folder / "tcp.csv", bulk.source_port)
-            summary["bulk_goodput_mbit"] = delivered.mbit(plan.warmup_s, plan.duration_s)
-            read = iperf3.intervals(
-                iperf3.load(folder / bulk.listener.log), timeline.started_s[bulk.name]
+            window = plan.warmup_s, plan.duration_s
+            delivered = Deliveries.read(folder / "tcp.csv", bulk.source_port, plan.data_ports)
+            summary["bulk_goodput_mbit"] = delivered.mbit(*window)
+            summary["bulk_received_mbit"] = delivered.received_mbit(
+                samples, bulk.source_port, *window
             )
-            summary["bulk_received_mbit"] = iperf3.received_mbit(read, plan)
         return summary
 
     def goodputs(self, summary: Mapping[str, Any], plan: Plan) -> list[Goodput]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,21 +26,24 @@ RTTS_MAX = 50
 RTT_MAX_MS = 10_000
 # Limit of the expected number of short flows, whose arrivals the plan lists.
 ARRIVALS_MAX = 5000
-# Metrics of each pool: name, label, unit, which is better, description.
-OF_POOL = (
+LABEL = "[a-z][a-z0-9]*"
+# Metrics of the flows of each label: end of the name, label, unit, which is better, description.
+OF_LABEL = (
     ("goodput_mbit", "Goodput", "Mbit/s", "-",
-     "Goodput of all flows of the pool between the warm-up and the end of the run."),
+     "Goodput of the background flows LABEL between the warm-up and the end of the run."),
     ("first_byte_median_s", "Median time to first byte", "s", "less",
-     "Median time from connect to the first byte read of flows that start after the warm-up."),
+     "Median time from connect to the first byte read, by the end of the run, of the background "
+     "flows LABEL that start after the warm-up; if a group has a `label`."),
     ("fct_mean_s", "Mean flow completion time", "s", "less",
-     "Mean completion time of the pool's flows of a size that start after the warm-up."),
+     "Mean completion time of the background flows LABEL of a size that start after the warm-up."),
     ("fct_median_s", "Median flow completion time", "s", "less",
-     "Median completion time of the pool's flows of a size that start after the warm-up."),
-    ("fct_p95_s", "95th percentile flow completion time", "s", "less",
-     "95th percentile of the completion time of the pool's flows of a size that start after the "
+     "Median completion time of the background flows LABEL of a size that start after the "
      "warm-up."),
+    ("fct_p95_s", "95th percentile flow completion time", "s", "less",
+     "95th percentile of the completion time of the background flows LABEL of a size that start "
+     "after the warm-up."),
     ("short_unfinished", "Unfinished flows", "flows", "less",
-     "Flows of the pool with a size that start after the warm-up and were not complete."),
+     "Background flows LABEL of a size that start after the warm-up and were not complete."),
 )  # fmt: skip
 
 
@@ -51,8 +55,8 @@ class Background(Feature):
         ("flows", "upload_goodput_mbit", "Goodput of uploads", "Mbit/s", "-",
          "Acknowledged data of all flows with direction=back between the warm-up and the end of "
          "the run."),
-        *(("flows", f"pool{pool}_{name}", f"{label} of pool {pool}", *more)
-          for pool in background.POOLS for name, label, *more in OF_POOL),
+        *(("flows", f"flows_LABEL_{name}", f"{label} of LABEL flows", *more)
+          for name, label, *more in OF_LABEL),
     )  # fmt: skip
     axes = {
         "competitor": axis(
@@ -111,6 +115,8 @@ def _flow_problems(condition: Condition) -> Iterator[str]:
         yield error.message
         return
     for group in groups:
+        if group.label and not re.fullmatch(LABEL, group.label):
+            yield f"label of flows must be a word of a-z and 0-9, found {group.label}"
         yield from (f"{problem} ({group.text()})" for problem in _group_problems(group, condition))
     yield from _upload_problems(groups, condition)
     short = sum(group.expected_arrivals(condition.duration_s) for group in groups)

@@ -12,7 +12,7 @@ from losslab.emulation.accounting import CounterDeltas, Traffic
 from losslab.emulation.app import apps
 from losslab.emulation.checks import FlowEvidence
 from losslab.emulation.flows.plan import ENTRY, LAST, SECOND, BackgroundFlows, PlannedFlow
-from losslab.emulation.goodput import Deliveries, jain_index, quantile, read_report
+from losslab.emulation.goodput import Deliveries, jain_index, median, quantile, read_report
 from losslab.study.background import BOTTLENECKS
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 COLUMNS = (
-    "name", "algorithm", "source_port", "rtt_ms", "start_s", "end_s", "size_bytes", "how",
-    "goodput_mbit", "received_bytes", "retransmits", "fct_s",
+    "name", "algorithm", "direction", "source_port", "rtt_ms", "start_s", "end_s", "size_bytes",
+    "how", "goodput_mbit", "received_bytes", "retransmits", "fct_s",
 )  # fmt: skip
 # A bulk flow with less than this fraction of an equal share is starved (losslab's own limit).
 STARVED_SHARE = 0.1
@@ -56,16 +56,21 @@ class FlowRecord:
         return acked_bytes(self.sent) if "how" in self.sent else 0
 
     def acked_until(self, t_s: float) -> int:
-        """Return the bytes of data that were acknowledged by a time.
+        """Return the bytes of data that were acknowledged by a time, selectively ones included.
 
-        The kernel's final count holds from the flow's end on. Samples may have missed that end.
+        The kernel's final count holds from the flow's end on, because samples may have missed that
+        end. It has no selectively acknowledged bytes, of which a flow that was stopped may have
+        some: they were delivered, as in the samples before.
         """
-        if t_s >= self.end_s:
-            return self.acked_bytes
-        return self.deliveries.until(t_s) if self.deliveries else 0
+        sampled = self.deliveries.until(t_s) if self.deliveries else 0
+        # Samples count the SYN and a FIN, too, and a short last packet as a full one.
+        sampled = min(max(0, sampled - 1), int(self.sent.get("told_bytes", sampled)))
+        return max(self.acked_bytes, sampled) if t_s >= self.end_s else sampled
 
-    def marked_mbit(self, seconds: float) -> float:
+    def marked_mbit(self, plan: Plan, seconds: float) -> float:
         """Return the rate of the bytes that were acknowledged after the warm-up, of an upload."""
+        if self.end_s <= plan.warmup_s:  # before the program took its mark
+            return 0.0
         octets = self.acked_bytes - max(0, int(self.sent.get("marked_bytes", 0)) - 1)
         return octets * 8 / 1e6 / seconds
 
@@ -73,7 +78,7 @@ class FlowRecord:
         """Return the goodput averaged from the end of the warm-up to the run's end."""
         seconds = plan.duration_s - plan.warmup_s
         if self.planned.upload:
-            return self.marked_mbit(seconds)
+            return self.marked_mbit(plan, seconds)
         if self.planned.size_bytes is None:
             return in_window(self.deliveries, plan)
         octets = self.acked_until(plan.duration_s) - self.acked_until(plan.warmup_s)
@@ -85,7 +90,7 @@ class FlowRecord:
         if self.planned.size_bytes is not None or end_s - begin_s < MIN_WINDOW_S:
             return None
         if self.planned.upload:
-            return self.marked_mbit(end_s - begin_s)
+            return self.marked_mbit(plan, end_s - begin_s)
         return mbit(self.deliveries, begin_s, end_s)
 
     @property
@@ -98,8 +103,9 @@ class FlowRecord:
         """Format as a line of the table."""
         planned, rate_mbit, fct_s = self.planned, self.goodput_mbit(plan), self.fct_s
         values = (
-            planned.name, planned.algorithm, planned.source_port, f"{planned.rtt_ms:g}",
-            f"{self.start_s:.6f}", f"{self.end_s:.6f}", planned.size_bytes,
+            planned.name, planned.algorithm, "back" if planned.upload else "data",
+            planned.source_port, f"{planned.rtt_ms:g}", f"{self.start_s:.6f}",
+            f"{self.end_s:.6f}", planned.size_bytes,
             self.sent.get("how", "not started"), None if rate_mbit is None else f"{rate_mbit:.6f}",
             self.received.get("bytes", 0), self.sent.get("retransmits"),
             None if fct_s is None else f"{fct_s:.6f}",
@@ -163,7 +169,7 @@ def shares(
     equal = statistics.fmean(shares)
     return {
         "flow_goodput_min_mbit": min(shares),
-        "flow_goodput_median_mbit": statistics.median(shares),
+        "flow_goodput_median_mbit": median(shares),
         "flow_goodput_max_mbit": max(shares),
         "jain_index": jain_index(shares),
         "starved_flows": sum(share < STARVED_SHARE * equal for share in shares) if equal else None,
@@ -193,30 +199,30 @@ def completion(sized: Sequence[FlowRecord]) -> dict[str, float | None]:
         "short_flows": len(sized),
         "short_unfinished": len(sized) - len(times),
         "fct_mean_s": statistics.fmean(times) if times else None,
-        "fct_median_s": quantile(times, 0.5),
+        "fct_median_s": median(times),
         "fct_p95_s": quantile(times, 0.95),
         "fct_p99_s": quantile(times, 0.99),
     }
 
 
-def pool_summary(
-    background: BackgroundFlows, records: Sequence[FlowRecord], plan: Plan
-) -> dict[str, float | None]:
-    """Summarise the flows of each pool."""
+def of_labels(records: Sequence[FlowRecord], plan: Plan) -> dict[str, float | None]:
+    """Summarise the flows of each label."""
     summary: dict[str, float | None] = {}
-    for pool in sorted({*background.pools.values()}):
-        members = [r for r in records if background.pools.get(r.planned.name.split("-")[0]) == pool]
+    for label in sorted({record.planned.label for record in records}):
+        members = [record for record in records if record.planned.label == label]
         after = [record for record in members if record.start_s >= plan.warmup_s]
         sized = completion([record for record in after if record.planned.size_bytes is not None])
-        firsts = (seconds_between(r.sent, r.received, "first_ns") for r in after)
         names = ("short_unfinished", "fct_mean_s", "fct_median_s", "fct_p95_s")
-        summary |= {
-            f"pool{pool}_goodput_mbit": sum(record.carried_mbit(plan) for record in members),
-            f"pool{pool}_first_byte_median_s": quantile(
-                sorted(s for s in firsts if s is not None), 0.5
-            ),
-            **{f"pool{pool}_{name}": sized[name] for name in names if sized},
+        own = {
+            "goodput_mbit": sum(record.carried_mbit(plan) for record in members),
+            **{name: sized[name] for name in names if sized},
         }
+        if any("first_ns" in record.received for record in records):
+            times = ((r, seconds_between(r.sent, r.received, "first_ns")) for r in after)
+            own["first_byte_median_s"] = median(
+                s for r, s in times if s is not None and r.start_s + s <= plan.duration_s
+            )
+        summary |= {f"flows_{label}_{name}": value for name, value in own.items()}
     return summary
 
 
@@ -256,7 +262,7 @@ def collect(
     for flow, _ in background.directions:
         sent |= read_report(folder / flow.caller.log)
         received |= read_report(folder / flow.listener.log)
-    samples = Deliveries.read_all(folder / "tcp.csv")
+    samples = Deliveries.read_all(folder / "tcp.csv", plan.data_ports)
     records = []
     for planned in (*background.streams, *background.back_streams):
         port = str(planned.source_port)
@@ -302,7 +308,7 @@ def collect(
             **({"upload_goodput_mbit": uploads_mbit} if background.back else {}),
             **shares(downloads, samples, plan, timeline),
             **completion(sized),
-            **pool_summary(background, records, plan),
+            **of_labels(records, plan),
             "flows_retransmits": sum(record.sent.get("retransmits", 0) for record in records),
         },
         first_mbit=foreground_mbit + over_mbit["both"] + over_mbit["first"],

@@ -170,6 +170,7 @@ class PlannedFlow:
     rtt_ms: float  # base RTT
     over: str  # bottlenecks on its route, where there are two
     short: bool  # part of an arrival process
+    label: str  # name of its group in metrics
 
     @property
     def upload(self) -> bool:
@@ -195,7 +196,6 @@ class BackgroundFlows:
     # Flows from the receiver to the sender, and their programs.
     back: Flow | None
     back_streams: list[PlannedFlow]
-    pools: dict[str, int]  # pools of groups, by the first part of their flows' names
 
     @property
     def directions(self) -> list[tuple[Flow, list[PlannedFlow]]]:
@@ -242,9 +242,8 @@ def plan_background_flows(
     flows = [replace(flow, source_port=SOURCE_PORT + n) for n, flow in enumerate(flows)]
     uploads = [flow for flow in flows if flow.upload]
     downloads = [flow for flow in flows if not flow.upload]
-    pools = {str(n): group.pool for n, group in enumerate(groups, 1) if group.pool}
-    # In pools, the first byte of each flow counts.
-    noted = ["--size", "0"] if pools else []
+    # With a label, the first byte of each flow counts.
+    noted = ["--size", "0"] if any(group.label for group in groups) else []
     uploading = _programs(condition, "uploads", ("receiver", "sender"), len(uploads), noted)
     return BackgroundFlows(
         flow=_programs(condition, "flows", ("sender", "receiver"), len(downloads), noted),
@@ -255,7 +254,6 @@ def plan_background_flows(
         network=network_of(condition),
         qdiscs=qdiscs_of(condition, seed),
         second_rate_mbit=condition.second_rate_mbit,
-        pools=pools,
     )
 
 
@@ -313,6 +311,7 @@ def _flows_of(
             rtt_ms=rtt_ms,
             over=group.over,
             short=group.short,
+            label=group.name,
         )
 
 

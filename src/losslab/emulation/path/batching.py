@@ -70,7 +70,8 @@ class Batching(Mechanism):
         effect = e.path_spec.effect
         alone_ms = sum(max(0.0, ms - half_ms) for ms in batches)
         others = effect.below_ms > 0 or effect.above_ms > sum(batches)
-        waited_ms = max(e.idle_ms, default=e.path_spec.rtt_ms) - e.path_spec.rtt_ms
+        alone_rtt_ms = e.path_spec.rtt_ms + e.path_spec.ping_ms
+        waited_ms = max(e.idle_ms, default=alone_rtt_ms) - alone_rtt_ms
         low_ms = e.rtt_tolerance_ms if alone_ms > e.rtt_tolerance_ms else -math.inf
         if not others and not low_ms < waited_ms <= sum(batches) + e.rtt_tolerance_ms:
             yield (

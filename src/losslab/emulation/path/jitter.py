@@ -64,10 +64,18 @@ class Jitter(Mechanism):
         return Effect(above_ms=self.jitter_ms)
 
     def violations(self, e: Evidence) -> Iterator[str | None]:
+        """Compare the range of the idle pings with that of uniform draws.
+
+        Batches release a packet at the end of its slot, up to their length after it was ready. They
+        may hide as much of the jitter, or add as much to its range: a slot that is longer than the
+        delay begins when a lone packet comes, and then all of them have the same RTT.
+        """
         if not e.idle_ms:
             return
-        spread_ms, min_ms = max(e.idle_ms) - min(e.idle_ms), self._min_spread_ms(len(e.idle_ms))
-        max_ms = self.jitter_ms + e.path_spec.effect.below_ms + e.rtt_tolerance_ms
+        batches_ms = max(0.0, e.path_spec.effect.above_ms - self.jitter_ms)
+        spread_ms = max(e.idle_ms) - min(e.idle_ms)
+        min_ms = max(0.0, self._min_spread_ms(len(e.idle_ms)) - batches_ms)
+        max_ms = self.jitter_ms + batches_ms + e.path_spec.effect.below_ms + e.rtt_tolerance_ms
         if not min_ms <= spread_ms <= max_ms:
             yield (
                 f"idle RTTs must spread over {min_ms:.3g} to {max_ms:.3g} ms with a jitter of "

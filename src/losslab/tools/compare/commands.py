@@ -15,7 +15,7 @@ from tabulate import tabulate
 
 from losslab.campaign.results import Replicate
 from losslab.campaign.tables import FLOW_NAMES, one_second_means
-from losslab.emulation.goodput import quantile
+from losslab.emulation.goodput import median, quantile
 from losslab.reading import LARGEST, UsageError
 from losslab.study import metrics
 from losslab.tools.compare.measurement import Interval, Measurement, mean_mbit, read
@@ -122,9 +122,8 @@ def compared(
     after = sorted(ms for at, ms in its.rtts_ms if at > begin_s)
     if its.rtts_ms and not after:
         notes.append(f"not comparable: RTT (the file has none after {begin_s:g} s)")
-    for metric, share in (("median RTT", 0.5), ("95th percentile RTT", 0.95)):
-        add(metric, "ms", quantile(after, share),
-            [quantile(each, share) for each in rtts])  # fmt: skip
+    add("median RTT", "ms", median(after), [median(each) for each in rtts])
+    add("95th percentile RTT", "ms", quantile(after, 0.95), [quantile(each, 0.95) for each in rtts])
     seconds = [
         dict(one_second_means(each.samples("intervals.csv"), warmup_s, duration_s)) for each in runs
     ]

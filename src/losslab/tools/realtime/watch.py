@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from losslab.emulation.goodput import quantile
+from losslab.emulation.goodput import median, quantile
 from losslab.emulation.probes import QueueSample
 
 if TYPE_CHECKING:
@@ -217,10 +217,10 @@ class Watch:
             steal=max(kinds["steal"] for kinds in cpu_shares),
             busy=max(kinds["busy"] for kinds in cpu_shares),
             softirq=max(kinds["softirq"] for kinds in cpu_shares),
-            late_median_ms=quantile(late, 0.5),
+            late_median_ms=median(late),
             late_p99_ms=quantile(late, 0.99),
             late_max_ms=quantile(late, 1.0),
-            rtt_excess_median_ms=quantile(excess, 0.5),
+            rtt_excess_median_ms=median(excess),
             rtt_excess_p95_ms=quantile(excess, 0.95),
             rate_share=rate_share(path_spec, queue),
         )

@@ -2,12 +2,15 @@ import json
 import socket
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from losslab.emulation.apps import datagram_program
+from losslab.emulation.apps import datagram, datagram_program
 from losslab.emulation.apps.datagram_program import MESSAGE, Sender
+from losslab.emulation.plan import make_plan
+from tests.unit.study.test_condition import CONDITION
 
 RTT_MS = 10.0
 # A sender that polls more often than this makes no progress.
@@ -145,7 +148,7 @@ def test_receiver_counts_repeated_datagrams_once_and_acknowledges_each():
         sock.send(MESSAGE.pack(datagram_program.END_SEQUENCE, 0, 0))
     receiver.join(timeout=1)
     assert acknowledged == [0, 0, 2, 1, 2]
-    assert counts == {"received": 3}
+    assert counts["received"] == sum(counts["arrivals"].values()) == 3
 
 
 @pytest.mark.alone
@@ -160,6 +163,32 @@ def test_sender_and_receiver_work_over_loopback(monkeypatch, capsys):
     receiver.join(timeout=1)
     assert not receiver.is_alive()
     said = json.loads(capsys.readouterr().out)
-    assert set(said) == {"sent", "acked", "timeouts"}
+    assert set(said) == {"sent", "acked", "timeouts", "began_ns"}
     assert said["sent"] >= counts["received"] > 0
     assert said["sent"] - 2 <= said["acked"] <= counts["received"]
+
+
+def collected(folder, arrivals, acked=0):
+    """Return the app's metrics for the arrivals by bin; the sender begins at 2 s."""
+    condition = replace(
+        CONDITION, app="datagram", scheme="fixed,window=4", duration_s=1, warmup_s=0.2, rtt_ms=20
+    )
+    received = {"received": sum(arrivals.values()), "arrivals": arrivals}
+    sent = {"sent": 900, "acked": acked, "timeouts": 0, "began_ns": 2 * 10**9}
+    for name, counts in (("receiver", received), ("sender", sent)):
+        (folder / f"{name}.log").write_text(json.dumps(counts))
+    return datagram.FEATURE.collect(make_plan(condition, 7), folder, None)
+
+
+def test_w2_received_payload_is_that_of_the_window(tmp_path):
+    """W2: all that arrived, also long after the end, was divided by the run's duration."""
+    arrivals = dict.fromkeys(range(200, 390), 4)
+    found = collected(tmp_path, arrivals)
+    assert found["received_mbit"] == pytest.approx(4 * 1472 * 8 / 1e6 / 0.01)
+    assert found["datagrams_received"] == 190 * 4
+
+
+def test_w2_run_in_which_no_datagram_arrives_receives_0(tmp_path):
+    assert collected(tmp_path, {})["received_mbit"] == 0
+    late = collected(tmp_path, {300: 7})
+    assert (late["received_mbit"], late["datagrams_received"]) == (0, 7)

@@ -46,7 +46,8 @@ def measured(tmp_path):
         plan = make_plan(condition, 7)
         pattern = stream.steps(condition)
         report = {
-            "started_ns": S // 10, "told_bytes": 10**6, "acked_bytes": 10**6 + 1, "how": "finished",
+            "started_ns": S // 10, "ended_ns": 10 * S, "how": "finished",
+            "told_bytes": 10**6, "acked_bytes": 10**6 + 1,
             "steps": [
                 {"begin_s": at_s, "due_bytes": rate, "sent_bytes": 10**6, "refusals": 0}
                 for at_s, rate in pattern
@@ -76,6 +77,11 @@ def test_flow_with_a_size_has_its_completion_time_and_goodput(measured):
     # An unfinished flow has its goodput until the end, and no completion time.
     summary, violations = measured(replace(STREAM, size_kb=2000), {"how": "stopped"}, NOT_READ)
     assert violations == []
+    assert summary["completion_s"] is None
+    assert summary["goodput_mbit"] == pytest.approx(8 / 9.9)
+    # W9: what the receiver read after the end is not complete by the end.
+    late = {"complete_ns": 10 * S + 1}
+    summary, _ = measured(replace(STREAM, size_kb=1000), {"how": "stopped"}, late)
     assert summary["completion_s"] is None
     assert summary["goodput_mbit"] == pytest.approx(8 / 9.9)
 
@@ -151,15 +157,29 @@ def answers(requests, change=None):
 
 
 def test_requests_have_their_response_times_after_the_warm_up(measured, tmp_path):
-    requests = [*REQUESTS[:18], *asked((11.4, 300))]
-    del requests[-1]["done_ns"]
-    requests[17]["done_ns"] += S // 5
-    summary, violations = measured(ASKED, *answers(requests[:18] + REQUESTS[18:19]))
-    assert (summary["requests_done"], summary["response_median_ms"]) == (18, 100.0)
+    requests = [*REQUESTS[:15], *asked((9.6, 300))]
+    summary, violations = measured(ASKED, *answers(requests))
+    assert (summary["requests_done"], summary["response_median_ms"]) == (15, 100.0)
     assert (summary["response_p95_ms"], summary["response_first_byte_median_ms"]) == (300.0, 10.0)
     assert [each for each in violations if "must follow 500 ms" not in each] == []
     rows = (tmp_path / "requests.csv").read_text().splitlines()
     assert rows[1] == "1,0.600000,10.000000,100.000000,50000"
+
+
+def test_w9_only_requests_that_are_answered_before_the_end_count(measured):
+    """W9: responses that came after the end counted, too."""
+    within = [*REQUESTS[:15], *asked((9.6, 390))]
+    beyond = [*REQUESTS[:15], *asked((9.6, 410))]
+    assert measured(ASKED, *answers(within))[0]["requests_done"] == 15
+    summary, violations = measured(ASKED, *answers(beyond))
+    assert (summary["requests_done"], summary["response_p95_ms"]) == (14, 100.0)
+    assert violations == []
+
+
+def test_w7_median_of_two_responses_is_their_mean(measured):
+    """W7: of responses of 454 and 566 ms, the median was 454."""
+    requests = asked((1.2, 454), (2.154, 566))
+    assert measured(ASKED, *answers(requests))[0]["response_median_ms"] == pytest.approx(510)
 
 
 def test_client_that_keeps_its_pattern_is_valid_with_an_open_request(measured):

@@ -12,6 +12,7 @@ from losslab.emulation.goodput import Deliveries
 from losslab.emulation.plan import make_plan
 from losslab.emulation.programs import Timeline
 from losslab.errors import LosslabError
+from losslab.study import metrics
 from tests.unit.study.test_condition import CONDITION
 
 DURATION_S, WARMUP_S = 10.0, 1.0
@@ -86,7 +87,8 @@ def test_shares_cover_flows_that_run_together(tmp_path):
     assert {n: found[n] for n in expected} == pytest.approx(expected, rel=1e-3)
     assert found["time_to_fairness_s"] is None  # the index is always 0.857
     lines = (tmp_path / "flows.csv").read_text().splitlines()
-    assert lines[0].startswith("name,algorithm,source_port")
+    assert lines[0].startswith("name,algorithm,direction,source_port")
+    assert {line.split(",")[2] for line in lines[1:]} == {"data"}
     assert len(lines) == 3
     assert collected(tmp_path, made(), [90.0, 90.0], own=1.0).summary["starved_flows"] == 1
     assert collected(tmp_path, made(), [9.0, 11.0]).summary["time_to_fairness_s"] == 1.0
@@ -181,7 +183,9 @@ def test_goodput_of_a_sized_flow_counts_the_bytes_acknowledged_in_the_window(
     """A7: bytes after the end counted, too, spread evenly over the flow's life (+28 %)."""
     before = 50_000 if start_s < 1 < end_s else 0
     until = 600_000 if end_s > 10 else 1_000_000
-    its = Deliveries([0.0, 1.0, 10.0, 11.0], [0, before, until, 1_000_000])
+    # The kernel counts the SYN, too, and a FIN after the last byte.
+    octets_and_more = [0, before + (before > 0), until + 1, 1_000_002]
+    its = Deliveries([0.0, 1.0, 10.0, 11.0], octets_and_more)
     record = sized(start_s, end_s, None if (start_s, end_s) == (3.01, 3.05) else its)
     assert record.carried_mbit(made()) == pytest.approx(octets * 8 / 1e6 / 9)
 
@@ -197,8 +201,41 @@ def test_sized_flow_never_has_more_than_its_samples_in_the_window(start_s, lasts
     record = sized(start_s, end_s, Deliveries(times, octets), octets[-1])
     found = record.carried_mbit(made()) * 9 * 1e6 / 8
     inside = sum(step for t_s, step in zip(times[1:], steps, strict=True) if t_s <= 10.001)
-    last = steps[-1] if end_s <= 10 else 0
+    last = steps[-1] + 1 if end_s <= 10 else 1  # the SYN's
     assert -0.01 <= found <= inside + last + 0.01
+
+
+@pytest.mark.parametrize(
+    ("end_s", "how", "acked", "at_warmup", "at_end", "octets"),
+    [
+        # Complete just after the warm-up: the sample has a FIN that the final count leaves out.
+        (1.0004, "finished", 30_001, 30_002, 30_002, 0),
+        # A short last packet that is selectively acknowledged counts as a full one in samples.
+        (1.05, "finished", 30_001, 30_700, 30_002, 0),
+        # Stopped behind a gap: the final count has no selectively acknowledged bytes.
+        (10.0, "stopped", 5_001, 20_001, 25_001, 5_000),
+        (5.0, "finished", 30_001, 10_001, 30_002, 20_000),
+    ],
+)
+def test_w8_sized_flow_across_the_warm_up_loses_no_goodput(
+    end_s, how, acked, at_warmup, at_end, octets
+):
+    """W8: samples and the final count differ in the SYN, the FIN and selective acknowledgements."""
+    stream = made("same,size_kb=30").background.streams[0]
+    sent = {"how": how, "told_bytes": 30_000, "acked_bytes": acked}
+    its = Deliveries([0.5, 1.0, 10.0], [1, at_warmup, max(at_warmup, at_end)])
+    record = outcome.FlowRecord(stream, sent, {"how": how}, 0.5, end_s, its)
+    assert record.carried_mbit(made()) == pytest.approx(octets * 8 / 1e6 / 9)
+
+
+def test_w8_upload_that_ended_before_the_warm_up_has_no_goodput():
+    """W8: the program takes no mark of a flow that has ended, so all of its bytes counted."""
+    plan = made("same,size_kb=30,direction=back", reverse_rate_mbit=10.0)
+    [stream] = plan.background.back_streams
+    sent = {"how": "finished", "told_bytes": 30_000, "acked_bytes": 30_001, "marked_bytes": 0}
+    record = outcome.FlowRecord(stream, sent, {"how": "finished"}, 0.2, 0.6, None)
+    assert record.carried_mbit(plan) == 0
+    assert record.row(plan).startswith("1-1,cubic,back,")
 
 
 @pytest.mark.parametrize(
@@ -265,8 +302,9 @@ def test_late_start_of_a_flow_is_a_violation(tmp_path):
     assert collected(tmp_path, plan, [10.0], edit=late, real_time=True).violations == []
 
 
-def test_pools_have_the_metrics_of_their_own_flows(tmp_path):
-    plan = made("cubic,size_kb=100,start_s=2,count=2,pool=2+bbr,start_s=2,pool=1+same,pool=2+reno")
+def test_flows_of_each_label_have_metrics_of_their_own(tmp_path):
+    """A label is the algorithm, or what the user gives; all flows of a label count together."""
+    plan = made("cubic,size_kb=100,start_s=2,count=2+bbr,start_s=2+same+reno,label=cubic")
     records, times = [], [0.0, 1.0, 10.0]
     for number, stream in enumerate(plan.background.streams, 1):
         received = {"how": "finished", "ended_ns": 6 * 10**9, "first_ns": 3 * 10**9, "bytes": 10**5}
@@ -276,12 +314,26 @@ def test_pools_have_the_metrics_of_their_own_flows(tmp_path):
         }  # fmt: skip
         its = Deliveries(times, [0, 0, 9 * 125_000 * number])
         records.append(outcome.FlowRecord(stream, sent, received, stream.start_s, 9.0, its))
-    found = outcome.pool_summary(plan.background, records, plan)
-    assert {name.split("_")[0] for name in found} == {"pool1", "pool2"}
-    assert (found["pool2_fct_mean_s"], found["pool2_short_unfinished"]) == (4.0, 1)
-    assert found["pool1_first_byte_median_s"] == 1.0
-    assert "pool1_fct_mean_s" not in found
+    found = outcome.of_labels(records, plan)
+    assert {name.split("_")[1] for name in found} == {"bbr", "cubic", "same"}
+    assert all(metrics.get(name) for name in found)
+    assert (found["flows_cubic_fct_mean_s"], found["flows_cubic_short_unfinished"]) == (4.0, 1)
+    assert found["flows_bbr_first_byte_median_s"] == 1.0
+    assert "flows_bbr_fct_mean_s" not in found
     names = [stream.name for stream in plan.background.streams]
-    assert found["pool1_goodput_mbit"] == pytest.approx(names.index("2-1") + 1)
-    assert "pools" not in made("same").to_json()["crowd"]
-    assert made("same,pool=3").to_json()["crowd"]["pools"] == {"1": 3}
+    assert found["flows_bbr_goodput_mbit"] == pytest.approx(names.index("2-1") + 1)
+    # Only with a label does the receiver note first bytes.
+    assert "--size" in plan.background.flow.listener.command
+    assert "--size" not in made("cubic+bbr").background.flow.listener.command
+
+
+def test_w7_median_is_the_mean_of_the_two_middle_values(tmp_path):
+    """W7: with two flows, the median was the minimum."""
+    plan = made("same,count=2,size_kb=100,every_s=1,start_s=2")
+
+    def later(sent, received):
+        received[str(plan.background.streams[1].source_port)]["ended_ns"] += 10**9
+
+    found = collected(tmp_path, plan, [0.0] * 2, edit=later).summary
+    assert found["fct_median_s"] == pytest.approx((0.25 + 1.25) / 2)
+    assert found["flows_same_fct_median_s"] == found["fct_median_s"]
