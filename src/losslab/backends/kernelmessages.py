@@ -49,5 +49,7 @@ def violations(
         troubles += [line for line in lines if line not in troubles]
     if not troubles:
         return []
+    # The first with a form that names its place; a report begins with a line to cut along.
+    first = next(filter(TROUBLE.match, troubles), troubles[0])
     more = f" (and {len(troubles) - 1} more lines in console.log)" if len(troubles) > 1 else ""
-    return [f"the kernel must print no warning, found: {troubles[0]}{more}"]
+    return [f"the kernel must print no warning, found: {first}{more}"]

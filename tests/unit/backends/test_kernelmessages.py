@@ -43,6 +43,12 @@ def test_warning_of_the_kernel_is_a_violation_with_its_line(line):
     assert judged(HARMLESS[0], line, line)[0].endswith(f"{line} (and 1 more lines in console.log)")
 
 
+def test_line_that_names_the_place_is_shown_first():
+    cut = "------------[ cut here ]------------"
+    (found,) = judged(cut, "Modules linked in:", KERNELS[0])
+    assert found.endswith(f"{KERNELS[0]} (and 2 more lines in console.log)")
+
+
 @pytest.mark.parametrize("line", [*KERNELS, *MODULES, *HARMLESS])
 def test_message_below_a_warning_never_is(line):
     """B2: its words on the console say nothing, because the levels are known."""
