@@ -279,6 +279,85 @@ def test_b7_old_module_that_reads_timestamps_keeps_the_queue_that_it_aims_at(
     assert manifest["summary"]["goodput_mbit"] > 18.5
 
 
+# As modules of Linux 3 to 4.6: it estimates the share of marked data, and shrinks by half of it.
+MARKS = """\
+#include <linux/module.h>
+#include <net/tcp.h>
+struct marks { u32 una; u32 until; u32 acked; u32 marked; u32 share; u32 rtt; };
+static void marks_init(struct sock *sk)
+{
+	struct marks *own = inet_csk_ca(sk);
+
+	own->una = own->until = tcp_sk(sk)->snd_una;
+}
+static void marks_ack(struct sock *sk, u32 flags)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct marks *own = inet_csk_ca(sk);
+	u32 octets = tp->snd_una - own->una;
+
+	own->una = tp->snd_una;
+	own->acked += octets;
+	if (flags & CA_ACK_ECE)
+		own->marked += octets;
+	if (before(tp->snd_una, own->until))
+		return;
+	own->share = (3 * own->share + 1024 * own->marked / max(own->acked, 1U)) / 4;
+	own->acked = own->marked = 0;
+	own->until = tp->snd_nxt;
+}
+static u32 marks_ssthresh(struct sock *sk)
+{
+	struct marks *own = inet_csk_ca(sk);
+	u32 window = tcp_sk(sk)->snd_cwnd;
+
+	return max(window - window * own->share / 2048, 2U);
+}
+static void marks_avoid(struct sock *sk, u32 ack, u32 acked, u32 in_flight)
+{
+	tcp_reno_cong_avoid(sk, ack, acked);
+}
+static void marks_acked(struct sock *sk, u32 packets, s32 rtt_us)
+{
+	struct marks *own = inet_csk_ca(sk);
+
+	own->rtt = ACCESS_ONCE(own->rtt) + rtt_us * packets;
+}
+static struct tcp_congestion_ops marks_ops = {
+	.name = "marks", .owner = THIS_MODULE, .init = marks_init, .ssthresh = marks_ssthresh,
+	.cong_avoid = marks_avoid, .in_ack_event = marks_ack, .pkts_acked = marks_acked,
+};
+static int __init marks_register(void)
+{
+	return tcp_register_congestion_control(&marks_ops);
+}
+module_init(marks_register);
+MODULE_LICENSE("GPL");
+"""
+
+
+def test_old_module_that_counts_marks_keeps_the_queue_at_the_threshold(
+    campaign_folder, tmp_path, monkeypatch
+):
+    """As DCTCP does. Without its count of marks it would fill the buffer, because its share is 0.
+
+    The path holds 33 packets, so the halved window of 53 keeps the link nearly full.
+    """
+    monkeypatch.chdir(campaign_folder)
+    (tmp_path / "marks.c").write_text(MARKS)
+    assert cli.main(["new", "algorithm", "marks", "--from", str(tmp_path / "marks.c")]) == 0
+    path = Condition(
+        algorithm="marks", ecn="on", queue="red-step", mark_packets=20, rtt_ms=20, rate_mbit=20,
+        buffer_packets=300, duration_s=5, warmup_s=1,
+    )  # fmt: skip
+    assert cli.main(["kernel", "--algorithm", "marks"]) == 0
+    manifest = run(path, 1, tmp_path / "out", instrument(condition=path))
+    assert manifest["reasons"] == []
+    assert manifest["summary"]["retransmits"] == 0
+    assert 3 < manifest["summary"]["queue_mean_packets"] < 30
+    assert manifest["summary"]["goodput_mbit"] > 17
+
+
 DECLARED, OPS = "static void template_cc_init", "\t.undo_cwnd\t= tcp_reno_undo_cwnd,\n"
 GOAL = "static u32 goal(struct sock *sk, unsigned int mss) { return 2; }\n"
 # What people bring, as changes of the template: lines, and what replaces them.

@@ -7,13 +7,13 @@ jobs. Other code does not depend on which backend it is.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol, runtime_checkable
 
+from losslab.backends.kernelmessages import TROUBLE
 from losslab.backends.snapshot import Snapshots
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.processes import Running
@@ -36,14 +36,6 @@ ENGINE_IMAGES, ENGINE_START_S = ("host", "engine"), 300.0
 JOB_FILE, RESULT_FILE, CONSOLE_FILE, STARTED = "job.json", "result.json", "console.log", "started"
 # Parts of a long console that are kept: bytes of its beginning and end, and lines of trouble.
 KEPT_BYTES, KEPT_TROUBLE = 2**20, 100
-# Lines of a guest's console after which its kernel measures nothing. Each message begins so; what a
-# module prints, such as "DEBUG: " or "WARNING: small cwnd", has other forms. The console has no
-# levels. WARN() of Linux 7 names the file first; the last form is of algorithms/compat.h.
-TROUBLE = re.compile(
-    r"^(?:\[ *[0-9]+\.[0-9]+\] )?(?:Kernel panic - |kernel BUG at |BUG: |Oops\b|Call Trace:"
-    r"|Out of memory\b|WARNING: (?:CPU: [0-9]|\S+:[0-9]+ at |\S+ must take )).*$",
-    re.MULTILINE,
-)
 # What a program may print: more ends the run.
 LOG_BYTES = 2**26
 # The output of programs, in a job's folder of raw files.

@@ -186,15 +186,7 @@ class Guest:
                 f"the guest must power off by itself, found exit status {end.status}; {last_output}"
             )
         base.refuse_failure(result)
-        if "reasons" not in result:
-            return result
-        warnings = base.TROUBLE.findall(console)
-        if not warnings:
-            return result
-        violation = f"the kernel must print no warning, found: {warnings[0].strip()}"
-        if len(warnings) > 1:
-            violation += f" (and {len(warnings) - 1} more lines in console.log)"
-        return result | {"reasons": [*result["reasons"], violation]}
+        return result
 
 
 class EngineGuest(Guest):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab import processes
-from losslab.backends import runner
+from losslab.backends import kernelmessages, runner
 from losslab.backends.base import CONSOLE_FILE, GUEST, Backend, Instrument, Job, Outcome
 from losslab.backends.registry import BACKENDS
 from losslab.backends.snapshot import Snapshots
@@ -21,6 +21,7 @@ from losslab.campaign.bounds import above_links
 from losslab.campaign.instrument import kernel_of, require_unchanged
 from losslab.emulation import capture
 from losslab.emulation.app import USER_FILES
+from losslab.emulation.kernellog import BOOT_LOG
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import csource, kernelsource
 from losslab.instrument.fetch import digest
@@ -126,6 +127,8 @@ def attempt(
     `measure` runs the job in a folder. It may change `inputs_of_run` before it returns.
     """
     started, manifest, wall_s, cpu_s = datetime.now(UTC), dict[str, Any](), None, None
+    modules = _modules(Condition.from_json(inputs_of_run["cell"]), instrument.where)
+    printed = functools.partial(csource.printed, modules=modules)
     with results.whole_folder(out) as folder, own_folder(out.parent, results.PARTIAL) as job_folder:
         try:
             outcome = measure(job_folder)
@@ -135,6 +138,9 @@ def attempt(
                 *undeclared(summary),
                 *out_of_range(summary),
                 *above_links(summary, Condition.from_json(inputs_of_run["cell"])),
+                *kernelmessages.violations(
+                    outcome.result.get("messages"), _console(job_folder), printed
+                ),
             ]
             kept = ("plan", "summary", "observed", "machine")
             manifest |= {key: outcome.result[key] for key in kept}
@@ -156,9 +162,9 @@ def attempt(
         if sources := kept_algorithms(Condition.from_json(inputs_of_run["cell"]), instrument.where):
             results.write_json(sources, folder / results.ALGORITHMS_FILE)
         manifest = inputs_of_run | manifest | {"valid": not violations, "reasons": violations}
-        console = job_folder / CONSOLE_FILE
-        if console.exists() and (violations or MESSAGE.search(console.read_text(errors="replace"))):
-            shutil.move(console, folder / CONSOLE_FILE)
+        console = _of_modules(job_folder, printed) + _console(job_folder)
+        if console and (violations or MESSAGE.search(console)):
+            (folder / CONSOLE_FILE).write_text(console)
         results.seal(
             folder, manifest,
             host(started, wall_s, cpu_s, earlier_violations, instrument.kernel_sha256),
@@ -171,15 +177,32 @@ def kept_algorithms(condition: Condition, where: str) -> dict[str, dict[str, str
 
     They are kept with a run, so that it can be repeated elsewhere (`losslab new algorithm --from`).
     """
-    paths = kernel_of(condition).algorithms if where == GUEST else ()
     return {
         path.parent.name: {
             str(file.relative_to(path.parent)): file.read_bytes().decode(errors="surrogateescape")
             for file in csource.files(path).values()
             if file != csource.COMPAT
         }
-        for path in paths
+        for path in _modules(condition, where)
     }
+
+
+def _modules(condition: Condition, where: str) -> tuple[Path, ...]:
+    """Return the files of the algorithms that are compiled into a condition's kernel."""
+    return kernel_of(condition).algorithms if where == GUEST else ()
+
+
+def _console(job_folder: Path) -> str:
+    """Return a job's console; empty if there is none."""
+    path = job_folder / CONSOLE_FILE
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _of_modules(job_folder: Path, printed: Callable[[Sequence[str]], list[str]]) -> str:
+    """Return what the user's modules printed before the run, such as when they began."""
+    path = job_folder / BOOT_LOG
+    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    return "".join(f"{line}\n" for line in printed(lines))
 
 
 def _take_raw_files(raw: Path, folder: Path) -> list[str]:
@@ -221,6 +244,8 @@ def prepare(
         "seed": seed,
         "video": video is not None,
     }
+    modules = [path.parent.name for path in kernel_of(condition).algorithms]
+    task |= {"modules": modules} if modules else {}
     return task | ({"captures": list(captures)} if captures else {})
 
 

@@ -26,15 +26,14 @@ from losslab.errors import LosslabError
 from losslab.study.packetsizes import DEFAULT
 
 if TYPE_CHECKING:
-    import mmap
-
     from losslab.emulation.plan import Plan
     from losslab.emulation.programs import Host
 
 ETH_P_ALL = 3  # linux/if_ether.h
 SOL_PACKET, PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION = 263, 5, 6, 10
 TPACKET_V2 = 1
-TP_STATUS_USER = 1
+TP_STATUS_KERNEL, TP_STATUS_USER = 0, 1
+STATUS = struct.Struct("=I")
 # tp_status, tp_len, tp_snaplen, tp_mac, tp_net, tp_sec, tp_nsec
 HEADER = struct.Struct("=IIIHHII")
 # Bytes of each packet in the ring. Besides the ring's own header they hold the Ethernet, IP and
@@ -67,23 +66,56 @@ def name(link: str) -> str:
     return "capture-state.gz" if link == STATE else f"capture-{link}.pcap"
 
 
-Capture = tuple[socket.socket, "mmap.mmap"]  # socket of an interface, and its ring
+class Ring:
+    """Copies of an interface's packets, which the kernel makes without waking a process.
+
+    It is open in the network namespace in which it is created. `kind` is SOCK_RAW for whole frames,
+    or SOCK_DGRAM for packets without the Ethernet header.
+    """
+
+    def __init__(self, interface: str, protocol: int, octets: int, kind: int) -> None:
+        # Imported only when a ring is needed.
+        import mmap
+
+        # Protocol 0: the socket receives nothing until it has its ring and is bound.
+        self._socket, self._at, self._octets = socket.socket(socket.AF_PACKET, kind, 0), 0, octets
+        self._socket.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
+        shape = (BLOCK_BYTES, octets // BLOCK_BYTES, FRAME_ROOM_BYTES, octets // FRAME_ROOM_BYTES)
+        self._socket.setsockopt(SOL_PACKET, PACKET_RX_RING, struct.pack("=IIII", *shape))
+        self._memory = mmap.mmap(self._socket.fileno(), octets)
+        self._socket.bind((interface, protocol))
+
+    def packets(self) -> Iterator[tuple[int, int, int, bytes]]:
+        """Take out the packets that have come; yield time in s and ns, length, first bytes."""
+        while True:
+            status, length, kept, begin, _, sec, nsec = HEADER.unpack_from(self._memory, self._at)
+            if not status & TP_STATUS_USER:
+                return
+            yield sec, nsec, length, self._memory[self._at + begin : self._at + begin + kept]
+            STATUS.pack_into(self._memory, self._at, TP_STATUS_KERNEL)
+            self._at = (self._at + FRAME_ROOM_BYTES) % self._octets
+
+    def dropped(self) -> int:
+        """Return the number of packets that found the ring full, since the last call."""
+        counts = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
+        return int(struct.unpack("=II", counts)[1])
+
+    def close(self) -> None:
+        """Close the ring."""
+        self._memory.close()
+        self._socket.close()
 
 
-def _write(capture: Capture, link: str, path: Path) -> list[str]:
+def _write(ring: Ring, link: str, path: Path) -> list[str]:
     """Write the packets in their order; return a violation if any is missing."""
-    sock, ring = capture
     count = 0
     with path.open("wb") as out:
         out.write(FILE_HEADER)
-        for at in range(0, len(ring), FRAME_ROOM_BYTES):
-            status, length, kept, mac, _, sec, nsec = HEADER.unpack_from(ring, at)
-            if not status & TP_STATUS_USER:
-                break
-            out.write(RECORD.pack(sec, nsec, kept, length))
-            out.write(ring[at + mac : at + mac + kept])
+        for sec, nsec, length, kept in ring.packets():
+            out.write(RECORD.pack(sec, nsec, len(kept), length))
+            out.write(kept)
             count += 1
-    _, dropped = struct.unpack("=II", sock.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
+    dropped = ring.dropped()
     if dropped == 0 and count:
         return []
     return [
@@ -176,8 +208,8 @@ def running(
         yield state
         if state is not None:
             violations += state.write(folder / name(STATE))
-        for link, capture in captures.items():
-            violations += _write(capture, link, folder / name(link))
+        for link, ring in captures.items():
+            violations += _write(ring, link, folder / name(link))
 
 
 def ring_bytes(rate_mbit: float, duration_s: float, frame_bytes: int = DEFAULT.frame_bytes) -> int:
@@ -186,23 +218,13 @@ def ring_bytes(rate_mbit: float, duration_s: float, frame_bytes: int = DEFAULT.f
     return min(RING_MAX_BYTES, BLOCK_BYTES * (1 + int(packets * FRAME_ROOM_BYTES) // BLOCK_BYTES))
 
 
-def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.ExitStack) -> Capture:
+def _open(link: str, plan: Plan, nodes: Mapping[str, Host], stack: contextlib.ExitStack) -> Ring:
     host = next((host for host, setup in plan.hosts.items() if link in setup.interfaces), None)
     if host is None:
         links = sorted(name for setup in plan.hosts.values() for name in setup.interfaces)
         raise LosslabError(f"a link to capture must be one of {', '.join(links)}, found {link}")
-    # Imported only when a capture is requested.
-    import mmap
-
     path = plan.path_spec
     octets = ring_bytes(path.rate_mbit, plan.duration_s, path.sizes.frame_bytes)
-    frames = octets // FRAME_ROOM_BYTES
     with hosts.inside(nodes[host].pid):
-        # Protocol 0: the socket receives nothing until it has its ring and is bound.
-        sock = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
-        sock.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
-        request = struct.pack("=IIII", BLOCK_BYTES, octets // BLOCK_BYTES, FRAME_ROOM_BYTES, frames)
-        sock.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
-        ring = stack.enter_context(contextlib.closing(mmap.mmap(sock.fileno(), octets)))
-        sock.bind((link, ETH_P_ALL))
-    return sock, ring
+        ring = Ring(link, ETH_P_ALL, octets, socket.SOCK_RAW)
+    return stack.enter_context(contextlib.closing(ring))

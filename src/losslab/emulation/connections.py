@@ -91,10 +91,13 @@ class PairProbe:
         return replace(sample, source_port=remote if self.by_remote_port else local)
 
     def count(self, t_s: float, ended: Mapping[str, bool]) -> None:
-        """Count what has arrived at `t_s`, after a sample; `ended` says which log is complete."""
-        arrived = self.arrivals.counts()
+        """Note what has arrived at `t_s`, after a sample; `ended` says which log is complete."""
+        for ports in sorted(self.arrivals.opened - self.read_ports):
+            key = ("sender", struct.pack("!HH", *ports))
+            self.connections[key] = Connection("sender", ports, [UNKNOWN])
+        self.arrivals.opened.clear()
         flags = [*(ended.get(self._logs[host], False) for host in ENDS), self.pending]
-        self.rows.append(arrived.row(t_s, ",".join(str(int(flag)) for flag in flags)))
+        self.rows.append(self.arrivals.arrived.row(t_s, ",".join(str(int(flag)) for flag in flags)))
 
 
 def prefix_of(flow: Flow) -> str:
@@ -105,7 +108,7 @@ def prefix_of(flow: Flow) -> str:
 class ProgramsProbe:
     """Probe of both ends of user programs' traffic.
 
-    A connection is read when it opens, carries its first data and closes, and at each sample.
+    A connection is read when it opens and closes, and at each sample.
     """
 
     def __init__(self, hosts: Mapping[str, Host], flows: Sequence[Flow]) -> None:
@@ -123,7 +126,7 @@ class ProgramsProbe:
         self.descriptors = [pair.arrivals.socket.fileno() for pair in self._pairs]
 
     def sample(self) -> list[TcpSample]:
-        """Read all connections; return samples of the sender's.
+        """Read arrivals and all connections; return samples of the sender's.
 
         A sample's `source_port` is the port of the end that opens connections, because a server's
         connections share its own port.
@@ -131,6 +134,7 @@ class ProgramsProbe:
         samples = []
         for pair in self._pairs:
             pair.pending = False
+            pair.arrivals.read()
         for host, probe in self._probes:
             for identity, sample in probe.identified():
                 if (socket_ends := ends(identity)) is None:
@@ -144,16 +148,13 @@ class ProgramsProbe:
         return samples
 
     def read_opened(self) -> None:
-        """Read the connections if one of them opened, carried its first data, or closed."""
-        opened = [set(pair.arrivals.opened()) for pair in self._pairs]
+        """Sample, and take note of the connections that opened or closed."""
+        for pair in self._pairs:
+            pair.arrivals.clear()
         self.sample()
-        for pair, opened_ports in zip(self._pairs, opened, strict=True):
-            for ports in sorted(opened_ports - pair.read_ports):
-                key = ("sender", struct.pack("!HH", *ports))
-                pair.connections[key] = Connection("sender", ports, [UNKNOWN])
 
     def count(self, t_s: float, processes: Iterable[Process]) -> None:
-        """Count what has arrived at `t_s`, after a sample, given the programs."""
+        """Note what has arrived at `t_s`, after a sample, given the programs."""
         ended = {process.program.log: process.ended for process in processes}
         for pair in self._pairs:
             pair.count(t_s, ended)

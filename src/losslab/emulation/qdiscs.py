@@ -14,9 +14,11 @@ linux/rtnetlink.h.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import platform
+import re
 import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -489,6 +491,73 @@ def _options(kind: str, options: Mapping[int, bytes], burst: int) -> dict[str, i
         random, one_of, otherwise = GACT_PROB.unpack_from(options[TCA_GACT_PROB])
         return {"action": action, "random": random, "one_of": one_of, "otherwise": otherwise}
     return {}
+
+
+# Units of tc's times in s, of its sizes in bytes, and of its rates in bytes/s (tc(8), UNITS).
+TIMES_S = {
+    "s": 1.0, "sec": 1.0, "secs": 1.0, "ms": 1e-3, "msec": 1e-3, "msecs": 1e-3, "us": 1e-6,
+    "usec": 1e-6, "usecs": 1e-6, "ns": 1e-9, "nsec": 1e-9, "nsecs": 1e-9,
+}  # fmt: skip
+SIZES = {
+    "b": 1.0, "k": 2.0**10, "kb": 2.0**10, "m": 2.0**20, "mb": 2.0**20, "g": 2.0**30, "gb": 2.0**30,
+    "kbit": 2.0**7, "mbit": 2.0**17, "gbit": 2.0**27,
+}  # fmt: skip
+RATES = {
+    "bit": 1 / 8, "kbit": 125.0, "mbit": 125e3, "gbit": 125e6, "tbit": 125e9, "bps": 1.0,
+    "kbps": 1e3, "mbps": 1e6, "gbps": 1e9,
+}  # fmt: skip
+NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([a-z%]*)")
+# Rounding of a time to whole ticks of tc, in the unit that tc prints, and as a share.
+ROUNDING, ROUNDING_SHARE = 1.0, 1e-3
+ROUNDED = 10.0  # times in s are shorter, and are not rounded
+JIFFY_US = 4000  # PIE's tupdate is in whole jiffies
+
+
+def same_option(text: str, value: Any) -> bool:
+    """Return whether an option that tc shows may be what the user has written.
+
+    tc shows times in s, us or ns, depending on the qdisc. A value that is no number is not judged.
+    """
+    match = NUMBER.fullmatch(text.lower())
+    if match is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return True
+    number, unit = float(match[1]), match[2]
+    if not unit:
+        rounding = ROUNDING if number * ROUNDING_SHARE >= ROUNDING else 0.0
+        return bool(abs(value - number) <= rounding)
+    meant = [number * table[unit] for table in (SIZES, RATES) if unit in table]
+    meant += [number / 100] if unit == "%" else []
+    meant += [number * TIMES_S[unit] * factor for factor in (1, 1e6, 1e9) if unit in TIMES_S]
+    if unit in TIMES_S:
+        meant.append(JIFFY_US * math.ceil(number * TIMES_S[unit] * 1e6 / JIFFY_US))
+    roundings = (max(one * ROUNDING_SHARE, ROUNDING if one > ROUNDED else 0.0) for one in meant)
+    near = (abs(value - one) <= room for one, room in zip(meant, roundings, strict=True))
+    return not meant or any(near)
+
+
+@dataclass(frozen=True)
+class OwnQueue(Qdisc):
+    """A queue with tc arguments of the user, whose options are compared with what tc shows."""
+
+    def deviations(self, state: Mapping[str, Any]) -> list[str]:
+        """List the options that tc shows with other values than those of the arguments."""
+        shown: dict[str, Any] = next(
+            (q.get("options", {}) for q in state["qdiscs"]
+             if q.get("dev") == self.where.name and q.get("handle") == self.handle), {},
+        )  # fmt: skip
+        deviations, words = [], [*self.arguments.split(), ""]
+        for name, text in itertools.pairwise(words):
+            value = shown.get(name)
+            if isinstance(value, Mapping):  # such as a delay with its jitter
+                value = value.get(name)
+            off = name.startswith("no") and shown.get(name.removeprefix("no")) is True
+            if off or value is False or not same_option(text, value):
+                found = "on" if off else "off" if value is False else value
+                deviations.append(
+                    f"qdisc {self.kind} on {self.where.name} of {self.where.host} must have "
+                    f"{name if off or value is False else f'{name} {text}'}, found {found}"
+                )
+        return deviations
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from losslab.emulation.qdiscs import (
     UNLIMITED,
     DualPi2,
     LinkStep,
+    OwnQueue,
     Qdisc,
     htb_quantum,
     link,
@@ -88,7 +89,7 @@ def queue(condition: Condition, mechanisms: Sequence[Mechanism] = ()) -> list[Qd
         return _per_class_fifos(packets, frame_bytes(condition.mtu_bytes), ethertype(condition))
     if condition.queue == OWN:
         kind, _, arguments = condition.qdisc.partition(" ")
-        return [Qdisc(bottleneck(), "parent 1:1", "10:", kind, arguments, {})]
+        return [OwnQueue(bottleneck(), "parent 1:1", "10:", kind, arguments, {})]
     if condition.queue == DUALPI2:
         return [DualPi2(bottleneck(), "parent 1:1", "10:", DUALPI2, "", {}, limit=packets)]
     frame = frame_bytes(condition.mtu_bytes)

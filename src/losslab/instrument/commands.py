@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import http.server
-import re
 import shutil
 import socket
 import sys
@@ -22,6 +21,7 @@ from losslab.campaign.instrument import instrument
 from losslab.errors import HostError, LosslabError
 from losslab.instrument import (
     built,
+    csource,
     fetch,
     image,
     integrity,
@@ -314,19 +314,12 @@ def registration(spec: Kernel) -> list[str]:
         its = [v.removeprefix(place).replace(":", "=", 1) for v in values if v.startswith(place)]
         its = [f"its parameters are {', '.join(its)}"] * bool(its)
         found.append("; ".join([f"{algorithm} registers on {spec.name}", *its]))
-        found += [f"its init function prints: {line}" for line in init_lines(log, algorithm)]
+        modules = [path for path in spec.algorithms if path.parent.name == algorithm]
+        lines = csource.printed(log, modules)
+        found += [
+            f"its init function prints: {csource.untimed(line)}" for line in lines[:INIT_LINES]
+        ]
     return found
-
-
-def init_lines(log: Sequence[str], algorithm: str) -> list[str]:
-    """Return what the init function of an algorithm's module printed, from a boot's messages."""
-    kept, inside = [], False
-    for line in (re.sub(r"^\[ *[0-9.]+\] ", "", each) for each in log):
-        if line.startswith(f"losslab: init of {algorithm} "):
-            inside = line.endswith(" begins")
-        elif inside and not line.startswith("losslab: "):
-            kept.append(line)
-    return kept[:INIT_LINES]
 
 
 def _try_all(algorithms: Sequence[str]) -> int:

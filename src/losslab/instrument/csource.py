@@ -63,6 +63,14 @@ BODY = re.compile(r"^[^\n#]*\)\s*\n?\{.*?^\}", re.MULTILINE | re.DOTALL)
 # A function that other files may call, and calls that open a file.
 DEFINED = re.compile(r"^(?!static\b)[A-Za-z_][\w \t*]*?\b(\w+)\s*\([^;{}()]*\)\s*\{", re.MULTILINE)
 OPENING = re.compile(r"\b(filp_open|kernel_read(?:_file\w*)?|request_firmware\w*)\s*\(")
+# The time before a message of the kernel; string literals, which may be joined; a conversion of
+# printk; and what a message's prefix may add before a format.
+TIMED = re.compile(r"^\[ *[0-9.]+\] ")
+LITERALS = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"\s*)+')
+CONVERSION = re.compile(r"%[-+ #0-9.*]*(?:hh|ll|[hlLzt])?(?:p\w*|[a-zA-Z])")
+PREFIX = r"(?:\S+ ?)?"
+# Fewer letters could be of any message.
+FORMAT_LETTERS = 4
 NEW_KERNEL = re.compile(
     r"\.tso_segs\b|\bfast_ack_mode\b|\bskb_marked_lost\b|TCP_CONG_WANTS_CE_EVENTS"
 )
@@ -134,6 +142,42 @@ def files(path: Path) -> dict[str, Path]:
     own = (each for each in path.parent.rglob("*") if each.suffix in {".c", ".h", ".toml"})
     found = {f"{path.parent.name}/{each.relative_to(path.parent)}": each for each in sorted(own)}
     return found | {COMPAT.name: COMPAT}
+
+
+def untimed(line: str) -> str:
+    """Return a message of the kernel without its time."""
+    return TIMED.sub("", line)
+
+
+def printed(lines: Sequence[str], modules: Iterable[Path]) -> list[str]:
+    """Return those of the kernel's messages that modules have printed.
+
+    They have the format of one of a module's string literals, or come while its init function runs,
+    which `compat.h` marks.
+    """
+    formats = [pattern for path in modules for pattern in _formats(path)]
+    names, inside, kept = {path.parent.name for path in modules}, "", []
+    for line in lines:
+        text = untimed(line)
+        if mark := re.fullmatch(r"losslab: init of (\S+) (begins|returned .*)", text):
+            inside = mark[1] if mark[2] == "begins" else ""
+        elif not text.startswith("losslab: ") and (
+            inside in names or any(pattern.fullmatch(text) for pattern in formats)
+        ):
+            kept.append(line)
+    return kept
+
+
+def _formats(path: Path) -> Iterator[re.Pattern[str]]:
+    """Yield a pattern for each string literal of a module that a message could be made from."""
+    for file in files(path).values():
+        if file.suffix not in {".c", ".h"} or file == COMPAT:
+            continue
+        for literals in LITERALS.findall(code(read_text(file))):
+            text = re.sub(r'"\s*"', "", literals.strip())[1:-1]
+            parts = CONVERSION.split(re.sub(r"(\\[nt])+$", "", text).replace("%%", "%"))
+            if sum(char.isalpha() for char in "".join(parts)) >= FORMAT_LETTERS:
+                yield re.compile(PREFIX + ".*".join(map(re.escape, parts)))
 
 
 def registered(text: str, called: bool = False) -> list[str]:

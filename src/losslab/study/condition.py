@@ -221,7 +221,7 @@ class Condition:
     qdisc: str = axis(
         NONE,
         help="kind and tc options of the queue `own`, applied as they are: `sfq limit 100`; the "
-        "manifest has what tc prints of them, which losslab does not check",
+        "run is invalid if tc then shows another value",
         pattern="[a-z][a-z0-9_]*( [a-z0-9_.%-]+)*", named="qdisc-{}", digested=True,
     )  # fmt: skip
     sysctl: str = axis(

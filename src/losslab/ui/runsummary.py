@@ -71,7 +71,7 @@ def _head(manifest: Mapping[str, Any]) -> Iterator[str]:
     if manifest["cell"].get("queue") == OWN:
         yield (
             f"note: the queue is `{manifest['cell']['qdisc']}` as tc reads it: its settings are in "
-            "manifest.json, and were not checked"
+            "manifest.json"
         )
 
 

@@ -84,23 +84,3 @@ def test_middle_of_a_long_console_is_left_out_but_for_trouble(tmp_path):
     assert short.count("WARNING: CPU: 0 PID: 1 at mine") == 1
     assert f"[... {len(text) - 2 * base.KEPT_BYTES} characters are left out ...]" in short
     assert len(short) < 2 * base.KEPT_BYTES + 1000
-
-
-@pytest.mark.parametrize("line", [
-    "mine: DEBUG: cwnd 10", "DEBUG: cwnd 10", "WARNING: small cwnd", "mine: Oops, a loss",
-    "mine: Out of memory of a table", "NO BUG: here", "SUBWARNING: CPU: 0",
-])  # fmt: skip
-@pytest.mark.parametrize("time", ["", "[   21.000000] "])
-def test_b2_words_of_a_module_are_no_trouble(line, time):
-    assert not base.TROUBLE.findall(f"first\n{time}{line}\nlast\n")
-
-
-@pytest.mark.parametrize("line", [
-    "WARNING: CPU: 0 PID: 31 at net/ipv4/tcp_input.c:2858 tcp_fastretrans_alert",
-    "WARNING: net/ipv4/tcp_input.c:2858 at tcp_fastretrans_alert+0x1/0x2, CPU#0: x/31",
-    "WARNING: mine must take its socket option 1 of level 6, found error -22",
-    "BUG: kernel NULL pointer dereference", "kernel BUG at net/ipv4/tcp.c:1!", "Oops: 0000",
-    "Kernel panic - not syncing: x", "Call Trace:", "Out of memory: Killed process 1",
-])  # fmt: skip
-def test_b2_messages_of_the_kernel_are_trouble(line):
-    assert base.TROUBLE.findall(f"first\n[   21.000000] {line}\nlast\n")

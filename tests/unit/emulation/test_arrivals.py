@@ -1,4 +1,4 @@
-"""What arrives at a link, counted by a BPF program."""
+"""What arrives at a link, and how much of it is new."""
 
 import json
 import os
@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslab.emulation.arrivals import Gaps
+from losslab.emulation import arrivals
 
 SPACE = 1 << 32
 # A sender of crafted packets to a probe on the loopback interface of a namespace of its own.
 SEND = """
-import json, socket, struct, sys, time
-from losslab.emulation.arrivals import ArrivalProbe
-probe = ArrivalProbe("lo")
+import json, select, socket, struct, sys, time
+from losslab.emulation import arrivals
+pair, ring_bytes = json.loads(sys.argv[1])
+arrivals.RING_BYTES = ring_bytes or arrivals.RING_BYTES
+probe = arrivals.ArrivalProbe("lo", pair)
 raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
 raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
 def send(protocol, content, fragment=0, options=0):
@@ -36,8 +38,12 @@ for name, arguments in json.load(sys.stdin):
     else:
         send(arguments[0], bytes(arguments[1]))
 time.sleep(0.2)
-opened = sorted(probe.opened())
-print(json.dumps([probe.counts().__dict__, [each for each in opened if each[1] == 9]]))
+probe.read()
+ends = 0
+while select.select([probe.socket], [], [], 0)[0]:
+    ends += len(probe.socket.recv(100))
+opened = sorted(ports for ports in probe.opened if ports[1] == 9)
+print(json.dumps([vars(probe.arrived), opened, ends]))
 """
 
 
@@ -48,8 +54,9 @@ def counted():
     if os.geteuid() != 0 or made.returncode != 0:
         pytest.skip("network namespaces need root")
 
-    def counted(packets):
-        command = f"ip link set lo up && exec {sys.executable} -c '{SEND}'"
+    def counted(packets, pair=None, ring_bytes=None):
+        options = json.dumps([pair, ring_bytes])
+        command = f"ip link set lo up && exec {sys.executable} -c '{SEND}' '{options}'"
         done = subprocess.run(
             ["unshare", "--net", "sh", "-c", command], input=json.dumps(packets),
             capture_output=True, text=True, check=False,
@@ -66,19 +73,14 @@ def counted():
 )
 def test_each_byte_counts_once_in_any_order_across_the_wrap(segments, base):
     """A4: retransmissions and duplicates are no data, and those that fill a gap are."""
-    gaps, arrived, top, new = Gaps(), set(), 0, 0
+    stream, arrived, new = arrivals.Stream(base), set(), 0
     for begin, octets in segments:
-        end = begin + octets
-        if begin == top:
-            new += octets  # the kernel counts segments in order
-        else:
-            new += gaps.new_bytes((base + begin) % SPACE, octets, (base + top) % SPACE)
-        top = max(top, end)
-        arrived |= {*range(begin, end)}
+        new += stream.add((base + begin) % SPACE, octets)
+        arrived |= {*range(begin, begin + octets)}
     assert new == len(arrived)
 
 
-def test_kernel_counts_payload_by_protocol_and_leaves_pings_out(counted):
+def test_payload_counts_by_protocol_and_pings_do_not(counted):
     """A4: headers are taken off by protocol, also with options, fragments and small datagrams."""
     packets = [
         ["other", [1, 64]],  # ICMP
@@ -87,7 +89,8 @@ def test_kernel_counts_payload_by_protocol_and_leaves_pings_out(counted):
         ["fragment", [1480, 0x2000]], ["fragment", [528, 185]],  # a datagram of 2,000 bytes
         ["tcp", [5000, 10, 1000, 16, 12]], ["tcp", [5000, 1010, 0]],
     ]  # fmt: skip
-    found, opened = counted(packets)
+    found, opened, ends = counted(packets)
+    assert ends == 0  # resets are neither SYN nor FIN
     assert found["udp_bytes"] == 3 * 60 + 2000
     assert found["tcp_bytes"] == found["tcp_new_bytes"] == 1000
     # The kernel answers both segments, from a port without a listener, with resets of 40 bytes.
@@ -98,7 +101,7 @@ def test_kernel_counts_payload_by_protocol_and_leaves_pings_out(counted):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_kernel_and_gaps_find_the_distinct_bytes_of_each_connection(counted, seed):
+def test_distinct_bytes_of_each_connection_count_once(counted, seed):
     """A4: distinct data of several connections, which begin anywhere, lose and repeat segments."""
     rng = random.Random(seed)
     packets, expected, arrived = [], 0, 0
@@ -112,6 +115,34 @@ def test_kernel_and_gaps_find_the_distinct_bytes_of_each_connection(counted, see
             packets += [["tcp", [port, (base + at) % SPACE, size]] for at, size in segments]
             arrived += sum(size for _, size in segments)
             expected += len({byte for at, size in segments for byte in range(at, at + size)})
-    found, opened = counted(packets)
+    found, opened, ends = counted(packets)
     assert (found["tcp_bytes"], found["tcp_new_bytes"]) == (arrived, expected)
-    assert len(opened) == 6
+    assert opened == [[port, 9] for port in (5000, 5001, 5002)]
+    assert ends == 6  # a byte of each SYN
+
+
+@pytest.mark.parametrize(
+    ("pair", "counts"),
+    [
+        (["127.0.0.2", "127.0.0.9"], True),  # from the sender
+        (["127.0.0.9", "127.0.0.1"], True),  # to the receiver
+        (["127.0.0.9", "127.0.0.8"], False),
+    ],
+)
+def test_only_packets_of_a_pair_count_and_wake(counted, pair, counts):
+    """A pair of programs has its own addresses; SYN and FIN wake, data and options do not."""
+    packets = [
+        ["tcp", [5000, 10, 0, 2, 12]], ["tcp", [5000, 11, 700]], ["tcp", [5000, 711, 300, 17]],
+        ["fragment", [1000, 0]],
+    ]  # fmt: skip
+    found, opened, ends = counted(packets, pair)
+    # Resets of the kernel go from the receiver's address to the sender's.
+    sent = {"tcp_bytes": 1000, "tcp_new_bytes": 1000, "udp_bytes": 992}
+    assert {name: found[name] for name in sent} == (sent if counts else dict.fromkeys(sent, 0))
+    assert (opened, ends) == (([[5000, 9]], 2) if counts else ([], 0))
+
+
+def test_packets_beyond_the_ring_are_an_error(counted):
+    """Nothing is lost in silence: a full ring ends the run."""
+    with pytest.raises(AssertionError, match="losslab must see every packet that arrives, found 9"):
+        counted([["fragment", [20, 185]]] * (4096 + 9), ring_bytes=1 << 20)

@@ -15,7 +15,7 @@ from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import attribute
 from losslab.emulation.qdiscs import differences
 from losslab.emulation.shaping import path_qdiscs
-from losslab.emulation.topology import interface
+from losslab.emulation.topology import bottleneck, interface
 from losslab.errors import LosslabError
 from losslab.study.condition import AXES, BUFFER_MAX_PACKETS
 from tests.unit.emulation.faketc import RefusedError, shown
@@ -287,3 +287,39 @@ def test_accurate_ecn_and_dualpi2_are_refused_without_kernel_support(monkeypatch
     monkeypatch.setattr(Tc, "said", "another word")
     with pytest.raises(LosslabError, match="another word"):
         hosts.shape(only_r1, handles)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "same"),
+    [
+        ("90", 90, True), ("90", 91, False), ("5000", 4999, True), ("100", 256, False),
+        ("5ms", 4999, True), ("5ms", 0.005, True), ("5ms", 6000, False), ("15ms", 16_000, True),
+        ("20ms", 24_000, False), ("100ms", 99_999, True), ("10s", 10_000_000, True),
+        ("4mb", 4 << 20, True), ("60kb", 61_440, True), ("60kb", 60_000, False),
+        ("8mbit", 1_000_000, True), ("8mbit", 1_000_001_000, False), ("5%", 0.05, True),
+        ("5%", 0.5, False), ("unlimited", 7, True), ("1k", "1Kb", True), ("x7y", 3, True),
+    ],
+)  # fmt: skip
+def test_own_queues_option_is_the_one_that_tc_shows(text, shown, same):
+    assert qdiscs.same_option(text, shown) is same
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ("limit 90 target 5ms ecn", []),
+        ("limit 91", ["must have limit 91, found 90"]),
+        ("limit 90 noecn", ["must have noecn, found on"]),
+        ("nat", ["must have nat, found off"]),
+        ("delay 5ms", []), ("delay 6ms", ["must have delay 6ms, found 0.005"]),
+        ("unknown 7", []),
+    ],
+)  # fmt: skip
+def test_own_queue_must_have_the_options_that_its_arguments_name(arguments, found):
+    queue = qdiscs.OwnQueue(bottleneck(), "parent 1:1", "10:", "codel", arguments, {})
+    options = {"limit": 90, "target": 4999, "ecn": True, "nat": False, "delay": {"delay": 0.005}}
+    shown_by_tc = {"1:": {"limit": 7}, "10:": options}
+    state = {"qdiscs": [{"dev": bottleneck().name, "handle": handle, "options": shown}
+                        for handle, shown in shown_by_tc.items()]}  # fmt: skip
+    where = f"qdisc codel on {bottleneck().name} of {bottleneck().host} "
+    assert queue.deviations(state) == [where + words for words in found]

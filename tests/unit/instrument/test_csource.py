@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab import new
-from losslab.instrument import commands, csource, kernel, kernels, kerneltree, makefile
+from losslab.instrument import csource, kernel, kernels, kerneltree, makefile
 from losslab.reading import UsageError, module_parameters
 from losslab.repository import ROOT
 from losslab.study import design
@@ -387,12 +387,23 @@ def test_b4_module_that_opens_a_file_has_a_note(campaign_folder, module):
     assert "it opens a file (filp_open)" in "; ".join(made(campaign_folder, "mine", module)[1])
 
 
-def test_b4_lines_of_an_init_function_are_those_between_its_marks():
-    log = ["[    0.1] other", "[    0.2] losslab: init of a begins", "[    0.2] a: no table",
+def test_b4_messages_of_a_module_are_known_by_its_init_function_and_by_its_formats(tmp_path):
+    path = tmp_path / "a" / "tcp_a.c"
+    path.parent.mkdir()
+    path.write_text(
+        '#define pr_fmt(fmt) "mine: " fmt\nstatic void f(void) {\n'
+        'pr_info("no table " /* of "gains" */ "in %s, %5.2llu%%\\n", p, n); // "other"\n'
+        'printk(KERN_WARNING "%pI4 is far\\n", p); pr_info("%d %u", 1, 2); } "mine"\n'
+    )
+    log = ["[    0.1] other", "[    0.2] losslab: init of a begins", "[    0.2] 7",
            "losslab: registration of a returned 0", "[    0.2] losslab: init of a returned 0",
-           "[    0.3] losslab: init of b begins", "of b",
-           "losslab: init of b returned 0"]  # fmt: skip
-    assert commands.init_lines(log, "a") == ["a: no table"]
+           "[    0.3] losslab: init of b begins", "of b", "losslab: init of b returned 0",
+           "[   21.0] mine: no table in /x y, 12%", "[   21.0] 10.0.1.1 is far", "mine",
+           "[   21.0] 1 2", "[   21.0] WARNING: CPU: 0 PID: 31 at mine",
+           "[   21.0] TCP: 10.0.1.1 is far away"]  # fmt: skip
+    assert csource.printed(log, [path]) == [log[2], *log[8:11]]
+    assert csource.printed(log, []) == []
+    assert csource.untimed(log[9]) == "10.0.1.1 is far"
 
 
 LP = """\

@@ -45,11 +45,10 @@ def test_value_on_has_the_name_of_its_axis():
     assert axis_text("algorithm", "cubic") == "cubic"
 
 
-def test_queue_that_is_not_checked_is_named(tmp_path):
+def test_own_queue_is_named(tmp_path):
     own = {"queue": "own", "qdisc": "sfq limit 9"}
     found = lines(tmp_path, cell=CONDITION.to_json() | own)
     assert "the queue is `sfq limit 9` as tc reads it" in found[2]
-    assert "not checked" in found[2]
     assert not any(line.startswith("note") for line in lines(tmp_path))
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from losslab.emulation import containers, hosts, measure
 from losslab.emulation.jobs import guest
 from losslab.emulation.jobs.guest import Job, serve
+from losslab.emulation.kernellog import KernelLog
 from losslab.emulation.measure import BareHosts, stage
 from losslab.emulation.plan import make_plan
 from losslab.errors import HostError
@@ -73,9 +74,11 @@ def prepare(bare: BareHosts, spec: Job) -> Callable[[Job], dict[str, Any]]:
     adds_hosts = make_plan(condition, 0).background is not None
     with engine(MORE) if adds_hosts else nullcontext():
         ready = guest.UNTIL_POWER_OFF.enter_context(stage(bare, condition))
+    log = KernelLog()
+    printed = log.read()
 
     def run(job: Job) -> dict[str, Any]:
-        result = guest.replicate(ready, job, spec.get("boot", ()))
+        result = guest.replicate(ready, job, spec.get("boot", ()), log, printed)
         result["machine"]["docker"] = VERSION.read_text()
         return result
 

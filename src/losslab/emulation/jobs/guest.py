@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab.emulation import hosts, measure
+from losslab.emulation.kernellog import BOOT_LOG, WARNING, KernelLog, Message
 from losslab.emulation.measure import BareHosts, Stage, stage
 from losslab.emulation.outcome import write_failure, write_result
 from losslab.emulation.plan import make_plan
@@ -144,7 +145,9 @@ def prepare(bare: BareHosts, spec: Job) -> Callable[[Job], Result]:
     ready = UNTIL_POWER_OFF.enter_context(stage(bare, condition, loaded=not shell))
     if shell:
         return lambda job: {"status": run_shell(ready, job["seed"], job["command"], JOB)}
-    return lambda job: replicate(ready, job, spec.get("boot", ()))
+    log = KernelLog()
+    printed = log.read()
+    return lambda job: replicate(ready, job, spec.get("boot", ()), log, printed)
 
 
 def _allow(algorithms: set[str]) -> None:
@@ -245,8 +248,16 @@ def run_shell(ready: Stage, seed: int, command: str | None, folder: Path) -> int
         ).returncode  # fmt: skip
 
 
-def replicate(ready: Stage, job: Job, boot: Sequence[str] = ()) -> Result:
-    """Measure one replicate into the job's `raw` folder; `boot` as of `parameter_violations`."""
+def replicate(
+    ready: Stage, job: Job, boot: Sequence[str], log: KernelLog, printed: Sequence[Message]
+) -> Result:
+    """Measure one replicate into the job's `raw` folder; `boot` as of `parameter_violations`.
+
+    The kernel's log continues after the messages that the guest has `printed` before, which are
+    kept if the kernel has modules of the user.
+    """
+    if job.get("modules"):
+        (JOB / BOOT_LOG).write_text("".join(f"{message.line}\n" for message in printed))
     # At once, because a crash would lose what waits. Messages begin with the time since the boot,
     # by which `campaign.replicate` knows a console to keep.
     time = MODULES / "printk/parameters/time"
@@ -255,6 +266,11 @@ def replicate(ready: Stage, job: Job, boot: Sequence[str] = ()) -> Result:
     result = measure.replicate(ready, job, JOB)
     time.write_text("N")  # not for the message of the power-off
     result["reasons"] = [*result["reasons"], *parameter_violations(boot, MODULES)]
+    result["messages"] = {
+        "earlier": [message.line for message in printed if message.level <= WARNING],
+        "warnings": [message.line for message in log.read() if message.level <= WARNING],
+        "lost": log.lost,
+    }
     if ready.condition.parameters != NONE:
         read = require_parameters(ready.condition.parameters, MODULES)
         result["machine"]["parameters"] = read
