@@ -164,13 +164,13 @@ class Condition:
         named="receive-{}", seed=Seed.NEVER,
     )  # fmt: skip
     shaper: str = axis(
-        "tbf",
+        "link",
         help="qdiscs that emulate rate, buffer and delay",
         choices={
-            "tbf": "a token bucket with a queue, and netem links behind it; after each pause it "
-            "sends two packets at once",
             "link": "an exact link with a queue, and netem links behind it: each packet takes its "
             "bytes over the rate; only in a guest",
+            "tbf": "a token bucket with a queue, and netem links behind it; after each pause it "
+            "sends two packets at once",
             "htb-netem": "one interface per direction for all three, as Mininet's links: the "
             "buffer is netem's limit, which includes the packets being delayed",
         },
