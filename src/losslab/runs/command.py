@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab import cellspec
-from losslab.backends import base, runner, virtual
+from losslab.backends import base, kernelmessages, runner, virtual
 from losslab.backends.base import Instrument, Job
 from losslab.backends.snapshot import Snapshots
 from losslab.campaign import inputs, state
@@ -122,7 +122,7 @@ class Test:
                 return End(seed, None, lost or "the guest was ended by its program", printed)
             ended: dict[str, Any] = json.loads(file.read_text())
             end = End(seed, *_reason(ended), printed, ended["virtual_s"])
-            warnings = base.TROUBLE.findall(
+            warnings = kernelmessages.TROUBLE.findall(
                 (folder / base.CONSOLE_FILE).read_text(errors="replace")
             )
             if warnings:
