@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from losslab.emulation import shaping
 from losslab.emulation.app import apps
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError, did_you_mean
@@ -196,7 +195,7 @@ class Names:
                     f"where must be guest for {name}, found host: this machine's kernel does not "
                     "set its socket options"
                 )
-        if own_kernel and shaping.exact(condition):
+        if own_kernel and condition.shaper == "link":
             problems.append(
                 f"shaper must be tbf or htb-netem with where: host, found {condition.shaper}: only "
                 "losslab's own kernels have exact links; set it to tbf (`--shaper tbf`), or "
