@@ -11,20 +11,21 @@ shaper_ratios <- function(replicates, metric) {
     dplyr::filter(dplyr::n_distinct(shaper) == 2) |>
     dplyr::summarise(
       n = min(sum(bucket), sum(!bucket)),
+      # Before the ratio, whose column is `value`, too.
+      with_bucket = mean(value[bucket]), with_link = mean(value[!bucket]),
       tibble::as_tibble(ratio_interval(
         value[bucket], value[!bucket], FALSE, level_of(max(dplyr::coalesce(error_share, 1)))
       )),
-      with_bucket = mean(value[bucket]), with_link = mean(value[!bucket]), .groups = "drop"
+      .groups = "drop"
     ) |>
     with_columns(c("n", "value", "low", "high", "with_bucket", "with_link")) |>
     dplyr::mutate(metric = rep(metric, dplyr::n()), ratio = value)
 }
 
-# Describe a ratio in words: "1.2 times (1.1 to 1.3)".
+# Describe the ratio of a table's only row in words: "1.2 (1.1 to 1.3) times".
 times_text <- function(rows) {
-  paste0(
-    short(rows$ratio), " times", ifelse(
-      is.na(rows$low), "", paste0(" (", short(rows$low), " to ", short(rows$high), ")")
-    )
-  )
+  if (nrow(rows) != 1) {
+    return(not_measured)
+  }
+  paste(with_interval(rows$ratio, rows$low, rows$high, 3, as = short), "times")
 }
