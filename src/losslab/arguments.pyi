@@ -26,7 +26,7 @@ Queue: TypeAlias = Literal[
 ]
 Video: TypeAlias = Literal["720p", "128x64"]
 ReceiveBuffer: TypeAlias = Literal["linux", "linux-2mib", "large", "kernel"]
-Shaper: TypeAlias = Literal["tbf", "link", "htb-netem"]
+Shaper: TypeAlias = Literal["link", "tbf", "htb-netem"]
 SenderQueue: TypeAlias = Literal["fq", "fq_codel"]
 JitterOrder: TypeAlias = Literal["kept", "mixed"]
 ReverseQueue: TypeAlias = Literal["fifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red"]
