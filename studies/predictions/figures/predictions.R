@@ -6,7 +6,7 @@ draw <- function(data) {
     filter(source != "model") |>
     select(source, algorithm, rate_mbit, rtt_ms, offloads, loss_percent, published = goodput_mbit)
   ours <- data$summary |>
-    filter(statistic_over == "replicates", metric == "goodput_mbit") |>
+    filter(block != "packets", statistic_over == "replicates", metric == "goodput_mbit") |>
     select(
       algorithm, rate_mbit, rtt_ms, offloads, loss_percent, window_bytes, block,
       mean, mean_low, mean_high
