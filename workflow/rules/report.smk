@@ -50,6 +50,7 @@ rule render_report:
                     "agreement_windows",
                     "scoreboard_numbers",
                     "scoreboard_sources",
+                    "scoreboard_metrics",
                 ],
             ),
             *campaign.conform_tables(),
