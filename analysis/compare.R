@@ -43,6 +43,7 @@ seed_disagreements(replicates) |>
   summarise_disagreements() |>
   with_columns(c("study", "cells", "percent", "low", "high")) |>
   write_table(snakemake@output[["seeds"]])
+write_table(coverage_of_intervals(replicates), snakemake@output[["coverage"]])
 # Write all columns even if the campaign does not have the study.
 paths <- path_agreement(filter(replicates, study == "loss"))
 write_table(paths, snakemake@output[["paths"]])

@@ -76,6 +76,7 @@ rule compare_studies:
         numbers="results/tables/scoreboard_numbers.csv",
         sources="results/tables/scoreboard_sources.csv",
         metrics="results/tables/scoreboard_metrics.csv",
+        coverage="results/tables/coverage.csv",
         conform=campaign.conform_tables(),
         figures=expand(
             "results/figures/{figure}.{suffix}",
