@@ -89,7 +89,8 @@ BREAKAGES = {
         # A bare number is in nanoseconds for this tc, in microseconds for older ones.
         f"on('r2', '{FORWARD_NETEM} limit 200000000 delay 10')",
         "",
-        ["must have delay.delay 0.01, found 1e-08", "RTT of the idle path must be 20.0157 ms, found 10"],
+        ["must have delay.delay 0.01, found 1e-08",
+         "RTT of the idle path must be 20.0157 ms, found 10"],
     ),
     "delay on the sender": (
         "on('sender', 'tc qdisc del dev sender-r1 root'); "
