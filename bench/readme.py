@@ -45,7 +45,7 @@ FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
 ITEMS_MARK = "<!-- items: written by `python -m bench.readme` -->\n"
 RECORDS = ROOT / "recorded"
 # Cell of the study `loss`, block `main`.
-CELL = "{}_loss{}_symmetric_iperf3_rtt0.42_offloads-off"
+CELL = "{}_loss{}_symmetric_iperf3_rtt0.4_offloads-off"
 GRADES = ("within_5", "within_25", "within_2")
 
 

@@ -16,6 +16,27 @@ bdp_packets <- function(rate_mbit, rtt_ms) {
   rate_mbit * 1e6 * rtt_ms / 1e3 / 8 / frame_bytes
 }
 
+# Bytes on the wire of a payload in full segments and one that may be shorter.
+wire_bytes <- function(payload) {
+  # A size in kB may not be a whole number of bytes.
+  segments <- ceiling(payload / payload_bytes - 1e-9)
+  payload + segments * (frame_bytes - payload_bytes)
+}
+
+# SYN and the first acknowledgement, which pass the bottleneck before the data.
+handshake_bytes <- 74 + 66
+
+# Time in seconds that physics gives a transfer whose window is larger than its size: the handshake,
+# half an RTT, and the bytes at the rate.
+transfer_s <- function(size_kb, rate_mbit, rtt_ms) {
+  1.5 * rtt_ms / 1e3 + (handshake_bytes + wire_bytes(1e3 * size_kb)) * 8 / 1e6 / rate_mbit
+}
+
+# The same of a response on an open connection, from the request.
+response_s <- function(response_kb, rate_mbit, rtt_ms) {
+  rtt_ms / 1e3 + wire_bytes(1e3 * response_kb) * 8 / 1e6 / rate_mbit
+}
+
 # Mathis et al., CCR 27(3), 1997: Reno under independent loss p, in Mbit/s. The constant is that of
 # one acknowledged packet per window's growth, as Linux counts (tcp_reno_cong_avoid).
 mathis_mbit <- function(p, rtt_s) {
@@ -89,7 +110,12 @@ derive_metrics <- function(replicates) {
       rtt_error_percent = 100 * abs(rtt_measured_ms / rtt_ms - 1),
       utilisation_percent = 100 * total_goodput_mbit / theoretical_goodput(rate_mbit),
       model_ratio = goodput_mbit / response_mbit(algorithm, loss_percent / 100, rtt_ms / 1e3),
-      queue_mean_bdp = queue_mean_packets / bdp_packets(rate_mbit, rtt_ms)
+      queue_mean_bdp = queue_mean_packets / bdp_packets(rate_mbit, rtt_ms),
+      transfer_excess_packets = dplyr::case_when(
+        app != "stream" ~ NA_real_,
+        size_kb > 0 ~ completion_s - transfer_s(size_kb, rate_mbit, rtt_ms),
+        response_kb > 0 ~ response_median_ms / 1e3 - response_s(response_kb, rate_mbit, rtt_ms)
+      ) * rate_mbit * 1e6 / 8 / frame_bytes
     )
 }
 

@@ -89,6 +89,7 @@ read_replicates <- function(path) {
 measured_metrics <- c(
   "goodput_mbit", "total_goodput_mbit", "queue_mean_packets", "rtt_measured_ms", "jain_index",
   "unexplained_packets", "loss_offered_packets", "loss_packets", "download_s", "power",
+  "completion_s", "response_median_ms",
   "trace_mbit", "trace_rate_cv", "trace_gap_max_ms", "trace_gaps_percent"
 )
 

@@ -52,6 +52,39 @@ tables <- function(data, write) {
 
   write_size_ratios(data$replicates) |>
     write("write_size")
+
+  data$replicates |>
+    filter(valid, block %in% c("transfers", "aggregates", "after-pause")) |>
+    derive_metrics() |>
+    mutate(
+      measured_ms = coalesce(1e3 * completion_s, response_median_ms),
+      physics_ms = 1e3 * ifelse(
+        size_kb > 0, transfer_s(size_kb, rate_mbit, rtt_ms),
+        response_s(response_kb, rate_mbit, rtt_ms)
+      ),
+      size_kb = pmax(size_kb, response_kb)
+    ) |>
+    filter(!is.na(measured_ms)) |>
+    group_by(block, size_kb, rate_mbit, rtt_ms) |>
+    summarise(
+      n = n(), physics_ms = mean(physics_ms), measured_ms = mean(measured_ms),
+      least_excess = min(transfer_excess_packets), most_excess = max(transfer_excess_packets),
+      .groups = "drop"
+    ) |>
+    arrange(match(block, c("transfers", "aggregates", "after-pause")), rate_mbit, size_kb) |>
+    write("transfers")
+
+  long <- filter(data$replicates, block == "bucket-long")
+  bind_rows(
+    shaper_ratios(long, "goodput_mbit"), shaper_ratios(long, "queue_mean_packets"),
+    data$replicates |> filter(block == "bucket-short") |> shaper_ratios("completion_s")
+  ) |>
+    arrange(metric, desc(algorithm), rate_mbit, buffer_packets, size_kb) |>
+    select(
+      metric, algorithm, rate_mbit, buffer_packets, size_kb, n, with_bucket, with_link, ratio,
+      low, high
+    ) |>
+    write("bucket")
 }
 
 # Compute the paired goodput ratio of small to large writes (equal seeds).

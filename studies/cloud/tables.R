@@ -65,7 +65,7 @@ tables <- function(data, write) {
 
   # As logged, the algorithms have different delays, so there is no ratio.
   data$ratios |>
-    filter(app == "iperf3", loss_percent == 0, block != "logged") |>
+    filter(app == "iperf3", loss_percent == 0, !block %in% c("logged", "published-bucket")) |>
     mutate(
       setup = label_setups(sender_delay_ms), step = label_steps(block, receive_buffer, offloads)
     ) |>
@@ -75,6 +75,13 @@ tables <- function(data, write) {
     ) |>
     arrange(duration_s, step, setup, buffer_packets, block) |>
     write("gap")
+
+  data$replicates |>
+    filter(block %in% c("published", "published-bucket")) |>
+    shaper_ratios("goodput_mbit") |>
+    select(algorithm, loss_percent, n, with_bucket, with_link, ratio, low, high) |>
+    arrange(desc(algorithm)) |>
+    write("bucket")
 
   of_metric("jain_index") |>
     select(block, setup, algorithm, competitor, n, jain_index = mean, low, high) |>

@@ -50,6 +50,16 @@ tables <- function(data, write) {
 
   testbed_pairs(of_both, compared) |> write("testbeds")
 
+  data$replicates |>
+    filter(block %in% c("published", bucket_block)) |>
+    shaper_ratios("goodput_mbit") |>
+    select(
+      algorithm, rtt_ms, rate_mbit, buffer_packets, loss_percent, n, with_bucket, with_link, ratio,
+      low, high
+    ) |>
+    arrange(rate_mbit, rtt_ms, loss_percent, desc(algorithm)) |>
+    write("bucket")
+
   factorial <- filter(conditions, block == "published")
   factorial |> arrange(desc(ratio)) |> write("factorial")
   factorial_effects(factorial) |> write("effects")

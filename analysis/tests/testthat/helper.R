@@ -3,7 +3,7 @@ condition <- tibble::tibble(
   study = "loss", block = "main", algorithm = "cubic", loss_percent = 1, path = "symmetric",
   app = "iperf3", rtt_ms = 0.4, rate_mbit = 1000, buffer_packets = 1000, offloads = "off",
   loss_direction = "data", competitor = "none", queue = "fifo", sender_delay_ms = 0,
-  trace = "none", scheme = "none", video = "720p", receive_buffer = "linux", shaper = "tbf",
+  trace = "none", scheme = "none", video = "720p", receive_buffer = "linux", shaper = "link",
   sender_queue = "fq", trace_back = "none", duration_s = 5, warmup_s = 1,
   error_share = 1
 )

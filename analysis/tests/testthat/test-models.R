@@ -110,3 +110,23 @@ test_that("a loss-based flow's share beside BBR grows with the buffer", {
   expect_equal(ware_share(4, 132), 0.3447, tolerance = 1e-3)
   expect_gt(ware_share(8, 264), ware_share(4, 132))
 })
+
+test_that("a transfer takes 1.5 RTT and its bytes on the wire over the rate", {
+  # 4 kB are three packets of 1514, 1514 and 1170 bytes, after a SYN of 74 and an ACK of 66.
+  expect_equal(transfer_s(4, 1, 2), 0.003 + 8 * (74 + 66 + 1514 + 1514 + 1170) / 1e6)
+  expect_equal(wire_bytes(1e3 * c(1.448, 2.896, 144.8)), c(1, 2, 100) * 1514)
+  expect_equal(response_s(2.8, 0.5, 5), 0.005 + 8 * (1514 + 1418) / 0.5e6)
+})
+
+test_that("the time beyond physics is that of the app's transfers, in packets", {
+  rows <- conditions(
+    app = c("stream", "stream", "iperf3"), size_kb = c(1.448, 0, 0), response_kb = c(0, 1.448, 0),
+    rate_mbit = 1, rtt_ms = 10
+  ) |>
+    with_columns(measured_metrics) |>
+    dplyr::mutate(
+      completion_s = c(transfer_s(1.448, 1, 10) + 1514 * 8e-6, NA, 3),
+      response_median_ms = c(NA, 1e3 * response_s(1.448, 1, 10), NA)
+    )
+  expect_equal(derive_metrics(rows)$transfer_excess_packets, c(1, 0, NA))
+})

@@ -22,6 +22,7 @@ HARMLESS = [
     "htb: netem qdisc 10: is non-work-conserving?",
     "HTB: quantum of class 10001 is big. Consider r2q change.",
     "mine_cong_avoid: 312 callbacks suppressed",
+    "epollctl add err fd 0, Operation not permitted",
 ]
 
 
