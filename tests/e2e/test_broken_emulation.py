@@ -64,6 +64,11 @@ BOTH_WAYS = (
     "ask = Condition.from_json\n"
     "Condition.from_json = lambda data: replace(ask(data), loss_percent=2, loss_direction='both')"
 )
+BUCKET = (
+    "from dataclasses import replace\n"
+    "ask = Condition.from_json\n"
+    "Condition.from_json = lambda data: replace(ask(data), shaper='tbf')"
+)
 BOTTLENECK = "tc qdisc change dev r1-r2 root handle 1: tbf burst 3028 limit 3028"
 
 # name: (breakage in the guest, code before it, words of the violation)
@@ -94,8 +99,16 @@ BREAKAGES = {
          "RTT of the idle path must be 20 ms, found 30"],
     ),
     "wrong rate": (
-        f"on('r1', '{BOTTLENECK} rate 60mbit')",
+        "with hosts.inside(pids['r1']): "
+        "Path('/proc/link').write_text(f'r1-r2 1: {2**62} steps 0\\n0 60000000 0\\n')",
         "",
+        ["qdisc link on r1-r2 of r1 must have steps [[0, 50000000, 0]], found [[0, 60000000, 0]]",
+         "goodput must be at most the link's 50",
+         "no window of the bottleneck may carry more than its rate"],
+    ),
+    "wrong rate of a token bucket": (
+        f"on('r1', '{BOTTLENECK} rate 60mbit')",
+        BUCKET,
         ["qdisc tbf on r1-r2 on r1 must have rate", "goodput must be at most the link's 50"],
     ),
     "wrong buffer": (

@@ -1,5 +1,6 @@
 """Cells on kernels other than the default one, if they are built."""
 
+import csv
 import json
 import shlex
 
@@ -86,6 +87,22 @@ def test_algorithm_selects_its_kernel(tmp_path):
     status, manifest = measured(tmp_path / "out", "--algorithm", "bbr3")
     assert (status, manifest["cell"]["kernel"]) == (0, "default")
     assert manifest["instrument"]["kernel"]["name"] == "6.12-bbr3"
+
+
+@pytest.mark.parametrize("name", ["6.12", "7.2"])
+def test_record_of_many_losses_has_each_packet_once(tmp_path, name):
+    """The kernel enlarges its record several times; each loss has its own number and time."""
+    if kernel.part(kernels.get(name)).existing() is None:
+        pytest.skip(f"`{kernels.get(name).command}`: ten minutes")
+    numbers = list(range(100, 2100, 10))
+    words = ("--algorithm", "bbr", "--drop-list", "data " + ",".join(map(str, numbers)))
+    status, manifest = measured(tmp_path / "out", *words, "--kernel", name)
+    assert (status, manifest["reasons"]) == (0, [])
+    with (tmp_path / "out" / "drops.csv").open() as table:
+        rows = [row for row in csv.DictReader(table) if row["direction"] == "data"]
+    assert [(int(row["number"]), row["outcome"]) for row in rows] == [
+        (number, "dropped") for number in numbers
+    ]
 
 
 def test_features_of_newer_kernels_mark_and_are_counted(tmp_path):

@@ -30,7 +30,7 @@ HOSTS = 5
 ALLOWED = preflight.ALGORITHMS_ALLOWED.read_text().split()
 BARE = [
     "--algorithm", ALLOWED[0], "--rtt-ms", 0, "--rate-mbit", 20, "--buffer-packets", 100,
-    "--path", "asymmetric", "--where", "host",
+    "--path", "asymmetric", "--where", "host", "--shaper", "tbf",
 ]  # fmt: skip
 # Violations that other load on the machine can cause.
 OF_LOAD = ("CPU time of other programs", "steal time", "utilisation of a CPU", "soft interrupts",
@@ -264,8 +264,17 @@ def test_parallel_runs_in_real_time_wait_for_each_other(place, tmp_path):
     assert time.monotonic() - begin > 2 * 2
 
 
+def test_exact_link_is_refused_at_once(tmp_path):
+    before = host_state.state()
+    done = measure("virtual", tmp_path / "out", "--shaper", "link")
+    assert done.returncode == 2
+    assert "set it to tbf (`--shaper tbf`)" in done.stderr
+    assert not (tmp_path / "out").exists()
+    assert host_state.differences(before, host_state.state()) == []
+
+
 def test_kernel_without_netem_is_refused_at_once(tmp_path):
-    lossy = Condition("reno", 1, "symmetric", "iperf3", 40, 10, 100)
+    lossy = Condition("reno", 1, "symmetric", "iperf3", 40, 10, 100, shaper="tbf")
     netem = next(s for s in path_qdiscs(lossy, 1) if s.kind == "netem")
     if preflight.kernel_qdisc(netem, True).good:
         pytest.skip("needs a kernel without sch_netem")

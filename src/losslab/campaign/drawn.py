@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from losslab.emulation.link import tracelink
-from losslab.emulation.link.exact import LinkPlan
-from losslab.emulation.path import trace
+from losslab.emulation.link.exact import LinkPlan, links
 from losslab.errors import LosslabError
 from losslab.instrument.cache import cache_folder
 from losslab.study.axes import name_digest
@@ -48,7 +47,7 @@ def _folder() -> Path:
 
 
 def _drawn(condition: Condition, seed: int) -> list[LinkPlan]:
-    return [link for link in trace.links(condition, seed) if link.drawn_seed is not None]
+    return [link for link in links(condition, seed) if link.drawn_seed is not None]
 
 
 def _key(link: LinkPlan, image_root: Path) -> str:

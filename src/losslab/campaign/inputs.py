@@ -148,6 +148,12 @@ def _read_trace(path: Path) -> str:
     return text
 
 
+def opportunities_ms(trace: str) -> list[int]:
+    """Return the times of a trace's opportunities in ms; empty if its file is not here."""
+    path = _trace_path(trace)
+    return tracelink.parse(_read_trace(path), str(path)) if path.is_file() else []
+
+
 def kept_traces(condition: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts of traces that a replicate's folder keeps: those of no config/traces."""
     texts = {TRACES[axis]: str(condition.get(axis, NONE)) for axis in TRACES}

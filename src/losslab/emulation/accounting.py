@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -32,7 +32,6 @@ class Traffic:
     sent: int
     received: int
     bottleneck_drops: int
-    link_drops: int  # by a trace-driven link
     loss_drops: int
     # By the sender's own qdisc, in aggregates: segmentation follows it, with offloads on or off
     # (validate_xmit_skb, net/core/dev.c).
@@ -85,7 +84,7 @@ class Traffic:
     @property
     def unexplained(self) -> int:
         """Packets on the forward path that neither arrived nor were dropped by the emulator."""
-        drops = self.bottleneck_drops + self.link_drops + self.loss_drops + self.policer_drops
+        drops = self.bottleneck_drops + self.loss_drops + self.policer_drops
         return self.sent + self.duplicates - self.received - drops - self.queued
 
     @property
@@ -107,7 +106,6 @@ OF_IPV6 = {
     "IcmpInEchos": "Icmp6InEchos", "IpExtInCEPkts": "Ip6InCEPkts",
     "IpExtInECT0Pkts": "Ip6InECT0Pkts", "IpExtInECT1Pkts": "Ip6InECT1Pkts",
 }  # fmt: skip
-COUNT_NAMES = {each.name for each in fields(Traffic)}
 NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -226,15 +224,14 @@ def traffic(
         sender_losses -= deltas.qdisc(sender, "packets")
     # With the shaper htb-netem, packets wait on the reverse path, too, and find its buffer full.
     reverse_drops, buffered = deltas.qdisc(reverse_link), deltas.kind(reverse_link) == "htb"
-    # netem counts what the token bucket below it drops, too.
-    bucket_drops = deltas.qdisc(reverse_link, handle=REVERSE_HANDLE)
+    # netem counts what the bottleneck below it drops, too.
+    below_drops = deltas.qdisc(reverse_link, handle=REVERSE_HANDLE)
     lost, lost_back = deltas.lost(bottleneck()), deltas.lost(interface("receiver", back))
     ce, ect0, ect1 = (deltas.counter("receiver", f"IpExtIn{e}Pkts") for e in ("CE", "ECT0", "ECT1"))
     return Traffic(
         sent=deltas.link(sender, "tx"),
         received=deltas.link(receiver, "rx"),
         bottleneck_drops=deltas.qdisc(bottleneck()),
-        link_drops=counts.get("link_drops", 0),
         loss_drops=deltas.qdisc(last) + lost,
         sender_drops=deltas.qdisc(sender),
         largest_mean_packet_bytes=max(means, default=0.0),
@@ -242,9 +239,8 @@ def traffic(
         memory_pressures=sum(deltas.counter(h, "TcpExtTCPMemoryPressures") for h in deltas.after),
         sent_back=deltas.link(interface("receiver", back), "tx") + lost_back,
         received_back=deltas.link(sender, "rx"),
-        loss_back_drops=0 if buffered else reverse_drops - bucket_drops + lost_back,
-        link_back_drops=counts.get("link_back_drops", 0)
-        + (reverse_drops if buffered else bucket_drops),
+        loss_back_drops=0 if buffered else reverse_drops - below_drops + lost_back,
+        link_back_drops=reverse_drops if buffered else below_drops,
         duplicates=duplicates,
         reordered=sum(deltas.qdisc(last, "requeues", handle) for handle in NETEM_HANDLES),
         marks=deltas.marks(),
@@ -257,5 +253,5 @@ def traffic(
         queued_back=deltas.queued(reverse_link, REVERSE_HANDLE),
         sender_losses=sender_losses,
         pings=deltas.counter("receiver", "IcmpInEchos"),
-        others={name: count for name, count in counts.items() if name not in COUNT_NAMES},
+        others=dict(counts),
     )

@@ -11,7 +11,6 @@ from losslab.emulation.accounting import OPTIONAL_COUNTS, Traffic
 from losslab.emulation.goodput import Goodput
 from losslab.emulation.mechanism import Z, outside_acceptance_interval
 from losslab.emulation.qdiscs import UNLIMITED
-from losslab.emulation.shaping import bucket_bytes
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.study.axes import OWN
 from losslab.study.packetsizes import DEFAULT
@@ -71,13 +70,6 @@ class Evidence:
     rates: Sequence[LinkStep] = ()  # of the bottleneck, if it is an exact link
 
     @property
-    def bucket_bytes(self) -> int:
-        """Return the size of the bottleneck's token bucket; an exact link has none."""
-        if self.path_spec.exact:
-            return 0
-        return bucket_bytes(self.path_spec.sizes.frame_bytes, self.path_spec.single_packets)
-
-    @property
     def rtt_tolerance_ms(self) -> float:
         """Return the tolerance for the RTT of the idle path."""
         base_ms = self.path_spec.rtt_ms
@@ -118,11 +110,12 @@ def _of_goodput(e: Evidence) -> Iterator[str]:
         rate_mbit = mean_mbit if goodput.in_window else e.max_rate_mbit
         if path.exact and path.by_trace:
             rate_mbit = math.inf  # the trace is the rate
-        burst_bytes = e.buckets * e.bucket_bytes
+        burst_bytes = e.buckets * path.bucket_bytes
         burst_mbit = burst_bytes * 8 / 1e6 / goodput.seconds if goodput.seconds else 0.0
         # "not at most" is true for nan, too.
         if not goodput.mbit <= rate_mbit + burst_mbit:
-            more = "" if path.exact else f", or {burst_mbit:g} more with a full bucket"
+            full = f"{burst_bytes} bytes of full buckets"
+            more = "" if path.exact else f", or {burst_mbit:g} more with {full}"
             yield (
                 f"goodput must be at most the link's {rate_mbit:g} Mbit/s{more}, found "
                 f"{goodput.mbit:g}"
@@ -190,9 +183,8 @@ def _of_packets(e: Evidence) -> Iterator[str]:
         yield (
             "packets sent must equal packets received plus those that the emulator dropped, found "
             f"{t.sent} sent, {t.received} received, {t.bottleneck_drops} dropped at the "
-            f"bottleneck, {t.link_drops} by the trace-driven link, {t.policer_drops} by the "
-            f"policer, {t.loss_drops} lost, {t.queued} still queued, {t.duplicates} duplicated: "
-            f"{t.unexplained} unexplained"
+            f"bottleneck, {t.policer_drops} by the policer, {t.loss_drops} lost, {t.queued} still "
+            f"queued, {t.duplicates} duplicated: {t.unexplained} unexplained"
         )
     if t.unexplained_back:
         yield (

@@ -146,7 +146,10 @@ def drop_only(plan: Plan, lists: Lists) -> None:
 
 
 def records(plan: Plan, text: str) -> dict[str, Record]:
-    """Parse the kernel's file to the records of a plan's netem links, by direction."""
+    """Parse the kernel's file to the records of a plan's netem links, by direction.
+
+    Raises LosslabError if the packets of a record are not in the order in which they arrived.
+    """
     directions = {name: direction for direction, name in devices(plan).items()}
     by_direction: dict[str, Record] = {}
     for block in text.split("netem ")[1:]:
@@ -154,8 +157,23 @@ def records(plan: Plan, text: str) -> dict[str, Record]:
         drops = (fields for word, *fields in lines if word == "dropped")
         if name in directions:
             dropped = tuple(Drop(*map(int, fields)) for fields in drops)
-            by_direction[directions[name]] = Record(int(arrived), dropped)
+            record = Record(int(arrived), dropped)
+            _require_order(name, record)
+            by_direction[directions[name]] = record
     return {d: by_direction[d] for d in DIRECTIONS if d in by_direction}
+
+
+def _require_order(name: str, record: Record) -> None:
+    last_number, last_ns = 0, 0
+    for drop in record.drops:
+        if not last_number < drop.number <= record.arrived or drop.time_ns < last_ns:
+            raise LosslabError(
+                f"the kernel's record of the packets that {name} dropped must be in the order of "
+                f"their arrival, found packet {drop.number} of {record.arrived} at "
+                f"{drop.time_ns} ns after packet {last_number} at {last_ns} ns",
+                hint=f"the netem of the kernel {os.uname().release} writes its record wrongly",
+            )
+        last_number, last_ns = drop.number, drop.time_ns
 
 
 def rows(recorded: Mapping[str, Record], lists: Lists, origin_ns: int) -> Iterator[str]:

@@ -311,7 +311,8 @@ def shape(plans: Mapping[str, HostPlan], handles: Mapping[str, Handle]) -> None:
             if plan.qdiscs:
                 handles[host].tc.do([qdisc.command() for qdisc in plan.qdiscs])
         except LosslabError as error:
-            needs = next((q.needs for q in plan.qdiscs if q.needs), None)
+            # Every kernel of losslab's has links, so the last one, below a link, is missing.
+            needs = next((q.needs for q in reversed(plan.qdiscs) if q.needs), None)
             if needs is None or UNKNOWN_KIND not in error.message:
                 raise
             raise LosslabError(f"{needs[0]}, found {os.uname().release}", hint=needs[1]) from error

@@ -271,7 +271,7 @@ def _queue(m: Measured) -> Part:
             "queue_p95_packets": goodput.quantile(backlog, 0.95),
             "queue_max_packets": backlog[-1] if backlog else None,
             # A trace-driven link has the bottleneck's queue.
-            "bottleneck_drops": m.counted.bottleneck_drops + m.counted.link_drops - _late_drops(m),
+            "bottleneck_drops": m.counted.bottleneck_drops - _late_drops(m),
         }
     )
 
@@ -323,7 +323,7 @@ def _schedule(m: Measured) -> Part:
     reasons: list[str] = []
     summary: dict[str, Any] = {}
     samples = (m.seen.before, m.seen.after, m.run.queue)
-    tolerances = (m.evidence.rtt_tolerance_ms, m.evidence.bucket_bytes)
+    tolerances = (m.evidence.rtt_tolerance_ms, m.plan.path_spec.bucket_bytes)
     for session in m.seen.sessions:
         reasons += session.check(*samples, m.run.replies, *tolerances)
         if m.tcp_flows and not m.failed:

@@ -24,7 +24,7 @@ from losslab.emulation.mechanism import Effect, Mechanism, loss_percent
 from losslab.emulation.probes import ping_frame_bytes
 from losslab.emulation.programs import COMPETITOR_PREFIX, START_JITTER_S, Flow
 from losslab.emulation.qdiscs import Link, LinkStep, Qdisc
-from losslab.emulation.shaping import exact, path_qdiscs
+from losslab.emulation.shaping import bucket_bytes, exact, path_qdiscs
 from losslab.emulation.topology import (
     HOSTS,
     INTERFACES,
@@ -89,8 +89,7 @@ class PathSpec:
     # The receive buffer is no larger than Linux's, and may limit a flow in a valid result.
     window_may_limit: bool
     buffer_may_limit: bool  # so may the send buffer
-    # Rates are those of exact links: no bucket can send more at once.
-    exact: bool = False
+    bucket_bytes: int = 0  # what the bottleneck may send at once beyond its rate; 0: an exact link
     ping_ms: float = 0.0  # time that a ping and its reply take on exact links
     sizes: PacketSizes = packetsizes.DEFAULT
 
@@ -98,6 +97,11 @@ class PathSpec:
     def bare(self) -> bool:
         """Return whether the path has no delay, and therefore neither netem nor fq."""
         return self.rtt_ms == 0
+
+    @property
+    def exact(self) -> bool:
+        """Return whether rates are those of exact links: no bucket can send more at once."""
+        return self.bucket_bytes == 0
 
     def more(self) -> dict[str, Any]:
         """Return the mechanisms' entries of the plan; empty for a path without mechanisms."""
@@ -220,8 +224,6 @@ class Plan:
         del content["promise"]["mechanisms"], content["promise"]["effect"]
         if not self.path_spec.buffer_may_limit:
             del content["promise"]["buffer_may_limit"]
-        if not self.path_spec.exact:
-            del content["promise"]["exact"], content["promise"]["ping_ms"]
         if self.path_spec.sizes == packetsizes.DEFAULT:
             del content["promise"]["sizes"]
         if more := self.path_spec.more():
@@ -313,7 +315,7 @@ def _path_spec(condition: Condition) -> PathSpec:
             or hostsettings.may_limit(condition.sysctl, hostsettings.OF_WINDOWS)
         ),
         buffer_may_limit=hostsettings.may_limit(condition.sysctl, hostsettings.OF_BUFFERS),
-        exact=exact(condition),
+        bucket_bytes=bucket_bytes(condition),
         ping_ms=_ping_ms(condition, effect),
         sizes=packetsizes.of(condition),
     )

@@ -218,7 +218,7 @@ class Link(Qdisc):
     record: bool = False
     needs = (
         "shaper link needs a kernel that losslab builds with net/sched/sch_link.c",
-        "measure in a guest (`--backend virtual`), or without a trace use --shaper tbf",
+        "measure in a guest (`--where guest`), or without a trace use `--shaper tbf`",
     )
 
     def __post_init__(self) -> None:

@@ -44,6 +44,10 @@ OFFLOADED_FRAME_BYTES = 65_550
 # frames it catches up.
 BURST_FRAMES = 2
 
+# HTB's default burst: 1600 bytes and rate / 1e9 (tc/q_htb.c). A class sends while it has tokens, so
+# its last packet may exceed the burst (htb_class_mode, net/sched/sch_htb.c).
+HTB_BURST_BYTES = 1600
+
 # Kernel memory of a packet in a queue besides its payload (skb->truesize), which memory limits
 # count: 2,304 bytes for a full packet by default.
 QUEUED_MORE_BYTES = 856
@@ -67,9 +71,19 @@ FQ_CODEL_PACKETS = 10_240
 FQ_PACKETS = 10_000
 
 
-def bucket_bytes(frame: int, single_packets: bool) -> int:
-    """Return the size of a token bucket, which it may send at once."""
-    return BURST_FRAMES * (frame if single_packets else OFFLOADED_FRAME_BYTES)
+def _largest_bytes(condition: Condition) -> int:
+    """Return the size of the largest frame that a bottleneck sends at once."""
+    single_packets = condition.offloads == "off"
+    return frame_bytes(condition.mtu_bytes) if single_packets else OFFLOADED_FRAME_BYTES
+
+
+def bucket_bytes(condition: Condition) -> int:
+    """Return what the bottleneck may send at once beyond its rate: 0 for an exact link."""
+    if exact(condition):
+        return 0
+    if condition.shaper == "htb-netem":
+        return HTB_BURST_BYTES + _largest_bytes(condition)
+    return BURST_FRAMES * _largest_bytes(condition)
 
 
 def exact(condition: Condition) -> bool:
@@ -236,7 +250,7 @@ def rate_qdisc(
     """Build what limits an interface to a constant rate, with a condition's shaper."""
     if exact(condition):
         return link(where, [LinkStep(0, rate_of(rate_mbit))], parent, handle)
-    burst_bytes = bucket_bytes(frame_bytes(condition.mtu_bytes), condition.offloads == "off")
+    burst_bytes = BURST_FRAMES * _largest_bytes(condition)
     return token_bucket(where, rate_mbit, burst_bytes, parent, handle)
 
 

@@ -195,6 +195,12 @@ class Names:
                     f"where must be guest for {name}, found host: this machine's kernel does not "
                     "set its socket options"
                 )
+        if own_kernel and condition.shaper == "link":
+            problems.append(
+                f"shaper must be tbf or htb-netem with where: host, found {condition.shaper}: only "
+                "losslab's own kernels have exact links; set it to tbf (`--shaper tbf`), or "
+                "measure in a guest"
+            )
         return problems
 
     def _parameter_problems(self, condition: Condition, own_kernel: bool) -> Iterator[str]:

@@ -277,11 +277,8 @@ def test_guest_whose_host_process_was_killed_is_lost_whatever_it_reports(
     assert "dmesg" in error.value.hint
 
 
-def test_kernel_warning_is_a_violation_and_full_memory_alone_is_none(tmp_path):
-    console = "WARNING: CPU: 0 PID: 31 at net/ipv4/tcp_input.c:2858 tcp_fastretrans_alert"
+def test_full_memory_alone_is_no_violation(tmp_path):
     assert result_of(tmp_path, 0, result=GOOD, full=True) == {"reasons": []}
-    found = result_of(tmp_path, 0, console, result=GOOD)
-    assert found["reasons"] == [f"the kernel must print no warning, found: {console}"]
 
 
 @pytest.mark.parametrize(

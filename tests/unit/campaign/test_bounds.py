@@ -1,9 +1,11 @@
 """Every metric in Mbit/s is bounded by the links' rates."""
 
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
 
 import pytest
 
+from losslab.campaign import bounds
 from losslab.campaign.bounds import above_links
 from losslab.study import metrics
 from tests.unit.study.test_condition import CONDITION
@@ -40,6 +42,35 @@ def test_what_passed_earlier_or_elsewhere_is_no_violation(changes, rate_mbit):
     assert above_links({"received_mbit": 1.1 * rate_mbit}, replace(LINK, **changes)) != []
 
 
-def test_other_metrics_and_traces_have_no_such_bound():
+def test_bucket_is_named():
+    (reason,) = above_links({"goodput_mbit": 9.0}, replace(LINK, shaper="tbf"))
+    assert "on links of 5 Mbit/s and 3028 bytes of full buckets, found 9" in reason
+    (reason,) = above_links({"goodput_mbit": 9.0}, replace(LINK, offloads="on"))
+    assert "at most 5.02422 Mbit/s on links of 5 Mbit/s, found 9" in reason
+
+
+def test_other_metrics_have_no_such_bound():
     assert above_links({"retransmits": 900, "goodput_mbit": None}, LINK) == []
-    assert above_links({"goodput_mbit": 90.0}, replace(LINK, trace="cellular")) == []
+
+
+def test_rate_on_a_trace_is_at_most_its_opportunities(monkeypatch):
+    """The bound of a trace was none: any number passed."""
+    # A packet every 10 ms for 1 s, and then 100 packets in one millisecond: 1.2 Mbit/s, and
+    # 2.4 Mbit/s in windows of 1 s.
+    times = [*range(10, 1001, 10), *[1500] * 100, 2000]
+    monkeypatch.setattr(bounds.inputs, "opportunities_ms", {"bursts": times, "gone": []}.get)
+    path = replace(LINK, trace="bursts", duration_s=6)
+    highest_mbit = max(
+        (bisect_right(times, ms + length_ms) - bisect_left(times, ms)) * 12 / length_ms
+        for ms in times
+        for length_ms in (500, 750, 999)
+    )
+    assert above_links({"goodput_mbit": highest_mbit}, path) == []
+    (reason,) = above_links({"goodput_mbit": 1.2 * highest_mbit}, path)
+    assert "a trace of at most" in reason
+    assert above_links({"goodput_mbit": 1.2 * highest_mbit}, replace(path, jitter_ms=500.0)) == []
+    assert above_links({"goodput_mbit": 9e9}, replace(path, trace="gone")) == []
+    # A drawn trace of 140 s has 58,655 opportunities.
+    drawn = replace(path, trace="cellular", warmup_s=0)
+    assert above_links({"goodput_mbit": 1400.0}, drawn) == []
+    assert above_links({"goodput_mbit": 1500.0}, drawn) != []

@@ -12,7 +12,7 @@ from losslab.emulation.topology import interface
 from tests.unit.study.test_condition import CONDITION
 
 TRAFFIC = accounting.Traffic(
-    sent=100_000, received=98_990, bottleneck_drops=10, link_drops=0, loss_drops=1_000,
+    sent=100_000, received=98_990, bottleneck_drops=10, loss_drops=1_000,
     sender_drops=0, largest_mean_packet_bytes=1_500.0, retransmits=1_010, memory_pressures=0,
     sent_back=50_000, received_back=50_000, loss_back_drops=0, link_back_drops=0,
 )  # fmt: skip
@@ -89,6 +89,10 @@ def test_each_broken_run_has_one_violation(changes, word):
     assert word in found[0]
 
 
+TBF = {"shaper": "tbf"}
+HTB = {"shaper": "htb-netem", "loss_percent": 0, "mtu_bytes": 576}
+
+
 def test_goodput_must_be_a_number_that_aggregates_of_their_size_can_reach():
     assert len(violations(goodputs=[Goodput(math.nan, 4.0)])) == 2
     offloaded = dataclasses.replace(CONDITION, offloads="on")
@@ -101,18 +105,30 @@ def test_goodput_must_be_a_number_that_aggregates_of_their_size_can_reach():
     ("axes", "more", "goodput_mbit", "word"),
     [
         # The bucket of two aggregates is 0.117 Mbit/s over 9 s.
-        ({"offloads": "on"}, {}, 0.41, None),
-        ({"offloads": "on"}, {}, 0.42, "0.3 Mbit/s, or 0.116533 more with a full bucket"),
-        ({}, {}, 0.302, None),
-        ({}, {}, 0.303, "0.3 Mbit/s, or 0.00269156 more"),
+        (TBF | {"offloads": "on"}, {}, 0.41, None),
+        (TBF | {"offloads": "on"}, {}, 0.42, "0.3 Mbit/s, or 0.116533 more with 131100 bytes of"),
+        (TBF, {}, 0.302, None),
+        (TBF, {}, 0.303, "0.3 Mbit/s, or 0.00269156 more with 3028 bytes of full buckets"),
         # Each change of the rate fills the bucket.
-        ({}, {"buckets": 5}, 0.313, None),
-        ({}, {"buckets": 5}, 0.314, "0.3 Mbit/s, or 0.0134578 more"),
+        (TBF, {"buckets": 5}, 0.313, None),
+        (TBF, {"buckets": 5}, 0.314, "0.3 Mbit/s, or 0.0134578 more with 15140 bytes of"),
+        # HTB's burst is 1600 bytes whatever the packets' size, and its last packet may exceed it.
+        (HTB, {}, 0.3019, None),
+        (HTB, {}, 0.302, "0.3 Mbit/s, or 0.00194667 more with 2190 bytes of full buckets"),
+        # An exact link has no bucket.
+        ({}, {"buckets": 5}, 0.3, None),
+        ({}, {"buckets": 5}, 0.3001, "at most the link's 0.3 Mbit/s, found 0.3001"),
+        ({"offloads": "on"}, {}, 0.3001, "at most the link's 0.3 Mbit/s, found 0.3001"),
     ],
 )
-def test_goodput_may_exceed_a_slow_link_by_its_bucket(axes, more, goodput_mbit, word):
+def test_goodput_may_exceed_a_slow_link_only_by_its_bucket(axes, more, goodput_mbit, word):
     """B: `--offloads on --rate-mbit 0.3`, "goodput must be at most 0.3, found 0.3"."""
     condition = dataclasses.replace(CONDITION, rate_mbit=0.3, **axes)
+    more |= {"rtt_ms": condition.rtt_ms + make_plan(condition, 7).path_spec.ping_ms}
+    if not condition.loss_percent:
+        more |= {"loss_drops": 0, "received": 99_990}
+    if condition.mtu_bytes < 1500:
+        more |= {"largest_mean_packet_bytes": 590.0}
     found = violations(condition=condition, goodputs=[Goodput(goodput_mbit, 9.0)], **more)
     assert len(found) == bool(word)
     assert all(word in reason for reason in found)

@@ -56,6 +56,22 @@ def test_record_has_the_netem_links_of_the_plan():
     }
 
 
+@pytest.mark.parametrize(
+    "drops",
+    [
+        ["12 1514 1500000000", "12 1514 1500000100"],
+        ["12 1514 1500000000", "11 1514 1500000100"],
+        ["12 1514 1500000000", "13 1514 1499999999"],
+        ["12 1514 1500000000", "901 1514 1500000100"],
+        ["0 0 0"],
+    ],
+)
+def test_record_that_is_not_in_the_order_of_arrival_is_refused(drops):
+    lines = ["netem r2-receiver 900 random", *(f"dropped {drop}" for drop in drops)]
+    with pytest.raises(LosslabError, match="in the order of their arrival"):
+        records(make_plan(condition(), 1), "\n".join(lines) + "\n")
+
+
 def test_table_says_what_happened_to_each_packet():
     recorded = {"data": Record(100, (Drop(12, 1514, 1_500_000_000), Drop(20, 66, 1_600_000_000)))}
     lines = rows(recorded, {"data": (12, 57, 200)}, 1_000_000_000)

@@ -291,8 +291,8 @@ def test_trace_driven_link_has_no_loaded_rtt_and_its_drops_are_the_bottlenecks(r
     assert its.plan.path_spec.by_trace
     assert its.result()["summary"]["rtt_loaded_ms"] is None
     assert recorded["iperf3"].result()["summary"]["rtt_loaded_ms"] > 0
-    # The bottleneck's drops were 0 beside 8 `link_drops`.
-    counts = replace(its.counted, link_drops=8, received=1000, sent=1008)
+    # They were 0 beside 8 of the link.
+    counts = replace(its.counted, bottleneck_drops=8, received=1000, sent=1008)
     result = its.result(counted=counts)
     assert result["summary"]["bottleneck_drops"] == 8
     assert not any("packets sent must equal" in reason for reason in result["reasons"])

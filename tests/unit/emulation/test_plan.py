@@ -8,6 +8,7 @@ import pytest
 from losslab.emulation import hosts
 from losslab.emulation.app import apps
 from losslab.emulation.plan import make_plan
+from losslab.emulation.qdiscs import Link
 from losslab.emulation.topology import HOSTS
 from tests.unit.study.test_condition import CONDITION
 
@@ -28,6 +29,11 @@ def read_back(made):
                 q.where.name: [{"handle": handle, **its} for handle, its in q.classes.items()]
                 for q in host.qdiscs
                 if q.classes
+            },
+            "rates": {
+                f"{q.where.name} {q.handle}": [[s.at_ns, s.rate, s.flags, 0, 0, 0] for s in q.steps]
+                for q in host.qdiscs
+                if isinstance(q, Link)
             },
             "routes": [
                 {"dst": d, "dev": dev, "gateway": "x", "metrics": [host.route_attributes]}
@@ -85,6 +91,7 @@ def test_every_apps_plan_can_be_read_back(app):
         ("receiver", "routes", [], "routes of receiver must be"),
         ("r2", "links", {"r2-r1": {}, "r2-receiver": {"mtu": 1400}}, "the MTU of r2-receiver on"),
         ("r2", "qdiscs", [], "qdisc netem must be on r2-receiver on r2"),
+        ("r1", "rates", {"r1-r2 1:": [[0, 9, 0, 0, 0, 0]]}, "qdisc link on r1-r2 of r1 must have"),
     ],
 )
 def test_wrong_read_back_is_named(host, part, change, words):

@@ -10,9 +10,11 @@ from losslab.emulation.probes import QueueSample
 from losslab.emulation.schedule_runner import Boundary, ScheduleRunner
 from tests.unit.study.test_condition import CONDITION
 
+# A token bucket, whose rate tc changes; the list of an exact link's rates is the kernel's.
 QUIET = dataclasses.replace(
-    CONDITION, loss_percent=0, rtt_ms=20, rate_mbit=20, buffer_packets=50, duration_s=10
-)
+    CONDITION, loss_percent=0, rtt_ms=20, rate_mbit=20, buffer_packets=50, duration_s=10,
+    shaper="tbf",
+)  # fmt: skip
 SLOWER = "at_s=4,rate_mbit=2"
 LINES = [("r2", "r2-receiver"), ("r2", "r2-r1")]
 

@@ -30,7 +30,7 @@ PACKAGES = {
     # A campaign's plan has the version of its renderer.
     "campaign": BASE | {"study", "emulation", "instrument", "backends", "analysis"},
     # The name of a link's log in a replicate's folder.
-    "ui": BASE | {"study", "instrument", "backends", "campaign", "emulation.link.forward"},
+    "ui": BASE | {"study", "instrument", "backends", "campaign", "emulation.link.tracelink"},
 }  # fmt: skip
 # Packages on emulated hosts besides the standard library; `docker` only for containers.
 HOSTS_PACKAGES = {"emulation/containers.py": {"docker"}}

@@ -101,8 +101,8 @@ def test_algorithms_of_a_campaign_must_be_known_and_used(root, more, words):
 
 def test_backends_must_have_their_own_blocks(root):
     runs = [RUN | {"backend": "virtual"}, RUN | {"where": "host"}]
-    with pytest.raises(LosslabError, match="found twice: main ") as error:
-        design.load_cells({"studies": {"loss": {"main": runs}}}, root)
+    with pytest.raises(LosslabError, match="found twice: virtual ") as error:
+        design.load_cells({"studies": {"backends": {"virtual": runs}}}, root)
     assert "a block of its own" in error.value.hint
 
 
@@ -131,12 +131,17 @@ def test_time_series_are_kept_for_matching_cells(root, config):
 def test_campaign_can_be_measured_in_containers(root, config):
     # Studies with their own kernels are not.
     config |= {"backend": "containernet", "where": "host", "others": False}
-    config["studies"] = {"loss": config["studies"]["loss"]}
-    config["studies"]["loss"]["sensitivity"]["backend"] = "virtual"
+    config["studies"] = {"backends": {"bare": dict(RUN), "virtual": RUN | {"backend": "virtual"}}}
     cells = design.load_cells(config, root)
-    assert {c.real_time for c in cells if c.block == "main"} == {True}
-    others = {(c.backend, c.where) for c in cells if c.block == "sensitivity"}
+    assert {c.real_time for c in cells if c.block == "bare"} == {True}
+    others = {(c.backend, c.where) for c in cells if c.block == "virtual"}
     assert others == {("virtual", "host")}
+
+
+def test_exact_links_are_refused_on_this_machines_kernel(root):
+    with pytest.raises(LosslabError, match=r"set it to tbf \(`--shaper tbf`\)") as error:
+        design.load_cells({"studies": {"loss": {"main": RUN | {"where": "host"}}}}, root)
+    assert "edit studies/loss/study.yaml" in error.value.hint
 
 
 def test_cells_in_real_time_have_separate_names_and_folders():

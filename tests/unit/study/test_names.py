@@ -53,7 +53,14 @@ def test_algorithms_of_different_kernels_are_refused():
 def test_value_that_the_kernel_can_measure_is_accepted(root, values):
     names = design.load_names(root)
     assert names.problems(condition(**values)) == []
-    assert names.problems(condition(**values | {"kernel": DEFAULT_KERNEL}), own_kernel=True) == []
+    on_host = condition(**values | {"kernel": DEFAULT_KERNEL, "shaper": "tbf"})
+    assert names.problems(on_host, own_kernel=True) == []
+
+
+def test_exact_link_needs_a_kernel_of_losslab():
+    [problem] = NAMES.problems(CONDITION, own_kernel=True)
+    assert problem.startswith("shaper must be tbf or htb-netem with where: host, found link")
+    assert NAMES.problems(CONDITION) == []
 
 
 def test_kernels_change_names_but_not_seeds():

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from losslab.emulation import accounting, capture, checks, hosts
+from losslab.emulation import accounting, capture, hosts
 from losslab.emulation.plan import make_plan
 from losslab.study import packetsizes
 from losslab.study.condition import replicate_seed
@@ -59,6 +59,6 @@ def test_checks_and_captures_follow_the_size_of_packets():
     spec = make_plan(JUMBO, 7).path_spec
     plain = make_plan(CONDITION, 7).path_spec
     assert spec.sizes.segment_bytes - plain.sizes.segment_bytes == 7500
-    evidence = checks.Evidence(spec, 0.44, [], [], None, 20.0)
-    assert evidence.bucket_bytes == 2 * 9014
+    bucket = make_plan(dataclasses.replace(JUMBO, shaper="tbf"), 7).path_spec.bucket_bytes
+    assert (bucket, spec.bucket_bytes) == (2 * 9014, 0)
     assert capture.ring_bytes(100, 10, 590) > 2 * capture.ring_bytes(100, 10)

@@ -419,7 +419,7 @@ def link_metrics(
     background: BackgroundFlows, counted: Traffic, between: CounterDeltas
 ) -> dict[str, float | None]:
     """Return the share of packets that the first buffer dropped, and the drops of the second."""
-    dropped = counted.bottleneck_drops + counted.link_drops
+    dropped = counted.bottleneck_drops
     offered = counted.received - counted.duplicates + counted.loss_drops + dropped
     lost_percent = 100 * dropped / offered if offered else None
     metrics: dict[str, float | None] = {"bottleneck_loss_percent": lost_percent}

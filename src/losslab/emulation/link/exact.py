@@ -15,16 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from losslab.emulation.hosts import inside
+from losslab.emulation.link import tracelink
 from losslab.emulation.link.tracelink import LOGS
 from losslab.emulation.programs import ANY
 from losslab.emulation.qdiscs import Link
 from losslab.emulation.topology import bottleneck, interface
 from losslab.errors import LosslabError
+from losslab.study.axes import DRAWN_TRACE, NONE, derived_seed
 from losslab.study.packetsizes import ETHERNET_BYTES
 
 if TYPE_CHECKING:
     from losslab.emulation.hosts import Handle
     from losslab.emulation.plan import Plan
+    from losslab.study.condition import Condition
 
 # The part of a plan with the start of its traces; absent for 0.
 START = "trace_start_ms"
@@ -50,6 +53,22 @@ class LinkPlan:
     def file(self) -> str:
         """Return the name of the trace's file in the job's folder."""
         return {"data": "trace", "back": "trace-back"}[self.way]
+
+
+def links(condition: Condition, seed: int) -> list[LinkPlan]:
+    """List the links of a condition's traces; `seed` is the replicate's."""
+    ways = (
+        ("data", condition.trace, condition.queue, "trace", tracelink.MEAN_MBIT),
+        ("back", condition.trace_back, "fifo", "trace-back", tracelink.MEAN_BACK_MBIT),
+    )
+    return [
+        LinkPlan(
+            way, queue, condition.buffer_packets,
+            derived_seed(seed, purpose) if trace == DRAWN_TRACE else None, mean_mbit,
+        )
+        for way, trace, queue, purpose, mean_mbit in ways
+        if trace != NONE
+    ]  # fmt: skip
 
 
 def link_of(plan: Plan, way: str) -> Link:

@@ -17,6 +17,7 @@ bytes may leave; several equal lines are several packets. The trace repeats afte
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import random
@@ -117,6 +118,14 @@ def capacity_bytes(times: Sequence[int], begin_ms: float, end_ms: float, start_m
     """Return the capacity of a trace that starts at `start_ms`, between two times of the link."""
     used = itertools.takewhile(lambda ms: ms <= end_ms, opportunities(times, start_ms))
     return OPPORTUNITY_BYTES * sum(ms >= begin_ms for ms in used)
+
+
+def most_opportunities(times: Sequence[int], length_ms: float) -> int:
+    """Return the most opportunities of a trace, which repeats, in any window of a length."""
+    rounds, rest_ms = divmod(length_ms, times[-1])
+    twice = [*times, *(times[-1] + ms for ms in times)]
+    in_rest = max(bisect.bisect_right(twice, ms + rest_ms) - n for n, ms in enumerate(times))
+    return int(rounds) * len(times) + in_rest
 
 
 def excess_bytes(lines: Sequence[str], times: Sequence[int], start_ms: int) -> int:

@@ -18,7 +18,7 @@ from losslab.emulation.probes import QueueSample
 from losslab.emulation.programs import NS_PER_S, sleep_until
 from losslab.emulation.qdiscs import REVERSE_HANDLE, REVERSE_QUEUE_HANDLE, Qdisc
 from losslab.emulation.topology import interface, reverse_router
-from losslab.study.axes import DRAWN_TRACE, NONE, Seed, axis, derived_seed
+from losslab.study.axes import NONE, Seed, axis
 
 if TYPE_CHECKING:
     from losslab.emulation.checks import Evidence
@@ -81,7 +81,7 @@ class Trace(Mechanism):
         return banded(where, "parent 1:1", (REVERSE_HANDLE, "21:", "22:"), [fifo])
 
     def plan(self, condition: Condition, seed: int) -> dict[str, Any]:
-        return {"links": links(condition, seed)}
+        return {"links": exact.links(condition, seed)}
 
     @contextlib.contextmanager
     def attached(
@@ -147,22 +147,6 @@ class Trace(Mechanism):
                 "no window of a trace-driven link may carry more than its opportunities and one "
                 f"packet of {most} bytes, found {excess_bytes} bytes more"
             )
-
-
-def links(condition: Condition, seed: int) -> list[LinkPlan]:
-    """List the links of a condition's traces; `seed` is the replicate's."""
-    ways = (
-        ("data", condition.trace, condition.queue, "trace", tracelink.MEAN_MBIT),
-        ("back", condition.trace_back, "fifo", "trace-back", tracelink.MEAN_BACK_MBIT),
-    )
-    return [
-        exact.LinkPlan(
-            way, queue, condition.buffer_packets,
-            derived_seed(seed, purpose) if trace == DRAWN_TRACE else None, mean_mbit,
-        )
-        for way, trace, queue, purpose, mean_mbit in ways
-        if trace != NONE
-    ]  # fmt: skip
 
 
 FEATURE = Trace()

@@ -91,6 +91,7 @@ class Direction:
     # Limit of each netem, its delay, and whether packets also wait in it for the rate.
     limits: list[tuple[int, float, bool, str]] = field(default_factory=list)
     queue: Node | None = None
+    buckets: list[str] = field(default_factory=list)  # words of token buckets that limit the rate
     overlaps: bool = False  # a netem below the rate delays a packet while it queues, not after it
     # Axes of which the lines have a value that cannot be read, with its words.
     unknown: dict[str, str] = field(default_factory=dict)
@@ -325,7 +326,7 @@ class Reading:
             return hops[0]
         made = Direction(", ".join(hop.name for hop in hops))
         slow = min(hops, key=lambda hop: hop.values.get("rate_mbit", math.inf))
-        made.queue, made.overlaps = slow.queue, slow.overlaps
+        made.queue, made.overlaps, made.buckets = slow.queue, slow.overlaps, slow.buckets
         made.delay_ms = sum(hop.delay_ms for hop in hops)
         passed = 1.0
         for hop in sorted(hops, key=lambda hop: hop is not slow):
@@ -487,6 +488,8 @@ class Reading:
             elif words:
                 self.taken.append((words, f"losslab's bucket of {BUCKET_BYTES} bytes"))
         has_bucket = bool(words)
+        if node.kind == "tbf" or node.is_class:
+            d.buckets.append(f"{node.egress}: {node.kind}")
         latency, words = self._pop(node, "latency", TIMES) or (0.0, "")
         if words and not text:
             self.left.append((words, "without a rate that is known, it is no size"))
@@ -588,7 +591,7 @@ class Reading:
         words = [word for d in (f, back, sender) for word in d.said("rtt_ms")]
         how = f"one-way delays of {' + '.join(f'{ms:g}' for ms in parts)} ms"
         self._settle({"rtt_ms": _round(sum(parts))} if parts else {}, words, how)
-        self._bottlenecks(f, back)
+        self._bottlenecks(f, back, sender)
         self._losses(sender if sender.values.get("loss_percent") else f, back)
         delay_ms = _round(sender.delay_ms)
         self._settle({"sender_delay_ms": delay_ms} if delay_ms else {}, sender.said("rtt_ms"))
@@ -609,7 +612,7 @@ class Reading:
                 self.left.append((text, f"the sender's netem has a limit of {NETEM_PACKETS}"))
         self._mistakes(f, r, s)
 
-    def _bottlenecks(self, f: Direction, back: Direction) -> None:
+    def _bottlenecks(self, f: Direction, back: Direction, sender: Direction) -> None:
         """Set rates below netem, buffers and queues of both directions."""
         if back is f:  # lo
             back = Direction("")
@@ -624,6 +627,8 @@ class Reading:
             found = {"shaper": "htb-netem", "buffer_packets": f.limits[0][0]}
             self._settle(found, [f.limits[0][3], back.limits[0][3]], "rate above netem, both ends")
             return
+        if buckets := list(dict.fromkeys([*f.buckets, *back.buckets, *sender.buckets])):
+            self._settle({"shaper": "tbf"}, buckets, "a token bucket")
         for d in (f, back):
             self._limits(d)
             if d.queue and "ecn" in d.queue.options:

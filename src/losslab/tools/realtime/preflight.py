@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +23,15 @@ from losslab.study.names import algorithms_of
 if TYPE_CHECKING:
     from losslab.emulation.qdiscs import Qdisc
 
+# The condition of most cells in real time: only losslab's own kernels have exact links.
+USUAL = replace(COMMON, shaper="tbf")
 PROBE_TIMEOUT_S = 20.0
 DEFAULT_SOCKET = Path("/var/run/docker.sock")
 ALGORITHMS_ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 TOOLS = ("nsenter", "setpriv", "tc", "ip", "bash", "iperf3", "curl", "python3")
 ALTERNATIVES = (
-    "a condition without delay and loss needs neither netem nor fq: --rtt-ms 0 --rate-mbit 10; a "
-    "guest has both: --where guest"
+    "a condition without delay and loss needs neither netem nor fq: --rtt-ms 0 --rate-mbit 10 "
+    "--shaper tbf; a guest has both: --where guest"
 )
 
 
@@ -56,7 +59,7 @@ def require(root: Path, condition: Condition, containers: bool) -> dict[str, str
 
 
 def host(
-    image_root: Path | None, condition: Condition = COMMON, containers: bool = True
+    image_root: Path | None, condition: Condition = USUAL, containers: bool = True
 ) -> Iterator[Finding]:
     """Yield the requirements of a condition on this machine's own kernel."""
     from losslab.emulation.hosts import ACCURATE_ECN_SYSCTL
@@ -167,7 +170,7 @@ def kernel_qdisc(qdisc: Qdisc, root: bool, image_root: Path | None = None) -> Fi
     )
     message = done.err.strip()
     good = done.good and not message
-    fix = f"modprobe sch_{kind}, Linux 6.6 or newer"
+    fix = ": ".join(qdisc.needs) if qdisc.needs else f"modprobe sch_{kind}, Linux 6.6 or newer"
     if kind in ("netem", "fq"):
         fix += f" (a kernel without it: {ALTERNATIVES})"
     state = "works" if good else message.splitlines()[0] if message else "fails"

@@ -116,3 +116,11 @@ def test_capacity_is_that_of_the_opportunities_in_the_part_used():
     assert tracelink.capacity_bytes(times, 0, 15, 5) == 5 * 1500
     # An outage has no capacity.
     assert tracelink.capacity_bytes([1, 1000], 1.5, 999, 0) == 0
+
+
+def test_most_opportunities_are_those_of_the_busiest_window_of_the_repeating_trace():
+    times = [0, 3, 4, 4, 10]
+    at = [next_ms for next_ms, _ in zip(tracelink.opportunities(times), range(60), strict=False)]
+    for length_ms in (0, 0.5, 1, 3, 7, 9, 10, 13, 27):
+        counts = [sum(start <= ms <= start + length_ms for ms in at) for start in at[:20]]
+        assert tracelink.most_opportunities(times, length_ms) == max(counts), length_ms

@@ -86,7 +86,6 @@ def conditions(draw):
         "data_batch_ms": st.integers(1, 1_000_000).map(lambda n: n / 1000),
         "sender_delay_ms": st.integers(1, rtt_us).map(lambda n: n / 1000),
         "sender_queue": st.just("fq_codel"),
-        "shaper": st.just("htb-netem"),
         "reverse_rate_mbit": RATES,
         "reverse_buffer_packets": st.integers(8_001, 9_000),
         "reverse_queue": st.sampled_from(["bfifo", "codel", "fq_codel", "pie", "red", "cake"]),
@@ -107,6 +106,8 @@ def conditions(draw):
         algorithm="cubic",
         rtt_ms=rtt_us / 1000,
         rate_mbit=draw(RATES),
+        # No kernel of others has exact links.
+        shaper=draw(st.sampled_from(["tbf", "htb-netem"])),
         # Without an effect on the queue of the axis qdisc.
         buffer_packets=draw(st.integers(100, 8_000)) if "qdisc" not in values else 1000,
         **values,
@@ -166,7 +167,7 @@ tc qdisc add dev eth2 root netem delay 5ms limit 100000 loss {}
 TBF = """
 tc qdisc add dev eth0 root handle 1: tbf rate 9mbit burst 3028 limit 3028
 tc qdisc add dev eth0 parent 1:1 """
-OWN = {"rate_mbit": 9.0, "queue": "own"}
+OWN = {"rate_mbit": 9.0, "queue": "own", "shaper": "tbf"}
 CHANGED = """
 tc qdisc add dev eth0 root handle 1: netem delay 7ms limit 9999
 tc qdisc add dev eth0 parent 1:1 handle 2: tbf rate 9mbit burst 3028 limit 90840
@@ -184,9 +185,20 @@ READ = {
     "sfq is an axis": (f"{TBF}sfq perturb 10", OWN | {"qdisc": "sfq perturb 10"}, []),
     "default options of codel are none": (
         f"{TBF}codel limit 90 target 5000us",
-        {"rate_mbit": 9.0, "queue": "codel", "buffer_packets": 90}, [],
+        {"rate_mbit": 9.0, "queue": "codel", "buffer_packets": 90, "shaper": "tbf"}, [],
     ),
-    "pfifo is a buffer": (f"{TBF}pfifo limit 90", {"rate_mbit": 9.0, "buffer_packets": 90}, []),
+    "pfifo is a buffer": (
+        f"{TBF}pfifo limit 90", {"rate_mbit": 9.0, "buffer_packets": 90, "shaper": "tbf"}, []
+    ),
+    "a class of HTB is a token bucket": (
+        "tc qdisc add dev eth0 root handle 1: htb default 1\n"
+        "tc class add dev eth0 parent 1: classid 1:1 htb rate 9mbit",
+        {"rate_mbit": 9.0, "shaper": "tbf"}, [],
+    ),
+    "a rate of CAKE is none": (
+        "tc qdisc add dev eth0 root cake bandwidth 9mbit",
+        {"rate_mbit": 9.0, "queue": "cake", "buffer_packets": 1820}, [],
+    ),
     "two interfaces are both directions": (
         PAIR.format("1%"), {"loss_percent": 1.0, "loss_direction": "both", "rtt_ms": 25.0}, []
     ),
@@ -199,12 +211,13 @@ READ = {
         ["netem rate 8mbit limit 100", "netem limit 100"],
     ),
     "a change by handle is of its qdisc": (
-        CHANGED, {"rtt_ms": 7.0, "rate_mbit": 8.0, "queue": "bfifo", "buffer_packets": 60},
+        CHANGED,
+        {"rtt_ms": 7.0, "rate_mbit": 8.0, "queue": "bfifo", "buffer_packets": 60, "shaper": "tbf"},
         ["tbf rate 9mbit burst 3028 limit 90840"],
     ),
     "a program configures an interface": (
         "link.intf1.config(bw=8, delay='7ms', max_queue_size=99)\nh1.config(ip='10.0.0.1')",
-        {"rate_mbit": 8.0, "rtt_ms": 7.0, "buffer_packets": 94},
+        {"rate_mbit": 8.0, "rtt_ms": 7.0, "buffer_packets": 94, "shaper": "tbf"},
         ["htb burst 15k", "netem limit 99"],
     ),
     "clsact has a policer": (POLICER, {"policer_mbit": 8.0, "policer_burst_packets": 20}, []),
@@ -246,7 +259,8 @@ def test_rate_of_the_other_interface_or_ifb_is_the_reverse_bottleneck(
     prefix, forward, reverse, queue, expected, without
 ):
     reading = found(prefix + DOCSIS.format(forward, reverse, reverse, queue))
-    path = {"rate_mbit": 200.0, "queue": "bfifo", "buffer_packets": 1385, "reverse_rate_mbit": 20.0}
+    path = {"rate_mbit": 200.0, "queue": "bfifo", "buffer_packets": 1385, "reverse_rate_mbit": 20.0,
+            "shaper": "tbf"}  # fmt: skip
     assert axes(reading.condition) == path | expected
     assert left(reading) == without
 
@@ -290,7 +304,7 @@ def test_netem_below_a_rate_is_no_separate_buffer():
     lines += "tc qdisc add dev eth0 parent 1:1 netem delay 10ms limit 50"
     reading = found(lines)
     assert axes(reading.condition) == {
-        "rate_mbit": 12.112, "rtt_ms": 10.0, "buffer_packets": 40
+        "rate_mbit": 12.112, "rtt_ms": 10.0, "buffer_packets": 40, "shaper": "tbf"
     }  # fmt: skip
     assert "does not delay a packet that has waited" in dict(reading.left)["eth0: netem limit 50"]
 
@@ -365,7 +379,8 @@ def test_command_prints_the_path_and_its_status(tmp_path, capsys, monkeypatch):
     assert cli.main(["path", "from-tc", str(file), "--json", "--algorithm", "bbr"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["condition"] == {
-        "algorithm": "bbr", "rate_mbit": 10.0, "queue": "bfifo", "buffer_packets": 43
+        "algorithm": "bbr", "rate_mbit": 10.0, "queue": "bfifo", "buffer_packets": 43,
+        "shaper": "tbf",
     }  # fmt: skip
     assert cli.main(["path", "from-tc", str(file), "--yaml"]) == 0
     assert "blocks:\n  from-tc:\n    algorithm: cubic\n" in capsys.readouterr().out
@@ -580,11 +595,12 @@ FORMS = {
         " Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0)\n"
         "qdisc netem 10: dev eth1 parent 1:1 limit 1000 delay 40ms seed 7\n"
         "qdisc noqueue 0: dev lo root refcnt 2\n",
-        {"rtt_ms": 40.0, "rate_mbit": 20.0, "buffer_packets": 933},
+        {"rtt_ms": 40.0, "rate_mbit": 20.0, "buffer_packets": 933, "shaper": "tbf"},
     ),
     "tcset": (
         "tcset eth0 --rate 100Mbps --delay 20ms --loss 0.1%",
-        {"rtt_ms": 20.0, "rate_mbit": 100.0, "loss_percent": 0.1, "buffer_packets": 834},
+        {"rtt_ms": 20.0, "rate_mbit": 100.0, "loss_percent": 0.1, "buffer_packets": 834,
+         "shaper": "tbf"},
     ),
     "pumba": (
         "pumba netem --duration 5m --interface eth1 delay --time 500 --jitter 50 server",

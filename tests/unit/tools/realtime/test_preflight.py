@@ -4,11 +4,18 @@ import dataclasses
 
 import pytest
 
+from losslab import cellspec
 from losslab.emulation.shaping import path_qdiscs
 from losslab.errors import LosslabError
 from losslab.processes import Done
+from losslab.reading import UsageError
 from losslab.tools.realtime import preflight
-from tests.unit.study.test_condition import BARE, CONDITION
+from tests.unit.study.test_condition import BARE as BARE_LINK
+from tests.unit.study.test_condition import CONDITION as EXACT
+
+# Only losslab's own kernels have exact links.
+BARE = dataclasses.replace(BARE_LINK, shaper="tbf")
+CONDITION = dataclasses.replace(EXACT, shaper="tbf")
 
 
 def test_remote_engine_is_refused(monkeypatch):
@@ -53,6 +60,25 @@ def test_preflight_checks_only_what_the_condition_needs(monkeypatch, tmp_path):
     assert tried == ["fq", "tbf", "pfifo", "netem"]
     aqm = dataclasses.replace(CONDITION, queue="cake")
     assert "cake" in missing_qdiscs(aqm, monkeypatch, tmp_path)[0]
+
+
+def test_exact_link_is_refused_with_the_shaper_to_use_instead(monkeypatch, tmp_path):
+    said = Done(2, "", "Error: Specified qdisc kind is unknown.")
+    monkeypatch.setattr(preflight.shutil, "which", lambda name: name)
+    monkeypatch.setattr(preflight.processes, "attempt", lambda *words, **options: said)
+    with pytest.raises(LosslabError, match="MISSING  sch_link in this machine's kernel") as error:
+        preflight.require(tmp_path, BARE_LINK, containers=False)
+    assert "without a trace use `--shaper tbf`" in error.value.message
+    with pytest.raises(UsageError, match=r"shaper must be tbf or .* \(`--shaper tbf`\)"):
+        cellspec.condition(BARE_LINK.to_json(), own_kernel=True)
+    assert cellspec.condition(BARE.to_json(), own_kernel=True) == BARE
+
+
+def test_usual_requirements_are_those_of_a_token_bucket(monkeypatch, tmp_path):
+    """`losslab doctor` would call every machine unusable that has no exact links."""
+    tried, _ = missing_qdiscs(preflight.USUAL, monkeypatch, tmp_path)
+    list(preflight.host(tmp_path, containers=False))
+    assert tried == 2 * ["fq", "tbf", "pfifo", "netem"]
 
 
 def test_algorithm_forbidden_in_namespaces_comes_with_a_fix(monkeypatch, tmp_path):
