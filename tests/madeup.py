@@ -128,6 +128,11 @@ def replicate(cell, number, noise, valid=True):
             "rtt_before_fetch_ms": noise.uniform(0.9, 1.1)
             * (c.buffer_packets * 6 if loaded else 20),
         }
+    elif c.app == "stream":
+        payload_kb = c.size_kb or c.response_kb
+        took_s = 0.0015 * c.rtt_ms + 0.0085 * payload_kb / c.rate_mbit * noise.uniform(1.0, 1.01)
+        row["goodput_mbit"] = row["total_goodput_mbit"] = 0.008 * payload_kb / took_s
+        row |= {"completion_s": took_s} if c.size_kb else {"response_median_ms": 1e3 * took_s}
     elif c.app == "ffmpeg":
         row |= {
             "time_to_first_frame_s": 0.07, "stall_count": 1, "stall_s": c.loss_percent / 10,

@@ -89,14 +89,15 @@ BREAKAGES = {
         # A bare number is in nanoseconds for this tc, in microseconds for older ones.
         f"on('r2', '{FORWARD_NETEM} limit 200000000 delay 10')",
         "",
-        ["must have delay.delay 0.01, found 1e-08", "RTT of the idle path must be 20 ms, found 10"],
+        ["must have delay.delay 0.01, found 1e-08",
+         "RTT of the idle path must be 20.0157 ms, found 10"],
     ),
     "delay on the sender": (
         "on('sender', 'tc qdisc del dev sender-r1 root'); "
         "on('sender', 'tc qdisc add dev sender-r1 root handle 1: netem delay 10ms')",
         "",
         ["qdisc fq must be on sender-r1 on sender, found netem", "is not in the plan",
-         "RTT of the idle path must be 20 ms, found 30"],
+         "RTT of the idle path must be 20.0157 ms, found 30"],
     ),
     "wrong rate": (
         "with hosts.inside(pids['r1']): "

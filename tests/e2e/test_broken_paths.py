@@ -91,7 +91,8 @@ CASES = {
         "r2", [], [],
     ),
     "a change to another rate": (
-        {"changes": "at_s=0.7,rate_mbit=2", "shaper": "tbf"}, "r1", {"rate 2000000bit": "rate 5000000bit"},
+        {"changes": "at_s=0.7,rate_mbit=2", "shaper": "tbf"}, "r1",
+        {"rate 2000000bit": "rate 5000000bit"},
         ["after the traffic: qdisc tbf on r1-r2 on r1 must have rate 250000, found 625000",
          "from 0.7 s the bottleneck must send at most 2 Mbit/s"],
     ),
@@ -104,7 +105,8 @@ CASES = {
         ["must have loss-random.loss 0.02, found 0.3", "loss from 0.7 s must be 2 %"],
     ),
     "an outage that passes some packets": (
-        {"changes": "at_s=0.7,outage_s=0.5", "shaper": "tbf"}, "r2", {"loss random 100%": "loss random 50%"},
+        {"changes": "at_s=0.7,outage_s=0.5", "shaper": "tbf"}, "r2",
+        {"loss random 100%": "loss random 50%"},
         ["loss from 0.7 s must be 100 %"],
     ),
     "batches that are missing": (

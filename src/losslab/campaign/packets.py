@@ -97,10 +97,10 @@ def traffic(content: bytes) -> tuple[int, list[tuple[int, Segment | None]]]:
             timed.append((at_ns, _segment(at_ns, frame, header, end, from_sender)))
         elif from_sender:
             timed.append((at_ns, None))
-    # The first origin is that of the pings on the idle path.
-    if len(origins) < 2:
+    if not origins:
         raise LosslabError("a capture must contain the first ping of the traffic, found none")
-    return origins[1], timed
+    # The pings on the idle path, if they have the same identifier, come first.
+    return origins[-1], timed
 
 
 def _segment(at_ns: int, frame: bytes, header: int, end: int, sent: bool) -> Segment:

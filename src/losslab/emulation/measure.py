@@ -208,9 +208,10 @@ def _ping_idle(sender_pid: int, plan: Plan, folder: Path) -> list[tuple[float, f
     """Measure the RTT of the idle path with one ping at a time, so that none queues."""
     with hosts.inside(sender_pid):
         version = plan.path_spec.sizes.ip_version
-        probe = probes.EchoProbe(at_version(RECEIVER_ADDRESS, version))
+        probe = probes.EchoProbe(at_version(RECEIVER_ADDRESS, version), probes.IDLE_IDENTIFIER)
     with contextlib.closing(probe):
         path = plan.path_spec
-        replies = probes.measure_idle(probe, path.rtt_ms, path.effect.above_ms / 1e3)
+        own_s = (path.effect.above_ms + path.ping_ms) / 1e3
+        replies = probes.measure_idle(probe, path.rtt_ms, own_s)
     probes.write_replies(replies, folder / "ping_idle.csv")
     return replies

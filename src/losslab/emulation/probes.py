@@ -106,7 +106,8 @@ ECHO_REPLY, ECHO_REQUEST = 0, 8
 ECHO_REPLY_6, ECHO_REQUEST_6 = 129, 128
 ECHO_HEADER = struct.Struct("!BBHHH")  # type, code, checksum, identifier, sequence
 PAYLOAD = bytes(56)  # as ping(8)
-IDENTIFIER = 0x10_55
+# Of pings during the traffic, and of those on the idle path, which may be answered as late.
+IDENTIFIER, IDLE_IDENTIFIER = 0x10_55, 0x10_56
 SO_TIMESTAMPNS = 35  # asm-generic/socket.h; the control message has the same number
 TIMESPEC = struct.Struct("@qq")
 
@@ -118,12 +119,12 @@ def checksum(data: bytes) -> int:
     return int(~(total + (total >> 16)) & 0xFFFF)
 
 
-def echo_request(sequence: int, version: int = 4) -> bytes:
+def echo_request(sequence: int, version: int = 4, identifier: int = IDENTIFIER) -> bytes:
     """Build an echo request; the kernel adds the checksum of ICMPv6."""
     if version == 6:
-        return ECHO_HEADER.pack(ECHO_REQUEST_6, 0, 0, IDENTIFIER, sequence) + PAYLOAD
-    blank = ECHO_HEADER.pack(ECHO_REQUEST, 0, 0, IDENTIFIER, sequence) + PAYLOAD
-    return ECHO_HEADER.pack(ECHO_REQUEST, 0, checksum(blank), IDENTIFIER, sequence) + PAYLOAD
+        return ECHO_HEADER.pack(ECHO_REQUEST_6, 0, 0, identifier, sequence) + PAYLOAD
+    blank = ECHO_HEADER.pack(ECHO_REQUEST, 0, 0, identifier, sequence) + PAYLOAD
+    return ECHO_HEADER.pack(ECHO_REQUEST, 0, checksum(blank), identifier, sequence) + PAYLOAD
 
 
 def ping_frame_bytes(ip_version: int) -> int:
@@ -131,20 +132,21 @@ def ping_frame_bytes(ip_version: int) -> int:
     return ETHERNET_BYTES + {4: 20, 6: 40}[ip_version] + ECHO_HEADER.size + len(PAYLOAD)
 
 
-def reply_sequence(packet: bytes, version: int = 4) -> int | None:
-    """Return the sequence number of a reply to a probe; None for any other ICMP packet."""
+def reply_sequence(packet: bytes, version: int = 4, of: int = IDENTIFIER) -> int | None:
+    """Return the sequence number of a reply to the probe `of`; None for any other ICMP packet."""
     # A raw socket keeps the header of IPv4, and not that of IPv6.
     header_bytes, reply = (
         (4 * (packet[0] & 0x0F), ECHO_REPLY) if version == 4 else (0, ECHO_REPLY_6)
     )
     kind, _, _, identifier, sequence = ECHO_HEADER.unpack_from(packet, header_bytes)
-    return int(sequence) if (kind, identifier) == (reply, IDENTIFIER) else None
+    return int(sequence) if (kind, identifier) == (reply, of) else None
 
 
 class EchoProbe:
     """Sender of echo requests in the namespace where it is created, and receiver of the replies."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, identifier: int = IDENTIFIER) -> None:
+        self._identifier = identifier
         self._version = 6 if ":" in address else 4
         family, protocol = (
             (socket.AF_INET6, socket.IPPROTO_ICMPV6)
@@ -161,7 +163,8 @@ class EchoProbe:
     def send(self, t_s: float) -> None:
         """Send a request at `t_s` of the caller's clock."""
         self._sent.append((t_s, time.clock_gettime_ns(time.CLOCK_REALTIME)))
-        self._socket.send(echo_request((len(self._sent) - 1) & 0xFFFF, self._version))
+        number = (len(self._sent) - 1) & 0xFFFF
+        self._socket.send(echo_request(number, self._version, self._identifier))
 
     @property
     def answered(self) -> bool:
@@ -180,7 +183,7 @@ class EchoProbe:
                 packet, control, _, _ = self._socket.recvmsg(2048, 64)
             except BlockingIOError:
                 return
-            sequence = reply_sequence(packet, self._version)
+            sequence = reply_sequence(packet, self._version, self._identifier)
             if sequence is None:
                 continue
             seconds, nanoseconds = next(

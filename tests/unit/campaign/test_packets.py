@@ -33,12 +33,19 @@ def ack(at, *blocks):
     return frame(6, header + options, RECEIVER, SENDER)
 
 
+# Two pings on the idle path, and the first of the traffic.
+PINGS = [
+    frame(1, probes.echo_request(0, identifier=probes.IDLE_IDENTIFIER)),
+    frame(1, probes.echo_request(1, identifier=probes.IDLE_IDENTIFIER)),
+    frame(1, probes.echo_request(0)),
+]
+
+
 def capture(*frames):
     """Return a pcap with a frame per millisecond, after the pings of the idle path."""
-    pings = [frame(1, probes.echo_request(number)) for number in (0, 1, 0)]
     records = [
         RECORD.pack(7, n * 1_000_000, len(each), len(each)) + each
-        for n, each in enumerate([*pings, *frames])
+        for n, each in enumerate([*PINGS, *frames])
     ]
     return FILE_HEADER + b"".join(records)
 
@@ -47,7 +54,8 @@ def over_ipv6(frame):
     """Return a frame of `frame` over IPv6, its pings as those of ICMPv6."""
     protocol, payload = {1: 58, 6: 6}[frame[23]], frame[34:]
     if protocol == 58:
-        payload = probes.echo_request(*struct.unpack_from("!H", payload, 6), 6)
+        identifier, number = struct.unpack_from("!HH", payload, 4)
+        payload = probes.echo_request(number, 6, identifier)
     ends = [
         bytes([0xFD, 0, 0, each[2]]) + bytes(11) + each[3:] for each in (frame[26:30], frame[30:34])
     ]
@@ -58,8 +66,7 @@ def over_ipv6(frame):
 def test_segments_have_both_ports_and_are_the_same_over_ipv6():
     frames = [data(0), ack(1000, (2000, 3000)), data(1000)]
     content = capture(*frames)
-    pings = [frame(1, probes.echo_request(number)) for number in (0, 1, 0)]
-    for each in (*pings, *frames):
+    for each in (*PINGS, *frames):
         old, new = (RECORD.pack(7, 0, len(e), len(e))[8:] + e for e in (each, over_ipv6(each)))
         content = content.replace(old, new)
     assert packets.segments(content) == packets.segments(capture(*frames))

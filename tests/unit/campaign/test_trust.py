@@ -61,8 +61,8 @@ def test_refusal_shows_commands_folders_and_the_option_also_for_the_hosts_kernel
     assert rerun.TRUST in error.value.hint
     assert rerun.require_trusted(manifest(COMMAND), trust=True).app == "command"
     with pytest.raises(LosslabError, match="own kernel, as root"):
-        rerun.require_trusted(manifest({}, HOST), trust=False)
-    assert rerun.require_trusted(manifest({}, HOST), trust=True)
+        rerun.require_trusted(manifest({"shaper": "tbf"}, HOST), trust=False)
+    assert rerun.require_trusted(manifest({"shaper": "tbf"}, HOST), trust=True)
 
 
 @pytest.mark.parametrize(

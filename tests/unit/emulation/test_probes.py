@@ -148,6 +148,7 @@ def test_only_own_replies_count():
     assert probes.reply_sequence(header + probes.echo_request(7)) is None
     other = struct.pack("!BBHHH", 0, 0, 0, probes.IDENTIFIER + 1, 7)
     assert probes.reply_sequence(header + other) is None
+    assert probes.reply_sequence(header + other, of=probes.IDLE_IDENTIFIER) == 7
     with_options = bytes([0x46]) + bytes(23)
     assert probes.reply_sequence(with_options + reply) == 7
     # A raw socket of IPv6 gives no header.
