@@ -254,10 +254,17 @@ def _shows_cause(claim: Mapping[str, Any], support: Mapping[str, Any], points: l
     others = _selected(support.get("where", {}), points)
     against = support["against"] if support["kind"] == "scatter_ratio" else None
     base = _selected(support["where"] | against, points) if against else []
-    pair = any(
-        sum(a[axis] != b[axis] for axis in a if axis != "block") == 1 for a in own for b in others
-    )
+    pair = any(_differences(a, b) == 1 for a in own for b in others)
     return pair and all(cell in own for cell in base) and not any(cell in own for cell in others)
+
+
+def _differences(a: Point, b: Point) -> int:
+    """Count the axes in which two points differ.
+
+    Pauses need the exact link, so their pair may have the shaper of the source's testbed.
+    """
+    axes = {axis for axis in a if axis != "block" and a[axis] != b[axis]}
+    return len(axes - {"shaper"} if "pauses" in axes else axes)
 
 
 def published_problems(

@@ -14,7 +14,8 @@ RUNS = [9.8, 9.9, 10.0, 10.1, 10.2]
 
 def test_nothing_differs_in_the_recorded_campaign():
     assert recompute.differences(RECORDED) == {
-        "means": [], "scoreboard": [], "single runs": [], "README": []
+        "means": [], "scoreboard": [], "single runs": [],
+        "intervals": [], "causes": [], "README": [],
     }  # fmt: skip
 
 
@@ -35,17 +36,40 @@ def test_a_single_published_run_is_judged_by_the_prediction_interval(
     assert recompute.judge_run(published, within, values) == verdict
 
 
+@pytest.mark.parametrize(
+    ("limit", "verdict"),
+    [
+        ({"at_most": 10.5}, "reproduced"),
+        ({"at_least": 10.5}, "not reproduced"),
+        ({"at_least": 9.8, "at_most": 10.01}, "inconclusive"),
+        ({"published": 10, "within": 0.3}, "reproduced"),
+    ],
+)
+def test_a_mean_is_judged_by_its_whole_interval(limit, verdict):
+    assert recompute.judge_mean(*recompute.mean_interval(RUNS), limit) == verdict
+
+
+def test_pairs_cancel_what_their_runs_share():
+    halves = [value / 2 for value in RUNS]
+    assert recompute.ratio_interval(RUNS, halves, True) == pytest.approx((2, 2))
+    low, high = recompute.ratio_interval(RUNS, halves, False)
+    assert low < 1.98 < 2.02 < high
+
+
 def test_each_forged_file_is_found(tmp_path: Path):
     for path in RECORDED.iterdir():
         shutil.copy(path, tmp_path)
     forge(tmp_path / "record.tsv", "\t", {"study": "loss"}, "mean", "1")
     forge(tmp_path / "scoreboard.csv", ",", {"source": "loss"}, "within_25", "0")
     forge(tmp_path / "claims.csv", ",", {"claim": "ewma"}, "verdict", "undecidable")
+    order = {"study": "map", "claim": "loss"}
+    forge(tmp_path / "claims.csv", ",", order, "verdict", "inconclusive")
     found = recompute.differences(tmp_path)
     assert len(found["means"]) == 1
     assert len(found["scoreboard"]) == 1
     assert len(found["single runs"]) == 1
     assert found["single runs"][0].startswith("cellular/ewma is ")
+    assert [text.split(" is ")[0] for text in found["intervals"]] == ["map/loss"]
     # The README has the recorded scoreboard, not the forged one.
     assert len(found["README"]) == 1
 

@@ -155,3 +155,20 @@ def test_kinds_of_claims_equal_the_codes(root):
     listed = code[code.index("claim_kinds <- list(") : code.index("\n)\n")]
     assert kinds == re.findall(r"^  (\w+) = function", listed, re.MULTILINE)
     assert kinds == list(claims.NEEDS)
+
+
+def test_cause_needs_cells_that_differ_in_one_axis():
+    base = {"block": "a", "rtt_ms": 10, "loss_percent": 1, "pauses": "none", "shaper": "tbf"}
+    points = [
+        base,
+        base | {"block": "b", "rtt_ms": 20},
+        base | {"block": "c", "rtt_ms": 20, "loss_percent": 0},
+        base | {"block": "d", "shaper": "link", "pauses": "per_s=1"},
+        base | {"block": "e", "shaper": "link", "rtt_ms": 20},
+    ]
+    claim = {"where": {"block": "a"}}
+    shown = {
+        block: claims._shows_cause(claim, {"kind": "value", "where": {"block": block}}, points)
+        for block in "abcde"
+    }
+    assert shown == {"a": False, "b": True, "c": False, "d": True, "e": False}
