@@ -15,10 +15,14 @@ draw_to_files <- function(figure, name, height_cm, words = describe_figure(figur
 }
 
 claims <- lapply(unlist(snakemake@input[["claims"]]), read_claims)
-data <- Map(function(cells, replicates) {
+data <- Map(function(cells, replicates, statistics) {
   replicates <- read_replicates(replicates) |> with_columns(c(agreement_metrics, agreement_windows))
-  list(cells = read_cells(cells), replicates = derive_metrics(replicates))
-}, unlist(snakemake@input[["cells"]]), unlist(snakemake@input[["replicates"]]))
+  list(
+    cells = read_cells(cells), replicates = derive_metrics(replicates),
+    statistics = read_measured(statistics)
+  )
+}, unlist(snakemake@input[["cells"]]), unlist(snakemake@input[["replicates"]]),
+unlist(snakemake@input[["statistics"]]))
 names(data) <- vapply(claims, \(its) its$study, "")
 cells <- bind_rows(lapply(data, \(its) its$cells))
 replicates <- bind_rows(lapply(data, \(its) its$replicates))
@@ -39,6 +43,7 @@ seed_disagreements(replicates) |>
   summarise_disagreements() |>
   with_columns(c("study", "cells", "percent", "low", "high")) |>
   write_table(snakemake@output[["seeds"]])
+write_table(coverage_of_intervals(replicates), snakemake@output[["coverage"]])
 # Write all columns even if the campaign does not have the study.
 paths <- path_agreement(filter(replicates, study == "loss"))
 write_table(paths, snakemake@output[["paths"]])
@@ -65,4 +70,5 @@ if (nrow(rows) == 0) rows <- join_facts(no_scores)
 sources <- summarise_scoreboard(bind_rows(numbers), rows)
 write_table(rows, snakemake@output[["numbers"]])
 write_table(sources, snakemake@output[["sources"]])
+write_table(summarise_metrics(rows), snakemake@output[["metrics"]])
 draw_to_files(draw_scoreboard(rows, sources), "scoreboard", scoreboard_height_cm(sources))

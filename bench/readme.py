@@ -18,7 +18,7 @@ import argparse
 import re
 import shutil
 import textwrap
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, median
@@ -222,9 +222,9 @@ def reference(name: str) -> tuple[Path, str]:
     return path, replaced(path.read_text(), mark, table().rstrip("\n") + "\n")
 
 
-def _minutes(config: Path) -> Counter[str]:
+def _minutes(config: Path) -> dict[str, float]:
     """Return the estimated CPU-minutes of each study of a campaign, at most."""
-    found: Counter[str] = Counter()
+    found: dict[str, float] = defaultdict(float)
     # Not containers, even if this machine has their image: the README is the same everywhere.
     for cell in design.load_cells(read_yaml(config) | {"hosts": base.VIRTUAL}, ROOT):
         one_s = cost.replicate_s(cell.condition, cell.backend)

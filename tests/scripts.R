@@ -12,6 +12,9 @@ library(ggplot2)
 suppressPackageStartupMessages(library(dplyr))
 one_locale()
 begin_script <- function(snakemake) NULL
+# Simulated coverage needs no precision here.
+coverage_draws <- 4
+coverage_resamples <- 20
 # This process knits more than once, so names cannot be locked.
 lock_names <- function(place) NULL
 # Made-up numbers need not agree with the chapters' sentences.
@@ -99,7 +102,7 @@ knit_report <- function(job) {
   chapters <- c(file.path("studies", studies, "chapter.qmd"), "report/_agreement.qmd")
   file.copy(
     c(
-      "config/algorithms.tsv", "report/coverage.csv", "report/speed.csv",
+      "config/algorithms.tsv", "report/speed.csv",
       file.path(results, c("summary", "tables", "claims.csv"))
     ),
     folder,
@@ -147,6 +150,7 @@ compare_studies <- function(job) {
     list(
       functions = character(), algorithms = "config/algorithms.tsv",
       cells = summaries("cells"), replicates = summaries("replicates"),
+      statistics = summaries("statistics"),
       claims = as.list(file.path("studies", unlist(job$studies), "claims.yaml")),
       published = as.list(published[file.exists(published)])
     ),
@@ -154,7 +158,8 @@ compare_studies <- function(job) {
       claims = file.path(job$folder, "results/claims.csv"),
       seeds = table("agreement_seeds"), paths = table("agreement_paths"),
       windows = table("agreement_windows"), numbers = table("scoreboard_numbers"),
-      sources = table("scoreboard_sources"),
+      sources = table("scoreboard_sources"), metrics = table("scoreboard_metrics"),
+      coverage = table("coverage"),
       figures = as.list(file.path(job$folder, "results/figures", figures))
     )
   ))

@@ -2,10 +2,15 @@
 
 # Choose decimal places that show three digits of a claim's number and its distance from the limit.
 places_of <- function(claims) {
-  bound <- as.numeric(sub("^(within|at most|at least) ", "", claims$tolerance))
-  limit <- ifelse(
-    grepl("^within", claims$tolerance),
-    claims$published + ifelse(claims$measured < claims$published, -1, 1) * bound, bound
+  ends <- strsplit(sub("^(within|at most|at least) ", "", claims$tolerance), " to ")
+  bound <- as.numeric(vapply(ends, \(end) end[1], ""))
+  upper <- as.numeric(vapply(ends, \(end) end[length(end)], ""))
+  limit <- dplyr::case_when(
+    grepl("^within", claims$tolerance) ~
+      claims$published + ifelse(claims$measured < claims$published, -1, 1) * bound,
+    # The nearer end of a range.
+    abs(claims$measured - upper) < abs(claims$measured - bound) ~ upper,
+    TRUE ~ bound
   )
   scale <- pmax(abs(claims$measured), abs(limit), na.rm = TRUE)
   scale <- ifelse(scale %in% c(0, NA), 1000, scale)
@@ -60,6 +65,7 @@ show_claims <- function(claims) {
 
 # What a verdict says about the source, for one claim and for several (claims.schema.yaml explains).
 evidence_names <- list(
+  predicted = c("prediction", "predictions"),
   "not fitted" = c("number to which nothing was fitted", "numbers to which nothing was fitted"),
   order = c("order or sign", "orders and signs"),
   fitted = c("fitted number", "fitted numbers"),
@@ -80,7 +86,7 @@ count_text <- function(claims) {
 # configured numbers are no evidence of reproduction, and our own expectations are not about the
 # source.
 count_verdicts_text <- function(claims) {
-  shown <- intersect(c("not fitted", "order"), claims$evidence)
+  shown <- intersect(c("predicted", "not fitted", "order"), claims$evidence)
   if (length(shown) == 0) {
     shown <- intersect(names(evidence_names), claims$evidence)
   }

@@ -1,4 +1,4 @@
-# 95 % confidence intervals over replicates. bench/coverage.R simulates their coverage, and that of
+# 95 % confidence intervals over replicates. coverage.R simulates their coverage, and that of
 # the bootstrap, from recorded runs.
 
 # Minimum number of replicates for a confidence interval; four predict a fifth too poorly.

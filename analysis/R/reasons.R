@@ -6,7 +6,7 @@
 # explains only undecidable and inconclusive verdicts.
 
 # Get the reason of a verdict, and why its evidence fails, if it does. A claim that differs must
-# have a reason that holds. An undecidable or inconclusive one has a generated reason, and its own
+# have a reason that holds, unless it is a prediction. An undecidable or inconclusive one has a generated reason, and its own
 # only as long as that holds.
 reason_of <- function(claim, data, estimate) {
   if (estimate$verdict == "not comparable") {
@@ -29,7 +29,8 @@ reason_of <- function(claim, data, estimate) {
     return(list(text = text, unsupported = "", cause = cause))
   }
   unsupported <- if (length(stated) == 0) {
-    "the claim has no reason"
+    # Its text was committed before the runs, and stays as it was.
+    if (identical(claim$evidence, "predicted")) "" else "the claim has no reason"
   } else {
     paste(vapply(false, \(sentence) sentence$unsupported, ""), collapse = "; ")
   }

@@ -6,6 +6,8 @@
 # - `source`: whose number it is, if it is not of the study's own source;
 # - `published_runs` and `published_sd`: the source's runs behind the number, and their scatter;
 # - `over`: the algorithm by whose value ours is divided, if the number is a ratio;
+# - `statistic`: the statistic of the runs' seconds that the number is; the default is the mean of runs;
+# - `null`: what a model says that knows no congestion control, such as "no gain" or the link's rate;
 # - `apart`: why the number does not count (`not_counted`);
 # - `because`: required with `apart`: the axes that were fitted or that configure the number,
 #   separated by spaces, or in words, from which numbers it follows or why it is not comparable;
@@ -13,8 +15,8 @@
 # - `repeats`: name of a group of the source's numbers that repeat each other;
 # - `family`: numbers that share a margin; the default is the metric.
 
-optional_numbers <- c("published_runs", "published_sd")
-optional_words <- c("over", "apart", "because", "fact", "repeats")
+optional_numbers <- c("published_runs", "published_sd", "null")
+optional_words <- c("over", "statistic", "apart", "because", "fact", "repeats")
 
 # Numbers that do not count: they follow from a fit, from the set-up, or from other numbers of the
 # list, or the source's number is of another quantity.
@@ -73,7 +75,8 @@ published_numbers <- function(study, published) {
     dplyr::group_by(dplyr::across(-dplyr::all_of(merged))) |>
     dplyr::summarise(
       published_sd = if (dplyr::n() > 1) stats::sd(published) else published_sd,
-      published = mean(published), published_runs = sum(published_runs), .groups = "drop"
+      published = mean(published), published_runs = sum(published_runs), null = mean(null),
+      .groups = "drop"
     )
 }
 
@@ -133,26 +136,51 @@ claim_of_number <- function(number, block) {
 }
 
 score_of <- function(number, claim, data) {
-  estimate <- claim_kinds[[claim$kind]](data, claim, interval_level)
   deterministic <- all_deterministic(data, claim)
+  estimate <- if (is.na(number$statistic)) {
+    claim_kinds[[claim$kind]](data, claim, interval_level)
+  } else {
+    seconds_estimate(data, only(select_cells(data, claim), claim)$cell, number)
+  }
   over_published <- \(x) if (number$published > 0) as.numeric(x) / number$published else NA_real_
   c(
     number[c("study", "source", "place")],
     list(cell = only(select_cells(data, claim), claim)$cell, block = claim$where$block),
-    number[c("metric", "over", "apart", "because", "fact", "published", optional_numbers)],
+    number[c(
+      "metric", "over", "statistic", "apart", "because", "fact", "published", "published_runs",
+      "published_sd"
+    )],
     list(
+      null_ratio = over_published(number$null),
       measured = estimate$value, n = estimate$n, ratio = over_published(estimate$value),
       low = if (deterministic) NA_real_ else over_published(estimate$low),
       high = if (deterministic) NA_real_ else over_published(estimate$high),
-      interval = interval_words(claim, estimate, deterministic, interval_level)
+      interval = if (is.na(number$statistic)) {
+        interval_words(claim, estimate, deterministic, interval_level)
+      } else {
+        ""
+      }
     )
   )
 }
 
+# Get a statistic of a cell's seconds, which has no confidence interval.
+seconds_estimate <- function(data, cell, number) {
+  rows <- data$statistics
+  row <- rows[
+    rows$cell == cell & rows$metric == number$metric & rows$statistic_over == "seconds",
+  ]
+  if (nrow(row) != 1) {
+    stop(number$study, "_numbers must name a metric that cells have by the second, found ",
+         number$metric)
+  }
+  list(value = row[[number$statistic]], low = NA_real_, high = NA_real_, n = row$n)
+}
+
 no_scores <- tibble::tibble(
-  study = "", source = "", place = "", cell = "", block = "", metric = "", over = "", apart = "",
-  because = "", fact = "", published = 0, published_runs = 0, published_sd = 0, measured = 0, n = 0,
-  ratio = 0, low = 0, high = 0, interval = ""
+  study = "", source = "", place = "", cell = "", block = "", metric = "", over = "",
+  statistic = "", apart = "", because = "", fact = "", published = 0, published_runs = 0,
+  published_sd = 0, null_ratio = 0, measured = 0, n = 0, ratio = 0, low = 0, high = 0, interval = ""
 )[0, ]
 
 # Join the numbers that state the same fact into one row, with their geometric means, and grade it.
@@ -166,7 +194,7 @@ join_facts <- function(rows) {
     dplyr::group_by(study, source, own) |>
     dplyr::mutate(
       numbers = dplyr::n(),
-      dplyr::across(c(published, measured, ratio, low, high), \(x) {
+      dplyr::across(c(published, measured, ratio, null_ratio, low, high), \(x) {
         if (dplyr::n() == 1) x else exp(mean(log(x)))
       }),
       dplyr::across(c(published_runs, published_sd), \(x) if (dplyr::n() == 1) x else NA_real_)
@@ -215,6 +243,49 @@ summarise_scoreboard <- function(numbers, rows) {
     ) |>
     dplyr::relocate(published, .after = source) |>
     dplyr::arrange(match(study, unique(numbers$study)), source != study, source)
+}
+
+no_metrics <- tibble::tibble(
+  study = "", source = "", metric = "", counted = 0, within_5 = 0, within_25 = 0, within_2 = 0,
+  null_counted = 0, null_within_5 = 0, null_within_25 = 0, null_within_2 = 0
+)[0, ]
+
+# Summarise the facts that count by source and metric, with the same counts of the null models: what
+# they also reach says nothing about the emulation.
+summarise_metrics <- function(rows) {
+  rows <- rows[counts(rows), ]
+  if (nrow(rows) == 0) {
+    return(no_metrics)
+  }
+  rows$metric <- paste0(
+    rows$metric, ifelse(is.na(rows$over), "", paste(" over", rows$over)),
+    ifelse(is.na(rows$statistic), "", paste(",", rows$statistic, "of seconds"))
+  )
+  # Of ratios, how many are within a factor of one.
+  within <- function(ratio, factor) sum(as_distance(ratio) <= factor, na.rm = TRUE)
+  rows |>
+    dplyr::group_by(study, source, metric) |>
+    dplyr::summarise(
+      counted = dplyr::n(), within_5 = within(ratio, 1.05), within_25 = within(ratio, 1.25),
+      within_2 = within(ratio, 2), null_counted = sum(!is.na(null_ratio)),
+      null_within_5 = within(null_ratio, 1.05), null_within_25 = within(null_ratio, 1.25),
+      null_within_2 = within(null_ratio, 2), .groups = "drop"
+    )
+}
+
+# Show the facts by source and metric, ours beside those of the null model.
+show_metrics <- function(metrics) {
+  null <- function(column) {
+    ifelse(metrics$null_counted > 0, as.character(metrics[[column]]), "")
+  }
+  metrics |>
+    dplyr::transmute(
+      Source = source, Metric = breakable(metric), Counted = counted, `Within 5 %` = within_5,
+      `25 %` = within_25, `Factor of 2` = within_2, `Null model: counted` = null("null_counted"),
+      `within 5 %` = null("null_within_5"), ` 25 %` = null("null_within_25"),
+      `factor of 2` = null("null_within_2")
+    ) |>
+    show_table(align = "llrrrrrrrr")
 }
 
 # Sum the scoreboard of the studies' own sources in one sentence; "" if nothing counts.
@@ -276,7 +347,10 @@ show_scoreboard <- function(rows) {
         source, ", ", place, ifelse(numbers > 1, paste0(": ", fact, " (", numbers, " numbers)"), "")
       ),
       Cell = breakable(cell),
-      Metric = breakable(ifelse(is.na(over), metric, paste0(metric, " over ", over))),
+      Metric = breakable(paste0(
+        metric, ifelse(is.na(over), "", paste0(" over ", over)),
+        ifelse(is.na(statistic), "", paste0(", ", statistic, " of seconds"))
+      )),
       Published = paste0(
         short(published), ifelse(is.na(published_sd), "", paste(" \u00b1", short(published_sd, 2)))
       ),

@@ -12,19 +12,19 @@ agreeing <- c("reproduced", "inside", "near")
 differing <- c("not reproduced", "outside")
 unresolved <- c("undecidable", "inconclusive")
 
-# Get the range that a claim's only limit allows: at_most, at_least, or within (published value plus
-# or minus).
+# Get the range that a claim allows: at_most, at_least, both, or within (published value plus or
+# minus).
 allowed_range <- function(claim) {
-  if (!is.null(claim$at_most)) {
-    return(c(-Inf, claim$at_most))
+  if (!is.null(claim$within)) {
+    return(claim$published + c(-1, 1) * claim$within)
   }
-  if (!is.null(claim$at_least)) {
-    return(c(claim$at_least, Inf))
-  }
-  claim$published + c(-1, 1) * claim$within
+  c(c(claim$at_least, -Inf)[1], c(claim$at_most, Inf)[1])
 }
 
 tolerance_text <- function(claim) {
+  if (!is.null(claim$at_most) && !is.null(claim$at_least)) {
+    return(paste(claim$at_least, "to", claim$at_most))
+  }
   if (!is.null(claim$at_most)) {
     return(paste("at most", claim$at_most))
   }

@@ -1,7 +1,7 @@
 # Changes of goodput with loss, against the same path without loss and against the main set-up.
 
 # Blocks whose path is not that of the main block, with which they are not compared.
-other_paths <- c("sensitivity", "fq-codel-fitted", "bdp")
+other_paths <- c("sensitivity", "fq-codel-fitted", "bdp", "authors", "authors-before")
 
 # Compute each condition's change of goodput in percent against the same algorithm and path without
 # loss, with its confidence interval. Conditions have different seeds, so runs are not paired. A

@@ -25,7 +25,7 @@ map_numbers <- function(published) {
     dplyr::filter(!is.na(gain_percent)) |>
     dplyr::mutate(
       algorithm = "bbr", over = "cubic", metric = "goodput_mbit", blocks = "shallow paper imc",
-      published = 1 + gain_percent / 100
+      published = 1 + gain_percent / 100, null = 1
     )
   of_seconds <- published |>
     dplyr::filter(startsWith(source, "datta2023"), !is.na(from_s)) |>
@@ -55,10 +55,15 @@ map_numbers <- function(published) {
         sub(" \\(.*", "", source),
         kim = "map", cao2019 = "Cao et al. 2019", datta2023 = "Datta and Fund 2023"
       ),
-      family = paste(metric, blocks == start_block)
+      family = paste(metric, blocks == start_block),
+      # Without a model of congestion control: no gain, or the link's rate.
+      null = ifelse(
+        is.na(null) & metric == "goodput_mbit" & is.na(sender_queue),
+        theoretical_goodput(rate_mbit), null
+      )
     ) |>
     dplyr::select(
       source, place, blocks, algorithm, dplyr::all_of(condition), sender_queue, metric, over,
-      published, published_runs, apart, because, repeats, family
+      published, published_runs, apart, because, repeats, family, null
     )
 }

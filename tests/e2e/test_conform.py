@@ -141,3 +141,18 @@ def test_repaired_bbr3_passes_what_bbr3_fails(changed, root):
     cases = ["3", "4b", "18", "19"]
     patch = root / "suites/bbr-draft/bbr3-repaired.patch"
     assert changed(cases, patch) == dict.fromkeys(cases, "PASS")
+
+
+def test_cubic_follows_its_standard_and_reno_does_not(tmp_path):
+    cases = ("increase", "concave", "convex", "decrease", "reno-slope", "slow-start")
+    found = {}
+    for algorithm in ("cubic", "reno"):
+        words = [word for name in cases for word in ("--case", name)]
+        out = tmp_path / algorithm
+        done = losslab("conform", "rfc9438", algorithm, *words, "--out", out)
+        assert done.returncode == 1, done.stderr
+        found[algorithm] = verdicts(out)
+    # Linux's CUBIC grows by 0.53 packets per round trip in Reno's region, and never by one.
+    assert found["cubic"] == dict.fromkeys(cases, "PASS") | {"reno-slope": "FAIL"}
+    passed = {"reno-slope": "PASS", "slow-start": "PASS"}
+    assert found["reno"] == dict.fromkeys(cases, "FAIL") | passed

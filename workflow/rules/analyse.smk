@@ -50,6 +50,9 @@ rule compare_studies:
         algorithms=find("config/algorithms.tsv", ROOT),
         cells=campaign.summaries("cells"),
         replicates=campaign.summaries("replicates"),
+        statistics=expand(
+            "results/summary/{study}/statistics.csv", study=campaign.studies
+        ),
         claims=[
             studyfiles.file(ROOT, study, studyfiles.CLAIMS)
             for study in campaign.studies
@@ -72,6 +75,8 @@ rule compare_studies:
         windows="results/tables/agreement_windows.csv",
         numbers="results/tables/scoreboard_numbers.csv",
         sources="results/tables/scoreboard_sources.csv",
+        metrics="results/tables/scoreboard_metrics.csv",
+        coverage="results/tables/coverage.csv",
         conform=campaign.conform_tables(),
         figures=expand(
             "results/figures/{figure}.{suffix}",

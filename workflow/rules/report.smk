@@ -26,8 +26,6 @@ rule render_report:
             workflow.source_path("../../report/references.bib"),
             workflow.source_path("../../report/style.css"),
             find("config/algorithms.tsv", ROOT),
-            # Coverage of confidence intervals, from a simulation: the same in every campaign.
-            workflow.source_path("../../report/coverage.csv"),
             # Recorded time per replicate, on the machine that measured it.
             workflow.source_path("../../report/speed.csv"),
         ],
@@ -50,6 +48,8 @@ rule render_report:
                     "agreement_windows",
                     "scoreboard_numbers",
                     "scoreboard_sources",
+                    "scoreboard_metrics",
+                    "coverage",
                 ],
             ),
             *campaign.conform_tables(),

@@ -244,3 +244,21 @@ test_that("a published number of a single run has verdicts of its own", {
   expect_match(some$reason, paste("about", some$runs_needed, "runs would decide."))
   expect_equal(verdict_with(195, 0.025, 2 * some$runs_needed)$verdict, "inside")
 })
+
+test_that("a range has two ends, and a prediction that fails needs no reason", {
+  judged <- function(low, high, ...) {
+    claim <- claim(
+      kind = "value", where = list(algorithm = "cubic", loss_percent = 1), at_least = low,
+      at_most = high, ...
+    )
+    judge(claim)
+  }
+  measured <- judged(0, 1e6)$measured
+  expect_equal(judged(0, 1e6)$verdict, "reproduced")
+  expect_equal(judged(2 * measured, 3 * measured)$verdict, "not reproduced")
+  expect_equal(judged(measured / 3, measured / 2)$verdict, "not reproduced")
+  expect_equal(judged(measured, 3 * measured)$verdict, "inconclusive")
+  expect_equal(judged(1, 2)$tolerance, "1 to 2")
+  expect_equal(judged(1, 2)$unsupported, "the claim has no reason")
+  expect_equal(judged(1, 2, evidence = "predicted")$unsupported, "")
+})

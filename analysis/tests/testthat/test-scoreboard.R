@@ -16,6 +16,10 @@ loss_data <- function(loss, goodput, spread = 0.02) {
     cells = dplyr::bind_rows(cells, tibble::tibble(block = c("main", "long"))), replicates = runs
   )
 }
+# The means of the loss study, without the statistics of seconds.
+means_of <- function(published) {
+  dplyr::filter(published_numbers("loss", published), is.na(statistic))
+}
 published <- tibble::tibble(
   algorithm = "cubic", path = rep(c("symmetric", "asymmetric"), each = 3),
   loss_percent = rep(0:2, 2), mean = c(800, 220, 100, 860, 200, 110), std = 10, slide = 8
@@ -26,12 +30,12 @@ test_that("margins come from the source's repeats only", {
   # Two pairs, of which each has a variance of half its squared difference; not the loss-free one.
   variance <- mean(c(log(220 / 200), log(110 / 100))^2 / 2)
   expect_equal(unname(repeatability(numbers)), exp(1.959964 * sqrt(2 * variance)), tolerance = 1e-6)
-  expect_equal(nrow(published_numbers("loss", published)), 6)
+  expect_equal(nrow(means_of(published)), 6)
   expect_equal(nrow(published_numbers("calibration", published)), 0)
 })
 
 test_that("every measured number has a ratio and a grade, and others are omitted", {
-  numbers <- published_numbers("loss", published)
+  numbers <- means_of(published)
   found <- scoreboard(numbers, loss_data(1:2, c(220, 112)))
   expect_equal(found$published, c(220, 100))
   expect_equal(found$ratio, c(1, 1.12))
@@ -111,7 +115,10 @@ test_that("only what was fitted or configured does not count in the cloud and lo
     goodput$because[!is.na(goodput$because)],
     c("buffer_packets", "receive_buffer rate_mbit buffer_packets")
   )
-  fitted <- labels("loss", !is.na(apart))
+  # A fitted mean is in the middle of its seconds, and says nothing about their scatter.
+  seconds <- labels("loss", !is.na(apart), !is.na(statistic))
+  expect_setequal(seconds$statistic, c("q25", "median", "q75"))
+  fitted <- labels("loss", !is.na(apart), is.na(statistic))
   expect_equal(fitted$path, c("symmetric", "asymmetric"))
   expect_equal(fitted$because, c("rtt_ms", "rtt_ms"))
 })
@@ -123,7 +130,7 @@ test_that("numbers that state the same fact are one row of geometric means", {
   )
   data <- loss_data(0:1, c(880, 900), 0)
   data$cells$algorithm <- data$replicates$algorithm <- "bbr"
-  found <- scoreboard(published_numbers("loss", of_bbr), data)
+  found <- scoreboard(means_of(of_bbr), data)
   expect_equal(nrow(found), 1)
   expect_equal(found$numbers, 2)
   expect_equal(found$ratio, sqrt(1.1))
@@ -134,7 +141,7 @@ test_that("a ratio must be of one cell", {
   data <- loss_data(c(1, 1), c(220, 112))
   data$cells$cell[1:2] <- c("a", "b")
   data$replicates$cell <- rep(c("a", "b"), each = 6)
-  numbers <- published_numbers("loss", published[2, ])
+  numbers <- means_of(published[2, ])
   numbers$over <- "cubic"
   expect_error(scoreboard(numbers, data), "must select one cell, found 2")
 })
@@ -147,7 +154,7 @@ test_that("grades are factors in both directions", {
 })
 
 test_that("deterministic cells have a ratio without an interval", {
-  found <- scoreboard(published_numbers("loss", published), loss_data(2, 100, 0))
+  found <- scoreboard(means_of(published), loss_data(2, 100, 0))
   expect_equal(found$ratio, 1)
   expect_equal(found$interval, "deterministic")
   expect_true(is.na(found$low))
@@ -196,4 +203,36 @@ test_that("margins of claims are the repeatability limits that they name", {
     }
   }
   expect_equal(checked, 13)
+})
+
+test_that("statistics of the seconds are rows of their own, with the cell's numbers", {
+  data <- loss_data(2, 100)
+  data$statistics <- tibble::tibble(
+    cell = "cubic2", metric = "goodput_mbit", statistic_over = c("replicates", "seconds"),
+    std = c(1, 12), n = c(6, 60)
+  )
+  numbers <- published_numbers("loss", dplyr::filter(published, loss_percent == 2))
+  found <- scoreboard(dplyr::filter(numbers, statistic %in% "std"), data)
+  expect_equal(found$source, "loss, seconds")
+  expect_equal(c(found$ratio, found$n), c(1.2, 60))
+  expect_true(is.na(found$low))
+  # The study's own source has its means only.
+  expect_equal(unique(numbers$source[is.na(numbers$statistic)]), "loss")
+})
+
+test_that("null models are counted beside ours, and only where there is one", {
+  rows <- scoreboard(means_of(published), loss_data(0:2, c(900, 220, 112)))
+  found <- summarise_metrics(rows)
+  expect_equal(found$metric, "goodput_mbit")
+  # 956 of 800 Mbit/s, and 166.5 of 100; the number at 1 % was fitted.
+  expect_equal(
+    unlist(found[-(1:3)]),
+    c(
+      counted = 2, within_5 = 0, within_25 = 2, within_2 = 2, null_counted = 2,
+      null_within_5 = 0, null_within_25 = 1, null_within_2 = 2
+    )
+  )
+  rows$null_ratio <- NA_real_
+  expect_equal(summarise_metrics(rows)$null_counted, 0)
+  expect_equal(names(summarise_metrics(rows[0, ])), names(found))
 })

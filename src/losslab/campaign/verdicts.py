@@ -28,9 +28,9 @@ COLUMNS = (
     "study", "claim", "verdict", "sentence", "evidence", "tolerance", "limit_is", "limit_because",
     "published", "reason", "unsupported", "cause", "absent", "unit", "n", *NUMBERS,
 )  # fmt: skip
-# What a verdict says about the source (workflow/schemas/claims.schema.yaml). Only the first two
-# count as evidence of reproduction.
-EVIDENCE = ("not fitted", "order", "fitted", "configured", "own")
+# What a verdict says about the source (workflow/schemas/claims.schema.yaml). Only the first
+# three count as evidence.
+EVIDENCE = ("predicted", "not fitted", "order", "fitted", "configured", "own")
 # Folder of the recorded campaigns.
 RECORDED = Path("recorded")
 # Begin of the column `absent` of claims whose cells were skipped (analysis/R/claims.R).

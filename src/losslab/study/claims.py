@@ -18,6 +18,8 @@ from losslab.study.condition import AXES
 from losslab.study.studyfiles import Point, as_list, block_grid, load_study, matches, unmatched
 
 COMPARISONS = ("at_most", "at_least", "within")
+# The limits that a claim may have: one, or both ends of a range.
+LIMITS = [*([name] for name in COMPARISONS), ["at_most", "at_least"]]
 # Parameters besides `where`, and those that each kind requires; it accepts no others.
 PARAMETERS = ("against", "others", "along")
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -147,10 +149,12 @@ def _parameter_problems(claim: Mapping[str, Any]) -> list[str]:
     """List the keys that a claim of its kind lacks or must not have."""
     kind = claim["kind"]
     comparisons = [key for key in COMPARISONS if key in claim]
-    problems = [] if len(comparisons) == 1 else [
-        f"a claim must have exactly one of {', '.join(COMPARISONS)}, found "
+    problems = [] if comparisons in LIMITS else [
+        f"a claim must have one of {', '.join(COMPARISONS)}, or at_most with at_least, found "
         f"{', '.join(comparisons) or 'none'}"
     ]  # fmt: skip
+    if len(comparisons) == 2 and claim["at_least"] >= claim.get("at_most", math.inf):
+        problems.append(f"at_least must be below at_most, found {claim['at_least']}")
     problems += metrics.problems(claim["metric"]) if "metric" in claim else []
     if claim.get("metric") in AXES:
         problems.append(f"metric must not be an axis, found {claim['metric']}")

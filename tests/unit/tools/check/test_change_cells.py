@@ -37,7 +37,10 @@ def test_options_add_algorithms_select_cells_and_set_their_kernel():
         (["--only", "nothing"], "--only must name one of loss/cubic"),
         (["--algorithm", "nothing"], "algorithms must be in"),
         (["--suite", "rfc9743"], "metrics to compare"),
-        (["--suite", "nothing"], "a suite must be one of bbr-draft, c4-tests, ci, rfc9743"),
+        (
+            ["--suite", "nothing"],
+            "a suite must be one of bbr-draft, c4-tests, ci, rfc9438, rfc9743",
+        ),
     ],
 )
 def test_unknown_names_are_refused(words, message):

@@ -378,7 +378,7 @@ def test_axis_that_does_not_exist_is_refused(folder, capsys):
     assert "error: case by-time: every change must come before" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["bbr-draft", "c4-tests"])
+@pytest.mark.parametrize("name", ["bbr-draft", "c4-tests", "rfc9438"])
 def test_every_case_of_a_suite_has_conditions_that_can_be_measured(name):
     for case in suite.cases(suite.load(name), []):
         assert case.condition(BBR3, case.known_s)

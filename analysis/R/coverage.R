@@ -1,17 +1,14 @@
-# Coverage of confidence intervals on measured runs: `Rscript bench/coverage.R results`.
-# A second argument is the number of samples, such as 100 for a trial.
+# Coverage of confidence intervals on the campaign's own runs: how often an interval of n runs, drawn
+# from a population of runs of one kind, contains the population's value.
 #
-# The runs of cells of one kind form a population. Each run is divided by its cell's mean, and its
-# deviation is multiplied by sqrt(n / (n - 1)), because the mean is estimated from the same runs.
-# For samples of each population, the script counts how often each kind of confidence interval
-# contains the population's value. It writes report/coverage.csv, which the report shows.
-for (path in Sys.glob("analysis/R/*.R")) source(path)
+# Each run is divided by its cell's mean, and its deviation is multiplied by sqrt(n / (n - 1)),
+# because the mean is estimated from the same runs.
 
-arguments <- commandArgs(trailingOnly = TRUE)
-draws <- if (length(arguments) > 1) as.integer(arguments[2]) else 4000L
-sizes <- c(3, 5, 10, 20)
+# Samples for each population, kind of interval and size.
+coverage_draws <- 1000
+coverage_sizes <- c(3, 5, 10, 20)
 # Draws of the bootstrap, which is included for comparison.
-resamples <- 1000
+coverage_resamples <- 1000
 # Minimum number of runs of a population.
 min_population <- 60
 
@@ -42,15 +39,26 @@ kinds_of_runs <- list(
   "Shares of two flows" = list("cloud", "jain_index", \(rows) rows$competitor != "none")
 )
 
-# Return the runs of a kind, divided by their cells' means.
-population <- function(kind, folder) {
-  path <- file.path(folder, "summary", kind[[1]], "replicates.csv")
-  if (!file.exists(path)) {
+no_coverage <- tibble::tibble(
+  population = "", runs = 0, spread_percent = 0, kind = "", n = 0, coverage_percent = 0, draws = 0
+)[0, ]
+
+# Compute the coverage for each population of a campaign's runs. The populations do not depend on the
+# order of the rows, and the draws have a seed.
+coverage_of_intervals <- function(replicates) {
+  set.seed(1, kind = "Mersenne-Twister", sample.kind = "Rejection")
+  populations <- lapply(kinds_of_runs, population, replicates = replicates)
+  enough <- populations[lengths(populations) >= min_population]
+  dplyr::bind_rows(no_coverage, unname(Map(coverage_of_population, names(enough), enough)))
+}
+
+# Select the runs of a kind, divided by their cells' means.
+population <- function(kind, replicates) {
+  rows <- replicates[replicates$study == kind[[1]], ]
+  if (nrow(rows) == 0 || !kind[[2]] %in% names(rows)) {
     return(numeric())
   }
-  rows <- with_columns(read_replicates(path), kind[[2]])
-  rows <- rows[kind[[3]](rows) & rows$valid, ]
-  rows <- rows[!is.na(rows[[kind[[2]]]]), ]
+  rows <- rows[which(kind[[3]](rows) & rows$valid & !is.na(rows[[kind[[2]]]])), ]
   unlist(lapply(split(rows[[kind[[2]]]], factor(rows$cell)), function(values) {
     n <- length(values)
     if (n < min_runs || stats::sd(values) < 1e-9 * mean(values)) {
@@ -61,7 +69,8 @@ population <- function(kind, folder) {
 }
 
 percentile_bootstrap <- function(x) {
-  means <- colMeans(matrix(sample(x, length(x) * resamples, replace = TRUE), nrow = length(x)))
+  draws <- sample(x, length(x) * coverage_resamples, replace = TRUE)
+  means <- colMeans(matrix(draws, nrow = length(x)))
   edges <- stats::quantile(means, c(0.025, 0.975), names = FALSE)
   list(low = edges[1], high = edges[2])
 }
@@ -72,12 +81,12 @@ covers <- function(interval, value) {
   isTRUE(interval$low - near <= value && value <= interval$high + near)
 }
 
-# Return the percentage of samples of n runs whose confidence interval contains the value.
-coverage <- function(n, interval, value, repeats = draws) {
+# Compute the percentage of samples of n runs whose confidence interval contains the value.
+coverage_percent <- function(n, interval, value, repeats) {
   100 * mean(vapply(seq_len(repeats), \(draw) covers(interval(n), value), TRUE))
 }
 
-of_population <- function(name, values) {
+coverage_of_population <- function(name, values) {
   values <- values[values > 0]
   draw <- \(n) sample(values, n, replace = TRUE)
   kinds <- list(
@@ -93,24 +102,13 @@ of_population <- function(name, values) {
       ratio_interval(draw(n), rep(1, n))
     }, exp(mean(log(values))), min_runs)
   )
-  found <- lapply(kinds, function(each) {
-    fit <- sizes[sizes >= each[[4]]]
-    repeats <- if (grepl("bootstrap", each[[1]])) draws / 4 else draws
-    covered <- vapply(fit, \(n) coverage(n, each[[2]], each[[3]], repeats), 1)
+  dplyr::bind_rows(lapply(kinds, function(kind) {
+    fit <- coverage_sizes[coverage_sizes >= kind[[4]]]
+    repeats <- max(1, coverage_draws / if (grepl("bootstrap", kind[[1]])) 4 else 1)
+    covered <- vapply(fit, \(n) coverage_percent(n, kind[[2]], kind[[3]], repeats), 1)
     tibble::tibble(
       population = name, runs = length(values), spread_percent = 100 * stats::sd(values),
-      kind = each[[1]], n = fit, coverage_percent = covered, draws = repeats
+      kind = kind[[1]], n = fit, coverage_percent = covered, draws = repeats
     )
-  })
-  dplyr::bind_rows(found)
+  }))
 }
-
-one_locale()
-set.seed(1, kind = "Mersenne-Twister", sample.kind = "Rejection")
-populations <- lapply(kinds_of_runs, population, folder = arguments[1])
-enough <- populations[lengths(populations) >= min_population]
-if (length(enough) == 0) {
-  stop("results must have ", min_population, " runs of one kind, found fewer of each")
-}
-dplyr::bind_rows(Map(of_population, names(enough), enough)) |>
-  write_table("report/coverage.csv")
