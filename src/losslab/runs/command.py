@@ -179,14 +179,14 @@ def first_differences(one: End, other: End) -> list[str]:
     """Return the first line of the output, packet and TCP event that differ; empty if none does."""
     ends = one, other
     return [
-        *_first([end.output.decode(errors="replace").splitlines() for end in ends],
-                "line {} of the output"),
-        *_first([end.packets for end in ends], "packet {}"),
-        *_first([end.events for end in ends], "TCP event {}"),
+        *first_difference([end.output.decode(errors="replace").splitlines() for end in ends],
+                          "line {} of the output"),
+        *first_difference([end.packets for end in ends], "packet {}"),
+        *first_difference([end.events for end in ends], "TCP event {}"),
     ]  # fmt: skip
 
 
-def _first(sides: Sequence[Sequence[str]], what: str) -> list[str]:
+def first_difference(sides: Sequence[Sequence[str]], what: str) -> list[str]:
     """Return the first line that differs and those around it.
 
     A line may begin with a time and a tab. Times count only if nothing else differs, because a
