@@ -29,6 +29,7 @@ from losslab.errors import HostError, LosslabError
 from losslab.lock import own_folder
 from losslab.reading import CONTROL, UsageError
 from losslab.runs import inguest
+from losslab.study.condition import Condition
 
 PASSED, FAILED, DIFFERING = "passed", "failed", "differing"
 # Folders in which a guest looks for a command (containers/host/init).
@@ -213,15 +214,20 @@ def _parting(one: Sequence[str], other: Sequence[str]) -> int | None:
     return next((n for n, (a, b) in enumerate(pairs) if a != b), None)
 
 
+def condition_of(image: str, kernel: str) -> Condition:
+    """Return a condition that needs what a test needs; UsageError if a name is unknown."""
+    axes = {"app": "command", "sender_command": "true", "receiver_command": "true",
+            "algorithm": "own", "image": image, "kernel": kernel}  # fmt: skip
+    return cellspec.condition(axes)
+
+
 @contextmanager
 def prepared(
     command: Sequence[str], bring: Sequence[str], image: str, kernel: str, limit_s: float,
     timeout_s: float, repeat: int,
 ) -> Iterator[Test]:  # fmt: skip
     """Yield a test; UsageError before a guest boots if a name or a file is wrong."""
-    axes = {"app": "command", "sender_command": "true", "receiver_command": "true",
-            "algorithm": "own", "image": image, "kernel": kernel}  # fmt: skip
-    condition = cellspec.condition(axes)
+    condition = condition_of(image, kernel)
     with own_folder(Path(tempfile.gettempdir()), "losslab-run-files-") as folder:
         names = [inputs.named(each) for each in bring]
         for name in names:
