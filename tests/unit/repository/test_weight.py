@@ -4,8 +4,8 @@ from tests.sources import tracked
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 50_100, "tests": 33_900, "bench": 3_700, "kernel": 5_000}
-FILES = {"src": 235, "tests": 257, "bench": 18, "kernel": 38}
+LINES = {"src": 50_600, "tests": 34_200, "bench": 3_700, "kernel": 5_000}
+FILES = {"src": 236, "tests": 258, "bench": 18, "kernel": 38}
 
 PATTERNS = {
     "src": ["src/*.py"],
