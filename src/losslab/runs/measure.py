@@ -52,6 +52,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="capture an interface's packets, such as r1-r2, in capture-LINK.pcap, or the state of "
         "the congestion control (`state`); may be repeated",
     )  # fmt: skip
+    measure.add_argument(
+        "--left-out", action="append", default=[], metavar="TEXT",
+        help="what the source of this path has and these options lack, as `losslab path from-tc` "
+        "prints it; kept with the run and printed; may be repeated",
+    )  # fmt: skip
     measure.add_argument("--json", action="store_true", help="print the metrics as JSON")
     # Without a length of the user's, the rule gives one.
     measure.set_defaults(duration_s=None, warmup_s=None)
@@ -78,7 +83,8 @@ def _measure(options: argparse.Namespace) -> int:
         print(json.dumps(manifest["summary"], indent=1, sort_keys=True))
     else:
         plot.say(runsummary.text(manifest, options.out))
-    for warning in halves.warnings([Replicate(options.out)], condition):
+    replicate = Replicate(options.out)
+    for warning in (*replicate.left_out, *halves.warnings([replicate], condition)):
         print(f"losslab: warning: {warning}", file=sys.stderr)
     return 0 if manifest["valid"] else 1
 
@@ -95,7 +101,7 @@ def _runner(
     def measured(seed: int, out: Path, snapshots: Snapshots | None) -> Manifest:
         return run(
             condition, seed, out, tools, movie, options.timeout_s, attempts=1, captures=captures,
-            snapshots=snapshots,
+            snapshots=snapshots, left_out=options.left_out,
         )  # fmt: skip
 
     return measured
@@ -138,7 +144,7 @@ def _many(options: argparse.Namespace, condition: Condition) -> int:
     else:
         plot.say("\n".join(ending(manifests, options.out)))
     runs = [Replicate(options.out / str(each["seed"])) for each in manifests]
-    for warning in (*halves.of_runs(runs), *limiters.of_runs(runs)):
+    for warning in (*runs[0].left_out, *halves.of_runs(runs), *limiters.of_runs(runs)):
         print(f"losslab: warning: {warning}", file=sys.stderr)
     return int(not all(manifest["valid"] for manifest in manifests))
 

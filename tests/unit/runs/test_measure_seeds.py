@@ -17,7 +17,7 @@ def fake(monkeypatch):
     """Measure nothing; the seed FAILING is invalid."""
     ran = []
 
-    def run(condition, seed, out, *_, **__):
+    def run(condition, seed, out, *_, **more):
         ran.append(seed)
         valid = seed != FAILING
         out.mkdir(parents=True)
@@ -26,15 +26,18 @@ def fake(monkeypatch):
             "summary": {"goodput_mbit": 9.0 + seed} if valid else {}, "cell": condition.to_json(),
         }  # fmt: skip
         (out / "manifest.json").write_text(json.dumps(manifest))
+        (out / "host.json").write_text(json.dumps({"left_out": more["left_out"]}))
         return manifest
 
     monkeypatch.setattr(measure, "run", run)
     monkeypatch.setattr(measure, "at_first_use", lambda *_: None)
     monkeypatch.setattr(measure, "instrument", lambda *_: None)
     monkeypatch.setattr(measure.limiters, "of_runs", lambda _: [])
-    monkeypatch.setattr(Replicate, "manifest", property(
-        lambda replicate: json.loads((replicate.folder / "manifest.json").read_text())
-    ))  # fmt: skip
+    for name in ("manifest", "host"):
+        content = property(
+            lambda its, file=name: json.loads((its.folder / f"{file}.json").read_text())
+        )
+        monkeypatch.setattr(Replicate, name, content)
     monkeypatch.setattr(measure.halves, "of_runs", lambda runs: [f"halves of {len(runs)}"])
     return ran
 
@@ -77,6 +80,17 @@ def test_until_fail_ends_with_the_first_invalid_seed_and_keeps_none_after_it(
     assert [(row["seed"], row["valid"]) for row in rows] == [(1, True), (2, True), (3, False)]
     assert len(fake) < 99
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["1", "2", "3"]
+
+
+def test_what_a_path_lacks_is_kept_with_each_run_and_printed_once(fake, tmp_path, capsys):
+    words = ("--left-out", "netem distribution normal (uniform jitter)", "--left-out", "b")
+    assert measured(tmp_path, "--seeds", "1:2", *words) == 0
+    errors = capsys.readouterr().err
+    lacks = "losslab: warning: the measured path lacks: netem distribution normal (uniform jitter)"
+    assert errors.count(lacks) == 1
+    for seed in "12":
+        kept = json.loads((tmp_path / "out" / seed / "host.json").read_text())["left_out"]
+        assert kept == [words[1], "b"]
 
 
 def test_commands_of_the_user_need_trust_to_run_again(tmp_path):

@@ -121,7 +121,7 @@ def _from_tc(options: argparse.Namespace) -> int:
         values = found.values | dict.fromkeys(found.unknown, UNKNOWN)
         print(yaml.safe_dump({"blocks": {"from-tc": values}}, sort_keys=False).rstrip())
     else:
-        print(_command(condition, found.unknown))
+        print(_command(condition, found.unknown, (f"{words} ({why})" for words, why in left)))
     return 1 if left or found.unknown else 0
 
 
@@ -145,16 +145,20 @@ def _from_capture(options: argparse.Namespace) -> int:
     lines += [f"# beware: {note}" for note in found.notes]
     lines += [f"# not in the file: {what} ({why})" for what, why in from_capture.NOT_KNOWN]
     print("\n".join(lines))
-    print(_command(condition, found.unknown, "from-capture"))
+    left = [f"what no capture shows: {', '.join(what for what, _ in from_capture.NOT_KNOWN)}"]
+    print(_command(condition, found.unknown, left, "from-capture"))
     return int(bool(found.unknown))
 
 
-def _command(condition: Condition, unknown: Iterable[str], out: str = to_tc.OUT) -> str:
+def _command(
+    condition: Condition, unknown: Iterable[str], left: Iterable[str], out: str = to_tc.OUT
+) -> str:
     """Return the command that measures a path; unknown axes have a question mark.
 
-    `losslab measure` refuses it, so no default takes its place.
+    `losslab measure` refuses it, so no default takes its place. It keeps what is `left` out.
     """
     words = [f"--{axis.replace('_', '-')} '{UNKNOWN}'" for axis in unknown]
+    words += [f"--left-out {shlex.quote(each)}" for each in left]
     command = cellspec.measure_command(condition, 1, out, path_only=True)
     return " ".join([command, *words])
 
