@@ -1,0 +1,101 @@
+"""The result of `losslab explain` on one page: text for a terminal, and HTML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from tabulate import tabulate
+
+from losslab.ui import webpage
+
+Result = Mapping[str, Any]
+# Ends of a drawing's scale: ratios from 1/4 to 4.
+SCALE = math.log(4)
+
+
+def text(result: Result) -> str:
+    """Return the page for a terminal."""
+    lines = [result["headline"], *result["notes"], *asks(result), ""]
+    head, rows = _head(result), [*_rows(result)]
+    lines.append(tabulate(rows, head, tablefmt="plain", disable_numparse=True))
+    lines += ["", "Finalists, with fresh seeds and the held-out numbers"]
+    for each in result["finalists"]:
+        lines += [f"  {each['setting']}: {_said(each)}", *(f"    {c}" for c in each["commands"])]
+    lines += [] if result["finalists"] else ["  none"]
+    lines += [f"not tried: {label}: {why}" for label, why in result["not_tried"].items()]
+    return "\n".join(lines)
+
+
+def html(result: Result) -> str:
+    """Return the page as HTML, without other files and without scripts."""
+    finalists = [
+        f"<h3>{escape(each['setting'])}</h3><p>{escape(_said(each))}</p>"
+        + webpage.table(
+            ("number", "measured", "measured / published", "interval", "n", ""),
+            ([*map(escape, [f"{its['metric']}, {its['name']}", f"{its['mean']:.3g}",
+                            f"{its['ratio']:.2f}", _ends(its), str(its["n"])]), _drawn(its)]
+             for its in each["numbers"]),
+        )
+        + f"<pre>{escape(chr(10).join(each['commands']))}</pre>"
+        for each in result["finalists"]
+    ]  # fmt: skip
+    rows = ([escape(cell) for cell in row] for row in _rows(result))
+    left_out = (f"{label}: {why}" for label, why in result["not_tried"].items())
+    return webpage.page(
+        result["headline"],
+        [
+            f"<p>{escape(result['source'])}</p>" if result["source"] else "",
+            webpage.bullets([*result["notes"], *asks(result)]),
+            "<h2>What was tried</h2>",
+            "<p>Measured / published. A number in brackets was held out or not measured yet.</p>",
+            webpage.table(_head(result), rows),
+            "<h2>Finalists, with fresh seeds and the held-out numbers</h2>",
+            *(finalists or ["<p>None.</p>"]),
+            "<h2>Not tried</h2>",
+            webpage.bullets(left_out) or "<p>Nothing.</p>",
+            f"<p>{result['runs']} runs in an emulated network in virtual time, by losslab "
+            f"{result['losslab']}; tolerance {result['tolerance_percent']:.3g} %.</p>",
+        ],
+    )
+
+
+def asks(result: Result) -> Iterator[str]:
+    """Yield the questions to the author."""
+    for each in result["ask"]:
+        means = ", ".join(f"{mean:.3g} with {label}" for label, mean in each["means"].items())
+        yield f"Ask the author for {each['title']} at {each['condition']}: {means}."
+
+
+def _head(result: Result) -> list[str]:
+    searched = [each for each in result["numbers"] if not each["held_out"]]
+    return ["setting", "n", *(f"{each['metric']}, {each['name']} ({each['published']:.3g})"
+                              for each in searched), "outcome"]  # fmt: skip
+
+
+def _rows(result: Result) -> Iterator[list[str]]:
+    for each in result["settings"]:
+        ratios = [f"{its['ratio']:.2f}" for its in each["numbers"]]
+        count = min(its["n"] for its in each["numbers"])
+        yield [each["setting"], str(count), *ratios, each["outcome"]]
+
+
+def _said(finalist: Result) -> str:
+    verdict = "agrees" if finalist["agrees"] else "does not agree"
+    ratios = ", ".join(f"{its['metric']}, {its['name']}: {its['ratio']:.2f} ({_ends(its)})"
+                       for its in finalist["numbers"])  # fmt: skip
+    return f"{verdict}; measured / published: {ratios}"
+
+
+def _ends(its: Result) -> str:
+    ends = its["interval"]
+    return f"{ends[0]:.2f} to {ends[1]:.2f}" if ends else "too few runs"
+
+
+def _drawn(its: Result) -> str:
+    if not its["interval"] or min(its["ratio"], *its["interval"]) <= 0:
+        return ""
+    low, high, at = (0.5 + math.log(each) / SCALE / 2 for each in (*its["interval"], its["ratio"]))
+    return webpage.interval((low, high), at, (0.5, 0.5))
