@@ -50,15 +50,18 @@ def value(point: Mapping[str, Any], name: str, change: Any) -> Value:
         return f"{point[name]}+{change}" if listed else change
     match = CHANGE.fullmatch(change) if isinstance(change, str) and change else None
     if match is None:
-        return units.resolved({**point, name: change})[name]  # type: ignore[no-any-return]
+        new = units.one(name, change, {**point, name: change})
+        if isinstance(new, str):
+            raise UsageError(f"{name} must be changed to {FORM}, found {shown(change)}")
+        return axis.typed(new)
     other, sign, number = match.groups()
     source = other or name
     if source not in AXES or AXES[source].kind == "str":
         raise UsageError(f"{name} must be changed to {FORM}, found {shown(change)}")
     now = float(point[source])
     amount = float(number or 0)
-    new = {"x": now * amount, "+": now + amount, "-": now - amount, None: now}[sign]
+    after = {"x": now * amount, "+": now + amount, "-": now - amount, None: now}[sign]
     if axis.kind != "int":
-        return float(f"{new:.9g}")
+        return float(f"{after:.9g}")
     # A buffer of one packet shrinks to none, which no path can have.
-    return max(MIN_PACKETS, round(new)) if now > 0 else round(new)
+    return max(MIN_PACKETS, round(after)) if now > 0 else round(after)

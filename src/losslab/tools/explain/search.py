@@ -102,10 +102,6 @@ class Found:
         """Return the finalists that fit with fresh seeds and at the held-out numbers."""
         return [setting for setting, trial in self.confirmed.items() if trial.fits]
 
-    def trial(self, setting: Setting) -> Trial:
-        """Return the trial of a setting in the search."""
-        return next(each for each in self.trials if each.setting == setting)
-
 
 @dataclass
 class Search:

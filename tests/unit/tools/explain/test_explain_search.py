@@ -1,0 +1,292 @@
+"""`losslab explain`: the search and its verdicts, on a made-up world whose truth is known."""
+
+import json
+import math
+import random
+import re
+
+import pytest
+import yaml
+
+from losslab import cellspec
+from losslab.study.intervals import holm
+from losslab.tools.explain import page, verdict
+from losslab.tools.explain.agreement import agreement
+from losslab.tools.explain.candidates import Candidate, Setting, built_in
+from losslab.tools.explain.case import Number, read
+from losslab.tools.explain.search import FRESH_SEED, REPORTED, Result, Search
+from losslab.tools.explain.verdict import Verdict
+
+BASE = {"algorithm": "cubic", "rate_mbit": 100, "rtt_ms": 20, "duration_s": 5}
+CONDITIONS = ({"loss_percent": 1}, {"loss_percent": 0.25}, {"loss_percent": 1, "rtt_ms": 40})
+ONLY = ["offloads on", "no SACK", "RTT x1.1", "buffer x2", "writes of 8 KiB", "MiB are MB",
+        "1 of 4 ACKs"]  # fmt: skip
+
+
+def means(condition):
+    """Return a made-up path's goodput, retransmissions and RTT."""
+    c = condition
+    goodput = 100 / c.rtt_ms / math.sqrt(c.loss_percent)
+    goodput *= 1.6 if c.offloads == "on" else 1
+    goodput *= 0.7 if c.sysctl != "none" else 1
+    # 1 of 4 ACKs looks like offloads in the goodput only.
+    goodput *= 1.6 if c.ack_thinning > 1 else 1
+    srtt = c.rtt_ms * (1.5 if c.ack_thinning > 1 else 1)
+    goodput *= 0.4 if c.policer_mbit else 1
+    return {"goodput_mbit": goodput, "retransmits": 50 * c.loss_percent * goodput,
+            "srtt_mean_ms": srtt}  # fmt: skip
+
+
+class World:
+    """A measurer: the made-up path with noise of 2 %, and a list of what was asked."""
+
+    def __init__(self, violations=lambda condition: (), limited=lambda condition: False):
+        self.asked, self.violations, self.limited = [], violations, limited
+
+    def __call__(self, runs):
+        self.asked += runs
+        return {(c, seed): self.result(c, seed) for c, seed in runs}
+
+    def result(self, condition, seed):
+        noise = random.Random(f"{seed} {condition.rtt_ms} {condition.loss_percent}")
+        values = {k: v * math.exp(noise.gauss(0, 0.02)) for k, v in means(condition).items()}
+        limited = self.limited(condition)
+        return Result(values, tuple(self.violations(condition)), limited)
+
+
+def case_of(tmp_path, truth=None, metrics=("goodput_mbit", "retransmits"), held_out=True, **more):
+    """Write and read the report of a path with hidden settings."""
+    published = []
+    for number, own in enumerate(CONDITIONS):
+        point = Setting(truth or ()).condition(condition(BASE | own))
+        numbers = {name: means(point)[name] for name in metrics}
+        entry = {"condition": own, "numbers": numbers, "runs": 3}
+        published.append(entry | ({"held_out": True} if held_out and number == 2 else {}))
+    data = {"reported": BASE, "published": published, "only": ONLY} | more
+    file = tmp_path / "report.yaml"
+    file.write_text(yaml.safe_dump(data))
+    return read(file)
+
+
+def condition(point):
+    return cellspec.condition(point)
+
+
+def hidden(*labels):
+    known = {each.label: each for each in built_in()}
+    return tuple(known[label] for label in labels)
+
+
+def searched(case, world=None, budget_s=1e6):
+    search = Search(case, world or World(), budget_s)
+    return search, search.run()
+
+
+def test_hidden_setting_is_found_with_fresh_seeds_and_the_held_out_number(tmp_path):
+    world = World()
+    search, found = searched(case_of(tmp_path, hidden("no SACK")), world)
+    assert verdict.verdict(found) is Verdict.EXPLAINED
+    assert [each.label for each in found.agreed] == ["no SACK"]
+    assert verdict.headline(found).startswith("Explained by no SACK: of 7 settings")
+    assert {a.number.name for a in found.confirmed[found.agreed[0]].agreements} == {
+        "loss_percent 1", "loss_percent 0.25", "loss_percent 1, rtt_ms 40",
+    }  # fmt: skip
+    # The held-out condition was measured for the finalist only, and with fresh seeds only.
+    held = [(c, seed) for c, seed in world.asked if c.rtt_ms == 40]
+    assert {c.sysctl for c, _ in held} == {"both:net.ipv4.tcp_sack=0"}
+    assert min(seed for _, seed in held) > FRESH_SEED
+    assert len({*world.asked}) == len(world.asked)
+    # All settings have the same seeds.
+    seeds = {seed for c, seed in world.asked if c.rtt_ms == 20 and seed < FRESH_SEED}
+    assert seeds == {1, 2, 3, 4, 5}
+    outcomes = {t.setting.label: verdict.outcome(t) for t in found.trials}
+    assert outcomes["no SACK"] == "fits"
+    assert outcomes["offloads on"] == "far off"
+    assert "makes no difference" in outcomes["writes of 8 KiB"]
+    json.dumps(verdict.result(search, found), allow_nan=False)
+
+
+def test_nothing_to_explain_ends_with_the_reported_condition(tmp_path):
+    world = World()
+    _, found = searched(case_of(tmp_path), world)
+    assert verdict.verdict(found) is Verdict.NOTHING
+    assert {c.offloads + c.sysctl + str(c.write_kib) for c, _ in world.asked} == {"offnone0"}
+
+
+def test_settings_that_goodput_does_not_tell_apart_name_the_number_to_ask_for(tmp_path):
+    case = case_of(tmp_path, hidden("offloads on"), metrics=("goodput_mbit",))
+    search, found = searched(case)
+    assert verdict.verdict(found) is Verdict.AMBIGUOUS
+    assert {each.label for each in found.agreed} == {"offloads on", "1 of 4 ACKs"}
+    asked = verdict.questions(search, found)
+    assert asked[0]["metric"] == "srtt_mean_ms"
+    assert asked[0]["means"]["1 of 4 ACKs"] > 1.4 * asked[0]["means"]["offloads on"]
+    text = page.text(verdict.result(search, found))
+    assert "Cannot be told apart" in text
+    assert "Ask the author for Mean smoothed RTT (ms) at loss_percent 1" in text
+
+
+def test_setting_outside_the_list_is_explained_by_nothing(tmp_path):
+    _, found = searched(case_of(tmp_path, hidden("policer at 0.8 of the rate")))
+    assert verdict.verdict(found) is Verdict.NONE
+    assert verdict.headline(found).startswith("Nothing here explains it: none of 7 settings and 5 ")
+    assert any("old kernels" in line for line in verdict.notes(found))
+
+
+def test_pair_is_found_among_all_pairs_and_never_called_an_explanation(tmp_path):
+    case = case_of(tmp_path, hidden("no SACK", "RTT x1.1"))
+    _, found = searched(case)
+    assert [each.label for each in found.agreed] == ["RTT x1.1 + no SACK"]
+    assert verdict.verdict(found) is Verdict.CONSISTENT
+    movers = [trial.setting.label for trial in found.trials
+              if len(trial.setting.candidates) == 1 and trial.moves]  # fmt: skip
+    assert movers == ["offloads on", "RTT x1.1", "no SACK", "1 of 4 ACKs"]
+    # Packets are not counted with offloads, so one of the six pairs is impossible.
+    assert found.pairs == 5
+    assert [*found.not_tried] == ["offloads on + 1 of 4 ACKs"]
+
+
+def test_pairs_are_all_tried_or_none(tmp_path):
+    case = case_of(tmp_path, hidden("no SACK", "RTT x1.1"))
+    world = World()
+    search, _ = searched(case)
+    _, found = searched(case, world, budget_s=search.spent_s / 2)
+    assert found.pairs == 0
+    assert verdict.verdict(found) is Verdict.NONE
+    assert re.search(r"pairs of the \d settings that move a number take", found.pairs_left_out)
+    assert not [c for c, _ in world.asked if c.sysctl != "none" and c.rtt_ms == 22]
+
+
+def test_held_out_number_that_alone_differs_joins_the_search_and_the_page_says_so(tmp_path):
+    """A setting that acts only in the held-out condition: loss of 1 % at 40 ms."""
+    case = case_of(tmp_path, hidden("no SACK"))
+    plain = case_of(tmp_path)
+    mixed = [h if h.held_out else p for h, p in zip(case.numbers, plain.numbers, strict=True)]
+    joined = type(case)("", tuple(mixed), case.settings, case.tolerance, {})
+    _, found = searched(joined)
+    assert found.joined
+    assert found.held_out == []
+    assert verdict.verdict(found) is Verdict.NONE
+    assert any("joined the search" in line for line in verdict.notes(found))
+
+
+def test_setting_is_not_called_an_explanation_without_a_held_out_number(tmp_path):
+    _, found = searched(case_of(tmp_path, hidden("no SACK"), held_out=False))
+    assert [each.label for each in found.agreed] == ["no SACK"]
+    assert verdict.verdict(found) is Verdict.CONSISTENT
+    assert any("No number was held out" in line for line in verdict.notes(found))
+
+
+def test_rivals_that_are_not_excluded_are_named_and_forbid_an_explanation(tmp_path):
+    _, found = searched(case_of(tmp_path, hidden("no SACK")))
+    assert verdict.verdict(found) is Verdict.EXPLAINED
+    rival = next(trial for trial in found.trials if trial.setting.label == "offloads on")
+    rival.far, rival.adjusted = False, 0.3
+    assert verdict.verdict(found) is Verdict.CONSISTENT
+    assert "no proof" in verdict.headline(found)
+    assert "Not excluded: offloads on." in [*verdict.notes(found)]
+    rival.adjusted = 0.03
+    assert verdict.verdict(found) is Verdict.EXPLAINED
+
+
+def test_runs_that_only_a_buffer_limits_count_and_others_do_not(tmp_path):
+    case = case_of(tmp_path, hidden("no SACK"))
+    world = World(
+        violations=lambda c: ["goodput must be 1"] if c.write_kib == 8 else [],
+        limited=lambda c: c.sysctl != "none",
+    )
+    _, found = searched(case, world)
+    assert found.agreed
+    assert found.limited == {"no SACK": 5 * 2 + 8 * 3}
+    assert "goodput must be 1" in found.not_tried["writes of 8 KiB"]
+    assert "A buffer limited a flow in 34 runs (no SACK); these runs count." in verdict.notes(found)
+
+
+def test_published_rate_in_another_unit_is_found_without_a_run(tmp_path):
+    case = case_of(tmp_path, metrics=("goodput_mbit", "retransmits"), tolerance_percent=0)
+    numbers = [
+        type(n)(n.name, n.condition, n.metric, n.mean * (1.048576 if n.metric[0] == "g" else 1), 20,
+                0.02, n.held_out)
+        for n in case.numbers
+    ]  # fmt: skip
+    world = World()
+    scaled = type(case)("", tuple(numbers), case.settings, math.log1p(0.01), {})
+    _, found = searched(scaled, world)
+    assert "MiB are MB" in [each.label for each in found.agreed]
+
+
+def test_ratio_and_its_p_value_follow_one_interval():
+    number = Number("x", condition(BASE), "goodput_mbit", 10.0, runs=5)
+    near = agreement([10.1, 9.9, 10.3, 10.0, 9.8], number, math.log1p(0.05), 1)
+    assert near.ratio == pytest.approx(1.002)
+    assert near.p_value == pytest.approx(1.0)
+    low, high = near.interval
+    assert low < 1 < high
+    far = agreement([20.1, 19.9, 20.3, 20.0, 19.8], number, math.log1p(0.05), 1)
+    assert far.p_value < 1e-4
+    # The interval of the level 1 - p just reaches the tolerance.
+    edge = [11.6, 10.9, 12.1, 11.3, 11.8]
+    p_value = agreement(edge, number, math.log1p(0.05), 1).p_value
+    assert 0.001 < p_value < 0.5
+    ends = [agreement(edge, number, math.log1p(0.05), 0.05 / (p_value * factor)).interval[0]
+            for factor in (0.9, 1.1)]  # fmt: skip
+    assert ends[0] < 1.05 < ends[1]
+    assert agreement([10.0] * 4, number, 0.05, 1).p_value is None
+    zero = Number("x", condition(BASE), "retransmits", 0.0, runs=5)
+    assert agreement([0.0] * 5, zero, 0.05, 1).ratio == 1
+
+
+def test_published_scatter_widens_the_interval():
+    values = [10.1, 9.9, 10.3, 10.0, 9.8]
+    tight, loose = (
+        agreement(values, Number("x", condition(BASE), "goodput_mbit", 12, 5, cv), 0.0, 1).p_value
+        for cv in (0.01, 0.3)
+    )
+    assert tight < 0.001
+    assert loose > 0.05
+
+
+def test_everything_that_was_tried_counts_in_what_is_excluded(tmp_path):
+    _, found = searched(case_of(tmp_path, hidden("no SACK")))
+    tried = [t for t in found.trials if t.p_value is not None or t.far]
+    raw = [0.0 if t.p_value is None else t.p_value for t in tried]
+    assert [t.adjusted for t in tried if t.p_value is not None] == [
+        adjusted for t, adjusted in zip(tried, holm(raw), strict=True) if t.p_value is not None
+    ]
+    assert len(tried) == len(found.trials)
+
+
+def test_chance_of_a_lucky_fit_is_high_for_one_number_with_many_settings(tmp_path):
+    few, many = tmp_path / "few", tmp_path / "many"
+    few.mkdir()
+    many.mkdir()
+    candidates = {f"RTT x{f}": {"rtt_ms": f"x{f}"} for f in (0.7, 0.75, 0.85, 1.2, 1.3, 1.4, 1.5)}
+    _, found = searched(case_of(few, hidden("no SACK")))
+    assert found.luck < 0.2
+    own = (Candidate("hidden", {"rtt_ms": "x1.27"}),)
+    case = case_of(many, own, ("goodput_mbit",), candidates=candidates, only=[*ONLY, *candidates])
+    one = type(case)("", (case.numbers[0],), case.settings, case.tolerance, {})
+    _, found = searched(one)
+    assert found.luck > 0.4
+    assert verdict.verdict(found) is not Verdict.EXPLAINED
+    assert any(line.startswith("Weak: only one number") for line in verdict.notes(found))
+
+
+@pytest.mark.parametrize("truth", [(), ("no SACK",), ("policer at 0.8 of the rate",)])
+def test_page_needs_no_other_file_and_escapes_what_it_quotes(tmp_path, truth):
+    case = case_of(tmp_path, hidden(*truth), source="<b>a report</b>")
+    search, found = searched(case)
+    text = page.html(verdict.result(search, found))
+    assert re.search(r"<script|https?:|@import|url\(|<b>", text) is None
+    assert verdict.headline(found).split(":")[0] in text
+    finalists = verdict.result(search, found)["finalists"]
+    assert all(
+        c.startswith("losslab measure --algorithm") for f in finalists for c in f["commands"]
+    )
+    assert len(finalists) == (truth != ("policer at 0.8 of the rate",))
+
+
+def test_reported_condition_without_valid_runs_says_why(tmp_path):
+    with pytest.raises(Exception, match=r"no valid run \(goodput_mbit, loss_percent 1\): broken"):
+        searched(case_of(tmp_path), World(violations=lambda condition: ["broken"]))
+    assert REPORTED.label == "as reported"
