@@ -147,6 +147,8 @@ def score(which: Planted, file: Path, runs: Runs, budget_s: float) -> tuple[str,
         judged = "right" if which.kind == OTHER else "missed, and says so"
     elif right:
         judged = {1: "right, alone", 2: "right, of two"}.get(len(subjects), "right, of more")
+    elif which.kind == PAIR and any(subject < truth.subject for subject in subjects):
+        judged = "half of the pair"
     else:
         judged = "WRONG"
     return judged, said, verdict.headline(found)

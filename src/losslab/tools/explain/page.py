@@ -18,7 +18,8 @@ SCALE = math.log(4)
 
 def text(result: Result) -> str:
     """Return the page for a terminal."""
-    lines = [result["headline"], *result["notes"], *asks(result), ""]
+    lines = [result["headline"], *result["notes"], *asks(result), "", *_legend(result),
+             "Measured / published:", ""]  # fmt: skip
     head, rows = _head(result), [*_rows(result)]
     lines.append(tabulate(rows, head, tablefmt="plain", disable_numparse=True))
     lines += ["", "Finalists, with fresh seeds and the held-out numbers"]
@@ -50,7 +51,8 @@ def html(result: Result) -> str:
             f"<p>{escape(result['source'])}</p>" if result["source"] else "",
             webpage.bullets([*result["notes"], *asks(result)]),
             "<h2>What was tried</h2>",
-            "<p>Measured / published. A number in brackets was held out or not measured yet.</p>",
+            webpage.bullets(_legend(result)),
+            "<p>Measured / published, with the seeds of the search:</p>",
             webpage.table(_head(result), rows),
             "<h2>Finalists, with fresh seeds and the held-out numbers</h2>",
             *(finalists or ["<p>None.</p>"]),
@@ -70,9 +72,15 @@ def asks(result: Result) -> Iterator[str]:
 
 
 def _head(result: Result) -> list[str]:
-    searched = [each for each in result["numbers"] if not each["held_out"]]
-    return ["setting", "n", *(f"{each['metric']}, {each['name']} ({each['published']:.3g})"
-                              for each in searched), "outcome"]  # fmt: skip
+    count = sum(not each["held_out"] for each in result["numbers"])
+    return ["setting", "n", *(f"#{number}" for number in range(1, count + 1)), "outcome"]
+
+
+def _legend(result: Result) -> Iterator[str]:
+    """Yield the published numbers: those searched with, in the order of the table's columns."""
+    for number, each in enumerate(sorted(result["numbers"], key=lambda its: its["held_out"]), 1):
+        held_out = ", held out" if each["held_out"] else ""
+        yield f"#{number}: {each['metric']} {each['published']:.4g} at {each['name']}{held_out}"
 
 
 def _rows(result: Result) -> Iterator[list[str]]:

@@ -24,6 +24,8 @@ ASKED = ("retransmits", "srtt_mean_ms", "cwnd_median_packets", "rwnd_limited_per
 ASKED_MAX = 2
 # Smallest difference between two settings that an author's number would show.
 VISIBLE = math.log(1.2)
+PERCENT_MIN = 1.0
+# Largest chance of a lucky fit that is not called weak.
 WEAK = 0.2
 # What no setting of the list is.
 NOT_LISTED = "old kernels, slow CPUs, NICs and their drivers, Wi-Fi"
@@ -165,6 +167,8 @@ def _gap(values: Sequence[Sequence[float]], number: Number) -> float:
         return 0.0
     ordered = sorted(values, key=fmean)
     ends = [metric_interval(each, number.metric) for each in (ordered[0], ordered[-1])]
+    if metrics.declared()[number.metric].unit == "%" and fmean(ordered[-1]) < PERCENT_MIN:
+        return 0.0
     least, most = (number.log(fmean(each)) for each in (ordered[0], ordered[-1]))
     if ends[0] is None or ends[1] is None or ends[0][1] >= ends[1][0] or most - least < VISIBLE:
         return 0.0
