@@ -4,8 +4,8 @@ from tests.sources import tracked
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 48_000, "tests": 33_000, "bench": 3_300, "kernel": 5_000}
-FILES = {"src": 226, "tests": 249, "bench": 16, "kernel": 38}
+LINES = {"src": 49_400, "tests": 33_600, "bench": 3_500, "kernel": 5_000}
+FILES = {"src": 235, "tests": 251, "bench": 17, "kernel": 38}
 
 PATTERNS = {
     "src": ["src/*.py"],
