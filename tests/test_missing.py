@@ -103,7 +103,7 @@ def test_claims_without_a_cell_are_not_judged(folder):
     assert extreme["verdict"] == "not measured"
     assert "no valid replicate" in extreme["absent"]
     assert {claim["verdict"] for claim in claims.values()} == {
-        "reproduced", "compatible", "not reproduced", "not compatible", "undecidable",
+        "reproduced", "inside", "not reproduced", "outside", "undecidable",
         "inconclusive", "not measured",
     }  # fmt: skip
 

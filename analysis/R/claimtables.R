@@ -14,15 +14,17 @@ places_of <- function(claims) {
   pmin(pmax(3 - ceiling(log10(scale)), ceiling(-log10(slack)) + 1, 0), 5)
 }
 
-# Format a claim's number with its confidence interval and unit.
+# Format a claim's number with its interval and unit. A prediction interval is marked.
 number_of_claim <- function(claims) {
   with_places <- function(x, places) {
     as.character(mapply(fixed_or_empty, x, places))
   }
   places <- places_of(claims)
   number <- with_places(claims$measured, places)
+  # A prediction interval is wider than the mean's confidence interval, and says another thing.
+  kind <- ifelse(startsWith(claims$interval, "prediction"), "prediction: ", "")
   interval <- paste0(
-    " [", with_places(claims$low, places), ", ", with_places(claims$high, places), "]"
+    " [", kind, with_places(claims$low, places), ", ", with_places(claims$high, places), "]"
   )
   unit <- ifelse(as_text(claims$unit, "") == "", "", paste0(" ", claims$unit))
   ifelse(number == "", "", paste0(number, ifelse(is.na(claims$low), "", interval), unit))

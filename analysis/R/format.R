@@ -104,7 +104,7 @@ write_latex <- function(rows, align, label = knitr::opts_current$get("label")) {
 plain_words <- function(text) {
   text <- gsub("\\[([^][]*)\\]\\([^)]*\\)", "\\1", text)
   text <- gsub("\\[([^][]*)\\]\\{[^}]*\\}", "\\1", text)
-  text <- gsub("[*`\u200b]|[\u25cf\u25a0\u25cb\u25c7]\u00a0", "", text)
+  text <- gsub("[*`\u200b]|[\u25cf\u25d0\u25a0\u25cb\u25c7]\u00a0", "", text)
   gsub("\\\\([][\\\\_{}()#+!<>@$~^-])", "\\1", text)
 }
 

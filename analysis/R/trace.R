@@ -1,8 +1,8 @@
 # Line below each figure and table of a chapter: data, code, cells, the command that repeats one of
 # them, and its link to the explorer. A table's chunk names its data,
-# `#| data: tables/loss/ratio, tables/loss/summary`. Its cells are those whose condition matches a row of the
-# first table in their common columns. If the rows do not identify the cells, the chunk names them:
-# `#| cells: block=main long, app=iperf3`.
+# `#| data: tables/loss/ratio, tables/loss/summary`. Its cells are those whose condition matches a
+# row of the first table in their common columns. If the rows do not identify the cells, the chunk
+# names them: `#| cells: block=main long, app=iperf3`.
 
 # Append the line to the output of every chunk, for both renderers.
 trace_chunks <- function() {

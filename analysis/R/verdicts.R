@@ -3,13 +3,13 @@
 
 # All verdicts, with their symbols. docs/reference/glossary.md defines each.
 verdict_signs <- c(
-  reproduced = "\u25cf", compatible = "\u25cf", "not reproduced" = "\u25a0",
-  "not compatible" = "\u25a0", undecidable = "\u25cb", inconclusive = "\u25cb",
+  reproduced = "\u25cf", inside = "\u25cf", near = "\u25d0", "not reproduced" = "\u25a0",
+  outside = "\u25a0", undecidable = "\u25cb", inconclusive = "\u25cb",
   "not comparable" = "\u25c7", "not measured" = "\u2013"
 )
 verdicts <- names(verdict_signs)
-agreeing <- c("reproduced", "compatible")
-differing <- c("not reproduced", "not compatible")
+agreeing <- c("reproduced", "inside", "near")
+differing <- c("not reproduced", "outside")
 unresolved <- c("undecidable", "inconclusive")
 
 # Get the range that a claim's only limit allows: at_most, at_least, or within (published value plus
@@ -60,17 +60,18 @@ verdict_of_mean <- function(estimate, range) {
 }
 
 # Judge a published number of a single run by the prediction interval of one run of ours. An
-# interval that is wider than the limit allows would contain almost any number.
+# interval that is wider than the limit allows would contain almost any number. A number outside the
+# interval differs from ours; it is `near` if the whole interval is within the limit.
 verdict_of_run <- function(estimate, claim) {
   range <- allowed_range(claim)
   if (is.na(estimate$low) || is.na(estimate$high)) {
-    "inconclusive"
-  } else if (estimate$low >= range[1] && estimate$high <= range[2]) {
-    "compatible"
-  } else if (claim$published < estimate$low || claim$published > estimate$high) {
-    "not compatible"
-  } else if (estimate$high - estimate$low <= diff(range)) {
-    "compatible"
+    return("inconclusive")
+  }
+  within_limit <- estimate$low >= range[1] && estimate$high <= range[2]
+  if (claim$published < estimate$low || claim$published > estimate$high) {
+    if (within_limit) "near" else "outside"
+  } else if (within_limit || estimate$high - estimate$low <= diff(range)) {
+    "inside"
   } else if (run_width(estimate, Inf) > diff(range)) {
     "undecidable"
   } else {

@@ -24,7 +24,9 @@ chunk <- function(x, options) {
 }
 
 knitr::opts_knit$set(progress = FALSE, verbose = FALSE)
-knitr::opts_chunk$set(echo = FALSE, error = FALSE, warning = FALSE, message = FALSE, results = "asis")
+knitr::opts_chunk$set(
+  echo = FALSE, error = FALSE, warning = FALSE, message = FALSE, results = "asis"
+)
 knitr::render_markdown()
 knitr::knit_hooks$set(plot = figure, chunk = chunk)
 # Print an error as one line with its place and message.

@@ -2,18 +2,19 @@
 
 TYPE_CHECKING = False  # as in `typing`, which guests need not import
 if TYPE_CHECKING:
-    from losslab.api import InvalidRunError, Results, Run, measure, read, sweep
+    from losslab.api import InvalidRunError, Results, Run, cross, measure, read, sweep
+    from losslab.crossing import Crossing
     from losslab.errors import HostError, LosslabError
     from losslab.reading import UsageError
     from losslab.repository import __version__ as __version__
 
 __all__ = [
-    "HostError", "InvalidRunError", "LosslabError", "Results", "Run", "UsageError", "measure",
-    "read", "sweep",
+    "Crossing", "HostError", "InvalidRunError", "LosslabError", "Results", "Run", "UsageError",
+    "cross", "measure", "read", "sweep",
 ]  # fmt: skip
 # Modules of the names. They are imported at the first use of a name: commands and guests need none.
 _MODULES = dict.fromkeys(__all__, "losslab.api") | {
-    "HostError": "losslab.errors", "LosslabError": "losslab.errors",
+    "Crossing": "losslab.crossing", "HostError": "losslab.errors", "LosslabError": "losslab.errors",
     "UsageError": "losslab.reading", "__version__": "losslab.repository",
 }  # fmt: skip
 

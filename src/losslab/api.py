@@ -14,10 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from losslab import cellspec, pyarguments, sweeps
+from losslab import cellspec, crossing, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import (
     fingerprint,
+    halves,
     inputs,
     limiters,
     packets,
@@ -39,9 +40,10 @@ from losslab.campaign.tables import (
     gather,
     numbers_of,
 )
+from losslab.crossing import Crossing
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, out_folder
-from losslab.study import metrics, parameters, units
+from losslab.study import metrics, parameters, runlength, units
 from losslab.study.condition import AXES, Condition
 from losslab.ui import drawing, plot, printed, runsummary, series
 
@@ -157,9 +159,14 @@ class Run:
 
     @property
     def warnings(self) -> list[str]:
-        """Causes other than the path that limited the first flow, as `losslab measure` prints."""
+        """What to know of the goodput, as `losslab measure` prints it.
+
+        That is a run that is too short, and causes other than the path that limited the first flow.
+        """
+        condition = Condition.from_json(self.condition)
         limits = limiters.of_run(self.folder, self.manifest)
-        return [*limiters.warnings(limits, Condition.from_json(self.condition))]
+        of_length = halves.warnings([Replicate(self.folder)], condition)
+        return [*of_length, *limiters.warnings(limits, condition)]
 
     @property
     def queueing_delay(self) -> limiters.QueueingDelay | None:
@@ -230,9 +237,13 @@ class Results:
 
     @cached_property
     def warnings(self) -> list[str]:
-        """Causes other than the path that limited the first flows, a line each."""
+        """Runs that are too short, and causes other than the path that limited the first flows."""
         varied, _ = self._rows(None)
-        return limiters.of_cells(self._cells, lambda its: printed.cell_name(its, varied))
+
+        def name(condition: Condition) -> str:
+            return printed.cell_name(condition, varied)
+
+        return [*halves.of_cells(self._cells, name), *limiters.of_cells(self._cells, name)]
 
     def plot(self, metric: str | None = None) -> drawing.Drawing:
         """Plot the means over the varied axes, as `losslab sweep` does; notebooks show the plot.
@@ -385,6 +396,8 @@ def measure(
     pyarguments.require_axes(axes)
     given = {name: pyarguments.axis_value(name, value) for name, value in axes.items()}
     condition = cellspec.condition(given, own_kernel=cellspec.on_own_kernel(backend, where))
+    own_lengths = (name in given for name in runlength.LENGTH_AXES)
+    (condition,), _ = runlength.with_length([condition], *own_lengths)
     inputs.require([condition])
     number = pyarguments.whole("seed", seed, 0, cellspec.SEED_MAX)
     limit_s = pyarguments.timeout_s(timeout_s)
@@ -439,7 +452,9 @@ def sweep(
     pyarguments.require_axes(axes)
     given = {name: pyarguments.axis_values(name, value) for name, value in axes.items()}
     folder = out_folder(pyarguments.folder("out", SWEEPS if out is None else out))
-    todo = sweeps.cells(given, folder, cellspec.on_own_kernel(backend, where))
+    own_kernel = cellspec.on_own_kernel(backend, where)
+    with_length, _ = sweeps.with_length(given, folder, own_kernel)
+    todo = sweeps.cells(with_length, folder, own_kernel)
     runs = pyarguments.whole("replicates", replicates, 1)
     available = len(os.sched_getaffinity(0))
     processors = available if cores is None else pyarguments.whole("cores", cores, 1)
@@ -447,6 +462,42 @@ def sweep(
         at_first_use(cell.condition, backend, where)
     sweeps.measure(todo, runs, processors, backend, where)
     return Results(folder, tuple(cell.file for cell in todo))
+
+
+@_with_axes
+def cross(
+    metric: str,
+    ratio: float,
+    *,
+    replicates: int = 5,
+    cores: int | None = None,
+    out: str | Path | None = None,
+    **axes: Unpack[AxisLists],
+) -> Crossing:
+    """Return the value of an axis at which two algorithms have a ratio, with its interval.
+
+    It is found by bisection, as by `losslab sweep --cross`; finished runs are kept. Raises
+    UsageError if the ratio does not cross that value in the range, or an axis is impossible.
+
+    Args:
+        metric: Name of the metric, such as `goodput_mbit`.
+        ratio: The first algorithm's metric over the second's.
+        replicates: Runs of each algorithm at each value.
+        cores: As in `sweep`.
+        out: As in `sweep`.
+        axes: Two algorithms, two values of the axis to bisect, and single values of others, such as
+            `algorithm=["bbr", "cubic"], loss_percent=[0.001, 0.1], rate_mbit=50`.
+    """
+    pyarguments.require_axes(axes)
+    given = {name: pyarguments.axis_values(name, value) for name, value in axes.items()}
+    name = metrics.name_option(pyarguments.typed("metric", metric, str, "text"))
+    factor = crossing.factor_of(pyarguments.plain(ratio))
+    folder = out_folder(pyarguments.folder("out", SWEEPS if out is None else out))
+    runs = pyarguments.whole("replicates", replicates, 1)
+    available = len(os.sched_getaffinity(0))
+    processors = available if cores is None else pyarguments.whole("cores", cores, 1)
+    found, _ = sweeps.cross(given, name, factor, runs, folder, processors)
+    return found
 
 
 def read(folder: str | Path) -> Results:

@@ -16,23 +16,24 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from losslab import analysis, cellspec, interrupts
+from losslab import analysis, cellspec, crossing, interrupts
 from losslab.backends import snapshot_server
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import inputs, limiters, replicate
+from losslab.campaign import halves, inputs, limiters, replicate
 from losslab.campaign.cellrun import measure_cell
 from losslab.campaign.instrument import at_first_use, instrument, require_built, video
-from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, read_cell
+from losslab.campaign.results import CELL_FILE, MANIFEST_FILE, MeasuredCell, read_cell, write_json
 from losslab.campaign.tables import REPLICATE_COLUMNS, gather, numbers_of, write_csv
 from losslab.errors import HostError
 from losslab.reading import UsageError, input_errors, number, out_folder, shown, whole_option
 from losslab.repository import ROOT
-from losslab.study import design, metrics, parameters, units
+from losslab.study import design, metrics, parameters, runlength, units
 from losslab.study.axes import Axis, short
 from losslab.study.condition import AXES, Condition
 from losslab.study.intervals import StoppingRule
@@ -137,6 +138,60 @@ def cells(
     # Two points may be one condition: competitor cubic, and same for algorithm cubic.
     distinct = dict.fromkeys(conditions)
     return [SweepCell(c, folder / "cells" / c.full_name()) for c in distinct]
+
+
+def with_length(
+    given: Mapping[str, Sequence[str | float]], folder: Path, own_kernel: bool = False
+) -> tuple[dict[str, Sequence[str | float]], str]:
+    """Return a sweep's values with the rule's length of the runs, and a note on it.
+
+    A length that the user gave stays.
+    """
+    conditions = [cell.condition for cell in cells(given, folder, own_kernel)]
+    longer, note = runlength.with_length(conditions, *(n in given for n in runlength.LENGTH_AXES))
+    if not note:
+        return dict(given), ""
+    lengths = {name: [getattr(longer[0], name)] for name in runlength.LENGTH_AXES}
+    return {**lengths, **given}, note
+
+
+def cross(
+    given: Mapping[str, Sequence[str | float]],
+    metric: str,
+    factor: float,
+    replicates: int,
+    out: Path,
+    cores: int,
+    backend: str = VIRTUAL,
+    where: str = GUEST,
+) -> tuple[crossing.Crossing, str]:
+    """Return where the ratio of two algorithms crosses a factor, and a note on the runs' length.
+
+    All runs have the same length: the longest that the rule asks for within the range.
+    """
+    axis = crossing.axis_of(given)
+    low, high = sorted(float(end) for end in given[axis])
+    one, other = (str(name) for name in given["algorithm"])
+    own_kernel = cellspec.on_own_kernel(backend, where)
+    spread = {axis: sorted({low, high, *crossing.spread(axis, low, high)})}
+    with_values, note = with_length({**given, **spread}, out, own_kernel)
+    todo = cells({**with_values, axis: [low, high]}, out, own_kernel)
+    metrics.require_measured(metric, [cell.condition for cell in todo])
+    for cell in todo:
+        at_first_use(cell.condition, backend, where)
+    measured: list[MeasuredCell] = []
+
+    def at(value: float) -> crossing.Point:
+        pair = cells({**with_values, axis: [value]}, out, own_kernel)
+        measure(pair, replicates, cores, backend, where)
+        both = [read_cell(cell.file).checked(cell.condition) for cell in pair]
+        measured.extend(both)
+        values_of = [cell.values(metric) for cell in both]
+        return crossing.point(value, *values_of)
+
+    found = crossing.find(axis, (low, high), metric, factor, (one, other), at)
+    warnings = halves.of_cells(measured, lambda its: printed.cell_name(its, ["algorithm", axis]))
+    return replace(found, warnings=tuple(warnings)), note
 
 
 def measure(
@@ -248,6 +303,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--metric", type=metrics.name_option,
         help="metric of the table; default: the app's main metric",
     )  # fmt: skip
+    parser.add_argument(
+        "--cross", type=crossing.wanted, metavar="METRIC=RATIO",
+        help="find the value of one axis, between two that you give, at which the metric of the "
+        "first of two algorithms is RATIO times that of the second, such as goodput_mbit=2",
+    )  # fmt: skip
     cellspec.cores_option(parser, "cells")
     parser.add_argument(
         "--out", type=out_folder, required=True, help="folder; finished runs are kept"
@@ -265,10 +325,27 @@ def _sweep(options: argparse.Namespace) -> int:
         for name, axis in AXES.items()
         if (text := getattr(options, name)) is not None
     }
+    if options.cross is not None:
+        return _cross(options, given)
     return run(
         given, options.replicates, options.out, options.cores, options.metric, options.backend,
         options.where, options.json,
     )  # fmt: skip
+
+
+def _cross(options: argparse.Namespace, given: Mapping[str, Sequence[str | float]]) -> int:
+    """Find a crossing, print it, and write it to crossing.json."""
+    metric, factor = options.cross
+    found, note = cross(
+        given, metric, factor, options.replicates, options.out, options.cores, options.backend,
+        options.where,
+    )  # fmt: skip
+    file = options.out / "crossing.json"
+    write_json(found.to_json(), file)
+    print(json.dumps(found.to_json(), indent=1) if options.json else crossing.text(found, file))
+    for line in [*([note] if note else []), *(f"warning: {each}" for each in found.warnings)]:
+        print(f"losslab: {line}", file=sys.stderr)
+    return 0
 
 
 def run(
@@ -282,10 +359,12 @@ def run(
     as_json: bool = False,
 ) -> int:
     """Measure a sweep, print its table and write its files; return the exit status."""
+    given, of_length = with_length(given, out, cellspec.on_own_kernel(backend, where))
     todo = cells(given, out, cellspec.on_own_kernel(backend, where))
     conditions = [cell.condition for cell in todo]
     notes = [*units.notes(given, [condition.to_json() for condition in conditions])]
     notes += [note for condition in conditions for note in unusual_parameters(condition)]
+    notes += [of_length] if of_length else []
     for note in dict.fromkeys(notes):
         print(f"losslab: {note}", file=sys.stderr)
     if metric is not None:
@@ -302,7 +381,10 @@ def run(
     files = [*printed.write(rows, varied, out, figure), out / "replicates.csv"]
     runs = gather(map(numbers_of, measured))
     write_csv(files[-1], (*REPLICATE_COLUMNS, *runs.metrics()), runs.replicates)
-    warnings = limiters.of_cells(measured, lambda cell: printed.cell_name(cell, varied))
+    warnings = [
+        *halves.of_cells(measured, lambda cell: printed.cell_name(cell, varied)),
+        *limiters.of_cells(measured, lambda cell: printed.cell_name(cell, varied)),
+    ]
     if as_json:
         data = {"cells": rows, "files": [*map(str, files)], "warnings": warnings}
         print(json.dumps(data, indent=1))

@@ -228,18 +228,19 @@ test_that("a published number of a single run has verdicts of its own", {
     judge(one, replicates = runs(six, spread, n))
   }
   # The goodput is 200. Runs that hardly vary need not have exactly the published number.
-  expect_equal(verdict_with(205, 1e-4)$verdict, "compatible")
-  expect_equal(verdict_with(196, 0.01)$verdict, "compatible")
-  expect_equal(verdict_with(190, 0.01)$verdict, "not compatible")
+  expect_equal(verdict_with(205, 1e-4)$verdict, "near")
+  expect_equal(verdict_with(196, 0.01)$verdict, "inside")
+  expect_match(number_of_claim(verdict_with(196, 0.01)), "^200.* \\[prediction: 19.*, 20.*\\]")
+  expect_equal(verdict_with(190, 0.01)$verdict, "outside")
   expect_equal(verdict_with(190, 0.01)$reason, "So it is.")
   wide <- verdict_with(190, 0.1)
   expect_equal(wide$verdict, "undecidable")
   expect_match(wide$reason, "one run, and ours scatter by 7.5 %. For any number .* So it is.$")
   expect_true(is.na(wide$runs_needed))
-  # A single run far away is not compatible, however much ours scatter.
-  expect_equal(verdict_with(400, 0.1)$verdict, "not compatible")
+  # A single run far away is outside, however much ours scatter.
+  expect_equal(verdict_with(400, 0.1)$verdict, "outside")
   some <- verdict_with(195, 0.025)
   expect_equal(some$verdict, "inconclusive")
   expect_match(some$reason, paste("about", some$runs_needed, "runs would decide."))
-  expect_equal(verdict_with(195, 0.025, 2 * some$runs_needed)$verdict, "compatible")
+  expect_equal(verdict_with(195, 0.025, 2 * some$runs_needed)$verdict, "inside")
 })

@@ -33,7 +33,8 @@ test_that("the line below a figure links its files, script, cells and a rerun", 
 })
 
 test_that("the line below a table links its chunk's data and the matching cells", {
-  line <- in_folder(trace_of(list(label = "tbl-rows", code = "rows", data = "tables/x/rows, summary/x/cells")))
+  chunk <- list(label = "tbl-rows", code = "rows", data = "tables/x/rows, summary/x/cells")
+  line <- in_folder(trace_of(chunk))
   # The only cell with a loss of 1 % and a valid run.
   expect_identical(line, paste0(
     "\n\n[data: [rows.csv](../tables/x/rows.csv), [cells.csv](../summary/x/cells.csv), ",

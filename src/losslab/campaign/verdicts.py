@@ -41,8 +41,8 @@ CAUSES = ("none", "difference", "scatter")
 # Campaigns that differ only in their family of seeds. The limits were chosen on the first.
 FAMILIES = ("quick", "quick-fresh")
 # The order in tables: verdicts that need attention come first. The glossary defines them.
-AGREEING = ("reproduced", "compatible")
-ORDER = ("not reproduced", "not compatible", "inconclusive", "undecidable", "not comparable",
+AGREEING = ("reproduced", "inside", "near")
+ORDER = ("not reproduced", "outside", "inconclusive", "undecidable", "not comparable",
          "not measured", *AGREEING)  # fmt: skip
 
 INDENT = " " * 16

@@ -7,11 +7,13 @@ import json
 import sys
 
 from losslab import cellspec
-from losslab.campaign import packets
+from losslab.campaign import halves, packets
 from losslab.campaign.instrument import at_first_use, instrument, video
 from losslab.campaign.replicate import run
+from losslab.campaign.results import Replicate
 from losslab.reading import out_folder
-from losslab.study import dictionary, units
+from losslab.study import dictionary, runlength, units
+from losslab.study.condition import AXES
 from losslab.ui import plot, runsummary
 
 
@@ -32,11 +34,19 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "the congestion control (`state`); may be repeated",
     )  # fmt: skip
     measure.add_argument("--json", action="store_true", help="print the metrics as JSON")
+    # Without a length of the user's, the rule gives one.
+    measure.set_defaults(duration_s=None, warmup_s=None)
     measure.set_defaults(run=_measure, interrupted="the unfinished run was removed")
 
 
 def _measure(options: argparse.Namespace) -> int:
-    condition = cellspec.condition_of(options)
+    given = [getattr(options, name) is not None for name in runlength.LENGTH_AXES]
+    for name, is_given in zip(runlength.LENGTH_AXES, given, strict=True):
+        if not is_given:
+            setattr(options, name, AXES[name].default)
+    (condition,), note = runlength.with_length([cellspec.condition_of(options)], *given)
+    if note:
+        print(f"losslab: {note}", file=sys.stderr)
     captures = packets.links(options.capture, condition, options.where)
     with cellspec.claimed(options.out):
         at_first_use(condition, options.backend, options.where)
@@ -52,4 +62,6 @@ def _measure(options: argparse.Namespace) -> int:
         print(json.dumps(manifest["summary"], indent=1, sort_keys=True))
     else:
         plot.say(runsummary.text(manifest, options.out))
+    for warning in halves.warnings([Replicate(options.out)], condition):
+        print(f"losslab: warning: {warning}", file=sys.stderr)
     return 0 if manifest["valid"] else 1

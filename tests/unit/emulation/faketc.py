@@ -138,6 +138,8 @@ def options_of(kind, words):
     """Return the options of a qdisc as tc prints them."""
     if kind == "netem":
         return _netem(words)
+    # The sixteen values of a priomap are compared with nothing.
+    words = words[: words.index("priomap")] if "priomap" in words else words
     flags = {"ecn", "unlimited"}
     its, words = {w: "" for w in words if w in flags}, [w for w in words if w not in flags]
     its |= dict(zip(words[::2], words[1::2], strict=True))
@@ -152,9 +154,10 @@ def options_of(kind, words):
     if kind == "cake":
         return {"bandwidth": "unlimited", "memlimit": u32(its["memlimit"])}
     assert kind in (
-        "pfifo", "bfifo", "codel", "fq_codel", "pie", "fq", "drr", "dualpi2", "clsact", "link"
+        "pfifo", "bfifo", "codel", "fq_codel", "pie", "fq", "drr", "dualpi2", "clsact", "link",
+        "prio",
     ), kind  # fmt: skip
-    limits = ("limit", "flow_limit", "memory_limit")
+    limits = ("bands", "limit", "flow_limit", "memory_limit")
     found = {name: u32(its[name]) for name in limits if name in its}
     if "memory_limit" in found:  # fq_codel_change, net/sched/sch_fq_codel.c
         found["memory_limit"] = min(found["memory_limit"], 2**31)

@@ -150,7 +150,7 @@ def test_core_imports_no_feature():
 def test_programs_are_started_by_one_module():
     """Inside guests, Mininet and the recorders of paths start programs, too."""
     users = [m for m in MODULES if "subprocess" in imports(PACKAGE / m)]
-    guests = ("emulation/", "tools/realtime/", "tools/paths/inguest.py")
+    guests = ("emulation/", "tools/realtime/", "tools/paths/inguest.py", "runs/inguest.py")
     assert [m for m in users if not m.startswith(guests)] == ["processes.py"]
 
 

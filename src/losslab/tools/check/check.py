@@ -20,7 +20,7 @@ from typing import Any
 from tabulate import tabulate
 
 from losslab import cellspec, processes, sweeps
-from losslab.campaign import inputs, limiters, results, verdicts
+from losslab.campaign import halves, inputs, limiters, results, verdicts
 from losslab.campaign.results import CELL_FILE
 from losslab.errors import LosslabError
 from losslab.instrument import kernels, kernelsource
@@ -183,9 +183,11 @@ def _limits(cells: Iterable[str], out: Path) -> list[str]:
     """Return what limited the flows of a side's cells if it was not the path."""
     measured = {name: results.read_cell(out / name / CELL_FILE) for name in cells}
     names = {cell.condition: name for name, cell in measured.items()}
-    return [
-        f"{out.name}: {line}" for line in limiters.of_cells(measured.values(), names.__getitem__)
+    lines = [
+        *halves.of_cells(measured.values(), names.__getitem__),
+        *limiters.of_cells(measured.values(), names.__getitem__),
     ]
+    return [f"{out.name}: {line}" for line in lines]
 
 
 def _with_first(

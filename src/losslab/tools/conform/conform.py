@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from losslab import __version__, cellspec, commands, sweeps
-from losslab.campaign import limiters, verdicts
+from losslab.campaign import halves, limiters, verdicts
 from losslab.campaign.criteria import FAIL, PASS
 from losslab.campaign.instrument import at_first_use, instrument, kernel_of, require_built
 from losslab.campaign.results import Replicate, write_json
@@ -149,8 +149,12 @@ def _conform(options: argparse.Namespace) -> int:
     for attempt in attempts:
         row = {"seed": attempt.seed} | attempt.result | _cause(attempt, options.suite)
         results.setdefault(attempt.case.name, []).append(row)
-    limits = limiters.of_runs(map(Replicate, runs.used), lambda its: its.full_name())
-    data = record(selected, options, cases, results) | ({"warnings": limits} if limits else {})
+    used = [Replicate(folder) for folder in runs.used]
+    warnings = [
+        *halves.of_runs(used, lambda its: its.full_name()),
+        *limiters.of_runs(used, lambda its: its.full_name()),
+    ]
+    data = record(selected, options, cases, results) | ({"warnings": warnings} if warnings else {})
     write_json(data, out / RECORD)
     _write_pages(options, data, attempts)
     print(json.dumps(data, indent=1) if options.json else text(data))

@@ -19,14 +19,14 @@ from typing import Any
 
 from losslab import __version__, cellspec, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
-from losslab.campaign import cost, limiters
+from losslab.campaign import cost, halves, limiters
 from losslab.campaign.instrument import at_first_use, require_built
 from losslab.campaign.records import parts_of
 from losslab.campaign.results import MeasuredCell, read_cell, write_json
 from losslab.emulation.flows.feature import FLOWS_MAX
 from losslab.emulation.flows.outcome import TABLE
 from losslab.reading import UsageError, out_folder, whole_option
-from losslab.study import metrics
+from losslab.study import metrics, runlength
 from losslab.study.axes import short
 from losslab.study.condition import AXES
 from losslab.study.intervals import MIN_RUNS
@@ -198,6 +198,7 @@ class Plan:
     other_runs: int  # of each other path
     core_s: float
     left_out: tuple[str, ...] = ()  # other paths that the budget did not allow
+    needed: runlength.RunLength | None = None  # unless the user gave the length
 
     @classmethod
     def of(
@@ -218,18 +219,26 @@ class Plan:
             least_s = max(least_s, pages_s)
         least_s = float(f"{least_s:.3g}")
         own_s = question.path.get("duration_s")
-        lengths = [float(own_s)] if own_s else [2 * least_s, least_s]
         whole = tuple(variants)
+        rule = runlength.chosen(
+            cell.condition for each in whole for _, cell in cells(each.question)
+        )
+        needed_s = max(least_s, rule.duration_s)
+        lengths = [float(own_s)] if own_s else [2 * needed_s, needed_s]
         plans = [(whole, each_s) for each_s in lengths]
         wanted = 1 + sum(each.named for each in whole)  # the named ones are first
         plans += [(whole[:count], lengths[-1]) for count in range(len(whole) - 1, wanted - 1, -1)]
         tried = [(*each, PRECISE_RUNS if len(each[0]) > 1 else MIN_RUNS) for each in plans]
         # Few runs on the path are better than a value that was asked for and not varied.
         tried += [(*plans[-1], MIN_RUNS)]
+        if not own_s and least_s < needed_s:
+            # Runs that are too short, with a warning, are better than no answer.
+            tried += [(whole[:wanted], least_s, MIN_RUNS)]
         for kept, duration_s, fewest in tried:
             made = cls._at(kept, duration_s, budget_core_s, options.replicates, fewest)
             if made.core_s <= budget_core_s or options.replicates:
-                return replace(made, left_out=tuple(each.label for each in whole[len(kept) :]))
+                left_out = tuple(each.label for each in whole[len(kept) :])
+                return replace(made, left_out=left_out, needed=None if own_s else rule)
         minutes = made.core_s / options.cores / 60
         raise UsageError(
             f"--budget must be enough for {MIN_RUNS} runs of each choice"
@@ -268,6 +277,12 @@ class Plan:
             f"{self.runs} runs of {self.duration_s:g} s for each choice{others}: about "
             f"{self.core_s / cores / 60:.1f} min on {cores} idle cores, without finished runs"
         )
+        if self.needed and self.needed.reason:
+            short = self.duration_s < self.needed.duration_s
+            yield (
+                f"runs need {self.needed}, because {self.needed.reason}"
+                + (": the budget is too small for that; give more --budget" if short else "")
+            )
         if self.left_out:
             yield f"the budget is too small for {', '.join(self.left_out)}; give more --budget"
 
@@ -366,7 +381,10 @@ def decision(outcomes: Sequence[Outcome], made: Plan) -> dict[str, Any]:
         "warnings": [
             f"{one.variant.label}: {line}" if one.variant.label else line
             for one in outcomes
-            for line in limiters.of_cells(one.measured, lambda its: its.algorithm)
+            for line in [
+                *halves.of_cells(one.measured, lambda its: its.algorithm),
+                *limiters.of_cells(one.measured, lambda its: its.algorithm),
+            ]
         ],
     }  # fmt: skip
 

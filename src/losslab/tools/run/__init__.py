@@ -1,0 +1,1 @@
+"""Command `run`: any test in virtual time, for many seeds."""

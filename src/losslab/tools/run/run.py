@@ -1,0 +1,246 @@
+"""`losslab run`: a test in virtual time, for many seeds.
+
+A seed is everything that is random in the guest: what its kernel draws (ports, sequence numbers,
+losses and delays of netem, `getrandom`), what languages draw from that, and when the test begins. A
+failed seed fails again in the same way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import shlex
+import sys
+import threading
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from losslab import cellspec, interrupts
+from losslab.backends.snapshot import Snapshots
+from losslab.reading import CONTROL, UsageError, out_file, whole_option, write_text
+from losslab.runs.command import DIFFERING, FAILED, PASSED, End, Test, first_differences, prepared
+from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL
+from losslab.study.units import number_option
+
+LIMIT_S, TIMEOUT_S = 3600.0, 600.0
+SEEDS_MAX = 100_000
+TAIL_LINES = 10  # of a failed test's output
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `run`."""
+    parser = commands.add_parser("run", usage="%(prog)s [OPTION ...] -- COMMAND [ARGUMENT ...]")
+    parser.add_argument(
+        "command", nargs="*", metavar="COMMAND", help="command to run in the guest, as root"
+    )
+    parser.add_argument(
+        "--seeds", default="1", help="seeds to run, such as 7, 1:100 or 1,5,9:12 (default 1)"
+    )
+    parser.add_argument("--image", default=DEFAULT_IMAGE, help="image of the guest")
+    parser.add_argument("--kernel", default=DEFAULT_KERNEL, help="kernel of the guest")
+    parser.add_argument(
+        "--bring", action="append", default=[], metavar="PATH[=NAME]",
+        help="your file or folder; the command runs in a folder with a copy of it, or of the "
+        "folder's content; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--until-fail", action="store_true", help="stop at the first seed that does not pass"
+    )
+    parser.add_argument(
+        "--repeat", type=whole_option("repeat", 1), default=1, metavar="N",
+        help="run each seed N times, which must give the same bytes (default 1; failed seeds 2)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--diff", nargs=2, type=cellspec.SEED, metavar=("A", "B"),
+        help="show the first line of the output, packet and TCP event in which two seeds differ",
+    )  # fmt: skip
+    parser.add_argument(
+        "--junit", type=out_file, metavar="FILE", help="also write the results as JUnit XML"
+    )
+    parser.add_argument(
+        "--limit-s", type=number_option("limit-s", above=0), default=LIMIT_S,
+        help=f"virtual time after which a test has failed (default {LIMIT_S:g})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--timeout-s", type=number_option("timeout-s", above=0), default=TIMEOUT_S,
+        help=f"wall time after which a test has failed (default {TIMEOUT_S:g})",
+    )  # fmt: skip
+    cellspec.cores_option(parser, "seeds")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    seeds = parsed_seeds(options.seeds)
+    if not options.command:
+        raise UsageError(
+            "a test must have a command, found none", hint="losslab run --seeds 1:40 -- ./my-test"
+        )
+    if options.diff and (options.seeds != "1" or options.until_fail or options.junit):
+        raise UsageError("--diff runs its two seeds, and excludes --seeds, --until-fail, --junit")
+    test = prepared(
+        options.command, options.bring, options.image, options.kernel, options.limit_s,
+        options.timeout_s, options.repeat,
+    )  # fmt: skip
+    with test as ready:
+        if options.diff:
+            return _diff(ready, *options.diff)
+        if len(seeds) == 1 and options.repeat == 1:
+            return _single(ready, seeds[0], options)
+        return _many(ready, seeds, options)
+
+
+def parsed_seeds(text: str) -> list[int]:
+    """Return the seeds of a text such as `1,5,9:12`, each once; UsageError if it is none."""
+    found = dict[int, None]()
+    for part in text.split(","):
+        words = part.split(":")
+        if len(words) > 2 or not all(word.isdecimal() and word.isascii() for word in words):
+            raise UsageError(
+                f"seeds must be whole numbers or ranges, found {part!r:.60}",
+                hint="write 7, 1:100 or 1,5,9:12",
+            )
+        first, last = (cellspec.SEED(words[at]) for at in (0, -1))
+        if last < first or last - first >= SEEDS_MAX:
+            raise UsageError(
+                f"a range of seeds must rise and have at most {SEEDS_MAX} seeds, found {part:.60}"
+            )
+        found |= dict.fromkeys(range(first, last + 1))
+    return list(found)
+
+
+def again(options: argparse.Namespace, *words: object) -> str:
+    """Return the command that runs the same test with other first options."""
+    named = [
+        *itertools.chain.from_iterable(("--bring", each) for each in options.bring),
+        *(("--image", options.image) if options.image != DEFAULT_IMAGE else ()),
+        *(("--kernel", options.kernel) if options.kernel != DEFAULT_KERNEL else ()),
+        *(("--limit-s", f"{options.limit_s:g}") if options.limit_s != LIMIT_S else ()),
+    ]
+    return shlex.join(["losslab", "run", *map(str, words), *named, "--", *options.command])
+
+
+def _single(test: Test, seed: int, options: argparse.Namespace) -> int:
+    """Run one seed; pass on its output and status."""
+    with Snapshots() as snapshots:
+        end = test.once(seed, snapshots)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(end.output)
+    sys.stdout.buffer.flush()
+    if end.verdict != PASSED:
+        print(f"losslab: seed {seed} {end.verdict}: {end.why}", file=sys.stderr)
+    if options.junit:
+        write_text(options.junit, junit([end], options))
+    # A test that passed, but not its kernel, has failed.
+    return (end.status or 1) if end.verdict != PASSED else 0
+
+
+def _many(test: Test, seeds: Sequence[int], options: argparse.Namespace) -> int:
+    """Run seeds; print each, and the counts of verdicts."""
+    ends = list[End]()
+    for end in in_order(test, seeds, options.cores, options.until_fail):
+        ends.append(end)
+        print(line(end), flush=True)
+        if end.verdict != PASSED:
+            tail = end.output.decode(errors="replace").splitlines()[-TAIL_LINES:]
+            print("".join(f"    | {CONTROL.sub('?', text)}\n" for text in tail), end="")
+            print(f"    {again(options, '--seeds', end.seed)}", flush=True)
+    counts = Counter(end.verdict for end in ends)
+    outputs = len({end.code for end in ends})
+    print(
+        ", ".join(f"{counts[name]} {name}" for name in (PASSED, FAILED, DIFFERING))
+        + f" of {len(ends)} seeds; {outputs} different output{'s' if outputs > 1 else ''}"
+    )
+    good, bad = (next((e.seed for e in ends if e.verdict == v), None) for v in (PASSED, FAILED))
+    if good is not None and bad is not None:
+        print(f"the first difference: {again(options, '--diff', good, bad)}")
+    if options.junit:
+        write_text(options.junit, junit(ends, options))
+    return int(counts[PASSED] != len(ends))
+
+
+def in_order(test: Test, seeds: Sequence[int], cores: int, until_fail: bool) -> Iterator[End]:
+    """Yield the ends of seeds in their order; up to the first that does not pass, if asked for.
+
+    Each of the threads has a snapshot, of which its seeds are forks.
+    """
+    todo, lock, failed = iter(seeds), threading.Lock(), threading.Event()
+    ends: dict[int, Future[End]] = {seed: Future() for seed in seeds}
+
+    def work() -> None:
+        with Snapshots() as snapshots:
+            while not failed.is_set():
+                with lock:
+                    seed = next(todo, None)
+                if seed is None:
+                    return
+                try:
+                    end = test.end(seed, snapshots)
+                except BaseException as error:
+                    failed.set()
+                    ends[seed].set_exception(error)
+                    return
+                if until_fail and end.verdict != PASSED:
+                    failed.set()
+                ends[seed].set_result(end)
+
+    with ThreadPoolExecutor(min(cores, len(seeds))) as pool:
+        for _ in range(min(cores, len(seeds))):
+            pool.submit(work)
+        try:
+            for seed in seeds:
+                end = ends[seed].result()
+                yield end
+                if until_fail and end.verdict != PASSED:
+                    return
+        except BaseException:
+            failed.set()
+            with interrupts.ending_threads():
+                pool.shutdown(cancel_futures=True)
+            raise
+
+
+def line(end: End) -> str:
+    """Return the line of a seed."""
+    why = f"  {CONTROL.sub('?', end.why.splitlines()[0])}" if end.why else ""
+    return f"seed {end.seed:<5} {end.verdict:<9} {end.virtual_s:9.3f} s  output {end.code}{why}"
+
+
+def junit(ends: Sequence[End], options: argparse.Namespace) -> str:
+    """Return JUnit XML: a test case for each seed; one that losslab ended is an error."""
+    failed = [end for end in ends if end.verdict != PASSED]
+    errors = sum(end.status is None for end in failed)
+    root = ET.Element(
+        "testsuite", name="losslab run", tests=str(len(ends)), errors=str(errors),
+        failures=str(len(failed) - errors), time=f"{sum(end.virtual_s for end in ends):.6f}",
+    )  # fmt: skip
+    for end in ends:
+        case = ET.SubElement(
+            root, "testcase", classname=_xml(shlex.join(options.command)), name=f"seed {end.seed}",
+            time=f"{end.virtual_s:.6f}",
+        )  # fmt: skip
+        if end.verdict != PASSED:
+            kind = "error" if end.status is None else "failure"
+            problem = ET.SubElement(case, kind, message=_xml(f"{end.verdict}: {end.why}"))
+            problem.text = _xml(again(options, "--seeds", end.seed))
+            output = ET.SubElement(case, "system-out")
+            output.text = _xml(end.output.decode(errors="replace"))
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _xml(text: str) -> str:
+    """Replace what XML cannot have."""
+    return CONTROL.sub("?", text.encode(errors="replace").decode())
+
+
+def _diff(test: Test, first: int, second: int) -> int:
+    """Show the first differences of two seeds; return 1 if there is one."""
+    with Snapshots() as snapshots:
+        ends = [test.once(seed, snapshots, records=True) for seed in (first, second)]
+    for name, end in zip("AB", ends, strict=True):
+        print(f"{name}: {line(end)}")
+    found = first_differences(*ends)
+    print("\n".join(found) if found else "A and B have the same output, packets and TCP events")
+    return int(bool(found) or ends[0].status != ends[1].status)
