@@ -4,8 +4,8 @@ from tests.sources import tracked
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 51_100, "tests": 34_200, "bench": 3_800, "kernel": 5_000}
-FILES = {"src": 242, "tests": 256, "bench": 18, "kernel": 38}
+LINES = {"src": 51_100, "tests": 34_200, "bench": 3_900, "kernel": 5_000}
+FILES = {"src": 242, "tests": 257, "bench": 19, "kernel": 38}
 
 PATTERNS = {
     "src": ["src/*.py"],
