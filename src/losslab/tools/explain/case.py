@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -188,25 +188,25 @@ def _settings(
                 f"{key} must name settings, found {shown(unknown[0])}"
                 + did_you_mean(unknown[0], known), hint="`losslab explain --list` lists them",
             )  # fmt: skip
-    settings, not_tried = {_effect(Setting(), numbers): Setting()}, dict[str, str]()
+    settings, not_tried = {effect(Setting(), numbers): Setting()}, dict[str, str]()
     for label, candidate in known.items():
         if label not in data.get("only", known) or label in data.get("without", ()):
             continue
         setting = Setting((candidate,))
         try:
-            effect = _effect(setting, numbers)
+            same = effect(setting, numbers)
         except LosslabError as error:
             if candidate in own:
                 raise UsageError(f"candidate {label}: {error.message}", error.hint) from error
             not_tried[label] = error.message
             continue
-        if settings.setdefault(effect, setting) is not setting:
-            not_tried[label] = f"the same as: {settings[effect].label}"
+        if settings.setdefault(same, setting) is not setting:
+            not_tried[label] = f"the same as: {settings[same].label}"
     if len(settings) == 1:
         raise UsageError("a setting must change a condition, found none that does")
     return [*settings.values()][1:], not_tried
 
 
-def _effect(setting: Setting, numbers: Sequence[Number]) -> tuple[Any, ...]:
-    """Return what determines the values of a setting: its conditions and factors."""
+def effect(setting: Setting, numbers: Iterable[Number]) -> tuple[object, ...]:
+    """Return what determines the values of some numbers: their conditions and factors."""
     return tuple((setting.condition(n.condition), setting.scale(n.metric)) for n in numbers)

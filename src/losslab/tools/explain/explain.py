@@ -72,8 +72,7 @@ def _explain(options: argparse.Namespace) -> int:
     print(
         f"losslab: {len(case.settings)} settings at {len(case.search)} numbers, "
         f"{len(case.held_out)} held out: about {need_s / 60:.1f} core-minutes for single settings, "
-        f"then pairs if none fits, up to {options.budget / 60:.1f} (idle cores, without finished "
-        "runs)",
+        f"then pairs, up to {options.budget / 60:.1f} (idle cores, without finished runs)",
         file=sys.stderr, flush=True,
     )  # fmt: skip
     if need_s > options.budget:

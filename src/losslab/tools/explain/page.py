@@ -84,10 +84,20 @@ def _legend(result: Result) -> Iterator[str]:
 
 
 def _rows(result: Result) -> Iterator[list[str]]:
+    """Yield the rows of the table, without the pairs that are far off, which are counted."""
+    columns = [(each["metric"], each["name"]) for each in result["numbers"]
+               if not each["held_out"]]  # fmt: skip
+    far = 0
     for each in result["settings"]:
-        ratios = [f"{its['ratio']:.2f}" for its in each["numbers"]]
+        if each["pair"] and each["outcome"] in ("far off", "excluded"):
+            far += 1
+            continue
+        ratios = {(its["metric"], its["name"]): f"{its['ratio']:.2f}" for its in each["numbers"]}
         count = min(its["n"] for its in each["numbers"])
-        yield [each["setting"], str(count), *ratios, each["outcome"]]
+        cells = [ratios.get(column, "") for column in columns]
+        yield [each["setting"], str(count), *cells, each["outcome"]]
+    if far:
+        yield [f"{far} more pairs", "", *("" for _ in columns), "far off or excluded"]
 
 
 def _said(finalist: Result) -> str:

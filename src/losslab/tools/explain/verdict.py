@@ -25,8 +25,6 @@ ASKED_MAX = 2
 # Smallest difference between two settings that an author's number would show.
 VISIBLE = math.log(1.2)
 PERCENT_MIN = 1.0
-# Largest chance of a lucky fit that is not called weak.
-WEAK = 0.2
 # What no setting of the list is.
 NOT_LISTED = "old kernels, slow CPUs, NICs and their drivers, Wi-Fi"
 
@@ -44,8 +42,8 @@ class Verdict(StrEnum):
 def verdict(found: Found) -> Verdict:
     """Return the verdict.
 
-    A report is explained only by single settings that change the same, if everything else that
-    was tried is excluded or far off, and if a number that was held out agrees.
+    A report is explained only by single settings that change the same, if all pairs of others were
+    tried, if everything else is excluded or far off, and if a number that was held out agrees.
     """
     agreed = found.agreed
     if REPORTED in agreed:
@@ -54,8 +52,8 @@ def verdict(found: Found) -> Verdict:
         return Verdict.NONE
     if len({setting.subject for setting in agreed}) > 1:
         return Verdict.AMBIGUOUS
-    strong = found.held_out and len(found.numbers) > 1 and found.luck <= WEAK
     single = all(len(setting.candidates) == 1 for setting in agreed)
+    strong = found.held_out and len(found.numbers) > 1 and not found.pairs_left_out
     return Verdict.EXPLAINED if single and strong and not rivals(found) else Verdict.CONSISTENT
 
 
@@ -64,10 +62,10 @@ def rivals(found: Found) -> list[Setting]:
     subjects = {setting.subject for setting in found.agreed}
     refuted = {s for s, trial in found.confirmed.items() if not trial.fits}
     return [
-        trial.setting
-        for trial in found.trials
-        if not trial.far and not trial.excluded and trial.setting not in refuted
-        and trial.setting.subject not in subjects
+        setting
+        for setting, trial in found.trials.items()
+        if not trial.far and not found.excluded(trial) and setting not in refuted
+        and setting.subject not in subjects
     ]  # fmt: skip
 
 
@@ -75,8 +73,8 @@ def headline(found: Found) -> str:
     """Return the verdict in a sentence or two."""
     agreed, said = found.agreed, verdict(found)
     names = " | ".join(setting.label for setting in agreed)
-    tried = f"{sum(len(t.setting.candidates) == 1 for t in found.trials)} settings"
-    tried += f" and {found.pairs} pairs" if found.pairs else ""
+    tried = f"{len(found.trials) - 1 - len(found.pairs)} settings"
+    tried += f" and {len(found.pairs)} pairs" if found.pairs else ""
     if said is Verdict.NOTHING:
         return "Nothing to explain: the reported condition agrees with all numbers."
     if said is Verdict.AMBIGUOUS:
@@ -88,12 +86,18 @@ def headline(found: Found) -> str:
     refuted = [setting.label for setting in found.confirmed]
     but = (f"; {' | '.join(refuted)} fit at first, but not with fresh seeds or held-out numbers"
            if refuted else "")  # fmt: skip
-    nearest = min(found.trials, key=lambda trial: trial.distance).setting.label
+    nearest = nearest_first(found)[0].setting.label
     return f"Nothing here explains it: none of {tried} agrees{but}. Nearest: {nearest}."
 
 
-def notes(found: Found) -> Iterator[str]:
+def nearest_first(found: Found) -> list[Trial]:
+    """Return what was tried, in the order of the distance from the numbers."""
+    return sorted(found.trials.values(), key=lambda trial: (trial.far, trial.distance))
+
+
+def notes(search: Search, found: Found) -> Iterator[str]:
     """Yield what a reader must know to judge the verdict."""
+    explains = bool(found.agreed) and REPORTED not in found.agreed
     if len(found.case.search) == 1 and not found.joined:
         yield "Weak: only one number was searched with, and almost any gap has an explanation."
     if found.joined:
@@ -101,32 +105,31 @@ def notes(found: Found) -> Iterator[str]:
             "The reported condition fits all but the held-out numbers, so these joined the search, "
             "and nothing was held out: a further number of the report must confirm the result."
         )
-    elif not found.held_out and found.agreed:
+    elif explains and not found.held_out:
         yield "No number was held out, so nothing has confirmed the result."
-    if found.luck > WEAK and found.agreed:
-        yield "Weak: the numbers would fit some setting by chance."
-    if len(found.trials) > 1:
-        yield (
-            f"Chance of a lucky fit: {100 * found.luck:.0f} % of random differences of this size "
-            f"would fit one of the {len(found.trials) - 1} settings and pairs tried."
-        )
-    others = rivals(found) if found.agreed and REPORTED not in found.agreed else []
-    if others:
+    if explains and (others := rivals(found)):
         yield f"Not excluded: {', '.join(setting.label for setting in others)}."
     if found.pairs_left_out:
-        yield f"No pair was tried: {found.pairs_left_out}."
-    elif not found.pairs and found.agreed and REPORTED not in found.agreed:
-        yield "No pair was tried, because a single setting fits."
-    for label, count in found.limited.items():
+        yield f"Pairs were not tried, and one may agree as well: {found.pairs_left_out}."
+    elif found.pairs:
+        alone = [setting.label for setting in found.agreed if len(setting.candidates) == 1]
+        yield "All pairs of the settings that move a number were tried" + (
+            f", without {' | '.join(alone)}: what agrees alone needs no second setting."
+            if alone
+            else "."
+        )
+    elif explains:
+        yield "No pair was tried: fewer than two other settings move a number."
+    for label, count in search.limited(found).items():
         yield f"A buffer limited a flow in {count} runs ({label}); these runs count."
     if verdict(found) is Verdict.NONE:
         yield f"No setting covers {NOT_LISTED}."
 
 
-def outcome(trial: Trial) -> str:
+def outcome(found: Found, trial: Trial) -> str:
     """Return what the search says of a setting."""
     words = [
-        "fits" if trial.fits else "excluded" if trial.excluded
+        "fits" if trial.fits else "excluded" if found.excluded(trial)
         else "far off" if trial.far else "does not fit"
     ]  # fmt: skip
     if trial.setting != REPORTED and trial.no_difference:
@@ -183,37 +186,45 @@ def result(search: Search, found: Found) -> dict[str, Any]:
          "held_out": each in found.held_out, "cv_percent": each.cv and 100 * each.cv}
         for each in found.case.numbers
     ]  # fmt: skip
-    trials = sorted(found.trials, key=lambda t: (t.setting != REPORTED, t.far, t.distance))
     return {
         "headline": headline(found), "verdict": verdict(found),
         "agreed": [setting.label for setting in found.agreed],
-        "notes": [*notes(found)], "ask": questions(search, found), "source": found.case.source,
+        "notes": [*notes(search, found)], "ask": questions(search, found),
+        "source": found.case.source,
         "tolerance_percent": 100 * math.expm1(found.case.tolerance), "numbers": numbers,
         "settings": [
-            {"setting": trial.setting.label, "outcome": outcome(trial), "moves": trial.moves,
-             "p_value": trial.p_value, "p_value_holm": trial.adjusted,
-             "numbers": _agreements(trial)}
-            for trial in trials
+            {"setting": trial.setting.label, "pair": len(trial.setting.candidates) > 1,
+             "outcome": outcome(found, trial), "moves": trial.moves, "numbers": _ratios(trial)}
+            for trial in sorted(nearest_first(found), key=lambda trial: trial.setting != REPORTED)
         ],
         "finalists": [
-            {"setting": setting.label, "agrees": trial.fits, "numbers": _agreements(trial),
+            {"setting": setting.label, "agrees": trial.fits, "numbers": _ratios(trial),
              "changes": {axis: short(change) for each in setting.candidates
                          for axis, change in each.changes.items()},
              "commands": _commands(search, setting)}
             for setting, trial in found.confirmed.items()
         ],
-        "chance_of_lucky_fit": found.luck, "pairs": found.pairs, "not_tried": found.not_tried,
-        "limited_by_buffer": found.limited, "runs": len(search.results),
-        "core_s": search.spent_s, "losslab": __version__, "emulated": True,
+        "pairs_left_out": found.pairs_left_out, "not_tried": found.not_tried,
+        "runs": sum(map(len, search.results.values())), "core_s": search.spent_s,
+        "losslab": __version__, "emulated": True,
     }  # fmt: skip
 
 
-def _agreements(trial: Trial) -> list[dict[str, Any]]:
-    return [
-        {"name": each.number.name, "metric": each.number.metric, "n": each.n, "mean": each.mean,
-         "ratio": each.ratio, "interval": each.interval and list(each.interval)}
-        for each in trial.agreements
-    ]  # fmt: skip
+def _ratios(trial: Trial) -> list[dict[str, Any]]:
+    """Return measured / published of each number, whose intervals share the 5 % error."""
+    rows = []
+    for each in trial.agreements:
+        ends = each.interval(len(trial.agreements))
+        rows.append({
+            "name": each.number.name, "metric": each.number.metric, "n": len(each.values),
+            "mean": each.mean, "ratio": _exp(each.difference),
+            "interval": ends and [_exp(end) for end in ends],
+        })  # fmt: skip
+    return rows
+
+
+def _exp(power: float) -> float:
+    return math.exp(min(power, 700.0))
 
 
 def _commands(search: Search, setting: Setting) -> list[str]:
