@@ -12,7 +12,9 @@ kept. Exit 1 if more than one truth in thirty is named wrongly, or one outside t
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import operator
 import random
 import sys
 from collections import Counter
@@ -29,28 +31,29 @@ from losslab.study import metrics
 from losslab.study.condition import Condition
 from losslab.study.intervals import MIN_RUNS, ratio_interval
 from losslab.tools.explain import verdict
-from losslab.tools.explain.candidates import Candidate, Setting, built_in
+from losslab.tools.explain.candidates import REPORTED, Setting, built_in
 from losslab.tools.explain.case import effect, read
-from losslab.tools.explain.explain import Runs, buildable
-from losslab.tools.explain.search import REPORTED, Found, Search
+from losslab.tools.explain.explain import Runs
+from losslab.tools.explain.search import Search
 from losslab.tools.explain.verdict import Verdict
 
 METRICS = ("goodput_mbit", "retransmits")
 BASES, PUBLISHED_RUNS, PACKET_BITS = 3, 3, 12_000
+VISIBLE = 1.05
 # With less loss, a run has too few; with more, the congestion window is a few packets.
 LOSS_PERCENT = (0.05, 0.5)
 # Settings that the list does not have.
 OUTSIDE = (
-    Candidate("policer at 0.5 of the rate", {"policer_mbit": "=rate_mbit x0.5"}),
-    Candidate("duplicates of 5 %", {"duplicate_percent": 5}),
-    Candidate("data in batches of 5 ms", {"data_batch_ms": 5}),
-    Candidate("slow reverse path", {"reverse_rate_mbit": "=rate_mbit x0.01"}),
-    Candidate("second bottleneck", {"second_rate_mbit": "=rate_mbit x0.6"}),
-    Candidate("five flows beside it", {"flows": "cubic,count=5"}),
-    Candidate("RTT x2", {"rtt_ms": "x2"}),
-    Candidate("loss x5", {"loss_percent": "x5"}),
-    Candidate("rate x0.5", {"rate_mbit": "x0.5"}),
-    Candidate("queue pie", {"queue": "pie"}),
+    Setting("policer at 0.5 of the rate", {"policer_mbit": "=rate_mbit x0.5"}),
+    Setting("duplicates of 5 %", {"duplicate_percent": 5}),
+    Setting("data in batches of 5 ms", {"data_batch_ms": 5}),
+    Setting("slow reverse path", {"reverse_rate_mbit": "=rate_mbit x0.01"}),
+    Setting("second bottleneck", {"second_rate_mbit": "=rate_mbit x0.6"}),
+    Setting("five flows beside it", {"flows": "cubic,count=5"}),
+    Setting("RTT x2", {"rtt_ms": "x2"}),
+    Setting("loss x5", {"loss_percent": "x5"}),
+    Setting("rate x0.5", {"rate_mbit": "x0.5"}),
+    Setting("queue pie", {"queue": "pie"}),
 )
 NONE, SINGLE, PAIR, OTHER = "nothing hidden", "single", "pair", "not in the list"
 KINDS = (PAIR, OTHER, SINGLE, PAIR, OTHER, SINGLE, PAIR, OTHER, NONE)
@@ -102,15 +105,16 @@ def planted(rng: random.Random, count: int, drawn: list[dict[str, Any]]) -> Iter
     for number in range(count):
         kind, base = KINDS[number % len(KINDS)], number // 3 % BASES
         while True:
-            truth = {
-                NONE: Setting(), SINGLE: Setting((rng.choice(listed),)),
-                PAIR: Setting(tuple(rng.sample(listed, 2))), OTHER: Setting((rng.choice(OUTSIDE),)),
+            parts = {
+                NONE: [], SINGLE: [rng.choice(listed)], PAIR: rng.sample(listed, 2),
+                OTHER: [rng.choice(OUTSIDE)],
             }[kind]  # fmt: skip
-            if len({*truth.subject}) < sum(len(each.subject) for each in truth.candidates):
+            if len(parts) > 1 and parts[0].subject & parts[1].subject:
                 continue
             try:
+                truth = functools.reduce(operator.add, parts) if parts else REPORTED
                 made = [cellspec.condition(drawn[base] | own) for own, _ in conditions(drawn[base])]
-                if not all(_acts(Setting((each,)), made) for each in truth.candidates):
+                if not all(_acts(each, made) for each in parts):
                     continue
             except LosslabError:
                 continue
@@ -120,7 +124,7 @@ def planted(rng: random.Random, count: int, drawn: list[dict[str, Any]]) -> Iter
 
 def _acts(setting: Setting, reported: list[Condition]) -> bool:
     """Return whether a setting changes a condition, or what is published."""
-    rate = setting.scale("goodput_mbit") != 1
+    rate = setting.factor("goodput_mbit") != 1
     return rate or any(setting.condition(each) != each for each in reported)
 
 
@@ -137,7 +141,7 @@ def write_case(which: Planted, base: dict[str, Any], seed: int, runs: Runs, file
                       if not each.violations]  # fmt: skip
             known = [value for value in values if value is not None]
             if known:
-                numbers[metric] = round(which.truth.scale(metric) * fmean(known), 3)
+                numbers[metric] = round(which.truth.factor(metric) * fmean(known), 3)
         if numbers:
             published.append({"condition": own, "numbers": numbers, "runs": PUBLISHED_RUNS}
                              | ({"held_out": True} if held_out else {}))  # fmt: skip
@@ -145,29 +149,28 @@ def write_case(which: Planted, base: dict[str, Any], seed: int, runs: Runs, file
     file.write_text(yaml.safe_dump(case, sort_keys=False))
 
 
-def score(which: Planted, file: Path, runs: Runs, budget_s: float) -> tuple[str, Found]:
+def score(which: Planted, file: Path, runs: Runs, budget_s: float) -> tuple[str, Search]:
     """Explain a case; return how right the result is, and the result."""
-    case = buildable(read(file))
-    search = Search(case, runs, budget_s)
-    found = search.run()
-    file.with_suffix(".json").write_text(json.dumps(verdict.result(search, found), indent=1))
-    said, settings = verdict.verdict(found), [each for each in found.agreed if each != REPORTED]
-    truth, subjects = which.truth, {each.subject for each in found.agreed}
+    search = Search(read(file), runs, budget_s)
+    search.run()
+    file.with_suffix(".json").write_text(json.dumps(verdict.result(search), indent=1))
+    said, settings = verdict.verdict(search), [each for each in search.agreed if each != REPORTED]
+    truth, subjects = which.truth, {each.subject for each in search.agreed}
 
     def equals(setting: Setting) -> bool:
         """Return whether a setting changes the same, or has the same effect as far as runs tell."""
-        if setting.subject == truth.subject or effect(setting, case.numbers) == effect(
-            truth, case.numbers
+        if setting.subject == truth.subject or effect(setting, search.case.numbers) == effect(
+            truth, search.case.numbers
         ):
             return True
         if not setting.subject < truth.subject:
             return False
-        return not _differ(search, setting, truth, found)
+        return not _differ(search, setting, truth)
 
     if which.kind == NONE:
         judged = "right" if said is Verdict.NOTHING else "WRONG"
     elif said is Verdict.NOTHING:
-        visible = _differ(search, REPORTED, truth, found)
+        visible = _differ(search, REPORTED, truth)
         judged = "missed: nothing to explain" if visible else "right: no visible effect"
     elif not settings:
         judged = "right" if which.kind == OTHER else "missed, and says so"
@@ -175,17 +178,17 @@ def score(which: Planted, file: Path, runs: Runs, budget_s: float) -> tuple[str,
         judged = {1: "right, alone", 2: "right, of two"}.get(len(subjects), "right, of more")
     else:
         judged = {1: "WRONG, alone", 2: "WRONG, of two"}.get(len(subjects), "WRONG, of more")
-    return judged, found
+    return judged, search
 
 
-def _differ(search: Search, one: Setting, other: Setting, found: Found) -> bool:
-    """Return whether two settings differ in a number that was searched with, by five runs each."""
-    search.request([one, other], found.numbers, MIN_RUNS)
-    for number in found.numbers:
+def _differ(search: Search, one: Setting, other: Setting) -> bool:
+    """Return whether two settings differ by more than 5 % in a number that was searched with."""
+    search.request([one, other], search.numbers, MIN_RUNS)
+    for number in search.numbers:
         first, second = ([*search.values(each, number).values()] for each in (one, other))
-        ratio = ratio_interval(first, second, paired=False)
-        if ratio.p_value is not None and ratio.p_value < 0.05 / len(found.numbers):
-            return True
+        ends = ratio_interval(first, second, paired=False).interval
+        if ends is None or ends[0] > VISIBLE or ends[1] < 1 / VISIBLE:
+            return sorted(first) != sorted(second)
     return False
 
 
@@ -209,12 +212,12 @@ def main() -> int:
         file, runs = folder / f"case{number}.yaml", Runs(folder / "runs", options.cores)
         seed = 10**6 + 10**4 * number + options.seed
         write_case(which, drawn[which.base], seed, runs, file)
-        judged, found = score(which, file, runs, options.budget_s)
+        judged, search = score(which, file, runs, options.budget_s)
         counts[judged.partition(":")[0]] += 1
-        said = verdict.verdict(found)
+        said = verdict.verdict(search)
         explained_outside += which.kind == OTHER and said is Verdict.EXPLAINED
         print(f"{number:3} {which.kind}: {which.truth.label}: {judged}: "
-              f"{verdict.headline(found)}", flush=True)  # fmt: skip
+              f"{verdict.headline(search)}", flush=True)  # fmt: skip
     for judged, count in counts.most_common():
         print(f"{count:4} {judged}")
     print(f"{explained_outside:4} not in the list, but explained")

@@ -21,59 +21,51 @@ RATE_UNIT = "Mbit/s"
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
-    """A setting that a report may leave out: changes of axes, or of the unit of published rates."""
+class Setting:
+    """What a report may leave out, or a pair of that: changes of axes, or of the unit of rates."""
 
     label: str
     changes: Mapping[str, Any] = field(default_factory=dict)  # as of `variants.changed`
-    # Published rate / rate as losslab counts it; such a candidate takes no run.
-    scale: float = 1.0
+    # Published rate / rate as losslab counts it; a setting with nothing else takes no run.
+    rate_factor: float = 1.0
+    pair: tuple[Setting, ...] = ()
+
+    def __add__(self, other: Setting) -> Setting:
+        """Return the pair of two settings."""
+        return Setting(f"{self.label} + {other.label}", pair=(self, other),
+                       rate_factor=self.rate_factor * other.rate_factor)  # fmt: skip
+
+    @property
+    def parts(self) -> tuple[Setting, ...]:
+        """Return the settings of a pair, or the setting itself."""
+        return self.pair or (self,)
 
     @property
     def subject(self) -> frozenset[str]:
-        """What it changes: two candidates for the same are never combined."""
-        return frozenset(self.changes) or frozenset({"unit"})
+        """What it changes: two settings for the same are never combined."""
+        return frozenset(axis for part in self.parts for axis in part.changes or ("unit",))
 
-
-@dataclass(frozen=True)
-class Setting:
-    """Candidates that act together; none: the condition as reported."""
-
-    candidates: tuple[Candidate, ...] = ()
-
-    @property
-    def label(self) -> str:
-        """Return the candidates' names."""
-        return " + ".join(each.label for each in self.candidates) or "as reported"
-
-    @property
-    def subject(self) -> frozenset[str]:
-        """Return what the candidates change."""
-        return frozenset().union(*(each.subject for each in self.candidates))
-
-    def scale(self, metric: str) -> float:
+    def factor(self, metric: str) -> float:
         """Return the factor from a metric as losslab counts it to one as published."""
-        scale = 1.0
-        if declared()[metric].unit == RATE_UNIT:
-            for each in self.candidates:
-                scale *= each.scale
-        return scale
+        return self.rate_factor if declared()[metric].unit == RATE_UNIT else 1.0
 
+    @functools.cache  # noqa: B019
     def condition(self, reported: Condition) -> Condition:
-        """Return a reported condition with these settings; UsageError if it is impossible."""
-        return _condition(self, reported)
+        """Return a reported condition with this setting; UsageError if it is impossible."""
+        point = reported.to_json()
+        for part in self.parts:
+            changes = dict(part.changes)
+            # A parameter of another algorithm than the flow's changes nothing.
+            if str(changes.get("parameters", "")).partition(".")[0] not in ("", reported.algorithm):
+                del changes["parameters"]
+            # Without loss, there are no bursts.
+            if not reported.loss_percent and "loss_percent" not in changes:
+                changes.pop("loss_burst_packets", None)
+            point = variants.changed(point, changes)
+        return cellspec.condition(point, _names())
 
 
-@functools.cache
-def _condition(setting: Setting, reported: Condition) -> Condition:
-    point = reported.to_json()
-    for each in setting.candidates:
-        changes = dict(each.changes)
-        # A parameter of another algorithm than the flow's changes nothing.
-        if str(changes.get("parameters", "")).partition(".")[0] not in ("", reported.algorithm):
-            del changes["parameters"]
-        point = variants.changed(point, changes)
-    return cellspec.condition(point, _names())
+REPORTED = Setting("as reported")
 
 
 @functools.cache
@@ -81,7 +73,7 @@ def _names() -> Names:
     return design.load_names(ROOT)
 
 
-def built_in() -> Iterator[Candidate]:
+def built_in() -> Iterator[Setting]:
     """Yield what reports leave out."""
     listed: dict[str, Mapping[str, Any]] = {
         "offloads on": {"offloads": "on"},
@@ -121,7 +113,7 @@ def built_in() -> Iterator[Candidate]:
            for name in kernels.declared()
            if re.fullmatch(r"[0-9.]+", name) and name != kernels.default().name},
     }  # fmt: skip
-    yield from (Candidate(label, changes) for label, changes in listed.items())
-    yield Candidate("headers counted", scale=1 / DEFAULT.payload_share)
-    yield Candidate("MB are MiB", scale=1 / 1.048576)
-    yield Candidate("MiB are MB", scale=1.048576)
+    yield from (Setting(label, changes) for label, changes in listed.items())
+    yield Setting("headers counted", rate_factor=1 / DEFAULT.payload_share)
+    yield Setting("MB are MiB", rate_factor=1 / 1.048576)
+    yield Setting("MiB are MB", rate_factor=1.048576)

@@ -11,6 +11,7 @@ from typing import Any
 
 from losslab import cellspec
 from losslab.campaign import inputs
+from losslab.campaign.instrument import require_built
 from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, number, shown
 from losslab.study import metrics, units
@@ -18,7 +19,7 @@ from losslab.study.axes import short
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.intervals import Interval, t_quantile
 from losslab.study.schemas import load_checked
-from losslab.tools.explain.candidates import RATE_UNIT, Candidate, Setting, built_in
+from losslab.tools.explain.candidates import RATE_UNIT, REPORTED, Setting, built_in
 
 TOLERANCE_PERCENT = 5.0
 # A goodput above the bottleneck's rate by this factor is in another unit.
@@ -71,19 +72,9 @@ class Case:
 
     source: str
     numbers: tuple[Number, ...]
-    settings: tuple[Setting, ...]  # of one candidate each
+    settings: tuple[Setting, ...]
     tolerance: float  # of a ratio's logarithm
     not_tried: Mapping[str, str]  # reason by setting
-
-    @property
-    def search(self) -> list[Number]:
-        """Numbers that are searched with."""
-        return [each for each in self.numbers if not each.held_out]
-
-    @property
-    def held_out(self) -> list[Number]:
-        """Numbers that only check what was found."""
-        return [each for each in self.numbers if each.held_out]
 
 
 def read(file: Path) -> Case:
@@ -114,6 +105,7 @@ def _case(data: Mapping[str, Any]) -> Case:
     if all(each.held_out for each in numbers):
         raise UsageError("a number must not be held out, to search with, found none")
     inputs.require([each.condition for each in numbers])
+    require_built([each.condition for each in numbers])
     settings, not_tried = _settings(data, numbers)
     tolerance = math.log1p(data.get("tolerance_percent", TOLERANCE_PERCENT) / 100)
     return Case(data.get("source", ""), tuple(numbers), tuple(settings), tolerance, not_tried)
@@ -177,7 +169,7 @@ def _settings(
     Settings that change no condition of a number are not tried, and of those with the same
     conditions only the first.
     """
-    own = [Candidate(label, changes) for label, changes in data.get("candidates", {}).items()]
+    own = [Setting(label, changes) for label, changes in data.get("candidates", {}).items()]
     known = {each.label: each for each in built_in()}
     if taken := sorted({each.label for each in own} & known.keys()):
         raise UsageError(f"a candidate must have a new name, found {shown(taken[0])}")
@@ -188,17 +180,17 @@ def _settings(
                 f"{key} must name settings, found {shown(unknown[0])}"
                 + did_you_mean(unknown[0], known), hint="`losslab explain --list` lists them",
             )  # fmt: skip
-    settings, not_tried = {effect(Setting(), numbers): Setting()}, dict[str, str]()
-    for label, candidate in known.items():
+    settings, not_tried = {effect(REPORTED, numbers): REPORTED}, dict[str, str]()
+    for label, setting in known.items():
         if label not in data.get("only", known) or label in data.get("without", ()):
             continue
-        setting = Setting((candidate,))
         try:
             same = effect(setting, numbers)
+            require_built([setting.condition(each.condition) for each in numbers])
         except LosslabError as error:
-            if candidate in own:
+            if setting in own:
                 raise UsageError(f"candidate {label}: {error.message}", error.hint) from error
-            not_tried[label] = error.message
+            not_tried[label] = str(error)
             continue
         if settings.setdefault(same, setting) is not setting:
             not_tried[label] = f"the same as: {settings[same].label}"
@@ -209,4 +201,4 @@ def _settings(
 
 def effect(setting: Setting, numbers: Iterable[Number]) -> tuple[object, ...]:
     """Return what determines the values of some numbers: their conditions and factors."""
-    return tuple((setting.condition(n.condition), setting.scale(n.metric)) for n in numbers)
+    return tuple((setting.condition(n.condition), setting.factor(n.metric)) for n in numbers)

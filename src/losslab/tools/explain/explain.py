@@ -6,21 +6,20 @@ import argparse
 import functools
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from losslab import cellspec, sweeps
 from losslab.campaign.cellrun import finished
-from losslab.campaign.instrument import instrument, require_built
+from losslab.campaign.instrument import instrument
 from losslab.campaign.results import MANIFEST_FILE, read_manifest, write_json
-from losslab.errors import HostError
 from losslab.reading import UsageError, out_folder
 from losslab.study import units
 from losslab.study.axes import short
 from losslab.tools.explain import page, verdict
-from losslab.tools.explain.candidates import Setting, built_in
-from losslab.tools.explain.case import Case, read
-from losslab.tools.explain.search import REPORTED, Result, Run, Search, first_s
+from losslab.tools.explain.candidates import built_in
+from losslab.tools.explain.case import read
+from losslab.tools.explain.search import Result, Run, Search
 
 DEFAULT_BUDGET_S = 300.0
 # In a study, a flow that its buffers limit is a mistake. Here, it may be just what was published
@@ -58,21 +57,22 @@ def _explain(options: argparse.Namespace) -> int:
     if options.list:
         for each in built_in():
             changes = ", ".join(f"{axis}: {short(value)}" for axis, value in each.changes.items())
-            print(f"{each.label}: {changes or f'published rates are x{each.scale:.4g}'}")
+            print(f"{each.label}: {changes or f'published rates are x{each.rate_factor:.4g}'}")
         return 0
     if options.case is None:
         raise UsageError(
             "explain must have a FILE with the report, found none",
             hint="docs/how-to/explain.md has an example; `losslab explain --list` lists settings",
         )
-    case = buildable(read(options.case))
+    case = read(options.case)
     out = options.out or Path()
     search = Search(case, Runs(out / "runs", options.cores), options.budget, options.seed)
-    need_s = first_s(search)
+    need_s = search.first_s()
     print(
-        f"losslab: {len(case.settings)} settings at {len(case.search)} numbers, "
-        f"{len(case.held_out)} held out: about {need_s / 60:.1f} core-minutes for single settings, "
-        f"then pairs, up to {options.budget / 60:.1f} (idle cores, without finished runs)",
+        f"losslab: {len(case.settings)} settings at {len(search.numbers)} numbers, "
+        f"{len(search.held_out)} held out: about {need_s / 60:.1f} core-minutes for single "
+        f"settings, then pairs, up to {options.budget / 60:.1f} (idle cores, without finished "
+        "runs)",
         file=sys.stderr, flush=True,
     )  # fmt: skip
     if need_s > options.budget:
@@ -86,26 +86,13 @@ def _explain(options: argparse.Namespace) -> int:
     if options.out is None:
         raise UsageError("--out must name a folder for the result, found no such option")
     out.mkdir(parents=True, exist_ok=True)
-    result = verdict.result(search, search.run())
+    search.run()
+    result = verdict.result(search)
     write_json(result, out / "explain.json")
     (out / "explain.html").write_bytes(page.html(result).encode())
     print(page.text(result))
     print(f"\n{out / 'explain.html'}\n{out / 'explain.json'}")
     return 0
-
-
-def buildable(case: Case) -> Case:
-    """Return a case without the settings whose kernel or image is not built."""
-    require_built([REPORTED.condition(each.condition) for each in case.numbers])
-    settings, not_tried = list[Setting](), dict(case.not_tried)
-    for setting in case.settings:
-        try:
-            require_built([setting.condition(each.condition) for each in case.numbers])
-        except HostError as error:
-            not_tried[setting.label] = f"{error.message}; {error.hint}"
-        else:
-            settings.append(setting)
-    return replace(case, settings=tuple(settings), not_tried=not_tried)
 
 
 @dataclass(frozen=True)

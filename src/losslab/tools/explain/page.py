@@ -12,6 +12,7 @@ from tabulate import tabulate
 from losslab.ui import webpage
 
 Result = Mapping[str, Any]
+MEASURED = ("number", "measured", "measured / published", "95 % CI", "")
 # Ends of a drawing's scale: ratios from 1/4 to 4.
 SCALE = math.log(4)
 
@@ -22,23 +23,24 @@ def text(result: Result) -> str:
              "Measured / published:", ""]  # fmt: skip
     head, rows = _head(result), [*_rows(result)]
     lines.append(tabulate(rows, head, tablefmt="plain", disable_numparse=True))
-    lines += ["", "Finalists, with fresh seeds and the held-out numbers"]
     for each in result["finalists"]:
-        lines += [f"  {each['setting']}: {_said(each)}", *(f"    {c}" for c in each["commands"])]
-    lines += [] if result["finalists"] else ["  none"]
-    lines += [f"not tried: {label}: {why}" for label, why in result["not_tried"].items()]
+        lines += [
+            "",
+            f"{each['setting']}, with fresh seeds and the held-out numbers: {_said(each)}",
+        ]
+        lines.append(tabulate(_measured(each), tablefmt="plain", disable_numparse=True))
+    lines += ["", *(f"not tried: {label}: {why}" for label, why in result["not_tried"].items())]
     return "\n".join(lines)
 
 
 def html(result: Result) -> str:
     """Return the page as HTML, without other files and without scripts."""
     finalists = [
-        f"<h3>{escape(each['setting'])}</h3><p>{escape(_said(each))}</p>"
+        f"<h3>{escape(each['setting'])}</h3><p>{_said(each)}</p>"
         + webpage.table(
-            ("number", "measured", "measured / published", "interval", "n", ""),
-            ([*map(escape, [f"{its['metric']}, {its['name']}", f"{its['mean']:.3g}",
-                            f"{its['ratio']:.2f}", _ends(its), str(its["n"])]), _drawn(its)]
-             for its in each["numbers"]),
+            (*MEASURED, ""),
+            ([*map(escape, cells), _drawn(its)]
+             for cells, its in zip(_measured(each), each["numbers"], strict=True)),
         )
         + f"<pre>{escape(chr(10).join(each['commands']))}</pre>"
         for each in result["finalists"]
@@ -101,15 +103,17 @@ def _rows(result: Result) -> Iterator[list[str]]:
 
 
 def _said(finalist: Result) -> str:
-    verdict = "agrees" if finalist["agrees"] else "does not agree"
-    ratios = ", ".join(f"{its['metric']}, {its['name']}: {its['ratio']:.2f} ({_ends(its)})"
-                       for its in finalist["numbers"])  # fmt: skip
-    return f"{verdict}; measured / published: {ratios}"
+    return "agrees" if finalist["agrees"] else "does not agree"
 
 
-def _ends(its: Result) -> str:
-    ends = its["interval"]
-    return f"{ends[0]:.2f} to {ends[1]:.2f}" if ends else "too few runs"
+def _measured(finalist: Result) -> list[list[str]]:
+    """Return the cells of a finalist's numbers, as the head `MEASURED` says."""
+    return [
+        [f"{its['metric']}, {its['name']}", f"{its['mean']:.3g}", f"{its['ratio']:.2f}",
+         "{:.2f} to {:.2f}".format(*its["interval"]) if its["interval"] else "too few runs",
+         f"n = {its['n']}"]
+        for its in finalist["numbers"]
+    ]  # fmt: skip
 
 
 def _drawn(its: Result) -> str:

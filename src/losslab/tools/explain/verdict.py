@@ -14,14 +14,15 @@ from losslab import __version__, cellspec
 from losslab.study import metrics
 from losslab.study.axes import short
 from losslab.study.intervals import MIN_RUNS, metric_interval
-from losslab.tools.explain.candidates import Setting
+from losslab.tools.explain.candidates import REPORTED, Setting
 from losslab.tools.explain.case import Number
-from losslab.tools.explain.search import FRESH_SEED, REPORTED, Found, Search, Trial
+from losslab.tools.explain.search import FRESH_SEED, Search, Trial
 
 # Metrics that authors often have without having published them.
 ASKED = ("retransmits", "srtt_mean_ms", "cwnd_median_packets", "rwnd_limited_percent",
          "window_cuts_per_s", "goodput_mbit")  # fmt: skip
 ASKED_MAX = 2
+OTHERS_MAX = 6  # that the notes name
 # Smallest difference between two settings that an author's number would show.
 VISIBLE = math.log(1.2)
 PERCENT_MIN = 1.0
@@ -39,42 +40,42 @@ class Verdict(StrEnum):
     NONE = "nothing here explains it"
 
 
-def verdict(found: Found) -> Verdict:
+def verdict(search: Search) -> Verdict:
     """Return the verdict.
 
     A report is explained only by single settings that change the same, if all pairs of others were
     tried, if everything else is excluded or far off, and if a number that was held out agrees.
     """
-    agreed = found.agreed
+    agreed = search.agreed
     if REPORTED in agreed:
         return Verdict.NOTHING
     if not agreed:
         return Verdict.NONE
     if len({setting.subject for setting in agreed}) > 1:
         return Verdict.AMBIGUOUS
-    single = all(len(setting.candidates) == 1 for setting in agreed)
-    strong = found.held_out and len(found.numbers) > 1 and not found.pairs_left_out
-    return Verdict.EXPLAINED if single and strong and not rivals(found) else Verdict.CONSISTENT
+    single = not any(setting.pair for setting in agreed)
+    strong = search.held_out and len(search.numbers) > 1 and not search.pairs_left_out
+    return Verdict.EXPLAINED if single and strong and not rivals(search) else Verdict.CONSISTENT
 
 
-def rivals(found: Found) -> list[Setting]:
+def rivals(search: Search) -> list[Setting]:
     """Return what was tried and is neither far off nor excluded, without what agrees."""
-    subjects = {setting.subject for setting in found.agreed}
-    refuted = {s for s, trial in found.confirmed.items() if not trial.fits}
+    subjects = {setting.subject for setting in search.agreed}
+    refuted = {s for s, trial in search.confirmed.items() if not trial.fits}
     return [
-        setting
-        for setting, trial in found.trials.items()
-        if not trial.far and not found.excluded(trial) and setting not in refuted
-        and setting.subject not in subjects
+        trial.setting
+        for trial in nearest_first(search)
+        if not trial.far and not search.excluded(trial) and trial.setting not in refuted
+        and trial.setting.subject not in subjects
     ]  # fmt: skip
 
 
-def headline(found: Found) -> str:
+def headline(search: Search) -> str:
     """Return the verdict in a sentence or two."""
-    agreed, said = found.agreed, verdict(found)
+    agreed, said = search.agreed, verdict(search)
     names = " | ".join(setting.label for setting in agreed)
-    tried = f"{len(found.trials) - 1 - len(found.pairs)} settings"
-    tried += f" and {len(found.pairs)} pairs" if found.pairs else ""
+    tried = f"{len(search.trials) - 1 - len(search.pairs)} settings"
+    tried += f" and {len(search.pairs)} pairs" if search.pairs else ""
     if said is Verdict.NOTHING:
         return "Nothing to explain: the reported condition agrees with all numbers."
     if said is Verdict.AMBIGUOUS:
@@ -83,36 +84,38 @@ def headline(found: Found) -> str:
         return f"Explained by {names}: of {tried}, nothing else agrees."
     if said is Verdict.CONSISTENT:
         return f"Consistent with {names}, which is no proof: see below."
-    refuted = [setting.label for setting in found.confirmed]
+    refuted = [setting.label for setting in search.confirmed]
     but = (f"; {' | '.join(refuted)} fit at first, but not with fresh seeds or held-out numbers"
            if refuted else "")  # fmt: skip
-    nearest = nearest_first(found)[0].setting.label
+    nearest = nearest_first(search)[0].setting.label
     return f"Nothing here explains it: none of {tried} agrees{but}. Nearest: {nearest}."
 
 
-def nearest_first(found: Found) -> list[Trial]:
+def nearest_first(search: Search) -> list[Trial]:
     """Return what was tried, in the order of the distance from the numbers."""
-    return sorted(found.trials.values(), key=lambda trial: (trial.far, trial.distance))
+    return sorted(search.trials.values(), key=lambda trial: (bool(trial.far), trial.distance))
 
 
-def notes(search: Search, found: Found) -> Iterator[str]:
+def notes(search: Search) -> Iterator[str]:
     """Yield what a reader must know to judge the verdict."""
-    explains = bool(found.agreed) and REPORTED not in found.agreed
-    if len(found.case.search) == 1 and not found.joined:
+    explains = bool(search.agreed) and REPORTED not in search.agreed
+    if len(search.numbers) == 1:
         yield "Weak: only one number was searched with, and almost any gap has an explanation."
-    if found.joined:
+    if search.joined:
         yield (
             "The reported condition fits all but the held-out numbers, so these joined the search, "
             "and nothing was held out: a further number of the report must confirm the result."
         )
-    elif explains and not found.held_out:
+    elif explains and not search.held_out:
         yield "No number was held out, so nothing has confirmed the result."
-    if explains and (others := rivals(found)):
-        yield f"Not excluded: {', '.join(setting.label for setting in others)}."
-    if found.pairs_left_out:
-        yield f"Pairs were not tried, and one may agree as well: {found.pairs_left_out}."
-    elif found.pairs:
-        alone = [setting.label for setting in found.agreed if len(setting.candidates) == 1]
+    if explains and (others := rivals(search)):
+        more = f" and {len(others) - OTHERS_MAX} more" if len(others) > OTHERS_MAX else ""
+        names = ", ".join(setting.label for setting in others[:OTHERS_MAX])
+        yield f"Not excluded, nearest first: {names}{more}."
+    if search.pairs_left_out:
+        yield f"Pairs were not tried, and one may agree as well: {search.pairs_left_out}."
+    elif search.pairs:
+        alone = [setting.label for setting in search.agreed if not setting.pair]
         yield "All pairs of the settings that move a number were tried" + (
             f", without {' | '.join(alone)}: what agrees alone needs no second setting."
             if alone
@@ -120,35 +123,37 @@ def notes(search: Search, found: Found) -> Iterator[str]:
         )
     elif explains:
         yield "No pair was tried: fewer than two other settings move a number."
-    for label, count in search.limited(found).items():
+    if search.impossible_pairs:
+        yield f"{search.impossible_pairs} pairs cannot be measured together."
+    for label, count in search.limited().items():
         yield f"A buffer limited a flow in {count} runs ({label}); these runs count."
-    if verdict(found) is Verdict.NONE:
+    if verdict(search) is Verdict.NONE:
         yield f"No setting covers {NOT_LISTED}."
 
 
-def outcome(found: Found, trial: Trial) -> str:
+def outcome(search: Search, trial: Trial) -> str:
     """Return what the search says of a setting."""
     words = [
-        "fits" if trial.fits else "excluded" if found.excluded(trial)
+        "fits" if trial.fits else "excluded" if search.excluded(trial)
         else "far off" if trial.far else "does not fit"
     ]  # fmt: skip
-    if trial.setting != REPORTED and trial.no_difference:
-        words.append("makes no difference")
+    if trial.setting != REPORTED and not trial.moves:
+        words.append("no visible effect")
     return "; ".join(words)
 
 
-def questions(search: Search, found: Found) -> list[dict[str, Any]]:
+def questions(search: Search) -> list[dict[str, Any]]:
     """Return the unpublished numbers that would tell apart what agrees, the best first.
 
     Of a single setting that agrees, these are numbers that differ from the reported condition's.
     """
-    settings = list(found.agreed or found.confirmed)[:4]
+    settings = list(search.agreed or search.confirmed)[:4]
     if REPORTED in settings or not settings:
         return []
     settings += [REPORTED] if len(settings) == 1 else []
-    published = {(each.condition, each.metric) for each in found.case.numbers}
+    published = {(each.condition, each.metric) for each in search.case.numbers}
     ranked = []
-    for number in found.numbers:
+    for number in search.numbers:
         for name in ASKED:
             other = replace(number, metric=name, held_out=False)
             if (number.condition, name) in published:
@@ -179,32 +184,32 @@ def _gap(values: Sequence[Sequence[float]], number: Number) -> float:
     return (most - least) / max(spread, 0.03)
 
 
-def result(search: Search, found: Found) -> dict[str, Any]:
+def result(search: Search) -> dict[str, Any]:
     """Return the result as data."""
     numbers = [
         {"name": each.name, "metric": each.metric, "published": each.mean, "runs": each.runs,
-         "held_out": each in found.held_out, "cv_percent": each.cv and 100 * each.cv}
-        for each in found.case.numbers
+         "held_out": each in search.held_out, "cv_percent": each.cv and 100 * each.cv}
+        for each in search.case.numbers
     ]  # fmt: skip
     return {
-        "headline": headline(found), "verdict": verdict(found),
-        "agreed": [setting.label for setting in found.agreed],
-        "notes": [*notes(search, found)], "ask": questions(search, found),
-        "source": found.case.source,
-        "tolerance_percent": 100 * math.expm1(found.case.tolerance), "numbers": numbers,
+        "headline": headline(search), "verdict": verdict(search),
+        "agreed": [setting.label for setting in search.agreed],
+        "notes": [*notes(search)], "ask": questions(search),
+        "source": search.case.source,
+        "tolerance_percent": 100 * math.expm1(search.case.tolerance), "numbers": numbers,
         "settings": [
-            {"setting": trial.setting.label, "pair": len(trial.setting.candidates) > 1,
-             "outcome": outcome(found, trial), "moves": trial.moves, "numbers": _ratios(trial)}
-            for trial in sorted(nearest_first(found), key=lambda trial: trial.setting != REPORTED)
+            {"setting": trial.setting.label, "pair": bool(trial.setting.pair),
+             "outcome": outcome(search, trial), "moves": trial.moves, "numbers": _ratios(trial)}
+            for trial in sorted(nearest_first(search), key=lambda trial: trial.setting != REPORTED)
         ],
         "finalists": [
             {"setting": setting.label, "agrees": trial.fits, "numbers": _ratios(trial),
-             "changes": {axis: short(change) for each in setting.candidates
-                         for axis, change in each.changes.items()},
+             "changes": {axis: short(change) for part in setting.parts
+                         for axis, change in part.changes.items()},
              "commands": _commands(search, setting)}
-            for setting, trial in found.confirmed.items()
+            for setting, trial in search.confirmed.items()
         ],
-        "pairs_left_out": found.pairs_left_out, "not_tried": found.not_tried,
+        "pairs_left_out": search.pairs_left_out, "not_tried": search.not_tried,
         "runs": sum(map(len, search.results.values())), "core_s": search.spent_s,
         "losslab": __version__, "emulated": True,
     }  # fmt: skip

@@ -10,7 +10,7 @@ from losslab import cli, sweeps
 from losslab.emulation import checks
 from losslab.errors import HostError
 from losslab.study.condition import AXES
-from losslab.tools.explain import explain
+from losslab.tools.explain import case, explain
 from losslab.tools.explain.candidates import built_in
 from losslab.tools.explain.case import read
 
@@ -30,7 +30,7 @@ def entry(**more):
 @pytest.fixture(autouse=True)
 def unbuilt(monkeypatch):
     """Tests of units have no kernel."""
-    monkeypatch.setattr(explain, "require_built", lambda conditions: None)
+    monkeypatch.setattr(case, "require_built", lambda conditions: None)
 
 
 def write(tmp_path, data):
@@ -140,10 +140,10 @@ def test_kernel_that_is_not_built_is_left_out_with_the_command_that_builds_it(
         if any(each.kernel == "7.2" for each in conditions):
             raise HostError("not built", hint="losslab kernel --name 7.2")
 
-    monkeypatch.setattr(explain, "require_built", require_built)
-    case = explain.buildable(read(write(tmp_path, REPORT)))
-    assert case.not_tried["kernel 7.2"] == "not built; losslab kernel --name 7.2"
-    assert "kernel 7.2" not in [each.label for each in case.settings]
+    monkeypatch.setattr(case, "require_built", require_built)
+    report = read(write(tmp_path, REPORT))
+    assert report.not_tried["kernel 7.2"] == "not built\n  -> losslab kernel --name 7.2"
+    assert "kernel 7.2" not in [each.label for each in report.settings]
 
 
 def test_only_runs_that_are_not_finished_are_measured(tmp_path, monkeypatch):
