@@ -24,22 +24,21 @@ def text(result: Result) -> str:
     head, rows = _head(result), [*_rows(result)]
     lines.append(tabulate(rows, head, tablefmt="plain", disable_numparse=True))
     for each in result["finalists"]:
-        lines += [
-            "",
-            f"{each['setting']}, with fresh seeds and the held-out numbers: {_said(each)}",
-        ]
-        lines.append(tabulate(_measured(each), tablefmt="plain", disable_numparse=True))
+        said = f"{each['setting']} {_said(each)} with fresh seeds and the held-out numbers"
+        table = tabulate(_measured(each), MEASURED, tablefmt="plain", disable_numparse=True)
+        lines += ["", said, *([table] if each["agrees"] else [])]
     lines += ["", *(f"not tried: {label}: {why}" for label, why in result["not_tried"].items())]
     return "\n".join(lines)
 
 
 def html(result: Result) -> str:
     """Return the page as HTML, without other files and without scripts."""
+    band = math.log1p(result["tolerance_percent"] / 100)
     finalists = [
         f"<h3>{escape(each['setting'])}</h3><p>{_said(each)}</p>"
         + webpage.table(
             (*MEASURED, ""),
-            ([*map(escape, cells), _drawn(its)]
+            ([*map(escape, cells), webpage.ratio(its["ratio"], its["interval"], SCALE, band)]
              for cells, its in zip(_measured(each), each["numbers"], strict=True)),
         )
         + f"<pre>{escape(chr(10).join(each['commands']))}</pre>"
@@ -114,10 +113,3 @@ def _measured(finalist: Result) -> list[list[str]]:
          f"n = {its['n']}"]
         for its in finalist["numbers"]
     ]  # fmt: skip
-
-
-def _drawn(its: Result) -> str:
-    if not its["interval"] or min(its["ratio"], *its["interval"]) <= 0:
-        return ""
-    low, high, at = (0.5 + math.log(each) / SCALE / 2 for each in (*its["interval"], its["ratio"]))
-    return webpage.interval((low, high), at, (0.5, 0.5))
