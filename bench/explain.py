@@ -5,8 +5,8 @@
 A third of the truths are pairs of built-in settings, a third are not in the list, and of the rest
 some hide nothing. They lie on three bases. Without `--seed`, a fresh seed is drawn and printed. The
 published numbers are means of three runs with seeds that the search never has. Finished runs are
-kept, and `--base` shares the cases out among processes. Exit 1 if more than one truth in thirty is named wrongly, or one outside the list is
-"explained".
+kept, and `--base` shares the cases out among processes. Exit 1 if more than one truth in thirty is
+named wrongly, or one outside the list is "explained".
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _rows(result: Result) -> Iterator[list[str]]:
                if not each["held_out"]]  # fmt: skip
     far = 0
     for each in result["settings"]:
-        if each["pair"] and each["outcome"] in ("far off", "excluded"):
+        if each["pair"] and each["outcome"].startswith(("far off", "excluded")):
             far += 1
             continue
         ratios = {(its["metric"], its["name"]): f"{its['ratio']:.2f}" for its in each["numbers"]}

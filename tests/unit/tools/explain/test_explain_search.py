@@ -172,6 +172,27 @@ def test_single_setting_that_fits_does_not_hide_the_pair_that_is_the_truth(tmp_p
                for line in verdict.notes(search))  # fmt: skip
 
 
+def test_setting_that_scatters_more_than_others_is_not_far_off_by_their_scatter(tmp_path):
+    case = case_of(tmp_path, metrics=("goodput_mbit",))
+    noisy = next(each for each in case.settings if each.label == "no SACK")
+
+    def results(runs):
+        """Return 6 or 20 with the noisy setting, and 10 or 5 without; 11.5 is published."""
+        values = {
+            (c, seed): (6, 20)[seed % 2] if c.sysctl != "none" else 10 if c.offloads == "off" else 5
+            for c, seed in runs
+        }
+        return {run: Result({"goodput_mbit": value}) for run, value in values.items()}
+
+    numbers = tuple(replace(each, mean=11.5, runs=3) for each in case.numbers)
+    search = searched(replace(case, numbers=numbers), results)
+    assert search.trials[REPORTED].far
+    assert not search.trials[noisy].far
+    pair = noisy + hidden("offloads on")
+    search.request([pair], search.numbers, 1)
+    assert not search.judged([pair], search.numbers)[pair].far
+
+
 def test_pair_that_is_far_off_in_one_condition_is_not_measured_in_the_next(tmp_path):
     world = World()
     search = searched(case_of(tmp_path, hidden("no SACK", "RTT x1.1")), world)
