@@ -8,7 +8,7 @@ from tests.faults.kit import losslab
 
 REPORT = {
     "reported": {"algorithm": "cubic", "rate_mbit": 20, "rtt_ms": 40, "duration_s": 3,
-                 "buffer_packets": "1bdp", "warmup_s": 0.5},
+                 "buffer_packets": "1bdp", "warmup_s": 0.5, "shaper": "tbf"},
     # Of a window of 64 KiB: a window per RTT, and no queue.
     "published": [
         {"condition": {}, "numbers": {"goodput_mbit": 12.6, "retransmits": 0}},

@@ -6,7 +6,7 @@ import json
 import pytest
 import yaml
 
-from losslab import cli, sweeps
+from losslab import cellspec, cli, sweeps
 from losslab.emulation import checks
 from losslab.errors import HostError
 from losslab.study.condition import AXES
@@ -131,6 +131,18 @@ def test_settings_that_change_nothing_or_the_same_are_named_and_not_measured_twi
     assert case.not_tried[f"shaper {AXES['shaper'].default}"] == "the same as: as reported"
     assert {*case.not_tried}.isdisjoint(labels)
     assert {*labels, *case.not_tried} == {each.label for each in built_in()}
+
+
+@pytest.mark.parametrize(
+    ("label", "irrelevant"),
+    [("no HyStart", {"algorithm": "bbr"}), ("loss in bursts of 3", {"loss_percent": 0})],
+)
+def test_setting_changes_nothing_in_a_condition_that_does_not_have_its_subject(label, irrelevant):
+    setting = next(each for each in built_in() if each.label == label)
+    lossy = cellspec.condition(REPORTED | {"loss_percent": 1})
+    assert setting.condition(lossy) != lossy
+    without = cellspec.condition(REPORTED | irrelevant)
+    assert setting.condition(without) == without
 
 
 def test_kernel_that_is_not_built_is_left_out_with_the_command_that_builds_it(
