@@ -116,6 +116,8 @@ def planted(rng: random.Random, count: int, drawn: list[dict[str, Any]]) -> Iter
                 made = [cellspec.condition(drawn[base] | own) for own, _ in conditions(drawn[base])]
                 if not all(_acts(each, made) for each in parts):
                     continue
+                for each in made:
+                    truth.condition(each)
             except LosslabError:
                 continue
             yield Planted(kind, base, truth)

@@ -30,9 +30,9 @@ from losslab.tools.explain.case import Case, Number, effect
 SCREEN_RUNS, PAIR_RUNS, FRESH_RUNS = 2, 1, 8
 # Fresh seeds are those of the search and this number.
 FRESH_SEED = 1000
-# A setting is far off if a mean of its first runs is off by so many standard errors of all
-# settings' runs, beyond the tolerance. Metrics with two modes have large standard errors.
-FAR = 5.0
+# A setting is far off if a mean of its first runs is off by so many standard errors, beyond the
+# tolerance. A run scatters as with this share of the settings, or as the setting's own, if more.
+FAR, LARGE = 5.0, 0.9
 # Smallest effect that matters, as in `losslab decide`, and the noise in standard errors.
 UNIMPORTANT, NOISE = math.log(1.05), 2.0
 FINALISTS_MAX = 6
@@ -144,9 +144,8 @@ class Search:
         self, settings: Iterable[Setting], numbers: Sequence[Number], fresh: bool = False
     ) -> dict[Setting, Trial]:
         """Judge settings by some numbers, without those that have no valid run."""
-        # Of most settings; a single one's is known badly after two runs.
         noise = {
-            number: statistics.median(self.scatter(each, number) for each in self._measured(number))
+            number: sorted(self.scatter(each, number) for each in self._measured(number))
             for number in numbers
         }
         trials = {}
@@ -162,27 +161,29 @@ class Search:
         singles = (REPORTED, *self.case.settings)
         return [each for each in singles if len(self.values(each, number)) > 1] or [REPORTED]
 
-    def _trial(self, setting: Setting, noise: Mapping[Number, float], fresh: bool) -> Trial:
+    def _trial(
+        self, setting: Setting, noise: Mapping[Number, Sequence[float]], fresh: bool
+    ) -> Trial:
         agreements, far, moves, squares = list[Agreement](), list[Number](), False, 0.0
         tolerance = self.case.tolerance
-        for number, spread in noise.items():
+        for number, scatters in noise.items():
             values = self.values(setting, number, fresh)
             if not values:
                 raise LosslabError(self._violation(setting, number))
             agreed = Agreement(number, tuple(values.values()))
             agreements.append(agreed)
-            # A setting may scatter more than others, and a pair as much as its settings.
-            own = max(spread, *(self.scatter(each, number) for each in (setting, *setting.parts)))
-            theirs = own if number.cv is None else number.cv
-            error = math.hypot(own / math.sqrt(len(values)), theirs / math.sqrt(number.runs))
-            if abs(agreed.difference) > tolerance + FAR * error:
+            # With the same seeds, few runs of all settings may happen to scatter little.
+            usual, large = (scatters[int(share * len(scatters))] for share in (0.5, LARGE))
+            large = max(large, *(self.scatter(each, number) for each in (setting, *setting.parts)))
+            if abs(agreed.difference) > tolerance + FAR * _error(large, agreed):
                 far.append(number)
+            error = _error(usual, agreed)
             squares += (agreed.difference / (math.hypot(tolerance, error) or 1e-3)) ** 2
             reported = self.values(REPORTED, number)
             effects = [number.log(values[seed]) - number.log(reported[seed])
                        for seed in values.keys() & reported.keys()]  # fmt: skip
             if effects:
-                limit = max(UNIMPORTANT, NOISE * spread * math.sqrt(2 / len(effects)))
+                limit = max(UNIMPORTANT, NOISE * usual * math.sqrt(2 / len(effects)))
                 moves |= abs(fmean(effects)) > limit
         fits = not any(each.contradicts(tolerance, len(agreements)) for each in agreements)
         enough = min(len(each.values) for each in agreements) >= MIN_RUNS
@@ -293,6 +294,13 @@ class Search:
         settings, numbers = self.case.settings, self.case.numbers
         finals = self.missing([REPORTED, *settings[:2]], numbers, MIN_RUNS + FRESH_RUNS)
         return core_s(self.missing(settings, self.numbers, SCREEN_RUNS)) + core_s(finals)
+
+
+def _error(scatter: float, agreed: Agreement) -> float:
+    """Return the standard error of a difference of means, for a scatter of single runs."""
+    number = agreed.number
+    theirs = scatter if number.cv is None else number.cv
+    return math.hypot(scatter / math.sqrt(len(agreed.values)), theirs / math.sqrt(number.runs))
 
 
 def core_s(runs: Iterable[Run]) -> float:
