@@ -4,7 +4,7 @@
 
 A third of the truths are pairs of built-in settings, a third are not in the list, and of the rest
 some hide nothing. They lie on three bases. Without `--seed`, a fresh seed is drawn and printed. The
-published numbers are means of three runs with seeds that the search never has. Finished runs are
+published numbers are means of five runs with seeds that the search never has. Finished runs are
 kept, and `--base` shares the cases out among processes. Exit 1 if more than one truth in thirty is
 named wrongly, or one outside the list is "explained".
 """
@@ -38,7 +38,7 @@ from losslab.tools.explain.search import Search
 from losslab.tools.explain.verdict import Verdict
 
 METRICS = ("goodput_mbit", "retransmits")
-BASES, PUBLISHED_RUNS, PACKET_BITS = 3, 3, 12_000
+BASES, PUBLISHED_RUNS, PACKET_BITS = 3, 5, 12_000
 VISIBLE = 1.05
 # With less loss, a run has too few; with more, the congestion window is a few packets.
 LOSS_PERCENT = (0.05, 0.5)

@@ -31,10 +31,13 @@ SCREEN_RUNS, PAIR_RUNS, FRESH_RUNS = 2, 1, 8
 # Fresh seeds are those of the search and this number.
 FRESH_SEED = 1000
 # A setting is far off if a mean of its first runs is off by so many standard errors, beyond the
-# tolerance. A run scatters as with this share of the settings, or as the setting's own, if more.
-FAR, LARGE = 5.0, 0.9
+# tolerance.
+FAR = 5.0
 # Smallest effect that matters, as in `losslab decide`, and the noise in standard errors.
-UNIMPORTANT, NOISE = math.log(1.05), 2.0
+UNIMPORTANT, NOISE = math.log(1.05), 2.5
+# Shares of the settings that scatter less than is usual, and than is assumed for what is far off.
+# Of two values of a normal distribution, 0.67 have a smaller standard deviation than the true one.
+USUAL, LARGE = 0.67, 0.9
 FINALISTS_MAX = 6
 
 Run = tuple[Condition, int]  # with its seed
@@ -173,7 +176,7 @@ class Search:
             agreed = Agreement(number, tuple(values.values()))
             agreements.append(agreed)
             # With the same seeds, few runs of all settings may happen to scatter little.
-            usual, large = (scatters[int(share * len(scatters))] for share in (0.5, LARGE))
+            usual, large = (scatters[int(share * len(scatters))] for share in (USUAL, LARGE))
             large = max(large, *(self.scatter(each, number) for each in (setting, *setting.parts)))
             if abs(agreed.difference) > tolerance + FAR * _error(large, agreed):
                 far.append(number)
