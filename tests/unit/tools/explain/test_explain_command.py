@@ -13,6 +13,7 @@ from losslab.study.condition import AXES
 from losslab.tools.explain import case, explain
 from losslab.tools.explain.candidates import built_in
 from losslab.tools.explain.case import read
+from tests.sources import tracked
 
 REPORTED = {"algorithm": "cubic", "rate_mbit": "100Mbit", "rtt_ms": 20, "duration_s": 5}
 ENTRY = {"condition": {"loss_percent": 1}, "numbers": {"goodput_mbit": 9.3}}
@@ -97,6 +98,16 @@ def test_command_that_cannot_start_says_what_to_give(words, said, tmp_path, caps
     file = str(write(tmp_path, REPORT))
     assert cli.main(["explain", *(file if word == "REPORT" else word for word in words)]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "file", tracked("docs/how-to/explain/*.yaml", "studies/*/explain.yaml"), ids=lambda f: f.stem
+)
+def test_committed_report_is_accepted_and_names_its_shaper(file):
+    report = read(file)
+    assert report.settings
+    assert any(each.held_out for each in report.numbers)
+    assert "shaper" in yaml.safe_load(file.read_text())["reported"]
 
 
 def test_estimate_measures_nothing_and_counts_settings_numbers_and_time(tmp_path, capsys):
