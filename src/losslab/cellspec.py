@@ -20,7 +20,7 @@ from losslab.instrument.cache import locks
 from losslab.lock import mark, marked, taken
 from losslab.reading import UsageError, input_errors, shown, whole_option
 from losslab.repository import ROOT, find
-from losslab.study import design, units
+from losslab.study import design, runlength, units
 from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
 from losslab.study.names import Names, load_algorithms, unusual_parameters
@@ -110,10 +110,13 @@ def condition_of(options: argparse.Namespace) -> Condition:
 def measure_command(condition: Condition, seed: int, out: str = "reproduced") -> str:
     """Return the command that measures a condition."""
     values = ((name, axis, getattr(condition, name)) for name, axis in AXES.items())
+    # Without a duration, `losslab measure` chooses one.
+    warmed = condition.warmup_s != AXES["warmup_s"].default
+    named = {"duration_s"} if runlength.with_length([condition], False, warmed)[1] else set()
     words = [
         word
         for name, axis, value in values
-        if value != axis.default
+        if value != axis.default or name in named
         for word in (f"--{name.replace('_', '-')}", short(value))
     ]
     return shlex.join(["losslab", "measure", *words, "--seed", str(seed), "--out", out])
