@@ -22,7 +22,7 @@ GUIDES = {
     "Understand a run": ("compare", "whatif", "export", "report"),
     "Your algorithm": ("algorithm", "scheme", "score", "conform", "modules"),
     "Your pull request": ("check",),
-    "Reproduce and publish": ("artifact", "instrument", "try-losslab"),
+    "Reproduce and publish": ("artifact", "site", "instrument", "try-losslab"),
 }  # fmt: skip
 MORE = "More guides"
 # Sections after the guides; their pages are sorted by file name.

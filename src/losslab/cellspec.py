@@ -107,12 +107,17 @@ def condition_of(options: argparse.Namespace) -> Condition:
     return made
 
 
-def measure_command(condition: Condition, seed: int, out: str = "reproduced") -> str:
-    """Return the command that measures a condition."""
+def measure_command(
+    condition: Condition, seed: int, out: str = "reproduced", same_length: bool = True
+) -> str:
+    """Return the command that measures a condition.
+
+    Without `same_length`, `losslab measure` may choose another length than the default.
+    """
     values = ((name, axis, getattr(condition, name)) for name, axis in AXES.items())
-    # Without a duration, `losslab measure` chooses one.
     warmed = condition.warmup_s != AXES["warmup_s"].default
-    named = {"duration_s"} if runlength.with_length([condition], False, warmed)[1] else set()
+    chosen = same_length and runlength.with_length([condition], False, warmed)[1]
+    named = {"duration_s"} if chosen else set()
     words = [
         word
         for name, axis, value in values

@@ -1,7 +1,7 @@
 """The page lab.html, made of recorded runs, in a browser without a network.
 
-tests/fixtures/lab has the numbers of 98 of the cells of config/campaigns/lab.yaml. They were recorded with
-`losslab record --numbers` and `losslab explorer --record`.
+tests/fixtures/lab has 98 cells of config/campaigns/lab.yaml, recorded by `losslab record` and
+`losslab explorer --record`.
 """
 
 import itertools
@@ -164,7 +164,8 @@ def test_a_lessons_question_is_answered_by_its_table(page, root, lesson, axes, m
         for each in cells
         if each.content["block"] == lesson
         and all(each.content["condition"][name] == value for name, value in axes.items())
-        and each.content["condition"]["competitor"] == ("cubic" if lesson == "bufferbloat" else "none")
+        and each.content["condition"]["competitor"]
+        == ("cubic" if lesson == "bufferbloat" else "none")
     )
     values = [row["summary"][metric] for row in cell["replicates"]]
     shown = page.ask(
