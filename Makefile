@@ -57,6 +57,8 @@ site: tools ## Build the public site from recorded numbers, without measuring: s
 	.venv/bin/snakemake --cores $(CORES) --config recorded=$(RECORDED) measure=False
 	.venv/bin/losslab explorer --recorded $(LAB) --title "Choose a path, see what TCP does" \
 	  --lessons docs/how-to/teach.md --report results/report/report.html --out results/report/lab.html
+	.venv/bin/losslab evidence $(RECORDED) $(LAB) --claims results/claims.csv --cases recorded/conform.tsv \
+	  --out results/report/evidence.html
 	LOSSLAB_SITE_RESULTS=results NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 	@echo "losslab: site/index.html, $$(du -sh site | cut -f1)"
 

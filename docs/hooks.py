@@ -34,7 +34,7 @@ SHOWN = ("report", "figures", "tables")
 PAGES = {
     "Lab: choose a path": "lab.html", "Report": "results/report/report.html",
     "Report (PDF)": "results/report/report.pdf",
-    "Run explorer": "results/report/explorer.html",
+    "Run explorer": "results/report/explorer.html", "Evidence": "evidence.html",
 }  # fmt: skip
 BODY = re.compile(r"<body[^>]*>")
 BAR = '<nav aria-label="Site" style="font: 14px/1.6 sans-serif; padding: 0.2rem 0">{}</nav>'
@@ -77,7 +77,8 @@ def on_post_build(config: Any) -> None:
     for name in SHOWN:
         unfinished = shutil.ignore_patterns(".*", "*.json")
         shutil.copytree(results / name, site / "results" / name, ignore=unfinished)
-    shutil.move(site / "results/report/lab.html", site / "lab.html")
+    for name in ("lab.html", "evidence.html"):
+        shutil.move(site / "results/report" / name, site / name)
     for path in PAGES.values():
         if path.endswith(".html"):
             page = site / path

@@ -129,8 +129,8 @@ def test_pages_with_results_link_to_each_other_and_to_the_documentation(
     spec = importlib.util.spec_from_file_location("site_hooks", root / "docs/hooks.py")
     hooks = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hooks)
-    for name in ("report/report.html", "report/explorer.html", "report/lab.html"):
-        path = tmp_path / "results" / name
+    for name in ("report.html", "explorer.html", "lab.html", "evidence.html"):
+        path = tmp_path / "results/report" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('<html><body class="x"><p>text</p></body></html>')
     for name in ("report/report.pdf", "report/.hidden", "figures/loss/a.svg", "tables/loss/a.csv"):
@@ -143,7 +143,7 @@ def test_pages_with_results_link_to_each_other_and_to_the_documentation(
     hooks.on_post_build({"site_dir": str(folder)})
     assert not (folder / "results/report/.hidden").exists()
     assert (folder / "results/figures/loss/a.svg").is_file()
-    for name in ("lab.html", "results/report/report.html", "results/report/explorer.html"):
+    for name in (path for path in hooks.PAGES.values() if path.endswith(".html")):
         page = folder / name
         links = re.findall(r'<a href="([^"]+)">', page.read_text())
         targets = {(page.parent / link).resolve() for link in links}
