@@ -116,7 +116,8 @@ def measure_command(
     the condition is only that of a path, with no run that it repeats.
     """
     values = ((name, axis, getattr(condition, name)) for name, axis in AXES.items())
-    _, other_length = runlength.with_length([condition], duration_given=False, warmup_given=True)
+    warmed = condition.warmup_s != AXES["warmup_s"].default
+    _, other_length = runlength.with_length([condition], False, warmed)
     words = [
         word
         for name, axis, value in values

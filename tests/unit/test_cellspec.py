@@ -1,6 +1,7 @@
 """The reservation of a new output folder, and the command that repeats a run."""
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -80,3 +81,11 @@ def test_command_that_repeats_a_run_has_its_length_where_the_rule_would_choose_a
         given = [getattr(options, name) is not None for name in runlength.LENGTH_AXES]
         assert runlength.with_length([made], *given)[0] == [condition]
     assert "--duration-s" not in cellspec.measure_command(bbr, 7, path_only=True)
+def test_repeating_command_has_the_duration_where_another_would_be_chosen():
+    """Without a duration, `losslab measure` takes longer runs on a long path."""
+    long = Condition(algorithm="cubic", rtt_ms=200, rate_mbit=20, buffer_packets=100)
+    assert runlength.with_length([long], False, False)[0] != [long]
+    words = shlex.split(cellspec.measure_command(long, 1))
+    assert words[words.index("--duration-s") + 1] == "10"
+    assert "--duration-s" not in cellspec.measure_command(long, 1, path_only=True)
+    assert "--duration-s" not in cellspec.measure_command(Condition(algorithm="cubic"), 1)

@@ -23,6 +23,7 @@ th, td { padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); v
   overflow-wrap: normal; }
 summary { cursor: pointer; padding: .2em 0; } summary b { display: inline-block; min-width: 10em; }
 .PASS, .better { color: var(--good); } .FAIL, .worse { color: var(--bad); }
+:target { background: var(--band); }
 pre, code { background: var(--card); font-size: .8rem; white-space: pre-wrap; }
 svg { width: 100%; height: auto; } svg text { font: 11px sans-serif; }
 svg.interval { width: 200px; height: 18px; } .interval rect { fill: var(--band); }
