@@ -81,6 +81,8 @@ def test_command_that_repeats_a_run_has_its_length_where_the_rule_would_choose_a
         given = [getattr(options, name) is not None for name in runlength.LENGTH_AXES]
         assert runlength.with_length([made], *given)[0] == [condition]
     assert "--duration-s" not in cellspec.measure_command(bbr, 7, path_only=True)
+
+
 def test_repeating_command_has_the_duration_where_another_would_be_chosen():
     """Without a duration, `losslab measure` takes longer runs on a long path."""
     long = Condition(algorithm="cubic", rtt_ms=200, rate_mbit=20, buffer_packets=100)
