@@ -8,6 +8,8 @@ from what the project wrote:
 - the number of runs and the mean of each cell (`record.tsv`),
 - the scoreboard of the loss study, which is the mean goodput of its two paths,
 - the verdicts on single published runs whose claim is the value of one cell (`claims.csv`),
+- the verdicts on means and on ratios of runs, orders among them, that are no number of a family,
+- the pair of cells of each stated cause, which must differ in one axis (it prints the pairs),
 - the README's numbers of cells and runs, its first sentence and its scoreboard.
 
 It ends with status 1 if it finds a difference. It imports nothing of losslab, on purpose.
@@ -21,6 +23,7 @@ import json
 import lzma
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -33,6 +36,14 @@ ROOT = Path(__file__).resolve().parents[1]
 Cell = dict[str, Any]
 # Share of the 5 % error that is spent on intervals of cells that end early (docs/explanation).
 EARLY_SHARE = 0.2
+MIN_RUNS = 5
+# Kinds of claims on means and on ratios that are recomputed, and metrics whose interval is another.
+KINDS = ("value", "change_percent", "smallest_ratio", "largest_ratio")
+UPPER_LIMITS = (
+    "jain_index", "frames_delivered_percent", "frames_on_time_percent", "rwnd_limited_percent",
+)  # fmt: skip
+# Settings of runs, which are no axes of a cell.
+SETTINGS = ("duration_s", "warmup_s", "kernel")
 SINGLE_RUN = ("inside", "near", "outside", "undecidable", "inconclusive")
 
 
@@ -76,6 +87,51 @@ def judge_run(published: float, within: float, values: Sequence[float], error: f
     reach = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(1 + 1 / n)
     least = (high - low) * float(stats.norm.ppf(0.975)) / reach
     return "undecidable" if least > 2 * within else "inconclusive"
+
+
+def mean_interval(values: Sequence[float], error: float = 0.05) -> tuple[float, float]:
+    """Return the confidence interval of the mean: Cox's on logarithms with t (Olsson, 2005).
+
+    Plain t if a value is not positive.
+    """
+    n = len(values)
+    reach = float(stats.t.ppf(1 - error / 2, n - 1))
+    if any(value <= 0 for value in values):
+        half = reach * stdev(values) / math.sqrt(n)
+        return fmean(values) - half, fmean(values) + half
+    logs = [math.log(value) for value in values]
+    spread = stdev(logs) ** 2
+    half = reach * math.sqrt(spread / n + spread**2 / (2 * (n - 1)))
+    centre = fmean(logs) + spread / 2
+    return math.exp(centre - half), math.exp(centre + half)
+
+
+def ratio_interval(
+    over: Sequence[float], under: Sequence[float], paired: bool, error: float = 0.05
+) -> tuple[float, float]:
+    """Return the interval of a ratio of positive runs: t on logarithms, Welch's without pairs."""
+    a, b = ([math.log(value) for value in values] for values in (over, under))
+    if paired:
+        logs = [x - y for x, y in zip(a, b, strict=True)]
+        centre, spread, freedom = fmean(logs), stdev(logs) / math.sqrt(len(logs)), len(logs) - 1.0
+    else:
+        parts = [stdev(values) ** 2 / len(values) for values in (a, b)]
+        weights = [part**2 / (len(v) - 1) for part, v in zip(parts, (a, b), strict=True)]
+        centre, spread = fmean(a) - fmean(b), math.sqrt(sum(parts))
+        freedom = sum(parts) ** 2 / sum(weights) if spread else 1.0
+    half = float(stats.t.ppf(1 - error / 2, freedom)) * spread
+    return math.exp(centre - half), math.exp(centre + half)
+
+
+def judge_mean(low: float, high: float, claim: Mapping[str, Any]) -> str:
+    """Judge an interval by a claim's limit."""
+    if "within" in claim:
+        edges = claim["published"] - claim["within"], claim["published"] + claim["within"]
+    else:
+        edges = claim.get("at_least", -math.inf), claim.get("at_most", math.inf)
+    if low >= edges[0] and high <= edges[1]:
+        return "reproduced"
+    return "not reproduced" if high < edges[0] or low > edges[1] else "inconclusive"
 
 
 def means(folder: Path, cells: Mapping[tuple[str, str], Cell]) -> Iterator[str]:
@@ -141,19 +197,147 @@ def single_runs(folder: Path, cells: Mapping[tuple[str, str], Cell]) -> Iterator
             yield f"{study}/{name} is {found} at {claim['published']}, recorded is {verdict}"
 
 
-def only_cell(
+def intervals(folder: Path, cells: Mapping[tuple[str, str], Cell]) -> Iterator[str]:
+    """Yield the verdicts on means and on ratios of runs that differ.
+
+    The means of one source to which nothing was fitted are a family, judged by Holm's method, and
+    not here. Metrics with an upper limit have another interval.
+    """
+    for row in _rows(folder / "claims.csv"):
+        study, verdict = row["study"], row["verdict"]
+        claim = _claims(study).get(row["claim"], {})
+        judged = verdict in ("reproduced", "not reproduced", "inconclusive")
+        mean = claim.get("statistic", "mean") == "mean" and "published_runs" not in claim
+        limited = claim.get("metric", "") in UPPER_LIMITS
+        if not (judged and mean and claim.get("kind") in KINDS) or limited:
+            continue
+        if claim["evidence"] == "not fitted":
+            continue
+        ends = _interval_of(study, claim, cells)
+        if ends and (found := judge_mean(*ends, claim)) != verdict:
+            yield (
+                f"{study}/{row['claim']} is {found} ({ends[0]:.4g} to {ends[1]:.4g}), recorded is "
+                f"{verdict}"
+            )
+
+
+def _interval_of(
     study: str, claim: Mapping[str, Any], cells: Mapping[tuple[str, str], Cell]
-) -> Cell | None:
-    """Return the only cell that a claim selects, None if it selects several or none."""
-    selected = [
+) -> tuple[float, float] | None:
+    """Return the interval of a claim's number; None if a cell lacks runs for it."""
+    own = select(study, claim["where"], cells)
+    metric = claim.get("metric", "goodput_mbit")
+    if claim["kind"] == "value":
+        if len(own) != 1 or not (values := _values(own[0], metric)):
+            return None
+        return mean_interval(values, error_of(study, own[0]))
+    pairs = _pairs(study, claim, own, cells)
+    if not pairs or not all(_values(cell, metric) for pair in pairs for cell in pair):
+        return None
+    # The extreme of k cells: each has a k-th of the error at the end that may be due to chance.
+    usual, strict = (
+        [_ratio_of(study, *pair, metric, parts) for pair in pairs] for parts in (1, len(pairs))
+    )
+    if claim["kind"] == "smallest_ratio":
+        return min(low for low, _ in usual), min(high for _, high in strict)
+    low, high = max(low for low, _ in strict), max(high for _, high in usual)
+    percent = claim["kind"] == "change_percent"
+    return (100 * (low - 1), 100 * (high - 1)) if percent else (low, high)
+
+
+def _pairs(
+    study: str,
+    claim: Mapping[str, Any],
+    own: Sequence[Cell],
+    cells: Mapping[tuple[str, str], Cell],
+) -> list[tuple[Cell, Cell]]:
+    """Return a claim's cells with their counterparts; none if one lacks its counterpart."""
+    changed = claim["against"]
+    found = select(study, {**claim["where"], **changed}, cells)
+    pairs = []
+    for cell in own:
+        others = [
+            other
+            for other in found
+            if ("block" in changed or other["block"] == cell["block"])
+            and not [axis for axis in _axes(cell, other) if axis not in changed]
+        ]
+        if len(others) != 1:
+            return []
+        pairs.append((cell, others[0]))
+    return pairs
+
+
+def _ratio_of(study: str, over: Cell, under: Cell, metric: str, parts: int) -> tuple[float, float]:
+    """Return the interval of the ratio of two cells, of pairs with the same seed if there are."""
+    a, b = (
+        {
+            (number, run["seed"]): run["summary"][metric]
+            for number, run in enumerate(cell["replicates"])
+            if run["valid"] and run["summary"].get(metric) is not None
+        }
+        for cell in (over, under)
+    )
+    errors = [error_of(study, cell) / parts for cell in (over, under)]
+    shared = [key for key in a if key in b]
+    if shared and errors[0] == errors[1]:
+        return ratio_interval([a[k] for k in shared], [b[k] for k in shared], True, errors[0])
+    return ratio_interval([*a.values()], [*b.values()], False, max(errors))
+
+
+def _values(cell: Cell, metric: str) -> list[float]:
+    values = [run[metric] for run in cell["runs"] if run.get(metric) is not None]
+    return values if len(values) >= MIN_RUNS and min(values) > 0 else []
+
+
+def causes(folder: Path, cells: Mapping[tuple[str, str], Cell]) -> Iterator[str]:
+    """Print the pair of cells of each cause that a claim states; yield those that have none."""
+    for study in sorted({name for name, _ in cells}):
+        for name, claim in _claims(study).items():
+            for sentence in claim.get("reason", []):
+                if "cause" not in sentence:
+                    continue
+                own = select(study, claim["where"], cells)
+                others = select(study, sentence["shown_by"]["where"], cells)
+                if not own or not others:
+                    continue  # this campaign did not measure them
+                a, b = min(((a, b) for a in own for b in others), key=lambda ab: len(_axes(*ab)))
+                axes = _axes(a, b)
+                if len(axes) != 1:
+                    yield f"{study}/{name}: its cause's cells differ in {', '.join(axes)}"
+                print(f"{study}/{name}: {a['cell']} and {b['cell']} ({', '.join(axes)})")
+
+
+def _axes(a: Cell, b: Cell) -> list[str]:
+    """Return the axes in which two cells differ."""
+    return [
+        axis
+        for axis, value in a["condition"].items()
+        if axis not in SETTINGS and b["condition"].get(axis) != value
+    ]
+
+
+def select(
+    study: str, where: Mapping[str, Any], cells: Mapping[tuple[str, str], Cell]
+) -> list[Cell]:
+    """Return the cells that have a selector's values."""
+    return [
         cell
         for (name, _), cell in cells.items()
         if name == study
         and all(
-            (cell["block"] if key == "block" else cell["condition"].get(key)) == value
-            for key, value in claim["where"].items()
+            (cell["block"] if key == "block" else cell["condition"].get(key))
+            in (value if isinstance(value, list) else [value])
+            for key, value in where.items()
         )
     ]
+
+
+def only_cell(
+    study: str, claim: Mapping[str, Any], cells: Mapping[tuple[str, str], Cell]
+) -> Cell | None:
+    """Return the only cell that a claim selects, None if it selects several or none."""
+    selected = select(study, claim["where"], cells)
     return selected[0] if len(selected) == 1 else None
 
 
@@ -163,8 +347,9 @@ def error_of(study: str, cell: Cell) -> float:
     A cell may end after each run from the campaign's minimum on. The looks before the last share a
     fifth of the error.
     """
-    config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
-    entries = config["studies"][study][cell["block"]]
+    config = _config()
+    runs = config["studies"].get(study) or _own_runs(study)
+    entries = runs[cell["block"]]
     # A block may have other numbers of runs for some of its cells.
     block = next(
         entry
@@ -213,7 +398,8 @@ def differences(folder: Path) -> dict[str, list[str]]:
     """Return the differences of a recorded campaign by subject."""
     cells = read_cells(folder)
     subjects = {
-        "means": means, "scoreboard": loss_scoreboard, "single runs": single_runs, "README": readme
+        "means": means, "scoreboard": loss_scoreboard, "single runs": single_runs,
+        "intervals": intervals, "causes": causes, "README": readme,
     }  # fmt: skip
     return {name: list(subject(folder, cells)) for name, subject in subjects.items()}
 
@@ -232,6 +418,25 @@ def _loss_runs(
     raise SystemExit(f"recompute: no recorded cell of the loss study has {condition}")
 
 
+@cache
+def _config() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    return content
+
+
+@cache
+def _own_runs(study: str) -> dict[str, Any]:
+    """Return the settings of runs in a study's own file, or in that of its suite."""
+    content = yaml.safe_load((ROOT / "studies" / study / "study.yaml").read_text())
+    if "suite" in content:
+        suite = ROOT / "suites" / content["suite"] / "suite.yaml"
+        scenarios = yaml.safe_load(suite.read_text())["scenarios"]
+        return {name: scenario["full"] for name, scenario in scenarios.items()}
+    runs: dict[str, Any] = content["runs"]
+    return runs
+
+
+@cache
 def _claims(study: str) -> dict[str, Any]:
     text = (ROOT / "studies" / study / "claims.yaml").read_text()
     return {claim["id"]: claim for claim in yaml.safe_load(text)["claims"]}

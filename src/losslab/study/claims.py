@@ -231,8 +231,9 @@ def _reason_problems(
             problems += _parameter_problems(support) or _cell_problems(support, points)
             if "cause" in sentence and not _shows_cause(claim, support, points):
                 problems.append(
-                    "a cause must be shown by other cells than the claim's; a scatter_ratio must "
-                    "be against the claim's own"
+                    "a cause must be shown by other cells than the claim's, one of which differs "
+                    "from one of the claim's in a single axis; a scatter_ratio must be against the "
+                    "claim's own"
                 )
         elif "published" in sentence:
             problems += published_problems(sentence["published"], published)
@@ -245,12 +246,18 @@ def _reason_problems(
 
 
 def _shows_cause(claim: Mapping[str, Any], support: Mapping[str, Any], points: list[Point]) -> bool:
-    """Return whether a support is about the claim's cells with something changed."""
+    """Return whether a support is about the claim's cells with one thing changed.
+
+    Cells that differ in several axes show no cause: any of them may be it.
+    """
     own = _selected(claim.get("where", {}), points)
     others = _selected(support.get("where", {}), points)
     against = support["against"] if support["kind"] == "scatter_ratio" else None
     base = _selected(support["where"] | against, points) if against else []
-    return all(cell in own for cell in base) and not any(cell in own for cell in others)
+    pair = any(
+        sum(a[axis] != b[axis] for axis in a if axis != "block") == 1 for a in own for b in others
+    )
+    return pair and all(cell in own for cell in base) and not any(cell in own for cell in others)
 
 
 def published_problems(
