@@ -4,7 +4,7 @@ from tests.sources import tracked
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 50_600, "tests": 34_200, "bench": 3_700, "kernel": 5_000}
+LINES = {"src": 50_700, "tests": 34_200, "bench": 3_700, "kernel": 5_000}
 FILES = {"src": 236, "tests": 258, "bench": 18, "kernel": 38}
 
 PATTERNS = {
