@@ -246,7 +246,7 @@ def test_rivals_that_are_not_excluded_are_named_and_forbid_an_explanation(tmp_pa
     search = searched(case_of(tmp_path, hidden("no SACK")))
     assert verdict.verdict(search) is Verdict.EXPLAINED
     rival = next(trial for s, trial in search.trials.items() if s.label == "offloads on")
-    search.trials[rival.setting] = replace(rival, far=(), agreements=rival.agreements[:0])
+    search.trials[rival.setting] = replace(rival, deviations=(), agreements=())
     assert verdict.verdict(search) is Verdict.CONSISTENT
     assert "no proof" in verdict.headline(search)
     assert "Not excluded, nearest first: offloads on." in [*verdict.notes(search)]
