@@ -199,7 +199,8 @@ class Search:
                 moves |= abs(fmean(effects)) > limit
         fits = not any(each.contradicts(tolerance, len(agreements)) for each in agreements)
         enough = min(len(each.values) for each in agreements) >= MIN_RUNS
-        near = math.hypot(*deviations) <= FAR
+        # The scatter of held-out numbers is not known from the search.
+        near = fresh or math.hypot(*deviations) <= FAR
         return Trial(setting, agreements, deviations, fits and enough and near, moves)
 
     def _violation(self, setting: Setting, number: Number) -> str:

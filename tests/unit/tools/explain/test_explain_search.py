@@ -193,6 +193,23 @@ def test_setting_that_scatters_more_than_others_is_not_far_off_by_their_scatter(
     assert not search.judged([pair], search.numbers)[pair].far
 
 
+def test_held_out_number_that_scatters_does_not_refute_the_truth(tmp_path):
+    """The held-out condition, of 40 ms, has runs of 0.6 and 1.4 times the mean."""
+    world, truth = World(), hidden("no SACK")
+
+    def results(runs):
+        return {
+            (c, seed): Result({name: value * ((0.6, 1.4)[seed % 2] if c.rtt_ms == 40 else 1)
+                               for name, value in world.result(c, seed).summary.items()})
+            for c, seed in runs
+        }  # fmt: skip
+
+    case = case_of(tmp_path, truth)
+    numbers = [replace(n, mean=1.3 * n.mean) if n.held_out else n for n in case.numbers]
+    search = searched(replace(case, numbers=tuple(numbers)), results)
+    assert [each.label for each in search.agreed] == ["no SACK"]
+
+
 def test_pair_that_is_far_off_in_one_condition_is_not_measured_in_the_next(tmp_path):
     world = World()
     search = searched(case_of(tmp_path, hidden("no SACK", "RTT x1.1")), world)
