@@ -31,13 +31,14 @@ SCREEN_RUNS, PAIR_RUNS, FRESH_RUNS = 2, 1, 8
 FRESH_SEED = 1000
 # Standard errors by which a setting is far off, in all numbers together.
 FAR = 4.0
-# Smallest effect that matters, as in `losslab decide`, and the noise in standard errors.
-UNIMPORTANT, NOISE = math.log(1.05), 2.5
+# Smallest effect of a setting that needs a second one, twice the usual tolerance, and the noise in
+# standard errors.
+SMALL, NOISE = math.log(1.1), 2.5
 # Shares of the settings that scatter less than is usual, and than is assumed for what is far off.
 # Of two values of a normal distribution, 0.67 have a smaller standard deviation than the true one.
 USUAL, LARGE = 0.67, 0.9
 # The nearest pairs that have more runs, and the nearest settings and pairs with fresh seeds.
-PAIRS_NEAR, FINALISTS_MAX = 12, 6
+PAIRS_NEAR, FINALISTS_MAX = 8, 6
 
 Run = tuple[Condition, int]  # with its seed
 
@@ -195,7 +196,7 @@ class Search:
             effects = [number.log(values[seed]) - number.log(reported[seed])
                        for seed in values.keys() & reported.keys()]  # fmt: skip
             if effects:
-                limit = max(UNIMPORTANT, NOISE * usual * math.sqrt(2 / len(effects)))
+                limit = max(SMALL, NOISE * usual * math.sqrt(2 / len(effects)))
                 moves |= abs(fmean(effects)) > limit
         fits = not any(each.contradicts(tolerance, len(agreements)) for each in agreements)
         enough = min(len(each.values) for each in agreements) >= MIN_RUNS
