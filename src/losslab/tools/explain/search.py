@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -30,15 +29,16 @@ from losslab.tools.explain.case import Case, Number, effect
 SCREEN_RUNS, PAIR_RUNS, FRESH_RUNS = 2, 1, 8
 # Fresh seeds are those of the search and this number.
 FRESH_SEED = 1000
-# A setting is far off if a mean of its first runs is off by so many standard errors, beyond the
-# tolerance.
-FAR = 5.0
-# Smallest effect that matters, as in `losslab decide`, and the noise in standard errors.
-UNIMPORTANT, NOISE = math.log(1.05), 2.5
+# Standard errors by which a setting is far off, in all numbers together.
+FAR = 4.0
+# Smallest effect of a setting that needs a second one, twice the usual tolerance, and the noise in
+# standard errors.
+SMALL, NOISE = math.log(1.1), 2.5
 # Shares of the settings that scatter less than is usual, and than is assumed for what is far off.
 # Of two values of a normal distribution, 0.67 have a smaller standard deviation than the true one.
 USUAL, LARGE = 0.67, 0.9
-FINALISTS_MAX = 6
+# The nearest pairs that have more runs, and the nearest settings and pairs with fresh seeds.
+PAIRS_NEAR, FINALISTS_MAX = 8, 6
 
 Run = tuple[Condition, int]  # with its seed
 
@@ -61,10 +61,19 @@ class Trial:
 
     setting: Setting
     agreements: Sequence[Agreement]  # of the numbers that were measured
-    far: Sequence[Number]  # the numbers that are far off, at a glance
+    deviations: Sequence[float]  # from these numbers, in standard errors
     fits: bool  # no number contradicts it
-    distance: float  # from the numbers, in standard errors
     moves: bool  # a number, compared with the reported condition
+
+    @property
+    def distance(self) -> float:
+        """Return the deviation from all numbers together."""
+        return math.hypot(*self.deviations)
+
+    @property
+    def far(self) -> bool:
+        """Return whether it is far off, even after a few runs."""
+        return self.distance > FAR
 
 
 @dataclass
@@ -167,7 +176,7 @@ class Search:
     def _trial(
         self, setting: Setting, noise: Mapping[Number, Sequence[float]], fresh: bool
     ) -> Trial:
-        agreements, far, moves, squares = list[Agreement](), list[Number](), False, 0.0
+        agreements, deviations, moves = list[Agreement](), list[float](), False
         tolerance = self.case.tolerance
         for number, scatters in noise.items():
             values = self.values(setting, number, fresh)
@@ -178,19 +187,22 @@ class Search:
             # With the same seeds, few runs of all settings may happen to scatter little.
             usual, large = (scatters[int(share * len(scatters))] for share in (USUAL, LARGE))
             large = max(large, *(self.scatter(each, number) for each in (setting, *setting.parts)))
-            if abs(agreed.difference) > tolerance + FAR * _error(large, agreed):
-                far.append(number)
-            error = _error(usual, agreed)
-            squares += (agreed.difference / (math.hypot(tolerance, error) or 1e-3)) ** 2
+            theirs = large if number.cv is None else number.cv
+            error = math.hypot(
+                tolerance, large / math.sqrt(len(values)), theirs / math.sqrt(number.runs), 1e-3
+            )
+            deviations.append(abs(agreed.difference) / error)
             reported = self.values(REPORTED, number)
             effects = [number.log(values[seed]) - number.log(reported[seed])
                        for seed in values.keys() & reported.keys()]  # fmt: skip
             if effects:
-                limit = max(UNIMPORTANT, NOISE * usual * math.sqrt(2 / len(effects)))
+                limit = max(SMALL, NOISE * usual * math.sqrt(2 / len(effects)))
                 moves |= abs(fmean(effects)) > limit
         fits = not any(each.contradicts(tolerance, len(agreements)) for each in agreements)
         enough = min(len(each.values) for each in agreements) >= MIN_RUNS
-        return Trial(setting, agreements, far, fits and enough, math.sqrt(squares), moves)
+        # The scatter of held-out numbers is not known from the search.
+        near = fresh or math.hypot(*deviations) <= FAR
+        return Trial(setting, agreements, deviations, fits and enough and near, moves)
 
     def _violation(self, setting: Setting, number: Number) -> str:
         results = self.results.get(setting.condition(number.condition), {})
@@ -242,14 +254,14 @@ class Search:
         off, and a pair that is far off in one is not measured in the next.
         """
         pairs, movers = self._pairs()
-        off = Counter(c for trial in self.trials.values() for c in {n.condition for n in trial.far})
-        conditions = sorted(
-            {n.condition for n in self.numbers}, key=lambda c: (-off[c], c.full_name())
-        )
+        conditions = sorted({number.condition for number in self.numbers}, key=self._far_off)
         near, seen, trials = pairs, list[Number](), dict[Setting, Trial]()
-        for count, condition in itertools.product((PAIR_RUNS, MIN_RUNS), conditions):
-            numbers = [number for number in self.numbers if number.condition == condition]
+        for condition in (*conditions, None):
+            numbers = [n for n in self.numbers if condition in (n.condition, None)]
             seen += [number for number in numbers if number not in seen]
+            if condition is None:
+                near = sorted(near, key=lambda pair: trials[pair].distance)[:PAIRS_NEAR]
+            count = PAIR_RUNS if condition else MIN_RUNS
             need_s = self.spent_s + core_s(self.missing(near, numbers, count))
             if need_s > self.budget_s:
                 self.pairs_left_out = (
@@ -263,6 +275,15 @@ class Search:
             near = [pair for pair in near if pair in trials and not trials[pair].far]
         self.trials |= trials
         self.confirm(near)
+
+    def _far_off(self, condition: Condition) -> tuple[int, str]:
+        """Return a key to sort conditions by how many settings are far off in them, most first."""
+        count = 0
+        for trial in self.trials.values():
+            by_number = zip(trial.agreements, trial.deviations, strict=True)
+            own = [off for agreed, off in by_number if agreed.number.condition == condition]
+            count += math.hypot(*own) > FAR
+        return -count, condition.full_name()
 
     def _pairs(self) -> tuple[list[Setting], int]:
         """Return all pairs of the settings that move a number, and the number of these.
@@ -297,13 +318,6 @@ class Search:
         settings, numbers = self.case.settings, self.case.numbers
         finals = self.missing([REPORTED, *settings[:2]], numbers, MIN_RUNS + FRESH_RUNS)
         return core_s(self.missing(settings, self.numbers, SCREEN_RUNS)) + core_s(finals)
-
-
-def _error(scatter: float, agreed: Agreement) -> float:
-    """Return the standard error of a difference of means, for a scatter of single runs."""
-    number = agreed.number
-    theirs = scatter if number.cv is None else number.cv
-    return math.hypot(scatter / math.sqrt(len(agreed.values)), theirs / math.sqrt(number.runs))
 
 
 def core_s(runs: Iterable[Run]) -> float:

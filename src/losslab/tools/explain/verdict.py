@@ -93,7 +93,7 @@ def headline(search: Search) -> str:
 
 def nearest_first(search: Search) -> list[Trial]:
     """Return what was tried, in the order of the distance from the numbers."""
-    return sorted(search.trials.values(), key=lambda trial: (bool(trial.far), trial.distance))
+    return sorted(search.trials.values(), key=lambda trial: (trial.far, trial.distance))
 
 
 def notes(search: Search) -> Iterator[str]:

@@ -193,6 +193,23 @@ def test_setting_that_scatters_more_than_others_is_not_far_off_by_their_scatter(
     assert not search.judged([pair], search.numbers)[pair].far
 
 
+def test_held_out_number_that_scatters_does_not_refute_the_truth(tmp_path):
+    """The held-out condition, of 40 ms, has runs of 0.6 and 1.4 times the mean."""
+    world, truth = World(), hidden("no SACK")
+
+    def results(runs):
+        return {
+            (c, seed): Result({name: value * ((0.6, 1.4)[seed % 2] if c.rtt_ms == 40 else 1)
+                               for name, value in world.result(c, seed).summary.items()})
+            for c, seed in runs
+        }  # fmt: skip
+
+    case = case_of(tmp_path, truth)
+    numbers = [replace(n, mean=1.3 * n.mean) if n.held_out else n for n in case.numbers]
+    search = searched(replace(case, numbers=tuple(numbers)), results)
+    assert [each.label for each in search.agreed] == ["no SACK"]
+
+
 def test_pair_that_is_far_off_in_one_condition_is_not_measured_in_the_next(tmp_path):
     world = World()
     search = searched(case_of(tmp_path, hidden("no SACK", "RTT x1.1")), world)
@@ -246,7 +263,7 @@ def test_rivals_that_are_not_excluded_are_named_and_forbid_an_explanation(tmp_pa
     search = searched(case_of(tmp_path, hidden("no SACK")))
     assert verdict.verdict(search) is Verdict.EXPLAINED
     rival = next(trial for s, trial in search.trials.items() if s.label == "offloads on")
-    search.trials[rival.setting] = replace(rival, far=(), agreements=rival.agreements[:0])
+    search.trials[rival.setting] = replace(rival, deviations=(), agreements=())
     assert verdict.verdict(search) is Verdict.CONSISTENT
     assert "no proof" in verdict.headline(search)
     assert "Not excluded, nearest first: offloads on." in [*verdict.notes(search)]
