@@ -36,6 +36,9 @@ PAGES = {
     "Report (PDF)": "results/report/report.pdf",
     "Run explorer": "results/report/explorer.html", "Evidence": "evidence.html",
 }  # fmt: skip
+# Larger files are left out, so that the site has at most 40 MB. The report has their figures.
+LARGEST_BYTES = 100_000
+FILE_LINK = re.compile(r'<a href="(\.\./(?:figures|tables)/[^"#]+)"[^>]*>([^<]*)</a>')
 BODY = re.compile(r"<body[^>]*>")
 BAR = '<nav aria-label="Site" style="font: 14px/1.6 sans-serif; padding: 0.2rem 0">{}</nav>'
 # Pages whose code is also a notebook, and the heading at which the notebook ends.
@@ -75,10 +78,11 @@ def on_post_build(config: Any) -> None:
         return
     results, site = Path(RESULTS), Path(config["site_dir"])
     for name in SHOWN:
-        unfinished = shutil.ignore_patterns(".*", "*.json")
-        shutil.copytree(results / name, site / "results" / name, ignore=unfinished)
+        shutil.copytree(results / name, site / "results" / name, ignore=_left_out)
     for name in ("lab.html", "evidence.html"):
         shutil.move(site / "results/report" / name, site / name)
+    report = site / PAGES["Report"]
+    report.write_text(FILE_LINK.sub(lambda link: _kept(report, link), report.read_text()))
     for path in PAGES.values():
         if path.endswith(".html"):
             page = site / path
@@ -86,6 +90,23 @@ def on_post_build(config: Any) -> None:
             page.write_text(
                 BODY.sub(lambda body, bar=bar: body[0] + bar, page.read_text(), count=1)
             )
+
+
+def _left_out(folder: str, names: list[str]) -> list[str]:
+    """List the files of a folder of results that the site does not have."""
+    paths = [Path(folder, name) for name in names]
+    return [
+        path.name
+        for path in paths
+        if path.name.startswith(".")
+        or path.suffix == ".json"
+        or ("figures" in path.parts and path.is_file() and path.stat().st_size > LARGEST_BYTES)
+    ]
+
+
+def _kept(page: Path, link: re.Match[str]) -> str:
+    """Return a link to a file, or only its text if the site does not have the file."""
+    return link[0] if (page.parent / link[1]).is_file() else link[2]
 
 
 def _bar(up: str, here: str) -> str:

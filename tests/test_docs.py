@@ -137,16 +137,23 @@ def test_pages_with_results_link_to_each_other_and_to_the_documentation(
         path = tmp_path / "results" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
+    large = tmp_path / "results/figures/loss/large.csv"
+    large.write_text("x" * (hooks.LARGEST_BYTES + 1))
+    links = (f'<a href="../figures/loss/{name}">CSV</a>' for name in ("a.svg", "large.csv"))
+    (tmp_path / "results/report/report.html").write_text(f"<body>{''.join(links)}</body>")
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "index.html").write_text("")
     hooks.on_post_build({"site_dir": str(folder)})
     assert not (folder / "results/report/.hidden").exists()
     assert (folder / "results/figures/loss/a.svg").is_file()
+    assert not (folder / "results/figures/loss/large.csv").exists()
+    text = (folder / "results/report/report.html").read_text()
+    assert '<a href="../figures/loss/a.svg">CSV</a>CSV</body>' in text
     for name in (path for path in hooks.PAGES.values() if path.endswith(".html")):
         page = folder / name
         links = re.findall(r'<a href="([^"]+)">', page.read_text())
-        targets = {(page.parent / link).resolve() for link in links}
+        targets = {(page.parent / link).resolve() for link in links if "/figures/" not in link}
         others = {"index.html", *hooks.PAGES.values()} - {name}
         assert targets == {(folder / other).resolve() for other in others}
         assert all(target.is_file() for target in targets)

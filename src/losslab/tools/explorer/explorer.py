@@ -330,7 +330,12 @@ def _cell(cell: dict[str, Any], shown: Sequence[int], cells: Path) -> dict[str, 
         "study": cell["study"],
         "block": cell["block"],
         "cell": cell["cell"],
-        "condition": cell["condition"],
+        # The page adds the defaults.
+        "condition": {
+            name: value
+            for name, value in cell["condition"].items()
+            if name not in AXES or value != AXES[name].default
+        },
         "command": _command(cell),
         "runs": [
             {

@@ -12,6 +12,8 @@ lab.inflate = async (text) => {
 lab.open = async () => {
   lab.index = await lab.inflate(document.getElementById("index").textContent.trim());
   lab.blobs = document.getElementById("runs").textContent.trim().split("\n");
+  const defaults = Object.fromEntries(lab.index.axes.map((axis) => [axis.name, axis.default]));
+  for (const cell of lab.index.cells) cell.condition = { ...defaults, ...cell.condition };
   const varying = lab.varyingAxes();
   const words = lab.index.cells.map((cell) => lab.describe(cell, varying.get(cell.study)));
   const names = lab.index.cells.map((cell, at) => `${cell.study}/${cell.block}/${words[at]}`);

@@ -257,6 +257,10 @@ lab.start = async () => {
   for (const id of ["filter", "filter-study", "filter-invalid"]) {
     document.getElementById(id).addEventListener("input", lab.drawRows);
   }
+  document.getElementById("more").addEventListener("click", ({ target }) => {
+    target.dataset.all = "yes";
+    lab.drawRows();
+  });
   for (const part of ["cells", "lessons"]) {
     document.getElementById(`to-${part}`).addEventListener("click", (event) => {
       event.preventDefault(); // the address already has the shown runs

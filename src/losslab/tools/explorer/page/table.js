@@ -80,9 +80,16 @@ lab.showField = (cell) => lab.make("td", { className: "show" }, ...lab.panes.map
   return button;
 }));
 
+// Rows that the table has at first: a browser takes seconds to lay out thousands.
+const FIRST_ROWS = 100;
+
 lab.drawRows = () => {
   const rows = lab.rows();
-  const body = rows.map((cell) => {
+  const more = document.getElementById("more");
+  const drawn = more.dataset.all ? rows : rows.slice(0, FIRST_ROWS);
+  more.hidden = drawn.length === rows.length;
+  more.textContent = `Show all ${rows.length} rows`;
+  const body = drawn.map((cell) => {
     const cells = lab.columns.map((column) => {
       const content = column.show ? column.show(cell) : column.number ? lab.number(column.of(cell)) : String(column.of(cell));
       return lab.make("td", { className: `${column.wide ? "wide" : ""} ${column.number ? "number" : ""}`.trim() }, content);
