@@ -3,12 +3,15 @@
 CORES ?= all
 CONFIG ?= config/campaigns/quick.yaml
 WHERE ?= guest
+# Recorded numbers of the campaigns that `make site` shows.
+RECORDED ?= recorded/full
+LAB ?= recorded/lab
 export LANG := C.UTF-8
 export TZ := UTC
 # Snakemake asks for the user's name, which a user of `docker run --user` has not.
 export LOGNAME ?= $(shell id -u)
 
-.PHONY: help tools setup demo containernet report claims artifact verify-artifact figure stacks docs check test relock
+.PHONY: help tools setup demo containernet report claims artifact verify-artifact figure stacks site docs check test relock
 
 help: ## Print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -48,6 +51,16 @@ verify-artifact: ## In an unpacked artifact: re-run a random sample, compare eve
 
 stacks: ## Build senders and receivers of the QUIC stacks quiche, quinn, s2n-quic and quic-go
 	@programs/quic/build.sh
+
+site: tools ## Build the public site from recorded numbers, without measuring: site/index.html, site/lab.html
+	@scripts/group.sh docs
+	.venv/bin/snakemake --cores $(CORES) --config recorded=$(RECORDED) measure=False
+	.venv/bin/losslab explorer --recorded $(LAB) --title "Choose a path, see what TCP does" \
+	  --lessons docs/how-to/teach.md --report results/report/report.html --out results/report/lab.html
+	.venv/bin/losslab evidence $(RECORDED) $(LAB) --claims results/claims.csv --cases recorded/conform.tsv \
+	  --out results/report/evidence.html
+	LOSSLAB_SITE_RESULTS=results NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
+	@echo "losslab: site/index.html, $$(du -sh site | cut -f1)"
 
 docs: tools ## Build the documentation's site, site/index.html
 	@scripts/group.sh docs

@@ -38,7 +38,7 @@ if (length(records) > 0) {
 
 draw_to_files(draw_path(path_values(cells)), "path", 6.4, path_text(path_values(cells)))
 
-# Agreement: seeds, paths, and windows of the runs.
+# Agreement: seeds, paths, and windows and halves of the runs.
 seed_disagreements(replicates) |>
   summarise_disagreements() |>
   with_columns(c("study", "cells", "percent", "low", "high")) |>
@@ -54,6 +54,7 @@ Map(\(its, data) window_sensitivity(its$claims, data, its$study), claims, data) 
     as.vector(outer(names(agreement_windows), c("", "_verdict"), paste0))
   )) |>
   write_table(snakemake@output[["windows"]])
+write_table(halves_of_cells(replicates), snakemake@output[["halves"]])
 filter(paths, !is.na(ratio)) |>
   draw_agreement(read_algorithms(snakemake@input[["algorithms"]])) |>
   draw_to_files("agreement_paths", 8)

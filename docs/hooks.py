@@ -1,7 +1,9 @@
-"""MkDocs hooks: navigation, notebooks, and tables generated from the code."""
+"""MkDocs hooks: navigation, notebooks, tables generated from the code, and pages with results."""
 
+import logging
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,25 @@ GUIDES = {
     "Understand a run": ("compare", "whatif", "export", "report"),
     "Your algorithm": ("algorithm", "scheme", "score", "conform", "modules"),
     "Your pull request": ("check",),
-    "Reproduce and publish": ("artifact", "instrument", "try-losslab"),
+    "Reproduce and publish": ("explain", "artifact", "site", "instrument", "try-losslab"),
 }  # fmt: skip
 MORE = "More guides"
 # Sections after the guides; their pages are sorted by file name.
 PARTS = {"Reference": "reference", "Explanation": "explanation"}
+# Folder of results whose report, figures and tables `make site` adds to the documentation. The
+# report links to files beside it and to figures and tables, so the site has the same folders.
+RESULTS = os.environ.get("LOSSLAB_SITE_RESULTS", "")
+SHOWN = ("report", "figures", "tables")
+PAGES = {
+    "Lab: choose a path": "lab.html", "Report": "results/report/report.html",
+    "Report (PDF)": "results/report/report.pdf",
+    "Run explorer": "results/report/explorer.html", "Evidence": "evidence.html",
+}  # fmt: skip
+# Larger files are left out, so that the site has at most 40 MB. The report has their figures.
+LARGEST_BYTES = 100_000
+FILE_LINK = re.compile(r'<a href="(\.\./(?:figures|tables)/[^"#]+)"[^>]*>([^<]*)</a>')
+BODY = re.compile(r"<body[^>]*>")
+BAR = '<nav aria-label="Site" style="font: 14px/1.6 sans-serif; padding: 0.2rem 0">{}</nav>'
 # Pages whose code is also a notebook, and the heading at which the notebook ends.
 NOTEBOOKS = {"how-to/python.md": "\n## Polars\n", "how-to/teach.md": "\n## Exercises\n"}
 LINK_TO_NOTEBOOK = "[Download this page's code as a notebook]({}.ipynb), without outputs."
@@ -48,8 +64,58 @@ def on_config(config: Any) -> Any:
     for title, folder in PARTS.items():
         pages = sorted(docs.joinpath(folder).glob("*.md"))
         nav.append({title: [str(page.relative_to(docs)) for page in pages]})
+    if RESULTS:
+        nav.insert(1, {"Results": [{title: path} for title, path in PAGES.items()]})
+        # They are not pages of the documentation.
+        config["validation"]["nav"]["not_found"] = logging.INFO
     config["nav"] = nav
     return config
+
+
+def on_post_build(config: Any) -> None:
+    """Add the pages with results, and links from each of them to all others."""
+    if not RESULTS:
+        return
+    results, site = Path(RESULTS), Path(config["site_dir"])
+    for name in SHOWN:
+        shutil.copytree(results / name, site / "results" / name, ignore=_left_out)
+    for name in ("lab.html", "evidence.html"):
+        shutil.move(site / "results/report" / name, site / name)
+    report = site / PAGES["Report"]
+    report.write_text(FILE_LINK.sub(lambda link: _kept(report, link), report.read_text()))
+    for path in PAGES.values():
+        if path.endswith(".html"):
+            page = site / path
+            bar = _bar("../" * path.count("/"), path)
+            page.write_text(
+                BODY.sub(lambda body, bar=bar: body[0] + bar, page.read_text(), count=1)
+            )
+
+
+def _left_out(folder: str, names: list[str]) -> list[str]:
+    """List the files of a folder of results that the site does not have."""
+    paths = [Path(folder, name) for name in names]
+    return [
+        path.name
+        for path in paths
+        if path.name.startswith(".")
+        or path.suffix == ".json"
+        or ("figures" in path.parts and path.is_file() and path.stat().st_size > LARGEST_BYTES)
+    ]
+
+
+def _kept(page: Path, link: re.Match[str]) -> str:
+    """Return a link to a file, or only its text if the site does not have the file."""
+    return link[0] if (page.parent / link[1]).is_file() else link[2]
+
+
+def _bar(up: str, here: str) -> str:
+    """Return the links of a page with results; `up` leads from its folder to the site's."""
+    links = (
+        f"<span>{title}</span>" if path == here else f'<a href="{up}{path}">{title}</a>'
+        for title, path in ({"Documentation": "index.html"} | PAGES).items()
+    )
+    return BAR.format(" · ".join(links))
 
 
 def on_files(files: Any, config: Any) -> Any:

@@ -110,6 +110,16 @@ class Page:
     def click(self, selector: str) -> None:
         self.ask(f"document.querySelector({json.dumps(selector)}).click()")
 
+    def press(self, key: str) -> None:
+        """Press and release a key, such as ArrowLeft, on the focused element."""
+        codes = {"ArrowLeft": 37, "ArrowRight": 39, "Enter": 13, "Tab": 9}
+        more = {"text": "\r"} if key == "Enter" else {}
+        for kind in ("keyDown", "keyUp"):
+            self.call(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key,
+                windowsVirtualKeyCode=codes[key], **(more if kind == "keyDown" else {}),
+            )  # fmt: skip
+
     def drag(self, selector: str, begin: float, end: float) -> None:
         """Drag the mouse over an element, between two fractions of its width."""
         quoted = json.dumps(selector)

@@ -157,7 +157,8 @@ compare_studies <- function(job) {
     list(
       claims = file.path(job$folder, "results/claims.csv"),
       seeds = table("agreement_seeds"), paths = table("agreement_paths"),
-      windows = table("agreement_windows"), numbers = table("scoreboard_numbers"),
+      windows = table("agreement_windows"), halves = table("agreement_halves"),
+      numbers = table("scoreboard_numbers"),
       sources = table("scoreboard_sources"), metrics = table("scoreboard_metrics"),
       coverage = table("coverage"),
       figures = as.list(file.path(job$folder, "results/figures", figures))

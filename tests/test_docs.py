@@ -1,6 +1,7 @@
 """The documentation's site: links, generated parts, and the terms that a search must find."""
 
 import html
+import importlib.util
 import json
 import os
 import re
@@ -119,3 +120,40 @@ def test_search_works_from_files_without_a_network(site, tmp_path):
         )
     assert all(link.startswith(f"file://{site}") for link in links)
     assert any("glossary" in link or "flows" in link for link in links)
+
+
+def test_pages_with_results_link_to_each_other_and_to_the_documentation(
+    root, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LOSSLAB_SITE_RESULTS", str(tmp_path / "results"))
+    spec = importlib.util.spec_from_file_location("site_hooks", root / "docs/hooks.py")
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    for name in ("report.html", "explorer.html", "lab.html", "evidence.html"):
+        path = tmp_path / "results/report" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('<html><body class="x"><p>text</p></body></html>')
+    for name in ("report/report.pdf", "report/.hidden", "figures/loss/a.svg", "tables/loss/a.csv"):
+        path = tmp_path / "results" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    large = tmp_path / "results/figures/loss/large.csv"
+    large.write_text("x" * (hooks.LARGEST_BYTES + 1))
+    links = (f'<a href="../figures/loss/{name}">CSV</a>' for name in ("a.svg", "large.csv"))
+    (tmp_path / "results/report/report.html").write_text(f"<body>{''.join(links)}</body>")
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "index.html").write_text("")
+    hooks.on_post_build({"site_dir": str(folder)})
+    assert not (folder / "results/report/.hidden").exists()
+    assert (folder / "results/figures/loss/a.svg").is_file()
+    assert not (folder / "results/figures/loss/large.csv").exists()
+    text = (folder / "results/report/report.html").read_text()
+    assert '<a href="../figures/loss/a.svg">CSV</a>CSV</body>' in text
+    for name in (path for path in hooks.PAGES.values() if path.endswith(".html")):
+        page = folder / name
+        links = re.findall(r'<a href="([^"]+)">', page.read_text())
+        targets = {(page.parent / link).resolve() for link in links if "/figures/" not in link}
+        others = {"index.html", *hooks.PAGES.values()} - {name}
+        assert targets == {(folder / other).resolve() for other in others}
+        assert all(target.is_file() for target in targets)

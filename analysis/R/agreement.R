@@ -156,6 +156,57 @@ windows_text <- function(windows) {
   )
 }
 
+# Halves of a run that differ by less do not matter (src/losslab/campaign/halves.py).
+unimportant_ratio <- 1.05
+
+halves_columns <- c("study", "cell", "n", "ratio", "low", "high", "apart")
+
+# Compare the second half of each cell's runs with the first, by goodput: the geometric mean of the
+# ratios with its confidence interval over the runs. `apart` is 1 if the halves differ significantly
+# and by 5 % or more: the mean then depends on the length of the runs. Cells are left out if their
+# halves differ by intent, because the path or the flows change (`applies`,
+# src/losslab/study/runlength.py), or if they have too few runs for an interval.
+halves_of_cells <- function(replicates) {
+  steady <- replicates |>
+    dplyr::filter(
+      valid, app %in% c("iperf3", "quic"), rtt_ms > 0, trace == "none", changes == "none",
+      !grepl("(start_s|end_s|every_s)=", flows),
+      early_goodput_mbit > 0, late_goodput_mbit > 0
+    )
+  cells <- split(steady, factor(paste(steady$study, steady$cell)))
+  rows <- lapply(cells, function(runs) {
+    if (nrow(runs) < min_runs) {
+      return(NULL)
+    }
+    found <- ratio_interval(runs$late_goodput_mbit, runs$early_goodput_mbit)
+    matters <- max(found$value, 1 / found$value) >= unimportant_ratio
+    tibble::tibble(
+      study = runs$study[1], cell = runs$cell[1], n = nrow(runs), ratio = found$value,
+      low = found$low, high = found$high, apart = as.numeric(differ(found) && matters)
+    )
+  })
+  with_columns(dplyr::bind_rows(rows), halves_columns)
+}
+
+# Warn of the cells whose halves differ; "" without cells to compare.
+halves_text <- function(halves) {
+  if (nrow(halves) == 0) {
+    return("")
+  }
+  apart <- sum(halves$apart)
+  start <- paste0("**Length of the runs.** In ", apart, " of ", nrow(halves), " cells with a ",
+                  "steady path and enough runs, ")
+  differ <- "the second half of the runs differs from the first significantly and by 5 % or more"
+  if (apart == 0) {
+    return(paste0("**Length of the runs.** In none of ", nrow(halves), " cells with a steady path ",
+                  "and enough runs, ", differ, "."))
+  }
+  paste0(
+    start, differ, " (@tbl-agreement-halves). The start decides these means: longer runs would ",
+    "have others, and more runs only make a wrong interval narrower."
+  )
+}
+
 # Draw the ratios of the two paths' goodputs.
 draw_agreement <- function(paths, algorithms) {
   dodge <- ggplot2::position_dodge(0.4)

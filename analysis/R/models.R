@@ -37,6 +37,12 @@ response_s <- function(response_kb, rate_mbit, rtt_ms) {
   rtt_ms / 1e3 + wire_bytes(1e3 * response_kb) * 8 / 1e6 / rate_mbit
 }
 
+# Time of a ping of 98 bytes (over IPv6 118) on an exact link, in ms. A token bucket sends it at once.
+ping_ms <- function(shaper, trace, rate_mbit, ip_version) {
+  of_link <- shaper == "link" & trace == "none"
+  ifelse(of_link, (98 + 20 * (ip_version == 6)) * 8 / 1e3 / rate_mbit, 0)
+}
+
 # Mathis et al., CCR 27(3), 1997: Reno under independent loss p, in Mbit/s. The constant is that of
 # one acknowledged packet per window's growth, as Linux counts (tcp_reno_cong_avoid).
 mathis_mbit <- function(p, rtt_s) {
@@ -107,7 +113,9 @@ response_mbit <- function(algorithm, p, rtt_s) {
 derive_metrics <- function(replicates) {
   replicates |>
     dplyr::mutate(
-      rtt_error_percent = 100 * abs(rtt_measured_ms / rtt_ms - 1),
+      rtt_error_percent = 100 * abs(
+        rtt_measured_ms / (rtt_ms + ping_ms(shaper, trace, rate_mbit, ip_version)) - 1
+      ),
       utilisation_percent = 100 * total_goodput_mbit / theoretical_goodput(rate_mbit),
       model_ratio = goodput_mbit / response_mbit(algorithm, loss_percent / 100, rtt_ms / 1e3),
       queue_mean_bdp = queue_mean_packets / bdp_packets(rate_mbit, rtt_ms),

@@ -161,12 +161,14 @@ class Run:
     def warnings(self) -> list[str]:
         """What to know of the goodput, as `losslab measure` prints it.
 
-        That is a run that is too short, and causes other than the path that limited the first flow.
+        That is what the source of its path has and it lacks, a run that is too short, and causes
+        other than the path that limited the first flow.
         """
         condition = Condition.from_json(self.condition)
         limits = limiters.of_run(self.folder, self.manifest)
-        of_length = halves.warnings([Replicate(self.folder)], condition)
-        return [*of_length, *limiters.warnings(limits, condition)]
+        replicate = Replicate(self.folder)
+        of_length = halves.warnings([replicate], condition)
+        return [*replicate.left_out, *of_length, *limiters.warnings(limits, condition)]
 
     @property
     def queueing_delay(self) -> limiters.QueueingDelay | None:

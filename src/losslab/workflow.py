@@ -92,6 +92,8 @@ class Campaign:
         for path in self._configfiles:  # Snakemake accepts repeated keys
             reading.read_config(Path(path))
         studies, self.plan = plan.make(config, root, records.available)
+        if config.get("measure") is False:
+            self.plan.require_recorded()
         self.studies = {study.name: study for study in studies}
         claims.check(self.studies, root)
         design.check_files(self.studies.values(), root)
@@ -341,10 +343,14 @@ class Campaign:
 
     # Test cases of drafts
 
+    @property
+    def _suites(self) -> dict[str, Any]:
+        """Suites with the algorithms to judge; none if the campaign may not measure."""
+        return {} if self._config.get("measure") is False else self._config.get("conform", {})
+
     def conformed(self) -> list[str]:
         """List the verdicts on drafts' test cases."""
-        suites = self._config.get("conform", {})
-        pairs = ((suite, name) for suite, its in suites.items() for name in its["algorithms"])
+        pairs = ((suite, name) for suite, its in self._suites.items() for name in its["algorithms"])
         return [f"results/conform/{suite}_{algorithm}.json" for suite, algorithm in pairs]
 
     def conform_smoke_test(self, wildcards: Any) -> str:
@@ -354,15 +360,15 @@ class Campaign:
 
     def conform_seeds(self, wildcards: Any) -> int:
         """Return the number of runs of each case of a suite."""
-        return int(self._config["conform"][wildcards.suite]["seeds"])
+        return int(self._suites[wildcards.suite]["seeds"])
 
     def conform_tables(self) -> list[str]:
         """List the table of the verdicts, if the campaign has suites."""
-        return ["results/tables/conform_verdicts.csv"] if "conform" in self._config else []
+        return ["results/tables/conform_verdicts.csv"] if self._suites else []
 
     def conform_chapter(self) -> list[Path]:
         """List the chapter on the verdicts, if the campaign has suites."""
-        return [self._root / "report" / "_conform.qmd"] if "conform" in self._config else []
+        return [self._root / "report" / "_conform.qmd"] if self._suites else []
 
     def verdicts(self) -> list[str]:
         """List the recorded claims of this campaign, if it has any."""

@@ -1,10 +1,12 @@
 """`losslab check`, also under `git bisect run`, on the kernel's own CUBIC and BBR."""
 
 import json
+import shutil
 import subprocess
 import sys
 
 import pytest
+import yaml
 
 from losslab import cli
 from losslab.instrument import kernel, kernels, kerneltree
@@ -103,6 +105,30 @@ def test_mutation_is_reported_with_its_cell_and_first_packet(checked, out):
     assert cell["first_difference"][0].endswith("on the sender's link differs:")
     assert "cwnd" in cell["first_difference"][-1]
     assert {path: path.stat().st_mtime_ns for path in before} == before, "they are kept"
+
+
+def test_tests_of_a_suite_have_other_bytes_where_their_verdict_is_the_same(
+    texts, tmp_path, monkeypatch, capsys, root
+):
+    """A changed beta acts in a transfer with loss; a ping does not see it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".losslab-folder").write_text("")
+    shutil.copy(root / "tests/fixtures/suite-tests/transfer.py", tmp_path)
+    commands = {
+        "ping": {"command": "ping -c 2 127.0.0.1"},
+        "transfer": {"command": "./transfer.py", "bring": ["transfer.py"], "seeds": 3},
+        "beta": {"command": "grep -x 717 /sys/module/tcp_cubic/parameters/beta"},
+    }
+    suite = {"suite": "mine", "title": "x", "source": "x", "defaults": {}, "commands": commands}
+    (tmp_path / "suites").mkdir()
+    (tmp_path / "suites/mine.yaml").write_text(yaml.safe_dump(suite, sort_keys=False))
+    (tmp_path / "tcp_cubic.c").write_text(texts["mutated"])
+    words = ["check", "tcp_cubic.c", "--suite", "mine", "--out", "out", "--json"]
+    assert cli.main(words) == 1
+    rows = json.loads(capsys.readouterr().out)["commands"]
+    assert [row["verdict"] for row in rows] == ["passed", "bytes changed", "failed"]
+    assert "ssthresh 7" in "".join(rows[1]["first_difference"])
+    assert cli.main([*words, "--fail-on", "worse", "--only", "commands/transfer"]) == 0
 
 
 def test_file_that_does_not_compile_is_an_error(checked, texts, capsys):

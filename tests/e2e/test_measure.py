@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from losslab.campaign.results import Replicate
 from losslab.emulation.link import tracelink
 from losslab.study.axes import derived_seed
 from tests.faults import kit
@@ -189,3 +190,16 @@ def test_ordinary_user_gets_the_same_bytes(alone):
         assert done.returncode == 0, done.stderr
         first, second = kit.contents(alone / "cubic"), kit.contents(out / "cubic")
         assert [n for n in first if first[n] != second.get(n)] == []
+
+
+def test_what_the_source_of_a_path_has_and_it_lacks_stays_with_the_run(tmp_path):
+    """Its manifest has the same bytes, so `rerun` repeats it."""
+    words = ["--algorithm", "cubic", "--rate-mbit", 5]
+    plain, marked = tmp_path / "plain", tmp_path / "marked"
+    assert measure(plain, *words).returncode == 0
+    done = measure(marked, *words, "--left-out", "tbf burst 5000b (3028)")
+    assert "warning: the measured path lacks: tbf burst 5000b (3028)" in done.stderr
+    assert kit.contents(plain) == kit.contents(marked)
+    assert json.loads((marked / HOST_FILE).read_text())["left_out"] == ["tbf burst 5000b (3028)"]
+    assert "left_out" not in json.loads((plain / HOST_FILE).read_text())
+    assert Replicate(marked).checked().left_out

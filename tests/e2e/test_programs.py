@@ -320,3 +320,25 @@ def test_file_from_anywhere_is_kept_with_the_run_and_repeats_its_bytes(tmp_path,
     script.unlink()
     done = losslab("rerun", tmp_path / "out", "--trust")
     assert done.returncode == 0, done.stderr
+
+
+def test_seed_whose_program_fails_is_found_and_its_packet_named(tmp_path):
+    """A client without patience, on a path with loss: its failing seeds lose a SYN's answer."""
+    words = (
+        "measure", "--app", "command", "--algorithm", "cubic", "--rate-mbit", 10, "--rtt-ms", 20,
+        "--loss-percent", 2, "--listens", "sender", "--warmup-s", 0, "--until", "completion",
+        "--sender-command", "head -c 300000 /dev/zero >file; exec python3 -m http.server 8000",
+        "--receiver-command", "curl -sf -m 0.9 -o /dev/null http://$SENDER:8000/file",
+    )  # fmt: skip
+    out = tmp_path / "out"
+    done = losslab(*words, "--seeds", "1:12", "--until-fail", "--out", out)
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines[0][:14], lines[-4][:15]) == (
+        1,
+        "seed 1     val",
+        "seed 5     inva",
+    )
+    assert sorted(int(path.name) for path in out.iterdir()) == [1, 2, 3, 4, 5]
+    found = losslab(*lines[-1].partition(": losslab ")[2].split())
+    assert found.stdout.splitlines()[0] == "packet 3 on the sender's link differs:"
+    assert "1.01" in found.stdout.splitlines()[-2]  # the answer again, after the client gave up

@@ -9,7 +9,7 @@ from losslab import cli
 from losslab.campaign.instrument import instrument
 from losslab.runs import shell
 from losslab.study.condition import Condition
-from losslab.tools.paths import from_tc, linux, tclines, to_tc
+from losslab.tools.paths import from_capture, from_tc, linux, tclines, to_tc
 
 BASE = {"algorithm": "cubic", "rate_mbit": 20, "rtt_ms": 40, "buffer_packets": 66}
 CONDITIONS = {
@@ -147,3 +147,27 @@ def test_only_run_executes_a_file(tmp_path, capsys):
     assert cli.main(["path", "from-tc", str(file), "--run"]) == 0
     assert "--rtt-ms 7 " in capsys.readouterr().out
     assert not touched.exists()
+
+
+@pytest.mark.parametrize(
+    ("axes", "found", "unknown"),
+    [
+        # BBR fills the path in spite of the loss, and overflows the buffer at its start.
+        ({"algorithm": "bbr", "loss_percent": 1},
+         {"rate_mbit": (20, 0.02), "loss_percent": (1, 0.2), "buffer_packets": (66, 0.05)}, []),
+        # CUBIC does not: rate and buffer do not show.
+        ({"loss_percent": 1}, {"loss_percent": (1, 0.4)}, ["rate_mbit", "buffer_packets"]),
+        ({}, {"rate_mbit": (20, 0.02), "loss_percent": (0, 0), "buffer_packets": (66, 0.05)}, []),
+    ],
+)  # fmt: skip
+def test_path_of_a_run_is_found_again_in_its_capture(tmp_path, axes, found, unknown):
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in (BASE | axes).items()]
+    out = tmp_path / "run"
+    capture = ["--capture", "sender-r1", "--duration-s", "20", "--out", str(out)]
+    assert cli.main(["measure", *words, *capture]) == 0
+    read = from_capture.read(out / "capture-sender-r1.pcap")
+    assert list(read.unknown) == unknown
+    assert read.values.pop("rtt_ms") == 40
+    assert read.values.keys() == found.keys()
+    for name, (value, tolerance) in found.items():
+        assert read.values[name] == pytest.approx(value, rel=tolerance), name

@@ -1,15 +1,20 @@
-"""The reservation of a new output folder."""
+"""The reservation of a new output folder, and the command that repeats a run."""
 
 import os
+import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from losslab import cellspec, cli
 from losslab.cellspec import claimed
 from losslab.errors import LosslabError
 from losslab.instrument import cache
 from losslab.reading import UsageError
+from losslab.study import runlength
+from losslab.study.condition import AXES, Condition
 
 
 def test_folder_that_exists_or_that_another_process_makes_is_refused(tmp_path, monkeypatch):
@@ -60,3 +65,29 @@ def test_missing_home_is_a_clear_error(monkeypatch):
     monkeypatch.setattr("pwd.getpwuid", no_entry)
     with pytest.raises(LosslabError, match="found neither LOSSLAB_CACHE nor HOME"):
         cache.cache_folder()
+
+
+def test_command_that_repeats_a_run_has_its_length_where_the_rule_would_choose_another():
+    """`losslab measure` takes 12 s of BBR by itself, and would not repeat a run of 10 s."""
+    bbr = Condition("bbr", rate_mbit=20, rtt_ms=40, warmup_s=2)
+    parser = cli.parser()
+    for condition, has_length in ((bbr, True), (replace(bbr, algorithm="cubic"), False)):
+        command = cellspec.measure_command(condition, 7)
+        assert ("--duration-s 10" in command) is has_length
+        options = parser.parse_args(command.split()[1:])
+        made = cellspec.condition(
+            {name: getattr(options, name) or AXES[name].default for name in AXES}
+        )
+        given = [getattr(options, name) is not None for name in runlength.LENGTH_AXES]
+        assert runlength.with_length([made], *given)[0] == [condition]
+    assert "--duration-s" not in cellspec.measure_command(bbr, 7, path_only=True)
+
+
+def test_repeating_command_has_the_duration_where_another_would_be_chosen():
+    """Without a duration, `losslab measure` takes longer runs on a long path."""
+    long = Condition(algorithm="cubic", rtt_ms=200, rate_mbit=20, buffer_packets=100)
+    assert runlength.with_length([long], False, False)[0] != [long]
+    words = shlex.split(cellspec.measure_command(long, 1))
+    assert words[words.index("--duration-s") + 1] == "10"
+    assert "--duration-s" not in cellspec.measure_command(long, 1, path_only=True)
+    assert "--duration-s" not in cellspec.measure_command(Condition(algorithm="cubic"), 1)

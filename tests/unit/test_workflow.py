@@ -254,6 +254,20 @@ def test_recorded_cells_are_collected_without_a_measurement(known):
     assert len(read_rows(Path("results/summary/loss/intervals.csv"))) == 10
 
 
+def test_campaign_that_may_not_measure_needs_all_cells_and_judges_no_suite(known):
+    config = CONFIG | {"recorded": RECORD, "measure": False}
+    with pytest.raises(WorkflowError, match=r"found that it lacks \d+, such as loss/"):
+        Campaign(config, [])
+    # The algorithm, loss and path of the recorded cell.
+    main = CONFIG["studies"]["loss"]["main"]
+    values = Campaign(CONFIG, []).plan.cells["loss", known].cell.condition
+    only = {name: getattr(values, name) for name in ("algorithm", "loss_percent", "path", "app")}
+    suites = {"bbr-draft": {"algorithms": ["bbr"], "seeds": 2}}
+    studies = {"loss": {"main": main | {"only": only}}}
+    campaign = Campaign(config | {"studies": studies, "conform": suites}, [])
+    assert (campaign.results(), campaign.conformed(), campaign.conform_chapter()) == ([], [], [])
+
+
 def test_records_and_options_of_an_instrument_follow_from_wildcards(campaign):
     wildcards = SimpleNamespace(backend="virtual", where="guest", on="", image="")
     assert campaign.smoke_test_kernel(wildcards) == kernels.DEFAULT

@@ -73,6 +73,7 @@ rule compare_studies:
         seeds="results/tables/agreement_seeds.csv",
         paths="results/tables/agreement_paths.csv",
         windows="results/tables/agreement_windows.csv",
+        halves="results/tables/agreement_halves.csv",
         numbers="results/tables/scoreboard_numbers.csv",
         sources="results/tables/scoreboard_sources.csv",
         metrics="results/tables/scoreboard_metrics.csv",

@@ -46,6 +46,7 @@ rule render_report:
                     "agreement_seeds",
                     "agreement_paths",
                     "agreement_windows",
+                    "agreement_halves",
                     "scoreboard_numbers",
                     "scoreboard_sources",
                     "scoreboard_metrics",

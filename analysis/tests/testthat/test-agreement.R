@@ -68,6 +68,33 @@ test_that("claims on goodput are judged again over other windows", {
   expect_equal(count_reversed(found$verdict, found$late_verdict), 0)
 })
 
+test_that("cells whose halves differ are named, unless their path or flows change", {
+  halves <- function(ratio, ...) {
+    rows <- runs_of_cells(noise(1)) |>
+      dplyr::mutate(
+        cell = paste(ratio, ...), early_goodput_mbit = goodput_mbit,
+        late_goodput_mbit = goodput_mbit * ratio * rep(c(0.99, 1.01), 5), app = "iperf3",
+        trace = "none", changes = "none", flows = "none", rtt_ms = 20
+      )
+    more <- list(...)
+    rows[names(more)] <- more
+    rows
+  }
+  found <- halves_of_cells(dplyr::bind_rows(
+    halves(0.4), halves(1), halves(1.03), halves(2), halves(0.5, changes = "at_s=3,rate_mbit=5"),
+    halves(0.5, flows = "bbr,start_s=3"), halves(0.6, flows = "bbr,count=2"),
+    halves(0.5, app = "web"), halves(0.5, trace = "cellular"), halves(0.5, valid = FALSE)
+  ))
+  expect_equal(round(found$ratio, 2), c(0.4, 0.6, 1, 1.03, 2))
+  # 3 % is significant here, and does not matter.
+  expect_equal(found$apart, c(1, 1, 0, 0, 1))
+  expect_true(found$high[4] > 1 && found$low[4] > 1)
+  expect_match(halves_text(found), "In 3 of 5 cells .*start decides these means")
+  expect_match(halves_text(found[3, ]), "In none of 1 cells")
+  expect_equal(halves_text(found[0, ]), "")
+  expect_equal(nrow(halves_of_cells(halves(2)[1:4, ])), 0)
+})
+
 test_that("the first page states the campaign, the number of runs and their length", {
   cells <- dplyr::mutate(
     conditions(cell = c("a", "b", NA), block = c("main", "main", "rest"), study = "x"),

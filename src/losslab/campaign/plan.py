@@ -83,6 +83,20 @@ class CampaignPlan:
         """List the cells of a study."""
         return [planned for name, planned in self.cells.items() if name[0] == study]
 
+    def require_recorded(self) -> None:
+        """Raise UsageError if a cell would be measured."""
+        absent = [
+            f"{study}/{cell}" for (study, cell), its in self.cells.items() if not its.recorded
+        ]
+        if absent:
+            record = self.record or "a folder of recorded numbers (`recorded`)"
+            raise UsageError(
+                f"with measure: false, {record} must have all {len(self.cells)} cells with today's "
+                f"sources, found that it lacks {len(absent)}, such as {absent[0]}",
+                hint="measure the campaign and record it: losslab record results RECORD --numbers "
+                "FOLDER",
+            )
+
     def to_json(self, study: str | None = None) -> dict[str, Any]:
         """Return the plan of a study or of all studies as JSON."""
         named = self.series if study is None else (study,)

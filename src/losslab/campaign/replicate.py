@@ -51,6 +51,7 @@ def run(
     snapshots: Snapshots | None = None,
     alone: bool = False,
     captures: Sequence[str] = (),
+    left_out: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Measure one replicate into folder `out`, which appears complete or not at all.
 
@@ -58,7 +59,8 @@ def run(
     violations. A replicate whose guest is lost in all `attempts` is invalid, has no results, and is
     marked `lost`. host.json records earlier attempts. The limit of wall time is derived from
     condition and backend by default. A replicate forks from `snapshots`, or boots a guest `alone`.
-    `captures` are those of `packets.links`; they change no byte of other files. Raises HostError if
+    `captures` are those of `packets.links`; they change no byte of other files. host.json keeps
+    `left_out`, what the source of the path has and the condition lacks. Raises HostError if
     the host or the instrument failed; `out` is unchanged.
     """
     declared()  # a user's app with a wrong declaration is refused before its run
@@ -79,7 +81,7 @@ def run(
     while True:
         last = len(earlier_violations) + 1 >= attempts
         try:
-            return attempt(manifest, measure, out, instrument, earlier_violations, last)
+            return attempt(manifest, measure, out, instrument, earlier_violations, last, left_out)
         except GuestLostError as error:
             earlier_violations.append(str(error))
 
@@ -121,6 +123,7 @@ def attempt(
     instrument: Instrument,
     earlier_violations: list[str],
     last: bool,
+    left_out: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run the replicate's job and write its folder; raise GuestLostError except in the last.
 
@@ -165,10 +168,10 @@ def attempt(
         console = _of_modules(job_folder, printed) + _console(job_folder)
         if console and (violations or MESSAGE.search(console)):
             (folder / CONSOLE_FILE).write_text(console)
-        results.seal(
-            folder, manifest,
-            host(started, wall_s, cpu_s, earlier_violations, instrument.kernel_sha256),
-        )  # fmt: skip
+        of_host = host(started, wall_s, cpu_s, earlier_violations, instrument.kernel_sha256)
+        if left_out:
+            of_host[results.LEFT_OUT] = [*left_out]
+        results.seal(folder, manifest, of_host)
     return manifest
 
 

@@ -42,6 +42,8 @@ RESULTS, CELLS = Path("results"), "cells"
 MANIFEST_FILE = "manifest.json"
 # Differs between two runs with the same seed.
 HOST_FILE = "host.json"
+# Key of host.json: what the source of the path has and the condition lacks.
+LEFT_OUT = "left_out"
 # Summary of a cell's replicates, in the cell's folder.
 CELL_FILE = "cell.json"
 # Record of the last lost guest in a cell's folder. The workflow retries a cell that has one.
@@ -134,6 +136,11 @@ class Replicate:
         if problems := self.problems():
             raise DamagedError(f"{self.folder} is damaged: {problems[0]}", hint=HINT)
         return self
+
+    @property
+    def left_out(self) -> list[str]:
+        """What the source of its path has and its condition lacks, a sentence each."""
+        return [f"the measured path lacks: {each}" for each in self.host.get(LEFT_OUT, ())]
 
     @property
     def row(self) -> Row:

@@ -29,6 +29,7 @@ from losslab.errors import HostError, LosslabError
 from losslab.lock import own_folder
 from losslab.reading import CONTROL, UsageError
 from losslab.runs import inguest
+from losslab.study.condition import Condition
 
 PASSED, FAILED, DIFFERING = "passed", "failed", "differing"
 # Folders in which a guest looks for a command (containers/host/init).
@@ -179,14 +180,14 @@ def first_differences(one: End, other: End) -> list[str]:
     """Return the first line of the output, packet and TCP event that differ; empty if none does."""
     ends = one, other
     return [
-        *_first([end.output.decode(errors="replace").splitlines() for end in ends],
-                "line {} of the output"),
-        *_first([end.packets for end in ends], "packet {}"),
-        *_first([end.events for end in ends], "TCP event {}"),
+        *first_difference([end.output.decode(errors="replace").splitlines() for end in ends],
+                          "line {} of the output"),
+        *first_difference([end.packets for end in ends], "packet {}"),
+        *first_difference([end.events for end in ends], "TCP event {}"),
     ]  # fmt: skip
 
 
-def _first(sides: Sequence[Sequence[str]], what: str) -> list[str]:
+def first_difference(sides: Sequence[Sequence[str]], what: str) -> list[str]:
     """Return the first line that differs and those around it.
 
     A line may begin with a time and a tab. Times count only if nothing else differs, because a
@@ -213,15 +214,20 @@ def _parting(one: Sequence[str], other: Sequence[str]) -> int | None:
     return next((n for n, (a, b) in enumerate(pairs) if a != b), None)
 
 
+def condition_of(image: str, kernel: str) -> Condition:
+    """Return a condition that needs what a test needs; UsageError if a name is unknown."""
+    axes = {"app": "command", "sender_command": "true", "receiver_command": "true",
+            "algorithm": "own", "image": image, "kernel": kernel}  # fmt: skip
+    return cellspec.condition(axes)
+
+
 @contextmanager
 def prepared(
     command: Sequence[str], bring: Sequence[str], image: str, kernel: str, limit_s: float,
     timeout_s: float, repeat: int,
 ) -> Iterator[Test]:  # fmt: skip
     """Yield a test; UsageError before a guest boots if a name or a file is wrong."""
-    axes = {"app": "command", "sender_command": "true", "receiver_command": "true",
-            "algorithm": "own", "image": image, "kernel": kernel}  # fmt: skip
-    condition = cellspec.condition(axes)
+    condition = condition_of(image, kernel)
     with own_folder(Path(tempfile.gettempdir()), "losslab-run-files-") as folder:
         names = [inputs.named(each) for each in bring]
         for name in names:

@@ -17,6 +17,10 @@ Computer Networks and ISDN Systems 17, 1989). BBR flows share by measuring the R
 PROBE_RTT, every 10 s (BBRv1: Cardwell et al., ACM Queue 14(5), 2016) or 5 s (BBRv3:
 draft-ietf-ccwg-bbr, ProbeRTTInterval).
 
+PROBE_RTT also takes a BBR flow alone 2 % of its time, in regular pauses. Its runs hardly vary, so
+their interval is far narrower than what a pause more or less makes: the measured window must hold
+about as many pauses as an endless run.
+
 The model has no timeouts, no bursts of losses within an RTT, and no queue of other kinds than a
 FIFO. What it misses, the halves of measured runs show (`campaign/halves.py`).
 """
@@ -53,6 +57,17 @@ FIRST_LOSSES = (0.05, 1.0, 3.0)
 MANAGED_S = 0.02
 FIFOS = ("fifo", "bfifo", "two-fifos", "own")
 PROBE_RTT_S = {"bbr": 10.0, "bbr3": 5.0}
+# Share of the window that PROBE_RTT takes away: all but 4 packets in BBRv1 (bbr_cwnd_min_target,
+# net/ipv4/tcp_bbr.c), half a bandwidth-delay product in BBRv3 (the draft's ProbeRTTCwndGain).
+PROBE_RTT_DEPTH = {"bbr": 1.0, "bbr3": 0.5}
+# PROBE_RTT holds for 200 ms (ProbeRTTDuration) or a round from when the flow has drained, an RTT
+# after it began.
+PROBE_RTT_LASTS_S = 0.2
+# RTTs until the last sample of an empty path, which start-up ends by filling the queue. Six paths
+# of 12 to 72 ms had 4.1 to 5.
+RTTS_OF_START = 4.0
+# Shortest length of a BBR flow's run: in the window of 11 s is one pause of BBRv1, or two of BBRv3.
+PROBING_S = 12.0
 # PROBE_RTT cycles until BBR flows share: the estimates of the bandwidth and the RTT follow each
 # other, so the first cycle only empties the queue.
 BBR_CYCLES = 2
@@ -109,7 +124,7 @@ def applies(condition: Condition) -> bool:
 
 def needed(condition: Condition) -> RunLength:
     """Return the shortest of the rule's lengths whose mean is within 5 % of an endless run's."""
-    for duration_s, warmup_s in _lengths():
+    for duration_s, warmup_s in _lengths(condition):
         if bias(condition, warmup_s, duration_s) <= TOLERANCE:
             reason = _reason(condition) if duration_s > DEFAULT_S else ""
             return RunLength(duration_s, warmup_s, reason)
@@ -117,8 +132,10 @@ def needed(condition: Condition) -> RunLength:
     return RunLength(duration_s, warmup_s, _reason(condition), enough=False)
 
 
-def _lengths() -> Iterator[tuple[float, float]]:
-    yield DEFAULT_S, DEFAULT_WARMUP_S
+def _lengths(condition: Condition) -> Iterator[tuple[float, float]]:
+    """Yield the lengths that the rule chooses from, with their warm-ups."""
+    probes = _name(condition) in PROBE_RTT_S and applies(condition)
+    yield PROBING_S if probes else DEFAULT_S, DEFAULT_WARMUP_S
     yield from ((duration_s, duration_s * WARMUP_SHARE) for duration_s in LENGTHS_S)
 
 
@@ -182,6 +199,7 @@ def bias(condition: Condition, warmup_s: float, duration_s: float) -> float:
     return max(
         _bias_of_window(condition, warmup_s, duration_s),
         _bias_of_shares(condition, warmup_s, duration_s),
+        _bias_of_probes(condition, warmup_s, duration_s),
     )
 
 
@@ -204,13 +222,39 @@ def _bias_of_shares(condition: Condition, warmup_s: float, duration_s: float) ->
     return largest
 
 
+def _bias_of_probes(condition: Condition, warmup_s: float, duration_s: float) -> float:
+    """Return the part of the bias that PROBE_RTT has: pauses that the window lacks or has too many.
+
+    Without a model of the path, the default length stays.
+    """
+    name = _name(condition)
+    if name not in PROBE_RTT_S or not applies(condition):
+        return 0.0
+    interval_s, rtt_s = PROBE_RTT_S[name], _path(condition).rtt_s
+    lasts_s = max(PROBE_RTT_LASTS_S, rtt_s) + rtt_s
+    period_s, begin_s, paused_s = interval_s + lasts_s, interval_s + RTTS_OF_START * rtt_s, 0.0
+    while begin_s < duration_s:
+        paused_s += max(0.0, min(begin_s + lasts_s, duration_s) - max(begin_s, warmup_s))
+        begin_s += period_s
+    difference = paused_s / (duration_s - warmup_s) - lasts_s / period_s
+    return PROBE_RTT_DEPTH[name] * abs(difference)
+
+
+def _name(condition: Condition) -> str:
+    """Return the name of the algorithm of the flow under test, without its parameters."""
+    return condition.algorithm.partition(",")[0]
+
+
 def _reason(condition: Condition) -> str:
     """Return what needs longer runs than the default, as a clause."""
     default = DEFAULT_WARMUP_S, DEFAULT_S
+    if _bias_of_probes(condition, *default) == bias(condition, *default):
+        interval_s = PROBE_RTT_S[_name(condition)]
+        return f"BBR pauses every {interval_s:g} s to measure the RTT (PROBE_RTT), also in the runs"
     if _bias_of_shares(condition, *default) > _bias_of_window(condition, *default):
         constant_s = max(_sharing_s(condition))
         return f"the flows' shares converge with a time constant of {constant_s:.2g} s here"
-    name = condition.algorithm.partition(",")[0]
+    name = _name(condition)
     title = {"cubic": "CUBIC", "reno": "Reno"}.get(name, name)
     cycle_s = max(flow.cycle_s for flow in _fluids(condition))
     return f"a cycle of {title}'s window takes {cycle_s:.2g} s here, and several forget the start"
@@ -250,7 +294,7 @@ class _Flow:
 
 def _fluids(condition: Condition) -> list[_Flow]:
     """Return the model of the flow under test; none for algorithms that do not follow the loss."""
-    name = condition.algorithm.partition(",")[0]
+    name = _name(condition)
     if name in PROBE_RTT_S or name in ("ignores_loss", "never_grows"):
         return []
     return [_modelled(name == "cubic", _path(condition))]

@@ -201,6 +201,8 @@ def _problems(suite: dict[str, Any]) -> Iterator[str]:
     for section in sections:
         if (section in covered) == (section in not_covered):
             yield f"section {section} must either have cases or be in not_covered with a reason"
+    if "commands" in suite and "commands" in suite.get("scenarios", ()):
+        yield "no scenario may have the name `commands` beside `commands`, found one"
     points = blocks(suite, [TESTED])
     for name, case in cases.items():
         problems = _span_problems(case, suite, points) if "over" in case else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -22,6 +23,7 @@ th, td { padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); v
   overflow-wrap: normal; }
 summary { cursor: pointer; padding: .2em 0; } summary b { display: inline-block; min-width: 10em; }
 .PASS, .better { color: var(--good); } .FAIL, .worse { color: var(--bad); }
+:target { background: var(--band); }
 pre, code { background: var(--card); font-size: .8rem; white-space: pre-wrap; }
 svg { width: 100%; height: auto; } svg text { font: 11px sans-serif; }
 svg.interval { width: 200px; height: 18px; } .interval rect { fill: var(--band); }
@@ -65,3 +67,17 @@ def interval(ends: Sequence[float], value: float, band: Sequence[float], kind: s
         f'width="{end - begin:.1f}" height="{HEIGHT}"/><path d="M{low:.1f} {HEIGHT / 2}H{high:.1f}"'
         f'/><circle cx="{at:.1f}" cy="{HEIGHT / 2}" r="4.5"/></svg>'
     )
+
+
+def ratio(
+    value: float | None, ends: Sequence[float] | None, scale: float, band: float, kind: str = ""
+) -> str:
+    """Draw a ratio's confidence interval over a band; "" if it has none.
+
+    The logarithmic scale reaches from -`scale` to `scale`, and the band from -`band` to `band`.
+    """
+    if not value or ends is None or min(value, *ends) <= 0:
+        return ""
+    powers = (*(math.log(each) for each in (*ends, value)), -band, band)
+    low, high, at, *edges = ((1 + power / scale) / 2 for power in powers)
+    return interval((low, high), at, edges, kind)

@@ -41,15 +41,43 @@ def test_endless_window_is_that_of_the_standards():
     [
         {"algorithm": "cubic"},
         {"algorithm": "cubic", "rate_mbit": 20, "rtt_ms": 40, "loss_percent": 1},
-        {"algorithm": "bbr", "rate_mbit": 50, "rtt_ms": 80, "loss_percent": 0.02},
         # Without a model: the path changes, or the app is no bulk flow.
         {"algorithm": "cubic", "rtt_ms": 80, "loss_percent": 0.01, "changes": "at_s=4,rate_mbit=5"},
         {"algorithm": "cubic", "rtt_ms": 80, "loss_percent": 0.01, "app": "web"},
+        {"algorithm": "bbr", "rtt_ms": 80, "loss_percent": 0.01, "app": "web"},
     ],
 )
 def test_default_length_stays_where_it_suffices(axes):
     conditions, note = runlength.with_length([Condition(**axes)], False, False)
     assert (conditions, note) == ([Condition(**axes)], "")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "rtt_ms", "duration_s"),
+    [("bbr", 20, 12), ("bbr", 150, 12), ("bbr3", 20, 12), ("bbr,full_bw_cnt=2", 20, 12),
+     ("bbr", 600, 20)],
+)  # fmt: skip
+def test_runs_of_bbr_alone_have_as_many_pauses_as_endless_ones(algorithm, rtt_ms, duration_s):
+    """Runs of 10 s end before the first PROBE_RTT: 6 of 6 had 1.3 to 2.4 % more than of 80 s."""
+    name, _, parameters = algorithm.partition(",")
+    axes = {"rate_mbit": 20, "rtt_ms": rtt_ms, "buffer_packets": 70, "parameters": parameters}
+    condition = Condition(name, **{key: value for key, value in axes.items() if value})
+    length = runlength.needed(condition)
+    assert (length.duration_s, length.enough) == (duration_s, True)
+    assert length.reason.startswith(f"BBR pauses every {5 if name == 'bbr3' else 10} s to measure")
+    # A run of 10 s is too long by a pause, and not worth a warning.
+    assert runlength.too_short(condition) == "" or rtt_ms > 500
+
+
+def test_model_of_the_pauses_fits_runs_of_10_and_20_s():
+    """Goodput of runs of a length over that of 40 s, seed 1: 5.78 to 48 Mbit/s, 11.9 to 72 ms."""
+    for rtt_ms, ten, twenty in ((11.9, 1.0168, 1.0056), (27.9, 1.0185, 1.0059),
+                                (72.2, 1.0232, 1.0091)):  # fmt: skip
+        condition = Condition("bbr", rate_mbit=20, rtt_ms=rtt_ms, buffer_packets=20)
+        forty = runlength._bias_of_probes(condition, 8, 40)
+        for length, measured in (((1, 10), ten), ((4, 20), twenty)):
+            modelled = runlength._bias_of_probes(condition, *length) - forty
+            assert modelled == pytest.approx(measured - 1, abs=0.005)
 
 
 def test_shares_of_flows_need_time_to_converge():

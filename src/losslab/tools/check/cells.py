@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from losslab import cellspec, sweeps
 from losslab.campaign import inputs
@@ -26,6 +26,7 @@ from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.intervals import StoppingRule
 
 SUITE = "ci"
+Chosen = TypeVar("Chosen")
 # Axes of scenarios that the app `command` does not have.
 TCP_ONLY = ("flows", "competitor")
 
@@ -79,16 +80,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     cellspec.cores_option(parser, "runs")
 
 
-def plan(options: argparse.Namespace) -> dict[str, Cell]:
-    """Return the cells of a suite by SCENARIO/ALGORITHM.
+def plan(options: argparse.Namespace, tests: Collection[str] = ()) -> dict[str, Cell]:
+    """Return the cells of a suite by SCENARIO/ALGORITHM; `tests` are other names for --only.
 
     Raises UsageError if an algorithm, a cell or a program is unknown or impossible.
     """
     selected = studyfiles.load_suite(options.suite, ROOT)
     if "compared" not in selected:
-        raise UsageError(
-            f"the suite must name metrics to compare (`compared`), found none in {options.suite}"
-        )
+        if not tests:
+            raise UsageError(
+                "the suite must name metrics to compare (`compared`) or tests (`commands`), found "
+                f"neither in {options.suite}"
+            )
+        require_known(options.only, tests)
+        return {}
     cellspec.require_algorithms(options.algorithm)
     algorithms = list(dict.fromkeys([*options.algorithm, *selected["baselines"]]))
     blocks = studyfiles.blocks(selected, algorithms)
@@ -115,7 +120,8 @@ def plan(options: argparse.Namespace) -> dict[str, Cell]:
     runs = {name: run for name, run in runs.items() if blocks[name]}
     cells = _by_name(design.study_cells(study, runs, design.load_names(ROOT)))
     inputs.require(cell.condition for cell in cells.values())
-    return _only(options.only, cells)
+    require_known(options.only, [*cells, *tests])
+    return chosen(options.only, cells)
 
 
 def _by_name(planned: Iterable[design.Cell]) -> dict[str, Cell]:
@@ -130,14 +136,20 @@ def _by_name(planned: Iterable[design.Cell]) -> dict[str, Cell]:
     return cells
 
 
-def _only(names: Sequence[str], cells: dict[str, Cell]) -> dict[str, Cell]:
-    """Return the cells with a name or a scenario of `names`; all if there are none."""
+def require_known(names: Sequence[str], known: Collection[str]) -> None:
+    """Raise UsageError for a name of --only that is neither of `known` nor a scenario of one."""
     for name in names:
-        if not any(name in (cell, cell.split("/")[0]) for cell in cells):
-            raise UsageError(f"--only must name one of {', '.join(cells)}, found {name}")
-    if not names:
-        return cells
-    return {name: cell for name, cell in cells.items() if {name, name.split("/")[0]} & {*names}}
+        if not any(name in (cell, cell.split("/")[0]) for cell in known):
+            raise UsageError(f"--only must name one of {', '.join(known)}, found {name}")
+
+
+def chosen(names: Sequence[str], cells: Mapping[str, Chosen]) -> dict[str, Chosen]:
+    """Return the cells with a name or a scenario of `names`; all if there are none."""
+    return {
+        name: cell
+        for name, cell in cells.items()
+        if not names or {name, name.split("/")[0]} & {*names}
+    }
 
 
 def build(

@@ -29,7 +29,7 @@ from losslab.repository import ROOT
 from losslab.study import metrics, studyfiles
 from losslab.study.axes import NONE
 from losslab.study.schemas import check_schema
-from losslab.tools.check import behaviour, divergence
+from losslab.tools.check import behaviour, divergence, suitetests
 from losslab.tools.check import cells as changecells
 from losslab.tools.check.behaviour import CellChange, Run
 from losslab.tools.check.cells import Cell, Side
@@ -95,8 +95,11 @@ def _check(options: argparse.Namespace) -> int:
     cellspec.refuse_inside(given_files, out)
     cellspec.refuse_not_own(out)
     spec = kernels.get(options.kernel).base
-    cells = changecells.plan(options)
-    compared = studyfiles.load_suite(options.suite, ROOT)["compared"]
+    suite = studyfiles.load_suite(options.suite, ROOT)
+    tests = suitetests.plan(suite, options.kernel)
+    cells = changecells.plan(options, [*tests])
+    tests = changecells.chosen(options.only, tests)
+    compared = suite.get("compared", [])
     cellspec.make_own(out, "losslab check")
     sides, side_changes = [], []
     for name, named_files, bring in (
@@ -108,20 +111,24 @@ def _check(options: argparse.Namespace) -> int:
         side_changes.append(kernelsource.make_change(named_files, spec, files))
         sides.append(Side(files, NONE if bring is None else inputs.named(bring)))
     before, after = sides
+    instruments = cells | {name: test.cell for name, test in tests.items()}
     (old, _), (new, unused) = (
-        changecells.build(cells, *each) for each in zip(sides, side_changes, strict=True)
+        changecells.build(instruments, *each) for each in zip(sides, side_changes, strict=True)
     )
-    differ = {
-        name: cell
-        for name, cell in cells.items()
+    may_differ = {
+        name
+        for name in instruments
         if options.measure_all or old[name] != new[name] or before.bring != after.bring
     }
+    differ = {name: cell for name, cell in cells.items() if name in may_differ}
     for side, name in zip(sides, (BASELINE, CHANGE), strict=True):
         changecells.measure(differ, side, out / name, options.cores)
     then, now = (_runs(differ, out / name, compared) for name in (BASELINE, CHANGE))
     if options.trend:
         behaviour.trend(options.trend, *commit, now)
     changed = behaviour.compare(then, now, compared)
+    run_tests = {name: test for name, test in tests.items() if name in may_differ}
+    both = [(before, options.base_bring), (after, options.bring)]
     data = {
         "format": behaviour.FORMAT,
         "suite": options.suite,
@@ -129,9 +136,10 @@ def _check(options: argparse.Namespace) -> int:
         "replaced": list(side_changes[1].paths),
         "skipped": [*side_changes[1].skipped, *unused],
         "cells": list(cells),
-        "same_kernel": [name for name in cells if name not in differ],
+        "same_kernel": [name for name in instruments if name not in may_differ],
         "runs": sum(cell.replicates for cell in cells.values()),
         "changed": _with_first(changed, cells, then, sides, out, options.cores),
+        "commands": suitetests.rows(run_tests, both, options.cores),
         "warnings": [line for name in (BASELINE, CHANGE) for line in _limits(differ, out / name)],
     }
     check_schema(data, "check", "the report")
@@ -143,8 +151,12 @@ def _check(options: argparse.Namespace) -> int:
         # GitHub reads both; with --json, the output is JSON alone.
         file = sys.stderr if options.json else sys.stdout
         print("\n".join(workflow_commands(data)), file=file)
+    failed = [
+        *failures(changed, options.fail_on),
+        *suitetests.failures(data["commands"], bytes_too=options.fail_on == CHANGED),
+    ]
     verdicts.require_as_recorded(
-        list(failures(changed, options.fail_on)), "cells", out / BASELINE,
+        failed, "cells or tests" if tests else "cells", out / BASELINE,
         f"see {out / REPORT}; --fail-on chooses what fails",
     )  # fmt: skip
     return 0
@@ -251,22 +263,22 @@ def markdown(data: Mapping[str, Any]) -> str:
 def _paragraphs(data: Mapping[str, Any]) -> Iterator[str]:
     changed, cells = data["changed"], data["cells"]
     moved = [(row["cell"], d) for row in changed for d in row["differences"] if d["verdict"]]
-    if changed:
+    tests = data.get("commands", ())
+    if not cells:
+        text = suitetests.headline(tests) if tests else "no test can have changed"
+        yield f"**losslab check: {text}.**"
+    elif changed:
         yield (
             f"**losslab check: {len(changed)} of {len(cells)} cells changed, "
             f"{len(moved)} metrics moved significantly.**"
         )
     else:
         yield f"**losslab check: no cell changed.** {len(cells)} cells, {data['runs']} runs."
-    what = ", ".join(f"`{path}`" for path in data["replaced"] or data["change"]) or "nothing"
-    change = f"Change: {what}."
-    if count := len(data["same_kernel"]):
-        change += f" {count} cells were not measured: their kernel has the same binary."
-    if data["skipped"]:
-        paths = ", ".join(f"`{path}`" for path in data["skipped"])
-        change += f"\nSkipped, as no result depends on them in this kernel: {paths}."
-    yield change
+    yield _what(data)
     yield from (f"- warning, {line}" for line in data.get("warnings", ()))
+    if tests and cells:
+        yield f"**{suitetests.headline(tests)}.**"
+    yield from suitetests.markdown(tests)
     if not changed:
         return
     if moved:
@@ -294,6 +306,20 @@ def _paragraphs(data: Mapping[str, Any]) -> Iterator[str]:
     yield from map(_first_difference, changed)
 
 
+def _what(data: Mapping[str, Any]) -> str:
+    """Return the change, what could not differ, and files on which nothing depends."""
+    what = ", ".join(f"`{path}`" for path in data["replaced"] or data["change"]) or "nothing"
+    change = f"Change: {what}."
+    if names := data["same_kernel"]:
+        tests = [name.startswith(f"{suitetests.GROUP}/") for name in names]
+        kind = "tests" if all(tests) else "cells and tests" if any(tests) else "cells"
+        change += f" {len(names)} {kind} were not measured: their kernel has the same binary."
+    if data["skipped"]:
+        paths = ", ".join(f"`{path}`" for path in data["skipped"])
+        change += f"\nSkipped, as no result depends on them in this kernel: {paths}."
+    return change
+
+
 def _table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     text = [_row(cell, each) for cell, each in rows]
     return str(tabulate(text, HEAD, tablefmt="github", disable_numparse=True))
@@ -312,6 +338,11 @@ def workflow_commands(data: Mapping[str, Any]) -> Iterator[str]:
             level = "error" if each["verdict"] == WORSE else "notice"
             text = f"{metric} {change} {interval}, from {before} to {after}, n = {n}"
             yield f"::{level} {title}::{_escaped(text)}: {each['verdict']}"
+    for row in data.get("commands", ()):
+        if row["failed"] or row["changed"]:
+            level = "error" if row["failed"] else "notice"
+            text = _escaped(row["why"] or row["first_difference"][0])
+            yield f"::{level} {place}title=losslab {row['name']}::{row['verdict']}: {text}"
 
 
 def _escaped(text: str) -> str:

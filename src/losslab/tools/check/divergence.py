@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from losslab.campaign import packets, rerun, state
 from losslab.campaign.packets import SENDERS_LINK, Segment
 from losslab.emulation import capture
 from losslab.reading import read_rows
+from losslab.runs import command as tests
+from losslab.runs import inguest
+from losslab.study.packetsizes import ETHERNET_BYTES
 
 # Packets shown before the first that differs, and after it.
 BEFORE, AFTER = 3, 2
@@ -38,8 +42,12 @@ def _divergence(options: argparse.Namespace) -> int:
 def differences(first: Path, second: Path, trusted: bool) -> list[str]:
     """Return the first packet and the first sample in which two runs differ; empty if none does.
 
-    A run without a capture is measured again.
+    A run without a capture is measured again. Of two seeds, only the packets are compared, because
+    each sample differs: by what they carry, and by their times if nothing else differs.
     """
+    if len({rerun.load_manifest(folder)["seed"] for folder in (first, second)}) > 1:
+        sides = [_named(folder, trusted) for folder in (first, second)]
+        return tests.first_difference(sides, "packet {} on the sender's link")
     lines = packet_lines(*(_packets(folder, trusted) for folder in (first, second)))
     sample = sample_line(first, second)
     if not lines and not sample:
@@ -89,6 +97,36 @@ def _packets(folder: Path, trusted: bool) -> list[str]:
         f"{hashlib.sha256(frame).hexdigest()[:DIGITS]}"
         for at_ns, frame in packets.packets(content)
     ]
+
+
+def _named(folder: Path, trusted: bool) -> list[str]:
+    """Describe the TCP and UDP packets on the sender's link, with names for what a seed draws.
+
+    Each line has the time in s, a tab, and the packet.
+    """
+    with packets.captured(folder, rerun.load_manifest(folder), SENDERS_LINK, trusted) as path:
+        return [*named_packets(path.read_bytes())]
+
+
+def named_packets(content: bytes) -> Iterator[str]:
+    """Yield the lines of a capture's TCP and UDP packets; ports and sequence numbers are counted.
+
+    Two runs with other seeds then have the same lines until the programs or the path differ.
+    """
+    origin_ns, _ = packets.segments(content)
+    names = inguest.Names()
+    for at_ns, frame in packets.packets(content):
+        (kind,) = struct.unpack_from("!H", frame, 12)
+        packet = frame[ETHERNET_BYTES:]
+        if kind == inguest.IPV4:
+            octets, protocol = struct.unpack_from("!H", packet, 2)[0], packet[9]
+        elif kind == inguest.IPV6:
+            octets, protocol = 40 + struct.unpack_from("!H", packet, 4)[0], packet[6]
+        else:
+            continue
+        if protocol in (inguest.TCP, inguest.UDP):
+            text = names.packet(packet, octets, kind)
+            yield f"{(at_ns - origin_ns) / 1e9:.9f}\t{text}"
 
 
 def described(segment: Segment, origin_ns: int) -> str:

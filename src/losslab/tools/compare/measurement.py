@@ -19,10 +19,9 @@ from pathlib import Path
 from statistics import fmean, median_low
 from typing import Any
 
-from losslab import reading
+from losslab import captures, reading
 from losslab.reading import GZIP, RESULT_BYTES, UsageError, number, read_bytes, read_rows, shown
 from losslab.study.schemas import check_schema
-from losslab.tools.compare import captures
 
 START_MAX_S = 86_400
 CSV_COLUMNS = ("t_s", "goodput_mbit", "rtt_ms", "retransmits")
@@ -447,12 +446,12 @@ def capture(data: bytes, where: str) -> Measurement:
     """Read the TCP connection with most data from a capture, best made at the sender."""
     flows: dict[tuple[bytes, ...], _Flow] = {}
     skipped: Counter[str] = Counter()
-    for at_s, source, target, begin, acked, octets, is_ack in captures.segments(
+    for at_s, source, target, begin, acked, octets, flags, _ in captures.segments(
         data, where, skipped
     ):
         if octets:
             flows.setdefault((source, target), _Flow()).add(at_s, begin, octets)
-        if is_ack and (target, source) in flows:
+        if flags & captures.ACK and (target, source) in flows:
             flows[target, source].acknowledge(at_s, acked)
     flow = max(flows.values(), key=lambda flow: flow.octets, default=None)
     if flow is None or len(flow.new) < 2:

@@ -134,10 +134,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "bulk)",
     )  # fmt: skip
     question.add_argument(
-        "--uncertain", action="append", default=[], metavar="NAME[=LOW..HIGH]",
-        help="value of the path, or share, that is not known well: measured at these bounds, or at "
-        f"half and double; default: those of {', '.join(UNCERTAIN)} that you gave; none: no other "
-        "paths",
+        "--uncertain", action="append", default=[], metavar="NAME[=LOW..HIGH|=VALUE,VALUE]",
+        help="value of the path, or share, that is not known well: a number is measured at these "
+        "bounds, or at half and double, and a text at other values, such as offloads=on; default: "
+        f"those of {', '.join(UNCERTAIN)} that you gave; none: no other paths",
     )  # fmt: skip
     run = parser.add_argument_group("run")
     run.add_argument(

@@ -44,9 +44,11 @@ def html(decided: Found) -> str:
     ends = [end for its in decided["comparisons"] for end in its["ratio"]["interval"] or []]
     scale = min(MOST, max([LEAST, *(abs(math.log(end)) for end in ends if 0 < end < math.inf)]))
     rows = [
-        [*map(escape, [part, *cells]), _interval(its["ratio"], scale, str(its["verdict"]))]
+        [*map(escape, [part, *cells]),
+         webpage.ratio(its["ratio"]["value"], its["ratio"]["interval"], scale, UNIMPORTANT,
+                       str(its["verdict"]).split()[0])]
         for part, its, cells in _rows(decided)
-    ]
+    ]  # fmt: skip
     lost = invalid(decided)
     return webpage.page(
         decided["headline"],
@@ -97,16 +99,6 @@ def _ratio(ratio: Found) -> tuple[str, str]:
         return f"{percent} %", " to ".join(end_percents)
     factor, *end_factors = (f"{each:.2g}" for each in (value, *ends))
     return f"{factor} times", " to ".join(end_factors)
-
-
-def _interval(ratio: Found, scale: float, verdict: str) -> str:
-    """Draw a ratio's confidence interval on a logarithmic scale, with the band of 5 %."""
-    value, ends = ratio["value"], ratio["interval"]
-    if not value or ends is None or min(value, *ends) <= 0:
-        return ""
-    low, high, at = ((1 + math.log(each) / scale) / 2 for each in (*ends, value))
-    band = [(1 + end / scale) / 2 for end in (-UNIMPORTANT, UNIMPORTANT)]
-    return webpage.interval((low, high), at, band, verdict.split()[0])
 
 
 def costs(found: Found) -> list[str]:

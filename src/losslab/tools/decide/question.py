@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from losslab import cellspec, cli, sweeps
+from losslab import cellspec, cli, sweeps, variants
 from losslab.campaign import inputs
 from losslab.emulation.app import apps
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, number, shown
 from losslab.repository import ROOT
 from losslab.study import background, design, parameters, units
-from losslab.study.axes import NONE, short
+from losslab.study.axes import NONE, Value, short
 from losslab.study.condition import AXES, NO_TRACE
 
 BULK, PAGES, VIDEO = "bulk", "pages", "video"
@@ -118,7 +118,7 @@ class Variant(NamedTuple):
     """The question, or one in which an uncertain value differs."""
 
     name: str  # "" for the question itself
-    value: float
+    value: Value
     question: Question
     named: bool = False  # the user asked for it, so the budget must not leave it out
 
@@ -337,38 +337,68 @@ def others(question: Question, given: Sequence[str]) -> Iterator[Variant]:
     ordered = given or sorted(known, key=lambda name: (name not in named, UNCERTAIN.index(name)))
     for text in ordered:
         name, _, bounds = text.partition("=")
-        now = _now(question, name)
-        low, dots, high = bounds.partition("..")
-        guessed = name == BUFFER and question.unknown_buffer
-        values = [now * factor for factor in (BUFFER_BDP if guessed else (0.5, 2.0))]
-        if not now and not bounds:
-            raise UsageError(
-                f"--uncertain {name} must have bounds, because the path has {name} 0, found none",
-                hint=f"write --uncertain {name}=LOW..HIGH",
-            )
-        if bounds:
-            if not dots:
-                raise UsageError(f"--uncertain must be NAME=LOW..HIGH, found {shown(text)}")
-            axis = "share_percent" if name == SHARE else name
-            values = [quantity(axis, each, f"a bound of {name}") for each in (low, high)]
-            is_given = name in (SHARE, FLOWS, *question.path) and not guessed
-            if is_given and not min(values) <= now <= max(values):
-                raise UsageError(
-                    f"--uncertain {name} must have bounds around {short(now)}, the value of your "
-                    f"path, found {shown(bounds)}",
-                    hint=f"give another --{name.replace('_', '-')}, or bounds around it",
-                )
-        whole = name == FLOWS or (name in AXES and AXES[name].kind == "int")
-        for value in (round(each) if whole else float(f"{each:.9g}") for each in values):
+        for value in _values(question, name, bounds):
             try:
                 other = _with(question, name, value)
                 _require_measurable(other)
             except LosslabError as error:
                 if bounds:
                     raise UsageError(f"--uncertain {text}: {error.message}", error.hint) from error
-                print(f"losslab: without {name} {value:g}: {error.message}", file=sys.stderr)
+                print(f"losslab: without {name} {short(value)}: {error.message}", file=sys.stderr)
                 continue
             yield Variant(name, value, other, text in named)
+
+
+def _values(question: Question, name: str, bounds: str) -> Sequence[Value]:
+    """Return the values of an uncertain axis: the bounds, other choices, or half and double."""
+    its = AXES.get(name)
+    if its is not None and its.kind == "str" and _of_path(name):
+        if not bounds:
+            raise UsageError(
+                f"--uncertain {name} must have the other values, found none",
+                hint=f"write --uncertain {name}=VALUE,VALUE; `losslab axes {name}` lists them",
+            )
+        now = question.path.get(name, its.default)
+        if others := [value for value in sweeps.values(its, bounds) if value != now]:
+            return others
+        raise UsageError(
+            f"--uncertain {name} must have another value than your path's, found {now}"
+        )
+    now = _now(question, name)
+    guessed = name == BUFFER and question.unknown_buffer
+    if not bounds:
+        if not now:
+            raise UsageError(
+                f"--uncertain {name} must have bounds, because the path has {name} 0, found none",
+                hint=f"write --uncertain {name}=LOW..HIGH",
+            )
+        factors = BUFFER_BDP if guessed else (0.5, 2.0)
+        if its is None:
+            return [_rounded(name, factor * now) for factor in factors]
+        point = {name: now}
+        return [variants.changed(point, {name: f"x{factor}"})[name] for factor in factors]
+    low, dots, high = bounds.partition("..")
+    if not dots:
+        raise UsageError(f"--uncertain must be NAME=LOW..HIGH, found {shown(f'{name}={bounds}')}")
+    axis = "share_percent" if name == SHARE else name
+    values = [quantity(axis, each, f"a bound of {name}") for each in (low, high)]
+    is_given = name in (SHARE, FLOWS, *question.path) and not guessed
+    if is_given and not min(values) <= now <= max(values):
+        raise UsageError(
+            f"--uncertain {name} must have bounds around {short(now)}, the value of your path, "
+            f"found {shown(bounds)}",
+            hint=f"give another --{name.replace('_', '-')}, or bounds around it",
+        )
+    return [_rounded(name, each) for each in values]
+
+
+def _rounded(name: str, value: float) -> float:
+    whole = name == FLOWS or (name in AXES and AXES[name].kind == "int")
+    return round(value) if whole else float(f"{value:.9g}")
+
+
+def _of_path(name: str) -> bool:
+    return name in AXES and not AXES[name].of_campaign and name not in NOT_OF_PATH
 
 
 def _now(question: Question, name: str) -> float:
@@ -376,17 +406,17 @@ def _now(question: Question, name: str) -> float:
         return next(iter(question.shares.values()))
     if name == FLOWS and question.flows and not question.by_trace:
         return question.flows
-    its = AXES.get(name)
-    if its is None or its.kind == "str" or its.of_campaign or name in NOT_OF_PATH:
-        raise UsageError(f"--uncertain must name a number of the path, {SHARE} (with --share) or "
+    if not _of_path(name):
+        raise UsageError(f"--uncertain must name an axis of the path, {SHARE} (with --share) or "
                          f"{FLOWS}, found {shown(name)}")  # fmt: skip
+    its = AXES[name]
     return float(question.path.get(name, its.default or 0))
 
 
-def _with(question: Question, name: str, value: float) -> Question:
+def _with(question: Question, name: str, value: Value) -> Question:
     if name == SHARE:
         first = next(iter(question.shares))
-        return replace(question, shares={**question.shares, first: min(value, 100.0)})
+        return replace(question, shares={**question.shares, first: min(float(value), 100.0)})
     if name == FLOWS:
         return replace(question, flows=int(value))
     return replace(question, path={**question.path, name: value})

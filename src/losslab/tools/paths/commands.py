@@ -1,4 +1,4 @@
-"""The commands `path from-tc` and `path to-tc`."""
+"""The commands `path from-tc`, `path from-capture` and `path to-tc`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
@@ -17,7 +18,7 @@ from losslab.campaign import rerun
 from losslab.reading import CONFIG_BYTES, CONTROL, UsageError, read_text
 from losslab.study import dictionary
 from losslab.study.condition import Condition
-from losslab.tools.paths import linux, others, tclines, to_tc
+from losslab.tools.paths import from_capture, linux, others, tclines, to_tc
 from losslab.tools.paths.from_tc import Reading
 
 # In the place of a value that the lines have, and that losslab cannot read.
@@ -25,7 +26,7 @@ UNKNOWN = "?"
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `path from-tc` and `path to-tc`."""
+    """Add `path from-tc`, `path from-capture` and `path to-tc`."""
     below = commands.add_parser("path").add_subparsers(metavar="COMMAND", required=True)
     source = below.add_parser("from-tc", help="print the condition that lines of tc describe")
     source.add_argument(
@@ -54,6 +55,19 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--yaml", action="store_true", help="print a block for a study")
     source.set_defaults(run=_from_tc)
+    seen = below.add_parser(
+        "from-capture", help="print the condition that a bulk flow saw, by a capture of its sender"
+    )
+    seen.add_argument(
+        "file", type=Path, help="capture (pcap, pcapng) at the sender, or `iperf3 --json` of it"
+    )
+    seen.add_argument("--algorithm", default="cubic", help="congestion control (default cubic)")
+    seen.add_argument(
+        "--at-sender", action="store_true",
+        help="the capture was made at the sender; its handshake, which would show this, is absent",
+    )  # fmt: skip
+    seen.add_argument("--json", action="store_true", help="print JSON")
+    seen.set_defaults(run=_from_capture)
     made = below.add_parser("to-tc", help="print a script that sets a path on a Linux router")
     made.add_argument("manifest", type=Path, nargs="?", metavar="RUN", help="a run's folder")
     dictionary.add_options(made, algorithm="cubic")
@@ -107,10 +121,46 @@ def _from_tc(options: argparse.Namespace) -> int:
         values = found.values | dict.fromkeys(found.unknown, UNKNOWN)
         print(yaml.safe_dump({"blocks": {"from-tc": values}}, sort_keys=False).rstrip())
     else:
-        # A question mark, which `losslab measure` refuses, is no default.
-        words = [f"--{axis.replace('_', '-')} '{UNKNOWN}'" for axis in found.unknown]
-        print(" ".join([cellspec.measure_command(condition, 1, to_tc.OUT), *words]))
+        print(_command(condition, found.unknown, (f"{words} ({why})" for words, why in left)))
     return 1 if left or found.unknown else 0
+
+
+def _from_capture(options: argparse.Namespace) -> int:
+    found = from_capture.read(options.file, options.at_sender)
+    condition = cellspec.condition({"algorithm": options.algorithm, **found.values})
+    if options.json:
+        rows = {
+            "condition": {"algorithm": options.algorithm, **found.values},
+            "from": [{"file": words, "axes": axes} for words, axes in found.taken],
+            "unknown": found.unknown,
+            "not_known": [
+                {"what": what, "reason": why} for what, why in from_capture.NOT_KNOWN
+            ],
+            "beware": found.notes,
+        }  # fmt: skip
+        print(json.dumps(rows, indent=1))
+        return int(bool(found.unknown))
+    lines = [f"# {words} -> {axes}" for words, axes in found.taken]
+    lines += [f"# unknown: {axis}: {why}" for axis, why in found.unknown.items()]
+    lines += [f"# beware: {note}" for note in found.notes]
+    lines += [f"# not in the file: {what} ({why})" for what, why in from_capture.NOT_KNOWN]
+    print("\n".join(lines))
+    left = [f"what no capture shows: {', '.join(what for what, _ in from_capture.NOT_KNOWN)}"]
+    print(_command(condition, found.unknown, left, "from-capture"))
+    return int(bool(found.unknown))
+
+
+def _command(
+    condition: Condition, unknown: Iterable[str], left: Iterable[str], out: str = to_tc.OUT
+) -> str:
+    """Return the command that measures a path; unknown axes have a question mark.
+
+    `losslab measure` refuses it, so no default takes its place. It keeps what is `left` out.
+    """
+    words = [f"--{axis.replace('_', '-')} '{UNKNOWN}'" for axis in unknown]
+    words += [f"--left-out {shlex.quote(each)}" for each in left]
+    command = cellspec.measure_command(condition, 1, out, path_only=True)
+    return " ".join([command, *words])
 
 
 def _to_tc(options: argparse.Namespace) -> int:

@@ -11,21 +11,19 @@ import argparse
 import itertools
 import shlex
 import sys
-import threading
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 
-from losslab import cellspec, interrupts
+from losslab import cellspec
 from losslab.backends.snapshot import Snapshots
 from losslab.reading import CONTROL, UsageError, out_file, whole_option, write_text
+from losslab.runs import seeds
 from losslab.runs.command import DIFFERING, FAILED, PASSED, End, Test, first_differences, prepared
 from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL
 from losslab.study.units import number_option
 
 LIMIT_S, TIMEOUT_S = 3600.0, 600.0
-SEEDS_MAX = 100_000
 TAIL_LINES = 10  # of a failed test's output
 
 
@@ -72,7 +70,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _run(options: argparse.Namespace) -> int:
-    seeds = parsed_seeds(options.seeds)
+    chosen = seeds.parsed(options.seeds)
     if not options.command:
         raise UsageError(
             "a test must have a command, found none", hint="losslab run --seeds 1:40 -- ./my-test"
@@ -86,28 +84,9 @@ def _run(options: argparse.Namespace) -> int:
     with test as ready:
         if options.diff:
             return _diff(ready, *options.diff)
-        if len(seeds) == 1 and options.repeat == 1:
-            return _single(ready, seeds[0], options)
-        return _many(ready, seeds, options)
-
-
-def parsed_seeds(text: str) -> list[int]:
-    """Return the seeds of a text such as `1,5,9:12`, each once; UsageError if it is none."""
-    found = dict[int, None]()
-    for part in text.split(","):
-        words = part.split(":")
-        if len(words) > 2 or not all(word.isdecimal() and word.isascii() for word in words):
-            raise UsageError(
-                f"seeds must be whole numbers or ranges, found {part!r:.60}",
-                hint="write 7, 1:100 or 1,5,9:12",
-            )
-        first, last = (cellspec.SEED(words[at]) for at in (0, -1))
-        if last < first or last - first >= SEEDS_MAX:
-            raise UsageError(
-                f"a range of seeds must rise and have at most {SEEDS_MAX} seeds, found {part:.60}"
-            )
-        found |= dict.fromkeys(range(first, last + 1))
-    return list(found)
+        if len(chosen) == 1 and options.repeat == 1:
+            return _single(ready, chosen[0], options)
+        return _many(ready, chosen, options)
 
 
 def again(options: argparse.Namespace, *words: object) -> str:
@@ -136,10 +115,14 @@ def _single(test: Test, seed: int, options: argparse.Namespace) -> int:
     return (end.status or 1) if end.verdict != PASSED else 0
 
 
-def _many(test: Test, seeds: Sequence[int], options: argparse.Namespace) -> int:
+def _many(test: Test, chosen: Sequence[int], options: argparse.Namespace) -> int:
     """Run seeds; print each, and the counts of verdicts."""
     ends = list[End]()
-    for end in in_order(test, seeds, options.cores, options.until_fail):
+
+    def is_last(end: End) -> bool:
+        return bool(options.until_fail) and end.verdict != PASSED
+
+    for end in seeds.in_order(test.end, chosen, options.cores, is_last):
         ends.append(end)
         print(line(end), flush=True)
         if end.verdict != PASSED:
@@ -158,47 +141,6 @@ def _many(test: Test, seeds: Sequence[int], options: argparse.Namespace) -> int:
     if options.junit:
         write_text(options.junit, junit(ends, options))
     return int(counts[PASSED] != len(ends))
-
-
-def in_order(test: Test, seeds: Sequence[int], cores: int, until_fail: bool) -> Iterator[End]:
-    """Yield the ends of seeds in their order; up to the first that does not pass, if asked for.
-
-    Each of the threads has a snapshot, of which its seeds are forks.
-    """
-    todo, lock, failed = iter(seeds), threading.Lock(), threading.Event()
-    ends: dict[int, Future[End]] = {seed: Future() for seed in seeds}
-
-    def work() -> None:
-        with Snapshots() as snapshots:
-            while not failed.is_set():
-                with lock:
-                    seed = next(todo, None)
-                if seed is None:
-                    return
-                try:
-                    end = test.end(seed, snapshots)
-                except BaseException as error:
-                    failed.set()
-                    ends[seed].set_exception(error)
-                    return
-                if until_fail and end.verdict != PASSED:
-                    failed.set()
-                ends[seed].set_result(end)
-
-    with ThreadPoolExecutor(min(cores, len(seeds))) as pool:
-        for _ in range(min(cores, len(seeds))):
-            pool.submit(work)
-        try:
-            for seed in seeds:
-                end = ends[seed].result()
-                yield end
-                if until_fail and end.verdict != PASSED:
-                    return
-        except BaseException:
-            failed.set()
-            with interrupts.ending_threads():
-                pool.shutdown(cancel_futures=True)
-            raise
 
 
 def line(end: End) -> str:

@@ -1,10 +1,14 @@
 """The first packet, sample and state in which two runs differ."""
 
 import shutil
+import struct
 
+from losslab.campaign import rerun
 from losslab.campaign.packets import Segment
 from losslab.emulation import capture
 from losslab.tools.check import divergence
+from tests.unit.campaign.test_packets import RECEIVER, SENDER, frame
+from tests.unit.campaign.test_packets import capture as pcap
 from tests.unit.campaign.test_state import bbr, captured
 
 
@@ -58,3 +62,36 @@ def test_first_variable_that_differs_is_named_with_its_times_and_values(tmp_path
     assert divergence.state_lines(one, late) == []  # the same states at other times
     shutil.rmtree(late)
     assert divergence.state_lines(one, late) == []
+
+
+def segment(port, begin, acked, flags, octets=0, received=False):
+    ends = (5000, port) if received else (port, 5000)
+    header = struct.pack("!HHIIBBHHH", *ends, begin, acked, 5 << 4, flags, 0, 0, 0)
+    hosts = (RECEIVER, SENDER) if received else (SENDER, RECEIVER)
+    return frame(6, header + bytes(octets), *hosts)
+
+
+def test_runs_of_two_seeds_differ_where_their_packets_do_not_in_what_a_seed_draws(
+    tmp_path, monkeypatch
+):
+    """Ports and first sequence numbers differ from the first packet on, in all seeds."""
+    for seed, (port, first, data) in enumerate([(40001, 7, 500), (50002, 99, 500), (9999, 1, 400)]):
+        (tmp_path / str(seed)).mkdir()
+        (tmp_path / str(seed) / "capture-sender-r1.pcap").write_bytes(pcap(
+            segment(port, first, 0, 2), segment(port, 300, first + 1, 0x12, received=True),
+            frame(1, b"\x08" + bytes([seed] * 30)),
+            segment(port, first + 1, 301, 0x18, data),
+        ))  # fmt: skip
+    monkeypatch.setattr(rerun, "load_manifest", lambda folder: {"seed": int(folder.name)})
+    folders = [tmp_path / str(seed) for seed in range(3)]
+    assert divergence.differences(*folders[:2], trusted=False) == []
+    found = divergence.differences(folders[0], folders[2], trusted=False)
+    assert found[0] == "packet 1 on the sender's link differs:"
+    (folders[2] / "capture-sender-r1.pcap").write_bytes(
+        (folders[1] / "capture-sender-r1.pcap").read_bytes().replace(
+            segment(50002, 100, 301, 0x18, 500), segment(50002, 101, 301, 0x18, 500)
+        )
+    )  # fmt: skip
+    found = divergence.differences(folders[0], folders[2], trusted=False)
+    assert found[0] == "packet 3 on the sender's link differs:"
+    assert found[-1].endswith("10.0.1.1:port1 > 10.0.3.2:5000 TCP PA seq 2 ack 1, 500 bytes")

@@ -131,7 +131,10 @@ def test_question_of_the_file_names_the_command_that_answers_it(tmp_path):
         (["cubic", "bbr", "--use", "pages=3ms"], "must be in kB"),
         (["cubic", "bbr", "--rtt-ms", "40Mbit"], "rtt_ms must be in ms"),
         (["cubic", "bbr", "--rtt-ms", "0", "--loss-percent", "1"], "rate_mbit must be at most 50"),
-        (["cubic", "bbr", "--uncertain", "queue"], "found queue"),
+        (["cubic", "bbr", "--uncertain", "queue"], "queue must have the other values"),
+        (["cubic", "bbr", "--uncertain", "queue=fifo"], "another value than your path's"),
+        (["cubic", "bbr", "--uncertain", "queue=none"], "queue must be one of"),
+        (["cubic", "bbr", "--uncertain", "app=web"], "found app"),
         (["cubic", "bbr", "--uncertain", "share"], "found share"),
         (["cubic", "bbr", "--uncertain", "loss_percent=1"], "LOW..HIGH"),
         (["cubic", "bbr", "--uncertain", "loss_percent"], "the path has loss_percent 0"),
@@ -189,6 +192,18 @@ def test_uncertain_values_are_halved_and_doubled_or_at_the_users_bounds():
         ("loss_percent", 0.1), ("loss_percent", 2), ("rtt_ms", 20), ("rtt_ms", 100),
     ]  # fmt: skip
     assert list(decide.others(question, ["none"])) == []
+
+
+def test_text_is_uncertain_too_and_measured_at_other_values():
+    question = decide.asked(options("cubic", "bbr", *PATH))
+    found = list(decide.others(question, ["queue=fifo,fq_codel,pie", "sender_queue=fq_codel"]))
+    assert [each.label for each in found] == [
+        "queue fq_codel",
+        "queue pie",
+        "sender queue fq_codel",
+    ]
+    assert [each.question.path["queue"] for each in found[:2]] == ["fq_codel", "pie"]
+    assert found[0].named
 
 
 def test_plan_stays_within_the_budget_and_leaves_out_the_last_paths():

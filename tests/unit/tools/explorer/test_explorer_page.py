@@ -13,8 +13,8 @@ import pytest
 
 from losslab.campaign import results, tables
 from losslab.errors import LosslabError
-from losslab.reading import read_rows
-from losslab.tools.explorer import explorer
+from losslab.reading import read_config, read_rows
+from losslab.tools.explorer import explorer, lessons
 from losslab.ui import series
 from losslab.ui.series import Series
 
@@ -162,3 +162,94 @@ def test_library_is_the_pinned_one():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
     assert f"(v{pin['version']})" in (folder / "uPlot.iife.min.js").read_text()[:200]
     assert "MIT" in (folder / "LICENSE").read_text()
+
+
+# Recorded runs
+
+
+@pytest.fixture
+def kept(campaign, tmp_path):
+    """Record the cells' numbers and runs; return the folder and the cells' rows."""
+    _, cells, _ = campaign
+    rows = [results.read_cell(path) for path in sorted(cells.glob("seam/*/cell.json"))]
+    contents = [row.content for row in rows]
+    explorer.record(contents, cells, tmp_path / "recorded")
+    return tmp_path / "recorded", contents
+
+
+def test_recorded_run_has_the_lines_limits_and_digest_of_its_files(kept, campaign):
+    folder, contents = kept
+    _, cells, _ = campaign
+    known = explorer._read_series(contents, folder)
+    assert len(known) == sum(len(content["replicates"]) for content in contents)
+    for content in contents:
+        run = known[explorer._key(content, 0)]
+        files = cells / "seam" / content["cell"] / "0"
+        octets = b"".join(path.read_bytes() for path in sorted(files.glob("*.csv")))
+        assert run["sha256"] == hashlib.sha256(octets).hexdigest()
+        assert {len(line["v"]) for line in run["lines"]} == {2 * explorer.RECORDED_SLICES}
+    bulk = next(c for c in contents if c["cell"].startswith("bulk_cubic"))
+    assert sum(known[explorer._key(bulk, 0)]["limits"].values()) == pytest.approx(100, abs=0.5)
+
+
+def test_series_of_a_run_with_other_numbers_are_not_drawn(kept):
+    folder, contents = kept
+    changed = json.loads(json.dumps(contents))
+    changed[0]["replicates"][0]["summary"]["goodput_mbit"] = 1e3
+    missing = set(explorer._read_series(contents, folder)) - set(
+        explorer._read_series(changed, folder)
+    )
+    assert missing == {explorer._key(contents[0], 0)}
+
+
+def test_recording_a_part_keeps_the_other_cells(kept, campaign):
+    folder, contents = kept
+    path = folder / f"seam{explorer.SERIES_SUFFIX}"
+    whole = path.read_bytes()
+    explorer.record(contents[:1], campaign[1], folder)
+    assert path.read_bytes() == whole
+
+
+def test_damaged_series_are_an_error(kept):
+    folder, contents = kept
+    (folder / f"seam{explorer.SERIES_SUFFIX}").write_bytes(b"no")
+    with pytest.raises(LosslabError, match="must have recorded runs over time"):
+        explorer._read_series(contents, folder)
+
+
+# Lessons
+
+
+def test_lessons_have_their_block_axes_metrics_and_texts(root):
+    found = {each["block"]: each for each in lessons.read(root / "docs/how-to/teach.md")}
+    blocks = read_config(root / "config/campaigns/lab.yaml")["studies"]["lab"]
+    assert [*found] == [name for name in blocks if name != "grid"]
+    assert found["bbr"]["metrics"] == ["rtt_loaded_ms", "retransmits"]
+    assert found["bbr"]["axes"]["buffer_packets"] == ["10", "100", "1000"]
+    assert found["rtt-bias"]["axes"]["flows"] == ["same,rtt_ms=80"]
+    assert found["aqm"]["commands"][0].startswith(
+        "losslab sweep --algorithm cubic --queue fifo,codel "
+    )
+    for lesson in found.values():
+        assert "?" in lesson["predict"]
+        assert "](" not in lesson["predict"] + "".join(lesson["explain"])
+    assert "<code>losslab plot --state</code>" in "".join(found["bbr"]["explain"])
+
+
+def test_blocks_of_the_lessons_have_the_runs_of_their_commands(root):
+    blocks = read_config(root / "config/campaigns/lab.yaml")["studies"]["lab"]
+    for lesson in lessons.read(root / "docs/how-to/teach.md"):
+        for name in ("duration_s", "warmup_s"):
+            assert lesson["axes"][name] == [f"{blocks[lesson['block']][name]:g}"]
+
+
+def test_text_of_a_lesson_cannot_be_html():
+    assert lessons.inline("a <b> & `c<d` *e* [f](g)") == (
+        "a &lt;b&gt; &amp; <code>c&lt;d</code> <em>e</em> f"
+    )
+
+
+def test_page_without_lessons_is_refused(tmp_path):
+    (tmp_path / "page.md").write_text("# Title\n\n## Section\n\nText.\n")
+    with pytest.raises(LosslabError, match="found no section with"):
+        lessons.read(tmp_path / "page.md")

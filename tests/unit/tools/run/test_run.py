@@ -8,7 +8,7 @@ import pytest
 
 from losslab import cli
 from losslab.reading import UsageError
-from losslab.runs import command, inguest
+from losslab.runs import command, inguest, seeds
 from losslab.runs.command import DIFFERING, FAILED, PASSED, End
 from losslab.tools.run import run
 
@@ -33,32 +33,30 @@ class Fake:
 
 
 @pytest.mark.parametrize(
-    ("text", "seeds"), [("7", [7]), ("1:4", [1, 2, 3, 4]), ("5,1:3,2", [5, 1, 2, 3])]
+    ("text", "numbers"), [("7", [7]), ("1:4", [1, 2, 3, 4]), ("5,1:3,2", [5, 1, 2, 3])]
 )
-def test_seeds_are_numbers_and_ranges(text, seeds):
-    assert run.parsed_seeds(text) == seeds
+def test_seeds_are_numbers_and_ranges(text, numbers):
+    assert seeds.parsed(text) == numbers
 
 
 @pytest.mark.parametrize("text", ["", "x", "3:1", "1:2:3", "-1", "1:1000000", "1.5", "²"])
 def test_other_seeds_are_refused(text):
     with pytest.raises(UsageError):
-        run.parsed_seeds(text)
+        seeds.parsed(text)
 
 
 def test_seeds_end_in_their_order_and_stop_at_the_first_failure():
     fake = Fake(bad=[4, 6])
-    ends = list(run.in_order(fake, range(1, 100), 2, until_fail=True))
+    ends = list(seeds.in_order(fake.end, range(1, 100), 2, lambda end: end.verdict != PASSED))
     assert [end.seed for end in ends] == [1, 2, 3, 4]
     assert len(fake.ran) < 99
-    every = list(run.in_order(Fake(bad=[4]), range(1, 20), 3, until_fail=False))
+    every = list(seeds.in_order(Fake(bad=[4]).end, range(1, 20), 3, lambda _: False))
     assert [end.seed for end in every] == list(range(1, 20))
 
 
 def test_error_of_the_host_ends_all_seeds():
-    fake = Fake()
-    fake.end = lambda seed, _: 1 / 0
     with pytest.raises(ZeroDivisionError):
-        list(run.in_order(fake, range(1, 10), 2, until_fail=False))
+        list(seeds.in_order(lambda seed, _: 1 / 0, range(1, 10), 2, lambda _: False))
 
 
 def test_printed_command_has_all_that_decides():

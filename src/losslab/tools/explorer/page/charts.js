@@ -30,9 +30,10 @@ lab.overlaid = () => document.getElementById("overlay").checked && lab.panes.len
 
 const DASHED = ["ssthresh", "smoothed by TCP", "dropped at the bottleneck"];
 const dash = (line, cell) => {
-  const alike = line.flow === "competitor" && cell.condition.competitor === cell.condition.algorithm;
-  if (DASHED.some((name) => line.name.startsWith(name))) return [4, 3];
-  return alike || line.flow === "web" ? [1, 2] : [];
+  const first = ["", "first", "video"].includes(line.flow);
+  const coloured = line.flow === "competitor" && cell.condition.competitor !== cell.condition.algorithm;
+  if (DASHED.some((name) => line.name.startsWith(name))) return first || coloured ? [4, 3] : [6, 2, 1, 2];
+  return first || coloured ? [] : [1, 2];
 };
 
 // Get the border of a line's marker in the legend.
@@ -49,7 +50,7 @@ lab.rangeOf = (panel) => {
   let most = 0;
   for (const pane of lab.panes) {
     // A line continues to the next slice outside.
-    const margin = (pane.run?.end_s ?? 0) / lab.index.slices;
+    const margin = (pane.run?.end_s ?? 0) / (pane.run?.slices ?? 1);
     for (const line of pane.run?.lines ?? []) {
       if (line.panel !== panel) continue;
       (line.high ?? line.values).forEach((value, at) => {
@@ -62,7 +63,8 @@ lab.rangeOf = (panel) => {
 
 lab.zoom = (from, to) => {
   const end_s = Math.max(1e-3, ...lab.panes.map((pane) => pane.run?.end_s ?? 0));
-  const width = Math.min(Math.max(to - from, (MIN_SLICES / lab.index.slices) * end_s), end_s);
+  const slices = Math.max(MIN_SLICES, ...lab.panes.map((pane) => pane.run?.slices ?? 0));
+  const width = Math.min(Math.max(to - from, (MIN_SLICES / slices) * end_s), end_s);
   const begin = Math.min(Math.max(from, 0), end_s - width);
   lab.window = width >= end_s ? null : [begin, begin + width];
   lab.redraw();
@@ -162,8 +164,9 @@ lab.chart = (pane, panel, drawn, host) => {
 lab.drawCharts = (pane) => {
   for (const chart of pane.charts) chart.destroy();
   pane.charts = [];
-  pane.chartsHost.replaceChildren();
   const overlaid = lab.overlaid();
+  const within = overlaid ? document.getElementById("overlaid-charts") : pane.chartsHost;
+  pane.chartsHost.replaceChildren();
   // In an overlay, the first pane draws both runs.
   if (!pane.run || (overlaid && pane !== lab.panes[0])) return;
   for (const panel of lab.index.panels) {
@@ -171,7 +174,7 @@ lab.drawCharts = (pane) => {
       each.run.lines.filter((line) => line.panel === panel.key).map((line) => ({ pane: each, line })));
     const lines = drawn.map(({ line }) => line);
     const host = lab.make("div", { className: "chart" });
-    pane.chartsHost.append(lab.make("h4", { textContent: panel.title }), host);
+    within.append(lab.make("h4", { textContent: panel.title }), host);
     if (!lines.length) {
       host.append(lab.make("p", { className: "empty", textContent: "no samples in this run" }));
       continue;

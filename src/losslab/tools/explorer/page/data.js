@@ -12,6 +12,8 @@ lab.inflate = async (text) => {
 lab.open = async () => {
   lab.index = await lab.inflate(document.getElementById("index").textContent.trim());
   lab.blobs = document.getElementById("runs").textContent.trim().split("\n");
+  const defaults = Object.fromEntries(lab.index.axes.map((axis) => [axis.name, axis.default]));
+  for (const cell of lab.index.cells) cell.condition = { ...defaults, ...cell.condition };
   const varying = lab.varyingAxes();
   const words = lab.index.cells.map((cell) => lab.describe(cell, varying.get(cell.study)));
   const names = lab.index.cells.map((cell, at) => `${cell.study}/${cell.block}/${words[at]}`);
@@ -35,9 +37,10 @@ lab.series = (cell, number) => {
 
 // Place two values in each time slice, at a quarter and three quarters of it.
 lab.unpack = (packed) => {
-  const width_s = packed.end_s / lab.index.slices;
+  const slices = (packed.lines[0]?.v.length ?? 0) / 2;
+  const width_s = packed.end_s / slices;
   const x = [];
-  for (let slice = 0; slice < lab.index.slices; slice += 1) {
+  for (let slice = 0; slice < slices; slice += 1) {
     x.push((slice + 0.25) * width_s, (slice + 0.75) * width_s);
   }
   const lines = packed.lines.map((line) => {
@@ -49,7 +52,7 @@ lab.unpack = (packed) => {
     });
     return { panel: line.p, name: line.n, flow: line.f, values };
   });
-  return { end_s: packed.end_s, x, lines };
+  return { ...packed, sha256: [packed.sha256], slices, x, lines };
 };
 
 // Format a number, without an exponent if possible.
@@ -130,14 +133,14 @@ lab.average = async (cell) => {
   const runs = await Promise.all(lab.averaged(cell).map((at) => lab.series(cell, at)));
   // The mean ends with the shortest run, so that it is always a mean of all.
   const end_s = Math.min(...runs.map((run) => run.end_s));
-  const slices = [...Array(lab.index.slices).keys()];
-  const x = slices.map((slice) => ((slice + 0.5) / lab.index.slices) * end_s);
+  const count = Math.min(...runs.map((run) => run.slices));
+  const x = [...Array(count).keys()].map((slice) => ((slice + 0.5) / count) * end_s);
   const lines = runs[0].lines.map((line) => {
     const alike = runs.map((run) => [run, run.lines.find((each) =>
       each.panel === line.panel && each.name === line.name && each.flow === line.flow)]).filter(([, each]) => each);
     // Runs end at slightly different times, so their slices differ slightly in length.
     const at = x.map((t_s) => alike
-      .map(([run, each]) => sliceMean(each.values, Math.floor((t_s / run.end_s) * lab.index.slices)))
+      .map(([run, each]) => sliceMean(each.values, Math.floor((t_s / run.end_s) * run.slices)))
       .filter((value) => value !== null));
     return {
       ...line,
@@ -146,7 +149,10 @@ lab.average = async (cell) => {
       high: at.map((values) => (values.length ? Math.max(...values) : null)),
     };
   });
-  return { end_s, x, lines };
+  const causes = [...new Set(runs.flatMap((run) => Object.keys(run.limits)))];
+  const shares = causes.map((name) => [name, lab.mean(runs.map((run) => run.limits[name] ?? 0))]);
+  const limits = Object.fromEntries(shares.sort(([, one], [, other]) => other - one));
+  return { end_s, slices: count, x, lines, limits, warnings: [], sha256: runs.flatMap((run) => run.sha256) };
 };
 
 lab.find = (study, name) => lab.index.cells.find((cell) => cell.study === study && cell.cell === name);

@@ -25,12 +25,13 @@ lab.pane = (key, title) => {
     const { value } = event.target;
     lab.choose(pane, pane.cell, value === lab.MEAN ? value : Number(value));
   });
-  new ResizeObserver(() => {
+  const resized = new ResizeObserver(() => {
     for (const chart of pane.charts) {
       const width = chart.root.parentElement.clientWidth;
       if (width && width !== chart.width) chart.setSize({ width, height: HEIGHT_PX });
     }
-  }).observe(pane.chartsHost);
+  });
+  for (const host of [pane.chartsHost, document.getElementById("overlaid-charts")]) resized.observe(host);
   return pane;
 };
 
@@ -40,6 +41,7 @@ lab.choose = async (pane, cell, number, jump = false) => {
   pane.number = number;
   if (pane.key === "b") lab.setCompare(true);
   lab.fillChoosers(pane);
+  lab.drawAxes(pane);
   lab.showRun(pane);
   lab.writeAddress();
   const asked = `${cell.study}/${cell.cell}/${number}`;
@@ -48,6 +50,7 @@ lab.choose = async (pane, cell, number, jump = false) => {
   if (pane.asked !== asked) return; // the user chose another run meanwhile
   pane.run = run;
   lab.window = null;
+  lab.showSeries(pane);
   lab.drawAll();
   pane.root.dataset.shown = asked;
   if (jump) pane.root.scrollIntoView({ block: "start" });
@@ -55,6 +58,7 @@ lab.choose = async (pane, cell, number, jump = false) => {
 
 // Draw both panes: in an overlay, each depends on the other.
 lab.drawAll = () => {
+  document.getElementById("overlaid-charts").replaceChildren();
   for (const pane of lab.panes) lab.drawCharts(pane);
   lab.redraw();
 };
@@ -85,6 +89,18 @@ const meanOfCell = (cell) => {
   return { valid: true, summary: Object.fromEntries(names.map((name) => [name, lab.mean(of(name))])), files: [], count: valid.length };
 };
 
+// State the main numbers of a run.
+const ANSWER = ["rtt_loaded_ms", "queue_mean_packets", "retransmits"];
+lab.answer = ({ valid, summary }) => {
+  const metric = lab.index.metrics.find((name) => name in summary);
+  const names = valid ? [metric, ...ANSWER].filter((name) => name in summary) : [];
+  const parts = names.map((key) => {
+    const [label, unit] = lab.index.labels[key];
+    return `${label} ${lab.number(summary[key])} ${unit}`.trim();
+  });
+  return parts.join(", ");
+};
+
 lab.showRun = (pane) => {
   const { cell, number, root } = pane;
   const run = number === lab.MEAN ? meanOfCell(cell) : cell.runs[number];
@@ -94,6 +110,7 @@ lab.showRun = (pane) => {
   const drawn = run.series < 0 ? " Its series are not on this page." : "";
   const mean = `Mean of ${run.count} valid replicates; the band shows the lowest and the highest of them in each slice.`;
   verdict.textContent = number === lab.MEAN ? mean : (run.valid ? `${known}: valid.` : `${known}: INVALID, enters no statistic: ${run.reasons.join("; ")}.`) + drawn;
+  root.querySelector(".answer").textContent = lab.answer(run);
   root.querySelector(".numbers").replaceChildren(...Object.entries(run.valid ? run.summary : {}).map(([key, value]) => {
     const { name, unit } = lab.key(key);
     const shown = lab.make("dd", { textContent: `${lab.number(value)} ${unit}` });
@@ -111,6 +128,22 @@ lab.showRun = (pane) => {
   root.querySelector(".commands").textContent = [...again, `.venv/bin/losslab plot ${path}`].join("\n");
 };
 
+// Say what limited the first flow of the drawn run, and how to repeat the run, or each run of a mean.
+lab.showSeries = ({ root, run, cell, number }) => {
+  const shares = Object.entries(run?.limits ?? {}).map(([name, percent]) => [name, Math.round(percent)]);
+  const causes = shares.filter(([, percent]) => percent > 0).map(([name, percent]) => `${name} ${percent} %`);
+  const limited = causes.length ? [`What limited the flow, in percent of the time: ${causes.join(", ")}.`] : [];
+  root.querySelector(".limits").textContent = [...limited, ...(run?.warnings ?? []).map((text) => `Warning: ${text}.`)].join(" ");
+  if (run) document.getElementById("slices").textContent = run.slices;
+  const numbers = number === lab.MEAN ? lab.averaged(cell) : [number];
+  const lines = (run?.sha256 ?? []).flatMap((digest, at) => {
+    const seeded = cell.command.replace(`--seed ${cell.runs[0].seed} `, `--seed ${cell.runs[numbers[at]].seed} `);
+    return [`${seeded.replace(/my-run$/, `run-${numbers[at]}`)} && cat run-${numbers[at]}/*.csv | sha256sum`, `# ${digest}`];
+  });
+  root.querySelector(".repeat").hidden = !cell.command || !lines.length;
+  root.querySelector(".repeat pre").textContent = lines.join("\n");
+};
+
 lab.setCompare = (on) => {
   document.getElementById("compare").checked = on;
   document.getElementById("panes").classList.toggle("two", on);
@@ -120,7 +153,6 @@ lab.setCompare = (on) => {
 
 lab.setOverlay = (on) => {
   document.getElementById("overlay").checked = on;
-  document.getElementById("panes").classList.toggle("overlaid", on);
 };
 
 lab.toggleOverlay = (on) => {
@@ -166,6 +198,12 @@ lab.readAddress = () => {
     document.getElementById("filter-study").value = study;
     lab.drawRows();
   }
+  const lesson = lab.index.lessons.find(({ block }) => block === named.get("lesson"));
+  if (lesson) {
+    lab.openLesson(lesson);
+    document.getElementById(`lesson-${lesson.block}`).scrollIntoView();
+    return;
+  }
   let shown = false;
   for (const pane of lab.panes) {
     const [of, name, number] = (named.get(pane.key) ?? "").split("/");
@@ -201,7 +239,6 @@ lab.start = async () => {
   const invalid = runs.filter((run) => !run.valid).length;
   document.getElementById("campaign").textContent =
     `${cells.length} cells, ${runs.length} runs, ${invalid} of them invalid; ${runs.filter((run) => run.series >= 0).length} drawn here.`;
-  document.getElementById("slices").textContent = lab.index.slices;
   lab.panes = [lab.pane("a", "A"), lab.pane("b", "B")];
   lab.setCompare(false);
   lab.setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
@@ -220,12 +257,19 @@ lab.start = async () => {
   for (const id of ["filter", "filter-study", "filter-invalid"]) {
     document.getElementById(id).addEventListener("input", lab.drawRows);
   }
-  document.getElementById("to-cells").addEventListener("click", (event) => {
-    event.preventDefault(); // the address already has the shown runs
-    document.getElementById("cells").scrollIntoView();
-    document.getElementById("cells").focus();
+  document.getElementById("more").addEventListener("click", ({ target }) => {
+    target.dataset.all = "yes";
+    lab.drawRows();
   });
+  for (const part of ["cells", "lessons"]) {
+    document.getElementById(`to-${part}`).addEventListener("click", (event) => {
+      event.preventDefault(); // the address already has the shown runs
+      document.getElementById(part).scrollIntoView();
+      document.getElementById(part).focus();
+    });
+  }
   lab.drawPresets();
+  lab.drawLessons();
   lab.drawHead();
   lab.drawRows();
   lab.readAddress();

@@ -3,6 +3,21 @@
 lab.presets = [
   {
     title: "1 % loss: CUBIC and BBR",
+    a: { study: "lab", block: "grid", algorithm: "cubic", rate_mbit: 20, rtt_ms: 40, loss_percent: 1, buffer_packets: 66, queue: "fifo" },
+    b: { study: "lab", block: "grid", algorithm: "bbr", rate_mbit: 20, rtt_ms: 40, loss_percent: 1, buffer_packets: 66, queue: "fifo" },
+  },
+  {
+    title: "A large buffer: CUBIC and BBR",
+    a: { study: "lab", block: "grid", algorithm: "cubic", rate_mbit: 20, rtt_ms: 40, loss_percent: 0, buffer_packets: 264, queue: "fifo" },
+    b: { study: "lab", block: "grid", algorithm: "bbr", rate_mbit: 20, rtt_ms: 40, loss_percent: 0, buffer_packets: 264, queue: "fifo" },
+  },
+  {
+    title: "CUBIC: FIFO and FQ-CoDel",
+    a: { study: "lab", block: "grid", algorithm: "cubic", rate_mbit: 20, rtt_ms: 40, loss_percent: 0, buffer_packets: 264, queue: "fifo" },
+    b: { study: "lab", block: "grid", algorithm: "cubic", rate_mbit: 20, rtt_ms: 40, loss_percent: 0, buffer_packets: 264, queue: "fq_codel" },
+  },
+  {
+    title: "1 % loss: CUBIC and BBR",
     a: { study: "loss", block: "main", algorithm: "cubic", loss_percent: 1, path: "symmetric", app: "iperf3" },
     b: { study: "loss", block: "main", algorithm: "bbr", loss_percent: 1, path: "symmetric", app: "iperf3" },
   },

@@ -71,21 +71,30 @@ lab.drawHead = () => {
   document.querySelector("#table thead").replaceChildren(row);
 };
 
+// Make the field of a row with the buttons that show its cell.
+lab.showField = (cell) => lab.make("td", { className: "show" }, ...lab.panes.map((pane) => {
+  const label = `Show ${cell.words} in ${pane.title}`;
+  const button = lab.make("button", { type: "button", textContent: pane.key.toUpperCase(), title: label });
+  button.setAttribute("aria-label", label);
+  button.addEventListener("click", () => lab.choose(pane, cell, lab.meanRun(cell), true));
+  return button;
+}));
+
+// Rows that the table has at first: a browser takes seconds to lay out thousands.
+const FIRST_ROWS = 100;
+
 lab.drawRows = () => {
   const rows = lab.rows();
-  const body = rows.map((cell) => {
-    const buttons = lab.panes.map((pane) => {
-      const label = `Show ${cell.words} in ${pane.title}`;
-      const button = lab.make("button", { type: "button", textContent: pane.key.toUpperCase(), title: label });
-      button.setAttribute("aria-label", label);
-      button.addEventListener("click", () => lab.choose(pane, cell, lab.meanRun(cell), true));
-      return button;
-    });
+  const more = document.getElementById("more");
+  const drawn = more.dataset.all ? rows : rows.slice(0, FIRST_ROWS);
+  more.hidden = drawn.length === rows.length;
+  more.textContent = `Show all ${rows.length} rows`;
+  const body = drawn.map((cell) => {
     const cells = lab.columns.map((column) => {
       const content = column.show ? column.show(cell) : column.number ? lab.number(column.of(cell)) : String(column.of(cell));
       return lab.make("td", { className: `${column.wide ? "wide" : ""} ${column.number ? "number" : ""}`.trim() }, content);
     });
-    return lab.make("tr", {}, lab.make("td", { className: "show" }, ...buttons), ...cells);
+    return lab.make("tr", {}, lab.showField(cell), ...cells);
   });
   document.querySelector("#table tbody").replaceChildren(...body);
   document.getElementById("count").textContent = `${rows.length} of ${lab.index.cells.length} cells`;

@@ -31,7 +31,10 @@ NAMES = {
 }  # fmt: skip
 
 Packet = tuple[float, int, bytes, int]  # s, link type, kept bytes, bytes on the wire
-Segment = tuple[float, bytes, bytes, int, int, int, bool]
+Blocks = tuple[tuple[int, int], ...]  # of SACK, RFC 2018
+Segment = tuple[float, bytes, bytes, int, int, int, int, Blocks]
+SYN, ACK = 0x02, 0x10  # flags of TCP
+SACK = 5  # an option of TCP
 
 
 def is_capture(data: bytes) -> bool:
@@ -42,7 +45,8 @@ def is_capture(data: bytes) -> bool:
 def segments(data: bytes, where: str, skipped: Counter[str]) -> Iterator[Segment]:
     """Yield the TCP segments: time, source, target, sequence, acknowledged number, bytes of data.
 
-    The last value says whether it acknowledges. `skipped` counts other packets by what they are.
+    The last values are the flags and the blocks of SACK. `skipped` counts other packets by what
+    they are.
     """
     for at_s, link, frame, wire in _packets(data, where):
         cut = wire - len(frame)
@@ -78,8 +82,23 @@ def segments(data: bytes, where: str, skipped: Counter[str]) -> Iterator[Segment
         octets = max(0, total - header - 4 * (size >> 4))
         if not octets:
             skipped["of TCP without data"] += 1
-        yield (at_s, ends[0] + tcp[:2], ends[1] + tcp[2:4], begin, acked, octets,
-               bool(flags & 0x10))  # fmt: skip
+        sacked = _sacked(tcp[20 : 4 * (size >> 4)]) if size >> 4 > 5 else ()
+        yield at_s, ends[0] + tcp[:2], ends[1] + tcp[2:4], begin, acked, octets, flags, sacked
+
+
+def _sacked(options: bytes) -> Blocks:
+    """Return the blocks of SACK in the options of a TCP header."""
+    while options and options[0] != 0:
+        if options[0] == 1:
+            options = options[1:]
+            continue
+        length = options[1] if len(options) > 1 else 0
+        if length < 2 or length > len(options):
+            return ()
+        if options[0] == SACK:
+            return tuple(struct.iter_unpack("!II", options[2 : 2 + (length - 2) // 8 * 8]))
+        options = options[length:]
+    return ()
 
 
 def _packets(data: bytes, where: str) -> Iterator[Packet]:

@@ -1,0 +1,1 @@
+"""Command `evidence`: a page with a stable address for each claim, test case and cell."""

@@ -1,0 +1,1 @@
+"""Which unstated setting makes a measured number the published one: `losslab explain`."""
