@@ -129,7 +129,9 @@ def test_own_suite_is_found_and_checked(written):
     text = (ROOT / "suites/ci/suite.yaml").read_text().replace("suite: ci", "suite: mine")
     path = written("suites/mine.yaml", text)
     assert studyfiles.load_suite("mine", ROOT)["suite"] == "mine"
-    with pytest.raises(LosslabError, match=r"must be one of .*, ci, mine, rfc9743") as error:
+    with pytest.raises(
+        LosslabError, match=r"must be one of .*, ci, mine, rfc9438, rfc9743"
+    ) as error:
         studyfiles.load_suite("mien", ROOT)
     assert "did you mean mine?" in error.value.message
     path.write_text(text.replace("goodput_mbit", "goodput_gbit"))
