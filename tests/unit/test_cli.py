@@ -23,8 +23,8 @@ def test_unknown_study_is_an_error_with_the_existing_names(capsys):
     words = capsys.readouterr()
     assert words.out == ""
     assert (
-        "calibration, loss, bufferbloat, cloud, map, cellular, backends, kernels, predictions, quic, "
-        "score), found nope" in words.err
+        "calibration, loss, bufferbloat, cloud, map, cellular, backends, kernels, predictions, "
+        "quic, score), found nope" in words.err
     )
     assert cli.main(["cells", "loss"]) == 0
 
